@@ -1,0 +1,92 @@
+"""A saturated e-graph as plain data: what extraction and the audit read.
+
+Classes are integers ``0 .. n-1``; a class is the list of its e-nodes.  Nothing here refers to the e-graph engine.
+
+The node language (``op``: ``attrs`` / ``args``):
+
+====================  =====================  ==============================================================================
+``input``             ``(name,)``            a program input
+``const``             ``(value,)``
+``extent``            ``(Axis,)``            the length of an axis
+``index``             ``(Axis,)``            the position along an axis
+``map``               ``(op,)``              args as the scalar op takes them
+``cast``              ``(DType,)``           x
+``view``              ``(Axis, IndexExpr)``  x with the axis read at the expression
+``reduce``            ``(monoid, Axis)``     body
+``roll``              ``(monoid, Axis)``     body, update: a reduction whose body mentions running values; each step does
+                                             ``state <- combine(update[acc := state], body)``.  For ``mean`` the state is a sum,
+                                             divided by the number of elements seen when it is read
+``ref``               ``("new"|"old", Axis)``  r: a *free parameter* of a repair, instantiated with the running value of the
+                                             reduction r over the axis, including (new) or before (old) the present step
+``pre``               ``(Axis,)``            body: the accumulator of ``sum`` over that body *in the same loop*, before the
+                                             present step.  It exists if some ``reduce("sum", axis, body)`` whose body is free of
+                                             running values, or some ``roll("sum", axis, body, ..)``, does
+``acc``               ``()``                 the state of the enclosing roll
+====================  =====================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ir.index import Axis
+from ..ir.program import Program
+
+
+@dataclass(frozen=True)
+class ENode:
+    """One e-node.  ``rule`` names the rule that first made it; ``None`` is the program itself."""
+
+    op: str
+    attrs: tuple[Any, ...]
+    args: tuple[int, ...]
+    rule: str | None = None
+
+
+@dataclass(frozen=True)
+class RuleCount:
+    """How often a rule matched in one saturation."""
+
+    rule: str
+    matches: int
+
+
+@dataclass(frozen=True)
+class SaturationReport:
+    """What a saturation did, and why it stopped: ``saturated``, ``nodes`` (budget), ``time`` (budget) or ``off``."""
+
+    stopped: str
+    enodes: int
+    classes: int
+    cpu_ms: float
+    phases: tuple[tuple[str, float], ...] = ()  # phase name, CPU milliseconds
+    rules: tuple[RuleCount, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.enodes} e-nodes in {self.classes} classes, {self.cpu_ms:.1f} ms CPU, stopped: {self.stopped}"]
+        lines += [f"  {r.matches:5d}  {r.rule}" for r in sorted(self.rules, key=lambda r: (-r.matches, r.rule)) if r.matches]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class FrozenGraph:
+    """Classes, their e-nodes (in a deterministic order) and analyses.
+
+    ``axes[c]``: the axes that class c depends on (some member may mention more).  ``roots``: output name -> class.
+    ``original``: the classes of the program's own terms, in program order (candidates for materialisation, and the baseline).
+    """
+
+    program: Program
+    classes: tuple[tuple[ENode, ...], ...]
+    axes: tuple[frozenset[Axis], ...]
+    roots: Mapping[str, int]
+    original: tuple[int, ...]
+    report: SaturationReport
+    facts: Mapping[str, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+
+    @property
+    def enodes(self) -> int:
+        """Number of e-nodes."""
+        return sum(map(len, self.classes))

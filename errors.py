@@ -1,0 +1,71 @@
+"""Every error a user can meet, in one place.
+
+Each error names *where* (the user's line, the rule's file:line, the axis or the op), *what* went wrong in the user's words,
+and *what to do*.  Internal invariants use plain ``AssertionError``; everything below is part of the public contract and each
+class has a tiny program in ``tests/errors/`` that raises it.
+"""
+
+from __future__ import annotations
+
+
+class EqFuseError(Exception):
+    """Base class.  ``message`` says what happened, ``where`` the place, ``cure`` what to try."""
+
+    def __init__(self, message: str, *, where: str | None = None, cure: str | None = None) -> None:
+        self.message, self.where, self.cure = message, where, cure
+        parts = [f"{where}: {message}" if where else message]
+        if cure:
+            parts.append(f"  try: {cure}")
+        super().__init__("\n".join(parts))
+
+
+class UnsupportedOpError(EqFuseError):
+    """The traced program uses an operator that EqFuse has no meaning for."""
+
+
+class ShapeError(EqFuseError):
+    """Shapes or axes that do not fit: a broadcast, an index map, an argument of another shape than was compiled."""
+
+
+class TraceError(EqFuseError):
+    """The function could not be traced: a data-dependent branch, a side effect, an argument that is no tensor."""
+
+
+class DeviceError(EqFuseError):
+    """Arguments on mixed or unsuitable devices, or no driver for what was asked."""
+
+
+class EmptyProgramError(EqFuseError):
+    """The program computes nothing: no outputs, or outputs that are inputs."""
+
+
+class UnknownTargetError(EqFuseError):
+    """The target is not one of the data files in ``extract/targets``."""
+
+
+class RuleError(EqFuseError):
+    """A rule that is malformed: an unbound name, a missing check, a duplicate name, an unknown licence."""
+
+
+class UnsoundRuleError(RuleError):
+    """A rule whose check found a counterexample."""
+
+
+class UnsoundGraphError(EqFuseError):
+    """The audit found two members of one e-class that disagree."""
+
+
+class PlanError(EqFuseError):
+    """No legal kernel exists for the roles or limits that were asked for."""
+
+
+class CompileError(EqFuseError):
+    """Triton rejected a kernel ahead of time, or the static gate did."""
+
+
+class KernelBug(EqFuseError):
+    """The interpreter's sanitizer caught an out-of-bounds access, a race or a read of undefined lanes."""
+
+
+class AccuracyError(EqFuseError):
+    """Two programs that should be equal are not, or a plan is less accurate than it may be."""

@@ -1,0 +1,73 @@
+"""The plan: which kernels run, in which order, what each costs, and what lost.  Pure data; ``print(plan)`` explains itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..ir.program import Program
+from ..tiles.kernel import Buffer, Kernel
+from ..tiles.program import TileProgram
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the model says a kernel does.  Bytes and operations are totals; ``us`` is the estimated time in microseconds."""
+
+    us: float
+    dram_bytes: int
+    l2_bytes: int
+    flops: float  # tensor-core floating point operations
+    simt: float  # float32 instructions
+    special: float  # special-function instructions
+    programs: int
+    shared_bytes: int
+    register_bytes: int  # per program
+    bound: str  # the term of the model that decides: dram | l2 | tensor | simt | special | launch
+    terms: Mapping[str, float] = field(default_factory=dict)  # microseconds of each term
+
+
+@dataclass(frozen=True)
+class PlannedKernel:
+    """A kernel, its tile program, its cost and the classes it covers."""
+
+    kernel: Kernel
+    tiles: TileProgram
+    cost: Cost
+    rules: tuple[str, ...]  # the rules that introduced its nodes
+    passes: Mapping[str, int]  # loops over each streamed axis
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A plan that was considered and lost."""
+
+    description: str
+    kernels: int
+    us: float
+    dram_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Kernels in execution order.  ``fallback`` names the outputs that run in torch, with the reason (normally empty)."""
+
+    program: Program
+    target: str
+    kernels: tuple[PlannedKernel, ...]
+    buffers: Mapping[str, Buffer]
+    dram_bytes: int
+    compulsory_bytes: int
+    baseline_bytes: int
+    baseline_kernels: int
+    estimated_us: float
+    baseline_us: float
+    stopped: str  # why the search ended: "bound" | "exhausted" | "time"
+    alternatives: tuple[Alternative, ...] = ()
+    fallback: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        from .report import plan_text
+
+        return plan_text(self)

@@ -1,0 +1,199 @@
+"""Axes and the quasi-affine index expressions over them.
+
+A tensor value is a function of *named axes*.  A view re-indexes one of them: ``x[e]`` read at ``e = h*128 + d`` is a reshape,
+at ``e = N-1-i`` a flip, at ``e = i`` a diagonal.  Expressions are kept in one canonical form, a constant plus integer multiples
+of *atoms*, an atom being an axis, a floor division or a remainder by a positive constant.  Canonical form is what makes
+"split, then merge again" cancel by itself: ``(h*128 + d) // 128`` is ``h`` because ``0 <= d < 128``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, order=True)
+class Axis:
+    """A named axis.  ``size`` is its extent (the hint the plan is made for); names are unique within a program."""
+
+    name: str
+    size: int
+
+    def __repr__(self) -> str:
+        return f"Axis({self.name!r}, {self.size})"
+
+
+@dataclass(frozen=True, order=True)
+class FloorDiv:
+    """``numerator // divisor`` for a positive constant."""
+
+    numerator: IndexExpr
+    divisor: int
+
+
+@dataclass(frozen=True, order=True)
+class Mod:
+    """``numerator % divisor`` for a positive constant (the result is never negative)."""
+
+    numerator: IndexExpr
+    divisor: int
+
+
+Atom = Axis | FloorDiv | Mod
+
+
+def _key(atom: Atom) -> str:
+    return repr(atom)
+
+
+@dataclass(frozen=True, order=True)
+class IndexExpr:
+    """``const + sum(coefficient * atom)``.  Build with :func:`index`, ``+``, ``*``, ``//`` and ``%``; never by hand."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    const: int = 0
+
+    def __add__(self, other: IndexExpr | int) -> IndexExpr:
+        other = index(other)
+        total: dict[Atom, int] = dict(self.terms)
+        for atom, c in other.terms:
+            total[atom] = total.get(atom, 0) + c
+        kept = sorted(((a, c) for a, c in total.items() if c), key=lambda t: _key(t[0]))
+        return IndexExpr(tuple(kept), self.const + other.const)
+
+    def __mul__(self, factor: int) -> IndexExpr:
+        if factor == 0:
+            return IndexExpr()
+        return IndexExpr(tuple((a, c * factor) for a, c in self.terms), self.const * factor)
+
+    def __sub__(self, other: IndexExpr | int) -> IndexExpr:
+        return self + index(other) * -1
+
+    def _divide(self, divisor: int) -> tuple[IndexExpr, IndexExpr]:
+        """Split into ``divisor * quotient + rest`` where quotient holds every term that the divisor divides."""
+        whole = IndexExpr(tuple((a, c // divisor) for a, c in self.terms if c % divisor == 0), self.const // divisor)
+        rest = IndexExpr(tuple((a, c) for a, c in self.terms if c % divisor), self.const % divisor)
+        return whole, rest
+
+    def __floordiv__(self, divisor: int) -> IndexExpr:
+        if divisor == 1:
+            return self
+        whole, rest = self._divide(divisor)
+        lo, hi = rest.bounds()
+        if lo // divisor == hi // divisor:  # the rest never leaves one block
+            return whole + lo // divisor
+        if len(rest.terms) == 1 and rest.const == 0 and rest.terms[0][1] == 1 and isinstance(rest.terms[0][0], FloorDiv):
+            inner = rest.terms[0][0]  # (x // a) // b == x // (a*b)
+            return whole + inner.numerator // (inner.divisor * divisor)
+        return whole + IndexExpr(((FloorDiv(rest, divisor), 1),))
+
+    def __mod__(self, divisor: int) -> IndexExpr:
+        if divisor == 1:
+            return IndexExpr()
+        _, rest = self._divide(divisor)
+        lo, hi = rest.bounds()
+        if lo // divisor == hi // divisor:
+            return rest - (lo // divisor) * divisor
+        return IndexExpr(((Mod(rest, divisor), 1),))
+
+    def axes(self) -> frozenset[Axis]:
+        """Every axis that the expression mentions."""
+        return frozenset(_atom_axes(self))
+
+    def bounds(self, sizes: Mapping[Axis, int] | None = None) -> tuple[int, int]:
+        """Smallest and largest value when every axis runs over ``0 .. size-1``; ``sizes`` overrides extents (padding)."""
+        lo = hi = self.const
+        for atom, c in self.terms:
+            a, b = _atom_bounds(atom, sizes)
+            lo, hi = lo + min(c * a, c * b), hi + max(c * a, c * b)
+        return lo, hi
+
+    def substitute(self, replacement: Mapping[Axis, IndexExpr]) -> IndexExpr:
+        """Replace axes by expressions, all at once, and simplify again."""
+        out = IndexExpr((), self.const)
+        for atom, c in self.terms:
+            if isinstance(atom, Axis):
+                e = replacement.get(atom, index(atom))
+            elif isinstance(atom, FloorDiv):
+                e = atom.numerator.substitute(replacement) // atom.divisor
+            else:
+                e = atom.numerator.substitute(replacement) % atom.divisor
+            out = out + e * c
+        return out
+
+    def evaluate(self, values: Mapping[Axis, np.ndarray | int]) -> np.ndarray | int:
+        """Numbers for numbers: ``values`` gives each axis an integer or an integer array (broadcast by numpy)."""
+        total: np.ndarray | int = self.const
+        for atom, c in self.terms:
+            if isinstance(atom, Axis):
+                v = values[atom]
+            elif isinstance(atom, FloorDiv):
+                v = atom.numerator.evaluate(values) // atom.divisor
+            else:
+                v = atom.numerator.evaluate(values) % atom.divisor
+            total = total + v * c
+        return total
+
+    def as_axis(self) -> Axis | None:
+        """The axis, if the expression is just one."""
+        if self.const == 0 and len(self.terms) == 1 and self.terms[0][1] == 1 and isinstance(self.terms[0][0], Axis):
+            return self.terms[0][0]
+        return None
+
+    def __repr__(self) -> str:
+        if not self.terms:
+            return f"index({self.const})"
+        parts = []
+        for atom, c in self.terms:
+            if isinstance(atom, Axis):
+                text = f"index({atom!r})"
+            else:
+                text = f"({atom.numerator!r} {'//' if isinstance(atom, FloorDiv) else '%'} {atom.divisor})"
+            parts.append(text if c == 1 else f"{text}*{c}")
+        if self.const:
+            parts.append(str(self.const))
+        return " + ".join(parts)
+
+    def __str__(self) -> str:
+        parts = []
+        for atom, c in self.terms:
+            if isinstance(atom, Axis):
+                text = atom.name
+            else:
+                text = f"({atom.numerator}) {'//' if isinstance(atom, FloorDiv) else '%'} {atom.divisor}"
+                text = f"({text})" if c != 1 else text
+            parts.append(text if c == 1 else f"{text}*{c}")
+        if self.const or not parts:
+            parts.append(str(self.const))
+        return " + ".join(parts)
+
+
+def index(value: IndexExpr | Axis | int) -> IndexExpr:
+    """An index expression from an axis, an integer, or an expression."""
+    if isinstance(value, IndexExpr):
+        return value
+    if isinstance(value, Axis):
+        return IndexExpr(((value, 1),))
+    return IndexExpr((), int(value))
+
+
+def _atom_axes(expr: IndexExpr) -> Iterator[Axis]:
+    for atom, _ in expr.terms:
+        if isinstance(atom, Axis):
+            yield atom
+        else:
+            yield from _atom_axes(atom.numerator)
+
+
+def _atom_bounds(atom: Atom, sizes: Mapping[Axis, int] | None) -> tuple[int, int]:
+    if isinstance(atom, Axis):
+        n = sizes.get(atom, atom.size) if sizes else atom.size
+        return 0, max(n - 1, 0)
+    lo, hi = atom.numerator.bounds(sizes)
+    if isinstance(atom, FloorDiv):
+        return lo // atom.divisor, hi // atom.divisor
+    if lo // atom.divisor == hi // atom.divisor:
+        return lo % atom.divisor, hi % atom.divisor
+    return 0, atom.divisor - 1

@@ -1,0 +1,169 @@
+"""The scalar operations.  Each is declared once: meaning, spelling, types, range and algebra.
+
+Everything else in EqFuse is generic over this table.  Rules ask for *traits* ("turns sums into products"), never for names; the
+reference, the tile simulator and the rule checks run ``numpy``; the printer formats ``triton``; range analysis calls ``range``;
+the cost model reads ``cost``.  To add an operation, add one entry here (or call :func:`register` from your own module).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import ranges
+from .ranges import ALL, INF, UNIT, Interval
+
+
+@dataclass(frozen=True)
+class ScalarOp:
+    """A scalar operation.
+
+    ``triton`` is a format string over its arguments (all floats are float32 there), or the name of a helper in ``prelude``.
+    ``turns`` holds homomorphisms: ``("add", "mul")`` says f(x+y) = f(x)*f(y); they hold where every value is in ``domain``.
+    ``keeps_zero`` says f(0, ..., 0) = 0.  ``cost`` is float32 instructions per element, ``special`` special-function ones.
+    """
+
+    name: str
+    arity: int
+    numpy: Callable[..., np.ndarray]
+    triton: str
+    range: Callable[..., Interval]
+    result: str = "float"  # "float": float even for ints; "same": the promoted type; "bool"
+    turns: tuple[tuple[str, str], ...] = ()
+    domain: str = "real"  # where it is finite and the homomorphisms hold: real | nonneg | positive | nonzero
+    increasing: bool = False
+    commutative: bool = False
+    associative: bool = False
+    keeps_zero: bool = False
+    cost: float = 1.0
+    special: float = 0.0
+    infix: str | None = None  # how a term prints
+    prelude: str = ""  # Triton source of a helper function that ``triton`` calls
+    doc: str = ""
+
+    def __repr__(self) -> str:
+        return f"op({self.name!r})"
+
+
+OPS: dict[str, ScalarOp] = {}
+
+
+def register(op: ScalarOp) -> ScalarOp:
+    """Add an operation to the table; names are unique."""
+    if op.name in OPS:
+        raise ValueError(f"op {op.name!r} is already registered")
+    OPS[op.name] = op
+    return op
+
+
+def op(name: str) -> ScalarOp:
+    """Look an operation up by name."""
+    return OPS[name]
+
+
+def _quiet(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Numpy without warnings: overflow and NaN are ordinary values here."""
+
+    def run(*args: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return f(*args)
+
+    return run
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return np.vectorize(math.erf, otypes=[np.asarray(x).dtype if np.asarray(x).dtype.kind == "f" else float])(x)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def _even(f: Callable[[float], float]) -> Callable[[Interval], Interval]:
+    """Range of an even function that grows with |x|."""
+
+    def transfer(a: Interval) -> Interval:
+        low = 0.0 if a.lo <= 0 <= a.hi else min(abs(a.lo), abs(a.hi))
+        return Interval(f(low), f(a.magnitude))
+
+    return transfer
+
+
+def _hull(*xs: Interval) -> Interval:
+    return Interval(min(x.lo for x in xs), max(x.hi for x in xs))
+
+
+def _maximum(a: Interval, b: Interval) -> Interval:
+    return Interval(max(a.lo, b.lo), max(a.hi, b.hi))
+
+
+def _minimum(a: Interval, b: Interval) -> Interval:
+    return Interval(min(a.lo, b.lo), min(a.hi, b.hi))
+
+
+def _bool(*_: Interval) -> Interval:
+    return UNIT
+
+
+def _square(x: float) -> float:
+    return x * x if abs(x) < 1e154 else INF
+
+
+def _rsqrt_range(a: Interval) -> Interval:
+    if a.lo < 0:
+        return ALL
+    return Interval(0.0 if a.hi == INF else (a.hi**-0.5 if a.hi > 0 else INF), a.lo**-0.5 if a.lo > 0 else INF)
+
+
+_TANH = '''
+@triton.jit
+def _tanh(x):
+    """tanh without cancellation near zero: an odd polynomial for |x| < 0.3, exponentials of a negative argument beyond."""
+    a = tl.abs(x)
+    e = tl.exp(-2.0 * a)
+    y = x * x
+    near = x + x * y * (-0.33333333 + y * (0.13333333 + y * (-0.053968254 + y * (0.021869488 - 0.008863236 * y))))
+    far = (1.0 - e) / (1.0 + e)
+    return tl.where(a < 0.3, near, tl.where(x < 0.0, -far, far))
+'''
+
+for _op in (
+    # arithmetic -----------------------------------------------------------------------------------------------------------
+    ScalarOp("add", 2, _quiet(np.add), "{} + {}", ranges.add, "same", commutative=True, associative=True, keeps_zero=True, infix="+"),
+    ScalarOp("mul", 2, _quiet(np.multiply), "{} * {}", ranges.mul, "same", commutative=True, associative=True, keeps_zero=True, infix="*"),
+    ScalarOp("neg", 1, _quiet(np.negative), "-{}", ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25),
+    ScalarOp("recip", 1, _quiet(lambda x: 1.0 / x), "1.0 / {}", ranges.recip, turns=(("mul", "mul"),), domain="nonzero", cost=4.0, special=1.0),
+    ScalarOp("maximum", 2, _quiet(np.maximum), "tl.maximum({}, {})", _maximum, "same", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("minimum", 2, _quiet(np.minimum), "tl.minimum({}, {})", _minimum, "same", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("square", 1, _quiet(np.square), "{0} * {0}", _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
+    ScalarOp("abs", 1, _quiet(np.abs), "tl.abs({})", _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True),
+    # exponentials ---------------------------------------------------------------------------------------------------------
+    ScalarOp("exp", 1, _quiet(np.exp), "tl.exp({})", ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
+    ScalarOp("exp2", 1, _quiet(np.exp2), "tl.exp2({})", ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),
+    ScalarOp("log", 1, _quiet(np.log), "tl.log({})", ranges.increasing(math.log), turns=(("mul", "add"),), domain="positive", increasing=True, cost=3.0, special=1.0),
+    # powers ---------------------------------------------------------------------------------------------------------------
+    ScalarOp("sqrt", 1, _quiet(np.sqrt), "tl.sqrt({})", ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
+    ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), "tl.rsqrt({})", _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),
+    # saturating -----------------------------------------------------------------------------------------------------------
+    ScalarOp("tanh", 1, _quiet(np.tanh), "_tanh({})", ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0, prelude=_TANH),
+    ScalarOp("sigmoid", 1, _quiet(_sigmoid), "1.0 / (1.0 + tl.exp(-{}))", lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
+    ScalarOp("erf", 1, _quiet(_erf), "tl.erf({})", ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
+    ScalarOp("sin", 1, _quiet(np.sin), "tl.sin({})", lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0),
+    ScalarOp("cos", 1, _quiet(np.cos), "tl.cos({})", lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0),
+    ScalarOp("floor", 1, _quiet(np.floor), "tl.floor({})", ranges.increasing(math.floor), increasing=True, keeps_zero=True),
+    # comparison and choice ------------------------------------------------------------------------------------------------
+    ScalarOp("lt", 2, _quiet(np.less), "{} < {}", _bool, "bool", infix="<"),
+    ScalarOp("le", 2, _quiet(np.less_equal), "{} <= {}", _bool, "bool", infix="<="),
+    ScalarOp("gt", 2, _quiet(np.greater), "{} > {}", _bool, "bool", infix=">"),
+    ScalarOp("ge", 2, _quiet(np.greater_equal), "{} >= {}", _bool, "bool", infix=">="),
+    ScalarOp("eq", 2, _quiet(np.equal), "{} == {}", _bool, "bool"),
+    ScalarOp("ne", 2, _quiet(np.not_equal), "{} != {}", _bool, "bool"),
+    ScalarOp("and", 2, _quiet(np.logical_and), "{} & {}", _bool, "bool", commutative=True, associative=True, infix="&"),
+    ScalarOp("or", 2, _quiet(np.logical_or), "{} | {}", _bool, "bool", commutative=True, associative=True, infix="|"),
+    ScalarOp("not", 1, _quiet(np.logical_not), "{} == 0", _bool, "bool"),
+    ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), "tl.where({}, {}, {})", lambda c, x, y: _hull(x, y), "same"),
+):
+    register(_op)

@@ -1,0 +1,129 @@
+"""What a program means: its value in float64 numpy.  The oracle for everything else.
+
+Arrays carry one dimension per axis of the term, in sorted axis order; broadcasting is by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from . import ops
+from .index import Axis
+from .monoids import MONOIDS
+from .program import Program
+from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, postorder
+
+
+class Value:
+    """An array whose dimensions are named axes, in sorted order."""
+
+    __slots__ = ("array", "axes")
+
+    def __init__(self, axes: tuple[Axis, ...], array: np.ndarray) -> None:
+        self.axes, self.array = axes, array
+
+    def aligned(self, axes: tuple[Axis, ...]) -> np.ndarray:
+        """The array with one dimension per given axis (size 1 where this value does not depend on it)."""
+        have = [self.axes.index(a) for a in axes if a in self.axes]
+        array = np.transpose(self.array, have)
+        shape = [array.shape[[b for b in axes if b in self.axes].index(a)] if a in self.axes else 1 for a in axes]
+        return array.reshape(shape)
+
+
+def round_to(array: np.ndarray, name: str) -> np.ndarray:
+    """Round to a storage type and return in the array's own type; bfloat16 by round-to-nearest-even on the bits."""
+    if name == "bfloat16":
+        bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
+        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+        return np.where(np.isfinite(array), rounded, array).astype(array.dtype)
+    with np.errstate(all="ignore"):
+        return array.astype(name).astype(array.dtype if name not in ("bool",) else np.float64)
+
+
+def evaluate_terms(
+    roots: tuple[Term, ...], inputs: Mapping[str, np.ndarray], dtype: type = np.float64, *, casts: bool = False
+) -> list[Value]:
+    """The values of some terms.  ``inputs`` maps names to arrays in the inputs' own layout.
+
+    Extents follow the arrays, not the axis hints, so one term can be evaluated at any size.  ``casts=True`` applies the rounding
+    of Cast terms; by default they are the identity, which is the real-number meaning.
+    """
+    size: dict[Axis, int] = {}
+    for t in postorder(*roots):
+        if isinstance(t, Input):
+            for a, n in zip(t.layout, np.shape(inputs[t.name]), strict=True):
+                if a is not None and size.setdefault(a, n) != n:
+                    raise ValueError(f"axis {a.name} is {size[a]} and {n}")
+    memo: dict[Term, Value] = {}
+    for t in postorder(*roots):
+        memo[t] = _evaluate(t, memo, inputs, size, dtype, casts)
+    return [memo[r] for r in roots]
+
+
+def _evaluate(
+    t: Term, memo: Mapping[Term, Value], inputs: Mapping[str, np.ndarray], size: Mapping[Axis, int], dtype: type, casts: bool
+) -> Value:
+    def extent(a: Axis) -> int:
+        return size.get(a, a.size)
+
+    if isinstance(t, Input):
+        array = np.asarray(inputs[t.name])
+        array = array.astype(dtype).reshape([n for a, n in zip(t.layout, array.shape, strict=True) if a is not None])
+        axes = tuple(a for a in t.layout if a is not None)
+        order = tuple(sorted(axes))
+        return Value(order, np.transpose(array, [axes.index(a) for a in order]))
+    if isinstance(t, Const):
+        return Value((), np.asarray(t.value, dtype))
+    if isinstance(t, Extent):
+        return Value((), np.asarray(extent(t.axis), dtype))
+    if isinstance(t, Index):
+        return Value((t.axis,), np.arange(extent(t.axis)).astype(dtype))
+    if isinstance(t, Map):
+        args = [memo[a] for a in t.args]
+        axes = tuple(sorted(set().union(*(a.axes for a in args))))
+        with np.errstate(all="ignore"):
+            array = np.asarray(ops.op(t.op).numpy(*(a.aligned(axes) for a in args)))
+        return Value(axes, array.astype(dtype))
+    x = memo[t.args[0]]
+    if isinstance(t, Cast):
+        if casts or not t.to.is_float:
+            return Value(x.axes, round_to(x.array, t.to.name))
+        return x
+    if isinstance(t, View):
+        if t.axis not in x.axes:
+            return x
+        axes = tuple(sorted((set(x.axes) - {t.axis}) | t.index.axes()))
+        grid = dict(zip(axes, np.ogrid[tuple(slice(extent(a)) for a in axes)], strict=True))
+        where = np.asarray(t.index.evaluate(grid))
+        picks = tuple(where if a == t.axis else grid[a] for a in x.axes)
+        shape = [extent(a) for a in axes]
+        return Value(axes, np.broadcast_to(x.array[picks], shape))
+    assert isinstance(t, Reduce)
+    m = MONOIDS[t.monoid]
+    if t.axis in x.axes:
+        k = x.axes.index(t.axis)
+        with np.errstate(all="ignore"):
+            return Value(x.axes[:k] + x.axes[k + 1 :], np.asarray(m.reduce(x.array, axis=k), dtype))
+    n = extent(t.axis)
+    repeated = np.full_like(x.array, m.identity) if n == 0 else x.array * n if t.monoid == "sum" else x.array
+    return Value(x.axes, repeated)
+
+
+def evaluate(program: Program, inputs: Mapping[str, np.ndarray], *, casts: bool = False) -> dict[str, np.ndarray]:
+    """The outputs of a program, each in its own layout, in float64."""
+    values = evaluate_terms(tuple(o.term for o in program.outputs), inputs, casts=casts)
+    size = {
+        a: n
+        for i in program.inputs
+        if i.name in inputs
+        for a, n in zip(i.layout, np.shape(inputs[i.name]), strict=True)
+        if a is not None
+    }
+    out = {}
+    for o, v in zip(program.outputs, values, strict=True):
+        axes = tuple(a for a in o.layout if a is not None)
+        full = np.broadcast_to(v.aligned(axes), [size.get(a, a.size) for a in axes])
+        out[o.name] = full.reshape([1 if a is None else size.get(a, a.size) for a in o.layout]).copy()
+    return out

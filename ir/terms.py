@@ -1,0 +1,296 @@
+"""The term language, on one screen.
+
+A term is a function of named axes.  Broadcasting is by name, a transpose costs nothing, a contraction is a sum of products.
+
+- leaves:      ``Input(name, axes, dtype)``  ``Const(value)``  ``Index(axis)``  ``Extent(axis)``
+- pointwise:   ``Map(op, args)`` over the scalar ops of :mod:`.ops`
+- reductions:  ``Reduce(monoid, axis, x)``; ``Reduce("sum", k, a * b)`` is the matrix product and nothing else is
+- access:      ``View(x, axis, index)``: x with ``axis`` read at an index expression over other axes
+- types:       ``Cast(dtype, x)``: round to a type and go on in that type
+
+Terms are frozen and hash-consed (equal terms are one object), and print as Python that rebuilds them: ``eval(repr(t)) is t``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+from . import dtypes, ops
+from .dtypes import DType
+from .index import Axis, IndexExpr, index
+from .monoids import MONOIDS
+
+Number = int | float
+
+
+class Term:
+    """Base class; ``axes`` are the named axes that the value depends on, ``dtype`` the type torch would give it."""
+
+    __slots__ = ("__dict__", "__weakref__", "key")
+    _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Term]] = WeakValueDictionary()
+    key: tuple[Any, ...]
+
+    def __new__(cls, *key: Any) -> Any:
+        full = (cls, *key)
+        found = Term._interned.get(full)
+        if found is None:
+            found = object.__new__(cls)
+            object.__setattr__(found, "key", key)
+            Term._interned[full] = found
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("terms are frozen")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.key
+
+    @property
+    def args(self) -> tuple[Term, ...]:
+        """The terms directly below."""
+        return ()
+
+    @cached_property
+    def axes(self) -> frozenset[Axis]:
+        """The axes the value depends on."""
+        return frozenset().union(*(a.axes for a in self.args))
+
+    @cached_property
+    def dtype(self) -> DType | None:
+        """The element type; ``None`` for a weakly typed constant."""
+        return dtypes.promote(*(a.dtype for a in self.args))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.key))})"
+
+    # arithmetic sugar: sub and div are spelled with neg and recip, so that rules see one form --------------------------------
+    def __add__(self, o: Term | Number) -> Term:
+        return Map("add", (self, as_term(o)))
+
+    def __radd__(self, o: Number) -> Term:
+        return as_term(o) + self
+
+    def __mul__(self, o: Term | Number) -> Term:
+        return Map("mul", (self, as_term(o)))
+
+    def __rmul__(self, o: Number) -> Term:
+        return as_term(o) * self
+
+    def __neg__(self) -> Term:
+        return Map("neg", (self,))
+
+    def __sub__(self, o: Term | Number) -> Term:
+        return self + (Const(-o) if isinstance(o, int | float) else -o)
+
+    def __rsub__(self, o: Number) -> Term:
+        return as_term(o) + -self
+
+    def __truediv__(self, o: Term | Number) -> Term:
+        return self * (Map("recip", (o,)) if isinstance(o, Term) else Const(1.0 / o))
+
+    def __rtruediv__(self, o: Number) -> Term:
+        r = Map("recip", (self,))
+        return r if o == 1 else as_term(o) * r
+
+
+class Input(Term):
+    """A tensor argument.  ``layout`` names its dimensions in order; an entry is an Axis or ``None`` for a dimension of size 1."""
+
+    def __new__(cls, name: str, layout: tuple[Axis | None, ...], dtype: DType) -> Input:
+        return super().__new__(cls, name, tuple(layout), dtype)
+
+    @property
+    def name(self) -> str:
+        """The argument's name."""
+        return self.key[0]
+
+    @property
+    def layout(self) -> tuple[Axis | None, ...]:
+        """Its dimensions, outermost first."""
+        return self.key[1]
+
+    @cached_property
+    def axes(self) -> frozenset[Axis]:
+        return frozenset(a for a in self.layout if a is not None)
+
+    @cached_property
+    def dtype(self) -> DType:
+        return self.key[2]
+
+    def __repr__(self) -> str:
+        return f"Input({self.name!r}, {self.layout!r}, {self.dtype!r})"
+
+
+class Const(Term):
+    """A number; weakly typed, like a Python number in torch."""
+
+    def __new__(cls, value: float) -> Const:
+        return super().__new__(cls, float(value))
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        return self.key[0]
+
+    def __repr__(self) -> str:
+        v = self.value
+        return f"Const({v!r})" if v == v and abs(v) != float("inf") else f"Const(float({str(v)!r}))"
+
+
+class Index(Term):
+    """The position along an axis: 0, 1, 2, ..."""
+
+    def __new__(cls, axis: Axis) -> Index:
+        return super().__new__(cls, axis)
+
+    @property
+    def axis(self) -> Axis:
+        """The axis."""
+        return self.key[0]
+
+    @cached_property
+    def axes(self) -> frozenset[Axis]:
+        return frozenset((self.axis,))
+
+    @cached_property
+    def dtype(self) -> DType:
+        return dtypes.int64
+
+
+class Extent(Term):
+    """The length of an axis, known when the kernel runs."""
+
+    def __new__(cls, axis: Axis) -> Extent:
+        return super().__new__(cls, axis)
+
+    @property
+    def axis(self) -> Axis:
+        """The axis."""
+        return self.key[0]
+
+    @cached_property
+    def dtype(self) -> None:
+        return None
+
+
+class Map(Term):
+    """A scalar op applied element by element; arguments broadcast by axis name."""
+
+    def __new__(cls, op: str, args: tuple[Term, ...]) -> Map:
+        assert op in ops.OPS, f"unknown op {op!r}"
+        assert len(args) == ops.OPS[op].arity, f"{op} takes {ops.OPS[op].arity} arguments"
+        return super().__new__(cls, op, tuple(args))
+
+    @property
+    def op(self) -> str:
+        """The op's name."""
+        return self.key[0]
+
+    @property
+    def args(self) -> tuple[Term, ...]:
+        return self.key[1]
+
+    @cached_property
+    def dtype(self) -> DType | None:
+        result = ops.OPS[self.op].result
+        if result == "bool":
+            return dtypes.bool_
+        t = dtypes.promote(*(a.dtype for a in (self.args[1:] if self.op == "where" else self.args)))
+        if result == "float" and t is not None and not t.is_float:
+            return dtypes.float32
+        return t
+
+
+class Reduce(Term):
+    """A monoid reduction over one axis.  If ``x`` does not depend on the axis it is the same value, ``axis.size`` times."""
+
+    def __new__(cls, monoid: str, axis: Axis, x: Term) -> Reduce:
+        assert monoid in MONOIDS, f"unknown monoid {monoid!r}"
+        return super().__new__(cls, monoid, axis, x)
+
+    @property
+    def monoid(self) -> str:
+        """The monoid's name."""
+        return self.key[0]
+
+    @property
+    def axis(self) -> Axis:
+        """The axis that disappears."""
+        return self.key[1]
+
+    @property
+    def args(self) -> tuple[Term, ...]:
+        return (self.key[2],)
+
+    @cached_property
+    def axes(self) -> frozenset[Axis]:
+        return self.key[2].axes - {self.axis}
+
+
+class View(Term):
+    """``x`` with ``axis`` replaced by an index expression over other axes: slice, flip, stride, split, merge, diagonal."""
+
+    def __new__(cls, x: Term, axis: Axis, at: IndexExpr | Axis | int) -> View:
+        return super().__new__(cls, x, axis, index(at))
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of ``x`` that is re-indexed."""
+        return self.key[1]
+
+    @property
+    def index(self) -> IndexExpr:
+        """Where it is read."""
+        return self.key[2]
+
+    @property
+    def args(self) -> tuple[Term, ...]:
+        return (self.key[0],)
+
+    @cached_property
+    def axes(self) -> frozenset[Axis]:
+        x = self.key[0]
+        return (x.axes - {self.axis}) | self.index.axes() if self.axis in x.axes else x.axes
+
+
+class Cast(Term):
+    """``x`` rounded to ``to``.  A cast that the user wrote; the rounding that torch does between ops is not in the terms."""
+
+    def __new__(cls, to: DType, x: Term) -> Cast:
+        return super().__new__(cls, to, x)
+
+    @property
+    def to(self) -> DType:
+        """The type rounded to."""
+        return self.key[0]
+
+    @property
+    def args(self) -> tuple[Term, ...]:
+        return (self.key[1],)
+
+    @cached_property
+    def dtype(self) -> DType:
+        return self.key[0]
+
+
+def as_term(value: Term | Number) -> Term:
+    """A term from a term or a number."""
+    return value if isinstance(value, Term) else Const(value)
+
+
+def postorder(*roots: Term) -> list[Term]:
+    """Every term below the roots, arguments before users, each once; without recursion, so depth is no limit."""
+    seen: set[int] = set()
+    out: list[Term] = []
+    stack: list[tuple[Term, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        t, done = stack.pop()
+        if done:
+            out.append(t)
+        elif id(t) not in seen:
+            seen.add(id(t))
+            stack.append((t, True))
+            stack.extend((a, False) for a in reversed(t.args))
+    return out

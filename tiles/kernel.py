@@ -1,0 +1,108 @@
+"""A kernel before lowering: concrete nodes and every decision about them.
+
+Extraction makes these; lowering turns one into a tile program.  A node is *concrete*: it has one operation and points at other
+nodes, never at an e-class, so one class may be represented in two ways in one kernel.
+
+Node operations (``op``: ``attrs`` / ``args``), the same language as :mod:`eqfuse.egraph.frozen` but for access, which is resolved:
+
+=============  =============================  ======================================================================
+``load``       ``(buffer, (IndexExpr, ..))``  one index expression per dimension of the buffer
+``const``      ``(value,)``
+``extent``     ``(Axis,)``
+``index``      ``(IndexExpr,)``               the value of an index expression
+``map``        ``(op,)``
+``cast``       ``(DType,)``
+``reduce``     ``(monoid, Axis)``             body
+``roll``       ``(monoid, Axis)``             body, update
+``ref``        ``("new"|"old", Axis)``        the reduce or roll node that it is the running value of (any node built on
+                                              reductions over the axis: its running value is computed from theirs)
+``pre``        ``(Axis,)``                    the reduce or roll *node* whose accumulator in this loop it reads
+``acc``        ``()``
+=============  =============================  ======================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..ir.dtypes import DType
+from ..ir.index import Axis, IndexExpr
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation.  ``args`` are positions in ``Kernel.nodes`` (smaller than this node's own).  ``axes`` are what *this*
+    representative depends on.  ``rule`` is provenance only."""
+
+    op: str
+    attrs: tuple[Any, ...]
+    args: tuple[int, ...]
+    axes: frozenset[Axis]
+    rule: str | None = None
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a kernel does with an axis.
+
+    ``grid``: one program per tile.  ``stream``: a loop over tiles.  ``resident``: the whole axis is one tile (a power of two).
+    """
+
+    kind: Literal["grid", "stream", "resident"]
+    tile: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.tile}"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor in memory.  ``role``: ``input``, ``temporary`` (made by an earlier kernel) or ``output``."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    role: Literal["input", "temporary", "output"] = "input"
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Root:
+    """A value that the kernel stores: node, buffer, and the index expression of each buffer dimension (a plain axis or 0)."""
+
+    node: int
+    buffer: str
+    index: tuple[IndexExpr, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Everything that lowering needs.  ``order`` is the canonical order of tile dims (axes with tile > 1, packs by first axis);
+    ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    roots: tuple[Root, ...]
+    buffers: Mapping[str, Buffer]
+    roles: Mapping[Axis, Role]
+    order: tuple[Axis, ...]
+    grid: tuple[Axis, ...]
+    packs: tuple[tuple[Axis, ...], ...] = ()
+    warps: int = 4
+    stages: int = 2
+    notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
+
+    def tile(self, axis: Axis) -> int:
+        """Tile size of an axis."""
+        return self.roles[axis].tile
+
+    def even(self, axis: Axis) -> bool:
+        """The extent is a multiple of the tile: no masks are needed."""
+        return axis.size % self.roles[axis].tile == 0
