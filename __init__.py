@@ -1,1 +1,54 @@
-"""EqFuse."""
+"""EqFuse: equality saturation for tensor programs.  Naive PyTorch in, verified fused Triton kernels out.
+
+>>> import eqfuse
+>>> c = eqfuse.optimize(fn, args)     # a drop-in callable
+>>> print(c.plan); print(c.source)
+
+Everything is imported on first use: ``import eqfuse`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "optimize": ".pipeline",
+    "Compiled": ".runtime.compiled",
+    "Plan": ".extract.plan",
+    "Program": ".ir.program",
+    "rule": ".rewrites",
+    "rules": ".rewrites",
+    "targets": ".extract.targets",
+    "Target": ".extract.targets",
+}
+_MODULES = ("errors", "testing")
+
+__all__ = ["Compiled", "Plan", "Program", "Target", "errors", "optimize", "rule", "rules", "targets", "testing"]
+
+if TYPE_CHECKING:
+    from . import errors, testing
+    from .extract.plan import Plan
+    from .extract.targets import Target, targets
+    from .ir.program import Program
+    from .pipeline import optimize
+    from .rewrites import rule, rules
+    from .runtime.compiled import Compiled
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = importlib.import_module(f".{name}", __name__)
+    elif name in _HOME:
+        home = importlib.import_module(_HOME[name], __name__)
+        value = getattr(home, name)
+    else:
+        raise AttributeError(f"module 'eqfuse' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -63,6 +63,10 @@ class CompileError(EqFuseError):
     """Triton rejected a kernel ahead of time, or the static gate did."""
 
 
+class CacheError(EqFuseError):
+    """The directory of generated modules is not private to this user, or a file in it is not what was written there."""
+
+
 class KernelBug(EqFuseError):
     """The interpreter's sanitizer caught an out-of-bounds access, a race or a read of undefined lanes."""
 

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from . import dtypes
 from .dtypes import DType
 from .index import Axis, index
@@ -38,7 +40,7 @@ def program(name: str, **outputs: tuple[Term, tuple[Axis | None, ...]]) -> Progr
     return Program(name, outs, inputs)
 
 
-def _unary(op: str):  # noqa: ANN202 - a function factory
+def _unary(op: str) -> Callable[[Term | float], Term]:
     def f(x: Term | float) -> Term:
         return Map(op, (as_term(x),))
 
@@ -46,7 +48,7 @@ def _unary(op: str):  # noqa: ANN202 - a function factory
     return f
 
 
-def _binary(op: str):  # noqa: ANN202 - a function factory
+def _binary(op: str) -> Callable[[Term | float, Term | float], Term]:
     def f(x: Term | float, y: Term | float) -> Term:
         return Map(op, (as_term(x), as_term(y)))
 
@@ -54,7 +56,7 @@ def _binary(op: str):  # noqa: ANN202 - a function factory
     return f
 
 
-def _reduction(monoid: str):  # noqa: ANN202 - a function factory
+def _reduction(monoid: str) -> Callable[[Axis, Term], Term]:
     def f(axis: Axis, x: Term) -> Term:
         return Reduce(monoid, axis, x)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def op(name: str) -> ScalarOp:
     return OPS[name]
 
 
-def _quiet(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+def _quiet(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
     """Numpy without warnings: overflow and NaN are ordinary values here."""
 
     def run(*args: np.ndarray) -> np.ndarray:
@@ -130,6 +131,14 @@ def _tanh(x):
     return tl.where(a < 0.3, near, tl.where(x < 0.0, -far, far))
 '''
 
+_LOG1P = '''
+@triton.jit
+def _log1p(x):
+    """log(1 + x) without losing x where 1 + x rounds to 1: the rounding of u = 1 + x cancels in x / (u - 1)."""
+    u = 1.0 + x
+    return tl.where(u == 1.0, x, tl.where(tl.abs(u) == float("inf"), tl.log(u), tl.log(u) * (x / (u - 1.0))))
+'''
+
 for _op in (
     # arithmetic -----------------------------------------------------------------------------------------------------------
     ScalarOp("add", 2, _quiet(np.add), "{} + {}", ranges.add, "same", commutative=True, associative=True, keeps_zero=True, infix="+"),
@@ -144,6 +153,7 @@ for _op in (
     ScalarOp("exp", 1, _quiet(np.exp), "tl.exp({})", ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
     ScalarOp("exp2", 1, _quiet(np.exp2), "tl.exp2({})", ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),
     ScalarOp("log", 1, _quiet(np.log), "tl.log({})", ranges.increasing(math.log), turns=(("mul", "add"),), domain="positive", increasing=True, cost=3.0, special=1.0),
+    ScalarOp("log1p", 1, _quiet(np.log1p), "_log1p({})", ranges.increasing(math.log1p), domain="nonneg", increasing=True, keeps_zero=True, cost=10.0, special=2.0, prelude=_LOG1P),
     # powers ---------------------------------------------------------------------------------------------------------------
     ScalarOp("sqrt", 1, _quiet(np.sqrt), "tl.sqrt({})", ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
     ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), "tl.rsqrt({})", _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),

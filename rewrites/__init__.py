@@ -1,0 +1,1 @@
+"""Rewrite rules: equations that check themselves."""

@@ -1,0 +1,104 @@
+# One command each.  A bare machine needs Python 3.11+, pip and a C compiler; everything else goes into .venv, once.
+#
+#   make demo                          the main job on real input, from trace to checked kernel
+#   make test                          the test suite
+#   make demo PYTHON=python3.12        another interpreter
+#   make test JOBS=8 ARGS="-k repair"  more processes, arguments for pytest
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+ARGS   ?=
+PIP_ARGS ?=
+
+# The Triton versions that generated kernels must work with (oldest supported, torch's own pin, newest), and the tests that say so.
+TRITON_VERSIONS ?= 3.6.0 3.7.1 3.9.0
+TRITON_TESTS ?= $(wildcard tests/codegen tests/runtime tests/integration tests/programs)
+
+BIN   := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint types check bench tables docs test-triton wheel clean distclean
+
+help: ## this text
+	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
+	@echo
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@echo
+	@echo "Variables: PYTHON=$(PYTHON)  VENV=$(VENV)  JOBS=$(JOBS)  ARGS=  PIP_ARGS=  TRITON_VERSIONS=\"$(TRITON_VERSIONS)\""
+
+# ---- environment -------------------------------------------------------------------------------------------------------------
+# Torch goes first and pinned, so that nothing later can pull a newer one.  Without build isolation the install needs no second
+# copy of setuptools, and a repeated one needs no network.  `python -m venv` fails where the system splits ensurepip off; then
+# the environment is made without pip and filled by the system's.
+$(READY): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "EqFuse needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1).  Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
+	  rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install -q pip; }
+	@echo "setting up $(VENV) (once; torch is a large download)"
+	@$(PIP) -c constraints.txt torch==2.13.0 setuptools
+	@$(PIP) -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+setup: $(READY) ## make the environment in .venv (the other targets do it by themselves)
+
+# ---- use ---------------------------------------------------------------------------------------------------------------------
+demo: $(READY) ## naive attention at Llama-3-8B prefill shape: trace, saturation, plan, Triton source, static report, check
+	@$(BIN)/python -m eqfuse demo $(ARGS)
+
+bench: $(READY) ## the table of every program in the corpus; times on a CUDA GPU, the modelled side without one
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+tables: $(READY) ## the Markdown tables of benchmarks/README.md, from the saved results
+	@$(BIN)/python benchmarks/tables.py --write
+
+docs: $(READY) ## the generated parts of the documentation (the kernel in README.md), and the tour
+	@$(BIN)/python docs/readme_kernel.py --write
+	@$(BIN)/python docs/tour.py
+
+# ---- checks ------------------------------------------------------------------------------------------------------------------
+test: $(READY) ## every test
+	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+test-fast: $(READY) ## the tests that take less than ten seconds each
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
+
+lint: $(READY) ## ruff
+	@$(BIN)/python -m ruff check .
+
+# The root is the package; a link gives mypy the name it is installed under, whatever the checkout is called.
+types: $(READY) ## mypy
+	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/eqfuse
+	@cd $(VENV)/src && $(abspath $(BIN))/python -P -m mypy --config-file "$(CURDIR)/pyproject.toml" -p eqfuse
+
+check: lint types test ## lint, types and every test: what CI runs
+
+# A thin environment per version: its own triton in front of everything else of .venv.
+.venv-triton-%/.ready: $(READY)
+	@$(PYTHON) -m venv --without-pip $(@D)
+	@echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+	  > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth
+	@$(BIN)/python -m pip --disable-pip-version-check --python $(@D)/bin/python install --quiet $(PIP_ARGS) \
+	  --no-deps --ignore-installed triton==$*
+	@touch $@
+
+test-triton: $(TRITON_VERSIONS:%=.venv-triton-%/.ready) ## the generated-kernel tests under each supported Triton version
+	@set -e; for v in $(TRITON_VERSIONS); do \
+	  echo "== triton $$v"; \
+	  .venv-triton-$$v/bin/python -c "import triton, sys; sys.exit(triton.__version__ != '$$v' and f'found triton {triton.__version__}')"; \
+	  .venv-triton-$$v/bin/python -m pytest -n $(JOBS) $(TRITON_TESTS) $(ARGS); \
+	done
+
+wheel: $(READY) ## build the wheel into dist/
+	@$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation -w dist .
+	@ls dist
+
+clean: ## remove build products and caches
+	@rm -rf build dist eqfuse.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove the environments too
+	@rm -rf .venv .venv-triton-*

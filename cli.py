@@ -1,0 +1,394 @@
+"""The command line: ``eqfuse optimize | explain | rules | targets | demo``.
+
+Heavy libraries are imported inside the commands, so that ``--help`` and usage errors answer at once.
+Exit codes: 0 done, 1 an :class:`~eqfuse.errors.EqFuseError` or a failed check, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from . import __version__
+from .errors import EqFuseError
+
+if TYPE_CHECKING:
+    import torch
+
+    from .runtime.compiled import Compiled
+
+DESCRIPTION = """\
+EqFuse turns a plain PyTorch function into fused Triton kernels by equality saturation.
+Nothing here needs a GPU."""
+
+EXAMPLES = """\
+examples:
+  eqfuse demo                                        the whole path on naive attention
+  eqfuse optimize examples/attention.py:attention    program, saturation, plan
+  eqfuse optimize model.py:block --shape x=1,4096,4096:bfloat16 --shape w=4096,4096:bfloat16 --source
+  eqfuse optimize model.py:block --args make_inputs --check --save block_kernel.py
+  eqfuse explain model.py:block --args make_inputs   which rules made the plan, and why the runner-up lost
+  eqfuse rules --family repair                       the rules of one family
+  eqfuse rules check my_rules.py                     test every rule of a file on random arrays
+  eqfuse targets h200                                what the cost model knows of a device
+
+environment:
+  EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + Triton source, 5 + e-graph (see docs/debug.md)"""
+
+PROGRAM_HELP = """\
+The arguments that fix shapes and element types come from --shape, or from a function of the
+file named by --args that returns a tuple of tensors; without either, from its function example_args()."""
+
+
+class UsageError(Exception):
+    """Something on the command line does not name what it should; exit code 2."""
+
+
+# ---- parsing -----------------------------------------------------------------------------------------------------------------
+def parser() -> argparse.ArgumentParser:
+    """The whole command line as data."""
+    raw = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(prog="eqfuse", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=raw)
+    top.add_argument("--version", action="version", version=f"eqfuse {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        p = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", formatter_class=raw)
+        p.set_defaults(run=run)
+        return p
+
+    def takes_program(p: argparse.ArgumentParser) -> None:
+        p.epilog = PROGRAM_HELP
+        p.add_argument("program", metavar="FILE:FUNCTION", help="a Python file and a function (or nn.Module object) in it")
+        source = p.add_mutually_exclusive_group()
+        source.add_argument("--shape", action="append", default=[], metavar="NAME=DIMS[:DTYPE]", type=shape_spec,
+                            help="an argument, such as q=1,32,4096,128:float16 (default float32); repeat per argument")  # fmt: skip
+        source.add_argument("--args", metavar="NAME", help="a function of the file that returns the example arguments")
+        p.add_argument("--target", default="h200", help="device to plan for (default %(default)s; see: eqfuse targets)")
+        p.add_argument("--licence", default="real", choices=("exact", "real", "approx"),
+                       help="which equalities may be used (default %(default)s: those of real numbers)")  # fmt: skip
+
+    p = command("optimize", "plan and emit the kernels of a program", optimize_command)
+    takes_program(p)
+    p.add_argument("--source", action="store_true", help="print the Triton module")
+    p.add_argument("--check", action="store_true", help="run the emitted Triton in its interpreter, at reduced sizes")
+    p.add_argument("--compile", metavar="ARCH", action="append", default=[], help="compile for sm_80, sm_90, sm_100 or gfx942")
+    p.add_argument("--save", metavar="OUT.py", type=Path, help="write a standalone module (needs only torch and triton)")
+    p.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+    p = command("explain", "say which rules made the plan, what it saves, and why the runner-up lost", explain_command)
+    takes_program(p)
+    p.add_argument("--json", action="store_true", help="the derivation as JSON")
+
+    p = command("rules", "list the rewrite rules, or test them on random arrays", rules_command)
+    p.add_argument("action", nargs="?", default="list", choices=("list", "check"))
+    p.add_argument("file", nargs="?", type=Path, help="a Python file with rules of your own: only these")
+    p.add_argument("--family", help="only this family")
+    p.add_argument("--json", action="store_true")
+
+    p = command("targets", "list the devices that plans are made for", targets_command)
+    p.add_argument("name", nargs="?", help="show one in full")
+    p.add_argument("--json", action="store_true")
+
+    p = command("demo", "run the whole path on naive attention at Llama-3-8B prefill shape", demo_command)
+    p.add_argument("--target", default="h200")
+    p.add_argument("--tokens", type=int, default=4096, help="sequence length (default %(default)s)")
+    return top
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An argument described on the command line."""
+
+    name: str
+    dims: tuple[int, ...]
+    dtype: str
+
+    def tensor(self) -> torch.Tensor:
+        """A tensor without data: planning reads shapes and types only, so any size is free."""
+        import torch
+
+        return torch.empty(self.dims, dtype=getattr(torch, self.dtype), device="meta")
+
+
+DTYPES = ("float16", "bfloat16", "float32", "int32", "int64", "bool")
+
+
+def shape_spec(text: str) -> Shape:
+    """``q=1,32,4096,128:float16``."""
+    found = re.fullmatch(r"(\w+)=(\d+(?:,\d+)*)?(?::(\w+))?", text.replace(" ", ""))
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=DIMS[:DTYPE], such as q=1,32,4096,128:float16")
+    name, dims, dtype = found.groups()
+    if dtype and dtype not in DTYPES:
+        raise argparse.ArgumentTypeError(f"unknown element type {dtype!r}; one of {', '.join(DTYPES)}")
+    return Shape(name, tuple(map(int, dims.split(","))) if dims else (), dtype or "float32")
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a Python file under its own name, with its folder importable, as if it were run."""
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_program(args: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
+    """The function that was named and its example arguments."""
+    file, _, name = args.program.rpartition(":")
+    if not file or not name.isidentifier():
+        raise UsageError(f"{args.program!r} is not FILE:FUNCTION, such as model.py:attention")
+    module = load_file(Path(file))
+
+    def member(wanted: str) -> Any:
+        if not hasattr(module, wanted):
+            own = sorted(n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__)
+            raise UsageError(f"{file} has no {wanted!r}; it defines: {', '.join(own) or 'nothing callable'}")
+        return getattr(module, wanted)
+
+    function = member(name)
+    if args.shape:
+        return function, tuple(s.tensor() for s in in_order(function, args.shape))
+    if not args.args and not hasattr(module, "example_args"):
+        raise UsageError(f"{file} has no example_args(); describe the arguments with --shape or --args")
+    made = member(args.args or "example_args")()
+    return function, tuple(made) if isinstance(made, tuple | list) else (made,)
+
+
+def in_order(function: Any, shapes: Sequence[Shape]) -> list[Shape]:
+    """The shapes in the order of the function's parameters; each must name one."""
+    code = function.forward if hasattr(function, "forward") else function
+    names = list(inspect.signature(code).parameters)
+    given = [s.name for s in shapes]
+    if len(set(given)) != len(given):
+        raise UsageError(f"an argument is given twice: {', '.join(given)}")
+    unknown = [n for n in given if n not in names]
+    if unknown:
+        raise UsageError(f"no parameter {', '.join(map(repr, unknown))}; the function takes {', '.join(names)}")
+    return sorted(shapes, key=lambda s: names.index(s.name))
+
+
+def reduced(args: Sequence[Any], limit: int = 128, to: int = 100) -> tuple[Any, ...]:
+    """The arguments with every dimension above ``limit`` cut to ``to``: equal sizes stay equal.
+
+    Tensors without data get random values, normal ones for floats and zeros and ones for the rest.
+    """
+    import torch
+
+    def cut(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        shape = [to if n > limit else n for n in x.shape]
+        if not x.is_meta:
+            return x[tuple(slice(0, n) for n in shape)].contiguous()
+        return (torch.randn(shape) if x.is_floating_point() else torch.randint(0, 2, shape)).to(x.dtype)
+
+    return tuple(map(cut, args))
+
+
+# ---- commands ----------------------------------------------------------------------------------------------------------------
+def _compiled(args: argparse.Namespace) -> tuple[Compiled, Any, tuple[Any, ...]]:
+    function, example = load_program(args)
+    import eqfuse
+
+    return eqfuse.optimize(function, example, target=args.target, licence=args.licence), function, example
+
+
+def optimize_command(args: argparse.Namespace) -> int:
+    """``eqfuse optimize``."""
+    from . import summary
+
+    c, function, example = _compiled(args)
+    reports = [r for arch in args.compile for r in c.compile(arch)]
+    check, passed = _check(c, function, example, args) if args.check else (None, True)
+    if args.save:
+        c.save(args.save)
+    if args.json:
+        out = summary.of_compiled(c)
+        if args.compile:
+            out["static"] = [summary.plain(r) for r in reports]
+        if args.check:
+            out["check"] = {"ok": passed, "report": str(check)}
+        if args.source:
+            out["source"] = c.source
+        print(json.dumps(out, indent=2))
+        return 0 if passed else 1
+    show_heading("program")
+    print(c.program)
+    show_heading("saturation")
+    print(c.graph.report)
+    show_heading("plan")
+    print(c.plan)
+    if args.source:
+        show_heading("triton")
+        show_python(c.source)
+    if reports:
+        show_heading("static report")
+        print(*reports, sep="\n")
+    if args.check:
+        show_heading("check against float64")
+        print(check)
+    if args.save:
+        print(f"\nwrote {args.save}")
+    return 0 if passed else 1
+
+
+def _check(c: Compiled, function: Any, example: tuple[Any, ...], args: argparse.Namespace) -> tuple[Any, bool]:
+    """Accuracy through the interpreter; at the sizes given if they are small, else of the same function at reduced sizes."""
+    import eqfuse
+
+    small = reduced(example)
+    if [getattr(a, "shape", None) for a in small] != [getattr(a, "shape", None) for a in example]:
+        c = eqfuse.optimize(function, small, target=args.target, licence=args.licence)
+    report = c.accuracy(*small)
+    return report, all(o.within() for o in report.outputs)
+
+
+def explain_command(args: argparse.Namespace) -> int:
+    """``eqfuse explain``."""
+    c, _, _ = _compiled(args)
+    explanation = c.explain()
+    print(explanation.json() if args.json else explanation)
+    return 0
+
+
+def rules_command(args: argparse.Namespace) -> int:
+    """``eqfuse rules``."""
+    import eqfuse
+
+    from . import summary
+
+    before = {r.name for r in eqfuse.rules()}
+    if args.file:
+        load_file(args.file)
+    chosen = [r for r in eqfuse.rules() if args.family in (None, r.family)]
+    if args.file:
+        chosen = [r for r in chosen if r.name not in before]
+    if not chosen:
+        what = f"of family {args.family!r}" if args.family else f"in {args.file}"
+        raise UsageError(f"no rule {what}; families: {', '.join(sorted({r.family for r in eqfuse.rules()}))}")
+    if args.action == "check":
+        return _check_rules(chosen)
+    if args.json:
+        keys = ("name", "family", "licence", "doc", "file", "line")
+        print(json.dumps([{k: summary.plain(getattr(r, k)) for k in keys} for r in chosen], indent=2))
+        return 0
+    rows = [(r.name, r.family, r.licence, first_line(r.doc), f"{Path(str(r.file)).name}:{r.line}") for r in chosen]
+    show_table(("rule", "family", "licence", "equation", "where"), rows)
+    return 0
+
+
+def _check_rules(chosen: Sequence[Any]) -> int:
+    """Every rule on random arrays; all are tried before the exit code is decided."""
+    from .testing import check_rule
+
+    failed = 0
+    for r in chosen:
+        try:
+            check_rule(r)
+        except EqFuseError as e:
+            failed += 1
+            print(f"FAILED {r.name}\n{indent(str(e))}")
+        else:
+            print(f"ok     {r.name}")
+    print(f"{len(chosen) - failed} of {len(chosen)} rules hold")
+    return 1 if failed else 0
+
+
+def targets_command(args: argparse.Namespace) -> int:
+    """``eqfuse targets``."""
+    from . import summary
+    from .extract.targets import load_target, targets
+
+    facts = {n: summary.plain(load_target(n)) for n in ([args.name] if args.name else targets())}
+    if args.json:
+        print(json.dumps(facts, indent=2))
+    elif args.name:
+        show_table(("fact", "value"), [(k, str(v)) for k, v in facts[args.name].items()])
+    else:
+        keys = [k for k in next(iter(facts.values())) if k not in ("name", "device_names")][:6]
+        show_table(("target", *keys), [(n, *(str(f[k]) for k in keys)) for n, f in facts.items()])
+    return 0
+
+
+def demo_command(args: argparse.Namespace) -> int:
+    """``eqfuse demo``."""
+    from . import demo
+
+    return demo.run(target=args.target, tokens=args.tokens)
+
+
+# ---- output ------------------------------------------------------------------------------------------------------------------
+def first_line(doc: str | None) -> str:
+    """The first line of a docstring."""
+    return (doc or "").strip().partition("\n")[0]
+
+
+def indent(text: str) -> str:
+    """Four spaces before every line."""
+    return "\n".join("    " + line for line in text.splitlines())
+
+
+def show_heading(title: str) -> None:
+    """A rule with a title."""
+    print(f"\n── {title} " + "─" * max(0, 96 - len(title)))
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; on a terminal with rich, else aligned plain text without wrapping (it may be piped)."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*header, box=None, header_style="bold")
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
+        return
+    widths = [max(len(r[i]) for r in (header, *rows)) for i in range(len(header))]
+    for row in (header, *rows):
+        print("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+
+
+def show_python(source: str) -> None:
+    """Python text, coloured on a terminal."""
+    if not sys.stdout.isatty():
+        print(source)
+        return
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    Console().print(Syntax(source, "python", background_color="default", word_wrap=False))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    args = parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except UsageError as e:
+        print(f"eqfuse: {e}", file=sys.stderr)
+        return 2
+    except EqFuseError as e:
+        print(f"{type(e).__name__}: {e}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # `eqfuse rules | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

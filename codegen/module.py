@@ -1,0 +1,245 @@
+"""A standalone Python module from lowered kernels: the Triton functions and a host function ``run``.
+
+The module needs only torch and triton.  ``run`` takes the inputs in argument order, checks that they are what the plan is valid for,
+allocates outputs and temporaries, launches the kernels in order and returns a tuple of outputs.  Sizes and strides are read from the
+tensors, so inputs may have any memory layout, and any shape that the conditions allow.
+
+*Which sizes may vary.*  An axis that always indexes whole buffer dimensions takes its length from an argument; axes that index the same
+dimension have the same length.  An axis inside a compound index expression (a split, a shift) keeps the length that was planned for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..ir.index import Axis, IndexExpr
+from ..tiles.kernel import Buffer
+from ..tiles.names import identifier
+from ..tiles.program import IndexValue, Load, Store, TileProgram
+from .signature import Param, signature
+from .text import torch_name, wrap
+from .triton import helpers, print_kernel
+
+
+@dataclass(frozen=True)
+class ModuleSpec:
+    """What a module is made from.  ``inputs`` in argument order; ``kernels`` in execution order; ``header`` is the docstring."""
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    temporaries: tuple[Buffer, ...]
+    kernels: tuple[TileProgram, ...]
+    header: str = ""
+
+
+def emit_module(spec: ModuleSpec) -> str:
+    """The module as text."""
+    names = [identifier(k.name) for k in spec.kernels]
+    assert len(set(names)) == len(names), f"kernel names must differ: {names}"
+    parts = [_docstring(spec), _IMPORTS]
+    prelude = helpers(spec.kernels)
+    if prelude:
+        parts.append(prelude)
+    parts += [print_kernel(k).rstrip("\n") for k in spec.kernels]
+    parts.append(_HOST_HELPERS)
+    parts.append(_Host(spec).text())
+    return "\n\n\n".join(p.strip("\n") for p in parts) + "\n"
+
+
+_IMPORTS = """
+import torch
+import triton
+import triton.language as tl
+"""
+
+_HOST_HELPERS = '''
+def _check_tensor(name, tensor, dtype, dims):
+    """Raise ValueError unless ``tensor`` has the element type and the number of dimensions that the kernels expect."""
+    if tensor.dtype != dtype or tensor.dim() != dims:
+        raise ValueError(f"{name} must be a {dims}-dimensional tensor of {dtype}, not {tensor.dim()}-dimensional of {tensor.dtype}")
+
+
+def _check_shape(name, tensor, shape):
+    """Raise ValueError unless the shape fits those of the other arguments."""
+    if tuple(tensor.shape) != shape:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; the other arguments and the plan require {shape}")
+
+
+def _check_size(axis, condition, requirement):
+    """Raise ValueError unless a size is one that the kernels were planned for."""
+    if not condition:
+        raise ValueError(f"the kernels were planned for {axis} {requirement}; optimize again for this shape")
+'''
+
+
+def _docstring(spec: ModuleSpec) -> str:
+    text = (spec.header or spec.name).replace("\\", "\\\\").replace('"""', "'''").strip("\n")
+    return f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
+
+
+class _Sizes:
+    """Which axes and dimensions have the same length, and where that length is read."""
+
+    def __init__(self, spec: ModuleSpec) -> None:
+        self._parent: dict[object, object] = {}
+        self._fixed: set[object] = set()
+        self.axes = tuple(dict.fromkeys(a for k in spec.kernels for a in k.kernel.roles))
+        buffers = {b.name: b for b in (*spec.inputs, *spec.temporaries, *spec.outputs)}
+        for buffer, index in _accesses(spec):
+            for d, e in enumerate(index):
+                self._relate((buffer, d), e, buffers[buffer].shape[d])
+        for k in spec.kernels:
+            for s in k.statements():
+                if isinstance(s, IndexValue) and s.expr.as_axis() is None:
+                    self._fix(*s.expr.axes())
+        fixed = {self.root(x) for x in self._fixed}
+        self.source: dict[object, tuple[str, int]] = {}  # class -> input dimension that gives its length
+        for b in spec.inputs:
+            for d in range(len(b.shape)):
+                r = self.root((b.name, d))
+                if (b.name, d) in self._parent and r not in fixed:
+                    self.source.setdefault(r, (b.name, d))
+        self.names: dict[object, str] = {}
+        for a in self.axes:
+            self.names.setdefault(self.root(a), f"N_{identifier(a.name)}")
+
+    def _relate(self, dimension: tuple[str, int], e: IndexExpr, extent: int) -> None:
+        axis = e.as_axis()
+        self._parent.setdefault(dimension, dimension)
+        if axis is not None and axis.size == extent:
+            self._parent.setdefault(axis, axis)
+            self._parent[self.root(axis)] = self.root(dimension)
+            return
+        self._fix(dimension, *e.axes())
+
+    def _fix(self, *things: object) -> None:
+        for t in things:
+            self._parent.setdefault(t, t)
+            self._fixed.add(t)
+
+    def root(self, x: object) -> object:
+        """The representative of a class of equal lengths."""
+        while self._parent.setdefault(x, x) != x:
+            x = self._parent[x]
+        return x
+
+    def of_axis(self, axis: Axis) -> str:
+        """The length of an axis in the host function: a variable or a number."""
+        r = self.root(axis)
+        return self.names[r] if r in self.source else str(axis.size)
+
+    def of_dimension(self, buffer: Buffer, d: int) -> str:
+        """The length of a buffer dimension in the host function."""
+        r = self.root((buffer.name, d))
+        return self.names[r] if r in self.source and r in self.names else str(buffer.shape[d])
+
+
+def _accesses(spec: ModuleSpec) -> Iterator[tuple[str, tuple[IndexExpr, ...]]]:
+    for k in spec.kernels:
+        for s in k.statements():
+            if isinstance(s, Load | Store):
+                yield s.access.buffer, s.access.index
+
+
+class _Host:
+    """The host function."""
+
+    def __init__(self, spec: ModuleSpec) -> None:
+        self.spec, self.sizes = spec, _Sizes(spec)
+        self.lines: list[str] = []
+        self.argument = _argument_names(spec, {*self.sizes.names.values()})
+
+    def text(self) -> str:
+        spec = self.spec
+        self.checks()
+        device = f"{self.argument[spec.inputs[0].name]}.device" if spec.inputs else '"cpu"'
+        for b in (*spec.temporaries, *spec.outputs):
+            if all(b.name != i.name for i in spec.inputs):
+                shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
+                self.lines.append(f"{self.argument[b.name]} = torch.empty({shape}, dtype={torch_name(b.dtype)}, device={device})")
+        launches = [line for k in spec.kernels for line in self.launch(k)]
+        if spec.inputs:
+            self.lines.append(f"with torch.cuda.device_of({self.argument[spec.inputs[0].name]}):")
+            launches = [f"    {line}" for line in launches]
+        self.lines += launches
+        self.lines.append(f"return {_tuple([self.argument[b.name] for b in spec.outputs])}")
+        head = [f"def run({', '.join(self.argument[b.name] for b in spec.inputs)}):"]
+        head.append(f'    """{self.summary()}"""')
+        return "\n".join([*head, *(f"    {line}" for line in self.lines)])
+
+    def summary(self) -> str:
+        outputs = ", ".join(self.argument[b.name] for b in self.spec.outputs)
+        n = len(self.spec.kernels)
+        return f"Return the tuple ({outputs}), computed by {n} kernel{'s' if n != 1 else ''} on the device of the arguments."
+
+    def checks(self) -> None:
+        used = {s for s, _ in _accesses(self.spec)}
+        inputs = [b for b in self.spec.inputs if b.name in used]
+        for b in inputs:
+            name = self.argument[b.name]
+            self.lines.append(f'_check_tensor("{name}", {name}, {torch_name(b.dtype)}, {len(b.shape)})')
+        for r, (buffer, d) in self.sizes.source.items():
+            if r in self.sizes.names:
+                self.lines.append(f"{self.sizes.names[r]} = {self.argument[buffer]}.shape[{d}]")
+        for b in inputs:
+            name = self.argument[b.name]
+            shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
+            self.lines.append(f'_check_shape("{name}", {name}, {shape})')
+        conditions: dict[str, None] = {}
+        for k in self.spec.kernels:
+            for a, role in k.kernel.roles.items():
+                size = self.sizes.of_axis(a)
+                if size.isdigit():
+                    continue
+                if k.kernel.even(a) and role.tile > 1:
+                    conditions[f'_check_size("{a.name}", {size} % {role.tile} == 0, "divisible by {role.tile}")'] = None
+                if role.kind == "resident":
+                    conditions[f'_check_size("{a.name}", {size} <= {role.tile}, "of at most {role.tile}")'] = None
+        self.lines += conditions
+
+    def launch(self, program: TileProgram) -> Iterator[str]:
+        """The launch of one kernel."""
+        blocks = []
+        for b in program.grid:
+            n = self.sizes.of_axis(b.axis)
+            blocks.append(n if b.tile == 1 else f"triton.cdiv({n}, {b.tile})")
+        kernel = program.kernel
+        yield f"{identifier(program.name)}[({' * '.join(blocks) or '1'},)]("
+        params = signature(program)
+        for group in ("pointer", "int", "constexpr"):
+            for line in wrap([self.value(p) for p in params if p.kind == group], 112):
+                yield f"    {line},"
+        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages},"
+        yield ")"
+
+    def value(self, p: Param) -> str:
+        """The argument for one parameter."""
+        if p.kind == "pointer":
+            assert p.buffer is not None
+            return self.argument[p.buffer]
+        if p.kind == "constexpr":
+            return f"{p.name}={p.value}"
+        if p.axis is not None:
+            return self.sizes.of_axis(p.axis)
+        assert p.buffer is not None
+        return f"{self.argument[p.buffer]}.stride({p.position})"
+
+
+def _argument_names(spec: ModuleSpec, taken: set[str]) -> dict[str, str]:
+    """A variable of the host function for every buffer, different from each other and from every other name in it."""
+    taken |= {"torch", "triton", "tl", "run", *(identifier(k.name) for k in spec.kernels)}
+    names: dict[str, str] = {}
+    for b in (*spec.inputs, *spec.temporaries, *spec.outputs):
+        if b.name not in names:
+            name = identifier(b.name)
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names[b.name] = name
+    return names
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({', '.join(items)},)" if len(items) == 1 else f"({', '.join(items)})"

@@ -1,0 +1,432 @@
+"""Printing a tile program as a Triton kernel.  Every decision is in the tile program already.
+
+Conventions of the printed text, for an axis ``i``: ``N_i`` is its length and ``T_i`` its tile size, ``i0`` the start of the tile,
+``r_i`` the lanes ``0 .. T_i - 1``, ``i_ok`` which of them exist.  Addresses are a scalar 64-bit base plus 32-bit lane offsets; all
+floating point arithmetic is float32 with explicit casts; every masked load says what masked lanes hold.  A streamed axis that its tile
+does not divide runs a main loop without masks, then its last tile with them.
+"""
+
+from __future__ import annotations
+
+from ..ir import ops
+from ..ir.index import Axis, IndexExpr
+from ..tiles.names import identifier
+from ..tiles.program import (
+    Access,
+    Binding,
+    Cast,
+    Count,
+    Dim,
+    Dot,
+    ExtentValue,
+    Fill,
+    IndexValue,
+    IsFirst,
+    Let,
+    Literal,
+    Load,
+    Loop,
+    Mean,
+    Operand,
+    Permute,
+    Reduce,
+    Statement,
+    Store,
+    TileProgram,
+    Value,
+    Where,
+    defines,
+    uses,
+)
+from . import signature
+from .signature import INT32_MAX, Param, contiguous_strides, pointer_name
+from .text import broadcast, extent, number, position, product, split_index, total, type_name, wrap
+
+LINE = 128  # longest line before a call is broken
+
+
+def print_kernel(program: TileProgram) -> str:
+    """The kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`."""
+    return KernelPrinter(program).text
+
+
+def helpers(programs: tuple[TileProgram, ...]) -> str:
+    """The helper functions that some kernels call, each once."""
+    used = dict.fromkeys(s.op for p in programs for s in p.statements() if isinstance(s, Let))
+    return "\n\n".join(ops.OPS[o].prelude.strip("\n") for o in sorted(used) if ops.OPS[o].prelude)
+
+
+class KernelPrinter:
+    """Prints one kernel; ``text`` and ``parameters`` are the result."""
+
+    def __init__(self, program: TileProgram) -> None:
+        self.program, self.kernel = program, program.kernel
+        self.dim_of = {a: d for d in program.dims for a in d.axes}
+        self.indent = 1
+        self.lines: list[str] = []
+        self.names: dict[str, str] = {}  # value name -> printed name, where another value's name serves
+        self.full: set[str] = set()  # bindings that have no padded lanes here
+        self.extents: dict[Axis, None] = {}
+        self.strides: dict[tuple[str, int], str] = {}
+        self.tiles: dict[Axis, None] = {}
+        self.lanes_used: dict[Axis, None] = {}
+        self.masks_used: dict[str, Binding] = {}
+        self.negated = _negated(program)
+        self.block(program.body)
+        body, self.lines = self.lines, []
+        self.preamble()
+        head, self.lines = self.lines, []
+        self.parameters: tuple[Param, ...] = signature.build(
+            program,
+            [a for a in self.kernel.roles if a in self.extents],
+            self.strides,
+            [a for a in self.kernel.roles if a in self.tiles],
+        )
+        self.text = "\n".join([*self.header(), *head, *body]) + "\n"
+
+    # -- the function around the body ----------------------------------------------------------------------------------------
+    def header(self) -> list[str]:
+        kinds = {"pointer": "{}", "int": "{}", "constexpr": "{}: tl.constexpr"}
+        groups: list[str] = []
+        for kind in ("pointer", "int", "constexpr"):
+            words = [kinds[kind].format(p.name) for p in self.parameters if p.kind == kind]
+            groups += wrap(words, 120)
+        lines = ["@triton.jit", f"def {identifier(self.program.name)}("]
+        lines += [f"    {g}," for g in groups]
+        lines.append("):")
+        notes = [f"{k}: {v}" if k else v for k, v in self.kernel.notes.items()]
+        words = [line for note in (notes or [f"{self.program.name}."]) for line in note.splitlines()]
+        quoted = [line.replace("\\", "\\\\").replace('"""', "'''") for line in words]
+        if len(quoted) == 1:
+            lines.append(f'    """{quoted[0]}"""')
+        else:
+            lines += [f'    """{quoted[0]}', *(f"    {line}".rstrip() for line in quoted[1:]), '    """']
+        return lines
+
+    def preamble(self) -> None:
+        """Program indices, lanes and masks that the body uses."""
+        grid = self.program.grid
+        for b in self.masks_used.values():
+            self.extent(b.axis)
+            self.lanes_used[b.axis] = None
+        if grid:
+            self.write("pid = tl.program_id(0)")
+        for b in reversed(grid):
+            name, first = self.start_name(b), b is grid[0]
+            blocks = f"tl.cdiv({self.extent(b.axis)}, {self.tile(b.axis)})" if b.tile > 1 and not first else ""
+            blocks = blocks or ("" if first else self.extent(b.axis))
+            index = "pid" if first else f"(pid % {blocks})"
+            self.write(f"{name} = {index}.to(tl.int64)" + (f" * {self.tile(b.axis)}" if b.tile > 1 else ""))
+            if not first:
+                self.write(f"pid = pid // {blocks}")
+        for a in self.kernel.roles:
+            if a in self.lanes_used:
+                self.write(f"{self.lanes_name(a)} = {self.lanes_text(a)}")
+        for b in self.masks_used.values():
+            if b.kind != "stream":
+                start = f"{self.start_name(b)} + " if b.kind == "grid" else ""
+                self.write(f"{self.mask_name(b)} = {start}{self.lanes_name(b.axis)} < {self.extent(b.axis)}")
+
+    def write(self, line: str) -> None:
+        self.lines.append("    " * self.indent + line)
+
+    # -- names ---------------------------------------------------------------------------------------------------------------
+    def name(self, v: Value) -> str:
+        return self.names.get(v.name, v.name)
+
+    def start_name(self, b: Binding) -> str:
+        return f"{identifier(b.name)}0"
+
+    def lanes_name(self, axis: Axis) -> str:
+        return f"r_{identifier(axis.name)}"
+
+    def mask_name(self, b: Binding) -> str:
+        return f"{identifier(b.name)}_ok"
+
+    def extent(self, axis: Axis) -> str:
+        self.extents[axis] = None
+        return extent(axis)
+
+    def tile(self, axis: Axis) -> str:
+        if self.kernel.tile(axis) == 1:
+            return "1"
+        self.tiles[axis] = None
+        return f"T_{identifier(axis.name)}"
+
+    def dim_size(self, d: Dim) -> str:
+        return product([self.tile(a) for a in d.axes])
+
+    def shape(self, dims: tuple[Dim, ...]) -> str:
+        return "[" + ", ".join(self.dim_size(d) for d in dims) + "]"
+
+    def lanes_text(self, axis: Axis) -> str:
+        d = self.dim_of[axis]
+        text = f"tl.arange(0, {self.dim_size(d)})"
+        if len(d.axes) == 1:
+            return text
+        at = d.axes.index(axis)
+        inner = product([self.tile(a) for a in d.axes[at + 1 :]])
+        text += "" if inner == "1" else f" // {inner}" if "*" not in inner else f" // ({inner})"
+        return text + (f" % {self.tile(axis)}" if at else "")
+
+    def has_lanes(self, axis: Axis) -> bool:
+        return axis in self.dim_of
+
+    def lanes(self, axis: Axis, dims: tuple[Dim, ...], *, wide: bool = False) -> str:
+        """The lanes of an axis, broadcast over dims."""
+        self.lanes_used[axis] = None
+        name = self.lanes_name(axis)
+        text = broadcast(name, (self.dim_of[axis],), dims)
+        return f"{text}.to(tl.int64)" if wide else text
+
+    def valid(self, bindings: tuple[Binding, ...], dims: tuple[Dim, ...]) -> list[str]:
+        """Masks of bindings, without those that cannot be false here."""
+        out = []
+        for b in bindings:
+            if b.even or b.name in self.full:
+                continue
+            self.masks_used[b.name] = b
+            out.append(broadcast(self.mask_name(b), (self.dim_of[b.axis],), dims))
+        return out
+
+    def is_full(self, b: Binding) -> bool:
+        return b.even or b.name in self.full
+
+    # -- memory --------------------------------------------------------------------------------------------------------------
+    def stride(self, buffer: str, position: int, expr: IndexExpr) -> str:
+        key = (buffer, position)
+        if key not in self.strides:
+            axis = expr.as_axis()
+            name = f"{identifier(buffer)}_stride_{identifier(axis.name) if axis else position}"
+            if name in self.strides.values():
+                name = f"{identifier(buffer)}_stride_{position}"
+            self.strides[key] = name
+        return self.strides[key]
+
+    def base(self, b: Binding) -> str | None:
+        """The start of a tile as a 64-bit scalar; nothing for a resident axis."""
+        if b.kind == "resident":
+            return None
+        return self.start_name(b) if b.kind == "grid" else f"tl.cast({self.start_name(b)}, tl.int64)"
+
+    def address(self, at: Access) -> str:
+        """A pointer tile."""
+        strides = contiguous_strides(self.kernel.buffers[at.buffer].shape)
+        reach = sum(abs(c) * strides[p] * self.kernel.tile(a) for p, e in enumerate(at.index) for a, c in _linear(e))
+        wide = reach > INT32_MAX // 2
+        scalars, vectors = [], []
+        for p, e in enumerate(at.index):
+            if not e.terms and not e.const:
+                continue
+            s, v = split_index(
+                e, self.has_lanes, lambda a: self.base(at.binding(a)), lambda a: self.lanes(a, at.dims, wide=wide)
+            )
+            step = self.stride(at.buffer, p, e)
+            scalars += [f"{_grouped(s)} * {step}"] if s else []
+            vectors += [f"{_grouped(v)} * {step}"] if v else []
+        parts = [pointer_name(at.buffer)]
+        parts += [f"({total(scalars)})"] if len(scalars) > 1 and vectors else scalars
+        parts += [f"({total(vectors)})"] if len(vectors) > 1 else vectors
+        return " + ".join(parts)
+
+    def mask(self, at: Access, extra: tuple[str, ...] = ()) -> str:
+        """The mask of an access; empty if nothing can be masked."""
+        parts = self.valid(at.valid, at.dims)
+        for i in at.inside:
+            text = position(i.expr, self.has_lanes, lambda a: self.base(at.binding(a)), lambda a: self.lanes(a, at.dims))
+            parts += [f"({text} >= 0)"] if i.low else []
+            parts += [f"({text} < {i.extent})"] if i.high else []
+        parts += extra
+        return " & ".join(parts)
+
+    # -- statements ----------------------------------------------------------------------------------------------------------
+    def block(self, body: tuple[Statement, ...]) -> None:
+        for s in body:
+            if isinstance(s, Loop):
+                self.loop(s)
+            elif isinstance(s, Store):
+                self.store(s)
+            elif isinstance(s, Where) and all(self.is_full(b) for b in s.bindings):
+                self.names[s.dst.name] = self.name(s.src)
+            elif isinstance(s, Let) and s.dst.name in self.negated:
+                continue
+            else:
+                self.assign(self.name(s.dst), s)
+
+    def assign(self, name: str, s: Statement) -> None:
+        """``name = expression``; a long memory access is broken into lines."""
+        if isinstance(s, Load):
+            mask = self.mask(s.access)
+            zero = {"float": "0.0", "int": "0", "bool": "False"}[s.dst.dtype.kind]
+            self.call(f"{name} = tl.load", self.address(s.access), *((f"mask={mask}", f"other={zero}") if mask else ()))
+        else:
+            self.write(f"{name} = {self.expression(s)}")
+
+    def call(self, head: str, *arguments: str) -> None:
+        """A call on one line, or one argument to a line if it is too long."""
+        given = [a for a in arguments if a]
+        line = f"{head}({', '.join(given)})"
+        if 4 * self.indent + len(line) <= LINE:
+            self.write(line)
+            return
+        self.write(f"{head}(")
+        for a in given:
+            self.write(f"    {a},")
+        self.write(")")
+
+    def loop(self, s: Loop) -> None:
+        b = s.binding
+        name, n, tile = self.start_name(b), self.extent(b.axis), self.tile(b.axis)
+        outside = dict(self.names)
+        for a in s.accumulators:
+            fill = "tl.zeros({}, tl.float32)" if a.identity == 0 else f"tl.full({{}}, {number(a.identity)}, tl.float32)"
+            self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims))}")
+        inplace = {a.new.name: a.old.name for a in s.accumulators if _overwritable(s, a.old, a.new)}
+        if s.peeled:
+            stop = f"{identifier(b.name)}_full"
+            self.write(f"{stop} = {n} // {tile} * {tile}")
+            self.full.add(b.name)
+            self.one_loop(s, f"for {name} in tl.range(0, {stop}, {tile}):", inplace)
+            self.full.discard(b.name)
+            self.names = dict(outside)
+            self.one_loop(s, f"for {name} in tl.range({stop}, {n}, {tile}, num_stages=1):  # the ragged last tile", inplace)
+        else:
+            self.one_loop(s, f"for {name} in tl.range(0, {n}, {tile}):", inplace)
+        self.names = outside
+
+    def one_loop(self, s: Loop, head: str, inplace: dict[str, str]) -> None:
+        b = s.binding
+        self.write(head)
+        self.indent += 1
+        mask_at = len(self.lines)
+        self.names.update(inplace)
+        outer_masks, self.masks_used = self.masks_used, {}
+        self.block(s.body)
+        if b.name in self.masks_used:
+            del self.masks_used[b.name]
+            self.lanes_used[b.axis] = None
+            line = f"{self.mask_name(b)} = {self.start_name(b)} + {self.lanes_name(b.axis)} < {self.extent(b.axis)}"
+            self.lines.insert(mask_at, "    " * self.indent + line)
+        self.masks_used = {**outer_masks, **self.masks_used}
+        for a in s.accumulators:
+            if a.new.name not in inplace:
+                self.write(f"{a.old.name} = {self.name(a.new)}")
+        self.indent -= 1
+
+    def store(self, s: Store) -> None:
+        dtype = self.kernel.buffers[s.access.buffer].dtype
+        value = broadcast(self.name(s.src), s.src.dims, s.access.dims)
+        value = value if s.src.dtype == dtype else f"{value}.to({type_name(dtype)})"
+        mask = self.mask(s.access, tuple(f"({self.start_name(b)} == 0)" for b in s.once))
+        self.call("tl.store", self.address(s.access), value, f"mask={mask}" if mask else "")
+
+    def operand(self, v: Operand, dims: tuple[Dim, ...], *, whole: bool = False) -> str:
+        return number(v.value, whole=whole) if isinstance(v, Literal) else broadcast(self.name(v), v.dims, dims)
+
+    def expression(self, s: Statement) -> str:
+        """The right-hand side of a statement."""
+        if isinstance(s, Let):
+            if s.op == "add" and any(isinstance(a, Value) and a.name in self.negated for a in s.args):
+                return self.difference(s)
+            whole = all(a.dtype.kind == "int" for a in s.args[s.op == "where" :] if isinstance(a, Value))
+            whole = whole and any(isinstance(a, Value) for a in s.args[s.op == "where" :])
+            return ops.OPS[s.op].triton.format(*(self.operand(a, s.dst.dims, whole=whole) for a in s.args))
+        if isinstance(s, Where):
+            fill = number(s.fill, whole=s.dst.dtype.kind == "int")
+            return f"tl.where({' & '.join(self.valid(s.bindings, s.src.dims))}, {self.name(s.src)}, {fill})"
+        if isinstance(s, Reduce):
+            return f"tl.{s.monoid}({self.name(s.src)}, axis={s.src.dims.index(s.dim)})"
+        if isinstance(s, Dot):
+            acc = f", {self.name(s.acc)}" if s.acc is not None else ""
+            precision = f', input_precision="{s.precision}"' if s.precision else ""
+            return f"tl.dot({self.name(s.a)}, {self.name(s.b)}{acc}{precision}, out_dtype=tl.float32)"
+        if isinstance(s, Cast):
+            return f"{self.name(s.src)}.to({type_name(s.dst.dtype)})"
+        if isinstance(s, Permute):
+            return f"tl.permute({self.name(s.src)}, ({', '.join(str(s.src.dims.index(d)) for d in s.dst.dims)}))"
+        if isinstance(s, Mean):
+            return f"{self.name(s.src)} / {self.mean_count(s)}"
+        if isinstance(s, Count):
+            return self.count(s.binding, s.which)
+        if isinstance(s, IsFirst):
+            return f"tl.cast({self.start_name(s.binding)}, tl.int32) == 0"
+        if isinstance(s, ExtentValue):
+            return f"tl.full([], {self.extent(s.axis)}, tl.float32)"
+        if isinstance(s, Fill):
+            return f"tl.full({self.shape(s.dst.dims)}, {number(s.value)}, tl.float32)"
+        assert isinstance(s, IndexValue)
+        return self.index_value(s)
+
+    def difference(self, s: Let) -> str:
+        """``a + (-b)`` as ``a - b``."""
+        first, second = s.args
+        if isinstance(first, Value) and first.name in self.negated:
+            first, second = second, first
+        assert isinstance(second, Value)
+        whole = second.dtype.kind == "int"
+        return f"{self.operand(first, s.dst.dims, whole=whole)} - {self.operand(self.negated[second.name], s.dst.dims)}"
+
+    def mean_count(self, s: Mean) -> str:
+        if s.binding is None:
+            return f"tl.cast(tl.maximum({self.extent(s.axis)}, 1), tl.float32)"
+        if s.which == "old":
+            return f"tl.cast(tl.maximum({self.start_name(s.binding)}, 1), tl.float32)"
+        return self.count(s.binding, "new")
+
+    def count(self, b: Binding, which: str) -> str:
+        """Elements of an axis before a tile, up to its end, or in it."""
+        start, tile = self.start_name(b), self.tile(b.axis)
+        if which == "old":
+            return f"tl.cast({start}, tl.float32)"
+        if which == "new":
+            end = f"{start} + {tile}" if self.is_full(b) else f"tl.minimum({start} + {tile}, {self.extent(b.axis)})"
+            return f"tl.cast({end}, tl.float32)"
+        if self.is_full(b):
+            return f"tl.full([], {tile}, tl.float32)"
+        return f"tl.cast(tl.minimum({tile}, {self.extent(b.axis)} - {start}), tl.float32)"
+
+    def index_value(self, s: IndexValue) -> str:
+        of = {b.axis: b for b in s.bindings}
+        text = position(
+            s.expr,
+            self.has_lanes,
+            lambda a: None if of[a].kind == "resident" else self.start_name(of[a]),
+            lambda a: self.lanes(a, s.dst.dims),
+        )
+        return f"tl.cast({text}, {type_name(s.dst.dtype)})"
+
+
+def _grouped(parts: list[str]) -> str:
+    text = total(parts)
+    return f"({text})" if len(parts) > 1 or "*" in text else text
+
+
+def _linear(e: IndexExpr) -> list[tuple[Axis, int]]:
+    return [(a, c) for a, c in e.terms if isinstance(a, Axis)]
+
+
+def _overwritable(s: Loop, old: Value, new: Value) -> bool:
+    """Whether the new value of an accumulator may take the old one's name: nothing reads the old value after it."""
+    defined = next((i for i, t in enumerate(s.body) if new in defines(t)), None)
+    if defined is None or isinstance(s.body[defined], Loop):
+        return False
+    return not any(v.name == old.name for t in s.body[defined + 1 :] for v in uses(t))
+
+
+def _negated(program: TileProgram) -> dict[str, Value]:
+    """Negations that are only ever added to something: value name -> what it negates.  They print as subtractions."""
+    found = {s.dst.name: s.args[0] for s in program.statements() if isinstance(s, Let) and s.op == "neg"}
+    kept = {n: v for n, v in found.items() if isinstance(v, Value)}
+    for s in program.statements():
+        if isinstance(s, Loop):
+            for a in s.accumulators:
+                kept.pop(a.new.name, None)
+            continue
+        names = [v.name for v in uses(s)]
+        pure = isinstance(s, Let) and s.op == "add" and sum(n in kept for n in names) <= 1
+        if not pure:
+            for n in names:
+                kept.pop(n, None)
+    # the negated value must still be readable where the sum is: an accumulator's name changes its meaning
+    states = {a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators}
+    return {n: v for n, v in kept.items() if v.name not in states}

@@ -1,0 +1,172 @@
+"""Programs into the engine's text, and the engine's tables back into plain data.
+
+Text is flat (one binding per term, in program order), because the engine's parser recurses.  Axes become bits and index
+expressions numbers; both are kept in a :class:`Codebook` per program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from egglog import bindings
+
+from ..errors import UnsoundGraphError
+from ..ir import dtypes
+from ..ir.index import Axis, IndexExpr
+from ..ir.program import Program
+from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from ..rewrites.patterns import number_text
+from .frozen import ENode
+from .schema import CONSTRUCTORS, TRACED
+
+MAX_AXES = 62
+
+
+@dataclass
+class Codebook:
+    """Numbers for axes and index expressions."""
+
+    bits: dict[Axis, int] = field(default_factory=dict)
+    axes: dict[int, Axis] = field(default_factory=dict)
+    numbers: dict[IndexExpr, int] = field(default_factory=dict)
+    exprs: list[IndexExpr] = field(default_factory=list)
+
+    def bit(self, axis: Axis) -> int:
+        """The axis's bit; a new axis gets the next one."""
+        if axis not in self.bits:
+            if len(self.bits) >= MAX_AXES:
+                raise UnsoundGraphError(f"a program may have at most {MAX_AXES} axes", cure="optimize it in parts")
+            self.bits[axis] = 1 << len(self.bits)
+            self.axes[self.bits[axis]] = axis
+        return self.bits[axis]
+
+    def mask(self, axes: Any) -> int:
+        """The mask of a set of axes."""
+        return sum(self.bit(a) for a in sorted(axes))
+
+    def unmask(self, mask: int) -> frozenset[Axis]:
+        """The set of axes in a mask."""
+        return frozenset(a for b, a in self.axes.items() if mask & b)
+
+    def number(self, expr: IndexExpr) -> int:
+        """The index expression's number."""
+        if expr not in self.numbers:
+            self.numbers[expr] = len(self.exprs)
+            self.exprs.append(expr)
+        return self.numbers[expr]
+
+    def index_facts(self, start: int = 0) -> list[str]:
+        """Facts about index expressions from number ``start`` on."""
+        facts = []
+        for n, e in enumerate(self.exprs[start:], start):
+            facts.append(f"(set (index-axes {n}) {self.mask(e.axes())})")
+            axis = e.as_axis()
+            if axis is not None:
+                facts.append(f"(same-index {n} {self.bit(axis)})")
+        return facts
+
+
+def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]]:
+    """One binding per term, and the name that each term got."""
+    for axis in program.axes:
+        book.bit(axis)
+    names: dict[Term, str] = {}
+    lines = []
+    for k, t in enumerate(program.terms()):
+        names[t] = f"$v{k}"
+        lines.append(f"(let $v{k} {_text(t, names, book)})")
+    return lines, names
+
+
+def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:
+    args = " ".join(names[a] for a in t.args)
+    if isinstance(t, Input):
+        return f'(Input "{t.name}" {book.mask(t.axes)})'
+    if isinstance(t, Const):
+        return f"(Const {number_text(t.value)})"
+    if isinstance(t, Extent):
+        return f"(Extent {book.bit(t.axis)})"
+    if isinstance(t, Index):
+        return f"(Index {book.bit(t.axis)})"
+    if isinstance(t, Map):
+        return f'(Map{len(t.args)} "{t.op}" {args})'
+    if isinstance(t, Cast):
+        return f'(Cast "{t.to.name}" {args})'
+    if isinstance(t, View):
+        return f"(View {args} {book.bit(t.axis)} {book.number(t.index)})"
+    assert isinstance(t, Reduce)
+    return f'(Reduce "{t.monoid}" {book.bit(t.axis)} {args})'
+
+
+@dataclass
+class Tables:
+    """The engine's tables as plain data: values are opaque keys of classes."""
+
+    nodes: list[tuple[Any, ENode, tuple[Any, ...]]]  # class, node without arguments, argument classes
+    axes: dict[Any, int]
+    rows: dict[str, list[tuple[Any, ...]]]  # relations and functions, decoded
+
+
+class Decoder:
+    """Reads one frozen engine state."""
+
+    def __init__(self, engine: bindings.EGraph, book: Codebook) -> None:
+        self.frozen = engine.freeze().functions
+        self.book = book
+        self._cell = {"String": engine.value_to_string, "i64": engine.value_to_i64, "f64": engine.value_to_f64}
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """The rows of a relation or function: inputs, then the output of a function; T and L columns are class keys."""
+        f = self.frozen.get(table)
+        if f is None:
+            return []
+        sorts = list(f.input_sorts)
+        out_sort = f.output_sort if f.output_sort in self._cell else None
+        return [
+            tuple(self._value(s, v) for s, v in zip(sorts, r.inputs, strict=True))
+            + ((self._cell[out_sort](r.output),) if out_sort else ())
+            for r in f.rows
+        ]
+
+    def _value(self, sort: str, value: Any) -> Any:
+        read = self._cell.get(sort)
+        return read(value) if read else value
+
+    def bindings(self) -> dict[str, Any]:
+        """The class of every ``let``."""
+        return {n: f.rows[0].output for n, f in self.frozen.items() if f.is_let_binding and f.rows}
+
+    def nodes(self) -> list[tuple[Any, str, tuple[Any, ...], tuple[Any, ...], str | None]]:
+        """Every node: class, op, attributes, argument classes, the rule that made it."""
+        out = []
+        for name, sorts in CONSTRUCTORS.items():
+            table = self.frozen[name]
+            why: dict[tuple[Any, ...], Any] = {}
+            if name in TRACED:
+                why = {tuple(r.inputs): r.output for r in self.frozen[f"why-{name}"].rows}
+            to_string = self._cell["String"]
+            for row in table.rows:
+                key = tuple(row.inputs)
+                cells = [(s, self._value(s, v)) for s, v in zip(sorts, key, strict=True)]
+                args = tuple(v for s, v in cells if s == "T")
+                raw = tuple(v for s, v in cells if s != "T")
+                rule = why.get(key)
+                out.append((row.output, *self._decode(name, raw), args, to_string(rule) if rule is not None else None))
+        return out
+
+    def _decode(self, name: str, raw: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+        axes, exprs = self.book.axes, self.book.exprs
+        if name == "Input":
+            return "input", (raw[0],)
+        if name in ("Map1", "Map2", "Map3"):
+            return "map", raw
+        if name in ("Extent", "Index", "Pre"):
+            return name.lower(), (axes[raw[0]],)
+        if name == "Cast":
+            return "cast", (dtypes.dtype(raw[0]),)
+        if name == "View":
+            return "view", (axes[raw[0]], exprs[raw[1]])
+        if name in ("Reduce", "Roll", "Ref"):
+            return name.lower(), (raw[0], axes[raw[1]])
+        return name.lower(), raw

@@ -1,0 +1,356 @@
+"""Equality saturation of one program.
+
+One engine with all rules compiled lives in the process for every set of rules; a program is pushed on top of it, saturated,
+read out and popped, so that rule compilation is paid once.  Phases run in order: views sink to the leaves, products are factored
+and reductions simplified, late references are exchanged, axes are split, repair facts spread, loops are formed, spellings are
+made cheap.  Rounds go on until nothing changes or a budget is spent; what is there then is a valid graph in every case, because
+every rule only adds equal forms.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from egglog import bindings
+
+from ..errors import UnsoundGraphError
+from ..ir.index import Axis, index
+from ..ir.program import Program
+from ..ir.terms import Input, Reduce, Term
+from ..rewrites import registry
+from ..rewrites.rule import Rule
+from .encode import Codebook, Decoder, encode
+from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
+from .schema import CONSTRUCTORS, schema, trait_facts
+
+_engines: dict[tuple[Rule, ...], bindings.EGraph] = {}
+_parsed: dict[str, list[Any]] = {}
+ENGINES_KEPT = 8
+
+ANALYSE = "(saturate (run analysis))"
+ROUNDS = 4  # rounds between two looks at the budgets
+
+
+def _engine(rules: tuple[Rule, ...]) -> bindings.EGraph:
+    """The engine with these rules compiled in, made once."""
+    found = _engines.get(rules)
+    if found is None:
+        found = bindings.EGraph()
+        found.run_program(*found.parse_program(schema() + "\n" + "\n".join(r.egglog() for r in rules)))
+        while len(_engines) >= ENGINES_KEPT:
+            _engines.pop(next(iter(_engines)))
+        _engines[rules] = found
+    return found
+
+
+def _run(engine: bindings.EGraph, text: str) -> list[Any]:
+    """Run engine text; parsed commands are kept, since schedules repeat."""
+    commands = _parsed.get(text)
+    if commands is None:
+        commands = engine.parse_program(text)
+        if text.startswith("(run-schedule") or text in ("(push)", "(pop)", "(print-size)"):
+            _parsed[text] = commands
+    return engine.run_program(*commands)
+
+
+class _Run:
+    """One saturation in progress: budgets, rule counts and time per phase."""
+
+    def __init__(self, engine: bindings.EGraph, node_budget: int, time_budget: float) -> None:
+        self.engine, self.node_budget = engine, node_budget
+        self.start = time.process_time()
+        self.deadline = time.monotonic() + time_budget
+        self.stopped = "saturated"
+        self.matches: dict[str, int] = {}
+        self.phases: list[tuple[str, float]] = []
+
+    def schedule(self, text: str) -> bool:
+        """Run a schedule; whether anything changed."""
+        changed = False
+        for out in _run(self.engine, f"(run-schedule {text})"):
+            report = getattr(out, "report", None)
+            if report is not None:
+                changed |= report.updated
+                for name, n in report.num_matches_per_rule.items():
+                    if n and not name.startswith(("(", "@")):
+                        rule = name.split("~")[0]
+                        self.matches[rule] = self.matches.get(rule, 0) + n
+        return changed
+
+    def size(self) -> int:
+        """Number of e-nodes."""
+        sizes = dict(_run(self.engine, "(print-size)")[-1].sizes)
+        return sum(sizes.get(name, 0) for name in CONSTRUCTORS)
+
+    def spent(self) -> bool:
+        """Whether a budget is spent; remembers which."""
+        if self.stopped == "saturated":
+            if time.monotonic() > self.deadline:
+                self.stopped = "time"
+            elif self.size() > self.node_budget:
+                self.stopped = "nodes"
+        return self.stopped != "saturated"
+
+    def phase(self, name: str, rulesets: tuple[str, ...], rounds: int) -> bool:
+        """Rounds of some rulesets, each followed by the analyses, until nothing changes; whether anything did."""
+        if self.stopped != "saturated":
+            return False
+        begun = time.process_time()
+        steps = " ".join(f"(run {r}) {ANALYSE}" for r in rulesets)
+        ever = False
+        done = 0
+        while done < rounds:
+            n = min(ROUNDS, rounds - done)
+            if not self.schedule(f"(repeat {n} (seq {steps}))"):
+                break
+            ever, done = True, done + n
+            if self.spent():
+                break
+        self.phases.append((name, (time.process_time() - begun) * 1e3))
+        return ever
+
+
+def saturate(
+    program: Program,
+    *,
+    licence: str = "real",
+    rules: Collection[Rule] | None = None,
+    splits: Mapping[Axis, int] | None = None,
+    node_budget: int = 20_000,
+    time_budget: float = 2.0,
+    disabled: Collection[str] = (),
+    enable: bool = True,
+) -> FrozenGraph:
+    """Every form of a program that the rules reach.
+
+    ``licence``: the equality that rules may use ("exact", "real" or "approx").  ``rules``: these instead of the registered ones.
+    ``splits``: axis -> number of outer parts; the parts are the axes ``<name>_o`` and ``<name>_i``.  ``time_budget`` is in seconds.
+    ``enable=False`` applies no rule at all.  Raises :class:`~eqfuse.errors.UnsoundGraphError` if two constants meet in a class.
+    """
+    chosen = tuple(rules) if rules is not None else registry.active(licence, disabled)
+    if rules is not None:
+        chosen = tuple(r for r in chosen if r.name not in disabled)
+    if not enable:
+        chosen = ()
+    engine = _engine(chosen)
+    _run(engine, "(push)")
+    try:
+        return _saturate(engine, program, chosen, dict(splits or {}), node_budget, time_budget)
+    finally:
+        _run(engine, "(pop)")
+
+
+def _saturate(
+    engine: bindings.EGraph, program: Program, rules: tuple[Rule, ...], splits: dict[Axis, int], node_budget: int, time_budget: float
+) -> FrozenGraph:
+    run = _Run(engine, node_budget, time_budget)
+    begun = time.process_time()
+    book = Codebook()
+    lines, names = encode(program, book)
+    parts = _split_axes(splits, book)
+    facts = [trait_facts(), *_axis_facts(program, parts, book)]
+    facts += book.index_facts()  # after the split axes have their index expressions
+    engine.run_program(*engine.parse_program("\n".join(facts)))
+    for k in range(0, len(lines), 40):
+        engine.run_program(*engine.parse_program("\n".join(lines[k : k + 40])))
+    run.phases.append(("insert", (time.process_time() - begun) * 1e3))
+    run.schedule(ANALYSE)
+    if rules:
+        _phases(run, bool(parts), engine, book)
+    begun = time.process_time()
+    graph = _freeze(engine, book, program, names, parts, run, rules)
+    if not rules:
+        run.stopped = "off"
+    run.phases.append(("read", (time.process_time() - begun) * 1e3))
+    report = SaturationReport(
+        run.stopped,
+        graph.enodes,
+        len(graph.classes),
+        (time.process_time() - run.start) * 1e3,
+        tuple(run.phases),
+        tuple(RuleCount(r.name, run.matches.get(r.name, 0)) for r in rules),
+    )
+    return FrozenGraph(graph.program, graph.classes, graph.axes, graph.roots, graph.original, report, graph.facts)
+
+
+def _phases(run: _Run, split: bool, engine: bindings.EGraph, book: Codebook) -> None:
+    _sink_views(run, engine, book)
+    run.phase("factor", ("factor",), 40)
+    for _ in range(3):
+        if not run.phase("reference", ("reference",), 1):
+            break
+        run.phase("factor", ("factor",), 40)
+    if split:
+        run.phase("split", ("tiling",), 8)
+        _sink_views(run, engine, book)
+        run.phase("factor", ("factor",), 40)
+    run.phase("repair", ("repair", "factor"), 60)
+    run.phase("roll", ("roll", "repair", "factor"), 40)
+    if split:
+        run.phase("split", ("tiling", "factor", "repair", "roll"), 24)
+    run.phase("strength", ("strength",), 24)
+    run.phase("fusion", ("fusion",), 8)
+
+
+def _sink_views(run: _Run, engine: bindings.EGraph, book: Codebook) -> None:
+    """Views sink to the leaves; nested ones are composed here, in exact index arithmetic, when a rule asks for it."""
+    while run.phase("layout", ("layout",), 40):
+        decoder = Decoder(engine, book)
+        known = {row[:3] for row in decoder.rows("compose")}
+        start = len(book.exprs)
+        facts = []
+        for e1, bit, e2 in decoder.rows("compose-wanted"):
+            if (e1, bit, e2) not in known:
+                e3 = book.exprs[e1].substitute({book.axes[bit]: book.exprs[e2]})
+                facts.append(f"(compose {e1} {bit} {e2} {book.number(e3)})")
+        if not facts:
+            break
+        facts = book.index_facts(start) + facts
+        engine.run_program(*engine.parse_program("\n".join(facts)))
+
+
+def _split_axes(splits: dict[Axis, int], book: Codebook) -> list[tuple[Axis, Axis, Axis]]:
+    """New axes for every split."""
+    out = []
+    for axis, parts in sorted(splits.items()):
+        tile = -(-axis.size // parts)
+        outer, inner = Axis(f"{axis.name}_o", parts), Axis(f"{axis.name}_i", tile)
+        for a in (axis, outer, inner):
+            book.bit(a)
+        out.append((axis, outer, inner))
+    return out
+
+
+def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Codebook) -> list[str]:
+    reduced = {t.axis for t in program.terms() if isinstance(t, Reduce)}
+    for axis, outer, inner in parts:
+        reduced |= {outer, inner} if axis in reduced else set()
+    kin: dict[Axis, set[Axis]] = {a: {a} for a in book.bits}
+    facts = []
+    for axis, outer, inner in parts:
+        at = index(outer) * inner.size + index(inner)
+        kind = "split" if outer.size * inner.size == axis.size else "ragged"
+        facts.append(f"({kind} {book.bit(axis)} {book.bit(outer)} {book.bit(inner)} {book.number(at)})")
+        facts.append(f"(part {book.bit(outer)} {book.bit(inner)})")
+        for a, b in ((axis, outer), (axis, inner)):
+            kin[a].add(b)
+            kin[b].add(a)
+    for a in book.bits:
+        if a.size > 0:
+            facts.append(f"(nonempty {book.bit(a)})")
+    for a in sorted(reduced):
+        facts.append(f"(axis {book.bit(a)})")
+        for b in book.bits:
+            facts.append(f"({'related' if b in kin[a] else 'unrelated'} {book.bit(b)} {book.bit(a)})")
+    return facts
+
+
+def _freeze(
+    engine: bindings.EGraph,
+    book: Codebook,
+    program: Program,
+    names: dict[Term, str],
+    parts: list[tuple[Axis, Axis, Axis]],
+    run: _Run,
+    rules: tuple[Rule, ...],
+) -> FrozenGraph:
+    decoder = Decoder(engine, book)
+    lets = decoder.bindings()
+    terms = program.terms()
+    original_keys = {(_shape(t), tuple(lets[names[a]] for a in t.args)) for t in terms}
+    by_class: dict[Any, list[tuple[str, tuple[Any, ...], tuple[Any, ...], str | None]]] = {}
+    for cls, op, attrs, args, rule in decoder.nodes():
+        if ((op, attrs), args) in original_keys:
+            rule = None
+        by_class.setdefault(cls, []).append((op, attrs, args, rule))
+    number: dict[Any, int] = {}
+    queue: list[Any] = []
+
+    def visit(cls: Any) -> None:
+        if cls not in number and cls in by_class:
+            number[cls] = len(number)
+            queue.append(cls)
+
+    for t in terms:
+        visit(lets[names[t]])
+    for cls in queue:  # grows while it is read
+        for _, _, args, _ in by_class[cls]:
+            for a in args:
+                visit(a)
+    for cls in by_class:
+        visit(cls)
+    for cls in queue[len(number) :]:
+        for _, _, args, _ in by_class[cls]:
+            for a in args:
+                visit(a)
+    classes: list[list[ENode]] = [[] for _ in number]
+    for cls, nodes in by_class.items():
+        for op, attrs, args, rule in nodes:
+            if all(a in number for a in args):
+                classes[number[cls]].append(ENode(op, attrs, tuple(number[a] for a in args), rule))
+    for members in classes:
+        members.sort(key=lambda n: (n.rule is not None, n.op, str(n.attrs), n.args))
+    axes = [frozenset[Axis]()] * len(number)
+    for cls, mask in decoder.rows("axes"):
+        if cls in number:
+            axes[number[cls]] = book.unmask(mask)
+    _check_constants(classes)
+    facts = _facts(decoder, number, book, parts)
+    roots = {o.name: number[lets[names[o.term]]] for o in program.outputs}
+    original = tuple(dict.fromkeys(number[lets[names[t]]] for t in terms))
+    empty = SaturationReport(run.stopped, 0, 0, 0.0)
+    return FrozenGraph(program, tuple(map(tuple, classes)), tuple(axes), roots, original, empty, facts)
+
+
+def _shape(t: Term) -> tuple[str, tuple[Any, ...]]:
+    """A term's node without its arguments, as the decoder names it."""
+    if isinstance(t, Input):
+        return "input", (t.name,)
+    kind = type(t).__name__.lower()
+    return kind, tuple(k for k in t.key if not isinstance(k, Term) and not (isinstance(k, tuple) and k and isinstance(k[0], Term)))
+
+
+def _check_constants(classes: list[list[ENode]]) -> None:
+    """Two distinct constants in one class: some rule is wrong."""
+    for members in classes:
+        values = [n for n in members if n.op == "const"]
+        for n in values[1:]:
+            a, b = values[0].attrs[0], n.attrs[0]
+            if not (a == b or (a != a and b != b) or abs(a - b) <= 1e-9 * max(abs(a), abs(b))):
+                names = sorted({m.rule for m in members if m.rule})
+                raise UnsoundGraphError(
+                    f"the constants {a:g} and {b:g} were found equal",
+                    where=", ".join(names) or None,
+                    cure="check the rules that made this class: eqfuse.rules() lists them, rule.check() tests one",
+                )
+
+
+def _facts(
+    decoder: Decoder, number: dict[Any, int], book: Codebook, parts: list[tuple[Axis, Axis, Axis]]
+) -> dict[str, tuple[tuple[Any, ...], ...]]:
+    """The tables that extraction and the audit read, with classes as numbers."""
+    out: dict[str, tuple[tuple[Any, ...], ...]] = {"split": tuple(parts)}
+
+    def known(rows: list[tuple[Any, ...]], decode: Any) -> tuple[tuple[Any, ...], ...]:
+        return tuple(sorted((decode(r) for r in rows if all(c in number for c in _class_cells(r))), key=str))
+
+    def _class_cells(row: tuple[Any, ...]) -> list[Any]:
+        return [c for c in row if not isinstance(c, str | int | float)]
+
+    def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(c if isinstance(c, str | int | float) else number[c] for c in row)
+
+    for name in ("nonneg", "positive", "bounded", "settled"):
+        out[name] = known(decoder.rows(name), plain)
+    out["level"] = known(decoder.rows("level"), lambda r: (number[r[0]], book.axes[r[1]], r[2]))
+    out["fuse"] = known(decoder.rows("fuse"), plain)
+    for name in ("radd", "rmul"):
+        out[name] = known(decoder.rows(name), lambda r: (r[0], book.axes[r[1]], *(number[c] for c in r[2:])))
+    return out
+
+
+def levels(graph: FrozenGraph, cls: int, axis: Axis) -> int | None:
+    """How many loops over an axis must end before a class is known (the fewest over its forms)."""
+    return next((n for c, a, n in graph.facts["level"] if c == cls and a == axis), None)

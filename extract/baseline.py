@@ -1,0 +1,88 @@
+"""The unfused plan: what running the program op by op costs.  The yardstick that every plan must beat.
+
+Each reduction (a contraction with its product folded in) and each pointwise op reads its arguments from memory and writes its
+result in the type torch would give it.  Signs, constants, positions and views ride along for free, as they do in eager code.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..ir.program import Program
+from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from .targets import Target
+
+_FREE_MAPS = frozenset({"neg", "recip"})  # the second half of a subtraction or division
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Kernels, bytes and modelled time of the unfused plan, and the bounds that no plan beats."""
+
+    kernels: int
+    dram_bytes: int
+    us: float
+    compulsory_bytes: int
+    flops: dict[str, float]
+    bound_us: float
+
+
+def _elements(t: Term) -> int:
+    return math.prod(a.size for a in t.axes)
+
+
+def _bytes(t: Term) -> int:
+    if isinstance(t, Const | Extent | Index):
+        return 0
+    return _elements(t) * (t.dtype.itemsize if t.dtype else 4)
+
+
+def _source(t: Term) -> Term:
+    """What an eager kernel would read for a term: through signs, reciprocals and views."""
+    while isinstance(t, View) or (isinstance(t, Map) and t.op in _FREE_MAPS):
+        t = t.args[0]
+    return t
+
+
+def is_contraction(t: Term) -> bool:
+    """A sum of a product whose sides have axes of their own: a matrix product."""
+    if not (isinstance(t, Reduce) and t.monoid == "sum" and isinstance(t.args[0], Map) and t.args[0].op == "mul"):
+        return False
+    a, b = (x.axes for x in t.args[0].args)
+    return t.axis in a and t.axis in b and bool(a - b) and bool(b - a)
+
+
+def baseline(program: Program, target: Target) -> Baseline:
+    """Price the unfused plan and the lower bound."""
+    terms = program.terms()
+    folded = {id(t.args[0]) for t in terms if is_contraction(t)}
+    kernels, total, us = 0, 0, 0.0
+    flops: dict[str, float] = {}
+    for t in terms:
+        if isinstance(t, Input | Const | Extent | Index | View) or id(t) in folded:
+            continue
+        if isinstance(t, Map) and (t.op in _FREE_MAPS or not t.axes):
+            continue
+        args = t.args[0].args if is_contraction(t) else t.args
+        moved = sum(_bytes(_source(a)) for a in dict.fromkeys(args)) + _bytes(t)
+        work = 0.0
+        if is_contraction(t):
+            assert isinstance(t, Reduce)
+            operand = t.args[0].dtype
+            precision = operand.name if operand else "float32"
+            count = 2.0 * _elements(t) * t.axis.size
+            flops[precision] = flops.get(precision, 0.0) + count
+            work = count / (target.tensor_rate(precision) * 1e6)
+        elif isinstance(t, Cast | Map) and not t.axes:
+            continue
+        kernels += 1
+        total += moved
+        us += max(moved / (target.dram_gb_s * 1e3), work) + target.launch_us
+    used = {t for t in terms if isinstance(t, Input)}
+    compulsory = sum(_bytes(i) for i in used)
+    compulsory += sum(math.prod(o.shape) * o.dtype.itemsize for o in program.outputs)
+    bound = max(
+        compulsory / (target.dram_gb_s * 1e3), sum(f / (target.tensor_rate(p) * 1e6) for p, f in flops.items())
+    )
+    return Baseline(kernels, total, us, compulsory, flops, bound)

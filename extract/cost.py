@@ -1,0 +1,138 @@
+"""What a kernel costs: a roofline read off its tile program, the same program that is printed and simulated.
+
+``time = max(DRAM, L2, arithmetic, loop latency) + launch``, with ``arithmetic = tensor + exposed share of SIMT work``, times wave
+quantisation.  Traffic, operations and footprint come from :func:`eqfuse.tiles.walk.walk`; rates come from the target's data file.
+The footprint is a hard limit: what does not fit on chip is rejected, with the number of bytes that are too many.  The model ranks
+plans and explains them; it is not a clock (benchmarks/NOTES.md holds what measurements say of it).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..tiles.kernel import Kernel
+from ..tiles.walk import VECTOR_BYTES, Counts, Traffic
+from .plan import Cost
+from .targets import Target
+
+OVERLAP = 0.6  # share of SIMT and special-function work that tensor-core work does not hide (assumption, to be calibrated)
+STEP_US = 0.35  # latency of one dependent loop step that loads memory (assumption)
+PER_SM_SHARE = 2.0  # one SM can draw this many times its fair share of memory bandwidth (assumption)
+L2_SHARE = 0.8  # of L2 that holds data between two passes (assumption)
+REGISTERS = 190  # of the 255 per thread: what tiles may take before the compiler spills
+BASE_REGISTERS = 40  # addresses, indices and scalars
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a kernel fits a device: warps, pipeline stages and footprints (bytes per program), or the reason it does not."""
+
+    warps: int
+    stages: int
+    shared_bytes: int
+    register_bytes: int
+    reason: str = ""
+
+
+def fit(counts: Counts, target: Target) -> Fit:
+    """Choose warps and stages by the footprint; ``reason`` is set when nothing fits."""
+    registers = max(counts.live_bytes, counts.accumulator_bytes)
+    limit = target.shared_bytes_per_block
+    stages = 3 if counts.dot_operand_bytes else 2 if counts.trips else 1
+    while stages > 1 and _shared(counts, stages) > limit:
+        stages -= 1
+    shared = _shared(counts, stages)
+    if shared > limit:
+        return Fit(8, 1, shared, registers, f"a tile needs {shared - limit} bytes more shared memory than the device has")
+    per_warp = REGISTERS * 4 * target.warp_size
+    for warps in (4, 8) if counts.dots else (1, 2, 4, 8, 16):
+        if warps >= _warps_wanted(counts) and registers <= per_warp * warps:
+            return Fit(warps, stages, shared, registers)
+    over = registers - per_warp * (8 if counts.dots else 16)
+    return Fit(8, stages, shared, registers, f"a tile needs {over} bytes more registers than a block can use")
+
+
+def _shared(counts: Counts, stages: int) -> int:
+    return counts.dot_operand_bytes * stages + counts.static_operand_bytes
+
+
+def _warps_wanted(counts: Counts) -> int:
+    """More warps for more work per step: a thread should hold a few vectors of every tile."""
+    if counts.dots:
+        return 8 if counts.accumulator_bytes >= 64 * 1024 else 4
+    elements = counts.live_bytes // 8
+    return max(w for w in (1, 2, 4, 8, 16) if w == 1 or elements >= 256 * w)
+
+
+def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
+    """The cost of one kernel on a target."""
+    programs = max(counts.programs, 1)
+    blocks = target.occupancy(
+        registers=min(target.registers_per_thread, BASE_REGISTERS + fitted.register_bytes // (4 * fitted.warps * target.warp_size)),
+        shared_bytes=fitted.shared_bytes,
+        num_warps=fitted.warps,
+    )
+    slots = target.sm_count * max(blocks, 1)
+    waves = math.ceil(programs / slots)
+    dram = _dram(kernel, counts, min(programs, slots), target)
+    l2 = counts.load_bytes + counts.store_bytes
+    # work runs on whole SMs: a device that is not full, or a last wave that is not, leaves some of them idle
+    idle = math.ceil(programs / target.sm_count) * target.sm_count / programs
+    bandwidth = min(1.0, PER_SM_SHARE * programs / target.sm_count)
+    tensor = sum(f / (target.tensor_rate(_operand(p)) * 1e6) for p, f in counts.tensor_flops.items())
+    terms = {
+        "dram": dram / (target.dram_gb_s * 1e3 * bandwidth),
+        "l2": sum(_effective(t) for t in (*counts.loads, *counts.stores)) / (target.l2_gb_s * 1e3 * bandwidth),
+        "tensor": tensor * idle * _small_rows(counts),
+        "simt": counts.simt / (target.simt_gops * 1e3) * idle,
+        "special": counts.special / (target.special_gops * 1e3) * idle,
+        "latency": counts.steps / programs * STEP_US * waves / max(1, fitted.stages - 1),
+    }
+    vector = max(terms["simt"], terms["special"])
+    arithmetic = terms["tensor"] + OVERLAP * vector if counts.dots else vector
+    body = max(terms["dram"], terms["l2"], arithmetic, terms["latency"])
+    bound = "launch" if body < target.launch_us else max(terms, key=lambda k: terms[k])
+    return Cost(
+        us=body + target.launch_us,
+        dram_bytes=dram,
+        l2_bytes=l2,
+        flops=sum(counts.tensor_flops.values()),
+        simt=counts.simt,
+        special=counts.special,
+        programs=programs,
+        shared_bytes=fitted.shared_bytes,
+        register_bytes=fitted.register_bytes,
+        bound=bound,
+        terms=terms,
+    )
+
+
+def _operand(precision: tuple[str, str]) -> str:
+    """The key of the target's rate table: tf32 is a type of its own there."""
+    return "tf32" if precision[1] == "tf32" else precision[0]
+
+
+def _effective(t: Traffic) -> float:
+    """Bytes, weighted for narrow instructions: a scalar access occupies the memory pipeline like a wider one would."""
+    return t.bytes * max(1.0, VECTOR_BYTES / max(t.vector, 1) / 2)
+
+
+def _small_rows(counts: Counts) -> float:
+    """Tensor cores of recent devices take 64 rows at once; fewer rows run on the slower, older instruction."""
+    return 1.0 if counts.smallest_m >= 64 else 1.6
+
+
+def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
+    """DRAM traffic: every buffer once, and once more per pass when what lies between two passes does not stay in L2."""
+    passes = max(counts.passes.values(), default=1)
+    total: dict[str, int] = {}
+    for t in counts.loads:
+        total[t.buffer] = total.get(t.buffer, 0) + t.bytes
+    dram = counts.store_bytes
+    between = counts.load_bytes // max(counts.programs, 1) // max(passes, 1) * running
+    spilled = passes > 1 and between > L2_SHARE * target.l2_bytes
+    for name, loaded in total.items():
+        unique = min(kernel.buffers[name].bytes, loaded)
+        dram += unique * (min(math.ceil(loaded / max(unique, 1)), passes) if spilled else 1)
+    return dram

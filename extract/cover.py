@@ -1,0 +1,337 @@
+"""Which kernels: a cover of the outputs by cuts of the e-graph.
+
+A kernel is a cut: roots that are stored, leaves that are loaded, everything between on chip.  A plan is decided by the set of
+classes that are materialised (stored by one kernel for others).  The search is anytime and exact in cost: every kernel it
+considers has been lowered and priced.  It tries, in this order,
+
+1. one kernel for all outputs; if that is close to the bound that no plan beats, it is taken;
+2. splitting a long reduction over the grid where the outputs alone give too few programs: partial results in a first kernel,
+   their merge in a second;
+3. from the unfused cover (every reduction of the program materialised) removing one materialisation at a time while the cost falls;
+4. merging kernels that can share their loops.
+
+The answer is never worse than the unfused cover, and is the same for the same input.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..egraph.frozen import FrozenGraph
+from ..errors import PlanError
+from ..ir import dtypes
+from ..ir.index import Axis
+from ..ir.terms import Reduce
+from ..tiles.kernel import Buffer
+from .baseline import Baseline, baseline, is_contraction
+from .choose import Chooser, Leaf
+from .plan import Alternative, Plan, PlannedKernel
+from .report import bytes_text
+from .search import KernelSearch, Rejection, RootSpec
+from .structure import reachable
+from .targets import Target
+
+MEMORY_WEIGHT = 10.0  # holding a byte of temporary memory costs as much as moving this many
+CLOSE = 1.25  # a plan within this factor of the bound ends the search
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Kernels in execution order."""
+
+    description: str
+    kernels: tuple[PlannedKernel, ...]
+
+    @property
+    def us(self) -> float:
+        """Modelled time."""
+        return sum(k.cost.us for k in self.kernels)
+
+    @property
+    def dram_bytes(self) -> int:
+        """Modelled DRAM traffic."""
+        return sum(k.cost.dram_bytes for k in self.kernels)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Memory that the plan holds beside inputs and outputs."""
+        return sum(
+            b.bytes for k in self.kernels for r in k.kernel.roots if (b := k.kernel.buffers[r.buffer]).role == "temporary"
+        )
+
+
+class Extractor:
+    """Extraction over one frozen graph and target."""
+
+    def __init__(
+        self, graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, memory_weight: float = MEMORY_WEIGHT
+    ) -> None:
+        self.memory_weight = memory_weight
+        self.graph, self.target = graph, target
+        self.program = graph.program
+        self.deadline = time.process_time() + time_budget
+        self.timed_out = False
+        self.baseline: Baseline = baseline(self.program, target)
+        self.buffers: dict[str, Buffer] = {
+            i.name: Buffer(i.name, i.dtype, tuple(1 if a is None else a.size for a in i.layout), "input")
+            for i in self.program.inputs
+        }
+        self.outputs: list[RootSpec] = []
+        for o in self.program.outputs:
+            self.buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output")
+            self.outputs.append(RootSpec(graph.roots[o.name], o.name, o.layout, o.dtype))
+        self.chooser = Chooser(graph)
+        self.temporaries: dict[int, RootSpec] = {}
+        self.search = KernelSearch(self.chooser, target, self.buffers)
+        self.rejected: list[Alternative] = []
+
+    def price(self, cover: Cover) -> float:
+        """What covers are compared by: microseconds, plus the price of the temporary memory they hold."""
+        return cover.us + self.memory_weight * cover.temporary_bytes / (self.target.dram_gb_s * 1e3)
+
+    # -- pieces --------------------------------------------------------------------------------------------------------------
+    def _temporary(self, c: int) -> RootSpec:
+        """The buffer that a materialised class lives in; statistics stay in float32, matrix products in their own type."""
+        if c not in self.temporaries:
+            terms = self.program.terms()
+            term = next((t for t, k in zip(terms, self.graph.original, strict=True) if k == c), None)
+            dtype = dtypes.float32
+            if term is not None and is_contraction(term) and term.dtype is not None and term.dtype.is_float:
+                dtype = term.dtype
+            order = {a: k for k, a in enumerate(self.program.axes)}
+            layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, len(order)), a)))
+            spec = RootSpec(c, f"tmp{len(self.temporaries)}", layout, dtype)
+            self.temporaries[c] = spec
+            self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary")
+            self.search.buffers[spec.buffer] = self.buffers[spec.buffer]
+        return self.temporaries[c]
+
+    def _kernel(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
+        name = f"{self.program.name}_{'_'.join(r.buffer for r in roots)}"
+        return self.search.best("".join(ch if ch.isalnum() else "_" for ch in name), roots, leaves)
+
+    def _leaf(self, spec: RootSpec) -> Leaf:
+        return Leaf(spec.buffer, spec.layout)
+
+    def _note(self, cover: Cover | None, description: str, reason: str) -> None:
+        if cover is None:
+            self.rejected.append(Alternative(description, 0, float("inf"), 0, reason))
+        else:
+            self.rejected.append(Alternative(description, len(cover.kernels), cover.us, cover.dram_bytes, reason))
+
+    # -- covers --------------------------------------------------------------------------------------------------------------
+    def _one(self) -> Cover | Rejection:
+        found = self._kernel(tuple(self.outputs), {})
+        return found if isinstance(found, Rejection) else Cover("one kernel", (found,))
+
+    def _chain(self, materialised: tuple[int, ...], description: str) -> Cover | Rejection:
+        """One kernel per output and per materialised class that is needed, each reading earlier ones."""
+        order = {c: k for k, c in enumerate(self.graph.original)}
+        specs: dict[int, RootSpec] = {c: self._temporary(c) for c in materialised}
+        for o in self.outputs:
+            specs[o.cls] = o
+        done: dict[int, PlannedKernel] = {}
+        sequence: list[PlannedKernel] = []
+
+        def make(spec: RootSpec) -> Rejection | None:
+            if spec.cls in done:
+                return None
+            mine = order.get(spec.cls, len(order))
+            leaves = {c: self._leaf(s) for c, s in specs.items() if c != spec.cls and order.get(c, len(order)) < mine}
+            found = self._kernel((spec,), leaves)
+            if isinstance(found, Rejection):
+                return found
+            done[spec.cls] = found
+            loaded = {n.attrs[0] for n in found.kernel.nodes if n.op == "load"}
+            for s in specs.values():
+                if s.buffer in loaded and s.cls != spec.cls and (failed := make(s)) is not None:
+                    return failed
+            sequence.append(found)
+            return None
+
+        stored: set[int] = set()
+        for o in self.outputs:
+            if o.cls in stored:
+                return Rejection("two outputs are one value")
+            stored.add(o.cls)
+            failed = make(o)
+            if failed is not None:
+                return failed
+        return Cover(description, tuple(sequence))
+
+    def _points(self) -> tuple[int, ...]:
+        """Classes worth materialising: the program's own reductions."""
+        roots = {o.cls for o in self.outputs}
+        found: dict[int, None] = {}
+        for t, c in zip(self.program.terms(), self.graph.original, strict=True):
+            if isinstance(t, Reduce) and c not in roots and t.axis in t.args[0].axes:
+                found[c] = None
+        return tuple(found)
+
+    def _greedy(self) -> Cover | Rejection:
+        """Start unfused; fuse one materialised class at a time while that pays."""
+        points = self._points()
+        best = self._chain(points, "one kernel per reduction")
+        if isinstance(best, Rejection):
+            return best
+        unfused = best
+        improved = True
+        while improved and not self._late():
+            improved = False
+            for p in reversed(points):
+                fewer = tuple(q for q in points if q != p)
+                if p not in points or self._late():
+                    continue
+                found = self._chain(fewer, f"{len(fewer)} values materialised")
+                if isinstance(found, Cover) and self.price(found) < self.price(best) * (1 - 1e-9):
+                    best, points, improved = found, fewer, True
+        if best is not unfused:
+            self._note(unfused, "one kernel per reduction", self._lost(unfused, best))
+        return best
+
+    def _split(self, axis: Axis, outer: Axis, inner: Axis) -> Cover | Rejection:
+        """Partial results over the inner axis, one per outer position, then their merge."""
+        below = reachable(self.graph, tuple(o.cls for o in self.outputs), {})
+        local = self._without(frozenset((axis, outer)))
+        partial: dict[int, None] = {}
+        for c in below:
+            for n in self.graph.classes[c]:
+                if n.op in ("reduce", "roll") and n.attrs[1] == outer:
+                    for p in reachable(self.graph, n.args, {}):
+                        if p in local and outer in self.graph.axes[p] and self._reduces(p, inner):
+                            partial[p] = None
+        if not partial:
+            return Rejection(f"no partial results over {inner.name}")
+        leaves = {p: self._leaf(self._temporary(p)) for p in partial}
+        merge = self._kernel(tuple(self.outputs), leaves)
+        if isinstance(merge, Rejection):
+            return merge
+        loaded = {n.attrs[0] for n in merge.kernel.nodes if n.op == "load"}
+        roots = tuple(self._temporary(p) for p in partial if self._temporary(p).buffer in loaded)
+        if not roots:
+            return Rejection("the merge does not use partial results")
+        first = self._kernel(roots, {})
+        if isinstance(first, Rejection):
+            return first
+        return Cover(f"{axis.name} split over the grid into {outer.size} parts", (first, merge))
+
+    def _without(self, forbidden: frozenset[Axis]) -> set[int]:
+        """Classes that can be computed without reducing over any of some axes: what one part knows by itself."""
+        found: set[int] = set()
+        grown = True
+        while grown:
+            grown = False
+            for c, enodes in enumerate(self.graph.classes):
+                if c not in found and any(
+                    not (n.op in ("reduce", "roll") and n.attrs[1] in forbidden) and all(a in found for a in n.args) for n in enodes
+                ):
+                    found.add(c)
+                    grown = True
+        return found
+
+    def _reduces(self, c: int, axis: Axis) -> bool:
+        return any(n.op in ("reduce", "roll") and n.attrs[1] == axis for n in self.graph.classes[c])
+
+    def _late(self) -> bool:
+        self.timed_out = self.timed_out or time.process_time() > self.deadline
+        return self.timed_out
+
+    def _merge(self, cover: Cover) -> Cover:
+        """Join kernels that store outputs and can share loops, when one kernel costs less than two."""
+        kernels = list(cover.kernels)
+        specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
+        changed = True
+        while changed and not self._late():
+            changed = False
+            for i in range(len(kernels)):
+                for j in range(i + 1, len(kernels)):
+                    a, b = kernels[i], kernels[j]
+                    stored = {r.buffer for r in a.kernel.roots}
+                    between = {n.attrs[0] for k in kernels[i + 1 : j + 1] for n in k.kernel.nodes if n.op == "load"}
+                    if stored & between:
+                        continue
+                    roots = tuple(specs[r.buffer] for r in (*a.kernel.roots, *b.kernel.roots))
+                    loaded = {n.attrs[0] for k in (a, b) for n in k.kernel.nodes if n.op == "load"}
+                    leaves = {s.cls: self._leaf(s) for s in specs.values() if s.buffer in loaded}
+                    found = self._kernel(roots, leaves)
+                    if isinstance(found, PlannedKernel) and found.cost.us < (a.cost.us + b.cost.us) * (1 - 1e-9):
+                        kernels[j] = found
+                        del kernels[i]
+                        changed = True
+                        break
+                if changed:
+                    break
+        return replace(cover, kernels=tuple(kernels)) if len(kernels) < len(cover.kernels) else cover
+
+    def _lost(self, cover: Cover, best: Cover) -> str:
+        """Why a cover lost: slower, or faster but with memory that costs more than the time it saves."""
+        slower = cover.us - best.us
+        if slower >= 0:
+            return f"{slower:.1f} us slower: {_why(cover)}"
+        return f"{-slower:.1f} us faster but holds {bytes_text(cover.temporary_bytes)} of temporary memory"
+
+    # -- all of it -----------------------------------------------------------------------------------------------------------
+    def run(self) -> Plan:
+        """The best cover found."""
+        bound = self.baseline.bound_us + self.target.launch_us
+        stopped = "exhausted"
+        covers: list[Cover] = []
+        one = self._one()
+        if isinstance(one, Rejection):
+            self._note(None, "one kernel", one.reason)
+        else:
+            covers.append(one)
+        for axis, outer, inner in self.graph.facts.get("split", ()):
+            found = self._split(axis, outer, inner)
+            if isinstance(found, Rejection):
+                self._note(None, f"{axis.name} split over the grid", found.reason)
+            else:
+                covers.append(found)
+        if covers and min(map(self.price, covers)) <= CLOSE * bound:
+            stopped = "bound"
+        elif len(self._points()) + len(self.outputs) > 1:
+            greedy = self._greedy()
+            if isinstance(greedy, Rejection):
+                self._note(None, "one kernel per reduction", greedy.reason)
+            else:
+                covers.append(self._merge(greedy))
+            if self.timed_out:
+                stopped = "time"
+        if not covers:
+            reasons = "; ".join(dict.fromkeys(r.reason for r in self.rejected))
+            raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}")
+        best = min(covers, key=lambda c: (self.price(c), len(c.kernels)))
+        for c in covers:
+            if c is not best and c.kernels != best.kernels:
+                self._note(c, c.description, self._lost(c, best))
+        used = {r.buffer for k in best.kernels for r in k.kernel.roots} | {i.name for i in self.program.inputs}
+        return Plan(
+            program=self.program,
+            target=self.target.name,
+            kernels=best.kernels,
+            buffers={n: b for n, b in self.buffers.items() if n in used},
+            dram_bytes=best.dram_bytes,
+            compulsory_bytes=self.baseline.compulsory_bytes,
+            baseline_bytes=self.baseline.dram_bytes,
+            baseline_kernels=self.baseline.kernels,
+            estimated_us=best.us,
+            baseline_us=self.baseline.us,
+            stopped=stopped,
+            alternatives=tuple(sorted(self.rejected, key=lambda a: a.us)),
+        )
+
+
+def _why(cover: Cover) -> str:
+    worst = max(cover.kernels, key=lambda k: k.cost.us)
+    return f"{len(cover.kernels)} kernels, {worst.kernel.name} is bound by {worst.cost.bound}"
+
+
+def extract(graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, memory_weight: float = MEMORY_WEIGHT) -> Plan:
+    """The cheapest plan found for a saturated graph on a target.
+
+    ``time_budget`` is CPU seconds; the plan is valid in any case.  ``memory_weight`` is the price of holding a byte of temporary
+    memory, in bytes moved; 0 asks for speed alone.
+    """
+    return Extractor(graph, target, time_budget=time_budget, memory_weight=memory_weight).run()

@@ -1,0 +1,47 @@
+"""A plan as text: kernels, tiles, passes, bytes, what bounds each kernel, and what lost."""
+
+from __future__ import annotations
+
+from .plan import Plan, PlannedKernel
+
+
+def bytes_text(n: float) -> str:
+    """1234567 -> '1.23 MB'."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(n) < 1000 or unit == "TB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.2f} {unit}"
+        n /= 1000
+    raise AssertionError
+
+
+def _roles(k: PlannedKernel) -> str:
+    return " ".join(f"{a.name}={r}" for a, r in k.kernel.roles.items())
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan as a table."""
+    lines = [f"plan for {plan.program.name} on {plan.target}: {len(plan.kernels)} kernel(s), {plan.estimated_us:.1f} us estimated"]
+    for k in plan.kernels:
+        c = k.cost
+        loads = sorted({n.attrs[0] for n in k.kernel.nodes if n.op == "load"})
+        lines.append(f"  {k.kernel.name}: {', '.join(loads)} -> {', '.join(r.buffer for r in k.kernel.roots)}")
+        lines.append(f"    roles   {_roles(k)}   ({c.programs} programs, {k.kernel.warps} warps, {k.kernel.stages} stages)")
+        passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
+        lines.append(f"    loops   {passes}")
+        lines.append(
+            f"    cost    {c.us:.1f} us, bound by {c.bound}; {bytes_text(c.dram_bytes)} DRAM, {bytes_text(c.l2_bytes)} L2, "
+            f"{c.flops / 1e9:.1f} GFLOP, {c.simt / 1e9:.2f} G instructions; {bytes_text(c.shared_bytes)} shared"
+        )
+        if k.rules:
+            lines.append(f"    rules   {', '.join(k.rules)}")
+    lines.append(
+        f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
+        f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
+    )
+    if plan.fallback:
+        lines += [f"  torch fallback: {name}: {why}" for name, why in plan.fallback.items()]
+    lost = [a for a in plan.alternatives if a.kernels]
+    if lost:
+        lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")
+    lines.append(f"  search ended: {plan.stopped}")
+    return "\n".join(lines)

@@ -1,0 +1,257 @@
+"""The tile search: roles and tile sizes of one kernel, by coordinate descent over lowered candidates.
+
+A candidate is lowered to its tile program (a millisecond) and priced by walking it, so the search sees what will be printed:
+masks, reloads per pass, operands on chip.  Role *kinds* decide the choice of nodes and are enumerated; tile sizes are descended.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ..ir.dtypes import DType
+from ..ir.index import Axis, index
+from ..tiles.kernel import Buffer, Kernel, Node, Role, Root
+from ..tiles.lower import choose_order, lower
+from ..tiles.program import TileProgram
+from ..tiles.walk import Counts, walk
+from .choose import Budget, Chooser, Leaf
+from .cost import fit, price
+from .plan import Cost, PlannedKernel
+from .structure import Structure, analyse
+from .targets import Target
+
+RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
+CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class RootSpec:
+    """A class to store: its buffer name, layout and element type."""
+
+    cls: int
+    buffer: str
+    layout: tuple[Axis | None, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why no kernel was found."""
+
+    reason: str
+
+
+@dataclass
+class _Candidate:
+    roles: dict[Axis, Role]
+    kernel: Kernel
+    tiles: TileProgram
+    counts: Counts
+    cost: Cost
+
+
+def power(n: int) -> int:
+    """The smallest power of two that is at least n (1 for n <= 1)."""
+    return 1 << max(0, (n - 1).bit_length())
+
+
+class KernelSearch:
+    """Finds the cheapest kernel for some roots, given what is already stored.  Results are remembered."""
+
+    def __init__(self, chooser: Chooser, target: Target, buffers: Mapping[str, Buffer]) -> None:
+        self.chooser, self.target, self.buffers = chooser, target, dict(buffers)
+        self.memo: dict[tuple[object, ...], PlannedKernel | Rejection] = {}
+        self.evaluated = 0
+
+    def best(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
+        """The cheapest kernel that stores the roots, or why there is none."""
+        key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())))
+        if key not in self.memo:
+            self.memo[key] = self._search(name, roots, leaves)
+        found = self.memo[key]
+        if isinstance(found, PlannedKernel) and found.kernel.name != name:
+            return found
+        return found
+
+    def _search(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
+        structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
+        best: _Candidate | None = None
+        reasons: list[str] = []
+        for kinds in self._kinds(structure):
+            found = self._descend(name, roots, leaves, structure, kinds, reasons)
+            if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
+                best = found
+        if best is None:
+            return Rejection(reasons[0] if reasons else "no legal representation of its roots")
+        rules = tuple(dict.fromkeys(n.rule for n in best.kernel.nodes if n.rule))
+        return PlannedKernel(best.kernel, best.tiles, best.cost, rules, {a.name: n for a, n in best.counts.passes.items()})
+
+    # -- proposals -----------------------------------------------------------------------------------------------------------
+    def _kinds(self, s: Structure) -> list[dict[Axis, str]]:
+        """Role kinds to try: grid for stored axes that nothing reduces, stream or resident for reduced ones."""
+        options: list[list[tuple[Axis, str]]] = []
+        for a in s.axes:
+            if a not in s.reduced:
+                options.append([(a, "grid")])
+                continue
+            limit = CONTRACTED_RESIDENT_LIMIT if a in s.contracted and a not in s.free else RESIDENT_LIMIT
+            kinds: list[tuple[Axis, str]] = []
+            if power(a.size) <= limit:
+                kinds.append((a, "resident"))
+            if a.size > 32:
+                kinds.append((a, "stream"))
+            options.append(kinds or [(a, "stream")])
+        return [dict(c) for c in itertools.product(*options)]
+
+    def _tiles(self, a: Axis, kind: str, s: Structure) -> list[int]:
+        """Tile sizes to try for one axis."""
+        whole = power(a.size)
+        if kind == "resident":
+            return [max(whole, 16) if s.has_contraction and (a in s.contracted or a in s.free) else whole]
+        if kind == "stream":
+            sizes = (16, 32, 64, 128) if a in s.contracted or a in s.free else (16, 64, 256, 1024, 2048, 4096)
+            return [t for t in sizes if t < whole] or [min(16, whole)]
+        if a in s.parts:
+            return [1]
+        if s.has_contraction:
+            if a not in s.free:
+                return [1]
+            return [t for t in (16, 32, 64, 128, 256) if t <= max(16, whole)]
+        return [t for t in (1, 2, 4, 8, 16, 32, 128, 512, 1024, 2048) if t <= whole]
+
+    def _start(self, a: Axis, kind: str, s: Structure, side: int = 64) -> int:
+        tiles = self._tiles(a, kind, s)
+        if kind == "grid" and not s.has_contraction:
+            last = s.stored[-1] if s.stored else None
+            want = 1024 if a == last else 1
+        else:
+            want = {"grid": side, "stream": side if s.has_contraction else 16 * side, "resident": tiles[0]}[kind]
+        return max((t for t in tiles if t <= want), default=tiles[0])
+
+    def _shrunk(self, a: Axis, role: Role, s: Structure, factor: int) -> int:
+        tiles = self._tiles(a, role.kind, s)
+        return max((t for t in tiles if t * factor <= role.tile), default=tiles[0])
+
+    # -- descent -------------------------------------------------------------------------------------------------------------
+    def _descend(
+        self,
+        name: str,
+        roots: tuple[RootSpec, ...],
+        leaves: Mapping[int, Leaf],
+        s: Structure,
+        kinds: Mapping[Axis, str],
+        reasons: list[str],
+    ) -> _Candidate | None:
+        roles = {a: Role(kinds[a], self._start(a, kinds[a], s)) for a in s.axes}  # type: ignore[arg-type]
+        choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles))
+        best: _Candidate | None = None
+        for _, nodes, positions, _ in choices[:3]:
+            found = self._descend_choice(name, roots, nodes, positions, dict(roles), s, kinds, reasons)
+            if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
+                best = found
+        return best
+
+    def _descend_choice(
+        self,
+        name: str,
+        roots: tuple[RootSpec, ...],
+        nodes: tuple[Node, ...],
+        positions: tuple[int, ...],
+        roles: dict[Axis, Role],
+        s: Structure,
+        kinds: Mapping[Axis, str],
+        reasons: list[str],
+    ) -> _Candidate | None:
+        orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}
+        seen: dict[tuple[int, ...], _Candidate | None] = {}
+
+        def evaluate(r: dict[Axis, Role]) -> _Candidate | None:
+            key = tuple(r[a].tile for a in s.axes)
+            if key not in seen:
+                seen[key] = self._evaluate(name, roots, nodes, positions, r, orders, reasons)
+            return seen[key]
+
+        starts = [roles]
+        if s.has_contraction:
+            starts.append({a: Role(r.kind, self._start(a, r.kind, s, 128)) for a, r in roles.items()})
+        best: _Candidate | None = None
+        for start in starts:
+            found = self._climb(evaluate, start, kinds, s)
+            if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-3)):
+                best = found
+        return best
+
+    def _climb(
+        self,
+        evaluate: Callable[[dict[Axis, Role]], _Candidate | None],
+        start: dict[Axis, Role],
+        kinds: Mapping[Axis, str],
+        s: Structure,
+    ) -> _Candidate | None:
+        best = evaluate(start)
+        for shrink in (4, 16, 64):  # too large to start from: shrink every tile
+            if best is None:
+                best = evaluate({a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()})
+        if best is None:
+            return None
+        for _ in range(ROUNDS):
+            improved = False
+            for a in s.axes:
+                for tile in self._tiles(a, kinds[a], s):
+                    if best.roles[a].tile == tile:
+                        continue
+                    found = evaluate({**best.roles, a: Role(best.roles[a].kind, tile)})
+                    if found is not None and found.cost.us < best.cost.us * (1 - 1e-3):
+                        best, improved = found, True
+            if not improved:
+                break
+        return best
+
+    def _evaluate(
+        self,
+        name: str,
+        roots: tuple[RootSpec, ...],
+        nodes: tuple[Node, ...],
+        positions: tuple[int, ...],
+        roles: dict[Axis, Role],
+        orders: dict[frozenset[Axis], tuple[Axis, ...]],
+        reasons: list[str],
+    ) -> _Candidate | None:
+        self.evaluated += 1
+        used = set().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.op in ("reduce", "roll")}
+        used |= {a for r in roots for a in r.layout if a is not None}
+        mine = {a: r for a, r in roles.items() if a in used}
+        grid = tuple(a for a, r in mine.items() if r.kind == "grid")
+        dims = frozenset(a for a, r in mine.items() if r.tile > 1)
+        buffers = {n.attrs[0]: self.buffers[n.attrs[0]] for n in nodes if n.op == "load"}
+        buffers |= {r.buffer: self.buffers[r.buffer] for r in roots}
+        kernel = Kernel(
+            name=name,
+            nodes=nodes,
+            roots=tuple(
+                Root(p, r.buffer, tuple(index(0) if a is None else index(a) for a in r.layout))
+                for p, r in zip(positions, roots, strict=True)
+            ),
+            buffers=buffers,
+            roles=mine,
+            order=orders.get(dims, tuple(a for a in mine if a in dims)),
+            grid=grid,
+        )
+        if dims not in orders:
+            kernel = choose_order(kernel)
+            orders[dims] = kernel.order
+        tiles = lower(kernel)
+        counts = walk(tiles)
+        fitted = fit(counts, self.target)
+        if fitted.reason:
+            reasons.append(fitted.reason)
+            return None
+        kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages)
+        tiles = replace(tiles, kernel=kernel)
+        return _Candidate(dict(roles), kernel, tiles, counts, price(kernel, counts, fitted, self.target))
+
+
+__all__ = ["Budget", "KernelSearch", "Rejection", "RootSpec", "power"]

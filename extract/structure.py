@@ -1,0 +1,106 @@
+"""What a kernel's roots could need: the axes below them, which are reduced, and which a tensor core would tile.
+
+Read off the e-graph once per (roots, leaves); the tile search uses it to propose roles instead of trying them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..egraph.frozen import FrozenGraph
+from ..ir.index import Axis
+from .choose import Leaf
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Axes of a kernel-to-be, in program order.
+
+    ``stored``: axes of every root's layout.  ``reduced``: axes that some reduction below removes.  ``contracted``: those that a
+    sum of products removes.  ``free``: axes that belong to one side of some contraction (rows and columns of a matrix product);
+    an axis on both sides of all contractions is a batch axis.
+    """
+
+    axes: tuple[Axis, ...]
+    stored: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+    contracted: frozenset[Axis]
+    free: frozenset[Axis]
+    parts: frozenset[Axis] = frozenset()  # outer axes of splits: one position per program
+
+    @property
+    def has_contraction(self) -> bool:
+        """Some reduction is a sum of products."""
+        return bool(self.contracted)
+
+
+def reachable(graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, Leaf]) -> list[int]:
+    """Classes below the roots, stopping at stored ones; roots first."""
+    seen: dict[int, None] = {}
+    stack = list(reversed(roots))
+    while stack:
+        c = stack.pop()
+        if c in seen:
+            continue
+        seen[c] = None
+        if c in leaves:
+            continue
+        for n in graph.classes[c]:
+            stack.extend(n.args)
+    return list(seen)
+
+
+def _factors(graph: FrozenGraph, c: int) -> list[tuple[int, int]]:
+    return [(n.args[0], n.args[1]) for n in graph.classes[c] if n.op == "map" and n.attrs[0] == "mul"]
+
+
+def analyse(
+    graph: FrozenGraph, roots: tuple[int, ...], layouts: tuple[tuple[Axis | None, ...], ...], leaves: Mapping[int, Leaf]
+) -> Structure:
+    """The structure below some roots.  Axes made by splitting take part only if a root or a leaf has one of them; then the axis
+    that was split does not."""
+    below = reachable(graph, roots, leaves)
+    stored: dict[Axis, None] = {}
+    for layout in layouts:
+        stored.update((a, None) for a in layout if a is not None)
+    found: dict[Axis, None] = dict(stored)
+    reduced: dict[Axis, None] = {}
+    contracted: set[Axis] = set()
+    free: set[Axis] = set()
+    for c in below:
+        if c in leaves:
+            continue
+        for n in graph.classes[c]:
+            if n.op not in ("reduce", "roll") or n.attrs[1] not in graph.axes[n.args[0]]:
+                continue
+            axis = n.attrs[1]
+            reduced[axis] = None
+            for left, right in _factors(graph, n.args[0]):
+                a, b = graph.axes[left], graph.axes[right]
+                if n.attrs[0] == "sum" and axis in a and axis in b and a - b and b - a:
+                    contracted.add(axis)
+                    free |= a ^ b
+    for c in below:
+        found.update((a, None) for a in sorted(graph.axes[c]))
+    mentioned = set(stored)
+    for c in below:
+        if c in leaves:
+            mentioned.update(a for a in leaves[c].layout if a is not None)
+    excluded: set[Axis] = set()
+    for axis, outer, inner in graph.facts.get("split", ()):
+        if outer in stored:
+            excluded.add(axis)
+        elif outer in mentioned:
+            excluded |= {axis, inner}
+        else:
+            excluded |= {outer, inner}
+    order = [a for a in (*graph.program.axes, *sorted(set(found) - set(graph.program.axes))) if a in found and a not in excluded]
+    return Structure(
+        tuple(order),
+        tuple(a for a in order if a in stored),
+        tuple(a for a in order if a in reduced),
+        frozenset(contracted - excluded),
+        frozenset(free - excluded),
+        frozenset(outer for _, outer, _ in graph.facts.get("split", ()) if outer in stored),
+    )

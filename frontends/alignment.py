@@ -1,0 +1,159 @@
+"""Which dimensions are one axis: union-find over the dimensions of every value of a graph.
+
+Pointwise ops and broadcasts make dimensions equal, a contraction makes its two contracted dimensions equal.  Two dimensions of
+one tensor are never made equal (``q @ k.T`` has two axes even when q and k come from the same rows): such a union is refused
+and the two names are reconciled where the value is read, by a ``View``.
+
+A reshape that merges dimensions gives an item with *parts*; splitting it again gives the parts back, so the rows and heads
+that ``view`` folds around every batched matrix product keep their names.  Nothing here bears on correctness: the names only
+decide which equal values are written as one term.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+Item = int
+Dims = tuple[Item | None, ...]  # one entry per dimension; None where the size is 1
+
+
+class Alignment:
+    """The union-find.  An *item* stands for a dimension of size other than 1."""
+
+    def __init__(self) -> None:
+        self._parent: list[Item] = []
+        self._size: list[int] = []
+        self._tensors: list[set[int]] = []  # per root: the tensors that have it as a dimension
+        self._parts: dict[Item, tuple[Item, ...]] = {}
+        self._merged: dict[tuple[Item, ...], Item] = {}
+        self._count = 0
+
+    def fresh(self, size: int) -> Item | None:
+        """A dimension that equals no other."""
+        if size == 1:
+            return None
+        self._parent.append(len(self._parent))
+        self._size.append(size)
+        self._tensors.append(set())
+        return len(self._parent) - 1
+
+    def find(self, item: Item) -> Item:
+        """The representative."""
+        while self._parent[item] != item:
+            self._parent[item] = self._parent[self._parent[item]]
+            item = self._parent[item]
+        return item
+
+    def size(self, item: Item) -> int:
+        """The extent."""
+        return self._size[item]
+
+    def unify(self, a: Item | None, b: Item | None) -> bool:
+        """Make two dimensions one axis; refused (False) if their sizes differ or some tensor has both."""
+        if a is None or b is None:
+            return False
+        a, b = self.find(a), self.find(b)
+        if a == b:
+            return True
+        if self._size[a] != self._size[b] or self._tensors[a] & self._tensors[b]:
+            return False
+        a, b = min(a, b), max(a, b)
+        self._parent[b] = a
+        self._tensors[a] |= self._tensors[b]
+        parts_a, parts_b = self._parts.get(a), self._parts.pop(b, None)
+        if parts_b and not parts_a:
+            self._parts[a] = parts_b
+        elif parts_a and parts_b and [self._size[p] for p in parts_a] == [self._size[p] for p in parts_b]:
+            for p, q in zip(parts_a, parts_b, strict=True):
+                self.unify(p, q)
+        return True
+
+    def tensor(self, dims: Sequence[Item | None]) -> Dims:
+        """Register a tensor: its dimensions are kept apart from now on.  A repeated one is replaced by a fresh item."""
+        self._count += 1
+        out: list[Item | None] = []
+        for d in dims:
+            if d is not None and self._count in self._tensors[self.find(d)]:
+                d = self.fresh(self._size[d])
+            if d is not None:
+                self._tensors[self.find(d)].add(self._count)
+            out.append(d)
+        return tuple(out)
+
+    def parts(self, item: Item) -> tuple[Item, ...]:
+        """The dimensions it was merged from, outermost first, or itself."""
+        found = self._parts.get(self.find(item))
+        return tuple(q for p in found for q in self.parts(p)) if found else (item,)
+
+    def merge(self, items: Sequence[Item]) -> Item:
+        """The dimension that lists the given ones, the last running fastest."""
+        flat = tuple(self.find(q) for p in items for q in self.parts(p))
+        if len(flat) == 1:
+            return flat[0]
+        if flat not in self._merged:
+            item = self.fresh(math.prod(self._size[p] for p in flat))
+            assert item is not None
+            self._parts[item] = flat
+            self._merged[flat] = item
+        return self._merged[flat]
+
+    def split(self, item: Item, sizes: Sequence[int]) -> list[Item]:
+        """A dimension as several of the given sizes (none is 1)."""
+        atoms = list(self.parts(item))
+        out: list[Item] = []
+        for size in sizes:
+            group: list[Item] = []
+            while atoms and math.prod(self._size[p] for p in group) < size:
+                group.append(atoms.pop(0))
+            if math.prod(self._size[p] for p in group) != size:
+                break
+            out.append(self.merge(group))
+        if len(out) == len(sizes):
+            return out
+        new = [self.fresh(n) for n in sizes]
+        items = [n for n in new if n is not None]
+        if len(self.parts(item)) == 1:
+            self._parts[self.find(item)] = tuple(items)
+        return items
+
+    def broadcast(self, *operands: Dims) -> Dims:
+        """Dimensions of a pointwise result; operands align at the right."""
+        rank = max((len(d) for d in operands), default=0)
+        out: list[Item | None] = [None] * rank
+        for dims in operands:
+            for k, d in enumerate(dims, rank - len(dims)):
+                if out[k] is None:
+                    out[k] = d
+                else:
+                    self.unify(out[k], d)
+        return tuple(out)
+
+    def reshape(self, dims: Dims, old: Sequence[int], new: Sequence[int]) -> Dims:
+        """Dimensions after a reshape."""
+        if 0 in old:
+            return tuple(self.fresh(n) for n in new)
+        out: list[Item | None] = [None] * len(new)
+        for ins, outs in reshape_groups(old, new):
+            whole = self.merge([d for d in (dims[i] for i in ins) if d is not None])
+            for o, item in zip(outs, [whole] if len(outs) == 1 else self.split(whole, [new[o] for o in outs]), strict=True):
+                out[o] = item
+        return tuple(out)
+
+
+def reshape_groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Smallest runs of dimensions with equal products: ``(2, 4, 8) -> (8, 8)`` is ``[([0, 1], [0]), ([2], [1])]``; sizes 1 drop."""
+    a, b = [i for i, n in enumerate(old) if n != 1], [i for i, n in enumerate(new) if n != 1]
+    groups = []
+    while a:
+        ins, outs = [a.pop(0)], [b.pop(0)]
+        p, q = old[ins[0]], new[outs[0]]
+        while p != q:
+            if p < q:
+                ins.append(a.pop(0))
+                p *= old[ins[-1]]
+            else:
+                outs.append(b.pop(0))
+                q *= new[outs[-1]]
+        groups.append((ins, outs))
+    return groups

@@ -1,0 +1,324 @@
+"""Pointwise ATen ops, each written as torch's documentation writes it, in the scalar ops of the IR."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..ir.index import IndexExpr
+from ..ir.terms import Cast, Const, Map, Term, as_term
+from .aten import OPS, AtenOp, Call, dims_of, is_inside
+from .spec import ir_dtype
+
+
+def _align(alignment: Any, node: Any, *args: Any) -> Any:
+    return alignment.broadcast(*(dims_of(a) for a in args if hasattr(a, "meta")))
+
+
+def pointwise(*names: str, integer: Callable[..., IndexExpr | None] | None = None) -> Callable[[Any], Any]:
+    """Declare a pointwise op by a function from terms (and plain numbers) to a term."""
+
+    def add(f: Callable[..., Term]) -> Callable[..., Term]:
+        def read(call: Call, *args: Any) -> Term:
+            return as_term(f(*(call.aligned(a) if hasattr(a, "meta") else a for a in args)))
+
+        for name in names:
+            assert name not in OPS, name
+            OPS[name] = AtenOp(_align, read, None, integer)
+        return f
+
+    return add
+
+
+def _map(op: str, *args: Any) -> Term:
+    return Map(op, tuple(as_term(a) for a in args))
+
+
+def _divide(x: Term, y: Any) -> Term:
+    if isinstance(y, int | float):
+        return x * Const(1.0 / y if y else math.copysign(math.inf, y))
+    return x / y
+
+
+def _truth(x: Any) -> Term:
+    """The truth value of a tensor: itself if it is bool, else x != 0."""
+    x = as_term(x)
+    if isinstance(x, Const):
+        return Const(float(x.value != 0))
+    return x if x.dtype is not None and x.dtype.kind == "bool" else _map("ne", x, 0.0)
+
+
+for _name, _op in {
+    "neg": "neg", "abs": "abs", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt",
+    "reciprocal": "recip", "tanh": "tanh", "sigmoid": "sigmoid", "erf": "erf", "sin": "sin", "cos": "cos", "floor": "floor",
+}.items():  # fmt: skip
+    pointwise(f"aten.{_name}.default")(lambda x, _op=_op: _map(_op, x))
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    pointwise(f"aten.{_name}.Tensor", f"aten.{_name}.Scalar")(lambda x, y, _op=_name: _map(_op, x, y))
+
+def _connective(op: str, x: Any, y: Any) -> Term:
+    """``and`` / ``or``; with a known operand (the ones of a mask under construction) it is the other operand or the known one."""
+    x, y = _truth(x), _truth(y)
+    for known, other in ((x, y), (y, x)):
+        if isinstance(known, Const):
+            return other if bool(known.value) == (op == "and") else known
+    return _map(op, x, y)
+
+
+for _name in ("and", "or"):
+    pointwise(f"aten.logical_{_name}.default")(lambda x, y, _op=_name: _connective(_op, x, y))
+
+
+# arithmetic ---------------------------------------------------------------------------------------------------------------------
+def _scaled(y: Any, alpha: Any) -> Any:
+    return y if alpha == 1 else y * alpha
+
+
+def _integer_add(x: IndexExpr, y: IndexExpr, alpha: int = 1) -> IndexExpr:
+    return x + y * alpha
+
+
+def _integer_sub(x: IndexExpr, y: IndexExpr, alpha: int = 1) -> IndexExpr:
+    return x - y * alpha
+
+
+def _integer_mul(x: IndexExpr, y: IndexExpr) -> IndexExpr | None:
+    if not y.terms:
+        return x * y.const
+    return None if x.terms else y * x.const
+
+
+def _integer_floor(x: IndexExpr, y: IndexExpr, rounding: str = "floor") -> IndexExpr | None:
+    same = rounding == "floor" or (rounding == "trunc" and x.bounds()[0] >= 0)
+    return x // y.const if not y.terms and y.const > 0 and same else None
+
+
+def _integer_mod(x: IndexExpr, y: IndexExpr) -> IndexExpr | None:
+    return x % y.const if not y.terms and y.const > 0 else None
+
+
+def _integer_fmod(x: IndexExpr, y: IndexExpr) -> IndexExpr | None:
+    return _integer_mod(x, y) if x.bounds()[0] >= 0 else None
+
+
+@pointwise("aten.add.Tensor", "aten.add.Scalar", integer=_integer_add)
+def _add(x: Term, y: Any, alpha: Any = 1) -> Term:
+    return as_term(x) + _scaled(y, alpha)
+
+
+@pointwise("aten.sub.Tensor", "aten.sub.Scalar", integer=_integer_sub)
+def _sub(x: Term, y: Any, alpha: Any = 1) -> Term:
+    return as_term(x) - _scaled(y, alpha)
+
+
+@pointwise("aten.rsub.Tensor", "aten.rsub.Scalar")
+def _rsub(x: Term, y: Any, alpha: Any = 1) -> Term:
+    return as_term(y) - _scaled(x, alpha)
+
+
+@pointwise("aten.mul.Tensor", "aten.mul.Scalar", integer=_integer_mul)
+def _mul(x: Term, y: Any) -> Term:
+    return as_term(x) * y
+
+
+@pointwise("aten.div.Tensor", "aten.div.Scalar")
+def _div(x: Term, y: Any) -> Term:
+    return _divide(as_term(x), y)
+
+
+def _only_positions(call: Call, *_: Any) -> Term:
+    raise call.unsupported("on data; it is on positions (torch.arange) by constants")
+
+
+for _names, _integer in (
+    (("floor_divide.default", "div.Tensor_mode", "div.Scalar_mode"), _integer_floor),
+    (("remainder.Scalar", "remainder.Tensor"), _integer_mod),
+    (("fmod.Scalar", "fmod.Tensor"), _integer_fmod),
+):
+    for _name in _names:
+        OPS[f"aten.{_name}"] = AtenOp(_align, _only_positions, None, _integer)
+
+
+@pointwise("aten.maximum.default")
+def _maximum(x: Term, y: Term) -> Term:
+    return _map("maximum", x, y)
+
+
+@pointwise("aten.minimum.default")
+def _minimum(x: Term, y: Term) -> Term:
+    return _map("minimum", x, y)
+
+
+@pointwise("aten.ceil.default")
+def _ceil(x: Term) -> Term:
+    return -_map("floor", -x)
+
+
+@pointwise("aten.sign.default", "aten.sgn.default")
+def _sign(x: Term) -> Term:
+    return _map("where", _map("gt", x, 0.0), 1.0, _map("where", _map("lt", x, 0.0), -1.0, 0.0))
+
+
+def _power(x: Term, p: float) -> Term:
+    """x ** p for a number p, without a logarithm where p is a small whole or half number."""
+    if p < 0 and p not in (-0.5,):
+        return _map("recip", _power(x, -p))
+    simple = {0: Const(1.0), 1: x, 2: _map("square", x), 0.5: _map("sqrt", x), -0.5: _map("rsqrt", x)}
+    if p in simple:
+        return simple[p]
+    if p == int(p) and p <= 64:
+        half = _map("square", _power(x, p // 2))
+        return half * x if p % 2 else half
+    return _map("exp", _map("log", x) * float(p))
+
+
+@pointwise("aten.pow.Tensor_Scalar")
+def _pow(x: Term, p: float) -> Term:
+    return _power(x, p)
+
+
+@pointwise("aten.pow.Scalar")
+def _pow_of(base: float, x: Term) -> Term:
+    if base == 2:
+        return _map("exp2", x)
+    if base <= 0:
+        return _map("exp", x * Const(math.nan))  # torch allows whole exponents only; this front end none
+    return _map("exp", x * math.log(base))
+
+
+@pointwise("aten.log2.default")
+def _log2(x: Term) -> Term:
+    return _map("log", x) * (1.0 / math.log(2.0))
+
+
+@pointwise("aten.log10.default")
+def _log10(x: Term) -> Term:
+    return _map("log", x) * (1.0 / math.log(10.0))
+
+
+@pointwise("aten.expm1.default")
+def _expm1(x: Term) -> Term:
+    return _map("exp", x) - 1.0
+
+
+@pointwise("aten.tan.default")
+def _tan(x: Term) -> Term:
+    return _map("sin", x) / _map("cos", x)
+
+
+# activations ----------------------------------------------------------------------------------------------------------------------
+@pointwise("aten.relu.default")
+def _relu(x: Term) -> Term:
+    return _map("maximum", x, 0.0)
+
+
+@pointwise("aten.leaky_relu.default")
+def _leaky_relu(x: Term, slope: float) -> Term:
+    return _map("where", _map("gt", x, 0.0), x, x * slope)
+
+
+@pointwise("aten.elu.default")
+def _elu(x: Term, alpha: float, scale: float, input_scale: float) -> Term:
+    below = (_map("exp", x * input_scale) - 1.0) * (alpha * scale)
+    return _map("where", _map("gt", x, 0.0), _scaled(x, scale), below)
+
+
+@pointwise("aten.gelu.default")
+def _gelu(x: Term, approximate: str) -> Term:
+    if approximate == "tanh":
+        inner = (x + _power(x, 3) * 0.044715) * math.sqrt(2.0 / math.pi)
+        return x * 0.5 * (_map("tanh", inner) + 1.0)
+    return x * 0.5 * (_map("erf", x * math.sqrt(0.5)) + 1.0)
+
+
+@pointwise("aten.silu.default")
+def _silu(x: Term) -> Term:
+    return x * _map("sigmoid", x)
+
+
+@pointwise("aten.softplus.default")
+def _softplus(x: Term, beta: float, threshold: float) -> Term:
+    soft = _map("log1p", _map("exp", _scaled(x, beta)))
+    return _map("where", _map("gt", _scaled(x, beta), float(threshold)), x, _divide(soft, beta) if beta != 1 else soft)
+
+
+@pointwise("aten.clamp.default", "aten.clamp.Tensor", "aten.hardtanh.default")
+def _clamp(x: Term, lo: Any = None, hi: Any = None) -> Term:
+    x = x if lo is None else _map("maximum", x, lo)
+    return x if hi is None else _map("minimum", x, hi)
+
+
+@pointwise("aten.clamp_min.default", "aten.clamp_min.Tensor")
+def _clamp_min(x: Term, lo: Any) -> Term:
+    return _clamp(x, lo)
+
+
+@pointwise("aten.clamp_max.default", "aten.clamp_max.Tensor")
+def _clamp_max(x: Term, hi: Any) -> Term:
+    return _clamp(x, None, hi)
+
+
+# truth ------------------------------------------------------------------------------------------------------------------------------
+@pointwise("aten.logical_not.default")
+def _not(x: Term) -> Term:
+    return _map("not", _truth(x))
+
+
+@pointwise("aten.logical_xor.default")
+def _xor(x: Term, y: Term) -> Term:
+    return _map("ne", _truth(x), _truth(y))
+
+
+def _bitwise(f: Callable[..., Term]) -> Callable[..., Term]:
+    def read(call: Call, *args: Any) -> Term:
+        if call.node.meta["val"].dtype != torch.bool:
+            raise call.unsupported("on integers; only booleans are supported")
+        return f(*(call.aligned(a) for a in args))
+
+    return read
+
+
+for _name in ("and", "or"):
+    OPS[f"aten.bitwise_{_name}.Tensor"] = AtenOp(_align, _bitwise(lambda x, y, _op=_name: _connective(_op, x, y)))
+OPS["aten.bitwise_xor.Tensor"] = AtenOp(_align, _bitwise(_xor))
+OPS["aten.bitwise_not.default"] = AtenOp(_align, _bitwise(_not))
+
+
+@pointwise("aten.isinf.default")
+def _isinf(x: Term) -> Term:
+    return _map("eq", _map("abs", x), math.inf)
+
+
+@pointwise("aten.isnan.default")
+def _isnan(x: Term) -> Term:
+    return _map("ne", x, x)
+
+
+@pointwise("aten.where.self")
+def _where(c: Term, x: Term, y: Term) -> Term:
+    return _map("where", c, x, y)
+
+
+@pointwise("aten.copy.default")
+def _copy(x: Term, y: Term) -> Term:
+    return y
+
+
+# copies -----------------------------------------------------------------------------------------------------------------------------
+def _read_cast(call: Call, x: Any, *_: Any) -> Term:
+    before, after = x.meta["val"].dtype, call.node.meta["val"].dtype
+    term = call.aligned(x)
+    if before == after or isinstance(term, Const):
+        return term
+    if before.is_floating_point and after.is_floating_point and (is_inside(call.node, before) or is_inside(call.node, after)):
+        return term
+    if after == torch.bool:
+        return _truth(term)
+    return Cast(ir_dtype(after), term)
+
+
+OPS["aten._to_copy.default"] = AtenOp(_align, _read_cast, None, lambda x, *_: x)

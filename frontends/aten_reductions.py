@@ -1,0 +1,316 @@
+"""ATen ops that reduce: sums, extrema, moments, matrix products, and the normalisations that torch keeps as one op.
+
+Each is written by its definition over bound axes; nothing is simplified here.  A dimension of size 1 has no axis, so reducing
+it reads the argument at 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..ir import dtypes
+from ..ir.index import Axis
+from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term
+from .aten import ZERO, At, Call, dims_of, free_axes, register, shape_of
+
+
+def _wrapped(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    if dims is None or dims == []:
+        return tuple(range(rank))
+    return tuple(sorted(d % rank for d in ([dims] if isinstance(dims, int) else dims))) if rank else ()
+
+
+def reduce_over(monoid: str, axes: Sequence[Axis], x: Term) -> Term:
+    """The reduction over several axes, the innermost dimension first."""
+    for a in reversed(axes):
+        x = Reduce(monoid, a, x)
+    return x
+
+
+class Slices:
+    """An argument seen from a reduction: ``inside`` is its term with the reduced dimensions bound to ``axes``."""
+
+    def __init__(self, call: Call, x: Any, dims: int | Sequence[int] | None, keepdim: bool) -> None:
+        shape = shape_of(x)
+        self.dims = _wrapped(dims, len(shape))
+        rest = iter(call.at)
+        outer: list[Any] = []
+        for d in range(len(shape)):
+            if d not in self.dims:
+                outer.append(next(rest))
+            else:
+                outer.append(ZERO)
+                if keepdim:
+                    next(rest)
+        taken = free_axes(tuple(outer))
+        self.axes: list[Axis] = []
+        for d in self.dims:
+            bound, outer[d] = call.reader.bind(dims_of(x)[d], taken)
+            taken |= frozenset(bound)
+            self.axes += bound
+        self.count = math.prod(shape[d] for d in self.dims)
+        self.inside: Term = call.read(x, tuple(outer))
+
+    def reduced(self, monoid: str, x: Term | None = None) -> Term:
+        """The reduction of the argument, or of another term inside."""
+        return reduce_over(monoid, self.axes, self.inside if x is None else x)
+
+
+def _align(alignment: Any, node: Any, x: Any, dims: Any = None, keepdim: Any = False, *_: Any) -> Any:
+    gone = _wrapped(dims, len(dims_of(x)))
+    return tuple(None if d in gone else a for d, a in enumerate(dims_of(x)) if keepdim or d not in gone)
+
+
+def _align_all(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
+    return ()
+
+
+# sums and extrema -----------------------------------------------------------------------------------------------------------------
+def _numeric(call: Call, x: Term) -> Term:
+    """torch sums booleans and small integers as int64."""
+    out = call.node.meta["val"].dtype
+    return Cast(dtypes.int64, x) if out == torch.int64 and x.dtype not in (dtypes.int64, None) else x
+
+
+@register("aten.sum.dim_IntList", "aten.sum.default", align=_align)
+def _sum(call: Call, x: Any, dims: Any = None, keepdim: bool = False) -> Term:
+    s = Slices(call, x, dims, keepdim)
+    return s.reduced("sum", _numeric(call, s.inside))
+
+
+@register("aten.mean.dim", "aten.mean.default", align=_align)
+def _mean(call: Call, x: Any, dims: Any = None, keepdim: bool = False) -> Term:
+    return Slices(call, x, dims, keepdim).reduced("mean")
+
+
+@register("aten.amax.default", align=_align)
+def _amax(call: Call, x: Any, dims: Any, keepdim: bool) -> Term:
+    return Slices(call, x, dims, keepdim).reduced("max")
+
+
+@register("aten.amin.default", align=_align)
+def _amin(call: Call, x: Any, dims: Any, keepdim: bool) -> Term:
+    return Slices(call, x, dims, keepdim).reduced("min")
+
+
+@register("aten.max.default", align=_align_all)
+def _max(call: Call, x: Any) -> Term:
+    return Slices(call, x, None, False).reduced("max")
+
+
+@register("aten.min.default", align=_align_all)
+def _min(call: Call, x: Any) -> Term:
+    return Slices(call, x, None, False).reduced("min")
+
+
+def _align_pair(alignment: Any, node: Any, x: Any, dims: Any, keepdim: Any = False, *_: Any) -> Any:
+    return (_align(alignment, node, x, dims, keepdim),) * 2
+
+
+def _extremum(monoid: str) -> Any:
+    def read(call: Call, x: Any, dim: int, keepdim: bool) -> Term:
+        if call.item != 0:
+            raise call.unsupported("with its positions (argmax or argmin) used; only the values are supported")
+        return Slices(call, x, dim, keepdim).reduced(monoid)
+
+    return read
+
+
+register("aten.max.dim", align=_align_pair)(_extremum("max"))
+register("aten.min.dim", align=_align_pair)(_extremum("min"))
+
+
+def _some(call: Call, x: Any, dims: Any, keepdim: bool, monoid: str) -> Term:
+    """any is max > 0 of the truth values as numbers, all is min > 0."""
+    s = Slices(call, x, dims, keepdim)
+    truth = s.inside if x.meta["val"].dtype == torch.bool else Map("ne", (s.inside, Const(0.0)))
+    number = Map("where", (truth, Const(1.0), Const(0.0)))
+    return Map("gt", (s.reduced(monoid, number), Const(0.0)))
+
+
+@register("aten.any.dim", "aten.any.dims", align=_align)
+def _any(call: Call, x: Any, dims: Any, keepdim: bool = False) -> Term:
+    return _some(call, x, dims, keepdim, "max")
+
+
+@register("aten.all.dim", "aten.all.dims", align=_align)
+def _all(call: Call, x: Any, dims: Any, keepdim: bool = False) -> Term:
+    return _some(call, x, dims, keepdim, "min")
+
+
+@register("aten.any.default", align=_align_all)
+def _any_all(call: Call, x: Any) -> Term:
+    return _some(call, x, None, False, "max")
+
+
+@register("aten.all.default", align=_align_all)
+def _all_all(call: Call, x: Any) -> Term:
+    return _some(call, x, None, False, "min")
+
+
+def _align_norm(alignment: Any, node: Any, x: Any, order: Any = 2, dims: Any = None, keepdim: Any = False, *_: Any) -> Any:
+    return _align(alignment, node, x, dims, keepdim)
+
+
+@register("aten.linalg_vector_norm.default", align=_align_norm)
+def _norm(call: Call, x: Any, order: float = 2, dims: Any = None, keepdim: bool = False) -> Term:
+    s = Slices(call, x, dims, keepdim)
+    size = Map("abs", (s.inside,))
+    if order == 2:
+        return Map("sqrt", (s.reduced("sum", Map("square", (s.inside,))),))
+    if order == 1:
+        return s.reduced("sum", size)
+    if math.isinf(order):
+        return s.reduced("max" if order > 0 else "min", size)
+    raise call.unsupported(f"of order {order}; only 1, 2 and infinity are supported")
+
+
+# moments --------------------------------------------------------------------------------------------------------------------------
+def _moments(s: Slices, correction: float | None) -> tuple[Term, Term]:
+    """Variance and mean: mean((x - mean)**2), times N / (N - correction)."""
+    mean = s.reduced("mean")
+    var = s.reduced("mean", Map("square", (s.inside - mean,)))
+    correction = 1.0 if correction is None else float(correction)
+    if correction:
+        left = max(s.count - correction, 0.0)
+        var = var * Const(s.count / left if left else math.inf)
+    return var, mean
+
+
+def _align_var(alignment: Any, node: Any, x: Any, dims: Any, correction: Any = None, keepdim: Any = False) -> Any:
+    return _align(alignment, node, x, dims, keepdim)
+
+
+@register("aten.var.correction", align=_align_var)
+def _var(call: Call, x: Any, dims: Any, correction: float | None, keepdim: bool) -> Term:
+    return _moments(Slices(call, x, dims, keepdim), correction)[0]
+
+
+def _align_var_mean(alignment: Any, node: Any, x: Any, dims: Any, correction: Any = None, keepdim: Any = False) -> Any:
+    return (_align(alignment, node, x, dims, keepdim),) * 2
+
+
+@register("aten.var_mean.correction", align=_align_var_mean)
+def _var_mean(call: Call, x: Any, dims: Any, correction: float | None, keepdim: bool) -> Term:
+    return _moments(Slices(call, x, dims, keepdim), correction)[call.item or 0]
+
+
+# normalisations that core ATen keeps ------------------------------------------------------------------------------------------------
+def _along(call: Call, x: Any, dim: int) -> tuple[Slices, Term]:
+    """A dimension seen from inside a reduction over it, and the argument itself where the result is read."""
+    rank = len(shape_of(x))
+    return Slices(call, x, dim, keepdim=rank > 0), call.read(x, call.at)
+
+
+def _same(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
+    return dims_of(x)
+
+
+@register("aten._softmax.default", align=_same)
+def _softmax(call: Call, x: Any, dim: int, half_to_float: bool) -> Term:
+    s, here = _along(call, x, dim)
+    peak = s.reduced("max")
+    total = s.reduced("sum", Map("exp", (s.inside - peak,)))
+    return Map("exp", (here - peak,)) / total
+
+
+@register("aten._log_softmax.default", align=_same)
+def _log_softmax(call: Call, x: Any, dim: int, half_to_float: bool) -> Term:
+    s, here = _along(call, x, dim)
+    peak = s.reduced("max")
+    total = s.reduced("sum", Map("exp", (s.inside - peak,)))
+    return (here - peak) - Map("log", (total,))
+
+
+def _align_layer_norm(alignment: Any, node: Any, x: Any, shape: Any, *affine: Any) -> Any:
+    dims = dims_of(x)
+    lead = len(dims) - len(shape)
+    for p in affine[:2]:
+        if hasattr(p, "meta"):
+            alignment.broadcast(dims, dims_of(p))
+    statistics = tuple(a if d < lead else None for d, a in enumerate(dims))
+    return dims, statistics, statistics
+
+
+@register("aten.native_layer_norm.default", align=_align_layer_norm)
+def _layer_norm(call: Call, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Term:
+    rank = len(shape_of(x))
+    s = Slices(call, x, list(range(rank - len(shape), rank)), keepdim=True)
+    var, mean = _moments(s, 0)
+    scale = Map("rsqrt", (var + eps,))
+    if call.item:
+        return mean if call.item == 1 else scale
+    out = (call.read(x, call.at) - mean) * scale
+    if weight is not None:
+        out = out * call.aligned(weight)
+    return out if bias is None else out + call.aligned(bias)
+
+
+def _align_batch_norm(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
+    return (dims_of(x), (), ())
+
+
+@register("aten._native_batch_norm_legit_no_training.default", align=_align_batch_norm)
+def _batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Term:
+    channel: At = (call.at[1],)
+    out = (call.read(x, call.at) - call.read(mean, channel)) * Map("rsqrt", (call.read(var, channel) + eps,))
+    if weight is not None:
+        out = out * call.read(weight, channel)
+    return out if bias is None else out + call.read(bias, channel)
+
+
+@register("aten.native_batch_norm.default", "aten._native_batch_norm_legit.default", align=_align_batch_norm)
+def _batch_norm_of_batch(
+    call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+) -> Term:
+    if training:
+        raise call.unsupported("in training mode (it writes running statistics); call .eval()")
+    return _batch_norm(call, x, weight, bias, mean, var, momentum, eps)
+
+
+# contractions -----------------------------------------------------------------------------------------------------------------------
+def _contract(call: Call, a: Any, b: Any) -> Term:
+    """a[..., i, k] and b[..., k, j]: the sum over k of their product."""
+    *batch, i, j = call.at
+    axes, k = call.reader.bind(dims_of(a)[-1], free_axes(call.at))
+    return reduce_over("sum", axes, call.read(a, (*batch, i, k)) * call.read(b, (*batch, k, j)))
+
+
+def _align_matmul(alignment: Any, node: Any, a: Any, b: Any) -> Any:
+    x, y = dims_of(a), dims_of(b)
+    alignment.unify(x[-1], y[-2])
+    return (*alignment.broadcast(x[:-2], y[:-2]), x[-2], y[-1])
+
+
+@register("aten.mm.default", "aten.bmm.default", align=_align_matmul)
+def _mm(call: Call, a: Any, b: Any) -> Term:
+    return _contract(call, a, b)
+
+
+def _align_addmm(alignment: Any, node: Any, c: Any, a: Any, b: Any, *_: Any) -> Any:
+    return alignment.broadcast(_align_matmul(alignment, node, a, b), dims_of(c))
+
+
+@register("aten.addmm.default", "aten.baddbmm.default", align=_align_addmm)
+def _addmm(call: Call, c: Any, a: Any, b: Any, beta: float, alpha: float) -> Term:
+    product = _contract(call, a, b)
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:  # torch does not read c then, not even its NaNs
+        return product
+    added = as_term(call.aligned(c))
+    return product + (added if beta == 1 else added * beta)
+
+
+def _align_dot(alignment: Any, node: Any, a: Any, b: Any) -> Any:
+    alignment.unify(dims_of(a)[-1], dims_of(b)[-1])
+    return dims_of(a)[:-1]
+
+
+@register("aten.dot.default", "aten.mv.default", align=_align_dot)
+def _dot(call: Call, a: Any, b: Any) -> Term:
+    axes, k = call.reader.bind(dims_of(a)[-1], free_axes(call.at))
+    return reduce_over("sum", axes, call.read(a, (*call.at, k)) * call.read(b, (k,)))

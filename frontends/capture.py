@@ -1,0 +1,373 @@
+"""PyTorch programs as flat graphs of core ATen ops.
+
+``torch.export`` (non-strict) runs the function once on fake tensors and gives a graph of ATen ops; a second run through
+``make_fx`` with the core ATen decomposition table removes composite ops and mutation.  That is what
+``ExportedProgram.run_decompositions`` does, at a tenth of its time: it scans every operator of the dispatcher first.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import math
+import re
+import types
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
+from .aten import RESULT
+from .places import place, place_of_error
+from .spec import TensorSpec, spec_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a placeholder stands for: ``kind`` is argument, parameter, buffer or constant; ``key`` a flat position or a name."""
+
+    kind: str
+    key: int | str
+    name: str  # a valid identifier, unique in the program
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A decomposed graph.  ``outputs`` holds graph nodes, and plain values where the function returns them."""
+
+    graph: torch.fx.Graph
+    sources: dict[torch.fx.Node, Source]
+    outputs: tuple[Any, ...]
+    out_spec: Any
+    out_names: tuple[str, ...]
+    in_spec: Any
+    leaves: tuple[Any, ...]  # per flat argument: its TensorSpec, or its value if it is no tensor
+    exported: Any
+
+
+class _Function(torch.nn.Module):
+    """A function as a module.  Export records source lines of frames called ``forward`` only, so the function gets that name."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        super().__init__()
+        self.f = f
+        if isinstance(f, types.FunctionType):
+            code = f.__code__.replace(co_name="forward")
+            self.f = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+            self.f.__kwdefaults__ = f.__kwdefaults__
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.f(*args, **kwargs)
+
+
+def attention_by_definition(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """``scaled_dot_product_attention`` as its documentation defines it; rows that a mask removes entirely give 0."""
+    if dropout_p:
+        raise TraceError("scaled_dot_product_attention with dropout is random", cure="pass dropout_p=0.0")
+    if enable_gqa:
+        k = k.repeat_interleave(q.size(-3) // k.size(-3), -3)
+        v = v.repeat_interleave(q.size(-3) // v.size(-3), -3)
+    s = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(q.size(-1)) if scale is None else scale)
+    if is_causal:
+        keep = torch.ones(q.size(-2), k.size(-2), dtype=torch.bool, device=q.device).tril()
+        s = s.masked_fill(keep.logical_not(), -math.inf)
+    if attn_mask is None:
+        return torch.softmax(s, -1) @ v
+    s = s.masked_fill(attn_mask.logical_not(), -math.inf) if attn_mask.dtype == torch.bool else s + attn_mask
+    removed = s.amax(-1, keepdim=True) == -math.inf
+    return torch.softmax(s, -1).masked_fill(removed, 0.0) @ v
+
+
+def _triangle(x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+    return x & keep if x.dtype == torch.bool else torch.where(keep, x, 0)
+
+
+def lower_triangle(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
+    """``tril`` as a comparison of positions (torch's own decomposition is slow to trace)."""
+    rows, columns = (torch.arange(n, device=x.device) for n in x.shape[-2:])
+    return _triangle(x, columns[None, :] - rows[:, None] <= diagonal)
+
+
+def upper_triangle(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
+    """``triu`` as a comparison of positions."""
+    rows, columns = (torch.arange(n, device=x.device) for n in x.shape[-2:])
+    return _triangle(x, columns[None, :] - rows[:, None] >= diagonal)
+
+
+_BY_DEFINITION: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.tril.default: lower_triangle,
+    torch.ops.aten.triu.default: upper_triangle,
+    torch.ops.aten.scaled_dot_product_attention.default: attention_by_definition,
+}
+
+
+class _Lowering(torch.fx.Interpreter):
+    """Runs an exported graph; a few composite ops by their definition instead of by device-specific kernels."""
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        definition = _BY_DEFINITION.get(target)
+        return definition(*args, **kwargs) if definition else super().call_function(target, args, kwargs)
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    from torch._decomp import core_aten_decompositions
+
+    return dict(core_aten_decompositions())
+
+
+# arguments --------------------------------------------------------------------------------------------------------------------------
+def _identifier(text: str) -> str:
+    name = re.sub(r"\W+", "_", text).strip("_") or "x"
+    return name if not name[0].isdigit() else f"x{name}"
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    out = []
+    for n in names:
+        while n in seen:
+            seen[n] += 1
+            n = f"{n}_{seen[n]}"
+        seen[n] = 0
+        out.append(n)
+    return out
+
+
+def _path(path: Sequence[Any]) -> str:
+    parts = [getattr(k, "key", getattr(k, "idx", getattr(k, "name", None))) for k in path]
+    return "".join(f"_{p}" for p in parts)
+
+
+def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """A name for each flat argument, from the function's own parameter names."""
+    target = f.forward if isinstance(f, torch.nn.Module) else f
+    positional: list[str] = []
+    try:
+        for p in inspect.signature(target).parameters.values():
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                positional.append(p.name)
+            elif p.kind == p.VAR_POSITIONAL:
+                positional += [f"{p.name}_{i}" for i in range(len(args) - len(positional))]
+    except (TypeError, ValueError):
+        pass
+    positional += [f"arg{i}" for i in range(len(positional), len(args))]
+    names = []
+    for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]:
+        first, second, *rest = path
+        base = positional[second.idx] if first.idx == 0 else str(second.key)
+        names.append(_identifier(base + _path(rest)))
+    return _unique(names)
+
+
+def one_device(places: Sequence[tuple[str, str]]) -> str:
+    """The device that all named tensors are on (``meta`` fits any); DeviceError if they are on several."""
+    found: dict[str, str] = {}
+    for name, device in places:
+        if device != "meta":
+            found.setdefault(device, name)
+    if len(found) > 1:
+        listed = ", ".join(f"{n!r} on {d}" for d, n in found.items())
+        raise DeviceError(f"tensors are on different devices: {listed}", cure="move them all to one device with .to(device)")
+    return next(iter(found), "cpu")
+
+
+def _on_device(obj: Any, names: Sequence[str], specs: Sequence[Any]) -> str:
+    places = [(n, s.device) for n, s in zip(names, specs, strict=True) if isinstance(s, TensorSpec) and s.shape != ()]
+    held = []
+    if isinstance(obj, torch.nn.Module):
+        held = [(n, str(t.device)) for n, t in (*obj.named_parameters(), *obj.named_buffers())]
+    return "meta" if held and all(d == "meta" for _, d in held) else one_device([*places, *held])
+
+
+# running ----------------------------------------------------------------------------------------------------------------------------
+def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
+    """Trace a function, module or graph module on fake copies of its arguments."""
+    flat, in_spec = pytree.tree_flatten((args, kwargs))
+    names = argument_names(obj, args, kwargs)
+    leaves: list[Any] = []
+    for name, x in zip(names, flat, strict=True):
+        spec = spec_of(x)
+        if spec is None and not isinstance(x, bool | int | float | str | None | torch.dtype | torch.device):
+            raise TraceError(
+                f"argument {name!r} is a {type(x).__name__}, not a tensor or a plain number",
+                cure="pass tensors (or TensorSpec), and close over anything else",
+            )
+        leaves.append(x if spec is None else spec)
+    device = _on_device(obj, names, leaves)
+    mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        fake = [
+            torch.empty_strided(x.shape, x.stride, dtype=x.dtype, device=device) if isinstance(x, TensorSpec) else x for x in leaves
+        ]
+    fake_args, fake_kwargs = pytree.tree_unflatten(fake, in_spec)
+    module = obj if isinstance(obj, torch.nn.Module) else _Function(obj)
+    with _told_as_errors():
+        exported = torch.export.export(module, fake_args, fake_kwargs, strict=False)
+    return _decomposed(exported, names, in_spec, leaves)
+
+
+def capture_exported(exported: Any) -> Captured:
+    """The graph of an ExportedProgram."""
+    nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
+    names = _unique([_identifier(n) if isinstance(n, str) else f"arg{i}" for i, n in enumerate(exported.graph_signature.user_inputs)])
+    leaves = []
+    for n in exported.graph_signature.user_inputs:
+        value = nodes[n].meta["val"] if n in nodes else n
+        if isinstance(value, torch.Tensor) and not all(isinstance(s, int) for s in value.shape):
+            raise TraceError(f"input {n!r} has symbolic sizes", cure="export it without dynamic_shapes")
+        spec = spec_of(value)
+        leaves.append(value if spec is None else spec)
+    return _decomposed(exported, names, exported.call_spec.in_spec, leaves)
+
+
+_KIND = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant", "USER_INPUT": "argument"}
+
+
+def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Sequence[Any]) -> Captured:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
+    sources = []
+    position = 0
+    for s in exported.graph_signature.input_specs:
+        kind = _KIND.get(s.kind.name)
+        if kind is None:
+            raise TraceError(f"the program takes a {s.kind.name.lower()}, which is not supported")
+        if kind == "argument":
+            sources.append(Source(kind, position, names[position]))
+            position += 1
+        else:
+            sources.append(Source(kind, s.target, _identifier(s.target)))
+    unique = _unique([s.name for s in sorted(sources, key=lambda s: s.kind != "argument")])
+    ordered = iter(unique)
+    renamed = {id(s): next(ordered) for s in sorted(sources, key=lambda s: s.kind != "argument")}
+    sources = [Source(s.kind, s.key, renamed[id(s)]) for s in sources]
+
+    values = [n.meta["val"] for n in placeholders]
+    tensors = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]
+
+    for n in exported.graph.nodes:  # what one op of the user gives, for telling casts that the user wrote from a decomposition's
+        value = n.meta.get("val")
+        value = next((v for v in value if isinstance(v, torch.Tensor)), None) if isinstance(value, list | tuple) else value
+        if n.op == "call_function" and isinstance(value, torch.Tensor):
+            n.meta["custom"] = {**n.meta.get("custom", {}), RESULT: None if _is_cast(n) else value.dtype}
+
+    def run(*given: torch.Tensor) -> Any:
+        full = list(values)
+        for i, t in zip(tensors, given, strict=True):
+            full[i] = t
+        return _Lowering(exported.graph_module).run(*full)
+
+    fakes = [values[i].detach() for i in tensors]
+    mode = torch._guards.detect_fake_mode(fakes) or torch._subclasses.FakeTensorMode()
+    with _told_as_errors(), torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode:  # tensors made inside are fake too
+        module = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=_decompositions())(*fakes)
+        if _mutates(module.graph):  # a decomposition that itself writes in place
+            again = torch.fx.Interpreter(module).run
+            module = make_fx(torch.func.functionalize(again, remove="mutations"))(*fakes)
+    graph = module.graph
+    _check_static(graph)
+    nodes = [n for n in graph.nodes if n.op == "placeholder"]
+    by_node = {n: sources[i] for n, i in zip(nodes, tensors, strict=True)}
+    for n in graph.nodes:
+        if n.op == "call_function" and str(n.target) == "aten.copy_.default" and n.args[0] in by_node:
+            s = by_node[n.args[0]]
+            raise TraceError(
+                f"the function writes to its {s.kind} {s.name!r}",
+                cure="return the new value instead" if s.kind == "argument" else "call .eval() on the module",
+            )
+    (outputs,) = next(n for n in graph.nodes if n.op == "output").args
+    outputs = tuple(outputs) if isinstance(outputs, list | tuple) else (outputs,)
+    given = iter(outputs)
+    kept = [next(given) if s.kind.name == "USER_OUTPUT" else next(given) and None for s in exported.graph_signature.output_specs]
+    out_spec = exported.call_spec.out_spec
+    paths = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(len(kept))), out_spec))[0]
+    single = len(kept) == 1 and not paths[0][0]
+    out_names = ["out"] if single else [_output_name(p) for p, _ in paths]
+    taken = _unique([*(s.name for s in sources), *out_names])[len(sources) :]
+    return Captured(graph, by_node, tuple(kept), out_spec, tuple(taken), in_spec, tuple(leaves), exported)
+
+
+def _output_name(path: Sequence[Any]) -> str:
+    """``lse`` for the entry ``"lse"`` of a dict or field of a named tuple, ``out1`` for the second of a tuple."""
+    text = _path(path).strip("_")
+    return _identifier(text) if text and not text[0].isdigit() else f"out{text}"
+
+
+def _is_cast(n: torch.fx.Node) -> bool:
+    return str(n.target).startswith(("aten.to.", "aten._to_copy", "aten.type_as"))
+
+
+def _check_static(graph: torch.fx.Graph) -> None:
+    """No number or shape may come from data."""
+    for n in graph.nodes:
+        value = n.meta.get("val")
+        shape = value.shape if isinstance(value, torch.Tensor) else ()
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) or any(isinstance(s, torch.SymInt) for s in shape):
+            raise TraceError(_DATA, where=place(n), cure=_NO_BRANCH)
+
+
+def _mutates(graph: torch.fx.Graph) -> bool:
+    """Whether some op writes to a value that is not a placeholder."""
+    return any(
+        n.op == "call_function" and getattr(n.target, "_schema", None) is not None and n.target._schema.is_mutable
+        for n in graph.nodes
+        if not (str(n.target) == "aten.copy_.default" and n.args[0].op == "placeholder")
+    )
+
+
+# errors -------------------------------------------------------------------------------------------------------------------------------
+_SHAPES = re.compile(
+    r"must match the|cannot be multiplied|is invalid for input|[Ee]xpected size|broadcast|size mismatch|not equal|same size|"
+    r"expanded size|inconsistent tensor size|must match except|shapes cannot|split_with_sizes|out of range|should be the same|"
+    r"must have same|must equal",
+)
+_DATA = "a Python value, branch or shape depends on the data of a tensor"
+_NO_BRANCH = "choose with torch.where instead of if or a boolean index, and keep values as tensors (no .item())"
+_DEVICES = re.compile(r"same device|device propagation|found two different devices|on different devices", re.IGNORECASE)
+_BRANCH = re.compile(r"data-dependent|DataDependent|Could not guard|_local_scalar_dense|\.item\(\)|Eq\(u\d", re.IGNORECASE)
+
+
+class _told_as_errors:  # noqa: N801 - reads as a statement
+    """Turns what tracing raises into the errors of :mod:`eqfuse.errors`, and silences torch's own warnings."""
+
+    def __init__(self) -> None:
+        self._warnings = warnings.catch_warnings()
+        self._logger = logging.getLogger("torch._subclasses.fake_tensor")
+        self._silent = self._logger.disabled
+
+    def __enter__(self) -> None:
+        self._warnings.__enter__()
+        self._logger.disabled = True
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, kind: Any, error: BaseException | None, tb: Any) -> None:
+        self._warnings.__exit__(kind, error, tb)
+        self._logger.disabled = self._silent
+        if error is None or isinstance(error, EqFuseError) or not isinstance(error, Exception):
+            return
+        where = place_of_error(error)
+        text = f"{type(error).__name__}: {error}"
+        first = str(error).strip().split("\n")[0]
+        if _BRANCH.search(text):
+            raise TraceError(_DATA, where=where, cure=_NO_BRANCH) from error
+        if _DEVICES.search(text):
+            raise DeviceError(first, where=where, cure="move all tensors to one device with .to(device)") from error
+        if isinstance(error, RuntimeError | IndexError | ValueError) and _SHAPES.search(text):
+            raise ShapeError(first, where=where, cure="check the shapes of the arguments at this line") from error
+        raise TraceError(f"the function could not be traced: {type(error).__name__}: {first}", where=where) from error

@@ -1,0 +1,34 @@
+"""Where in the user's file something comes from: the innermost frame that belongs to neither torch, EqFuse nor Python itself."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n\s*(?P<text>[^\n]*)')
+_SKIPPED = (str(Path(torch.__file__).parent), str(Path(__file__).parent), str(Path(inspect.__file__).parent), f"{sys.prefix}/lib", "<")
+
+
+def _text(file: str, line: str | int | None, text: str | None) -> str:
+    return f"{Path(file).name}:{line}  {(text or '').strip()}"
+
+
+def place(node: Node) -> str | None:
+    """``file.py:line  source text`` of the line that made a graph node, if it is known."""
+    frames = [m for m in _FRAME.finditer(node.meta.get("stack_trace") or "") if not m["file"].startswith(_SKIPPED)]
+    return _text(frames[-1]["file"], frames[-1]["line"], frames[-1]["text"]) if frames else None
+
+
+def place_of_error(error: BaseException) -> str | None:
+    """The same for an exception."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_SKIPPED)]
+    return _text(frames[-1].filename, frames[-1].lineno, frames[-1].line) if frames else None

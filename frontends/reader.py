@@ -1,0 +1,324 @@
+"""From a graph to terms, by asking what each value is at an index.
+
+A node is read at one index expression per dimension.  A permutation reads its argument at the permuted index, a slice at a
+shifted one, a matrix product at its own two indices and a bound axis; the question goes down until it reaches inputs, where an
+index that is not simply an axis becomes a ``View``.  So reshapes, slices and transposes never are operations of their own:
+merging and splitting dimensions again cancels in the arithmetic of index expressions.
+
+Names come from the :class:`~.alignment.Alignment`: a reduction binds the axis of the dimension that it reduces, so a row's
+maximum and its sum run over one axis and equal values become one term.  If that axis is already in use outside (``x @ x.T``),
+another one is bound; a value with reductions in it that is read under two sets of names is written once and renamed by a
+``View``.  Every answer is right by construction, whatever the names.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import UnsupportedOpError
+from ..ir.index import Axis, IndexExpr, index
+from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View
+from . import aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
+from .alignment import Alignment
+from .aten import OPS, At, AtenOp, Call, broadcast_at, dims_of, fresh_dims, is_inside, shape_of
+from .places import place
+from .spec import ir_dtype
+
+if TYPE_CHECKING:
+    from torch.fx import Graph, Node
+
+_IGNORED = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit", "generator"})
+
+
+def arguments(node: Node) -> list[Any]:
+    """A node's arguments in schema order with defaults filled in, without those that say where and how a tensor is stored."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return list(node.args)
+    given = list(node.args)
+    out = []
+    for position, a in enumerate(schema.arguments):
+        if a.name in _IGNORED:
+            continue
+        out.append(given[position] if position < len(given) else node.kwargs.get(a.name, a.default_value))
+    return out
+
+
+def axis_names() -> Iterator[str]:
+    """i, j, k, ... z, a, ... h, then i1, j1, ...; without e (2e3 reads as a number) and o (as a zero)."""
+    letters = list("ijklmnpqrstuvwxyzabcdfgh")
+    for turn in count():
+        yield from (c + (str(turn) if turn else "") for c in letters)
+
+
+def substituted(x: Term, replacement: Mapping[Axis, IndexExpr], spare: Any) -> Term:
+    """``x`` with several axes re-indexed at once, as a chain of Views; ``spare(axis)`` gives a name where they get in each other's way."""
+    todo = {a: e for a, e in replacement.items() if a in x.axes and e.as_axis() != a}
+    while todo:
+        ready = next((a for a, e in todo.items() if not (e.axes() & (todo.keys() - {a}))), None)
+        if ready is not None:
+            x = View(x, ready, todo.pop(ready))
+            continue
+        a = next(iter(todo))  # a cycle, as in x[j, i]: step aside
+        other = spare(a)
+        x = View(x, a, index(other))
+        todo[other] = todo.pop(a)
+    return x
+
+
+@contextmanager
+def deep_recursion(limit: int = 100_000) -> Iterator[None]:
+    """Reading follows the graph's depth; Python calls do not use the C stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, limit))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+class Reader:
+    """Reads one graph.  ``names`` and ``constants`` say what the placeholders are: named inputs, or numbers known now."""
+
+    def __init__(self, graph: Graph, names: Mapping[Node, str], constants: Mapping[Node, float]) -> None:
+        self.names, self.constants = names, constants
+        self.inputs: dict[Node, Input] = {}
+        self.sources: dict[Term, str] = {}
+        self.alignment = Alignment()
+        self._letters = axis_names()
+        self._axes: dict[tuple[int, int], Axis] = {}
+        self._memo: dict[tuple[Node, At, int | None], Term] = {}
+        self._first: dict[tuple[Node, int | None], tuple[At, Term]] = {}
+        self._bound: dict[Term, frozenset[Axis]] = {}
+        for node in graph.nodes:
+            self._align(node)
+
+    # names ------------------------------------------------------------------------------------------------------------------
+    def _align(self, node: Node) -> None:
+        value = node.meta.get("val")
+        if node.op == "output" or value is None:
+            return
+        op = OPS.get(str(node.target)) if node.op == "call_function" else None
+        if node.target is operator.getitem:
+            source, item = node.args
+            dims = dims_of(source)[item]
+        elif op is not None:
+            dims = op.align(self.alignment, node, *arguments(node))
+        else:
+            dims = fresh_dims(self.alignment, node)
+        several = isinstance(value, list | tuple)
+        node.meta["eqfuse_dims"] = (
+            tuple(self.alignment.tensor(d) for d in dims) if several else self.alignment.tensor(dims)
+        )
+
+    def axis(self, item: int, alias: int = 0) -> Axis:
+        """The axis of a dimension; ``alias`` numbers further axes of the same extent."""
+        key = (self.alignment.find(item), alias)
+        if key not in self._axes:
+            self._axes[key] = Axis(next(self._letters), self.alignment.size(item))
+        return self._axes[key]
+
+    def bound(self, item: int | None, taken: frozenset[Axis]) -> Axis | None:
+        """The axis for reducing a dimension, other than the ones in use outside; ``None`` for size 1."""
+        if item is None:
+            return None
+        for alias in count():
+            found = self.axis(item, alias)
+            if found not in taken:
+                return found
+        raise AssertionError
+
+    def bind(self, item: int | None, taken: frozenset[Axis]) -> tuple[list[Axis], IndexExpr]:
+        """Axes for reducing a dimension and where it is read then: one axis, or one for each part that a reshape merged."""
+        axes: list[Axis] = []
+        position = index(0)
+        for part in () if item is None else self.alignment.parts(item):
+            a = self.bound(part, taken | frozenset(axes))
+            assert a is not None
+            axes.append(a)
+            position = position * a.size + index(a)
+        return axes, position
+
+    def _spare(self, axis: Axis) -> Axis:
+        return Axis(next(self._letters), axis.size)
+
+    # reading ----------------------------------------------------------------------------------------------------------------
+    def read(self, x: Any, at: At) -> Term:
+        """The term for a node (or number) at an index."""
+        if not hasattr(x, "meta"):
+            return Const(x)
+        item: int | None = None
+        while x.op == "call_function" and x.target is operator.getitem:
+            x, item = x.args
+        key = (x, at, item)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._renamed(x, at, item) or self._read(x, at, item)
+            self._record(found, x)
+        return found
+
+    def _read(self, node: Node, at: At, item: int | None) -> Term:
+        if node.op == "placeholder":
+            return Const(self.constants[node]) if node in self.constants else self._read_input(node, at)
+        known = self.integer(node, at)
+        if known is not None:
+            return self.position(known)
+        call = Call(self, node, at, item)
+        op = self._op(node)
+        if op.move is not None:
+            source = arguments(node)
+            return self.read(source[0], op.move(call, *source))
+        assert op.read is not None
+        term = op.read(call, *arguments(node))
+        term = self._typed(node, item, term)
+        if op.whole and self._bound_in(term):
+            self._first.setdefault((node, item), (at, term))
+        return term
+
+    def _read_input(self, node: Node, at: At) -> Term:
+        shape = shape_of(node)
+        known = self.inputs.get(node)
+        if known is None:
+            layout: list[Axis | None] = []
+            wanted = {e.as_axis() for e in at}
+            for d, (n, e) in enumerate(zip(shape, at, strict=True)):
+                a = e.as_axis()
+                if n == 1:
+                    layout.append(None)
+                elif a is not None and a.size == n and a not in layout:
+                    layout.append(a)
+                else:
+                    item = dims_of(node)[d]
+                    layout.append(self.bound(item, frozenset(b for b in (*layout, *wanted) if b is not None)))
+            dtype = ir_dtype(node.meta["val"].dtype, f"input {self.names[node]!r}")
+            known = self.inputs[node] = Input(self.names[node], tuple(layout), dtype)
+        return substituted(known, {a: e for a, e in zip(known.layout, at, strict=True) if a is not None}, self._spare)
+
+    def _renamed(self, node: Node, at: At, item: int | None) -> Term | None:
+        """A value with reductions that was read before under other names: that value, its axes renamed."""
+        first = self._first.get((node, item))
+        if first is None:
+            return None
+        before, term = first
+        old, new = [[e.as_axis() for e in side if e.terms] for side in (before, at)]
+        if None in old or None in new or len(old) != len(new) or len(set(new)) < len(new) or len(set(old)) < len(old):
+            return None
+        renaming = dict(zip(old, new, strict=True))
+        if any(a.size != b.size for a, b in renaming.items()):  # type: ignore[union-attr]
+            return None
+        if self._bound_in(term) & {b for a, b in renaming.items() if a != b}:
+            return None
+        return substituted(term, {a: index(b) for a, b in renaming.items()}, self._spare)  # type: ignore[misc,arg-type]
+
+    def _bound_in(self, term: Term) -> frozenset[Axis]:
+        """Axes that some reduction in the term binds."""
+        found = self._bound.get(term)
+        if found is None:
+            own = {term.axis} if isinstance(term, Reduce) else set()
+            found = self._bound[term] = frozenset(own).union(*(self._bound_in(a) for a in term.args))
+        return found
+
+    def _typed(self, node: Node, item: int | None, term: Term) -> Term:
+        """The term in the type that torch gives the value, where the usual promotion gives another."""
+        value = node.meta["val"]
+        value = value[item] if item is not None else value
+        if is_inside(node, value.dtype):
+            return term
+        wanted = ir_dtype(value.dtype, f"the result of {node.target}")
+        return term if term.dtype in (None, wanted) else Cast(wanted, term)
+
+    # integers that are index expressions ----------------------------------------------------------------------------------------
+    def integer(self, x: Any, at: At) -> IndexExpr | None:
+        """An integer value as an index expression of the axes, if it does not depend on data."""
+        if isinstance(x, int) and not isinstance(x, bool):
+            return index(x)
+        if not hasattr(x, "meta") or x.op != "call_function":
+            return None
+        value = x.meta["val"]
+        if not isinstance(value, torch.Tensor) or value.dtype not in (torch.int64, torch.int32):
+            return None
+        op = OPS.get(str(x.target))
+        if op is None:
+            return None
+        given = arguments(x)
+        if op.move is not None:
+            return self.integer(given[0], op.move(Call(self, x, at), *given))
+        if op.integer is None:
+            return None
+        if not any(hasattr(a, "meta") for a in given) or str(x.target).startswith("aten.full"):
+            return op.integer(at, *given)
+        parts: list[Any] = []
+        for a in given:
+            part = self.integer(a, broadcast_at(shape_of(a), at)) if hasattr(a, "meta") or isinstance(a, int) else a
+            if part is None and (hasattr(a, "meta") or isinstance(a, float)):
+                return None
+            parts.append(part if hasattr(a, "meta") or len(parts) < 2 else a)
+        if any(isinstance(p, float) for p in parts):
+            return None
+        return op.integer(*parts)
+
+    def position(self, e: IndexExpr) -> Term:
+        """The value of an index expression as a term."""
+        total: Term | None = None
+        for atom, c in sorted(e.terms, key=lambda t: t[1] < 0):
+            if isinstance(atom, Axis):
+                value: Term = Index(atom)
+            else:
+                alone = IndexExpr(((atom, 1),))
+                whole = self._spare(Axis("", alone.bounds()[1] + 1))
+                value = View(Index(whole), whole, alone)
+            value = value if c == 1 else -value if c == -1 else value * c
+            total = value if total is None else total + value
+        if total is None:
+            return Const(e.const)
+        return total + e.const if e.const else total
+
+    # places -----------------------------------------------------------------------------------------------------------------
+    def _record(self, term: Term, node: Node) -> None:
+        """Say where a term comes from, and what is below it that no other node claimed."""
+        where = place(node)
+        if where is None:
+            return
+        todo = [term]
+        while todo:
+            t = todo.pop()
+            if t not in self.sources and not isinstance(t, Input | Const | Index):
+                self.sources[t] = where
+                todo.extend(t.args)
+
+    def _op(self, node: Node) -> AtenOp:
+        found = OPS.get(str(node.target))
+        if found is None or node.op != "call_function":
+            raise self.unsupported(node, "")
+        return found
+
+    def unsupported(self, node: Node, why: str) -> UnsupportedOpError:
+        """The error for an op without meaning here."""
+        name = str(node.target)
+        text = f"the operator {name} is not supported" if not why else f"the operator {name} is not supported {why}"
+        return UnsupportedOpError(text, where=place(node), cure=_cure(name))
+
+
+def _cure(name: str) -> str:
+    kind = name.split(".")[1] if "." in name else name
+    hints = {
+        "embedding": "look the embedding up outside and pass the rows in",
+        "index": "look the rows up outside and pass them in",
+        "gather": "gather outside, or gather one element per row",
+        "cat": "return the parts separately, or concatenate outside",
+        "argmax": "compute the position outside",
+        "native_dropout": "call .eval(), or pass p=0",
+        "rand": "draw random numbers outside and pass them in",
+        "convolution": "keep the convolution outside",
+    }
+    for key, hint in hints.items():
+        if kind.startswith(key):
+            return hint
+    return "write it with pointwise ops, sums, maxima and matrix products, or keep it outside the optimised function"

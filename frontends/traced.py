@@ -1,0 +1,224 @@
+"""``trace``: anything the user has, as a program with what is needed to call it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..errors import EmptyProgramError, ShapeError, TraceError
+from ..ir.index import index
+from ..ir.program import Output, Program
+from ..ir.terms import Const, Input, Term
+from .aten import ZERO, dims_of, shape_of
+from .capture import Captured, Source, capture, capture_exported
+from .reader import Reader, deep_recursion
+from .spec import TensorSpec, ir_dtype, spec_of
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program and its calling convention.
+
+    ``program.inputs`` are the user's tensor arguments in the order of the call (nested structures flattened, unused ones
+    included), then the parameters, buffers and constant tensors that the outputs depend on.  ``bind(*args, **kwargs)`` gives
+    every input its tensor, ``unflatten`` turns the list of ``program.outputs`` into what the user's function returns.
+    """
+
+    program: Program
+    bind: Callable[..., dict[str, Any]]
+    unflatten: Callable[[Sequence[Any]], Any]
+    eager: Callable[..., Any] | None = field(default=None, repr=False)  # the user's own program
+    specs: Mapping[str, TensorSpec] = field(default_factory=dict, repr=False)  # example shape, type and strides of each input
+
+
+def trace(obj: Any, args: Sequence[Any] | None = None, kwargs: Mapping[str, Any] | None = None, name: str | None = None) -> Traced:
+    """The program of a function on torch tensors, an ``nn.Module``, a graph module, an ``ExportedProgram`` or a ``Program``.
+
+    ``args`` and ``kwargs`` are example arguments: tensors (on the meta device if need be) or anything with ``shape`` and
+    ``dtype``.  Numbers are part of the program.  Raises UnsupportedOpError, ShapeError, DeviceError, EmptyProgramError or
+    TraceError, each naming the user's line.
+    """
+    if isinstance(obj, Program):
+        return _from_program(obj)
+    if isinstance(obj, torch.export.ExportedProgram):
+        captured, eager = capture_exported(obj), _lazily(obj.module)
+    else:
+        if not callable(obj):
+            raise TraceError(
+                f"cannot trace a {type(obj).__name__}", cure="pass a function, nn.Module, ExportedProgram, GraphModule or Program"
+            )
+        if args is None and not kwargs:
+            raise TraceError("tracing needs example arguments", cure="pass args=(tensor, ...)")
+        if isinstance(args, torch.Tensor | TensorSpec):
+            args = (args,)
+        captured, eager = capture(obj, tuple(args or ()), dict(kwargs or {})), obj
+    return _from_graph(captured, obj, eager, name or _name_of(obj))
+
+
+def _lazily(make: Callable[[], Any]) -> Callable[..., Any]:
+    made: list[Any] = []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not made:
+            made.append(make())
+        return made[0](*args, **kwargs)
+
+    return call
+
+
+def _name_of(obj: Any) -> str:
+    name = getattr(obj, "__name__", type(obj).__name__)
+    return name if name.isidentifier() else "program"
+
+
+def _from_program(program: Program) -> Traced:
+    names = [i.name for i in program.inputs]
+
+    def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if len(args) > len(names) or set(given) != set(names):
+            raise TraceError(f"{program.name} takes the tensors {', '.join(names)}")
+        return {n: given[n] for n in names}
+
+    def unflatten(outputs: Sequence[Any]) -> Any:
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    return Traced(program, bind, unflatten)
+
+
+def _from_graph(captured: Captured, obj: Any, eager: Any, name: str) -> Traced:
+    known = {n: _known_number(s, captured) for n, s in captured.sources.items()}
+    reader = Reader(
+        captured.graph,
+        {n: s.name for n, s in captured.sources.items()},
+        {n: v for n, v in known.items() if v is not None},
+    )
+    outputs: list[Output] = []
+    slots: list[tuple[bool, Any]] = []  # per flat result: (is an output, its position) or (False, the value)
+    with deep_recursion():
+        for out_name, node in zip(captured.out_names, captured.outputs, strict=True):
+            if not isinstance(node, torch.fx.Node):
+                slots.append((False, node))
+                continue
+            found = _output(reader, out_name, node)
+            key = (found.term, found.layout, found.dtype)
+            same = next((i for i, o in enumerate(outputs) if (o.term, o.layout, o.dtype) == key), None)
+            slots.append((True, len(outputs) if same is None else same))
+            if same is None:
+                outputs.append(found)
+        inputs = _inputs(reader, captured)
+    _check_not_empty(name, outputs)
+    program = Program(name, tuple(outputs), tuple(i for i, _ in inputs), dict(reader.sources))
+    bind = _binder(name, captured, obj, [(i.name, s) for i, s in inputs])
+    out_spec = captured.out_spec
+
+    def unflatten(results: Sequence[Any]) -> Any:
+        return pytree.tree_unflatten([results[p] if is_output else p for is_output, p in slots], out_spec)
+
+    specs = {i.name: _spec(captured, s) for i, s in inputs}
+    return Traced(program, bind, unflatten, eager, specs)
+
+
+def _known_number(source: Source, captured: Captured) -> float | None:
+    """The value of a 0-dimensional constant made in the function; such a number is part of the program."""
+    if source.kind != "constant":
+        return None
+    value = captured.exported.constants.get(source.key)
+    if isinstance(value, torch.Tensor) and value.dim() == 0 and value.device.type != "meta" and type(value) is torch.Tensor:
+        return float(value)
+    return None
+
+
+def _output(reader: Reader, name: str, node: torch.fx.Node) -> Output:
+    shape = shape_of(node)
+    layout = tuple(None if item is None else reader.axis(item) for item in dims_of(node))
+    assert len(layout) == len(shape), (node, layout, shape)
+    term: Term = reader.read(node, tuple(ZERO if a is None else index(a) for a in layout))
+    return Output(name, term, layout, ir_dtype(node.meta["val"].dtype, f"the result {name!r}"))
+
+
+def _inputs(reader: Reader, captured: Captured) -> list[tuple[Input, Source]]:
+    """User arguments in order, unused ones too; then what the module holds and the outputs need."""
+    found = []
+    for node, source in captured.sources.items():
+        if source.kind == "argument" and node not in reader.inputs and node not in reader.constants:
+            layout = tuple(None if item is None else reader.axis(item) for item in dims_of(node))
+            reader.inputs[node] = Input(source.name, layout, ir_dtype(node.meta["val"].dtype, f"input {source.name!r}"))
+        if node in reader.inputs:
+            found.append((reader.inputs[node], source))
+    order = ("argument", "parameter", "buffer", "constant")
+    return sorted(found, key=lambda t: (order.index(t[1].kind), t[1].key if t[1].kind == "argument" else 0))
+
+
+def _check_not_empty(name: str, outputs: Sequence[Output]) -> None:
+    if not outputs:
+        raise EmptyProgramError(f"{name} returns no tensor", cure="return the tensors that it computes")
+
+    def bare(o: Output) -> bool:
+        return isinstance(o.term, Const) or (isinstance(o.term, Input) and o.term.layout == o.layout)
+
+    if all(bare(o) for o in outputs):
+        raise EmptyProgramError(f"{name} computes nothing: it returns its inputs or constants", cure="optimise a function that computes")
+
+
+def _spec(captured: Captured, source: Source) -> TensorSpec:
+    if source.kind == "argument":
+        return captured.leaves[source.key]  # type: ignore[index]
+    node = next(n for n, s in captured.sources.items() if s is source)
+    found = spec_of(node.meta["val"])
+    assert found is not None
+    return found
+
+
+def _binder(name: str, captured: Captured, obj: Any, wanted: Sequence[tuple[str, Source]]) -> Callable[..., dict[str, Any]]:
+    """Arguments to inputs.  Tensors of the module are looked up at every call, so replaced parameters are seen."""
+    exported = captured.exported
+    labels = {s.key: s.name for s in captured.sources.values() if s.kind == "argument"}
+    arguments = [(n, s.key) for n, s in wanted if s.kind == "argument"]
+
+    def held(source: Source) -> Callable[[], Any]:
+        if source.kind == "constant" or not isinstance(obj, torch.nn.Module):
+            table = exported.constants if source.key in exported.constants else exported.state_dict
+            return lambda: table[source.key]
+        get = operator.attrgetter(str(source.key))
+        return lambda: get(obj)
+
+    holders = [(n, held(s)) for n, s in wanted if s.kind != "argument"]
+
+    def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        if spec != captured.in_spec:
+            raise TraceError(
+                f"{name} was traced with other arguments: {len(captured.leaves)} values, now {len(flat)}",
+                cure="call it as it was traced",
+            )
+        for k, (value, expected) in enumerate(zip(flat, captured.leaves, strict=True)):
+            if isinstance(expected, TensorSpec):
+                _check_tensor(labels.get(k, f"argument {k}"), value, expected)
+            elif value != expected:
+                raise TraceError(
+                    f"{name} was traced with the number {expected!r} as argument {k}, now {value!r}", cure="optimise again for it"
+                )
+        bound = {n: flat[k] for n, k in arguments}
+        bound.update((n, get()) for n, get in holders)
+        return bound
+
+    return bind
+
+
+def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:
+    if not hasattr(value, "shape"):
+        raise TraceError(f"argument {name!r} is a {type(value).__name__}, not a tensor")
+    if tuple(value.shape) != expected.shape:
+        raise ShapeError(
+            f"argument {name!r} has shape {tuple(value.shape)}, compiled for {expected.shape}", cure="optimise again for this shape"
+        )
+    if isinstance(value, torch.Tensor) and value.dtype != expected.dtype:
+        raise TraceError(
+            f"argument {name!r} is {value.dtype}, compiled for {expected.dtype}", cure="optimise again for this type"
+        )

@@ -1,0 +1,166 @@
+"""Scalar algebra.
+
+Products are factored on demand, which replaces free associativity and commutativity: a sum over k asks (``want``) how its body
+splits into f * b with f free of k, and the answer (``spl``) is computed bottom-up through the product.  Sums of terms are split
+the same way (``wanta``, ``aspl``).  Logarithms turn products of non-negative factors into sums: log(x*y) = log x + log y holds
+there everywhere, zeros included, because both sides are then -inf.  No law here expands a square of a sum.
+"""
+
+from __future__ import annotations
+
+from .facts import Nonzero, aspl, depends, equal, free, match, nonneg, spl, want, wanta
+from .patterns import Const, Map, Where
+from .rule import Axis, Op1, Scalar, fact_rule, rule
+
+FAMILY = "algebra"
+
+
+@fact_rule(family=FAMILY)
+def want_factors(t, a, b, j: Axis):
+    """To write a*b as f * rest, look into both factors."""
+    return [want(t, j), match(t, a * b)], [want(a, j), want(b, j)]
+
+
+@fact_rule(family=FAMILY)
+def factor_is_free(t, a, b, j: Axis):
+    """a*b = f * rest with f = a, if a is free of j."""
+    return [want(t, j), match(t, a * b), free(a, j)], [spl(t, j, a, b)]
+
+
+@fact_rule(family=FAMILY)
+def factor_from_inside(t, a, b, f, x, j: Axis):
+    """If a = f*x, then a*b = f * (x*b)."""
+    return [want(t, j), match(t, a * b), depends(b, j), spl(a, j, f, x), depends(x, j)], [spl(t, j, f, x * b)]
+
+
+@fact_rule(family=FAMILY)
+def factor_through_negation(t, a, f, x, j: Axis):
+    """If a = f*x, then -a = f * (-x)."""
+    return [want(t, j), match(t, -a), spl(a, j, f, x)], [spl(t, j, f, -x)]
+
+
+@fact_rule(family=FAMILY)
+def want_under_negation(t, a, j: Axis):
+    """To factor -a, factor a."""
+    return [want(t, j), match(t, -a)], [want(a, j)]
+
+
+@fact_rule(family=FAMILY)
+def want_terms_of_factors(t, a, b, j: Axis):
+    """A factor that is a sum may have a part that is free of j."""
+    return [want(t, j), match(t, a * b)], [wanta(a, j)]
+
+
+@fact_rule(family=FAMILY)
+def want_terms(t, a, b, j: Axis):
+    """To write a+b as f + rest, look into both terms."""
+    return [wanta(t, j), match(t, a + b)], [wanta(a, j), wanta(b, j)]
+
+
+@fact_rule(family=FAMILY)
+def want_terms_of_argument(t, a, j: Axis, o: Op1):
+    """The argument of a function under a sum may have a part that is free of j."""
+    return [want(t, j), match(t, Map(o, a))], [wanta(a, j)]
+
+
+@fact_rule(family=FAMILY)
+def term_is_free(t, a, b, j: Axis):
+    """a+b = f + rest with f = a, if a is free of j."""
+    return [wanta(t, j), match(t, a + b), free(a, j), depends(b, j)], [aspl(t, j, a, b)]
+
+
+@fact_rule(family=FAMILY)
+def term_from_inside(t, a, b, f, x, j: Axis):
+    """If a = f+x, then a+b = f + (x+b)."""
+    return [wanta(t, j), match(t, a + b), depends(b, j), aspl(a, j, f, x)], [aspl(t, j, f, x + b)]
+
+
+@fact_rule(family=FAMILY)
+def terms_collected(t, a, b, f, x, j: Axis):
+    """If a = f+x and b is free of j, then a+b = (f+b) + x."""
+    return [wanta(t, j), match(t, a + b), free(b, j), aspl(a, j, f, x)], [aspl(t, j, f + b, x)]
+
+
+@fact_rule(family=FAMILY)
+def negated_sum(t, a, b, j: Axis):
+    """-(a+b) = -a + -b, where somebody wants the terms."""
+    x = a + b
+    return [wanta(t, j), match(t, -x)], [equal(t, -a + -b)]
+
+
+@rule(family=FAMILY, licence="exact")
+def double_negation(x):
+    """-(-x) = x."""
+    return -(-x), x
+
+
+@rule(family=FAMILY)
+def log_of_product(x, y):
+    """log(x*y) = log x + log y for x, y >= 0."""
+    return Map("log", x * y), Map("log", x) + Map("log", y), nonneg(x), nonneg(y)
+
+
+@rule(family=FAMILY)
+def log_of_exp(x):
+    """log(exp x) = x."""
+    return Map("log", Map("exp", x)), x
+
+
+@rule(family=FAMILY)
+def log_of_reciprocal(x):
+    """log(1/x) = -log x for x >= 0."""
+    return Map("log", Map("recip", x)), -Map("log", x), nonneg(x)
+
+
+@rule(family=FAMILY)
+def reciprocal_of_product(x, y):
+    """1/(x*y) = 1/x * 1/y."""
+    return Map("recip", x * y), Map("recip", x) * Map("recip", y)
+
+
+@rule(family=FAMILY)
+def root_of_square(x):
+    """sqrt(x^2) = |x|."""
+    return Map("sqrt", Map("square", x)), Map("abs", x)
+
+
+@rule(family=FAMILY, licence="exact")
+def times_one(x):
+    """x * 1 = x."""
+    return x * Const(1.0), x
+
+
+@rule(family=FAMILY, licence="exact")
+def plus_zero(x):
+    """x + 0 = x."""
+    return x + Const(0.0), x
+
+
+@rule(family=FAMILY, licence="exact")
+def same_choice(c, x):
+    """where(c, x, x) = x."""
+    return Where(c, x, x), x
+
+
+@rule(family=FAMILY)
+def fold_sum(a: Scalar, b: Scalar):
+    """Constants are added."""
+    return Const(a) + Const(b), Const(a + b)
+
+
+@rule(family=FAMILY)
+def fold_product(a: Scalar, b: Scalar):
+    """Constants are multiplied."""
+    return Const(a) * Const(b), Const(a * b)
+
+
+@rule(family=FAMILY, licence="exact")
+def fold_negation(a: Scalar):
+    """Constants are negated."""
+    return -Const(a), Const(-a)
+
+
+@rule(family=FAMILY)
+def fold_reciprocal(a: Scalar):
+    """Constants other than zero are inverted."""
+    return Map("recip", Const(a)), Const(a.reciprocal()), Nonzero(a)

@@ -1,0 +1,364 @@
+"""Premises and conclusions of rules: conditions, relations and matches.
+
+A *condition* (``free``, ``nonneg``, ...) gives the engine a fact to ask for and the rule's check a constraint on what it draws.
+A *relation* has a meaning, an equation between its columns: as a premise the check makes the equation true by defining one
+column, as a conclusion the check tests it.  Relations without an equation are *demands*: they steer the search and claim nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import patterns as P
+from .patterns import AxisVar, IndexVar, Pattern, Var, World
+
+
+class Fact:
+    """A premise or conclusion."""
+
+    def parts(self) -> tuple[Any, ...]:
+        """Patterns and variables inside."""
+        return ()
+
+    def egglog(self, fresh: str) -> str:
+        """Text as a premise; ``fresh`` is a suffix for helper variables, unique in the rule."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Match(Fact):
+    """``var`` is a value that can be written as ``pattern``."""
+
+    var: Var
+    pattern: Pattern
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.var, self.pattern)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(= {self.var.egglog()} {self.pattern.egglog()})"
+
+
+@dataclass(frozen=True)
+class Equal(Fact):
+    """Conclusion: two values are equal; the engine unites their classes."""
+
+    left: Pattern
+    right: Pattern
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.left, self.right)
+
+
+# conditions ------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Condition(Fact):
+    """A side condition on one value.  ``constrain`` edits the drawing style of a variable; ``holds`` tests a computed value."""
+
+    x: Pattern
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x,)
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        """Restrict what is drawn."""
+
+    def holds(self, world: World) -> bool:
+        """Whether it is true of computed values."""
+        return True
+
+
+@dataclass(frozen=True)
+class Free(Condition):
+    """``x`` does not depend on ``axis``."""
+
+    axis: AxisVar
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x, self.axis)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(= m{fresh} (axes {self.x.egglog()})) (= 0 (& m{fresh} {self.axis.egglog()}))"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style.setdefault("free", set()).add(self.axis.name)
+
+    def holds(self, world: World) -> bool:
+        return self.x.value(world).shape[self.axis.position(world)] == 1
+
+
+class Depends(Free):
+    """``x`` depends on ``axis`` (every known form of it does)."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(= m{fresh} (axes {self.x.egglog()})) (!= 0 (& m{fresh} {self.axis.egglog()}))"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        """Dependence steers the search; a check may draw either."""
+
+    def holds(self, world: World) -> bool:
+        return True
+
+
+class NonNeg(Condition):
+    """``x`` is never negative (it may be NaN only where the program is)."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(nonneg {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["sign"] = max(style.get("sign", 0), 1)
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(~(self.x.value(world) < 0)))
+
+
+class Positive(Condition):
+    """``x`` is greater than zero."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(positive {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["sign"] = 2
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(self.x.value(world) > 0))
+
+
+class Finite(Condition):
+    """``x`` is never infinite, whatever the inputs."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(bounded {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["finite"] = True
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(np.isfinite(self.x.value(world))))
+
+
+class Truth(Condition):
+    """``x`` is a truth value: 0 or 1."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(truth {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["truth"] = True
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(np.isin(self.x.value(world), (0.0, 1.0))))
+
+
+class Settled(Condition):
+    """``x`` mentions no running value."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(settled {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        """What no running value enters reads the same at the old and the new reference, as every drawn variable does."""
+
+
+@dataclass(frozen=True)
+class Search(Fact):
+    """A condition that only steers the search (levels, inequality of classes): engine text over variables, no claim."""
+
+    text: str
+    names: tuple[Any, ...]
+
+    def parts(self) -> tuple[Any, ...]:
+        return self.names
+
+    def egglog(self, fresh: str) -> str:
+        return self.text.format(*(n.egglog() for n in self.names), f=fresh)
+
+
+@dataclass(frozen=True)
+class OtherAxis(Fact):
+    """Two axis variables stand for different axes (in a check they always do)."""
+
+    a: AxisVar
+    b: AxisVar
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.a, self.b)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(!= {self.a.egglog()} {self.b.egglog()})"
+
+
+@dataclass(frozen=True)
+class NonEmpty(Fact):
+    """The axis has at least one element."""
+
+    axis: AxisVar
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.axis,)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(nonempty {self.axis.egglog()})"
+
+
+@dataclass(frozen=True)
+class Nonzero(Fact):
+    """A number that is not zero."""
+
+    number: P.Number
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.number,)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(!= {self.number.egglog()} 0.0)"
+
+
+@dataclass(frozen=True)
+class NotNegative(Fact):
+    """A number that is not negative."""
+
+    number: P.Number
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.number,)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(>= {self.number.egglog()} 0.0)"
+
+
+@dataclass(frozen=True)
+class IndexFree(Fact):
+    """An index expression does not mention an axis."""
+
+    at: IndexVar
+    axis: AxisVar
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.at, self.axis)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(= m{fresh} (index-axes {self.at.egglog()})) (= 0 (& m{fresh} {self.axis.egglog()}))"
+
+
+class IndexDepends(IndexFree):
+    """An index expression mentions an axis (it only steers the search)."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(= m{fresh} (index-axes {self.at.egglog()})) (!= 0 (& m{fresh} {self.axis.egglog()}))"
+
+
+# relations ----------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A named relation.  ``columns`` are engine sorts.  ``doc`` says what a row means."""
+
+    name: str
+    columns: tuple[str, ...]
+    doc: str
+
+    def __call__(self, *args: Any) -> Row:
+        assert len(args) == len(self.columns), self.name
+        return Row(self, args)
+
+
+@dataclass(frozen=True)
+class Row(Fact):
+    """A row of a relation, as a premise or as a conclusion."""
+
+    relation: Relation
+    args: tuple[Any, ...]
+
+    def parts(self) -> tuple[Any, ...]:
+        return self.args
+
+    def egglog(self, fresh: str) -> str:
+        cells = " ".join(a.egglog() if not isinstance(a, str) else f'"{a}"' for a in self.args)
+        return f"({self.relation.name} {cells})"
+
+
+RELATIONS: dict[str, Relation] = {}
+
+
+def _relation(name: str, columns: str, doc: str) -> Relation:
+    RELATIONS[name] = Relation(name, tuple(columns.split()), doc)
+    return RELATIONS[name]
+
+
+want = _relation("want", "T i64", "demand: somebody sums t over the axis; write it as a product")
+wanta = _relation("wanta", "T i64", "demand: write t as a sum, one part free of the axis")
+spl = _relation("spl", "T i64 T T", "t = f * b, f free of the axis")
+aspl = _relation("aspl", "T i64 T T", "t = f + b, f free of the axis")
+scal = _relation("scal", "f64 T", "demand: fold the factor into t")
+hot = _relation("hot", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
+rsub = _relation("rsub", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old")
+radd = _relation("radd", "String i64 T T T T", "kind axis t r tn d: tn = t + d (loc: t = tn + d)")
+rmul = _relation("rmul", "String i64 T T T T", "kind axis t r tn q: tn = t * q (loc: t = tn * q)")
+rlin = _relation("rlin", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference")
+ninf = _relation("ninf", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds")
+gone = _relation("gone", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds")
+increasing = _relation("increasing", "String", "trait: a non-decreasing op")
+turns = _relation("turns", "String String String", "trait: op turns one operation into another, everywhere")
+turns_nonneg = _relation("turns-nonneg", "String String String", "trait: op turns one operation into another where all is >= 0")
+linear = _relation("linear", "String", "trait: the monoid commutes with scaling")
+idempotent = _relation("idempotent", "String", "trait: a monoid with x + x = x")
+selective = _relation("selective", "String f64", "trait: a monoid that picks one of its elements, with its identity")
+fuse = _relation("fuse", "String T T", "extraction: allow, forbid or require that two values share a kernel")
+split = _relation("split", "i64 i64 i64 i64", "axis, its outer and its inner part, the index expression; the factor divides the extent")
+ragged = _relation("ragged", "i64 i64 i64 i64", "as split, but the last part is shorter")
+compose = _relation("compose", "i64 i64 i64 i64", "e1 axis e2 e3: e3 is e1 with the axis read at e2")
+part = _relation("part", "i64 i64", "the outer and inner axis of a split")
+same_index = _relation("same-index", "i64 i64", "the index expression is the axis itself")
+compose_wanted = _relation("compose-wanted", "i64 i64 i64", "demand for a row of compose")
+
+
+def earlier(b: Var, r: Var, axis: AxisVar) -> Search:
+    """``b`` is ready before ``r`` is, so it does not contain r."""
+    return Search("(= lb{f} (level {0} {2})) (= lr{f} (level {1} {2})) (< lb{f} lr{f})", (b, r, axis))
+
+
+def streamable(x: Var, axis: AxisVar) -> Search:
+    """``x`` needs no loop over the axis before it."""
+    return Search("(= lv{f} (level {0} {1})) (= lv{f} 0)", (x, axis))
+
+
+def later(x: Var, axis: AxisVar, least: int = 1) -> Search:
+    """``x`` needs at least so many loops over the axis before it."""
+    return Search(f"(= lv{{f}} (level {{0}} {{1}})) (>= lv{{f}} {least})", (x, axis))
+
+
+def latest(f: Var, a: Var, b: Var, axis: AxisVar) -> Search:
+    """``f`` is ready later than both others."""
+    return Search(
+        "(= l1{f} (level {0} {3})) (= l2{f} (level {1} {3})) (= l3{f} (level {2} {3})) (> l1{f} l2{f}) (> l1{f} l3{f})",
+        (f, a, b, axis),
+    )
+
+
+def apart(a: AxisVar, b: AxisVar) -> Search:
+    """Neither axis is a part of the other."""
+    return Search("(unrelated {0} {1})", (a, b))
+
+
+def distinct(a: Var, b: Var) -> Search:
+    """Two values that are not known to be equal."""
+    return Search("(!= {0} {1})", (a, b))
+
+
+def reduced(axis: AxisVar) -> Search:
+    """Something reduces over the axis."""
+    return Search("(axis {0})", (axis,))
+
+
+# spelled like functions in rules
+free, depends, nonneg, positive, finite, truth, settled = Free, Depends, NonNeg, Positive, Finite, Truth, Settled
+match, equal = Match, Equal

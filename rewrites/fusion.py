@@ -1,0 +1,17 @@
+"""Fusion rules: facts that extraction reads when it decides which values share a kernel.
+
+``fuse(verdict, outer, inner)`` with verdict ``allow``, ``forbid`` or ``require`` speaks about two values of the graph.  These facts
+change no value, so they need no numeric check; a plan that breaks one is refused by the planner.
+"""
+
+from __future__ import annotations
+
+from .facts import fuse, match, part
+from .patterns import Reduce
+from .rule import AnyMonoid, Axis, fact_rule
+
+
+@fact_rule(family="fusion", licence="exact", phase="fusion")
+def parts_are_stored(e, u, t, g: AnyMonoid, jo: Axis, ji: Axis):
+    """The results of the parts of a split axis go through memory: that is what the split is for."""
+    return [match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji)], [fuse("forbid", e, u)]

@@ -1,0 +1,75 @@
+"""Layout: reading a value at other positions.
+
+``View(x, j, e)`` is x with its axis j read at the index expression e.  A view commutes with everything pointwise, with casts, and
+with reductions over other axes (whose axis e does not mention), so views sink to the leaves, where they are index arithmetic in a
+load.  Two views compose by substitution: x[j = e1][k = e2] = x[j = e1[k = e2]].  The substitution itself is done in exact index
+arithmetic outside the engine, which answers ``compose-wanted`` with rows of ``compose``.
+"""
+
+from __future__ import annotations
+
+from .facts import IndexDepends, IndexFree, OtherAxis, compose, compose_wanted, equal, free, match, same_index
+from .patterns import Cast, Map, Reduce, View
+from .rule import AnyMonoid, Axis, Op1, Op2, Op3, Position, TypeName, fact_rule, rule
+
+FAMILY, PHASE = "layout", "layout"
+
+
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def view_of_constant(x, j: Axis, e: Position):
+    """x[j = e] = x, for x free of j."""
+    return View(x, j, e), x, free(x, j)
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def view_in_place(t, x, j: Axis, e: Position):
+    """x[j = j] = x."""
+    return [match(t, View(x, j, e)), same_index(e, j)], [equal(t, x)]
+
+
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def view_through_op1(x, j: Axis, e: Position, o: Op1):
+    """o(x)[j = e] = o(x[j = e])."""
+    return View(Map(o, x), j, e), Map(o, View(x, j, e))
+
+
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def view_through_op2(x, y, j: Axis, e: Position, o: Op2):
+    """o(x, y)[j = e] = o(x[j = e], y[j = e])."""
+    return View(Map(o, x, y), j, e), Map(o, View(x, j, e), View(y, j, e))
+
+
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def view_through_op3(x, y, z, j: Axis, e: Position, o: Op3):
+    """o(x, y, z)[j = e] = o(x[j = e], y[j = e], z[j = e])."""
+    return View(Map(o, x, y, z), j, e), Map(o, View(x, j, e), View(y, j, e), View(z, j, e))
+
+
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def view_through_cast(x, j: Axis, e: Position, d: TypeName):
+    """cast(x)[j = e] = cast(x[j = e])."""
+    return View(Cast(d, x), j, e), Cast(d, View(x, j, e))
+
+
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def view_through_reduction(x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
+    """(sum_k x)[j = e] = sum_k x[j = e], where e does not mention k."""
+    return View(Reduce(g, k, x), j, e), Reduce(g, k, View(x, j, e)), OtherAxis(j, k), IndexFree(e, k)
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def composition_wanted(t, x, j: Axis, k: Axis, e: Position, f: Position):
+    """To compose x[j = e][k = f], substitute f for k in e."""
+    return [match(t, View(View(x, j, e), k, f)), IndexDepends(e, k)], [compose_wanted(e, k, f)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def views_compose(t, x, j: Axis, k: Axis, e: Position, f: Position, h: Position):
+    """x[j = e][k = f] = x[j = h] with h = e[k = f], for x free of k."""
+    return [match(t, View(View(x, j, e), k, f)), compose(e, k, f, h), free(x, k)], [equal(t, View(x, j, h))]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def views_compose_same_axis(t, x, j: Axis, e: Position, f: Position, h: Position):
+    """x[j = e][j = f] = x[j = h] with h = e[j = f]."""
+    return [match(t, View(View(x, j, e), j, f)), compose(e, j, f, h)], [equal(t, View(x, j, h))]

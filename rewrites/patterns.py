@@ -1,0 +1,600 @@
+"""Pattern terms: what a rule's two sides are made of.
+
+A pattern has three readings.  ``egglog()`` is its text for the e-graph engine, ``value(world)`` its value on random arrays (for
+the rule's own check), and Python's operators build it, so that a rule reads like the equation it is.
+
+Arrays in checks have one dimension per axis of a small universe; an axis that a value does not depend on has size 1 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..ir.monoids import MONOIDS
+from ..ir.ops import OPS
+
+
+@dataclass
+class World:
+    """The numbers of one check: variable values, the extents of the universe's axes, and the old form of new-form variables."""
+
+    values: dict[str, Any]
+    extents: tuple[int, ...]
+    old: dict[str, str] = field(default_factory=dict)
+    acc: np.ndarray | None = None
+    looking_back: bool = False
+
+    def back(self) -> World:
+        """The same world read at the old reference: each new-form variable has the value of its old form."""
+        return World(self.values, self.extents, self.old, self.acc, True)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[self.old.get(name, name) if self.looking_back else name]
+
+
+class Pattern:
+    """Base of patterns that stand for tensor values."""
+
+    sort = "T"
+
+    def parts(self) -> tuple[Any, ...]:
+        """Sub-patterns and attribute variables."""
+        return ()
+
+    def egglog(self) -> str:
+        """Text for the engine."""
+        raise NotImplementedError
+
+    def value(self, world: World) -> np.ndarray:
+        """The value on arrays."""
+        raise NotImplementedError
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        """The same node over other parts."""
+        raise NotImplementedError
+
+    def __add__(self, other: Pattern | float) -> Pattern:
+        return Map("add", self, pattern(other))
+
+    def __mul__(self, other: Pattern | float) -> Pattern:
+        return Map("mul", self, pattern(other))
+
+    def __neg__(self) -> Pattern:
+        return Map("neg", self)
+
+    def __sub__(self, other: Pattern | float) -> Pattern:
+        return self + -pattern(other)
+
+    def __truediv__(self, other: Pattern) -> Pattern:
+        return self * Map("recip", other)
+
+
+def pattern(x: Pattern | float) -> Pattern:
+    """A pattern from a pattern or a number."""
+    return x if isinstance(x, Pattern) else Const(float(x))
+
+
+# variables -----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Var(Pattern):
+    """Any tensor value."""
+
+    name: str
+
+    def egglog(self) -> str:
+        return self.name
+
+    def value(self, world: World) -> np.ndarray:
+        return world[self.name]
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return self
+
+
+class LinearVar(Var):
+    """Any linear form over accumulators (see :class:`Along`)."""
+
+    sort = "L"
+
+
+@dataclass(frozen=True)
+class AxisVar:
+    """An axis."""
+
+    name: str
+
+    def egglog(self) -> str:
+        return self.name
+
+    def position(self, world: World) -> int:
+        """Which dimension of the check's universe it is."""
+        return int(world.values[self.name])
+
+    def extent(self, world: World) -> int:
+        """Its length."""
+        return world.extents[self.position(world)]
+
+
+@dataclass(frozen=True)
+class NameVar:
+    """A variable over names: an op with a trait, a monoid, or the kind of a repair.  ``choices`` lists what a check draws from."""
+
+    name: str
+    choices: Callable[[], tuple[str, ...]]
+
+    def egglog(self) -> str:
+        return self.name
+
+    def value(self, world: World) -> str:
+        return str(world.values[self.name])
+
+
+@dataclass(frozen=True)
+class IndexVar:
+    """An index expression, identified by a number in the engine; in a check, an array of positions."""
+
+    name: str
+
+    def egglog(self) -> str:
+        return self.name
+
+    def value(self, world: World) -> np.ndarray:
+        return world.values[self.name]
+
+
+class Number:
+    """Arithmetic on constants inside a pattern."""
+
+    def egglog(self) -> str:
+        raise NotImplementedError
+
+    def value(self, world: World) -> float:
+        raise NotImplementedError
+
+    def parts(self) -> tuple[Any, ...]:
+        return ()
+
+    def __mul__(self, other: Number) -> Number:
+        return NumberOp("*", (self, other), np.multiply)
+
+    def __add__(self, other: Number) -> Number:
+        return NumberOp("+", (self, other), np.add)
+
+    def __neg__(self) -> Number:
+        return NumberOp("neg", (self,), np.negative)
+
+    def reciprocal(self) -> Number:
+        """1 / x."""
+        return NumberOp("/", (NumberLiteral(1.0), self), np.divide)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberVar(Number):
+    """The number in a constant."""
+
+    name: str
+
+    def egglog(self) -> str:
+        return self.name
+
+    def value(self, world: World) -> float:
+        return float(world.values[self.name])
+
+
+@dataclass(frozen=True, eq=False)
+class NumberLiteral(Number):
+    """A literal number."""
+
+    number: float
+
+    def egglog(self) -> str:
+        return number_text(self.number)
+
+    def value(self, world: World) -> float:
+        return self.number
+
+
+@dataclass(frozen=True, eq=False)
+class NumberOp(Number):
+    """Arithmetic, done by the engine on doubles."""
+
+    op: str
+    args: tuple[Number, ...]
+    numpy: Callable[..., Any]
+
+    def parts(self) -> tuple[Any, ...]:
+        return self.args
+
+    def egglog(self) -> str:
+        return f"({self.op} {' '.join(a.egglog() for a in self.args)})"
+
+    def value(self, world: World) -> float:
+        with np.errstate(all="ignore"):
+            return float(self.numpy(*(np.float64(a.value(world)) for a in self.args)))
+
+
+def number_text(x: float) -> str:
+    """A double as the engine writes it."""
+    if x != x:
+        return "NaN"
+    if x in (float("inf"), float("-inf")):
+        return "inf" if x > 0 else "-inf"
+    text = repr(float(x))
+    return text if "." in text or "e" in text else text + ".0"
+
+
+# nodes ---------------------------------------------------------------------------------------------------------------------------
+
+
+def name_text(n: str | NameVar) -> str:
+    """A literal or variable name."""
+    return n.egglog() if isinstance(n, NameVar) else f'"{n}"'
+
+
+def _name(n: str | NameVar, world: World) -> str:
+    return n.value(world) if isinstance(n, NameVar) else n
+
+
+class Map(Pattern):
+    """A scalar op, by name or as a variable with a trait."""
+
+    def __init__(self, op: str | NameVar, *args: Pattern) -> None:
+        self.op, self.args = op, args
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.op, *self.args)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Map(parts[0], *parts[1:])
+
+    def egglog(self) -> str:
+        return f"(Map{len(self.args)} {name_text(self.op)} {' '.join(a.egglog() for a in self.args)})"
+
+    def value(self, world: World) -> np.ndarray:
+        return np.asarray(OPS[_name(self.op, world)].numpy(*(a.value(world) for a in self.args)), dtype=float)
+
+
+class Const(Pattern):
+    """A constant."""
+
+    def __init__(self, number: Number | float) -> None:
+        self.number = number if isinstance(number, Number) else NumberLiteral(float(number))
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.number,)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Const(parts[0])
+
+    def egglog(self) -> str:
+        return f"(Const {self.number.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        return np.full((1,) * len(world.extents), self.number.value(world))
+
+
+class Extent(Pattern):
+    """The length of an axis."""
+
+    def __init__(self, axis: AxisVar) -> None:
+        self.axis = axis
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.axis,)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Extent(parts[0])
+
+    def egglog(self) -> str:
+        return f"(Extent {self.axis.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        return np.full((1,) * len(world.extents), float(self.axis.extent(world)))
+
+
+class Index(Extent):
+    """The position along an axis."""
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Index(parts[0])
+
+    def egglog(self) -> str:
+        return f"(Index {self.axis.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        shape = [1] * len(world.extents)
+        shape[self.axis.position(world)] = -1
+        return np.arange(self.axis.extent(world), dtype=float).reshape(shape)
+
+
+class Cast(Pattern):
+    """Rounding to a type; the identity over the reals."""
+
+    def __init__(self, to: NameVar, x: Pattern) -> None:
+        self.to, self.x = to, x
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.to, self.x)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Cast(*parts)
+
+    def egglog(self) -> str:
+        return f"(Cast {name_text(self.to)} {self.x.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        return self.x.value(world)
+
+
+class View(Pattern):
+    """``x`` with an axis read at an index expression."""
+
+    def __init__(self, x: Pattern, axis: AxisVar, at: IndexVar) -> None:
+        self.x, self.axis, self.at = x, axis, at
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x, self.axis, self.at)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return View(*parts)
+
+    def egglog(self) -> str:
+        return f"(View {self.x.egglog()} {self.axis.egglog()} {self.at.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        if isinstance(self.x, Index) and self.x.axis == self.axis:
+            return self.at.value(world).astype(float)  # a position past the end is still a position
+        return read_at(self.x.value(world), self.axis.position(world), self.at.value(world))
+
+
+def read_at(x: np.ndarray, axis: int, positions: np.ndarray) -> np.ndarray:
+    """``x`` with dimension ``axis`` read at ``positions``, by the meaning of a view; positions past the end are clipped."""
+    if x.shape[axis] == 1:
+        return x
+    kept = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
+    shape = np.broadcast_shapes(kept, positions.shape)
+    grid = np.ogrid[tuple(slice(n) for n in shape)]
+    picks = tuple(
+        np.minimum(positions, x.shape[axis] - 1) if k == axis else grid[k] if x.shape[k] > 1 else np.zeros_like(grid[k])
+        for k in range(x.ndim)
+    )
+    return x[picks]
+
+
+def reduce_array(monoid: str, x: np.ndarray, axis: int, extent: int) -> np.ndarray:
+    """A reduction that keeps the dimension (with size 1); a value that is free of the axis is repeated."""
+    m = MONOIDS[monoid]
+    if x.shape[axis] != extent:
+        x = np.repeat(x, extent, axis=axis)
+    with np.errstate(all="ignore"):
+        return np.asarray(m.reduce(x, axis=axis, keepdims=True), dtype=float)
+
+
+class Reduce(Pattern):
+    """A reduction, the monoid by name or as a variable."""
+
+    def __init__(self, monoid: str | NameVar, axis: AxisVar, x: Pattern) -> None:
+        self.monoid, self.axis, self.x = monoid, axis, x
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.monoid, self.axis, self.x)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Reduce(*parts)
+
+    def egglog(self) -> str:
+        return f"(Reduce {name_text(self.monoid)} {self.axis.egglog()} {self.x.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        x = self.x.value(world)
+        return reduce_array(_name(self.monoid, world), x, self.axis.position(world), self.axis.extent(world))
+
+
+class Ref(Pattern):
+    """The running value of reduction ``r``: a free parameter of a repair.  In a check: ``old`` is r, ``new`` any other value."""
+
+    def __init__(self, when: str, axis: AxisVar, r: Var) -> None:
+        self.when, self.axis, self.r = when, axis, r
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.axis, self.r)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Ref(self.when, *parts)
+
+    def egglog(self) -> str:
+        return f'(Ref "{self.when}" {self.axis.egglog()} {self.r.egglog()})'
+
+    def value(self, world: World) -> np.ndarray:
+        r = self.r.value(world)
+        if self.when == "old" or world.looking_back:
+            return r
+        return r * 1.25 + 0.5  # another value, of the same sign when r is not negative
+
+
+class Acc(Pattern):
+    """The state of the enclosing Roll."""
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return self
+
+    def egglog(self) -> str:
+        return "(Acc)"
+
+    def value(self, world: World) -> np.ndarray:
+        assert world.acc is not None
+        return world.acc
+
+
+class Pre(Pattern):
+    """The accumulator of a sum over ``body`` in the same loop, before this step: the sum at the old reference."""
+
+    def __init__(self, axis: AxisVar, body: Pattern) -> None:
+        self.axis, self.body = axis, body
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.axis, self.body)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Pre(*parts)
+
+    def egglog(self) -> str:
+        return f"(Pre {self.axis.egglog()} {self.body.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        return reduce_array("sum", self.body.value(world.back()), self.axis.position(world), self.axis.extent(world))
+
+
+class Roll(Pattern):
+    """A reduction in one loop with the reductions that its body mentions; ``update`` moves the state to the new reference.
+
+    Its check is its loop invariant: over any stretch of the axis, ``update[acc := reduce(body at old)] == reduce(body at new)``.
+    """
+
+    def __init__(self, monoid: str | NameVar, axis: AxisVar, body: Pattern, update: Pattern) -> None:
+        self.monoid, self.axis, self.body, self.update = monoid, axis, body, update
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.monoid, self.axis, self.body, self.update)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Roll(*parts)
+
+    def egglog(self) -> str:
+        return f"(Roll {name_text(self.monoid)} {self.axis.egglog()} {self.body.egglog()} {self.update.egglog()})"
+
+    def state(self, body: np.ndarray, world: World) -> np.ndarray:
+        """The state after this stretch when the body has these values."""
+        monoid = MONOIDS[_name(self.monoid, world)].state
+        return reduce_array(monoid, body, self.axis.position(world), self.axis.extent(world))
+
+
+# linear forms: T(new) = sum_k c_k * b_k(old) ------------------------------------------------------------------------------------------
+
+
+class Along(Pattern):
+    """``c * b(old)``: one term of a linear form; ``b`` is written in its new form."""
+
+    sort = "L"
+
+    def __init__(self, c: Pattern, b: Pattern) -> None:
+        self.c, self.b = c, b
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.c, self.b)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Along(*parts)
+
+    def egglog(self) -> str:
+        return f"(Along {self.c.egglog()} {self.b.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        return self.c.value(world) * self.b.value(world.back())
+
+
+class LinearSum(Pattern):
+    """The sum of two linear forms."""
+
+    sort = "L"
+
+    def __init__(self, x: Pattern, y: Pattern) -> None:
+        self.x, self.y = x, y
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x, self.y)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return type(self)(*parts)
+
+    def egglog(self) -> str:
+        return f"({type(self).__name__} {self.x.egglog()} {self.y.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        return self.x.value(world) + self.y.value(world)
+
+
+class LinearProduct(LinearSum):
+    """The product of two linear forms."""
+
+    def value(self, world: World) -> np.ndarray:
+        return self.x.value(world) * self.y.value(world)
+
+
+class Summed(Pattern):
+    """A linear form summed over a prefix: its terms become accumulators.  ``own`` is the body whose accumulator is ``Acc``."""
+
+    def __init__(self, axis: AxisVar, own: Pattern, form: Pattern) -> None:
+        self.axis, self.own, self.form = axis, own, form
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.axis, self.own, self.form)
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return Summed(*parts)
+
+    def egglog(self) -> str:
+        return f"(Summed {self.axis.egglog()} {self.own.egglog()} {self.form.egglog()})"
+
+    def value(self, world: World) -> np.ndarray:
+        return reduce_array("sum", self.form.value(world), self.axis.position(world), self.axis.extent(world))
+
+
+# sugar ---------------------------------------------------------------------------------------------------------------------------
+
+
+def Sum(axis: AxisVar, x: Pattern) -> Pattern:
+    """The sum over an axis."""
+    return Reduce("sum", axis, x)
+
+
+def Max(axis: AxisVar, x: Pattern) -> Pattern:
+    """The maximum over an axis."""
+    return Reduce("max", axis, x)
+
+
+def Mean(axis: AxisVar, x: Pattern) -> Pattern:
+    """The mean over an axis."""
+    return Reduce("mean", axis, x)
+
+
+def Where(c: Pattern, x: Pattern | float, y: Pattern | float) -> Pattern:
+    """``x`` where ``c`` holds, else ``y``."""
+    return Map("where", c, pattern(x), pattern(y))
+
+
+def walk(p: Any) -> Iterator[Any]:
+    """A pattern's nodes and variables, outside in."""
+    yield p
+    if isinstance(p, Pattern | Number):
+        for part in p.parts():
+            yield from walk(part)
+
+
+def substitute(p: Any, names: Mapping[str, Any]) -> Any:
+    """A pattern with some variables replaced."""
+    if isinstance(p, Var | AxisVar | NameVar | IndexVar | NumberVar):
+        return names.get(p.name, p)
+    if isinstance(p, Pattern):
+        return p.rebuild(tuple(substitute(x, names) for x in p.parts()))
+    return p
+
+
+def orders(p: Any) -> list[Any]:
+    """Every way to write a pattern with the arguments of commutative ops exchanged."""
+    if not isinstance(p, Pattern) or isinstance(p, Var):
+        return [p]
+    ways: list[tuple[Any, ...]] = [()]
+    for part in p.parts():
+        ways = [w + (x,) for w in ways for x in orders(part)]
+    out = [p.rebuild(w) for w in ways]
+    if isinstance(p, Map) and isinstance(p.op, str) and len(p.args) == 2 and OPS[p.op].commutative:
+        same = p.args[0] is p.args[1]
+        out += [] if same else [Map(p.op, *reversed(q.args)) for q in out if isinstance(q, Map)]
+    return out

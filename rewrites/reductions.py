@@ -1,0 +1,121 @@
+"""Reductions.
+
+A linear reduction (sum, mean) lets factors out: sum_k f*x = f * sum_k x for f free of k.  A selective one (max, min) lets terms
+out, max_k (f+x) = f + max_k x, and positive factors.  A reduction of what does not depend on the axis is known.  A term f that is
+ready only after everything around it may leave a sum: sum_k a*(f+b) = f * sum_k a + sum_k a*b, for weights a >= 0.  That last law
+is asked for only when f needs two loops, so that the shift of data by its mean is never undone (it would cancel digits).
+"""
+
+from __future__ import annotations
+
+from .facts import (
+    NonEmpty,
+    aspl,
+    depends,
+    equal,
+    free,
+    idempotent,
+    later,
+    latest,
+    linear,
+    match,
+    nonneg,
+    positive,
+    selective,
+    spl,
+    want,
+    wanta,
+)
+from .patterns import Const, Extent, Map, Reduce, Sum, Where
+from .rule import AnyMonoid, Axis, IdempotentMonoid, LinearMonoid, Scalar, SelectiveMonoid, fact_rule, rule
+
+FAMILY = "reductions"
+
+
+@fact_rule(family=FAMILY)
+def sum_wants_factors(e, t, j: Axis, g: AnyMonoid):
+    """A reduction asks for the factors of its body."""
+    return [match(e, Reduce(g, j, t)), depends(t, j)], [want(t, j)]
+
+
+@fact_rule(family=FAMILY)
+def selection_wants_terms(e, t, j: Axis, g: SelectiveMonoid, z: Scalar):
+    """A maximum or minimum asks for the terms of its body."""
+    return [match(e, Reduce(g, j, t)), selective(g, z)], [wanta(t, j)]
+
+
+@fact_rule(family=FAMILY)
+def factor_out(e, t, f, b, j: Axis, g: LinearMonoid):
+    """sum_j f*b = f * sum_j b, for f free of j; so for mean."""
+    return [match(e, Reduce(g, j, t)), linear(g), spl(t, j, f, b), depends(b, j)], [equal(e, f * Reduce(g, j, b))]
+
+
+@fact_rule(family=FAMILY)
+def negation_out(e, t, a, j: Axis, g: LinearMonoid):
+    """sum_j -a = -sum_j a; so for mean."""
+    return [match(e, Reduce(g, j, t)), linear(g), match(t, -a)], [equal(e, -Reduce(g, j, a))]
+
+
+@fact_rule(family=FAMILY)
+def term_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
+    """max_j (f+b) = f + max_j b, for f free of j; so for min."""
+    return [match(e, Reduce(g, j, t)), selective(g, z), aspl(t, j, f, b)], [equal(e, f + Reduce(g, j, b))]
+
+
+@fact_rule(family=FAMILY)
+def factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
+    """max_j f*b = f * max_j b, for f > 0 free of j; so for min."""
+    return (
+        [match(e, Reduce(g, j, t)), selective(g, z), spl(t, j, f, b), depends(b, j), positive(f)],
+        [equal(e, f * Reduce(g, j, b))],
+    )
+
+
+@rule(family=FAMILY)
+def sum_of_constant(x, j: Axis):
+    """sum_j x = size(j) * x, for x free of j."""
+    return Sum(j, x), Extent(j) * x, free(x, j)
+
+
+@rule(family=FAMILY)
+def mean_of_constant(x, j: Axis):
+    """mean_j x = x, for x free of j."""
+    return Reduce("mean", j, x), x, free(x, j), NonEmpty(j)
+
+
+@rule(family=FAMILY, licence="exact")
+def selection_of_constant(x, j: Axis, g: IdempotentMonoid):
+    """max_j x = x, for x free of j; so for min."""
+    return Reduce(g, j, x), x, idempotent(g), free(x, j), NonEmpty(j)
+
+
+@fact_rule(family=FAMILY)
+def late_term_out_of_sum(e, t, a, s, f, b, j: Axis):
+    """sum_j a*(f+b) = f * sum_j a + sum_j a*b, for weights a >= 0 and f free of j and ready last."""
+    return (
+        [
+            match(e, Sum(j, t)), match(t, a * s), aspl(s, j, f, b), nonneg(a), depends(a, j),
+            latest(f, a, b, j), later(f, j, 2), NonEmpty(j),
+        ],
+        [equal(e, f * Sum(j, a) + Sum(j, a * b))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY)
+def late_term_out_of_choice(e, t, c, s, f, b, j: Axis):
+    """sum_j where(c, f+b, 0) = f * count + sum_j where(c, b, 0), count = sum_j where(c, 1, 0), for f free of j and ready last.
+
+    Where nothing is chosen the first term is 0 even if f is not finite.
+    """
+    count = Sum(j, Where(c, 1.0, 0.0))
+    first = Where(Map("eq", count, Const(0.0)), 0.0, f * count)
+    return (
+        [match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), depends(c, j), latest(f, c, b, j), later(f, j, 2)],
+        [equal(e, first + Sum(j, Where(c, b, 0.0)))],
+    )
+
+
+@fact_rule(family=FAMILY)
+def want_terms_of_choice(t, c, x, y, j: Axis):
+    """The arm of a choice under a sum may have a part that is free of j."""
+    return [want(t, j), match(t, Where(c, x, y))], [wanta(x, j)]

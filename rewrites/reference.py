@@ -1,0 +1,25 @@
+"""Reference invariance.
+
+Let o turn sums into products (an exponential).  For any m that is free of j:  o(f + x) = o(x - m) * o(m + f).  Here x can be
+streamed over j and f is free of j but ready only after several loops over it, so the right side moves everything late out of a
+sum over j.  The choice m = max_j x, or 0 where that is -inf, keeps o(x - m) at most o(0).
+"""
+
+from __future__ import annotations
+
+import math
+
+from .facts import aspl, depends, equal, later, match, streamable, turns, want
+from .patterns import Const, Map, Max, Where
+from .rule import Axis, Turns, fact_rule
+
+
+@fact_rule(family="reference", phase="reference")
+def reference_invariance(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
+    """o(f + x) = o(x - m) * o(m + f) with m = max_j x (0 where that is -inf), for f free of j."""
+    m = Max(j, x)
+    safe = Where(Map("eq", m, Const(-math.inf)), 0.0, m)
+    return (
+        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [equal(t, Map(o, x - safe) * Map(o, safe + f))],
+    )

@@ -1,0 +1,571 @@
+"""Repair: a reduction that depends on another reduction over the same axis, in one loop.
+
+Let t depend on r = reduce_j s.  If moving r from an old to a new value changes t by a factor, t(new) = t(old) * q with q free of
+j, then sum_j t can run in the same loop as r:  acc <- acc * q + t(new).  For a maximum the change is a term d, and in general
+t(new) = sum_k c_k * b_k(old), a linear form over accumulators b_k that is closed under changing r; for instance with
+u = x - mean x:  u(new)^2 = u(old)^2 + 2 d u(old) + d^2, which is the stable running variance.  The same relation merges partial
+results of a split axis: t(r) = t(local) * q.  ``kind`` says which: ``run`` or ``loc``.
+
+The relations carry t(new), because q is right only for the representation that it was derived from.  New and old values are
+opaque leaves (``Ref``), so only identities that hold for every value apply to them.  Nothing here names a function: an op takes
+part through the homomorphisms that its declaration states (``turns``), those that hold only on non-negative numbers with the
+premise that the numbers are.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .facts import (
+    NonEmpty,
+    OtherAxis,
+    apart,
+    distinct,
+    earlier,
+    equal,
+    free,
+    gone,
+    hot,
+    increasing,
+    later,
+    linear,
+    match,
+    ninf,
+    nonneg,
+    positive,
+    radd,
+    rlin,
+    rmul,
+    rsub,
+    selective,
+    settled,
+    turns,
+    turns_nonneg,
+)  # fmt: skip
+from .patterns import (
+    Acc,
+    Along,
+    Const,
+    LinearProduct,
+    LinearSum,
+    Map,
+    NumberLiteral,
+    Pre,
+    Reduce,
+    Ref,
+    Roll,
+    Sum,
+    Summed,
+    Where,
+)
+from .rule import (
+    AnyMonoid,
+    Axis,
+    Form,
+    Kind,
+    LinearMonoid,
+    Op1,
+    Op2,
+    Op3,
+    Scalar,
+    SelectiveMonoid,
+    Turns,
+    fact_rule,
+)  # fmt: skip
+
+FAMILY, PHASE = "repair", "repair"
+ALWAYS = Const(1.0)  # the condition of facts that hold everywhere
+
+
+# demand: only what is below a reduction that is stuck behind another loop is worth repairing -------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck(e, t, j: Axis, g: AnyMonoid):
+    """The body of a reduction that cannot run in the first loop over its axis needs repair."""
+    return [match(e, Reduce(g, j, t)), later(t, j)], [hot(t, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck_below1(t, x, j: Axis, o: Op1):
+    """So does what delays it."""
+    return [hot(t, j), match(t, Map(o, x)), later(x, j)], [hot(x, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck_below2(t, x, y, j: Axis, o: Op2):
+    """So does what delays it, on either side."""
+    return [hot(t, j), match(t, Map(o, x, y)), later(x, j)], [hot(x, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck_below2_right(t, x, y, j: Axis, o: Op2):
+    """So does what delays it, on either side."""
+    return [hot(t, j), match(t, Map(o, x, y)), later(y, j)], [hot(y, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck_below3(t, c, x, y, j: Axis, o: Op3):
+    """So does what delays it, in any arm."""
+    return [hot(t, j), match(t, Map(o, c, x, y)), later(x, j)], [hot(x, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck_below3_first(t, c, x, y, j: Axis, o: Op3):
+    """So does what delays it, in any arm."""
+    return [hot(t, j), match(t, Map(o, c, x, y)), later(c, j)], [hot(c, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck_below3_last(t, c, x, y, j: Axis, o: Op3):
+    """So does what delays it, in any arm."""
+    return [hot(t, j), match(t, Map(o, c, x, y)), later(y, j)], [hot(y, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck_below_other_reduction(t, x, j: Axis, i: Axis, g: AnyMonoid):
+    """So does what delays it, through a reduction over another axis."""
+    return [hot(t, j), match(t, Reduce(g, i, x)), OtherAxis(i, j), later(x, j)], [hot(x, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def square_as_product(t, u, j: Axis):
+    """u^2 = u*u, where u needs repair."""
+    return [hot(t, j), match(t, Map("square", u))], [equal(t, u * u)]
+
+
+# seeds ---------------------------------------------------------------------------------------------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def seed_shift(r, s, j: Axis, g: AnyMonoid):
+    """new = old + (new - old)."""
+    new, old = Ref("new", j, r), Ref("old", j, r)
+    return [match(r, Reduce(g, j, s)), hot(r, j)], [radd("run", j, r, r, new, new - old)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def seed_factor(r, s, j: Axis, g: AnyMonoid):
+    """new = old * (new / old), for reductions of positive values."""
+    new, old = Ref("new", j, r), Ref("old", j, r)
+    return [match(r, Reduce(g, j, s)), hot(r, j), positive(s), positive(r)], [rmul("run", j, r, r, new, new / old)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def seed_function(r, s, j: Axis, g: AnyMonoid):
+    """A function of r alone is followed by substitution."""
+    return [match(r, Reduce(g, j, s)), hot(r, j)], [rsub(j, r, r, Ref("new", j, r), Ref("old", j, r))]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def function1(t, x, r, xn, xo, j: Axis, o: Op1):
+    """If x is a function of r alone, so is o(x)."""
+    return [rsub(j, x, r, xn, xo), hot(t, j), match(t, Map(o, x))], [rsub(j, t, r, Map(o, xn), Map(o, xo))]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def function2(t, x, r, xn, xo, a: Scalar, j: Axis, o: Op2):
+    """If x is a function of r alone, so is o(x, constant)."""
+    c = Const(a)
+    return [rsub(j, x, r, xn, xo), hot(t, j), match(t, Map(o, x, c))], [rsub(j, t, r, Map(o, xn, c), Map(o, xo, c))]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def choice_by_reference(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis):
+    """A choice between a constant and a function of r, made by a function of r: safe forms of a maximum."""
+    new, old = Where(cn, Const(a), xn), Where(co, Const(a), xo)
+    return (
+        [rsub(j, c, r, cn, co), rsub(j, x, r, xn, xo), hot(t, j), match(t, Where(c, Const(a), x))],
+        [radd("run", j, t, r, new, new - old)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def choice_by_reference_else(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis):
+    """The same with the constant in the other arm."""
+    new, old = Where(cn, xn, Const(a)), Where(co, xo, Const(a))
+    return (
+        [rsub(j, c, r, cn, co), rsub(j, x, r, xn, xo), hot(t, j), match(t, Where(c, x, Const(a)))],
+        [radd("run", j, t, r, new, new - old)],
+    )
+
+
+# change by a term ----------------------------------------------------------------------------------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def shift_through_additive(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "add"]):  # noqa: F821
+    """o(x+d) = o(x) + o(d)."""
+    return (
+        [radd(k, j, x, r, xn, d), turns(o, "add", "add"), hot(t, j), match(t, Map(o, x))],
+        [radd(k, j, t, r, Map(o, xn), Map(o, d))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def shift_of_term(t, x, b, r, xn, d, j: Axis, k: Kind):
+    """(x+d) + b = (x+b) + d."""
+    return [radd(k, j, x, r, xn, d), hot(t, j), match(t, x + b), earlier(b, r, j)], [radd(k, j, t, r, xn + b, d)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def shift_of_both(t, x, y, r, xn, yn, d, e, j: Axis, k: Kind):
+    """(x+d) + (y+e) = (x+y) + (d+e)."""
+    return (
+        [radd(k, j, x, r, xn, d), radd(k, j, y, r, yn, e), hot(t, j), match(t, x + y)],
+        [radd(k, j, t, r, xn + yn, d + e)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def shift_scaled(t, x, b, r, xn, d, j: Axis, k: Kind):
+    """(x+d) * b = x*b + d*b, for b free of j."""
+    return (
+        [radd(k, j, x, r, xn, d), hot(t, j), match(t, x * b), earlier(b, r, j), free(b, j)],
+        [radd(k, j, t, r, xn * b, d * b)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def shift_through_log(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "add", "nonneg"]):  # noqa: F821
+    """o(x*q) = o(x) + o(q), for x, q >= 0."""
+    return (
+        [rmul(k, j, x, r, xn, q), turns_nonneg(o, "mul", "add"), hot(t, j), match(t, Map(o, x)), nonneg(x), nonneg(xn), nonneg(q)],
+        [radd(k, j, t, r, Map(o, xn), Map(o, q))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def shift_through_other_sum(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
+    """sum_i (x+d) = sum_i x + sum_i d, over another axis."""
+    return (
+        [radd(k, j, x, r, xn, d), hot(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j)],
+        [radd(k, j, t, r, Reduce(g, i, xn), Reduce(g, i, d))],
+    )
+
+
+# change by a factor --------------------------------------------------------------------------------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_of_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "mul"]):  # noqa: F821
+    """o(x+d) = o(x) * o(d)."""
+    return (
+        [radd(k, j, x, r, xn, d), turns(o, "add", "mul"), hot(t, j), match(t, Map(o, x))],
+        [rmul(k, j, t, r, Map(o, xn), Map(o, d))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_through_power(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul"]):  # noqa: F821
+    """o(x*q) = o(x) * o(q)."""
+    return (
+        [rmul(k, j, x, r, xn, q), turns(o, "mul", "mul"), hot(t, j), match(t, Map(o, x))],
+        [rmul(k, j, t, r, Map(o, xn), Map(o, q))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_through_root(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul", "nonneg"]):  # noqa: F821
+    """o(x*q) = o(x) * o(q), for x, q >= 0."""
+    return (
+        [rmul(k, j, x, r, xn, q), turns_nonneg(o, "mul", "mul"), hot(t, j), match(t, Map(o, x)), nonneg(x), nonneg(xn), nonneg(q)],
+        [rmul(k, j, t, r, Map(o, xn), Map(o, q))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_through_additive(t, x, r, xn, q, j: Axis, k: Kind):
+    """-(x*q) = -x * q."""
+    return [rmul(k, j, x, r, xn, q), hot(t, j), match(t, -x)], [rmul(k, j, t, r, -xn, q)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_of_product(t, x, b, r, xn, q, j: Axis, k: Kind):
+    """(x*q) * b = (x*b) * q."""
+    return [rmul(k, j, x, r, xn, q), hot(t, j), match(t, x * b), earlier(b, r, j)], [rmul(k, j, t, r, xn * b, q)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def factor_of_both(t, x, y, r, xn, yn, p, q, j: Axis, k: Kind):
+    """(x*p) * (y*q) = (x*y) * (p*q)."""
+    return (
+        [rmul(k, j, x, r, xn, p), rmul(k, j, y, r, yn, q), hot(t, j), match(t, x * y)],
+        [rmul(k, j, t, r, xn * yn, p * q)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def factor_of_sum(t, x, y, r, xn, yn, q, j: Axis, k: Kind):
+    """x*q + y*q = (x+y) * q."""
+    return (
+        [rmul(k, j, x, r, xn, q), rmul(k, j, y, r, yn, q), hot(t, j), match(t, x + y)],
+        [rmul(k, j, t, r, xn + yn, q)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_of_choice(t, c, x, r, xn, q, j: Axis, k: Kind):
+    """where(c, x*q, 0) = where(c, x, 0) * q."""
+    return (
+        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
+        [rmul(k, j, t, r, Where(c, xn, 0.0), q)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_through_other_sum(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
+    """sum_i x*q = (sum_i x) * q, over another axis that q is free of."""
+    return (
+        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j), free(q, i)],
+        [rmul(k, j, t, r, Reduce(g, i, xn), q)],
+    )
+
+
+# change by a linear form ---------------------------------------------------------------------------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def form_of_shift(t, r, tn, d, j: Axis):
+    """t + d = 1 * t(old) + d * 1."""
+    one = Const(1.0)
+    return [radd("run", j, t, r, tn, d), distinct(t, r)], [rlin(j, t, r, tn, LinearSum(Along(one, tn), Along(d, one)))]
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def form_of_product(t, x, y, r, xn, yn, j: Axis, a: Form, b: Form):
+    """A product of forms is a form."""
+    return (
+        [rlin(j, x, r, xn, a), rlin(j, y, r, yn, b), hot(t, j), match(t, x * y)],
+        [rlin(j, t, r, xn * yn, LinearProduct(a, b))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def form_times_factor(t, x, y, r, xn, yn, q, j: Axis, a: Form):
+    """A form times a value that changes by a factor is a form."""
+    return (
+        [rlin(j, x, r, xn, a), rmul("run", j, y, r, yn, q), hot(t, j), match(t, x * y)],
+        [rlin(j, t, r, xn * yn, LinearProduct(a, Along(q, yn)))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def form_times_value(t, x, b, r, xn, j: Axis, a: Form):
+    """A form times a value that does not change is a form."""
+    return (
+        [rlin(j, x, r, xn, a), hot(t, j), match(t, x * b), earlier(b, r, j), settled(b)],
+        [rlin(j, t, r, xn * b, LinearProduct(a, Along(Const(1.0), b)))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def product_of_terms(l: Form, c, d, x, y):  # noqa: E741
+    """(c x)(d y) = (c d)(x y)."""
+    return [match(l, LinearProduct(Along(c, x), Along(d, y)))], [equal(l, Along(c * d, x * y))]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def distribute_left(l: Form, x: Form, y: Form, z: Form):  # noqa: E741
+    """(x + y) z = x z + y z."""
+    return (
+        [match(l, LinearProduct(LinearSum(x, y), z))],
+        [equal(l, LinearSum(LinearProduct(x, z), LinearProduct(y, z)))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def distribute_right(l: Form, x: Form, y: Form, z: Form):  # noqa: E741
+    """z (x + y) = z x + z y."""
+    return (
+        [match(l, LinearProduct(z, LinearSum(x, y)))],
+        [equal(l, LinearSum(LinearProduct(z, x), LinearProduct(z, y)))],
+    )
+
+
+# what vanishes where nothing has been seen ---------------------------------------------------------------------------------------
+#
+# Before the first element that is not masked, a maximum is -inf and a change of reference is not finite.  A loop then keeps its
+# state as it is, which is right only if the state is still the identity: t must vanish wherever everything that r sees is -inf.
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def nothing_seen(r, s, j: Axis, g: SelectiveMonoid):
+    """Where max_j s is -inf, s is."""
+    return [match(r, Reduce(g, j, s)), selective(g, NumberLiteral(-math.inf)), NonEmpty(j)], [ninf(s, r, ALWAYS)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def nothing_seen_inside(t, c, x, r):
+    """If where(c, x, -inf) = -inf, then x = -inf where c holds."""
+    return [ninf(t, r, ALWAYS), match(t, Where(c, x, -math.inf))], [ninf(x, r, c)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def nothing_seen_shifted(t, x, b, r, c):
+    """-inf + b = -inf."""
+    return [ninf(x, r, c), match(t, x + b)], [ninf(t, r, c)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def nothing_seen_scaled(t, x, b, r, c):
+    """-inf * b = -inf for b > 0."""
+    return [ninf(x, r, c), match(t, x * b), positive(b)], [ninf(t, r, c)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def nothing_seen_chosen(t, c, x, r):
+    """where(c, -inf, -inf) = -inf."""
+    return [ninf(x, r, c), match(t, Where(c, x, -math.inf))], [ninf(t, r, ALWAYS)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def gone_by_exponential(t, x, r, c, o: Turns["add", "mul"]):  # noqa: F821
+    """o(-inf) = 0 for an increasing o that turns sums into products."""
+    return [ninf(x, r, c), match(t, Map(o, x)), turns(o, "add", "mul"), increasing(o)], [gone(t, r, c)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def gone_times(t, x, b, r, c):
+    """0 * b = 0."""
+    return [gone(x, r, c), match(t, x * b)], [gone(t, r, c)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def gone_negated(t, x, r, c):
+    """-0 = 0."""
+    return [gone(x, r, c), match(t, -x)], [gone(t, r, c)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def gone_chosen(t, c, x, r):
+    """where(c, 0, 0) = 0."""
+    return [gone(x, r, ALWAYS), match(t, Where(c, x, 0.0))], [gone(t, r, ALWAYS)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def gone_where_chosen(t, c, x, r):
+    """where(c, x, 0) = 0 if x = 0 where c holds."""
+    return [gone(x, r, c), match(t, Where(c, x, 0.0))], [gone(t, r, ALWAYS)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def gone_summed(t, x, r, i: Axis, g: LinearMonoid):
+    """A sum of zeros is zero."""
+    return [gone(x, r, ALWAYS), match(t, Reduce(g, i, x)), linear(g), free(r, i)], [gone(t, r, ALWAYS)]
+
+
+# the loop ------------------------------------------------------------------------------------------------------------------------
+
+ROLL = "roll"
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def roll_by_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
+    """sum_j t in one loop with a maximum r: acc <- acc * q + t(new), for q free of j and t gone where r has seen nothing."""
+    return (
+        [
+            match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j),
+            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+        ],
+        [equal(e, Roll(g, j, tn, Acc() * q))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def roll_by_factor_of_sum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: LinearMonoid):
+    """sum_j t in one loop with a sum r: acc <- acc * q + t(new), for q free of j."""
+    return (
+        [match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), linear(h)],
+        [equal(e, Roll(g, j, tn, Acc() * q))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def roll_by_shift(e, t, r, tn, d, z: Scalar, y: Scalar, s, j: Axis, g: SelectiveMonoid, h: SelectiveMonoid):
+    """max_j t in one loop with a maximum r: acc <- max(acc + d, t(new)), for d free of j and t = -inf where r has seen nothing."""
+    return (
+        [
+            match(e, Reduce(g, j, t)), selective(g, z), radd("run", j, t, r, tn, d), free(d, j), distinct(e, r),
+            match(r, Reduce(h, j, s)), selective(h, y), ninf(tn, r, ALWAYS),
+        ],
+        [equal(e, Roll(g, j, tn, Acc() + d))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def roll_by_shift_of_sum(e, t, r, tn, d, z: Scalar, s, j: Axis, g: SelectiveMonoid, h: LinearMonoid):
+    """max_j t in one loop with a sum r: acc <- max(acc + d, t(new)), for d free of j."""
+    return (
+        [
+            match(e, Reduce(g, j, t)), selective(g, z), radd("run", j, t, r, tn, d), free(d, j), distinct(e, r),
+            match(r, Reduce(h, j, s)), linear(h),
+        ],
+        [equal(e, Roll(g, j, tn, Acc() + d))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def roll_by_form(e, t, r, tn, s, z: Scalar, j: Axis, l: Form, g: LinearMonoid, h: SelectiveMonoid):  # noqa: E741
+    """sum_j t in one loop with a maximum r and the accumulators of its linear form."""
+    return (
+        [
+            match(e, Reduce(g, j, t)), linear(g), rlin(j, t, r, tn, l), distinct(e, r),
+            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+        ],
+        [equal(e, Roll(g, j, tn, Summed(j, tn, l)))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def roll_by_form_of_sum(e, t, r, tn, s, j: Axis, l: Form, g: LinearMonoid, h: LinearMonoid):  # noqa: E741
+    """sum_j t in one loop with a sum r and the accumulators of its linear form."""
+    return (
+        [match(e, Reduce(g, j, t)), linear(g), rlin(j, t, r, tn, l), distinct(e, r), match(r, Reduce(h, j, s)), linear(h)],
+        [equal(e, Roll(g, j, tn, Summed(j, tn, l)))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def sum_of_forms(u, own, j: Axis, x: Form, y: Form):
+    """A sum of forms, summed, is the sum of both."""
+    return (
+        [match(u, Summed(j, own, LinearSum(x, y)))],
+        [equal(u, Summed(j, own, x) + Summed(j, own, y))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def own_accumulator(u, own, c, j: Axis):
+    """c * own(old), summed, is c times the loop's own state, for c free of j."""
+    return [match(u, Summed(j, own, Along(c, own))), free(c, j)], [equal(u, c * Acc())]
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def other_accumulator(u, own, c, b, j: Axis):
+    """c * b(old), summed, is c times the accumulator of b, for c free of j."""
+    return [match(u, Summed(j, own, Along(c, b))), free(c, j), distinct(b, own), NonEmpty(j)], [equal(u, c * Pre(j, b))]
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def keep_plain_accumulator(p, b, j: Axis):
+    """An accumulator that is mentioned is kept: a body without running values is simply summed."""
+    return [match(p, Pre(j, b)), settled(b)], [match(p, Sum(j, b))]
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def keep_accumulator(p, t, r, tn, d, j: Axis):
+    """An accumulator that is mentioned is kept: its body is t at the new reference, so somebody sums t."""
+    return [match(p, Pre(j, tn)), radd("run", j, t, r, tn, d)], [match(p, Sum(j, t))]
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def keep_accumulator_by_factor(p, t, r, tn, q, j: Axis):
+    """An accumulator that is mentioned is kept: its body is t at the new reference, so somebody sums t."""
+    return [match(p, Pre(j, tn)), rmul("run", j, t, r, tn, q)], [match(p, Sum(j, t))]
+
+
+@fact_rule(family=FAMILY, phase=ROLL)
+def keep_accumulator_by_form(p, t, r, tn, j: Axis, l: Form):  # noqa: E741
+    """An accumulator that is mentioned is kept: its body is t at the new reference, so somebody sums t."""
+    return [match(p, Pre(j, tn)), rlin(j, t, r, tn, l)], [match(p, Sum(j, t))]

@@ -1,0 +1,290 @@
+"""How a rule is written.
+
+An equation returns its two sides, then its conditions::
+
+    @rule(family="reductions", licence="real")
+    def factor_out_of_sum(x, c, k: Axis):
+        \"\"\"sum_k x*c = c * sum_k x, for c constant along k.\"\"\"
+        return Sum(k, x * c), c * Sum(k, x), free(c, k)
+
+A fact rule returns what it needs and what follows, as two lists of facts (see :mod:`.facts`)::
+
+    @fact_rule(family="repair", licence="real")
+    def shift_through_sum(...):
+        return [radd(kind, j, x, r, xn, d), match(t, x + b)], [radd(kind, j, t, r, xn + b, d)]
+
+Parameters are pattern variables; their annotation says of what kind.  Nothing is matched that is not written in the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import RuleError
+from ..ir.monoids import MONOIDS
+from ..ir.ops import OPS
+from . import patterns as P
+from .facts import Equal, Fact, Match
+from .patterns import (
+    AxisVar,
+    Cast,
+    IndexVar,
+    LinearVar,
+    Map,
+    NameVar,
+    NumberVar,
+    Pre,
+    Reduce,
+    Ref,
+    Roll,
+    Var,
+    View,
+)
+
+LICENCES = ("exact", "real", "approx")
+PHASES = ("factor", "reference", "repair", "roll", "tiling", "layout", "strength", "fusion")
+
+
+class Axis:
+    """Annotation: an axis variable."""
+
+
+class Scalar:
+    """Annotation: the number in a constant."""
+
+
+class Position:
+    """Annotation: an index expression."""
+
+
+class Kind:
+    """Annotation: the kind of a repair, ``run`` or ``loc``."""
+
+
+class Form:
+    """Annotation: a linear form."""
+
+
+class AnyMonoid:
+    """Annotation: any monoid."""
+
+
+class LinearMonoid:
+    """Annotation: a monoid that commutes with scaling (add the fact ``linear(g)``)."""
+
+
+class IdempotentMonoid:
+    """Annotation: a monoid with x + x = x (add the fact ``idempotent(g)``)."""
+
+
+class SelectiveMonoid:
+    """Annotation: a monoid that picks one of its elements (add the fact ``selective(g, e)``)."""
+
+
+class Op1:
+    """Annotation: any op of one argument."""
+
+
+class Op2:
+    """Annotation: any op of two arguments."""
+
+
+class Op3:
+    """Annotation: any op of three arguments."""
+
+
+class TypeName:
+    """Annotation: an element type."""
+
+
+class Turns:
+    """Annotation: ``Turns["add", "mul"]`` is an op with that homomorphism on all reals, ``Turns["mul", "mul", "nonneg"]`` one that
+    has it at least on non-negative numbers."""
+
+    def __init__(self, source: str, target: str, where: str) -> None:
+        self.source, self.target, self.where = source, target, where
+
+    def __class_getitem__(cls, key: tuple[str, ...]) -> Turns:
+        return cls(key[0], key[1], key[2] if len(key) > 2 else "real")
+
+    def names(self) -> tuple[str, ...]:
+        """The ops that have the trait, as the table stands now."""
+        domains = ("real", "nonzero") if self.where == "real" else ("nonneg", "positive")
+        return tuple(o.name for o in OPS.values() if (self.source, self.target) in o.turns and o.domain in domains)
+
+
+def _ops(arity: int) -> Callable[[], tuple[str, ...]]:
+    return lambda: tuple(o.name for o in OPS.values() if o.arity == arity)
+
+
+def _monoids(test: Callable[[Any], bool]) -> Callable[[], tuple[str, ...]]:
+    return lambda: tuple(m.name for m in MONOIDS.values() if test(m))
+
+
+_NAMES: dict[Any, Callable[[], tuple[str, ...]]] = {
+    Kind: lambda: ("run", "loc"),
+    AnyMonoid: _monoids(lambda m: True),
+    LinearMonoid: _monoids(lambda m: m.linear),
+    IdempotentMonoid: _monoids(lambda m: m.idempotent),
+    SelectiveMonoid: _monoids(lambda m: m.idempotent),
+    Op1: _ops(1),
+    Op2: _ops(2),
+    Op3: _ops(3),
+    TypeName: lambda: ("float16", "float32"),
+}
+
+
+def _variable(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
+    if isinstance(annotation, str):
+        annotation = eval(annotation, scope)
+    if annotation is inspect.Parameter.empty:
+        return Var(name)
+    if annotation is Axis:
+        return AxisVar(name)
+    if annotation is Scalar:
+        return NumberVar(name)
+    if annotation is Position:
+        return IndexVar(name)
+    if annotation is Form:
+        return LinearVar(name)
+    if isinstance(annotation, Turns):
+        return NameVar(name, annotation.names)
+    if annotation in _NAMES:
+        return NameVar(name, _NAMES[annotation])
+    raise TypeError(f"parameter {name!r} has an unknown annotation {annotation!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A registered rule.  ``licence`` is the equality it claims: ``exact`` (bitwise), ``real`` (over the reals) or ``approx``."""
+
+    name: str
+    family: str
+    licence: str
+    phase: str
+    doc: str
+    file: str
+    line: int
+    variables: tuple[Any, ...]
+    needs: tuple[Fact, ...]
+    gives: tuple[Fact, ...]
+    mirrored: bool = True
+    provenance: bool = True
+
+    @property
+    def where(self) -> str:
+        """``file:line``."""
+        return f"{self.file}:{self.line}"
+
+    def __repr__(self) -> str:
+        return f"rule({self.name!r})"
+
+    def egglog(self) -> str:
+        """The text that the engine reads: one engine rule for every order of the arguments of commutative ops."""
+        texts = list(dict.fromkeys(self._texts()))
+        return "\n".join(
+            f'(rule ({need}) ({give}) :ruleset {self.phase} :name "{self.name}{"" if k == 0 else f"~{k}"}")'
+            for k, (need, give) in enumerate(texts)
+        )
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        ways: list[tuple[Fact, ...]] = [()]
+        for fact in self.needs:
+            forms = [fact]
+            if self.mirrored and isinstance(fact, Match):
+                forms = [Match(fact.var, p) for p in P.orders(fact.pattern)]
+            ways = [w + (f,) for w in ways for f in forms]
+        for way in ways:
+            need = " ".join(f.egglog(f"_{k}") for k, f in enumerate(way))
+            yield need, " ".join(self._action(f) for f in self.gives)
+
+    def _action(self, fact: Fact) -> str:
+        """The engine's actions for a conclusion, with one provenance row for every node that it may create."""
+        rows = ""
+        if self.provenance:
+            nodes = dict.fromkeys(why for part in fact.parts() for node in P.walk(part) if (why := self._why(node)))
+            rows = "".join(" " + n for n in nodes)
+        if isinstance(fact, Equal):
+            return f"(union {fact.left.egglog()} {fact.right.egglog()}){rows}"
+        if isinstance(fact, Match):
+            return f"{fact.pattern.egglog()}{rows}"  # make the node, claim nothing
+        return fact.egglog("") + rows
+
+    def _why(self, node: Any) -> str | None:
+        if not isinstance(node, Map | Reduce | Roll | View | Cast | Ref | Pre):
+            return None
+        table, cells = node.egglog()[1:-1].split(" ", 1)
+        return f'(set (why-{table} {cells}) "{self.name}")'
+
+    def check(self, examples: int = 200) -> None:
+        """Test the rule on random arrays; raises :class:`~eqfuse.errors.UnsoundRuleError` with a small counterexample."""
+        from .check import check_rule
+
+        check_rule(self, examples)
+
+
+def _place(function: Callable[..., Any]) -> tuple[str, int]:
+    path = Path(inspect.getsourcefile(function) or "?")
+    return "/".join(path.parts[-2:]), inspect.getsourcelines(function)[1]
+
+
+def _facts(result: Any) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+    """Both forms of a rule as (needs, gives)."""
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list):
+        return tuple(result[0]), tuple(result[1])
+    left, right, *conditions = result
+    whole = Var("whole__")
+    return (Match(whole, left), *conditions), (Equal(whole, right),)
+
+
+def make_rule(function: Callable[..., Any], family: str, licence: str, phase: str, mirrored: bool) -> Rule:
+    """Read a rule function, and refuse what is malformed, with its place."""
+    file, line = _place(function)
+    where, name = f"{file}:{line}", function.__name__
+
+    def refuse(message: str, cure: str) -> RuleError:
+        return RuleError(f"rule {name}: {message}", where=where, cure=cure)
+
+    if licence not in LICENCES:
+        raise refuse(f"unknown licence {licence!r}", f"one of {', '.join(LICENCES)}")
+    if phase not in PHASES:
+        raise refuse(f"unknown phase {phase!r}", f"one of {', '.join(PHASES)}")
+    if not (function.__doc__ or "").strip():
+        raise refuse("no docstring", "write the equation in plain notation")
+    try:
+        parameters = [_variable(p.name, p.annotation, function.__globals__) for p in inspect.signature(function).parameters.values()]
+        needs, gives = _facts(function(*parameters))
+    except RuleError:
+        raise
+    except Exception as error:
+        raise refuse(f"{type(error).__name__}: {error}", "a rule returns (left, right, *conditions) or ([needs], [gives])") from error
+    bound = {v.name for f in needs for part in f.parts() for v in P.walk(part) if _is_variable(v)}
+    for fact in gives:
+        for part in fact.parts():
+            for v in P.walk(part):
+                if _is_variable(v) and v.name not in bound:
+                    raise refuse(f"{v.name!r} is used on the right side but nothing on the left binds it", f"match {v.name!r} on the left")
+    doc = inspect.cleandoc(function.__doc__ or "")
+    return Rule(name, family, licence, phase, doc, file, line, tuple(parameters), needs, gives, mirrored)
+
+
+def _is_variable(v: Any) -> bool:
+    return isinstance(v, Var | AxisVar | NameVar | IndexVar | NumberVar)
+
+
+def rule(*, family: str, licence: str = "real", phase: str = "factor", mirrored: bool = True) -> Callable[[Callable[..., Any]], Rule]:
+    """Register the rule that a function describes."""
+
+    def decorate(function: Callable[..., Any]) -> Rule:
+        from .registry import register
+
+        return register(make_rule(function, family, licence, phase, mirrored))
+
+    return decorate
+
+
+fact_rule = rule

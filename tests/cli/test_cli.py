@@ -1,0 +1,175 @@
+"""The command line: help that reads well, exit codes, messages without tracebacks."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from eqfuse import cli
+
+PROGRAM = '''
+import torch
+
+def rows(x):
+    return torch.softmax(x, dim=-1)
+
+def two(x, y):
+    return x + y
+
+def broken(x):
+    return torch.fft.fft(x)
+
+def make():
+    return (torch.randn(8, 100),)
+'''
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "cli_example.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def run(capsys, *argv):
+    code = cli.main([str(a) for a in argv])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+# ---- help ----------------------------------------------------------------------------------------------------------------
+def test_help_shows_commands_and_examples():
+    done = subprocess.run([sys.executable, "-m", "eqfuse", "--help"], capture_output=True, text=True, check=True)
+    for word in ("optimize", "explain", "rules", "targets", "demo", "examples:", "EQFUSE_DEBUG"):
+        assert word in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 110
+
+
+@pytest.mark.parametrize("command", ["optimize", "explain", "rules", "targets", "demo"])
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([command, "--help"])
+    assert stop.value.code == 0
+    assert "usage: eqfuse " + command in capsys.readouterr().out
+
+
+def test_help_loads_no_heavy_library():
+    code = "import sys; from eqfuse import cli; cli.parser().format_help(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "egglog", "triton", "rich", "hypothesis"} & set(loaded)
+
+
+# ---- usage errors: exit 2, one line, no traceback -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["optimize", "nowhere.py:f", "--shape", "x=1"], "no such file"),
+        (["optimize", "{file}"], "FILE:FUNCTION"),
+        (["optimize", "{file}:nothing", "--shape", "x=1"], "it defines: broken, make, rows, two"),
+        (["optimize", "{file}:rows"], "--shape or --args"),
+        (["optimize", "{file}:rows", "--args", "absent"], "absent"),
+        (["optimize", "{file}:rows", "--shape", "y=1,2"], "takes x"),
+        (["optimize", "{file}:rows", "--shape", "x=1", "--shape", "x=2"], "twice"),
+    ],
+)
+def test_usage_errors(argv, says, file, capsys):
+    code, _, err = run(capsys, *(a.format(file=file) for a in argv))
+    assert code == 2
+    assert says in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("shape", ["q", "q=1,a", "q=1:float7", "=3", "q=1,,2"])
+def test_malformed_shapes(shape, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["optimize", "x.py:f", "--shape", shape])
+    assert stop.value.code == 2
+    assert "--shape" in capsys.readouterr().err
+
+
+def test_shapes():
+    s = cli.shape_spec("q=1,32,4096,128:float16")
+    assert (s.name, s.dims, s.dtype) == ("q", (1, 32, 4096, 128), "float16")
+    assert cli.shape_spec("q=") == cli.Shape("q", (), "float32")
+    assert cli.shape_spec("q=2,3").tensor().shape == (2, 3)
+    assert cli.shape_spec("q=1000000,1000000").tensor().is_meta  # no memory for data that nobody reads
+
+
+def test_shapes_are_matched_by_parameter_name():
+    def f(a, b):
+        return a + b
+
+    order = cli.in_order(f, [cli.shape_spec("b=2"), cli.shape_spec("a=3")])
+    assert [s.name for s in order] == ["a", "b"]
+
+
+def test_reduced_keeps_equal_sizes_equal():
+    import torch
+
+    a, b = cli.reduced((torch.zeros(1, 4096, 64), torch.zeros(4096, 3)))
+    assert a.shape == (1, 100, 64)
+    assert b.shape == (100, 3)
+    (c,) = cli.reduced((cli.shape_spec("m=4096:bool").tensor(),))
+    assert set(c.tolist()) == {True, False}
+
+
+# ---- errors of the program: exit 1, the class, the cure -------------------------------------------------------------------
+def test_unknown_target(capsys):
+    code, _, err = run(capsys, "targets", "h20")
+    assert code == 1
+    assert err.startswith("UnknownTargetError: ")
+    assert "Traceback" not in err
+
+
+def test_unsupported_operation(file, capsys):
+    code, _, err = run(capsys, "optimize", f"{file}:broken", "--shape", "x=16")
+    assert code == 1
+    assert err.startswith("UnsupportedOpError: ")
+    assert "fft" in err
+
+
+# ---- commands ------------------------------------------------------------------------------------------------------------
+def test_optimize_prints_every_link(file, capsys):
+    code, out, _ = run(capsys, "optimize", f"{file}:rows", "--args", "make", "--source", "--check")
+    assert code == 0
+    for heading in ("program", "saturation", "plan", "triton", "check against float64"):
+        assert f"── {heading} " in out
+    assert "@triton.jit" in out
+
+
+def test_optimize_json_and_save(file, tmp_path, capsys):
+    saved = tmp_path / "rows_kernel.py"
+    code, out, _ = run(capsys, "optimize", f"{file}:rows", "--shape", "x=8,1024:float16", "--json", "--save", saved)
+    assert code == 0
+    data = json.loads(out)
+    assert data["plan"]["dram_bytes"] >= data["plan"]["compulsory_bytes"] == 2 * 8 * 1024 * 2
+    assert len(data["plan"]["kernels"]) == 1
+    assert data["saturation"]["enodes"] > 0
+    assert "@triton.jit" in saved.read_text()
+
+
+def test_explain(file, capsys):
+    code, out, _ = run(capsys, "explain", f"{file}:rows", "--args", "make")
+    assert code == 0
+    assert out.strip()
+    code, out, _ = run(capsys, "explain", f"{file}:rows", "--args", "make", "--json")
+    assert code == 0
+    json.loads(out)
+
+
+def test_targets(capsys):
+    code, out, _ = run(capsys, "targets")
+    assert code == 0
+    assert {"h200", "h100", "a100", "mi300x"} <= {line.split()[0] for line in out.splitlines()}
+    code, out, _ = run(capsys, "targets", "h200", "--json")
+    assert json.loads(out)["h200"]["arch"] == "sm_90"
+
+
+def test_rules(capsys):
+    code, out, _ = run(capsys, "rules")
+    assert code == 0
+    assert len(out.splitlines()) > 10
+    code, out, _ = run(capsys, "rules", "--family", "repair", "--json")
+    assert {r["family"] for r in json.loads(out)} == {"repair"}
+    assert run(capsys, "rules", "--family", "nonsense")[0] == 2

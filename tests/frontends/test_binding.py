@@ -1,0 +1,177 @@
+"""What can be traced, how its tensors become inputs, and how results get their structure back."""
+
+import collections
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from eqfuse.errors import ShapeError, TraceError
+from eqfuse.frontends import TensorSpec, trace
+from eqfuse.ir.build import axes, program, sum_over, tensor
+from eqfuse.ir.reference import evaluate
+
+from .test_corpus import agree
+
+X = torch.randn(5, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+class Block(nn.Module):
+    """A module with parameters, a buffer, a constant, and parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(7)
+        self.up = nn.Linear(7, 9)
+        self.unused = nn.Linear(2, 2)
+        self.register_buffer("scale", torch.full((9,), 2.0))
+        self.factor = torch.arange(1.0, 10.0).double()
+        self.double()
+
+    def forward(self, x, shift):
+        return {"value": torch.relu(self.up(self.norm(x))) * self.scale * self.factor + shift, "norm": self.norm(x)}
+
+
+def test_module_inputs_are_arguments_then_parameters_buffers_constants():
+    block = Block()
+    traced = agree(block, (X, torch.ones(9, dtype=torch.float64)))
+    names = [i.name for i in traced.program.inputs]
+    assert names[:2] == ["x", "shift"]
+    assert set(names[2:6]) == {"norm_weight", "norm_bias", "up_weight", "up_bias"}
+    assert names[6] == "scale"
+    assert len(names) == 8, "the unused layer is no input, the constant tensor is one"
+    assert {o.name for o in traced.program.outputs} == {"value", "norm"}
+
+
+def test_parameters_are_looked_up_at_every_call():
+    block = nn.Linear(7, 3, bias=False).double()
+    traced = trace(block, (X,))
+    block.weight = nn.Parameter(torch.zeros(3, 7, dtype=torch.float64))
+    bound = traced.bind(X)
+    assert bound["weight"] is block.weight
+
+
+def test_tied_parameters():
+    block = nn.Sequential(nn.Linear(7, 7, bias=False), nn.Linear(7, 7, bias=False)).double()
+    block[1].weight = block[0].weight
+    agree(block, (X,))
+
+
+def test_graph_module_and_exported_program():
+    block = Block()
+    args = (X, torch.ones(9, dtype=torch.float64))
+    agree(torch.fx.symbolic_trace(nn.Linear(7, 3).double()), (X,))
+    exported = torch.export.export(block, args, strict=False)
+    for program_ in (exported, exported.run_decompositions()):
+        traced = trace(program_)
+        values = evaluate(traced.program, {n: t.detach().numpy() for n, t in traced.bind(*args).items()})
+        result = traced.unflatten([values[o.name] for o in traced.program.outputs])
+        np.testing.assert_allclose(result["value"], block(*args)["value"].detach().numpy(), rtol=1e-10)
+
+
+def test_programs_pass_through():
+    i, j = axes(i=5, j=7)
+    written = program("rows", y=(sum_over(j, tensor("x", i, j)), (i,)))
+    traced = trace(written)
+    assert traced.program is written
+    assert traced.bind(X) == {"x": X}
+    assert traced.unflatten([X]) is X
+    with pytest.raises(TraceError, match="takes the tensors x"):
+        traced.bind(X, X)
+
+
+def test_structured_arguments_and_results():
+    Pair = collections.namedtuple("Pair", "first second")
+
+    def f(pair, options, *rest, scale=2.0, mode="sum"):
+        a, b = pair
+        c = options["c"] * scale
+        total = a + b + c + rest[0] if mode == "sum" else a
+        return [Pair(total, (a * b).sum(-1)), {"again": total, "nothing": None}, 3]
+
+    traced = trace(f, ([X, X], {"c": X}, X), {"scale": 3.0})
+    assert [i.name for i in traced.program.inputs] == ["pair_0", "pair_1", "options_c", "rest_0"]
+    assert len(traced.program.outputs) == 2, "a tensor returned twice is computed once"
+    result = traced.unflatten(["total", "products"])
+    assert result == [("total", "products"), {"again": "total", "nothing": None}, 3]
+    assert isinstance(result[0], Pair)
+
+
+def test_the_same_tensor_twice_is_two_inputs():
+    traced = trace(lambda a, b: a * b, (X, X))
+    assert [i.name for i in traced.program.inputs] == ["a", "b"]
+    assert set(traced.bind(X, X + 1)) == {"a", "b"}
+
+
+def test_unused_arguments_are_inputs_and_unused_parameters_are_not():
+    traced = trace(lambda a, b, c: a + c, (X, X, X))
+    assert [i.name for i in traced.program.inputs] == ["a", "b", "c"]
+
+
+def test_passing_an_input_through_alongside_a_result():
+    agree(lambda a, b: (a, a + b), (X, X))
+
+
+def test_numbers_in_the_function_are_part_of_the_program():
+    half = torch.tensor(0.5, dtype=torch.float64)
+    traced = agree(lambda x: x * half + torch.tensor(2.0), (X,))
+    assert [i.name for i in traced.program.inputs] == ["x"]
+
+
+def test_tensors_that_are_closed_over_are_inputs():
+    table = torch.arange(7, dtype=torch.float64)
+    traced = agree(lambda x: x * table, (X,))
+    assert len(traced.program.inputs) == 2
+
+
+def test_specs_in_place_of_tensors():
+    spec = TensorSpec((5, 7), torch.float16)
+    traced = trace(lambda x: x.float().sum(-1) + torch.arange(5), (spec,))
+    assert traced.program.inputs[0].dtype.name == "float16"
+    assert traced.specs["x"].stride == (7, 1)
+    described = np.zeros((5, 7), dtype=np.float32)
+    assert trace(torch.exp, (described,)).program.outputs[0].dtype.name == "float32"
+
+
+def test_strides_do_not_change_the_program():
+    assert str(trace(lambda x: x.sum(-1), (X,)).program) == str(trace(lambda x: x.sum(-1), (X.T.contiguous().T,)).program)
+
+
+def test_wrong_arguments_at_the_call():
+    traced = trace(lambda x, n: x * n, (X, 3))
+    with pytest.raises(ShapeError, match=r"'x' has shape \(7, 5\), compiled for \(5, 7\)"):
+        traced.bind(X.T, 3)
+    with pytest.raises(TraceError, match="number 3"):
+        traced.bind(X, 4)
+    with pytest.raises(TraceError, match=r"torch\.float32, compiled for torch\.float64"):
+        traced.bind(X.float(), 3)
+    with pytest.raises(TraceError, match="other arguments"):
+        traced.bind(X)
+
+
+def test_types_are_torchs():
+    x = torch.ones(5, 7, dtype=torch.float16)
+    program_ = trace(lambda x, b: (x.float() * 2, x * b, x.sum(), (x > 0).sum(), x / 3, x.softmax(-1, dtype=torch.float32)), (x, x.bfloat16())).program
+    assert [o.dtype.name for o in program_.outputs] == ["float32", "float32", "float16", "int64", "float16", "float32"]
+    assert all(o.term.dtype == o.dtype for o in program_.outputs)
+
+
+def test_sources_name_the_users_line():
+    def f(x):
+        y = x.exp()
+        return y.sum(-1)
+
+    program_ = trace(f, (X,)).program
+    texts = {program_.sources[t].split("  ")[1] for t in program_.terms() if t in program_.sources}
+    assert texts == {"y = x.exp()", "return y.sum(-1)"}
+    assert all(s.startswith("test_binding.py:") for s in program_.sources.values())
+
+
+def test_deep_programs():
+    def f(x):
+        for _ in range(700):
+            x = x + 1
+        return x
+
+    assert len(trace(f, (X,)).program.terms()) > 700

@@ -1,0 +1,103 @@
+"""Blocks under construction: where statements go while a kernel is being lowered, and how they are put in order at the end.
+
+A block is the body of the kernel or of a loop.  Statements are emitted on demand, in whatever order values are asked for; a stable
+topological sort by definition and use then gives program order.  Two loops that were merged because they run over the same axis at
+the same level can turn out to need each other; the sort detects that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ir.index import Axis
+from .program import Accumulator, Binding, Loop, Operand, Statement, Value, defines, uses
+
+
+class LoopCycle(Exception):
+    """Loops shared by axis and level depend on each other."""
+
+
+@dataclass(eq=False)
+class OpenAccumulator:
+    """An accumulator whose new value may not be known yet."""
+
+    old: Value
+    monoid: str
+    identity: float
+    node: int
+    new: Value | None = None
+
+
+@dataclass(eq=False)
+class OpenLoop:
+    """A loop whose body is being filled."""
+
+    binding: Binding
+    level: int
+    body: Block
+    accumulators: list[OpenAccumulator] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Block:
+    """A sequence of statements.  ``memo``: node and mode -> value; ``loops``: (axis, level) -> loop; ``states``: its own accumulators."""
+
+    parent: Block | None = None
+    loop: OpenLoop | None = None
+    statements: list[Statement | OpenLoop] = field(default_factory=list)
+    memo: dict[Any, Operand] = field(default_factory=dict)
+    loops: dict[tuple[Any, ...], OpenLoop] = field(default_factory=dict)
+    states: dict[Any, OpenAccumulator] = field(default_factory=dict)
+    depth: int = 0
+
+    def chain(self) -> Iterator[Block]:
+        """The block and those around it, innermost first."""
+        block: Block | None = self
+        while block is not None:
+            yield block
+            block = block.parent
+
+    def enclosing(self, axis: Axis) -> Block | None:
+        """The body of the innermost open loop over an axis."""
+        return next((b for b in self.chain() if b.loop is not None and b.loop.binding.axis == axis), None)
+
+
+def close(block: Block) -> tuple[Statement, ...]:
+    """The block's statements, loops closed, in an order where definitions come before uses; the order of demand otherwise."""
+    statements: list[Statement] = [
+        Loop(
+            s.binding,
+            s.level,
+            tuple(Accumulator(a.old, _known(a), a.monoid, a.identity) for a in s.accumulators),
+            close(s.body),
+        )
+        if isinstance(s, OpenLoop)
+        else s
+        for s in block.statements
+    ]
+    owner = {v.name: i for i, s in enumerate(statements) for v in defines(s)}
+    needs = [sorted({owner[v.name] for v in uses(s) if v.name in owner}) for s in statements]
+    ordered: list[Statement] = []
+    state = [0] * len(statements)  # 1: on the path, 2: placed
+
+    def place(i: int) -> None:
+        if state[i] == 2:
+            return
+        if state[i] == 1:
+            raise LoopCycle
+        state[i] = 1
+        for j in needs[i]:
+            place(j)
+        state[i] = 2
+        ordered.append(statements[i])
+
+    for i in range(len(statements)):
+        place(i)
+    return tuple(ordered)
+
+
+def _known(a: OpenAccumulator) -> Value:
+    assert a.new is not None, f"accumulator {a.old.name} was never completed"
+    return a.new

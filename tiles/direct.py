@@ -1,0 +1,146 @@
+"""A kernel straight from a program's own terms, with given roles: no rewriting, no search.
+
+This is how one kernel is made by hand, and the baseline that tests of lowering start from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import PlanError
+from ..ir.index import Axis, IndexExpr, index
+from ..ir.program import Program
+from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from .kernel import Buffer, Kernel, Node, Role, Root
+
+
+class NodeBuilder:
+    """Hash-consed nodes.  Also for building kernels by hand, with running values: each method returns the node's position."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._known: dict[Node, int] = {}
+
+    def node(self, op: str, attrs: tuple[object, ...], args: tuple[int, ...], axes: frozenset[Axis]) -> int:
+        """The position of a node, made if it is new."""
+        n = Node(op, attrs, args, axes)
+        if n not in self._known:
+            self._known[n] = len(self.nodes)
+            self.nodes.append(n)
+        return self._known[n]
+
+    def _axes(self, args: tuple[int, ...]) -> frozenset[Axis]:
+        return frozenset().union(*(self.nodes[a].axes for a in args))
+
+    def load(self, buffer: str, *at: Axis | IndexExpr | int) -> int:
+        """A load, one index per buffer dimension."""
+        exprs = tuple(index(e) for e in at)
+        return self.node("load", (buffer, exprs), (), frozenset().union(*(e.axes() for e in exprs)))
+
+    def const(self, value: float) -> int:
+        """A number."""
+        return self.node("const", (float(value),), (), frozenset())
+
+    def extent(self, axis: Axis) -> int:
+        """The length of an axis."""
+        return self.node("extent", (axis,), (), frozenset())
+
+    def index(self, expr: IndexExpr | Axis) -> int:
+        """The value of an index expression."""
+        return self.node("index", (index(expr),), (), index(expr).axes())
+
+    def map(self, op: str, *args: int) -> int:
+        """A scalar op."""
+        return self.node("map", (op,), args, self._axes(args))
+
+    def cast(self, to: object, x: int) -> int:
+        """A rounding."""
+        return self.node("cast", (to,), (x,), self._axes((x,)))
+
+    def reduce(self, monoid: str, axis: Axis, body: int) -> int:
+        """A reduction."""
+        return self.node("reduce", (monoid, axis), (body,), self._axes((body,)) - {axis})
+
+    def roll(self, monoid: str, axis: Axis, body: int, update: int) -> int:
+        """A rolling reduction."""
+        return self.node("roll", (monoid, axis), (body, update), self._axes((body, update)) - {axis})
+
+    def ref(self, which: str, axis: Axis, r: int) -> int:
+        """A reference to the running value of a reduction."""
+        return self.node("ref", (which, axis), (r,), self.nodes[r].axes)
+
+    def pre(self, axis: Axis, r: int) -> int:
+        """The prefix of a sum in the same loop."""
+        return self.node("pre", (axis,), (r,), self.nodes[r].axes)
+
+    def acc(self) -> int:
+        """The state of the enclosing roll."""
+        return self.node("acc", (), (), frozenset())
+
+    def term(self, t: Term, at: Mapping[Axis, IndexExpr] | None = None) -> int:
+        """A term, with views resolved into the loads' index expressions.  ``at``: what the free axes stand for."""
+        return self._term(t, dict(at or {}), {})
+
+    def _term(self, t: Term, at: dict[Axis, IndexExpr], memo: dict[tuple[Term, tuple[object, ...]], int]) -> int:
+        key = (t, tuple(sorted((a, e) for a, e in at.items() if a in t.axes)))
+        if key not in memo:
+            memo[key] = self._make(t, at, memo)
+        return memo[key]
+
+    def _make(self, t: Term, at: dict[Axis, IndexExpr], memo: dict[tuple[Term, tuple[object, ...]], int]) -> int:
+        if isinstance(t, Input):
+            return self.load(t.name, *(0 if a is None else at.get(a, index(a)) for a in t.layout))
+        if isinstance(t, Const):
+            return self.const(t.value)
+        if isinstance(t, Extent):
+            return self.extent(t.axis)
+        if isinstance(t, Index):
+            return self.index(at.get(t.axis, index(t.axis)))
+        if isinstance(t, Map):
+            return self.map(t.op, *(self._term(x, at, memo) for x in t.args))
+        if isinstance(t, Cast):
+            return self.cast(t.to, self._term(t.args[0], at, memo))
+        if isinstance(t, View):
+            x = t.args[0]
+            if t.axis not in x.axes:
+                return self._term(x, at, memo)
+            inner = {a: e for a, e in at.items() if a != t.axis}
+            return self._term(x, {**inner, t.axis: t.index.substitute(at)}, memo)
+        assert isinstance(t, Reduce)
+        x = t.args[0]
+        inner = {a: e for a, e in at.items() if a != t.axis and a in x.axes}
+        if any(t.axis in e.axes() for e in inner.values()):
+            raise PlanError(f"axis {t.axis.name} is both reduced and read from outside; rename one")
+        return self.reduce(t.monoid, t.axis, self._term(x, inner, memo))
+
+
+def kernel_from_program(
+    program: Program,
+    roles: Mapping[Axis, Role],
+    *,
+    order: tuple[Axis, ...] | None = None,
+    grid: tuple[Axis, ...] | None = None,
+    packs: tuple[tuple[Axis, ...], ...] = (),
+    warps: int = 4,
+    stages: int = 2,
+) -> Kernel:
+    """One kernel that computes all outputs of a program.  ``order`` and ``grid`` default to the order of the program's axes."""
+    build = NodeBuilder()
+    roots = []
+    buffers = {i.name: Buffer(i.name, i.dtype, tuple(1 if a is None else a.size for a in i.layout)) for i in program.inputs}
+    for o in program.outputs:
+        roots.append(Root(build.term(o.term), o.name, tuple(index(0 if a is None else a) for a in o.layout)))
+        buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output")
+    tiled = tuple(a for a in roles if roles[a].tile > 1)
+    return Kernel(
+        program.name,
+        tuple(build.nodes),
+        tuple(roots),
+        buffers,
+        dict(roles),
+        tiled if order is None else order,
+        tuple(a for a in roles if roles[a].kind == "grid") if grid is None else grid,
+        packs,
+        warps,
+        stages,
+    )

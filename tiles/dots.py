@@ -1,0 +1,125 @@
+"""Contractions on the matrix unit.
+
+``sum_k`` of a product is a matrix product if its factors split by the two tile dims that remain: A[m, k] and B[k, n], with m before n
+in the kernel's order of dims.  Factors that depend on neither m nor n go to A, which may live in registers.  Both operands must be
+exactly zero on padded lanes of k, because zero times infinity is not zero.
+
+*Operand type.*  Products whose type is a 16-bit float have their operands cast to it.  A computed float16 operand that may exceed the
+largest float16 would overflow where the program it came from did not; then both operands stay float32 and the unit runs in tf32, which
+has the mantissa of float16 and the exponent of float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir import dtypes
+from ..ir.dtypes import DType
+from ..ir.index import Axis
+from ..ir.ranges import Interval, mul
+from .masks import padded
+from .program import Cast, Dim, Dot, Permute, Value
+
+if TYPE_CHECKING:
+    from .blocks import Block
+    from .lower import Lowering, Mode
+
+MIN_DOT_K = 16  # the shortest contraction that the matrix units take
+
+
+@dataclass(frozen=True)
+class DotMatch:
+    """How a product splits: the factors of each operand, the dims, and the operand type."""
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    m: Dim
+    n: Dim
+    k: Dim
+    dtype: DType
+    precision: str
+
+
+def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
+    """The split of a product that is summed over an axis, or ``None`` if it is no matrix product."""
+    k = lowering.dim_of.get(axis)
+    if k is None or len(k.axes) > 1 or k.size < lowering.min_dot_k:
+        return None
+    factors = lowering.facts.factors(body)
+    dims = {f: lowering.dims_of(lowering.nodes[f].axes) for f in factors}
+    rest = {d for f in factors for d in dims[f]} - {k}
+    if len(rest) != 2:
+        return None
+    m, n = (d for d in lowering.dims if d in rest)
+    b = tuple(f for f in factors if n in dims[f])
+    a = tuple(f for f in factors if n not in dims[f])
+    if any(m in dims[f] for f in b):
+        return None
+    if not all(any(d in dims[f] for f in side) for side, d in ((a, m), (a, k), (b, k), (b, n))):
+        return None
+    dtype, precision = operand_type(lowering, a, b)
+    return DotMatch(a, b, m, n, k, dtype, precision)
+
+
+def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
+    """The type that both operands are cast to, and the precision of the unit for it."""
+    facts = lowering.facts
+    promoted = dtypes.promote(*(facts.dtype(f) for f in (*a, *b)))
+    if promoted not in (dtypes.float16, dtypes.bfloat16):
+        return dtypes.float32, "ieee"
+    for side in (a, b):
+        if len(side) == 1 and facts.dtype(side[0]) == promoted and lowering.nodes[side[0]].op in ("load", "cast"):
+            continue
+        size = Interval(1.0, 1.0)
+        for f in side:
+            size = mul(size, facts.range(f, finite_inputs=True))
+        if promoted is dtypes.float16 and size.magnitude > promoted.largest:
+            return dtypes.float32, "tf32"
+    return promoted, ""
+
+
+def emit(
+    lowering: Lowering, found: DotMatch, axis: Axis, block: Block, mode: Mode | None, accumulator: Value | None, hint: str
+) -> Value:
+    """Emit a contraction, added to ``accumulator`` if there is one."""
+    a, a_loaded = _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode)
+    b, b_loaded = _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode)
+    dst = lowering.value(hint, (found.m, found.n), dtypes.float32)
+    lowering.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded)))
+    return dst
+
+
+def _operand(
+    lowering: Lowering,
+    factors: tuple[int, ...],
+    dims: tuple[Dim, ...],
+    found: DotMatch,
+    axis: Axis,
+    block: Block,
+    mode: Mode | None,
+) -> tuple[Value, bool]:
+    facts = lowering.facts
+    loaded = len(factors) == 1 and lowering.nodes[factors[0]].op == "load"
+    if loaded:
+        v = lowering.load(factors[0], lowering.home(factors[0], block, mode), dims)
+    elif len(factors) == 1:
+        v = lowering.as_value(lowering.emit(factors[0], block, mode), block)
+    else:
+        product = lowering.emit(factors[0], block, mode)
+        for f in factors[1:]:
+            product = lowering.let(block, "mul", (product, lowering.emit(f, block, mode)))
+        v = lowering.as_value(product, block)
+    zero = any(
+        facts.zero_padded(f, axis) and all(g == f or facts.zero_padded(g, axis) or facts.range(g).finite for g in factors)
+        for f in factors
+    )
+    if not zero:
+        v = lowering.masked(block, v, padded((lowering.binding(axis, block),)), 0.0)
+    if v.dtype != found.dtype:
+        loaded = False
+        to = found.dtype
+        v = lowering.once(v, ("cast", to), lambda s: Cast(lowering.value(f"{s.name}_{to.triton}", s.dims, to), s), block)
+    if v.dims != dims:
+        v = lowering.once(v, ("permute", dims), lambda s: Permute(lowering.value(s.name + "_t", dims, s.dtype), s), block)
+    return v, loaded

@@ -1,0 +1,266 @@
+"""What lowering needs to know about nodes: running state, levels, element types, ranges, zeros in padded lanes.
+
+All are functions of the concrete node graph and the roles, computed once per kernel on demand.
+
+*Ranges* come in two readings.  With ``finite_inputs=False`` a float that is loaded may be infinite: this decides which references
+need a guard.  With ``finite_inputs=True`` it is at most the largest number of its type: this decides what may be cast to a narrower
+type for a contraction.  One relational fact about maxima is used: ``x - max x <= 0``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..ir import dtypes, ops
+from ..ir.dtypes import DType
+from ..ir.index import Axis
+from ..ir.ranges import ALL, INF, UNIT, Interval
+from .kernel import Kernel, Node
+
+LARGEST_EXTENT = 2.0**31
+
+
+class Facts:
+    """Facts about the nodes of one kernel.  ``split=True`` levels loops by one global depth instead of per axis."""
+
+    def __init__(self, kernel: Kernel, split: bool = False) -> None:
+        self.kernel, self.nodes, self.split = kernel, kernel.nodes, split
+        self.streamed = frozenset(a for a, r in kernel.roles.items() if r.kind == "stream")
+        self._running: list[frozenset[Axis]] = []
+        self._state: list[bool] = []
+        self._levels: list[Mapping[Axis, int] | int] = []
+        for n in self.nodes:
+            self._running.append(self._running_of(n))
+            self._state.append(
+                n.op == "acc"
+                or (n.op in ("map", "cast", "reduce") and any(self._state[x] for x in n.args))
+                or (n.op == "roll" and self._state[n.args[0]])
+            )
+            self._levels.append(self._depth_of(n) if split else self._level_of(n))
+        self._dtypes: dict[int, DType | None] = {}
+        self._ranges: dict[tuple[int, bool], Interval] = {}
+        self._zero: dict[tuple[int, Axis], bool] = {}
+
+    # -- running state and levels --------------------------------------------------------------------------------------------
+    def _running_of(self, n: Node) -> frozenset[Axis]:
+        if n.op == "ref":  # a reference over an axis that is not streamed is just the value
+            inner = self._running[n.args[0]]
+            return inner | {n.attrs[1]} if n.attrs[1] in self.streamed else inner
+        if n.op == "pre":
+            return self._running[n.args[0]] | {n.attrs[0]}
+        if not n.args:
+            return frozenset()
+        found = frozenset().union(*(self._running[x] for x in n.args))
+        return found - {n.attrs[1]} if n.op in ("reduce", "roll") else found
+
+    def running(self, node: int) -> frozenset[Axis]:
+        """The axes of loops whose running state the node mentions."""
+        return self._running[node]
+
+    def has_state(self, node: int) -> bool:
+        """The node mentions the state of the enclosing roll."""
+        return self._state[node]
+
+    def _level_of(self, n: Node) -> Mapping[Axis, int]:
+        if not n.args:
+            return {}
+        level = dict(self._levels[n.args[0]])  # type: ignore[arg-type]
+        for x in n.args[1:]:
+            for a, loops in self._levels[x].items():  # type: ignore[union-attr]
+                level[a] = max(loops, level.get(a, 0))
+        axis = self._loop_axis(n)
+        if axis is not None:
+            if n.op in ("reduce", "roll"):
+                level[axis] = level.get(axis, 0) + 1
+            elif level.get(axis, 0):
+                level[axis] -= 1
+        return level
+
+    def _depth_of(self, n: Node) -> int:
+        depth = max((self._levels[x] for x in n.args), default=0)  # type: ignore[type-var]
+        if self._loop_axis(n) is None:
+            return depth  # type: ignore[return-value]
+        return depth + 1 if n.op in ("reduce", "roll") else max(depth - 1, 0)  # type: ignore[operator]
+
+    def _loop_axis(self, n: Node) -> Axis | None:
+        if n.op in ("reduce", "roll", "ref"):
+            axis = n.attrs[1]
+        elif n.op == "pre":
+            axis = n.attrs[0]
+        else:
+            return None
+        return axis if axis in self.streamed else None
+
+    def level(self, node: int, axis: Axis) -> int:
+        """How many loops over the axis must be complete before the node is available."""
+        level = self._levels[node]
+        return level if self.split else level.get(axis, 0)  # type: ignore[union-attr,return-value]
+
+    def runs_along(self, node: int, axis: Axis) -> bool:
+        """The value differs from step to step of a loop over the axis."""
+        return axis in self.nodes[node].axes or axis in self._running[node]
+
+    # -- types ---------------------------------------------------------------------------------------------------------------
+    def dtype(self, node: int) -> DType | None:
+        """The element type that the term language gives the node; ``None`` for a weakly typed number."""
+        if node not in self._dtypes:
+            self._dtypes[node] = self._dtype_of(self.nodes[node])
+        return self._dtypes[node]
+
+    def _dtype_of(self, n: Node) -> DType | None:
+        if n.op == "load":
+            return self.kernel.buffers[n.attrs[0]].dtype
+        if n.op == "index":
+            return dtypes.int64
+        if n.op == "cast":
+            return n.attrs[0]
+        if n.op == "map":
+            result = ops.OPS[n.attrs[0]].result
+            if result == "bool":
+                return dtypes.bool_
+            t = dtypes.promote(*(self.dtype(x) for x in (n.args[1:] if n.attrs[0] == "where" else n.args)))
+            return dtypes.float32 if result == "float" and t is not None and not t.is_float else t
+        return dtypes.promote(*(self.dtype(x) for x in n.args))
+
+    # -- ranges --------------------------------------------------------------------------------------------------------------
+    def range(self, node: int, finite_inputs: bool = False) -> Interval:
+        """An interval that contains every value of the node."""
+        key = (node, finite_inputs)
+        if key not in self._ranges:
+            self._ranges[key] = self._range_of(node, finite_inputs)
+        return self._ranges[key]
+
+    def _range_of(self, node: int, finite: bool) -> Interval:
+        n = self.nodes[node]
+        if n.op == "load":
+            d = self.kernel.buffers[n.attrs[0]].dtype
+            if d.kind == "bool":
+                return UNIT
+            return Interval(-d.largest, d.largest) if finite or not d.is_float else ALL
+        if n.op == "const":
+            v = n.attrs[0]
+            return ALL if v != v else Interval(v, v)
+        if n.op == "extent":
+            return Interval(0.0, LARGEST_EXTENT)
+        if n.op == "index":
+            lo, hi = n.attrs[0].bounds()
+            return Interval(min(lo, 0) * LARGEST_EXTENT, LARGEST_EXTENT if hi > 0 else hi)
+        if n.op == "map":
+            if n.attrs[0] == "add":
+                r = ops.OPS["add"].range(*(self.range(x, finite) for x in n.args))
+                return Interval(min(r.lo, 0.0), min(r.hi, 0.0)) if self.below_maximum(node) else r
+            return ops.OPS[n.attrs[0]].range(*(self.range(x, finite) for x in n.args))
+        if n.op == "cast":
+            return self.range(n.args[0], finite)
+        if n.op == "ref":
+            target = self.nodes[n.args[0]]
+            if n.attrs[0] == "old" and not (target.op in ("reduce", "roll") and target.attrs[0] in ("sum", "mean")):
+                return ALL  # may be the identity, before the first step
+            return self.range(n.args[0], finite).join(Interval(0.0, 0.0))  # 0: nothing summed yet, or an empty maximum made safe
+        if n.op == "reduce":
+            body = self.range(n.args[0], finite)
+            if n.attrs[0] in ("max", "min"):
+                return body  # an empty reduction is not a concern of ranges: its elements do not exist
+            zero = Interval(0.0, 0.0)
+            if n.attrs[0] == "mean":
+                return body.join(zero)
+            return Interval(0.0 if body.lo >= 0 else -INF, 0.0 if body.hi <= 0 else INF)
+        if n.op == "roll" and n.attrs[0] in ("sum", "mean") and self.range(n.args[0], finite).lo >= 0 and self._grows(n.args[1]):
+            return Interval(0.0, INF)
+        if n.op == "pre":
+            return self.range(n.args[0], finite).join(Interval(0.0, 0.0))
+        return ALL
+
+    def _grows(self, update: int) -> bool:
+        """An update that keeps a non-negative state non-negative: the state, or its product with something non-negative."""
+        n = self.nodes[update]
+        if n.op == "acc":
+            return True
+        if n.op == "map" and n.attrs[0] == "mul":
+            return all(self._grows(x) or self.range(x).lo >= 0 for x in n.args)
+        return False
+
+    def below_maximum(self, node: int) -> bool:
+        """``c x - c max x <= 0`` for a constant c > 0: x minus its maximum, final or running with the present tile, is not positive."""
+        a, b = self.nodes[node].args
+        return any(
+            c == -d and c > 0 and self._is_maximum_of(m, x)
+            for p, q in ((a, b), (b, a))
+            for c, x in self._multiples(p)
+            for d, m in self._multiples(q)
+        )
+
+    def _multiples(self, node: int) -> Iterator[tuple[float, int]]:
+        """Readings of a node as a constant times another node."""
+        factor = 1.0
+        while True:
+            yield factor, node
+            n = self.nodes[node]
+            if n.op == "map" and n.attrs[0] == "neg":
+                factor, node = -factor, n.args[0]
+            elif n.op == "ref" and n.attrs[0] == "new":
+                node = n.args[0]
+            elif n.op == "map" and n.attrs[0] == "mul" and any(self.nodes[x].op == "const" for x in n.args):
+                constant, other = n.args if self.nodes[n.args[0]].op == "const" else n.args[::-1]
+                factor, node = factor * self.nodes[constant].attrs[0], other
+            else:
+                return
+
+    def _is_maximum_of(self, m: int, x: int) -> bool:
+        n = self.nodes[m]
+        return n.op == "reduce" and n.attrs[0] == "max" and (n.args[0] == x or self._is_maximum_of(n.args[0], x))
+
+    # -- padded lanes --------------------------------------------------------------------------------------------------------
+    def zero_padded(self, node: int, axis: Axis) -> bool:
+        """Every padded lane along the axis is exactly zero (loads are zero there)."""
+        key = (node, axis)
+        if key not in self._zero:
+            self._zero[key] = self._zero_padded(self.nodes[node], axis)
+        return self._zero[key]
+
+    def _zero_padded(self, n: Node, axis: Axis) -> bool:
+        if n.op == "load":
+            return axis in n.axes
+        if n.op == "cast":
+            return self.zero_padded(n.args[0], axis)
+        if n.op == "map" and n.attrs[0] == "mul":  # zero times infinity is NaN: the other factor must be finite
+            return any(
+                self.zero_padded(x, axis) and (self.zero_padded(y, axis) or self.range(y).finite)
+                for x, y in (n.args, n.args[::-1])
+            )
+        if n.op == "map" and n.attrs[0] == "where":
+            return all(self.zero_padded(x, axis) or self._is_zero(x) for x in n.args[1:])
+        if n.op == "map":
+            return ops.OPS[n.attrs[0]].keeps_zero and all(self.zero_padded(x, axis) for x in n.args)
+        return False
+
+    def _is_zero(self, node: int) -> bool:
+        n = self.nodes[node]
+        return n.op == "const" and n.attrs[0] == 0
+
+    # -- walks ---------------------------------------------------------------------------------------------------------------
+    def factors(self, node: int) -> list[int]:
+        """The factors of a product, flattened."""
+        n = self.nodes[node]
+        if n.op == "map" and n.attrs[0] == "mul":
+            return [f for x in n.args for f in self.factors(x)]
+        return [node]
+
+    def evaluate(self, node: int, leaf: Callable[[int, Node, Any], float | None], context: Any = None) -> float:
+        """One number for a node: ``leaf`` answers for the nodes it knows, scalar ops do the rest.  For plan-time probes."""
+        n = self.nodes[node]
+        known = leaf(node, n, context)
+        if known is not None:
+            return known
+        args = [self.evaluate(x, leaf, context) for x in n.args]
+        return float(ops.OPS[n.attrs[0]].numpy(*map(np.float64, args))) if n.op == "map" else args[0]
+
+
+def check_kernel(kernel: Kernel) -> None:
+    """Assert the invariants of a kernel that lowering relies on."""
+    for i, n in enumerate(kernel.nodes):
+        assert all(0 <= x < i for x in n.args), f"node {i} ({n.op}) points at a later node"
+        assert all(a in kernel.roles for a in n.axes), f"node {i} ({n.op}) uses an axis without a role"

@@ -1,0 +1,143 @@
+"""Guards of rolling reductions: references that are still empty, and first steps.
+
+A roll rescales its state from an old reference to a new one.  Where the reference is still the identity of its reduction (no step yet,
+or only masked elements so far) two things go wrong: the contribution is taken relative to -inf, and the rescaling factor may be
+undefined.  The cure that is right for every form:
+
+- reads of a *new* maximum or minimum see 0 where it is the identity (any reference is valid there, because nothing is contributed);
+- the update is replaced by the untouched state, *by select*, where an *old* reference is the identity.  For references whose identity
+  does not show (a mean, a signed sum) the condition is "first step".
+
+The second is printed only if it is needed: a plan-time probe evaluates the update with all old states at their identities.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..ir import dtypes
+from ..ir.index import Axis
+from ..ir.monoids import MONOIDS
+from .facts import Facts
+from .kernel import Node
+from .program import IsFirst, Literal, Operand, Value
+
+if TYPE_CHECKING:
+    from .blocks import Block, OpenAccumulator
+    from .lower import Lowering
+
+PROBES = ((1.7, 0.7), (0.0, -1.1), (-2.3, 3.1))  # (new references, everything else)
+
+
+def may_be_empty(facts: Facts, node: int) -> bool:
+    """A maximum (minimum) whose elements may all be -inf (+inf), so that a reference to it may be the identity."""
+    n = facts.nodes[node]
+    if n.op not in ("reduce", "roll") or n.attrs[0] not in ("max", "min"):
+        return False
+    body = facts.range(n.args[0])
+    return body.lo == -math.inf if n.attrs[0] == "max" else body.hi == math.inf
+
+
+def needs_safe(facts: Facts, node: int) -> bool:
+    """A value computed from maxima or minima that may be empty."""
+    n = facts.nodes[node]
+    if n.op in ("reduce", "roll"):
+        return may_be_empty(facts, node)
+    return n.op in ("map", "cast") and any(needs_safe(facts, x) for x in n.args)
+
+
+def update_needs_guard(facts: Facts, roll: int) -> bool:
+    """Whether the update fails to give the identity when every old state is at its identity."""
+    n = facts.nodes[roll]
+    identity = MONOIDS[n.attrs[0]].identity
+    return any(_probe(facts, n, identity, new, other) != identity for new, other in PROBES)
+
+
+def _probe(facts: Facts, roll: Node, identity: float, new: float, other: float) -> float:
+    axis: Axis = roll.attrs[1]
+
+    def leaf(node: int, n: Node, context: Any) -> float | None:
+        if n.op == "acc":
+            return identity
+        if n.op == "pre":
+            return 0.0
+        if n.op == "ref":
+            return facts.evaluate(n.args[0], leaf, n.attrs[0] if n.attrs[1] == axis else None)
+        if n.op in ("reduce", "roll"):
+            if context is None or facts.level(node, axis) == 0 or n.attrs[1] != axis:
+                return other if context is None else new if context == "new" else None
+            return new if context == "new" else MONOIDS[n.attrs[0]].identity
+        if n.op == "const":
+            return n.attrs[0]
+        if n.op == "extent":
+            return 64.0
+        return other if n.op in ("load", "index") else None
+
+    return facts.evaluate(roll.args[1], leaf)
+
+
+def guarded_update(lowering: Lowering, roll: int, state: OpenAccumulator, update: Operand, body: Block) -> Operand:
+    """The update, or the untouched state where an old reference is the identity."""
+    facts = lowering.facts
+    conditions: dict[str, Operand] = {}
+    for reduction, old in _old_states(lowering, roll, body):
+        n = facts.nodes[reduction]
+        identity = MONOIDS[n.attrs[0]].identity
+        shows = n.attrs[0] in ("max", "min") or (n.attrs[0] == "sum" and facts.range(reduction).lo >= 0)
+        if shows and old is not None:
+            c: Operand = lowering.let(body, "eq", (old, Literal(identity)), hint="empty")
+        else:
+            c = first_step(lowering, body)
+        assert isinstance(c, Value)
+        conditions[c.name] = c
+    if not conditions:
+        first = first_step(lowering, body)
+        conditions[first.name] = first
+    parts = list(conditions.values())
+    condition = parts[0]
+    for p in parts[1:]:
+        condition = lowering.let(body, "or", (condition, p), hint="empty")
+    return lowering.let(body, "where", (condition, state.old, update))
+
+
+def first_step(lowering: Lowering, body: Block) -> Value:
+    """Whether the loop is in its first step."""
+    assert body.loop is not None
+    if "first" not in body.memo:
+        first = lowering.value("first", (), dtypes.bool_)
+        lowering.put(body, IsFirst(first, body.loop.binding))
+        body.memo["first"] = first
+    value = body.memo["first"]
+    assert isinstance(value, Value)
+    return value
+
+
+def _old_states(lowering: Lowering, roll: int, body: Block) -> list[tuple[int, Value | None]]:
+    """The reductions of this loop whose old states the update reads, each with its state (``None`` for a mean or a closed form)."""
+    assert body.loop is not None
+    facts, axis, level = lowering.facts, body.loop.binding.axis, body.loop.level
+    found: dict[int, Value | None] = {}
+    seen: set[tuple[int, bool]] = set()
+
+    def visit(node: int, old: bool) -> None:
+        if (node, old) in seen:
+            return
+        seen.add((node, old))
+        n = facts.nodes[node]
+        if n.op == "ref" and n.attrs[1] == axis:
+            if n.attrs[0] == "old":
+                visit(n.args[0], True)
+        elif n.op == "pre" and n.attrs[0] == axis:
+            found[n.args[0]] = lowering.state_of(n.args[0], body)
+        elif n.op in ("reduce", "roll"):
+            if old and n.attrs[1] == axis and facts.level(node, axis) > level:
+                found[node] = lowering.state_of(node, body)
+            elif old and n.op == "reduce":
+                visit(n.args[0], True)
+        else:
+            for x in n.args:
+                visit(x, old)
+
+    visit(facts.nodes[roll].args[1], False)
+    return list(found.items())

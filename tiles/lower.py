@@ -1,0 +1,587 @@
+"""Lowering: from a kernel (nodes and decisions) to its tile program, by demand-driven emission into blocks.
+
+``emit(node, block, mode)`` returns the value of a node for use in a block.  Four rules make everything else fall out:
+
+- A value lives in its *home*: the outermost block that is inside the innermost open loop of every axis it needs.  Hoisting is that.
+- A reduction over a streamed axis gets or creates the loop (axis, level) in its home, and an accumulator in that loop.  Reductions at
+  the same level share the loop; a reduction that needs the result of another is one level higher and gets a later loop.
+- A *mode* says that running values are wanted: the value as of before (old) or after (new) the present step of one loop.  Reductions
+  that accumulate in that loop are read from their accumulators; whatever was complete before the loop is just its value.
+- Demand order is not program order: every block is sorted by dependency when it is closed.
+
+If loops that were shared by axis turn out to need each other, the kernel is lowered again with one global reduction depth in place of
+the levels per axis, which cannot be cyclic but may take more passes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import PlanError
+from ..ir import dtypes, ops
+from ..ir.dtypes import DType
+from ..ir.index import Axis, IndexExpr
+from ..ir.monoids import MONOIDS
+from . import dots, guards
+from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
+from .facts import Facts
+from .kernel import Kernel
+from .masks import access, padded
+from .names import Names
+from .program import (
+    Access,
+    Binding,
+    Cast,
+    Count,
+    Dim,
+    Dot,
+    ExtentValue,
+    Fill,
+    IndexValue,
+    Let,
+    Literal,
+    Load,
+    Loop,
+    Mean,
+    Operand,
+    Permute,
+    Reduce,
+    Statement,
+    Store,
+    TileProgram,
+    Value,
+    Where,
+    uses,
+)
+
+INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """Running values wanted: ``kind`` of the loop whose body is ``block``; without a loop, the final value made safe."""
+
+    kind: str  # "old" | "new"
+    block: Block | None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """For memoisation: modes of the same kind and loop are the same."""
+        return self.kind, id(self.block)
+
+    @property
+    def axis(self) -> Axis | None:
+        """The axis of the loop."""
+        return None if self.block is None or self.block.loop is None else self.block.loop.binding.axis
+
+    @property
+    def level(self) -> int:
+        """The level of the loop."""
+        assert self.block is not None
+        assert self.block.loop is not None
+        return self.block.loop.level
+
+
+def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K) -> TileProgram:
+    """Lower a kernel.  ``min_dot_k``: the shortest contraction given to the matrix unit (smaller ones are products and sums).
+
+    Raises :class:`~eqfuse.errors.PlanError` if the roles are illegal for the nodes: a grid axis that is reduced, a roll over an axis
+    that is not streamed, a root without an axis it depends on.
+    """
+    try:
+        return Lowering(kernel, False, min_dot_k).program()
+    except LoopCycle:
+        return Lowering(kernel, True, min_dot_k).program()
+
+
+class Lowering:
+    """One lowering of one kernel."""
+
+    def __init__(self, kernel: Kernel, split: bool, min_dot_k: int) -> None:
+        self.kernel, self.nodes, self.split, self.min_dot_k = kernel, kernel.nodes, split, min_dot_k
+        self.facts = Facts(kernel, split)
+        self.names = Names(kernel)
+        self.dims = _dims(kernel)
+        self.dim_of = {a: d for d in self.dims for a in d.axes}
+        self.fixed = _fixed_bindings(kernel)
+        self._fixed_of = {b.axis: b for b in self.fixed}
+        self._dims_of: dict[frozenset[Axis], tuple[Dim, ...]] = {}
+        self._home_of: dict[str, Block] = {}  # value name -> block that defines it
+        self._negations: set[str] = set()  # values that are negations: sums with them are named differences
+        self.root = Block()
+
+    def program(self) -> TileProgram:
+        """Emit all roots and close the blocks."""
+        for i in range(len(self.kernel.roots)):
+            self._store(i)
+        return TileProgram(self.kernel, self.dims, self.fixed, close(self.root), self.split)
+
+    # -- small services ------------------------------------------------------------------------------------------------------
+    def dims_of(self, axes: frozenset[Axis]) -> tuple[Dim, ...]:
+        """The tile dims of a value that depends on some axes, in the kernel's order."""
+        found = self._dims_of.get(axes)
+        if found is None:
+            found = self._dims_of[axes] = tuple(d for d in self.dims if any(a in axes for a in d.axes))
+        return found
+
+    def value(self, hint: str, dims: tuple[Dim, ...], dtype: DType) -> Value:
+        """A new value with a name like the hint."""
+        return Value(self.names.fresh(hint), dims, dtype)
+
+    def put(self, block: Block, statement: Any) -> Value:
+        """Append a statement; returns its value."""
+        block.statements.append(statement)
+        self._home_of[statement.dst.name] = block
+        dst: Value = statement.dst
+        return dst
+
+    def once(self, v: Value, key: tuple[Any, ...], make: Callable[[Value], Any], user: Block | None = None) -> Value:
+        """A statement on one value, emitted where the value is defined and only once.
+
+        An accumulator has one name for two values: in its loop the old state, after it the final one; ``user`` tells which.
+        """
+        block, full = self._home_of[v.name], (*key, v.name)
+        if user is not None and block.parent is not None and all(b is not block for b in user.chain()):
+            block = block.parent
+        if full not in block.memo:
+            block.memo[full] = self.put(block, make(v))
+        found = block.memo[full]
+        assert isinstance(found, Value)
+        return found
+
+    def binding(self, axis: Axis, block: Block) -> Binding:
+        """The innermost binding of an axis that is open in a block."""
+        if axis in self._fixed_of:
+            return self._fixed_of[axis]
+        body = block.enclosing(axis)
+        if body is None or body.loop is None:
+            raise PlanError(f"axis {axis.name} is streamed, but a value that depends on it is needed outside its loop")
+        return body.loop.binding
+
+    def bindings(self, axes: frozenset[Axis], block: Block) -> tuple[Binding, ...]:
+        """The bindings of some axes, in a stable order."""
+        return tuple(self.binding(a, block) for a in sorted(axes))
+
+    def home(self, node: int, block: Block, mode: Mode | None) -> Block:
+        """The outermost block in which everything that the node needs is bound."""
+        target = self.root
+        for axis in self.nodes[node].axes:
+            if axis in self.facts.streamed:
+                body = block.enclosing(axis)
+                if body is None:
+                    raise PlanError(f"axis {axis.name} is streamed, but a value that depends on it is needed outside its loop")
+                if body.depth > target.depth:
+                    target = body
+        for axis in self.facts.running(node):
+            body = block.enclosing(axis)
+            if body is not None and body.depth > target.depth:
+                target = body
+        if mode is not None and mode.block is not None and mode.block.depth > target.depth:
+            target = mode.block
+        return target
+
+    def loop(self, block: Block, axis: Axis, level: int) -> OpenLoop:
+        """The loop over an axis at a level, directly inside a block."""
+        found = block.loops.get((axis, level))
+        if found is None:
+            role = self.kernel.roles[axis]
+            binding = Binding(self.names.binding(axis), axis, role.tile, "stream", axis.size % role.tile == 0)
+            body = Block(block, depth=block.depth + 1)
+            found = body.loop = block.loops[(axis, level)] = OpenLoop(binding, level, body)
+            block.statements.append(found)
+        return found
+
+    def as_value(self, v: Operand, block: Block) -> Value:
+        """The operand as a value; numbers become scalar values."""
+        return v if isinstance(v, Value) else self.put(block, Fill(self.value("c", (), dtypes.float32), v.value))
+
+    def as_float(self, v: Operand) -> Operand:
+        """The operand in float32, the type of all arithmetic."""
+        if isinstance(v, Literal) or v.dtype == dtypes.float32:
+            return v
+        return self.once(v, ("cast", dtypes.float32), lambda s: Cast(self.value(s.name + "_f", s.dims, dtypes.float32), s))
+
+    def as_bool(self, v: Operand) -> Operand:
+        """The operand as a truth value."""
+        if isinstance(v, Literal):
+            return Literal(float(v.value != 0))
+        if v.dtype == dtypes.bool_:
+            return v
+        return self.once(v, ("bool",), lambda s: Let(self.value("cond", s.dims, dtypes.bool_), "ne", (s, Literal(0.0))))
+
+    def let(self, block: Block, op: str, args: tuple[Operand, ...], hint: str | None = None) -> Operand:
+        """A scalar op on operands: constants are folded, integers stay integers, everything else is float32."""
+        spec = ops.OPS[op]
+        numbers = [a.value for a in args if isinstance(a, Literal)]
+        if len(numbers) == len(args):
+            return Literal(float(spec.numpy(*map(np.float64, numbers))))
+        typed, dtype = self._operands(spec, args)
+        dims = {d for a in typed if isinstance(a, Value) for d in a.dims}
+        if op == "add" and hint is None and any(isinstance(a, Value) and a.name in self._negations for a in typed):
+            hint = "diff"
+        dst = self.value(hint or op.rstrip("_"), tuple(d for d in self.dims if d in dims), dtype)
+        if op == "neg":
+            self._negations.add(dst.name)
+        return self.put(block, Let(dst, op, typed))
+
+    def _operands(self, spec: ops.ScalarOp, args: tuple[Operand, ...]) -> tuple[tuple[Operand, ...], DType]:
+        """Arguments converted to the types that an op works in, and the type of its result."""
+        if spec.name in ("and", "or", "not"):
+            return tuple(self.as_bool(a) for a in args), dtypes.bool_
+        lead: tuple[Operand, ...] = (self.as_bool(args[0]),) if spec.name == "where" else ()
+        rest = args[len(lead) :]
+        values = [a for a in rest if isinstance(a, Value)]
+        whole = all(float(a.value).is_integer() for a in rest if isinstance(a, Literal))
+        if values and whole and spec.result != "float" and all(v.dtype.kind == "int" for v in values):
+            wide = dtypes.int64 if any(v.dtype == dtypes.int64 for v in values) else dtypes.int32
+            return lead + rest, dtypes.bool_ if spec.result == "bool" else wide
+        return lead + tuple(self.as_float(a) for a in rest), dtypes.bool_ if spec.result == "bool" else dtypes.float32
+
+    def masked(self, block: Block, v: Value, bindings: tuple[Binding, ...], fill: float) -> Value:
+        """The value with its padded lanes along the bindings replaced."""
+        if not bindings:
+            return v
+        key = ("where", v.name, bindings, fill)
+        if key not in block.memo:
+            block.memo[key] = self.put(block, Where(self.value(v.name + "_ok", v.dims, v.dtype), v, bindings, fill))
+        found = block.memo[key]
+        assert isinstance(found, Value)
+        return found
+
+    def state_of(self, node: int, body: Block) -> Value | None:
+        """The accumulator of a reduction in a loop, if its value is the reduction's own."""
+        state = body.states.get((node, None))
+        return None if state is None or self.nodes[node].attrs[0] == "mean" else state.old
+
+    # -- emission ------------------------------------------------------------------------------------------------------------
+    def emit(self, node: int, block: Block, mode: Mode | None = None, state: OpenAccumulator | None = None) -> Operand:
+        """The value of a node for use in a block.  ``state``: the accumulator that ``acc`` stands for."""
+        n, facts = self.nodes[node], self.facts
+        if n.op == "acc":
+            assert state is not None, "acc outside a roll"
+            return state.old
+        if mode is not None and not self._runs(node, mode):
+            mode = None
+        if state is not None and not facts.has_state(node):
+            state = None
+        where = block if state is not None else self.home(node, block, mode)
+        key = (node, mode and mode.key, state and state.old.name)
+        if key not in where.memo:
+            where.memo[key] = self._emit(node, where, mode, state)
+        return where.memo[key]
+
+    def _runs(self, node: int, mode: Mode) -> bool:
+        """The mode matters to a node: it is not complete before the loop, or an empty reference in it must be made safe."""
+        if mode.block is not None and mode.axis is not None and self.facts.level(node, mode.axis) > mode.level:
+            return True
+        return mode.kind == "new" and guards.needs_safe(self.facts, node)
+
+    def _emit(self, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+        n = self.nodes[node]
+        if n.op == "const":
+            return Literal(n.attrs[0])
+        if n.op == "extent":
+            return self.extent(n.attrs[0])
+        if n.op == "index":
+            return self._index(n.attrs[0], where)
+        if n.op == "load":
+            return self.load(node, where)
+        if n.op == "ref":
+            return self.emit(n.args[0], where, Mode(n.attrs[0], where.enclosing(n.attrs[1])))
+        if n.op == "pre":
+            return self._prefix(n.args[0], n.attrs[0], where)
+        if n.op in ("reduce", "roll"):
+            return self._reduction(node, where, mode)
+        args = tuple(self.emit(x, where, mode, state) for x in n.args)
+        if n.op == "map":
+            return self.let(where, n.attrs[0], args)
+        assert n.op == "cast", f"unknown node op {n.op!r}"
+        v = self.as_value(args[0], where)
+        to = n.attrs[0]
+        if v.dtype == to:
+            return v
+        return self.once(v, ("cast", to), lambda s: Cast(self.value(f"{s.name}_{to.triton}", s.dims, to), s), where)
+
+    def extent(self, axis: Axis) -> Value:
+        """The length of an axis as a float32 scalar."""
+        key = ("extent", axis)
+        if key not in self.root.memo:
+            dst = self.value(f"n_{axis.name}", (), dtypes.float32)
+            self.root.memo[key] = self.put(self.root, ExtentValue(dst, axis))
+        found = self.root.memo[key]
+        assert isinstance(found, Value)
+        return found
+
+    def _index(self, expr: IndexExpr, where: Block) -> Operand:
+        axes = expr.axes()
+        if not axes:
+            return Literal(float(expr.const))
+        lo, hi = expr.bounds()
+        dtype = dtypes.int32 if lo >= -INT32_MAX // 2 and hi <= INT32_MAX // 2 else dtypes.int64
+        axis = expr.as_axis()
+        dst = self.value(f"at_{axis.name}" if axis else "at", self.dims_of(axes), dtype)
+        return self.put(where, IndexValue(dst, expr, self.bindings(axes, where)))
+
+    def load(self, node: int, where: Block, dims: tuple[Dim, ...] | None = None) -> Value:
+        """A loaded tile with its dims in the canonical or a given order."""
+        n = self.nodes[node]
+        name, index = n.attrs
+        canonical = self.dims_of(n.axes)
+        dims = dims or canonical
+        key = ("load", node, dims)
+        if key not in where.memo:
+            other = where.memo.get(("load", node, canonical))
+            if isinstance(other, Value):
+                return self.once(other, ("permute", dims), lambda s: Permute(self.value(s.name + "_t", dims, s.dtype), s))
+            buffer = self.kernel.buffers[name]
+            at = access(name, buffer.shape, index, self.bindings(n.axes, where), dims)
+            where.memo[key] = self.put(where, Load(self.value(name, dims, buffer.dtype), at))
+        found = where.memo[key]
+        assert isinstance(found, Value)
+        return found
+
+    # -- reductions ----------------------------------------------------------------------------------------------------------
+    def _reduction(self, node: int, where: Block, mode: Mode | None) -> Operand:
+        n, facts = self.nodes[node], self.facts
+        monoid, axis = n.attrs
+        if n.op == "reduce" and not facts.runs_along(n.args[0], axis):
+            return self._repetition(node, where, mode)
+        if axis not in facts.streamed:
+            if self.kernel.roles[axis].kind == "grid":
+                raise PlanError(f"axis {axis.name} is reduced, so it cannot be a grid axis")
+            if n.op == "roll":
+                raise PlanError(f"a rolling reduction over {axis.name} needs the axis to be streamed")
+            v = self._tile(n.args[0], axis, monoid, where, mode, None)
+            if monoid == "mean":
+                assert isinstance(v, Value)
+                v = self.put(where, Mean(self.value(f"mean_{axis.name}", v.dims, dtypes.float32), v, axis, None, "final"))
+            return self._safe(node, v, where, mode)
+        level = max(facts.level(x, axis) for x in n.args)
+        if mode is not None and mode.block is not None and mode.axis == axis and level >= mode.level:
+            if level > mode.level:
+                raise PlanError(f"a reference over {axis.name} is to a reduction of a later loop")
+            state = self._accumulator(node, mode.block, None)
+            return self._safe(node, self._read(node, state, where, mode.kind, mode.block), where, mode)
+        if mode is not None and mode.block is not None and facts.level(node, mode.axis) <= mode.level:  # type: ignore[arg-type]
+            return self._safe(node, self.emit(node, where), where, mode)
+        if mode is not None and mode.block is None:
+            return self._safe(node, self.emit(node, where), where, mode)
+        loop = self.loop(where, axis, level)
+        return self._safe(node, self._read(node, self._accumulator(node, loop.body, mode), where, "final", loop.body), where, mode)
+
+    def _safe(self, node: int, v: Operand, where: Block, mode: Mode | None) -> Operand:
+        """A new reference that cannot be the identity: 0 where nothing contributes yet."""
+        if mode is None or mode.kind != "new" or not guards.may_be_empty(self.facts, node):
+            return v
+        identity = MONOIDS[self.nodes[node].attrs[0]].identity
+        empty = self.let(where, "eq", (v, Literal(identity)), hint="empty")
+        return self.let(where, "where", (empty, Literal(0.0), v), hint="safe")
+
+    def _repetition(self, node: int, where: Block, mode: Mode | None) -> Operand:
+        """A reduction of a value that does not depend on the axis: a multiple of it for a sum, itself otherwise."""
+        n = self.nodes[node]
+        monoid, axis = n.attrs
+        v = self.emit(n.args[0], where, mode)
+        running = mode is not None and mode.block is not None and mode.axis == axis and self.facts.level(node, axis) > mode.level
+        if not running:
+            return self.let(where, "mul", (self.as_float(v), self.extent(axis))) if monoid == "sum" else v
+        assert mode is not None
+        assert mode.block is not None
+        if monoid == "sum":
+            return self.let(where, "mul", (self.as_float(v), self._count(mode.block, mode.kind)))
+        if mode.kind == "new":
+            return v
+        return self.let(where, "where", (guards.first_step(self, mode.block), Literal(MONOIDS[monoid].identity), self.as_float(v)))
+
+    def _count(self, body: Block, which: str) -> Value:
+        key = ("count", which)
+        if key not in body.memo:
+            assert body.loop is not None
+            b = body.loop.binding
+            dst = self.value({"old": "seen", "new": "seen_now", "tile": "here"}[which] + f"_{b.name}", (), dtypes.float32)
+            body.memo[key] = self.put(body, Count(dst, b, which))  # type: ignore[arg-type]
+        found = body.memo[key]
+        assert isinstance(found, Value)
+        return found
+
+    def _prefix(self, reduction: int, axis: Axis, where: Block) -> Operand:
+        """The sum in this loop before the present step, whatever other loops have completed."""
+        body = where.enclosing(axis)
+        if body is None:
+            raise PlanError(f"a prefix over {axis.name} is needed outside a loop over it")
+        n = self.nodes[reduction]
+        if n.op == "reduce" and n.attrs[0] == "sum" and not self.facts.runs_along(n.args[0], axis):
+            return self.let(where, "mul", (self.as_float(self.emit(n.args[0], where)), self._count(body, "old")))
+        return self._read(reduction, self._accumulator(reduction, body, None), where, "old", body)
+
+    def _accumulator(self, node: int, body: Block, mode: Mode | None) -> OpenAccumulator:
+        """The accumulator of a reduction in a loop; ``mode`` if its elements are running values of an outer loop."""
+        key = (node, mode and mode.key)
+        if key in body.states:
+            return body.states[key]
+        assert body.loop is not None
+        n = self.nodes[node]
+        monoid, axis = n.attrs
+        m = MONOIDS[monoid]
+        old = self.value(f"{m.state}_{axis.name}", self.dims_of(n.axes), dtypes.float32)
+        state = body.states[key] = OpenAccumulator(old, m.state, m.identity, node)
+        body.loop.accumulators.append(state)
+        self._home_of[old.name] = body
+        update: Operand = old
+        if n.op == "roll":
+            update = self.emit(n.args[1], body, mode, state)
+            if guards.update_needs_guard(self.facts, node):
+                update = guards.guarded_update(self, node, state, update, body)
+        new = self._tile(n.args[0], axis, monoid, body, mode, update, hint=old.name + "_new")
+        assert isinstance(new, Value)
+        assert new.dims == old.dims, f"accumulator {old.name} has dims {old.dims}, its update {new.dims}"
+        state.new = new
+        return state
+
+    def _read(self, node: int, state: OpenAccumulator, where: Block, which: str, body: Block) -> Operand:
+        assert body.loop is not None
+        v = state.old
+        if which == "new":
+            if state.new is None:
+                raise PlanError("a rolling reduction refers to its own new value")
+            v = state.new
+        if self.nodes[node].attrs[0] != "mean":
+            return v
+        b = body.loop.binding
+        key = ("mean", v.name, which)
+        if key not in where.memo:
+            dst = self.value(f"mean_{b.axis.name}", v.dims, dtypes.float32)
+            kind = {"final": "final", "old": "old", "new": "new"}[which]
+            where.memo[key] = self.put(where, Mean(dst, v, b.axis, None if which == "final" else b, kind))  # type: ignore[arg-type]
+        return where.memo[key]
+
+    def _tile(
+        self, body: int, axis: Axis, monoid: str, where: Block, mode: Mode | None, acc: Operand | None, hint: str | None = None
+    ) -> Operand:
+        """The reduction of one tile along an axis, combined with ``acc`` if there is one."""
+        m = MONOIDS[MONOIDS[monoid].state]
+        if m.name == "sum":
+            found = dots.match(self, body, axis)
+            if found is not None:
+                accumulator = acc if isinstance(acc, Value) else None
+                dot = dots.emit(self, found, axis, where, mode, accumulator, hint or f"dot_{axis.name}")
+                return dot if acc is accumulator else self.let(where, "add", (acc, dot), hint=hint)  # type: ignore[arg-type]
+        v = self.as_float(self.emit(body, where, mode))
+        dim = self.dim_of.get(axis)
+        if axis not in self.nodes[body].axes:  # runs along the loop, but is one value per tile
+            if m.name == "sum":
+                loop_body = where.enclosing(axis)
+                assert loop_body is not None
+                v = self.let(where, "mul", (v, self._count(loop_body, "tile")))
+        elif dim is not None and isinstance(v, Value) and dim in v.dims:
+            if len(dim.axes) > 1:
+                raise PlanError(f"axis {axis.name} is packed, so it cannot be reduced")
+            if not (m.name == "sum" and self.facts.zero_padded(body, axis)):
+                v = self.masked(where, v, padded((self.binding(axis, where),)), m.identity)
+            dims = tuple(d for d in v.dims if d != dim)
+            name = f"tile_{m.name}" if acc is not None else f"{m.name}_{axis.name}"
+            v = self.put(where, Reduce(self.value(name, dims, dtypes.float32), m.name, dim, v))
+        return v if acc is None else self.let(where, m.combine, (acc, v), hint=hint)
+
+    # -- roots ---------------------------------------------------------------------------------------------------------------
+    def _store(self, position: int) -> None:
+        root, kernel = self.kernel.roots[position], self.kernel
+        axes = frozenset(a for e in root.index for a in e.axes())
+        missing = self.nodes[root.node].axes - axes
+        if missing:
+            raise PlanError(f"{root.buffer} lacks the axes {sorted(a.name for a in missing)} that its value depends on")
+        block = self.root
+        for axis in kernel.roles:
+            if axis in axes and axis in self.facts.streamed:
+                block = self.loop(block, axis, self.facts.level(root.node, axis)).body
+        v = self.as_value(self.emit(root.node, block), block)
+        at: Access = access(
+            root.buffer, kernel.buffers[root.buffer].shape, root.index, self.bindings(axes, block), self.dims_of(axes)
+        )
+        once = tuple(b for b in self.fixed if b.kind == "grid" and b.axis not in axes)
+        block.statements.append(Store(v, at, once))
+
+
+def _dims(kernel: Kernel) -> tuple[Dim, ...]:
+    """The tile dims in canonical order."""
+    pack_of = {a: p for p in kernel.packs for a in p}
+    dims: list[Dim] = []
+    done: set[Axis] = set()
+    for axis in (*kernel.order, *kernel.roles):
+        if axis in done:
+            continue
+        pack = pack_of.get(axis, (axis,))
+        done.update(pack)
+        axes = tuple(a for a in pack if kernel.tile(a) > 1)
+        if axes:
+            tiles = tuple(kernel.tile(a) for a in axes)
+            size = 1
+            for t in tiles:
+                size *= t
+            dims.append(Dim("_".join(a.name for a in axes), axes, tiles, size))
+    return tuple(dims)
+
+
+def _fixed_bindings(kernel: Kernel) -> tuple[Binding, ...]:
+    """Grid bindings in launch order, then resident ones."""
+    grid = [a for a in kernel.grid if kernel.roles[a].kind == "grid"]
+    grid += [a for a, r in kernel.roles.items() if r.kind == "grid" and a not in grid]
+    resident = [a for a, r in kernel.roles.items() if r.kind == "resident"]
+    for a in resident:
+        if kernel.tile(a) < a.size:
+            raise PlanError(f"axis {a.name} is resident but its tile {kernel.tile(a)} is smaller than its length {a.size}")
+    return tuple(
+        Binding(a.name, a, kernel.tile(a), "grid" if kernel.roles[a].kind == "grid" else "resident", kernel.even(a))
+        for a in (*grid, *resident)
+    )
+
+
+# -- order of dims -----------------------------------------------------------------------------------------------------------
+
+
+def order_penalty(program: TileProgram) -> tuple[int, ...]:
+    """How bad an order of dims is, worst kind first: permutes of computed values, computed values as B operands, reductions over a dim
+    that is not last, stores and loads whose last dim is not the buffer's."""
+    permutes = computed_b = inner = stores = loads = 0
+    defined: dict[str, Statement] = {}
+    for s in program.statements():
+        if not isinstance(s, Store | Loop):
+            defined[s.dst.name] = s
+        if isinstance(s, Permute):
+            permutes += not isinstance(defined.get(s.src.name), Load)
+        elif isinstance(s, Dot):
+            computed_b += not s.loaded[1] and any(True for _ in uses(s))
+        elif isinstance(s, Reduce):
+            inner += s.src.dims[-1] != s.dim
+        elif isinstance(s, Store):
+            stores += not _contiguous(s.access)
+        elif isinstance(s, Load):
+            loads += not _contiguous(s.access)
+    return permutes, computed_b, inner, stores, loads
+
+
+def _contiguous(at: Access) -> bool:
+    """The last tile dim runs along the buffer's last dimension with step 1."""
+    if not at.dims or not at.index:
+        return True
+    return any(coefficient == 1 and atom == at.dims[-1].axes[-1] for atom, coefficient in at.index[-1].terms)
+
+
+def choose_order(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K, limit: int = 24) -> Kernel:
+    """The kernel with the best of at most ``limit`` orders of its tile dims; the earliest of equals."""
+    firsts = tuple(d.axes[0] for d in _dims(kernel))
+    best: tuple[tuple[int, ...], Kernel] | None = None
+    for order in itertools.islice(itertools.permutations(firsts), limit):
+        candidate = replace(kernel, order=order)
+        penalty = order_penalty(lower(candidate, min_dot_k=min_dot_k))
+        if best is None or penalty < best[0]:
+            best = (penalty, candidate)
+        if not any(penalty):
+            break
+    assert best is not None
+    return best[1]

@@ -1,0 +1,43 @@
+"""Memory access: index expressions, the masks they need, and identities in padded lanes.
+
+A load is masked by the validity of every padded axis that its index mentions, and reads zero there.  Where an index expression can
+leave its buffer dimension although all its axes are valid (a split that does not divide), the expression has a bounds mask of its
+own.  A reduction never relies on what a padded lane holds: it replaces it by the identity of its monoid first.
+"""
+
+from __future__ import annotations
+
+from ..ir.index import Axis, IndexExpr
+from .program import Access, Binding, Dim, Inside
+
+
+def padded(bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
+    """Those bindings that have padded lanes."""
+    return tuple(b for b in bindings if not b.even)
+
+
+def access(
+    buffer: str, shape: tuple[int, ...], index: tuple[IndexExpr, ...], bindings: tuple[Binding, ...], dims: tuple[Dim, ...]
+) -> Access:
+    """An access with exactly the masks it needs."""
+    assert len(index) == len(shape), f"{buffer} has {len(shape)} dimensions and {len(index)} index expressions"
+    inside = []
+    for position, (e, n) in enumerate(zip(index, shape, strict=True)):
+        axis = e.as_axis()
+        if axis is not None and axis.size <= n:
+            continue
+        lo, hi = e.bounds()
+        if lo < 0 or hi >= n:
+            inside.append(Inside(e, position, n, lo < 0, hi >= n))
+    return Access(buffer, index, bindings, dims, padded(bindings), tuple(inside))
+
+
+def runtime_axes(axes: frozenset[Axis], accesses: list[tuple[tuple[IndexExpr, ...], tuple[int, ...]]]) -> frozenset[Axis]:
+    """The axes whose extent a kernel may take from its arguments: wherever they index a buffer, they index one whole dimension."""
+    fixed: set[Axis] = set()
+    for index, shape in accesses:
+        for e, n in zip(index, shape, strict=True):
+            axis = e.as_axis()
+            if axis is None or axis.size != n:
+                fixed |= e.axes()
+    return axes - fixed

@@ -1,0 +1,56 @@
+"""Names in tile programs: readable, unique, and never a name that the printed kernel needs for something else."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+from ..ir.index import Axis
+from .kernel import Kernel
+
+RESERVED = frozenset(("tl", "triton", "torch", "math", "pid", "run", "float", "int", "min", "max", "sum", "abs", "range"))
+
+
+def identifier(text: str) -> str:
+    """A Python identifier like the text."""
+    word = re.sub(r"\W", "_", text) or "v"
+    return f"v{word}" if word[0].isdigit() or keyword.iskeyword(word) else word
+
+
+class Names:
+    """The names of one kernel: bindings keep their axis's name, values take the first free one of ``v``, ``v_2``, ``v_3``, ..."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._used: dict[str, int] = dict.fromkeys(RESERVED, 1)
+        self._loops: dict[Axis, int] = {}
+        for axis in kernel.roles:
+            self._reserve(identifier(axis.name), axis)
+        for buffer in kernel.buffers:
+            self._used[identifier(buffer) + "_ptr"] = 1
+
+    def _reserve(self, name: str, axis: Axis) -> None:
+        a = identifier(axis.name)
+        for n in (f"{name}0", f"r_{a}", f"{name}_ok", f"{name}_full", f"N_{a}", f"T_{a}", f"{name}_at"):
+            self._used[n] = 1
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing else has."""
+        hint = identifier(hint)
+        n = self._used.get(hint, 0) + 1
+        self._used[hint] = n
+        if n == 1:
+            return hint
+        name = f"{hint}_{n}"
+        return name if self._used.setdefault(name, 0) == 0 and not self._mark(name) else self.fresh(hint)
+
+    def _mark(self, name: str) -> bool:
+        self._used[name] = 1
+        return False
+
+    def binding(self, axis: Axis) -> str:
+        """The name of a loop over an axis: the axis's own, then with a letter."""
+        n = self._loops.get(axis, 0)
+        self._loops[axis] = n + 1
+        name = identifier(axis.name) if n == 0 else f"{identifier(axis.name)}_{'abcdefghijklmnopqrstuvwxyz'[n % 26]}{n // 26 or ''}"
+        self._reserve(name, axis)
+        return name

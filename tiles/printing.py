@@ -1,0 +1,94 @@
+"""A tile program as indented text, one statement to a line: for people and for tests, not for a compiler."""
+
+from __future__ import annotations
+
+from .program import (
+    Access,
+    Cast,
+    Count,
+    Dot,
+    ExtentValue,
+    Fill,
+    IndexValue,
+    IsFirst,
+    Let,
+    Literal,
+    Load,
+    Loop,
+    Mean,
+    Operand,
+    Permute,
+    Reduce,
+    Statement,
+    Store,
+    TileProgram,
+    Value,
+    Where,
+)
+
+
+def program_text(program: TileProgram) -> str:
+    """The whole program."""
+    grid = ", ".join(f"{b.name}/{b.tile}" for b in program.grid)
+    return "\n".join([f"{program.name}[{grid}]", *_block(program.body, 1)])
+
+
+def _block(body: tuple[Statement, ...], depth: int) -> list[str]:
+    lines = []
+    for s in body:
+        lines.append("  " * depth + _statement(s))
+        if isinstance(s, Loop):
+            lines += _block(s.body, depth + 1)
+            lines += ["  " * (depth + 1) + f"{a.old.name} <- {a.new.name}" for a in s.accumulators]
+    return lines
+
+
+def _value(v: Value) -> str:
+    return f"{v.name}: {v.dtype.triton}[{', '.join(f'{d.name}/{d.size}' for d in v.dims)}]"
+
+
+def _operand(v: Operand) -> str:
+    return repr(v.value) if isinstance(v, Literal) else v.name
+
+
+def _access(a: Access) -> str:
+    masks = [f"{b.name} ok" for b in a.valid]
+    masks += [f"{'0 <= ' if i.low else ''}{i.expr}{f' < {i.extent}' if i.high else ''}" for i in a.inside]
+    return f"{a.buffer}[{', '.join(map(str, a.index))}]" + (f" where {', '.join(masks)}" if masks else "")
+
+
+def _statement(s: Statement) -> str:
+    if isinstance(s, Loop):
+        states = ", ".join(f"{_value(a.old)} = {a.identity}" for a in s.accumulators)
+        return f"for {s.binding.name}/{s.binding.tile} (level {s.level})" + (f" carrying {states}" if states else "")
+    if isinstance(s, Store):
+        once = f" once per {', '.join(b.name for b in s.once)}" if s.once else ""
+        return f"{_access(s.access)} = {s.src.name}{once}"
+    return f"{_value(s.dst)} = {_right(s)}"
+
+
+def _right(s: Statement) -> str:
+    if isinstance(s, Load):
+        return _access(s.access)
+    if isinstance(s, Let):
+        return f"{s.op}({', '.join(map(_operand, s.args))})"
+    if isinstance(s, Where):
+        return f"{s.src.name} where {', '.join(b.name for b in s.bindings)} ok else {s.fill}"
+    if isinstance(s, Reduce):
+        return f"{s.monoid} {s.dim.name} of {s.src.name}"
+    if isinstance(s, Dot):
+        return f"dot({s.a.name}, {s.b.name})" + (f" + {s.acc.name}" if s.acc else "") + (f" {s.precision}" if s.precision else "")
+    if isinstance(s, Permute | Cast):
+        return f"{type(s).__name__.lower()}({s.src.name})"
+    if isinstance(s, Mean):
+        return f"{s.src.name} / seen({s.axis.name}, {s.which})"
+    if isinstance(s, Count):
+        return f"seen({s.binding.name}, {s.which})"
+    if isinstance(s, IsFirst):
+        return f"first({s.binding.name})"
+    if isinstance(s, IndexValue):
+        return f"position {s.expr}"
+    if isinstance(s, ExtentValue):
+        return f"extent {s.axis.name}"
+    assert isinstance(s, Fill)
+    return repr(s.value)

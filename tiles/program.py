@@ -1,0 +1,346 @@
+"""The tile program: what one program instance of a kernel does, as a tree of loops over tile values.
+
+It has three readers with one meaning: :mod:`.simulate` runs it in numpy, :mod:`.walk` counts its work, and the code generator prints
+it.  Nothing is left to decide here: every value has its dimensions in order and its element type, every memory access its index
+expressions and its mask, every loop its accumulators, every contraction its operand type and precision.
+
+A *dim* is a dimension of a tile; it holds one axis, or several merged by index arithmetic (a pack).  A *binding* is one variable that
+runs over an axis: the program index of a grid axis, the single tile of a resident axis, or a loop.  One axis may be bound by several
+loops, one inside the other even, so statements name bindings and never axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from ..ir.dtypes import DType
+from ..ir.index import Axis, IndexExpr
+from .kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension of a tile: its axes, slowest first, with the tile size of each."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    tiles: tuple[int, ...]
+    size: int  # the product of the tiles
+
+    def stride(self, axis: Axis) -> int:
+        """Lanes between neighbouring positions of one axis of a pack."""
+        at, inner = self.axes.index(axis), 1
+        for t in self.tiles[at + 1 :]:
+            inner *= t
+        return inner
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A variable over an axis.  Position of lane l: ``start + l``; ``start`` advances by ``tile``.  ``even``: no lane is ever padded."""
+
+    name: str
+    axis: Axis
+    tile: int
+    kind: OneOf["grid", "stream", "resident"]
+    even: bool
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tile in registers.  ``dtype`` is float32 for all float arithmetic."""
+
+    name: str
+    dims: tuple[Dim, ...]
+    dtype: DType
+
+    @property
+    def elements(self) -> int:
+        """Number of lanes, padding included."""
+        n = 1
+        for d in self.dims:
+            n *= d.size
+        return n
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number as an operand."""
+
+    value: float
+
+
+Operand = Value | Literal
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The mask ``0 <= expr < extent`` of an index expression that can leave its buffer dimension ``position``."""
+
+    expr: IndexExpr
+    position: int
+    extent: int
+    low: bool  # the expression can be negative
+    high: bool  # the expression can reach the extent
+
+
+@dataclass(frozen=True)
+class Access:
+    """A tile of a buffer: one index expression per buffer dimension, over the axes of ``bindings``.
+
+    ``valid``: bindings whose padded lanes are masked off; ``inside``: expressions with a mask of their own.
+    """
+
+    buffer: str
+    index: tuple[IndexExpr, ...]
+    bindings: tuple[Binding, ...]
+    dims: tuple[Dim, ...]
+    valid: tuple[Binding, ...]
+    inside: tuple[Inside, ...]
+
+    def binding(self, axis: Axis) -> Binding:
+        """The binding of an axis here."""
+        return next(b for b in self.bindings if b.axis is axis or b.axis == axis)
+
+
+# -- statements --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Load:
+    """``dst = buffer[index]``, zero where masked."""
+
+    dst: Value
+    access: Access
+
+
+@dataclass(frozen=True)
+class IndexValue:
+    """``dst =`` the value of an index expression."""
+
+    dst: Value
+    expr: IndexExpr
+    bindings: tuple[Binding, ...]
+
+
+@dataclass(frozen=True)
+class ExtentValue:
+    """``dst =`` the length of an axis."""
+
+    dst: Value
+    axis: Axis
+
+
+@dataclass(frozen=True)
+class Count:
+    """``dst =`` how many elements of a streamed axis were seen before this tile (old), with it (new), or are in it (tile)."""
+
+    dst: Value
+    binding: Binding
+    which: OneOf["old", "new", "tile"]
+
+
+@dataclass(frozen=True)
+class IsFirst:
+    """``dst =`` whether this is the first step of the loop."""
+
+    dst: Value
+    binding: Binding
+
+
+@dataclass(frozen=True)
+class Fill:
+    """``dst =`` a constant tile."""
+
+    dst: Value
+    value: float
+
+
+@dataclass(frozen=True)
+class Let:
+    """``dst = op(args)`` lane by lane, broadcast by dims."""
+
+    dst: Value
+    op: str
+    args: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """``dst = src / count``: a mean from its sum.  ``binding`` is the loop, ``None`` when the whole axis has been seen."""
+
+    dst: Value
+    src: Value
+    axis: Axis
+    binding: Binding | None
+    which: OneOf["old", "new", "final"]
+
+
+@dataclass(frozen=True)
+class Where:
+    """``dst = src`` on valid lanes of the bindings, ``fill`` (a monoid's identity) on padded ones."""
+
+    dst: Value
+    src: Value
+    bindings: tuple[Binding, ...]
+    fill: float
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """``dst =`` the reduction of ``src`` over one dim."""
+
+    dst: Value
+    monoid: str  # sum | max | min
+    dim: Dim
+    src: Value
+
+
+@dataclass(frozen=True)
+class Dot:
+    """``dst[m, n] = sum_k a[m, k] * b[k, n] (+ acc)`` on the matrix unit, accumulated in float32.
+
+    ``precision``: ``ieee`` or ``tf32`` for float32 operands, empty for 16-bit ones.  ``loaded``: which operands come straight
+    from memory.
+    """
+
+    dst: Value
+    a: Value
+    b: Value
+    acc: Value | None
+    precision: str
+    loaded: tuple[bool, bool] = (False, False)
+
+
+@dataclass(frozen=True)
+class Permute:
+    """``dst = src`` with its dims in another order."""
+
+    dst: Value
+    src: Value
+
+
+@dataclass(frozen=True)
+class Cast:
+    """``dst = src`` rounded to ``dst.dtype``."""
+
+    dst: Value
+    src: Value
+
+
+@dataclass(frozen=True)
+class Store:
+    """``buffer[index] = src`` rounded to the buffer's type.  ``once``: grid bindings of which only the first program stores."""
+
+    src: Value
+    access: Access
+    once: tuple[Binding, ...]
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """A value carried around a loop: ``identity`` before it, ``old`` at the start of a step and after the loop, ``new`` at the end."""
+
+    old: Value
+    new: Value
+    monoid: str
+    identity: float
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Steps over the tiles of a streamed axis.  ``level``: how many loops over this axis ran before it."""
+
+    binding: Binding
+    level: int
+    accumulators: tuple[Accumulator, ...]
+    body: tuple[Statement, ...]
+
+    @property
+    def innermost(self) -> bool:
+        """It contains no other loop."""
+        return not any(isinstance(s, Loop) for s in self.body)
+
+    @property
+    def peeled(self) -> bool:
+        """Full tiles run without masks, and the ragged last tile in a copy of the body with masks."""
+        return not self.binding.even and self.innermost
+
+
+Statement = (
+    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Mean | Where | Reduce | Dot | Permute | Cast | Store | Loop
+)
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """A lowered kernel.  ``fixed`` are the grid and resident bindings, grid ones in launch order, slowest first.
+
+    ``split``: loops could not be shared by axis without a cycle, so they were placed by one global reduction depth.
+    """
+
+    kernel: Kernel
+    dims: tuple[Dim, ...]
+    fixed: tuple[Binding, ...]
+    body: tuple[Statement, ...]
+    split: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.kernel.name
+
+    @property
+    def grid(self) -> tuple[Binding, ...]:
+        """The grid bindings, slowest first."""
+        return tuple(b for b in self.fixed if b.kind == "grid")
+
+    def statements(self) -> Iterator[Statement]:
+        """All statements in program order, a loop before its body."""
+        return walk_statements(self.body)
+
+    def loads(self) -> tuple[str, ...]:
+        """The buffers it reads, each once, in order of first use."""
+        return tuple(dict.fromkeys(s.access.buffer for s in self.statements() if isinstance(s, Load)))
+
+    def stores(self) -> tuple[str, ...]:
+        """The buffers it writes, each once, in the order of the roots."""
+        return tuple(dict.fromkeys(r.buffer for r in self.kernel.roots))
+
+    def __str__(self) -> str:
+        from .printing import program_text
+
+        return program_text(self)
+
+
+def walk_statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """All statements of a body in order, a loop before its body."""
+    for s in body:
+        yield s
+        if isinstance(s, Loop):
+            yield from walk_statements(s.body)
+
+
+def defines(s: Statement) -> tuple[Value, ...]:
+    """The values that a statement makes visible to the statements after it."""
+    if isinstance(s, Loop):
+        return tuple(a.old for a in s.accumulators)
+    return () if isinstance(s, Store) else (s.dst,)
+
+
+def uses(s: Statement) -> tuple[Value, ...]:
+    """The values that a statement reads; for a loop, those from outside it."""
+    if isinstance(s, Load | IndexValue | ExtentValue | Count | IsFirst | Fill):
+        return ()
+    if isinstance(s, Let):
+        return tuple(a for a in s.args if isinstance(a, Value))
+    if isinstance(s, Dot):
+        return (s.a, s.b) if s.acc is None else (s.a, s.b, s.acc)
+    if isinstance(s, Loop):
+        inner = {v.name for t in s.body for v in defines(t)} | {a.old.name for a in s.accumulators}
+        found = {v.name: v for t in s.body for v in uses(t) if v.name not in inner}
+        found.update({a.new.name: a.new for a in s.accumulators if a.new.name not in inner})
+        return tuple(found.values())
+    return (s.src,)

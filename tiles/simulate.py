@@ -1,0 +1,201 @@
+"""The tile program in numpy, one grid program at a time: what the kernel does, without a compiler in between.
+
+Masks, padding, identities, accumulators and loops are executed literally; outputs start as NaN, so that what is never stored shows.
+In float64 the arithmetic is the mathematics and roundings are skipped unless asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..ir import ops
+from ..ir.index import Axis
+from ..ir.reference import round_to
+from .program import (
+    Access,
+    Accumulator,
+    Binding,
+    Cast,
+    Count,
+    Dim,
+    Dot,
+    ExtentValue,
+    Fill,
+    IndexValue,
+    IsFirst,
+    Let,
+    Literal,
+    Load,
+    Loop,
+    Mean,
+    Operand,
+    Permute,
+    Reduce,
+    Statement,
+    Store,
+    TileProgram,
+    Value,
+    Where,
+)
+
+_REDUCE: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
+
+
+def simulate(
+    program: TileProgram, inputs: Mapping[str, np.ndarray], dtype: type = np.float64, *, rounding: bool = False
+) -> dict[str, np.ndarray]:
+    """Run a tile program.
+
+    ``inputs`` maps buffer names to arrays of the buffers' shapes; the result maps the stored buffers to arrays of ``dtype``.
+    ``rounding=True`` applies the casts to 16-bit types (of operands and stores); otherwise they are the identity.
+    """
+    return _Simulation(program, inputs, dtype, rounding).run()
+
+
+class _Simulation:
+    def __init__(self, program: TileProgram, inputs: Mapping[str, np.ndarray], dtype: type, rounding: bool) -> None:
+        self.program, self.dtype, self.rounding = program, dtype, rounding
+        self.buffers = program.kernel.buffers
+        self.memory: dict[str, np.ndarray] = {}
+        for name in program.loads():
+            self.memory[name] = np.asarray(inputs[name]).reshape(self.buffers[name].shape)
+        for name in program.stores():
+            self.memory[name] = np.full(self.buffers[name].shape, np.nan, dtype)
+        self.start: dict[str, int] = {b.name: 0 for b in program.fixed}
+
+    def run(self) -> dict[str, np.ndarray]:
+        grid = self.program.grid
+        starts = [range(0, b.axis.size, b.tile) for b in grid]
+        with np.errstate(all="ignore"):
+            for point in itertools.product(*starts):
+                self.start.update({b.name: s for b, s in zip(grid, point, strict=True)})
+                self.block(self.program.body, {})
+        return {name: self.memory[name] for name in self.program.stores()}
+
+    # -- positions -----------------------------------------------------------------------------------------------------------
+    def position(self, b: Binding, dims: tuple[Dim, ...]) -> np.ndarray:
+        """The positions of a binding's lanes, shaped to broadcast over ``dims``."""
+        shape = [1] * len(dims)
+        for i, d in enumerate(dims):
+            if b.axis in d.axes:
+                shape[i] = d.size
+                lanes = np.arange(d.size) // d.stride(b.axis) % b.tile
+                return (self.start[b.name] + lanes).reshape(shape)
+        return np.full(shape, self.start[b.name])
+
+    def valid(self, bindings: tuple[Binding, ...], dims: tuple[Dim, ...]) -> np.ndarray:
+        mask = np.ones([1] * len(dims), bool)
+        for b in bindings:
+            mask = mask & (self.position(b, dims) < b.axis.size)
+        return mask
+
+    def address(self, at: Access) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        """Index arrays for every buffer dimension (clamped into range) and the mask of lanes that really access memory."""
+        shape = tuple(d.size for d in at.dims)
+        where: dict[Axis, np.ndarray | int] = {b.axis: self.position(b, at.dims) for b in at.bindings}
+        picks = [np.asarray(e.evaluate(where)) for e in at.index]
+        mask = self.valid(at.valid, at.dims)
+        for i in at.inside:
+            mask = mask & (picks[i.position] >= 0 if i.low else True) & (picks[i.position] < i.extent if i.high else True)
+        full = np.broadcast_to(mask, shape)
+        limits = self.buffers[at.buffer].shape
+        out = tuple(np.broadcast_to(p, shape) for p in picks)
+        for p, n in zip(out, limits, strict=True):
+            if bool(np.any(full & ((p < 0) | (p >= n)))):
+                raise IndexError(f"{self.program.name}: {at.buffer} is accessed out of bounds")
+        return tuple(np.clip(p, 0, max(n - 1, 0)) for p, n in zip(out, limits, strict=True)), full
+
+    # -- statements ----------------------------------------------------------------------------------------------------------
+    def block(self, body: tuple[Statement, ...], env: dict[str, np.ndarray]) -> None:
+        for s in body:
+            if isinstance(s, Loop):
+                self.loop(s, env)
+            elif isinstance(s, Store):
+                self.store(s, env)
+            else:
+                v: np.ndarray = np.asarray(self.value(s, env))
+                shape = [d.size for d in s.dst.dims]
+                env[s.dst.name] = np.broadcast_to(self.typed(v, s.dst), shape)
+
+    def typed(self, v: np.ndarray, dst: Value) -> np.ndarray:
+        kind = dst.dtype.kind
+        if kind == "float":
+            v = v.astype(self.dtype)
+            return round_to(v, dst.dtype.name) if self.rounding and dst.dtype.itemsize == 2 else v
+        return v.astype(np.int64 if kind == "int" else bool)
+
+    def loop(self, s: Loop, env: dict[str, np.ndarray]) -> None:
+        accumulators: tuple[Accumulator, ...] = s.accumulators
+        for a in accumulators:
+            env[a.old.name] = np.full([d.size for d in a.old.dims], a.identity, self.dtype)
+        b = s.binding
+        for at in range(0, b.axis.size, b.tile):
+            self.start[b.name] = at
+            inner = dict(env)
+            self.block(s.body, inner)
+            for a in accumulators:
+                env[a.old.name] = inner[a.new.name]
+
+    def store(self, s: Store, env: dict[str, np.ndarray]) -> None:
+        if any(self.start[b.name] for b in s.once):
+            return
+        picks, mask = self.address(s.access)
+        v = np.broadcast_to(self.operand(s.src, s.access.dims, env), mask.shape).astype(self.dtype)
+        dtype = self.buffers[s.access.buffer].dtype
+        if self.rounding and dtype.itemsize == 2:
+            v = round_to(v, dtype.name)
+        target = self.memory[s.access.buffer]
+        if not picks:
+            target[...] = v
+        else:
+            target[tuple(p[mask] for p in picks)] = v[mask]
+
+    def operand(self, v: Operand, dims: tuple[Dim, ...], env: dict[str, np.ndarray]) -> np.ndarray:
+        if isinstance(v, Literal):
+            return np.asarray(v.value)
+        shape = [d.size if d in v.dims else 1 for d in dims]
+        return env[v.name].reshape(shape)
+
+    def value(self, s: Statement, env: dict[str, np.ndarray]) -> Any:
+        if isinstance(s, Load):
+            picks, mask = self.address(s.access)
+            data = self.memory[s.access.buffer]
+            if data.size == 0:
+                return np.zeros(mask.shape)
+            return np.where(mask, data[picks] if picks else data, 0)
+        if isinstance(s, Let):
+            args = [self.operand(a, s.dst.dims, env) for a in s.args]
+            return ops.OPS[s.op].numpy(*args)
+        if isinstance(s, Where):
+            return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.fill)
+        if isinstance(s, Reduce):
+            return _REDUCE[s.monoid](env[s.src.name], axis=s.src.dims.index(s.dim))
+        if isinstance(s, Dot):
+            product = env[s.a.name] @ env[s.b.name]
+            return product if s.acc is None else product + self.operand(s.acc, s.dst.dims, env)
+        if isinstance(s, Cast):
+            return env[s.src.name]
+        if isinstance(s, Permute):
+            return env[s.src.name].transpose([s.src.dims.index(d) for d in s.dst.dims])
+        if isinstance(s, Mean):
+            return env[s.src.name] / max(self.seen(s.binding, s.which) if s.binding else s.axis.size, 1)
+        if isinstance(s, Count):
+            return self.seen(s.binding, s.which)
+        if isinstance(s, IsFirst):
+            return self.start[s.binding.name] == 0
+        if isinstance(s, IndexValue):
+            return s.expr.evaluate({b.axis: self.position(b, s.dst.dims) for b in s.bindings})
+        if isinstance(s, ExtentValue):
+            return s.axis.size
+        assert isinstance(s, Fill)
+        return s.value
+
+    def seen(self, b: Binding, which: str) -> int:
+        """Elements of the axis before this tile, up to its end, or in it."""
+        start = self.start[b.name]
+        stop = min(start + b.tile, b.axis.size)
+        return {"old": start, "new": stop, "tile": stop - start}[which]

@@ -1,0 +1,291 @@
+"""Counting what a tile program does, without running it: bytes, operations, footprints.  The cost model reads these.
+
+Everything is a total over the whole grid unless it says "per program".  Memory traffic counts elements that exist (padded lanes move
+nothing) and counts reloads: once per program, per pass, per step of every loop around an access.  Arithmetic counts padded lanes,
+because they are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir import ops
+from ..ir.index import Axis
+from .program import (
+    Access,
+    Binding,
+    Cast,
+    Dot,
+    Fill,
+    IndexValue,
+    Let,
+    Load,
+    Loop,
+    Mean,
+    Permute,
+    Reduce,
+    Statement,
+    Store,
+    TileProgram,
+    Value,
+    Where,
+    defines,
+    uses,
+)
+
+LANE_BY_LANE = (Let, Where, Cast, Mean, Store)
+CHUNKS = 4  # a compiler computes chains of pointwise operations a few lanes at a time: this share of a temporary is live
+MIN_DOT_M = 16  # rows that the matrix unit computes at least
+VECTOR_BYTES = 16  # a full-width memory instruction
+EXTENT_DIVISOR = 16  # Triton knows of sizes and strides only whether 16 divides them
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Accesses to one buffer.  ``vector``: bytes that one thread moves per instruction (16 is best, the item size is scalar)."""
+
+    buffer: str
+    bytes: int
+    requests: int  # tile accesses, over all programs and steps
+    vector: int
+
+    @property
+    def vectorised(self) -> bool:
+        """Full-width instructions."""
+        return self.vector >= VECTOR_BYTES
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a tile program does."""
+
+    programs: int
+    loads: tuple[Traffic, ...]  # one entry per load statement
+    stores: tuple[Traffic, ...]
+    tensor_flops: Mapping[tuple[str, str], float]  # (operand type, precision) -> operations on the matrix unit, M padded to 16
+    simt: float  # float32 instructions, per element
+    special: float  # special-function instructions, per element
+    work: Mapping[str, float]  # simt by kind: let, reduce, where, cast
+    steps: float  # loop steps, all programs
+    trips: tuple[tuple[str, int, int], ...]  # (loop, level, steps per entry), in program order
+    passes: Mapping[Axis, int]  # loops in sequence over each streamed axis
+    dot_operand_bytes: int  # per program and pipeline stage: operands of contractions in loops
+    static_operand_bytes: int  # per program: operands of contractions that stay
+    accumulator_bytes: int  # per program
+    live_bytes: int  # per program: registers of live values at the worst point, accumulators included
+    dots: int
+    smallest_m: int  # smallest row count of a contraction, 0 without one
+    permutes: int  # layout changes
+    masked_loops: int  # loops that run all their steps with masks
+
+    @property
+    def load_bytes(self) -> int:
+        """Bytes loaded, reloads included."""
+        return sum(t.bytes for t in self.loads)
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes stored."""
+        return sum(t.bytes for t in self.stores)
+
+
+def walk(program: TileProgram) -> Counts:
+    """Count a tile program."""
+    return _Walk(program).counts()
+
+
+def _steps(b: Binding) -> int:
+    return -(-b.axis.size // b.tile)
+
+
+def _bytes(v: Value) -> int:
+    return v.elements * max(v.dtype.itemsize, 1)
+
+
+class _Walk:
+    def __init__(self, program: TileProgram) -> None:
+        self.program = program
+        self.buffers = program.kernel.buffers
+        self.loads: list[Traffic] = []
+        self.stores: list[Traffic] = []
+        self.flops: dict[tuple[str, str], float] = {}
+        self.work = {"let": 0.0, "reduce": 0.0, "where": 0.0, "cast": 0.0}
+        self.special = self.steps = 0.0
+        self.trips: list[tuple[str, int, int]] = []
+        self.dot_bytes = self.static_bytes = self.accumulators = self.permutes = self.dots = self.masked = 0
+        self.smallest_m = 0
+        self.streamed: set[str] = set()  # values loaded inside a loop: the pipeline holds several of their tiles
+        self.programs = 1
+        for b in program.grid:
+            self.programs *= _steps(b)
+
+    def counts(self) -> Counts:
+        self._block(self.program.body, float(self.programs), {b.name: _steps(b) for b in self.program.grid}, 1.0)
+        streamed = dict.fromkeys(s.binding.axis for s in self.program.statements() if isinstance(s, Loop))
+        return Counts(
+            programs=self.programs,
+            loads=tuple(self.loads),
+            stores=tuple(self.stores),
+            tensor_flops=self.flops,
+            simt=sum(self.work.values()),
+            special=self.special,
+            work=self.work,
+            steps=self.steps,
+            trips=tuple(self.trips),
+            passes={a: _passes(self.program.body, a) for a in streamed},
+            dot_operand_bytes=self.dot_bytes,
+            static_operand_bytes=self.static_bytes,
+            accumulator_bytes=self.accumulators,
+            live_bytes=_live(self.program.body, set(), {}),
+            dots=self.dots,
+            smallest_m=self.smallest_m,
+            permutes=self.permutes,
+            masked_loops=self.masked,
+        )
+
+    def _traffic(self, at: Access, around: Mapping[str, int], repeats: float = 1.0) -> Traffic:
+        """Bytes: existing elements along the bindings of the access, times the steps of everything else around it."""
+        elements = repeats
+        used = set()
+        for b in at.bindings:
+            used.add(b.name)
+            elements *= b.axis.size
+        requests = 1.0
+        for name, n in around.items():
+            requests *= n
+            if name not in used:
+                elements *= n
+        size = self.buffers[at.buffer].dtype.itemsize
+        return Traffic(at.buffer, int(elements * size), int(requests), _vector_bytes(at, self.buffers[at.buffer].shape, size))
+
+    def _block(self, body: tuple[Statement, ...], trips: float, around: dict[str, int], masked: float) -> None:
+        work, in_loop = self.work, len(around) > len(self.program.grid)
+        for s in body:
+            if isinstance(s, Loop):
+                n = _steps(s.binding)
+                self.trips.append((s.binding.name, s.level, n))
+                self.steps += trips * n
+                self.accumulators += sum(_bytes(a.old) for a in s.accumulators)
+                ragged = not s.binding.even
+                share = (1.0 / max(n, 1) if s.peeled else 1.0) if ragged else masked
+                self.masked += ragged and not s.peeled
+                self._block(s.body, trips * n, {**around, s.binding.name: n}, share)
+            elif isinstance(s, Let):
+                op = ops.OPS[s.op]
+                n = s.dst.elements
+                work["let"] += trips * n * op.cost
+                self.special += trips * n * op.special
+            elif isinstance(s, Load):
+                self.loads.append(self._traffic(s.access, around))
+                if in_loop:
+                    self.streamed.add(s.dst.name)
+            elif isinstance(s, Reduce):
+                work["reduce"] += trips * s.src.elements
+            elif isinstance(s, Where):
+                work["where"] += trips * s.dst.elements * masked
+            elif isinstance(s, Cast):
+                work["cast"] += trips * s.dst.elements * (0.5 if s.dst.dtype.itemsize == 2 else 1.0)
+            elif isinstance(s, Dot):
+                self._dot(s, trips, in_loop)
+            elif isinstance(s, Store):
+                once = {b.name for b in s.once}
+                self.stores.append(self._traffic(s.access, {k: v for k, v in around.items() if k not in once}))
+            elif isinstance(s, Permute):
+                self.permutes += 1
+                work["cast"] += trips * s.dst.elements
+            elif isinstance(s, Mean | Fill | IndexValue):
+                work["let"] += trips * s.dst.elements
+
+    def _dot(self, s: Dot, trips: float, in_loop: bool) -> None:
+        m, k, n = s.a.dims[0].size, s.a.dims[1].size, s.b.dims[1].size
+        key = (s.a.dtype.name, s.precision)
+        self.flops[key] = self.flops.get(key, 0.0) + trips * 2.0 * max(m, MIN_DOT_M) * n * k
+        self.dots += 1
+        self.smallest_m = min(self.smallest_m or m, m)
+        for operand, loaded in ((s.a, s.loaded[0]), (s.b, s.loaded[1])):
+            if loaded and in_loop and operand.name in self.streamed:
+                self.dot_bytes += _bytes(operand)
+            elif loaded or operand is s.b:  # computed A operands stay in registers
+                self.static_bytes += _bytes(operand)
+
+
+def _vector_bytes(at: Access, shape: tuple[int, ...], size: int) -> int:
+    """Bytes per memory instruction: the longest run of neighbouring lanes that are neighbours in memory and surely aligned."""
+    real = [p for p, n in enumerate(shape) if n > 1]
+    if not real:
+        return size
+    position = real[-1]
+    expr = at.index[position]
+    for d in at.dims:
+        axis = d.axes[-1]
+        if any(c == 1 and a == axis for a, c in expr.terms):
+            b = at.binding(axis)
+            aligned = shape[position] % EXTENT_DIVISOR == 0 and (b.even or axis.size % EXTENT_DIVISOR == 0)
+            aligned = aligned and expr.const % EXTENT_DIVISOR == 0 and not at.inside
+            return min(VECTOR_BYTES, b.tile * size) if aligned else size
+    return size
+
+
+def _passes(body: tuple[Statement, ...], axis: Axis) -> int:
+    """The longest sequence of loops over an axis: siblings add, nested ones count with what contains them."""
+    total = 0
+    for s in body:
+        if isinstance(s, Loop):
+            total += _passes(s.body, axis) + (s.binding.axis == axis)
+    return total
+
+
+def _live(
+    body: tuple[Statement, ...], outer: set[str], sizes: dict[str, int], states: Mapping[str, str] | None = None
+) -> int:
+    """Bytes of values in registers at the worst point.  Operands that go from memory to the matrix unit are not in registers.
+
+    ``outer``: values of enclosing blocks, held throughout.  ``states``: accumulators of this loop, old name -> new name; the old
+    value may die in the body, the new one lives to its end.
+    """
+    states = states or {}
+    last: dict[str, int] = {}
+    only_dot: dict[str, bool] = {}
+    only_lanes: dict[str, bool] = {}
+    reads = [uses(s) for s in body]
+    for i, s in enumerate(body):
+        for v in reads[i]:
+            last[v.name] = i
+            only_dot[v.name] = only_dot.get(v.name, True) and isinstance(s, Dot)
+            only_lanes[v.name] = only_lanes.get(v.name, True) and isinstance(s, LANE_BY_LANE)
+    for old, new in states.items():
+        last.setdefault(old, len(body))
+        last[new] = len(body)
+        only_lanes[new] = False
+    live: set[str] = outer | set(states)
+    worst = current = sum(sizes[n] for n in live)
+    for i, s in enumerate(body):
+        if isinstance(s, Loop):
+            inner = dict(sizes)
+            for a in s.accumulators:
+                inner[a.old.name] = sizes[a.old.name] = _bytes(a.old)
+                last.setdefault(a.old.name, i)
+            held = live - {a.old.name for a in s.accumulators}
+            worst = max(worst, _live(s.body, held, inner, {a.old.name: a.new.name for a in s.accumulators}))
+        # lane by lane, a result takes the registers of the arguments that die in its making
+        current -= _drop(live, {v.name for v in reads[i]} - outer, last, i, sizes)
+        for v in defines(s):
+            if v.name not in live:
+                sizes[v.name] = _bytes(v)
+                if isinstance(s, Load) and only_dot.get(v.name, False):
+                    sizes[v.name] = 0
+                elif isinstance(s, LANE_BY_LANE) and only_lanes.get(v.name, False):
+                    sizes[v.name] //= CHUNKS
+                live.add(v.name)
+                current += sizes[v.name]
+        worst = max(worst, current)
+        current -= _drop(live, {v.name for v in defines(s)} - outer, last, i, sizes)
+    return worst
+
+
+def _drop(live: set[str], names: set[str], last: Mapping[str, int], i: int, sizes: Mapping[str, int]) -> int:
+    """Remove the names that are not used after statement i; the bytes that this frees."""
+    dead = {n for n in names & live if last.get(n, i) <= i}
+    live -= dead
+    return sum(sizes[n] for n in dead)
