@@ -65,7 +65,9 @@ def run(target: str = "h200", tokens: int = 4096) -> int:
     if torch.cuda.is_available():
         show_heading(f"on {torch.cuda.get_device_name()}")
         _on_device(c, shape)
-    print(f"\noptimize() took {seconds:.2f} s of CPU time" + ("" if passed else "\nA CHECK FAILED"))
+    print(f"\noptimize() took {seconds:.2f} s of CPU time, the imports and the rules' compilation of a first call included")
+    if not passed:
+        print("A CHECK FAILED")
     return 0 if passed else 1
 
 

@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .egraph import saturate
-from .extract import extract
+from .extract import extract, extract_like
 from .extract.splits import propose_splits
 from .extract.targets import Target, load_target
 
 if TYPE_CHECKING:
+    from .extract.plan import Plan
     from .runtime.compiled import Compiled
 
 LICENCES = ("exact", "real", "approx")
@@ -82,13 +83,22 @@ def optimize(
             )
         with timer.stage("extract"):
             plan = extract(graph, device, time_budget=time_budget, memory_weight=memory_weight)
-        compiled = Compiled(traced, graph, plan, device, replan, respecialise)
+        compiled = Compiled(traced, graph, plan, device, replan, respecialise, resize)
         if report:
             _debug(compiled, timer)
         return compiled
 
     def replan(name: str) -> Compiled:
         return plan_for(load_target(name), report=False)
+
+    def resize(model: Plan, new_args: Sequence[Any]) -> Compiled:
+        small = trace(fn, new_args, kwargs, name=name)
+        named = {a.name: a for a in small.program.axes}
+        splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
+        graph = saturate(
+            small.program, licence=licence, rules=rules, splits=splits, node_budget=node_budget, disabled=tuple(disable)
+        )
+        return Compiled(small, graph, extract_like(graph, device, model), device, replan)
 
     def again(new_args: Sequence[Any]) -> Compiled:
         return optimize(

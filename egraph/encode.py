@@ -17,7 +17,6 @@ from ..ir.index import Axis, IndexExpr
 from ..ir.program import Program
 from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
 from ..rewrites.patterns import number_text
-from .frozen import ENode
 from .schema import CONSTRUCTORS, TRACED
 
 MAX_AXES = 62
@@ -99,15 +98,6 @@ def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:
     return f'(Reduce "{t.monoid}" {book.bit(t.axis)} {args})'
 
 
-@dataclass
-class Tables:
-    """The engine's tables as plain data: values are opaque keys of classes."""
-
-    nodes: list[tuple[Any, ENode, tuple[Any, ...]]]  # class, node without arguments, argument classes
-    axes: dict[Any, int]
-    rows: dict[str, list[tuple[Any, ...]]]  # relations and functions, decoded
-
-
 class Decoder:
     """Reads one frozen engine state."""
 
@@ -145,14 +135,13 @@ class Decoder:
             why: dict[tuple[Any, ...], Any] = {}
             if name in TRACED:
                 why = {tuple(r.inputs): r.output for r in self.frozen[f"why-{name}"].rows}
-            to_string = self._cell["String"]
             for row in table.rows:
                 key = tuple(row.inputs)
                 cells = [(s, self._value(s, v)) for s, v in zip(sorts, key, strict=True)]
                 args = tuple(v for s, v in cells if s == "T")
                 raw = tuple(v for s, v in cells if s != "T")
                 rule = why.get(key)
-                out.append((row.output, *self._decode(name, raw), args, to_string(rule) if rule is not None else None))
+                out.append((row.output, *self._decode(name, raw), args, str(self._value("String", rule)) if rule is not None else None))
         return out
 
     def _decode(self, name: str, raw: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:

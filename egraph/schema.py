@@ -184,7 +184,7 @@ def _sign_traits(op: ScalarOp) -> list[str]:
         r = ranges(*args)
         return -math.inf if r is None else r.lo
 
-    out = []
+    out: list[str] = []
     if op.name == "where" or n > 2:
         return out
     if low(*[ALL] * n) >= 0:

@@ -43,6 +43,7 @@ class Cover:
 
     description: str
     kernels: tuple[PlannedKernel, ...]
+    split: tuple[str, int] | None = None
 
     @property
     def us(self) -> float:
@@ -92,7 +93,7 @@ class Extractor:
         return cover.us + self.memory_weight * cover.temporary_bytes / (self.target.dram_gb_s * 1e3)
 
     # -- pieces --------------------------------------------------------------------------------------------------------------
-    def _temporary(self, c: int) -> RootSpec:
+    def _temporary(self, c: int, name: str) -> RootSpec:
         """The buffer that a materialised class lives in; statistics stay in float32, matrix products in their own type."""
         if c not in self.temporaries:
             terms = self.program.terms()
@@ -102,7 +103,7 @@ class Extractor:
                 dtype = term.dtype
             order = {a: k for k, a in enumerate(self.program.axes)}
             layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, len(order)), a)))
-            spec = RootSpec(c, f"tmp{len(self.temporaries)}", layout, dtype)
+            spec = RootSpec(c, name, layout, dtype)
             self.temporaries[c] = spec
             self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary")
             self.search.buffers[spec.buffer] = self.buffers[spec.buffer]
@@ -129,7 +130,7 @@ class Extractor:
     def _chain(self, materialised: tuple[int, ...], description: str) -> Cover | Rejection:
         """One kernel per output and per materialised class that is needed, each reading earlier ones."""
         order = {c: k for k, c in enumerate(self.graph.original)}
-        specs: dict[int, RootSpec] = {c: self._temporary(c) for c in materialised}
+        specs: dict[int, RootSpec] = {c: self._temporary(c, f"t{order[c]}") for c in materialised}
         for o in self.outputs:
             specs[o.cls] = o
         done: dict[int, PlannedKernel] = {}
@@ -191,31 +192,61 @@ class Extractor:
             self._note(unfused, "one kernel per reduction", self._lost(unfused, best))
         return best
 
-    def _split(self, axis: Axis, outer: Axis, inner: Axis) -> Cover | Rejection:
-        """Partial results over the inner axis, one per outer position, then their merge."""
-        below = reachable(self.graph, tuple(o.cls for o in self.outputs), {})
+    def _partials(self, axis: Axis, outer: Axis, inner: Axis) -> list[RootSpec]:
+        """What the parts of a split reduction can know by themselves: the candidates for storing between the two kernels."""
         local = self._without(frozenset((axis, outer)))
-        partial: dict[int, None] = {}
-        for c in below:
+        found: dict[int, None] = {}
+        for c in reachable(self.graph, tuple(o.cls for o in self.outputs), {}):
             for n in self.graph.classes[c]:
                 if n.op in ("reduce", "roll") and n.attrs[1] == outer:
                     for p in reachable(self.graph, n.args, {}):
                         if p in local and outer in self.graph.axes[p] and self._reduces(p, inner):
-                            partial[p] = None
-        if not partial:
+                            found[p] = None
+        return [self._temporary(p, f"part{k}") for k, p in enumerate(found)]
+
+    def _split(self, axis: Axis, outer: Axis, inner: Axis, model: Plan | None = None) -> Cover | Rejection:
+        """Partial results over the inner axis, one per outer position, then their merge; with the roles of ``model`` if given."""
+        partials = self._partials(axis, outer, inner)
+        if not partials:
             return Rejection(f"no partial results over {inner.name}")
-        leaves = {p: self._leaf(self._temporary(p)) for p in partial}
-        merge = self._kernel(tuple(self.outputs), leaves)
+        leaves = {p.cls: self._leaf(p) for p in partials}
+        outputs = tuple(self.outputs)
+        merge = self.search.like(outputs, leaves, model.kernels[1]) if model else self._kernel(outputs, leaves)
         if isinstance(merge, Rejection):
             return merge
         loaded = {n.attrs[0] for n in merge.kernel.nodes if n.op == "load"}
-        roots = tuple(self._temporary(p) for p in partial if self._temporary(p).buffer in loaded)
+        roots = tuple(p for p in partials if p.buffer in loaded)
         if not roots:
             return Rejection("the merge does not use partial results")
-        first = self._kernel(roots, {})
+        first = self.search.like(roots, {}, model.kernels[0]) if model else self._kernel(roots, {})
         if isinstance(first, Rejection):
             return first
-        return Cover(f"{axis.name} split over the grid into {outer.size} parts", (first, merge))
+        return Cover(f"{axis.name} split over the grid into {outer.size} parts", (first, merge), (axis.name, outer.size))
+
+    def like(self, model: Plan) -> Plan:
+        """The same kernels for other extents: every kernel of ``model`` with its roots, leaves, roles and tiles."""
+        if model.split is not None:
+            axes = next((row for row in self.graph.facts.get("split", ()) if row[0].name == model.split[0]), None)
+            cover = self._split(*axes, model) if axes else Rejection(f"it has no axis {model.split[0]}")
+            if isinstance(cover, Rejection):
+                raise PlanError(f"the split plan cannot be made for these sizes: {cover.reason}", cure="call optimize() for them")
+            return self._plan(cover, "like")
+        specs = {o.buffer: o for o in self.outputs}
+        for k, c in enumerate(self.graph.original):
+            if any(r.buffer == f"t{k}" for m in model.kernels for r in m.kernel.roots):
+                specs[f"t{k}"] = self._temporary(c, f"t{k}")
+        kernels = []
+        for m in model.kernels:
+            loaded = {n.attrs[0] for n in m.kernel.nodes if n.op == "load"}
+            missing = [r.buffer for r in m.kernel.roots if r.buffer not in specs]
+            if missing:
+                raise PlanError(f"the program at these sizes has no {missing[0]!r}", cure="call optimize() for them")
+            leaves = {s.cls: self._leaf(s) for b, s in specs.items() if b in loaded}
+            found = self.search.like(tuple(specs[r.buffer] for r in m.kernel.roots), leaves, m)
+            if isinstance(found, Rejection):
+                raise PlanError(f"{m.kernel.name} cannot be made for these sizes: {found.reason}", cure="call optimize() for them")
+            kernels.append(found)
+        return self._plan(Cover("like another plan", tuple(kernels), model.split), "like")
 
     def _without(self, forbidden: frozenset[Axis]) -> set[int]:
         """Classes that can be computed without reducing over any of some axes: what one part knows by itself."""
@@ -306,6 +337,9 @@ class Extractor:
         for c in covers:
             if c is not best and c.kernels != best.kernels:
                 self._note(c, c.description, self._lost(c, best))
+        return self._plan(best, stopped)
+
+    def _plan(self, best: Cover, stopped: str) -> Plan:
         used = {r.buffer for k in best.kernels for r in k.kernel.roots} | {i.name for i in self.program.inputs}
         return Plan(
             program=self.program,
@@ -318,6 +352,7 @@ class Extractor:
             baseline_kernels=self.baseline.kernels,
             estimated_us=best.us,
             baseline_us=self.baseline.us,
+            split=best.split,
             stopped=stopped,
             alternatives=tuple(sorted(self.rejected, key=lambda a: a.us)),
         )
@@ -335,3 +370,11 @@ def extract(graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, me
     memory, in bytes moved; 0 asks for speed alone.
     """
     return Extractor(graph, target, time_budget=time_budget, memory_weight=memory_weight).run()
+
+
+def extract_like(graph: FrozenGraph, target: Target, model: Plan) -> Plan:
+    """A plan with the kernels, roles and tiles of ``model`` for other extents of the same program.
+
+    Raises :class:`~eqfuse.errors.PlanError` if the program has another structure at these sizes.
+    """
+    return Extractor(graph, target).like(model)

@@ -63,7 +63,8 @@ class Plan:
     baseline_kernels: int
     estimated_us: float
     baseline_us: float
-    stopped: str  # why the search ended: "bound" | "exhausted" | "time"
+    split: tuple[str, int] | None  # the axis that was split over the grid, and into how many parts
+    stopped: str  # why the search ended: "bound" | "exhausted" | "time" | "like"
     alternatives: tuple[Alternative, ...] = ()
     fallback: Mapping[str, str] = field(default_factory=dict)
 

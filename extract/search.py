@@ -53,6 +53,10 @@ class _Candidate:
     cost: Cost
 
 
+def _passes(c: _Candidate) -> dict[str, int]:
+    return {a.name: n for a, n in c.counts.passes.items()}
+
+
 def power(n: int) -> int:
     """The smallest power of two that is at least n (1 for n <= 1)."""
     return 1 << max(0, (n - 1).bit_length())
@@ -71,10 +75,7 @@ class KernelSearch:
         key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())))
         if key not in self.memo:
             self.memo[key] = self._search(name, roots, leaves)
-        found = self.memo[key]
-        if isinstance(found, PlannedKernel) and found.kernel.name != name:
-            return found
-        return found
+        return self.memo[key]
 
     def _search(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
         structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
@@ -87,7 +88,30 @@ class KernelSearch:
         if best is None:
             return Rejection(reasons[0] if reasons else "no legal representation of its roots")
         rules = tuple(dict.fromkeys(n.rule for n in best.kernel.nodes if n.rule))
-        return PlannedKernel(best.kernel, best.tiles, best.cost, rules, {a.name: n for a, n in best.counts.passes.items()})
+        return PlannedKernel(best.kernel, best.tiles, best.cost, rules, _passes(best))
+
+    def like(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
+        """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
+        structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
+        wanted = {a.name: r for a, r in model.kernel.roles.items()}
+        roles: dict[Axis, Role] = {}
+        for a in structure.axes:
+            if a.name in wanted:
+                role = wanted[a.name]
+                roles[a] = Role("resident", self._tiles(a, "resident", structure)[0]) if role.kind == "resident" else role
+        order = tuple(a for n in model.kernel.order for a in roles if a.name == n.name)
+        best: _Candidate | None = None
+        reasons: list[str] = []
+        for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
+            dims = frozenset(a for a, r in roles.items() if r.tile > 1)
+            orders = {dims: order} if set(order) == dims else {}
+            found = self._evaluate(model.kernel.name, roots, nodes, positions, roles, orders, reasons, model.kernel)
+            if found is not None and (best is None or _passes(found) == dict(model.passes)):
+                best = found
+        if best is None:
+            return Rejection(reasons[0] if reasons else "its axes are other ones")
+        rules = tuple(dict.fromkeys(n.rule for n in best.kernel.nodes if n.rule))
+        return PlannedKernel(best.kernel, best.tiles, best.cost, rules, _passes(best))
 
     # -- proposals -----------------------------------------------------------------------------------------------------------
     def _kinds(self, s: Structure) -> list[dict[Axis, str]]:
@@ -219,6 +243,7 @@ class KernelSearch:
         roles: dict[Axis, Role],
         orders: dict[frozenset[Axis], tuple[Axis, ...]],
         reasons: list[str],
+        model: Kernel | None = None,
     ) -> _Candidate | None:
         self.evaluated += 1
         used = set().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.op in ("reduce", "roll")}
@@ -246,10 +271,11 @@ class KernelSearch:
         tiles = lower(kernel)
         counts = walk(tiles)
         fitted = fit(counts, self.target)
-        if fitted.reason:
+        if fitted.reason and model is None:
             reasons.append(fitted.reason)
             return None
-        kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages)
+        chosen = model or fitted
+        kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
         tiles = replace(tiles, kernel=kernel)
         return _Candidate(dict(roles), kernel, tiles, counts, price(kernel, counts, fitted, self.target))
 

@@ -118,6 +118,12 @@ _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
 class _Lowering(torch.fx.Interpreter):
     """Runs an exported graph; a few composite ops by their definition instead of by device-specific kernels."""
 
+    def run_node(self, n: torch.fx.Node) -> Any:
+        try:
+            return super().run_node(n)
+        except EqFuseError as error:
+            raise type(error)(error.message, where=error.where or place(n), cure=error.cure) from None
+
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         definition = _BY_DEFINITION.get(target)
         return definition(*args, **kwargs) if definition else super().call_function(target, args, kwargs)
@@ -359,8 +365,10 @@ class _told_as_errors:  # noqa: N801 - reads as a statement
     def __exit__(self, kind: Any, error: BaseException | None, tb: Any) -> None:
         self._warnings.__exit__(kind, error, tb)
         self._logger.disabled = self._silent
-        if error is None or isinstance(error, EqFuseError) or not isinstance(error, Exception):
+        if error is None or not isinstance(error, Exception):
             return
+        if isinstance(error, EqFuseError):  # torch appends its own text on the way up
+            raise type(error)(error.message, where=error.where, cure=error.cure) from None
         where = place_of_error(error)
         text = f"{type(error).__name__}: {error}"
         first = str(error).strip().split("\n")[0]

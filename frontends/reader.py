@@ -315,6 +315,7 @@ def _cure(name: str) -> str:
         "cat": "return the parts separately, or concatenate outside",
         "argmax": "compute the position outside",
         "native_dropout": "call .eval(), or pass p=0",
+        "bernoulli": "call .eval() if this is a dropout, or draw random numbers outside and pass them in",
         "rand": "draw random numbers outside and pass them in",
         "convolution": "keep the convolution outside",
     }

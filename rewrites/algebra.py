@@ -1,3 +1,6 @@
+# mypy: ignore-errors
+# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+
 """Scalar algebra.
 
 Products are factored on demand, which replaces free associativity and commutativity: a sum over k asks (``want``) how its body

@@ -23,7 +23,7 @@ from .patterns import AxisVar, IndexVar, NameVar, NumberVar, Pattern, Roll, Var,
 from .rule import Rule
 
 UNIVERSE = 5  # axes; rules name at most this many
-STYLES = ("plain", "ties", "ordinary", "wide", "masked", "empty")
+STYLES = ("plain", "ties", "ordinary", "ordinary", "wide", "wide", "masked", "masked", "empty")
 NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634)
 TOLERANCE = 1e-8
 MEANINGLESS = frozenset(["want", "wanta", "scal", "hot", "fuse", "compose-wanted"])
@@ -149,7 +149,7 @@ def _draw_world(draw: Any, rule: Rule) -> World:
                 if isinstance(v, Var | AxisVar | NameVar | IndexVar | NumberVar):
                     variables[v.name] = v
                     names.add(v.name)
-    lengths = [draw(st.sampled_from((1, 2, 3, 5, 0))) for _ in range(UNIVERSE)]
+    lengths = [draw(st.sampled_from((1, 2, 3, 5, 2, 3, 1, 2, 3, 0))) for _ in range(UNIVERSE)]
     world = World({}, ())
     axes = [v for v in variables.values() if isinstance(v, AxisVar)]
     for position, axis in enumerate(axes):

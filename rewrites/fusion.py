@@ -1,3 +1,6 @@
+# mypy: ignore-errors
+# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+
 """Fusion rules: facts that extraction reads when it decides which values share a kernel.
 
 ``fuse(verdict, outer, inner)`` with verdict ``allow``, ``forbid`` or ``require`` speaks about two values of the graph.  These facts

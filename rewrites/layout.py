@@ -1,3 +1,6 @@
+# mypy: ignore-errors
+# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+
 """Layout: reading a value at other positions.
 
 ``View(x, j, e)`` is x with its axis j read at the index expression e.  A view commutes with everything pointwise, with casts, and

@@ -592,7 +592,7 @@ def orders(p: Any) -> list[Any]:
         return [p]
     ways: list[tuple[Any, ...]] = [()]
     for part in p.parts():
-        ways = [w + (x,) for w in ways for x in orders(part)]
+        ways = [(*w, x) for w in ways for x in orders(part)]
     out = [p.rebuild(w) for w in ways]
     if isinstance(p, Map) and isinstance(p.op, str) and len(p.args) == 2 and OPS[p.op].commutative:
         same = p.args[0] is p.args[1]

@@ -1,3 +1,6 @@
+# mypy: ignore-errors
+# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+
 """Reductions.
 
 A linear reduction (sum, mean) lets factors out: sum_k f*x = f * sum_k x for f free of k.  A selective one (max, min) lets terms
@@ -47,7 +50,7 @@ def selection_wants_terms(e, t, j: Axis, g: SelectiveMonoid, z: Scalar):
 @fact_rule(family=FAMILY)
 def factor_out(e, t, f, b, j: Axis, g: LinearMonoid):
     """sum_j f*b = f * sum_j b, for f free of j; so for mean."""
-    return [match(e, Reduce(g, j, t)), linear(g), spl(t, j, f, b), depends(b, j)], [equal(e, f * Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), linear(g), spl(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Reduce(g, j, b))]
 
 
 @fact_rule(family=FAMILY)
@@ -74,7 +77,7 @@ def factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
 @rule(family=FAMILY)
 def sum_of_constant(x, j: Axis):
     """sum_j x = size(j) * x, for x free of j."""
-    return Sum(j, x), Extent(j) * x, free(x, j)
+    return Sum(j, x), Extent(j) * x, free(x, j), NonEmpty(j)
 
 
 @rule(family=FAMILY)

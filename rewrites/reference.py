@@ -1,3 +1,6 @@
+# mypy: ignore-errors
+# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+
 """Reference invariance.
 
 Let o turn sums into products (an exponential).  For any m that is free of j:  o(f + x) = o(x - m) * o(m + f).  Here x can be

@@ -1,3 +1,6 @@
+# mypy: ignore-errors
+# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+
 """Repair: a reduction that depends on another reduction over the same axis, in one loop.
 
 Let t depend on r = reduce_j s.  If moving r from an old to a new value changes t by a factor, t(new) = t(old) * q with q free of
@@ -538,7 +541,7 @@ def sum_of_forms(u, own, j: Axis, x: Form, y: Form):
 @fact_rule(family=FAMILY, phase=ROLL)
 def own_accumulator(u, own, c, j: Axis):
     """c * own(old), summed, is c times the loop's own state, for c free of j."""
-    return [match(u, Summed(j, own, Along(c, own))), free(c, j)], [equal(u, c * Acc())]
+    return [match(u, Summed(j, own, Along(c, own))), free(c, j), NonEmpty(j)], [equal(u, c * Acc())]
 
 
 @fact_rule(family=FAMILY, phase=ROLL)

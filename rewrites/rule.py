@@ -197,7 +197,7 @@ class Rule:
             forms = [fact]
             if self.mirrored and isinstance(fact, Match):
                 forms = [Match(fact.var, p) for p in P.orders(fact.pattern)]
-            ways = [w + (f,) for w in ways for f in forms]
+            ways = [(*w, f) for w in ways for f in forms]
         for way in ways:
             need = " ".join(f.egglog(f"_{k}") for k, f in enumerate(way))
             yield need, " ".join(self._action(f) for f in self.gives)

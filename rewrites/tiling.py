@@ -1,3 +1,6 @@
+# mypy: ignore-errors
+# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+
 """Tiling: an axis in two parts.
 
 A split axis j = jo * T + ji turns a reduction into a reduction of reductions.  Where T does not divide the extent, elements past

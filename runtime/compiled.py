@@ -59,6 +59,7 @@ class Compiled:
     target: Target
     replan: Callable[[str], Compiled] = field(repr=False)  # the same program planned for another target or architecture
     respecialise: Callable[[Sequence[Any]], Compiled] | None = field(default=None, repr=False)
+    resize: Callable[[Plan, Sequence[Any]], Compiled] | None = field(default=None, repr=False)
     _variants: dict[object, Compiled] = field(default_factory=dict, repr=False)
 
     @property
@@ -145,6 +146,15 @@ class Compiled:
         for k in self.plan.kernels:
             arrays.update(simulate(k.tiles, arrays, dtype=dtype or np.float64))
         return self.traced.unflatten([torch.from_numpy(np.ascontiguousarray(arrays[o.name])) for o in self.program.outputs])
+
+    def at(self, *args: Any) -> Compiled:
+        """The same kernels, roles and tiles for arguments of other sizes: how a plan for large tensors is verified on small ones.
+
+        Raises :class:`~eqfuse.errors.PlanError` when the program has another structure there (an axis of length 1 vanishes).
+        """
+        if self.resize is None:
+            raise errors.PlanError("this plan was itself made for other sizes", where=self.program.name)
+        return self.resize(self.plan, args)
 
     # -- knowing -------------------------------------------------------------------------------------------------------------
     def explain(self) -> Explanation:

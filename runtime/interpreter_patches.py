@@ -178,7 +178,7 @@ def _repair_bfloat16_casts(patches: Patches) -> None:
 
     def cast(self: Any, source: Any, to: Any) -> Any:
         from_type, to_type = source.dtype.scalar, to.scalar
-        if from_type != tl.bfloat16 and to_type != tl.bfloat16 or from_type == to_type:
+        if tl.bfloat16 not in (from_type, to_type) or from_type == to_type:
             return original_cast(self, source, to)
         if from_type == tl.bfloat16:
             wide = ti.TensorHandle(bfloat16_to_float32(source.data), tl.float32)

@@ -54,8 +54,8 @@ def cache_directory(override: str | Path | None = None) -> Path:
 def load_module(source: str, purpose: Purpose, *, directory: str | Path | None = None) -> ModuleType:
     """The module of ``source``, one per purpose and process.
 
-    ``purpose`` keeps three uses apart that must not share a namespace: ``"aot"`` (compiled ahead of time), ``"interpret"`` (Triton's
-    interpreter adds names to the globals of what it runs) and ``"run"`` (launched on a device).
+    ``purpose`` keeps three uses apart that must not share a namespace: ``"aot"`` (compiled ahead of time), ``"interpret"``
+    (Triton's interpreter adds names to the globals of what it runs) and ``"run"`` (launched on a device).
     Raises :class:`~eqfuse.errors.CacheError` if a file of that name exists with another content.
     """
     if purpose not in _PURPOSES:
@@ -80,7 +80,8 @@ def _require_private(path: Path) -> None:
     if os.name != "posix":
         return
     if status.st_uid != os.getuid():
-        raise CacheError(f"it belongs to user id {status.st_uid}", where=str(path), cure="set EQFUSE_CACHE_DIR to a directory of yours")
+        said = f"it belongs to user id {status.st_uid}"
+        raise CacheError(said, where=str(path), cure="set EQFUSE_CACHE_DIR to a directory of yours")
     if status.st_mode & 0o022:
         mode = stat.filemode(status.st_mode)
         raise CacheError(f"others may write to it ({mode})", where=str(path), cure=f"chmod 700 {path}")
@@ -95,9 +96,8 @@ def _write_once(path: Path, source: str) -> None:
                 file.write(source)
             Path(name).replace(path)
         if path.is_symlink() or path.read_bytes() != source.encode():
-            raise CacheError(
-                "this generated file does not hold the text that its name stands for", where=str(path), cure=f"look at it, then: rm {path}"
-            )
+            said = "this generated file does not hold the text that its name stands for"
+            raise CacheError(said, where=str(path), cure=f"look at it, then: rm {path}")
 
 
 def _execute(name: str, path: Path, source: str) -> ModuleType:

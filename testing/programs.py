@@ -1,6 +1,7 @@
-"""The corpus: plain PyTorch programs that EqFuse must turn into fused kernels, each with arguments in three sizes.
+"""The corpus: plain PyTorch programs that EqFuse must turn into fused kernels, each with arguments in four sizes.
 
-``small`` is for interpreters, ``odd`` has prime lengths and lengths of 1, ``bench`` has the shapes of an 8-billion-parameter
+``small`` is for interpreters, ``odd`` has prime lengths and lengths of 1, ``check`` is ``bench`` shrunk for interpreters, and
+``bench`` has the shapes of an 8-billion-parameter
 language model (32 heads of 128, 8 of them for keys and values, 4096 tokens, hidden size 4096, 14336 in the feed-forward
 layers, a vocabulary of 128256).  Nothing here is written with fusion in mind.
 """
@@ -16,6 +17,9 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor
 
 SIZES = ("small", "odd", "bench")
+# ``check``: the bench shapes with every length shrunk to one that no tile divides and that still takes several tiles, so that a
+# plan made for the bench shapes can be verified, loops, masks, tails and all, in an interpreter
+_CHECK = {128256: 2501, 16384: 2309, 14336: 211, 8192: 1103, 6144: 149, 4096: 197, 1000: 197, 777: 101, 300: 89, 32: 4, 8: 2}
 HALF = ("float16", "bfloat16", "float32")
 
 
@@ -74,13 +78,21 @@ class Case:
 PROGRAMS: dict[str, Case] = {}
 
 
+def _shrunk(a: Arg) -> Arg:
+    shape = tuple(_CHECK.get(n, n) for n in a.shape)
+    scale = a.scale * (a.shape[-1] / shape[-1]) ** 0.5 if a.scale == a.shape[-1] ** -0.5 else a.scale
+    return Arg(shape, scale, a.offset, _CHECK.get(a.labels, a.labels) if a.labels else None)
+
+
 def _case(
     *shapes: tuple[Arg, ...], dtypes: tuple[str, ...] = HALF, kernels: int = 1, passes: int = 1
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def add(fn: Callable[..., Any]) -> Callable[..., Any]:
         notes = " ".join((fn.__doc__ or "").split())
         expected = {"kernels": kernels, "passes": passes}
-        PROGRAMS[fn.__name__] = Case(fn.__name__, fn, dict(zip(SIZES, shapes, strict=True)), expected, dtypes, notes)
+        sized = dict(zip(SIZES, shapes, strict=True))
+        sized["check"] = tuple(_shrunk(a) for a in sized["bench"])
+        PROGRAMS[fn.__name__] = Case(fn.__name__, fn, sized, expected, dtypes, notes)
         return fn
 
     return add

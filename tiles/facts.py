@@ -43,6 +43,7 @@ class Facts:
         self._dtypes: dict[int, DType | None] = {}
         self._ranges: dict[tuple[int, bool], Interval] = {}
         self._zero: dict[tuple[int, Axis], bool] = {}
+        self.singular: frozenset[int] | None = None  # see guards
 
     # -- running state and levels --------------------------------------------------------------------------------------------
     def _running_of(self, n: Node) -> frozenset[Axis]:

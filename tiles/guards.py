@@ -4,7 +4,8 @@ A roll rescales its state from an old reference to a new one.  Where the referen
 or only masked elements so far) two things go wrong: the contribution is taken relative to -inf, and the rescaling factor may be
 undefined.  The cure that is right for every form:
 
-- reads of a *new* maximum or minimum see 0 where it is the identity (any reference is valid there, because nothing is contributed);
+- reads of a *new* reference see a harmless value where it is the identity (any reference is valid there, because nothing is
+  contributed): 0 for a maximum or minimum that may be infinite, 1 for a non-negative sum by whose zero something would divide;
 - the update is replaced by the untouched state, *by select*, where an *old* reference is the identity.  For references whose identity
   does not show (a mean, a signed sum) the condition is "first step".
 
@@ -30,20 +31,52 @@ if TYPE_CHECKING:
 PROBES = ((1.7, 0.7), (0.0, -1.1), (-2.3, 3.1))  # (new references, everything else)
 
 
-def may_be_empty(facts: Facts, node: int) -> bool:
-    """A maximum (minimum) whose elements may all be -inf (+inf), so that a reference to it may be the identity."""
+def safe_value(facts: Facts, node: int) -> float | None:
+    """What a new reference to a reduction must be replaced by where it is the identity; ``None`` if it cannot be, or may."""
     n = facts.nodes[node]
-    if n.op not in ("reduce", "roll") or n.attrs[0] not in ("max", "min"):
-        return False
-    body = facts.range(n.args[0])
-    return body.lo == -math.inf if n.attrs[0] == "max" else body.hi == math.inf
+    if n.op not in ("reduce", "roll"):
+        return None
+    if n.attrs[0] in ("max", "min"):
+        body = facts.range(n.args[0])
+        return 0.0 if (body.lo == -math.inf if n.attrs[0] == "max" else body.hi == math.inf) else None
+    return 1.0 if node in _singular_sums(facts) else None
+
+
+def _singular_sums(facts: Facts) -> frozenset[int]:
+    """Non-negative sums at whose zero the body of some roll is not finite (a division by them)."""
+    if facts.singular is None:
+        found: set[int] = set()
+        for n in facts.nodes:
+            if n.op == "roll":
+                met: set[int] = set()
+                value = _probe_body(facts, n, met)
+                if not math.isfinite(value):
+                    found |= met
+        facts.singular = frozenset(found)
+    return facts.singular
+
+
+def _probe_body(facts: Facts, roll: Node, met: set[int]) -> float:
+    """The body of a roll where every new reference that is a non-negative sum is zero; ``met`` collects those sums."""
+
+    def leaf(node: int, n: Node, new: Any) -> float | None:
+        if n.op == "ref":
+            return facts.evaluate(n.args[0], leaf, n.attrs == ("new", roll.attrs[1]))
+        if n.op in ("reduce", "roll"):
+            if new and n.attrs[0] == "sum" and facts.range(node).lo >= 0:
+                met.add(node)
+                return 0.0
+            return 0.7
+        return {"const": n.attrs[0] if n.attrs else 0.0, "extent": 64.0, "load": 0.7, "index": 0.7, "acc": 0.0, "pre": 0.7}.get(n.op)
+
+    return facts.evaluate(roll.args[0], leaf)
 
 
 def needs_safe(facts: Facts, node: int) -> bool:
-    """A value computed from maxima or minima that may be empty."""
+    """A value computed from references that may be empty."""
     n = facts.nodes[node]
     if n.op in ("reduce", "roll"):
-        return may_be_empty(facts, node)
+        return safe_value(facts, node) is not None
     return n.op in ("map", "cast") and any(needs_safe(facts, x) for x in n.args)
 
 

@@ -375,12 +375,13 @@ class Lowering:
         return self._safe(node, self._read(node, self._accumulator(node, loop.body, mode), where, "final", loop.body), where, mode)
 
     def _safe(self, node: int, v: Operand, where: Block, mode: Mode | None) -> Operand:
-        """A new reference that cannot be the identity: 0 where nothing contributes yet."""
-        if mode is None or mode.kind != "new" or not guards.may_be_empty(self.facts, node):
+        """A new reference that cannot be the identity: a harmless value where nothing contributes yet."""
+        harmless = guards.safe_value(self.facts, node) if mode is not None and mode.kind == "new" else None
+        if harmless is None:
             return v
         identity = MONOIDS[self.nodes[node].attrs[0]].identity
         empty = self.let(where, "eq", (v, Literal(identity)), hint="empty")
-        return self.let(where, "where", (empty, Literal(0.0), v), hint="safe")
+        return self.let(where, "where", (empty, Literal(harmless), v), hint="safe")
 
     def _repetition(self, node: int, where: Block, mode: Mode | None) -> Operand:
         """A reduction of a value that does not depend on the axis: a multiple of it for a sum, itself otherwise."""

@@ -117,7 +117,7 @@ class _Simulation:
             elif isinstance(s, Store):
                 self.store(s, env)
             else:
-                v: np.ndarray = np.asarray(self.value(s, env))
+                v = np.asarray(self.value(s, env))
                 shape = [d.size for d in s.dst.dims]
                 env[s.dst.name] = np.broadcast_to(self.typed(v, s.dst), shape)
 
@@ -144,7 +144,7 @@ class _Simulation:
         if any(self.start[b.name] for b in s.once):
             return
         picks, mask = self.address(s.access)
-        v = np.broadcast_to(self.operand(s.src, s.access.dims, env), mask.shape).astype(self.dtype)
+        v: np.ndarray = np.broadcast_to(self.operand(s.src, s.access.dims, env), mask.shape).astype(self.dtype)
         dtype = self.buffers[s.access.buffer].dtype
         if self.rounding and dtype.itemsize == 2:
             v = round_to(v, dtype.name)

@@ -11,11 +11,31 @@ import pytest
 from eqfuse.egraph.audit import audit
 from eqfuse.egraph.saturate import levels, saturate
 from eqfuse.errors import UnsoundGraphError
-from eqfuse.ir.build import (
-    abs_, axes, cast, const, eq, exp, extent, index, iota, le, log, maximum_over, mean_over, program, recip, rsqrt, select, square,
-    sum_over, tanh, tensor, view,
-)  # fmt: skip
 from eqfuse.ir import dtypes
+from eqfuse.ir.build import (
+    abs_,
+    axes,
+    cast,
+    const,
+    eq,
+    exp,
+    extent,
+    index,
+    iota,
+    le,
+    log,
+    maximum_over,
+    mean_over,
+    program,
+    recip,
+    rsqrt,
+    select,
+    square,
+    sum_over,
+    tanh,
+    tensor,
+    view,
+)  # fmt: skip
 from eqfuse.ir.program import Program
 from eqfuse.ir.terms import Reduce
 from eqfuse.rewrites import registry
@@ -110,7 +130,7 @@ def attention(causal=False, cap=False, bias=False, grouped=False, lse=True, norm
         s = select(le(iota(j), iota(i)), s, -math.inf)
     m = maximum_over(j, s)
     p = exp(s - m)
-    l = sum_over(j, p)  # noqa: E741
+    l = sum_over(j, p)
     if normalise == "inside":
         out = sum_over(j, p / l * value)
     elif normalise == "log":
@@ -203,3 +223,205 @@ def test_reaches_one_pass(p, axis, before, after):
     assert most(saturate(p, enable=False), axis) == before
     graph = saturate(p)
     assert (most(graph, axis), graph.report.stopped) == (after, "saturated")
+
+
+@pytest.mark.parametrize(("p", "axis", "loops"), NOT_ONE_PASS, ids=lambda x: getattr(x, "name", None))
+def test_does_not_reach_one_pass(p, axis, loops):
+    assert most(saturate(p), axis) == loops
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("p", ALL, ids=lambda p: p.name)
+def test_every_graph_passes_its_audit(p, masked):
+    graph = saturate(p)
+    report = audit(graph, seed=3, masked=masked)
+    assert report.skipped == 0
+    rolls = sum(n.op == "roll" for row in graph.classes for n in row)
+    assert report.rolls == rolls
+
+
+def small_attention(n: int, causal: bool = False) -> tuple[Program, object]:
+    a, b, c, f = axes(a=3, b=n, c=2, f=2)
+    s = sum_over(c, tensor("Q", a, c) * tensor("K", b, c)) * 0.5
+    if causal:
+        s = select(le(iota(b), iota(a)), s, -math.inf)
+    m = maximum_over(b, s)
+    p = exp(s - m)
+    l = sum_over(b, p)
+    return program("small", o=(sum_over(b, p / l * tensor("V", b, f)), (a, f)), lse=(m + log(l), (a,))), b
+
+
+@pytest.mark.parametrize(("n", "causal"), [(12, False), (11, False), (12, True), (10, True)])
+def test_split_merges_the_parts(n, causal):
+    """The parts of a split axis are merged by a factor, and each part is one loop of its own."""
+    p, b = small_attention(n, causal)
+    graph = saturate(p, splits={b: 3})
+    ((whole, outer, inner),) = graph.facts["split"]
+    assert (whole, outer.name, outer.size, inner.name, inner.size) == (b, "b_o", 3, "b_i", 4)
+    merged = [x for row in graph.classes for x in row if x.op == "reduce" and x.rule == "merge_selection_parts"]
+    assert merged
+    assert all(x.attrs[1] == outer for x in merged)
+    assert any(x.op == "roll" and x.attrs[1] == inner for row in graph.classes for x in row)
+    assert graph.facts["fuse"]
+    for seed in range(3):
+        audit(graph, seed=seed)
+        audit(graph, seed=seed, masked=True)
+
+
+def test_views_sink_and_compose():
+    a, b, c, c2 = axes(a=6, b=4, c=24, c2=24)
+    x = tensor("x", c)
+    there = view(x, c, index(a) * 4 + index(b))
+    back = view(view(exp(there), a, index(c2) // 4), b, index(c2) % 4)
+    graph = saturate(program("views", y=(back, (c2,))))
+    root = graph.classes[graph.roots["y"]]
+    (inner,) = [n.args[0] for n in root if n.op == "map" and n.attrs == ("exp",)]
+    assert any(n.op == "view" and graph.classes[n.args[0]][0].op == "input" for n in graph.classes[inner])
+    audit(graph)
+
+
+def test_a_view_in_place_vanishes():
+    x = tensor("x", i, j)
+    graph = saturate(program("same", y=(view(exp(x), j, j), (i, j))))
+    assert any(n.op == "map" for n in graph.classes[graph.roots["y"]])
+
+
+def test_no_square_of_the_mean():
+    """The variance may not become E[x^2] - E[x]^2: no sum of plain squares exists after saturation."""
+    for p in (mean_variance(), variance_by_sum(), layernorm()):
+        graph = saturate(p)
+        plain = {c for c, row in enumerate(graph.classes) if any(n.op == "input" for n in row)}
+        squares = {c for c, row in enumerate(graph.classes) for n in row if n.op == "map" and set(n.args) <= plain and n.args}
+        assert not any(n.op == "reduce" and n.args[0] in squares for row in graph.classes for n in row)
+
+
+def test_mean_stays_a_mean():
+    x = tensor("x", i, j)
+    graph = saturate(program("mean", y=(mean_over(j, x), (i,))))
+    assert [n.op for n in graph.classes[graph.roots["y"]]] == ["reduce"]
+
+
+def test_stop_reasons():
+    p = attention()
+    assert saturate(p).report.stopped == "saturated"
+    assert saturate(p, enable=False).report.stopped == "off"
+    assert saturate(p, node_budget=30).report.stopped == "nodes"
+    assert saturate(p, time_budget=0.0).report.stopped == "time"
+    for graph in (saturate(p, node_budget=30), saturate(p, time_budget=0.0), saturate(p, licence="exact")):
+        assert set(graph.roots) == {"o", "lse"}
+        audit(graph)
+
+
+def test_exact_licence_repairs_nothing():
+    graph = saturate(attention(), licence="exact")
+    assert most(graph, j) == 2
+    assert not any(n.op == "roll" for row in graph.classes for n in row)
+
+
+def test_disabled_rules_do_not_run():
+    graph = saturate(softmax(), disabled=("roll_by_factor",))
+    assert most(graph, j) == 2
+    registry.disable("roll_by_factor")
+    try:
+        assert most(saturate(softmax()), j) == 2
+    finally:
+        registry.enable("roll_by_factor")
+    assert most(saturate(softmax()), j) == 1
+
+
+def test_nodes_know_their_rule():
+    p = attention()
+    graph = saturate(p)
+    names = {r.name for r in registry.rules()}
+    for row in graph.classes:
+        for n in row:
+            assert n.rule is None or n.rule in names
+            assert n.rule is not None or n.op not in ("roll", "ref", "pre")
+    assert {n.rule for row in graph.classes for n in row if n.op == "roll"} == {"roll_by_factor"}
+    assert all(any(n.rule is None for n in graph.classes[c]) for c in graph.original)
+
+
+def test_result_is_deterministic():
+    """Two processes with different hash seeds, and two runs in one process, give the same graph."""
+    code = (
+        "import importlib.util as u, hashlib, sys\n"
+        f"s = u.spec_from_file_location('t', {__file__!r}); t = u.module_from_spec(s); s.loader.exec_module(t)\n"
+        "p, b = t.small_attention(12)\n"
+        "g = [t.saturate(x, splits=y) for x, y in ((t.entropy(), {}), (p, {b: 3}), (t.entropy(), {}))]\n"
+        "assert g[0].classes == g[2].classes and g[0].facts == g[2].facts\n"
+        "print(hashlib.sha256(repr([(x.classes, x.roots, x.facts) for x in g]).encode()).hexdigest())\n"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+# rules broken on purpose -------------------------------------------------------------------------------------------------------
+
+
+def product_without_condition(x, c, n: Axis):
+    """max_n x*c = c * max_n x, wrongly for every c."""
+    return Max(n, x * c), c * Max(n, x)
+
+
+def sum_is_its_body(x, n: Axis):
+    """sum_n x = x, wrongly."""
+    return Sum(n, x), x
+
+
+def twice(x):
+    """exp x = exp x + exp x, wrongly."""
+    return Map("exp", x), Map("exp", x) + Map("exp", x)
+
+
+@pytest.mark.parametrize(
+    ("function", "p"),
+    [
+        (product_without_condition, program("p", y=(maximum_over(j, tensor("x", i, j) * tensor("c", i, j)), (i,)))),
+        (sum_is_its_body, softmax()),
+        (twice, softmax()),
+    ],
+)
+def test_the_audit_names_an_unsound_rule(function, p):
+    bad = make_rule(function, "user", "real", "factor", True)
+    graph = saturate(p, rules=(*registry.active(), bad), node_budget=400)
+    with pytest.raises(UnsoundGraphError, match=function.__name__):
+        audit(graph)
+
+
+def test_two_constants_in_one_class_stop_the_run():
+    def wrong(x):
+        """x * 2 = 3 * x, wrongly, seen through constants."""
+        return Const(2.0) + x * Const(0.0), Const(3.0)
+
+    bad = make_rule(wrong, "user", "real", "factor", True)
+    a = program("p", y=(const(2.0) + const(5.0) * 0.0, ()))
+    with pytest.raises(UnsoundGraphError, match="2 and 3"):
+        saturate(a, rules=(*registry.active(), bad))
+
+
+def test_repaired_loops_are_executed_not_assumed():
+    """A Roll whose update forgets the factor is caught by running it."""
+    from eqfuse.egraph.frozen import FrozenGraph
+
+    graph = saturate(softmax())
+    (acc,) = [c for c, row in enumerate(graph.classes) if row[0].op == "acc"]
+    broken = tuple(
+        tuple(type(n)(n.op, n.attrs, (n.args[0], acc), n.rule) if n.op == "roll" else n for n in row) for row in graph.classes
+    )
+    with pytest.raises(UnsoundGraphError, match="roll_by_factor"):
+        audit(FrozenGraph(graph.program, broken, graph.axes, graph.roots, graph.original, graph.report, graph.facts))
+
+
+def test_many_programs_leave_no_trace():
+    """Programs are pushed and popped: the second saturation of a program is the first one again."""
+    first = saturate(entropy())
+    saturate(attention(), splits={})
+    again = saturate(entropy())
+    assert first.classes == again.classes
+    assert isinstance(first.program.outputs[0].term, type(again.program.outputs[0].term))
+    assert any(isinstance(t, Reduce) for t in first.program.terms())

@@ -77,6 +77,14 @@ def writes(x):
     return x * 2
 
 
+def drops(x):
+    return torch.nn.functional.dropout(x) * 2
+
+
+def attends(x):
+    return torch.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.1)
+
+
 def breaks(x):
     return x.no_such_method()
 
@@ -96,6 +104,8 @@ UNSUPPORTED = {
     multiplies: (ShapeError, "return x @ x", "shapes"),
     reshapes: (ShapeError, "return x.view(4, 9)", "shapes"),
     writes: (TraceError, "", "return the new value"),
+    drops: (UnsupportedOpError, "return torch.nn.functional.dropout(x) * 2", "call .eval()"),
+    attends: (TraceError, "return torch.nn.functional.scaled_dot", "dropout_p=0.0"),
     breaks: (TraceError, "return x.no_such_method()", "no_such_method"),
 }
 
@@ -110,6 +120,7 @@ def test_refused_with_place_and_cure(fn):
         assert info.value.where.startswith("test_tracing.py:")
         assert line in str(info.value)
     assert text in str(info.value)
+    assert len(str(info.value).splitlines()) <= 2, "torch's own text is left out"
 
 
 def test_embedding_is_refused():

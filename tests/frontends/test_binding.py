@@ -58,6 +58,7 @@ def test_tied_parameters():
     agree(block, (X,))
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
 def test_graph_module_and_exported_program():
     block = Block()
     args = (X, torch.ones(9, dtype=torch.float64))

@@ -1,0 +1,70 @@
+"""Running generated kernels on CPU tensors through Triton's interpreter: an oracle for correctness, not a way to compute.
+
+``TRITON_INTERPRET`` stays unset: for the time of one call, the compiled functions of the language's library and of the generated
+module are exchanged for interpreted ones, and put back afterwards, so that a kernel can be compiled and interpreted in one process.
+A tile operation costs about 0.1 ms whatever its size: use few, large tiles and small problems.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+import triton.language.random as tl_random
+import triton.language.standard as tl_standard
+from triton.runtime.interpreter import InterpretedFunction
+from triton.runtime.jit import JITFunction
+
+from .interpreter_patches import patched_interpreter
+from .sanitizer import sanitizer
+
+_interpreted: weakref.WeakKeyDictionary[JITFunction, InterpretedFunction] = weakref.WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def interpreter_mode(*modules: ModuleType) -> Iterator[None]:
+    """Inside the block, kernels of ``modules`` (from ``load_module(source, "interpret")``) are interpreted when launched.
+
+    Other threads that compile kernels wait.  Warnings of numpy about overflow and NaN are off: these are ordinary values here.
+    """
+    with patched_interpreter():
+        saved: list[tuple[ModuleType, str, JITFunction]] = []
+        try:
+            for module in (tl, tl.core, tl_standard, tl_random, tl.math, *modules):
+                for name, value in list(vars(module).items()):
+                    if isinstance(value, JITFunction):
+                        saved.append((module, name, value))
+                        setattr(module, name, _interpreted_function(value))
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="All-NaN")
+                yield
+        finally:
+            for module, name, value in reversed(saved):
+                setattr(module, name, value)
+
+
+def interpret(module: ModuleType, function: str, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
+    """Call the host function ``module.function(*args)`` with its kernels interpreted, and return what it returns.
+
+    ``module`` comes from ``load_module(source, "interpret")``; tensors are on the CPU.
+    Raises :class:`~eqfuse.errors.KernelBug` (with ``sanitize``) at the first out-of-bounds access or race.
+    """
+    with interpreter_mode(module):
+        run = getattr(module, function)
+        if not sanitize:
+            return run(*args, **kwargs)
+        with sanitizer():
+            return run(*args, **kwargs)
+
+
+def _interpreted_function(function: JITFunction) -> InterpretedFunction:
+    found = _interpreted.get(function)
+    if found is None:
+        found = _interpreted[function] = InterpretedFunction(function.fn)
+    return found

@@ -1,0 +1,125 @@
+"""Interpreted kernels give the right numbers, in each type, and leave no trace in Triton."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+import triton.language as tl
+from eqfuse.runtime import interpreter_patches
+from eqfuse.runtime.interpreter import interpret, interpreter_mode
+from eqfuse.runtime.modules import load_module
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from triton.runtime.jit import JITFunction
+
+TOLERANCE = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}  # about one rounding of a value near one
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("shape", [(3, 1), (5, 37), (2, 128)])
+def test_softmax(kernels, dtype, shape):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    y = interpret(load_module(kernels.SOFTMAX, "interpret"), "run", x)
+    assert y.dtype == dtype
+    assert (y.double() - x.double().softmax(-1)).abs().max() <= TOLERANCE[dtype]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.integers(1, 4), columns=st.integers(1, 70), dtype=st.sampled_from(list(TOLERANCE)), seed=st.integers(0, 2**31))
+def test_softmax_of_any_shape(kernels, rows, columns, dtype, seed):
+    x = (8 * torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))).to(dtype)
+    y = interpret(load_module(kernels.SOFTMAX, "interpret"), "run", x)
+    assert (y.double() - x.double().softmax(-1)).abs().max() <= TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_matmul_with_a_run_time_loop_bound(kernels, dtype):
+    generator = torch.Generator().manual_seed(1)
+    a, b = (torch.randn(shape, generator=generator).to(dtype) for shape in ((40, 70), (70, 33)))
+    c = interpret(load_module(kernels.MATMUL, "interpret"), "run", a, b)
+    exact = a.double() @ b.double()
+    assert (c.double() - exact).abs().max() <= 8 * TOLERANCE[dtype] * exact.abs().max()
+
+
+def test_bfloat16_arithmetic_rounds_after_each_operation(kernels):
+    generator = torch.Generator().manual_seed(2)
+    a, b = (torch.randn(200, generator=generator).bfloat16() for _ in range(2))
+    y = interpret(load_module(kernels.BFLOAT16, "interpret"), "run", a, b)
+    assert torch.equal(y, a * b + a)
+
+
+def test_bfloat16_rounding_is_that_of_torch():
+    bits = np.random.default_rng(0).integers(0, 2**32, 20000, dtype=np.uint32)
+    values = torch.from_numpy(bits.view(np.float32).copy())
+    expected = values.bfloat16()
+    found = torch.from_numpy(interpreter_patches.float32_to_bfloat16(values.numpy()).copy()).view(torch.bfloat16)
+    number = ~values.isnan()
+    assert torch.equal(found[number], expected[number])
+    assert found[~number].isnan().all()
+
+
+def _language():
+    owners = (tl, tl.core, tl.tensor, tl.dtype, tl.math, interpreter_patches.ti, interpreter_patches.ti.InterpreterBuilder,
+              interpreter_patches.ti.InterpretedFunction, interpreter_patches.ti.GridExecutor)  # fmt: skip
+    return {(id(o), n): v for o in owners for n, v in vars(o).items() if not n.startswith("__") or n in ("__index__", "__call__")}
+
+
+def test_nothing_stays_patched(kernels):
+    module = load_module(kernels.SOFTMAX, "interpret")
+    before = _language()
+    interpret(module, "run", torch.randn(2, 5))
+    with pytest.raises(RuntimeError, match="on purpose"), interpreter_mode(module):
+        assert _language() != before
+        raise RuntimeError("on purpose")
+    assert _language() == before
+    assert isinstance(module.softmax_kernel, JITFunction)
+    assert os.environ.get("TRITON_INTERPRET") is None
+
+
+def test_without_the_repairs_this_triton_is_wrong(kernels, monkeypatch):
+    """The probes tell the truth: with the repairs switched off, each defect that they report shows."""
+    found = interpreter_patches.defects()
+    assert found <= {"index", "bfloat16 cast", "bfloat16 arithmetic", "bfloat16 dot"}
+    monkeypatch.setattr(interpreter_patches, "defects", lambda: frozenset())
+    a, b = (torch.randn(16, 16).bfloat16() for _ in range(2))
+    if "bfloat16 arithmetic" in found:
+        assert not torch.equal(interpret(load_module(kernels.BFLOAT16, "interpret"), "run", a, b), a * b + a)
+    if "bfloat16 dot" in found and "index" not in found:
+        c = interpret(load_module(kernels.MATMUL, "interpret"), "run", a, b)
+        assert not ((c.double() - a.double() @ b.double()).abs().max() < 1)
+    if "index" in found:
+        with pytest.raises(Exception, match="0-dimensional"):
+            interpret(load_module(kernels.MATMUL, "interpret"), "run", a, b)
+
+
+def test_two_threads_interpret_one_after_the_other(kernels):
+    module = load_module(kernels.SOFTMAX, "interpret")
+    x = torch.randn(4, 20)
+    results: list[torch.Tensor] = []
+    threads = [threading.Thread(target=lambda: results.append(interpret(module, "run", x))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 3
+    assert all(torch.allclose(y, x.softmax(-1)) for y in results)
+
+
+def test_interpretation_works_where_the_variable_is_set(kernels, tmp_path):
+    """A user may have TRITON_INTERPRET set for other code."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\n"
+        "from eqfuse.runtime.interpreter import interpret\n"
+        "from eqfuse.runtime.modules import load_module\n"
+        "x = torch.randn(3, 9)\n"
+        "y = interpret(load_module(open(sys.argv[1]).read(), 'interpret'), 'run', x)\n"
+        "assert torch.allclose(y, x.softmax(-1), atol=1e-6)\n"
+    )
+    (tmp_path / "source.txt").write_text(kernels.SOFTMAX)
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    subprocess.run([sys.executable, script, tmp_path / "source.txt"], env=environment, check=True, timeout=120)
