@@ -1,0 +1,1 @@
+"""Tile programs as text: Triton kernels, their signatures, and standalone modules."""

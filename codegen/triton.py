@@ -78,7 +78,7 @@ class KernelPrinter:
         head, self.lines = self.lines, []
         self.parameters: tuple[Param, ...] = signature.build(
             program,
-            [a for a in self.kernel.roles if a in self.extents],
+            [*(a for a in self.kernel.roles if a in self.extents), *sorted(a for a in self.extents if a not in self.kernel.roles)],
             self.strides,
             [a for a in self.kernel.roles if a in self.tiles],
         )

@@ -229,9 +229,10 @@ class _Audit:
     def unsound(self, first: ENode, second: ENode, c: int, what: str) -> UnsoundGraphError:
         """The error for two members that differ."""
         names = [n.rule or "the program" for n in (first, second)]
+        united = sorted({rule for rule, cls in self.graph.facts.get("united", ()) if cls == c})
         return UnsoundGraphError(
             f"class {c} has members {self.show(first)} and {self.show(second)} that differ: {what}",
-            where=f"introduced by {names[0]} and {names[1]}",
+            where=f"introduced by {names[0]} and {names[1]}; class united by {', '.join(united) or 'no rule'}",
             cure="check() the named rules; if they pass, the rule that united the class lacks a condition",
         )
 

@@ -296,8 +296,8 @@ def _freeze(
     for cls, mask in decoder.rows("axes"):
         if cls in number:
             axes[number[cls]] = book.unmask(mask)
-    _check_constants(classes)
     facts = _facts(decoder, number, book, parts)
+    _check_constants(classes, facts["united"])
     roots = {o.name: number[lets[names[o.term]]] for o in program.outputs}
     original = tuple(dict.fromkeys(number[lets[names[t]]] for t in terms))
     empty = SaturationReport(run.stopped, 0, 0, 0.0)
@@ -312,14 +312,14 @@ def _shape(t: Term) -> tuple[str, tuple[Any, ...]]:
     return kind, tuple(k for k in t.key if not isinstance(k, Term) and not (isinstance(k, tuple) and k and isinstance(k[0], Term)))
 
 
-def _check_constants(classes: list[list[ENode]]) -> None:
+def _check_constants(classes: list[list[ENode]], united: tuple[tuple[Any, ...], ...]) -> None:
     """Two distinct constants in one class: some rule is wrong."""
-    for members in classes:
+    for c, members in enumerate(classes):
         values = [n for n in members if n.op == "const"]
         for n in values[1:]:
             a, b = values[0].attrs[0], n.attrs[0]
             if not (a == b or (a != a and b != b) or abs(a - b) <= 1e-9 * max(abs(a), abs(b))):
-                names = sorted({m.rule for m in members if m.rule})
+                names = sorted({rule for rule, cls in united if cls == c})
                 raise UnsoundGraphError(
                     f"the constants {a:g} and {b:g} were found equal",
                     where=", ".join(names) or None,
@@ -345,6 +345,7 @@ def _facts(
     for name in ("nonneg", "positive", "bounded", "settled"):
         out[name] = known(decoder.rows(name), plain)
     out["level"] = known(decoder.rows("level"), lambda r: (number[r[0]], book.axes[r[1]], r[2]))
+    out["united"] = known(decoder.rows("united"), plain)
     out["fuse"] = known(decoder.rows("fuse"), plain)
     for name in ("radd", "rmul"):
         out[name] = known(decoder.rows(name), lambda r: (r[0], book.axes[r[1]], *(number[c] for c in r[2:])))

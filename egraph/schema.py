@@ -9,7 +9,8 @@ are kept for every class:
 signs       ``nonneg``, ``positive``, ``bounded`` (finite whatever the inputs) and ``truth`` (0 or 1), from the ranges that ops
             declare.  An exponential is positive only if its argument is bounded: it is 0 where a mask put -inf.
 
-``settled`` marks values that mention no running value.  ``why-*`` tables name the rule that first made each node.
+``settled`` marks values that mention no running value.  ``why-*`` tables name the rule that first
+made each node, ``united`` the rules that found a class equal to another form.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def schema() -> str:
         "(function axes (T) i64 :merge (& old new))",
         "(function level (T i64) i64 :merge (min old new))",
         "(function index-axes (i64) i64 :merge old)",
+        "(relation united (String T))",
         "(relation axis (i64))",
         "(relation related (i64 i64))",
         "(relation unrelated (i64 i64))",

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..egraph.frozen import ENode, FrozenGraph
+from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.ops import OPS
-from ..ir.terms import Input
+from ..ir.terms import Map, Reduce
 from ..tiles.kernel import Node, Role
 
 Budget = tuple[int, ...]
@@ -59,6 +60,11 @@ class Chooser:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self.layouts = {i.name: i.layout for i in graph.program.inputs}
+        self.stored = {  # class -> the 16-bit type that the program itself keeps it in
+            c: t.dtype
+            for t, c in zip(graph.program.terms(), graph.original, strict=True)
+            if isinstance(t, Map | Reduce) and t.dtype is not None and t.dtype.is_float and t.dtype.itemsize == 2
+        }
 
     @cached_property
     def accumulators(self) -> Mapping[tuple[Axis, int], tuple[ENode, ...]]:
@@ -100,37 +106,61 @@ class Chooser:
         return [tuple(f) for f in found]
 
     def choose(
-        self, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role], budget: Budget
+        self,
+        roots: tuple[int, ...],
+        leaves: Mapping[int, Leaf],
+        roles: Mapping[Axis, Role],
+        budget: Budget,
+        *,
+        written: bool = False,
     ) -> tuple[tuple[Node, ...], tuple[int, ...], float] | None:
         """Concrete nodes for the roots, the root positions and the cost; ``None`` if the roles and budget do not allow it.
 
-        ``budget`` has one entry per streamed axis of ``roles``, in the order of ``roles``.
+        ``budget`` has one entry per streamed axis of ``roles``, in the order of ``roles``.  ``written`` admits only nodes of the
+        program as written.
         """
-        return _Choice(self, roots, leaves, roles, budget).solve()
+        return _Choice(self, roots, leaves, roles, budget, written).solve()
 
     def cheapest(
         self, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role], limit: int = 3
     ) -> Iterable[tuple[Budget, tuple[Node, ...], tuple[int, ...], float]]:
-        """The feasible choice with the fewest loops, then those with one loop more over one axis (fewer operations, more bytes)."""
+        """Choices worth pricing: the one with the fewest loops, those with one loop more over one axis (fewer operations, more
+        bytes), and the program as written (whose operands have the types that the program gives them)."""
         streamed = [a for a, r in roles.items() if r.kind == "stream"]
         first: int | None = None
         vectors = sorted(itertools.product(range(limit + 1), repeat=len(streamed)), key=lambda b: (sum(b), b))
+        seen: set[tuple[Node, ...]] = set()
         for b in vectors:
             if first is not None and sum(b) > first + 1:
-                return
+                break
             found = self.choose(roots, leaves, roles, b)
             if found is not None:
                 if first is None:
                     first = sum(b)
-                yield b, *found
+                if found[0] not in seen:
+                    seen.add(found[0])
+                    yield b, *found
+        for b in vectors:
+            found = self.choose(roots, leaves, roles, b, written=True)
+            if found is not None:
+                if found[0] not in seen:
+                    yield b, *found
+                return
 
 
 class _Choice:
     """One run of the dynamic program."""
 
     def __init__(
-        self, chooser: Chooser, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role], budget: Budget
+        self,
+        chooser: Chooser,
+        roots: tuple[int, ...],
+        leaves: Mapping[int, Leaf],
+        roles: Mapping[Axis, Role],
+        budget: Budget,
+        written: bool = False,
     ) -> None:
+        self.written = written
         self.chooser, self.graph, self.roots, self.roles, self.top = chooser, chooser.graph, roots, roles, budget
         self.slot = {a: k for k, a in enumerate(a for a, r in roles.items() if r.kind == "stream")}
         self.access = chooser.accesses(leaves)
@@ -157,6 +187,8 @@ class _Choice:
         if c in self.leaves:
             return out
         for n in self.graph.classes[c]:
+            if self.written and n.rule is not None:
+                continue
             needs, own = self._needs(c, n, b)
             if needs is not None:
                 out.append((n, needs, own))
@@ -238,7 +270,7 @@ class _Choice:
         if len(self.roots) > 1:  # what another root computes anyway costs this root nothing
             shared = self._used(best, self.roots[0])
             cost, best = self._relax(options, users, shared, best)
-        builder = _Builder(best)
+        builder = _Builder(best, self.chooser.stored)
         positions = tuple(builder.build((r, self.top)) for r in self.roots)
         return tuple(builder.nodes), positions, sum(cost[(r, self.top)] for r in self.roots)
 
@@ -285,8 +317,8 @@ class _Choice:
 class _Builder:
     """Hash-cons the chosen options into nodes."""
 
-    def __init__(self, best: Mapping[State, tuple[ENode | Access, tuple[State, ...]]]) -> None:
-        self.best = best
+    def __init__(self, best: Mapping[State, tuple[ENode | Access, tuple[State, ...]]], stored: Mapping[int, DType]) -> None:
+        self.best, self.stored = best, stored
         self.nodes: list[Node] = []
         self.memo: dict[State, int] = {}
         self.ids: dict[tuple[object, ...], int] = {}
@@ -303,10 +335,10 @@ class _Builder:
                 stack.append((s, True))
                 stack.extend((q, False) for q in reversed(needs))
                 continue
-            self.memo[s] = self._add(what, tuple(self.memo[q] for q in needs))
+            self.memo[s] = self._add(what, tuple(self.memo[q] for q in needs), self.stored.get(s[0]))
         return self.memo[root]
 
-    def _add(self, what: ENode | Access, args: tuple[int, ...]) -> int:
+    def _add(self, what: ENode | Access, args: tuple[int, ...], stored: DType | None) -> int:
         if isinstance(what, Access):
             if what.buffer is None:
                 node = Node("index", (what.index[0],), (), what.axes)
@@ -316,14 +348,9 @@ class _Builder:
             axes = frozenset().union(*(self.nodes[a].axes for a in args)) if args else frozenset()
             if what.op in ("reduce", "roll", "pre"):
                 axes -= {what.attrs[-1]}
-            node = Node(what.op, what.attrs, args, axes, what.rule)
-        key = (node.op, node.attrs, node.args)
+            node = Node(what.op, what.attrs, args, axes, what.rule, stored)
+        key = (node.op, node.attrs, node.args, node.stored)
         if key not in self.ids:
             self.ids[key] = len(self.nodes)
             self.nodes.append(node)
         return self.ids[key]
-
-
-def input_names(graph: FrozenGraph) -> set[str]:
-    """Names of the program's inputs."""
-    return {i.name for i in graph.program.inputs if isinstance(i, Input)}

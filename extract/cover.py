@@ -23,12 +23,13 @@ from ..egraph.frozen import FrozenGraph
 from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis
+from ..ir.printing import equations
 from ..ir.terms import Reduce
 from ..tiles.kernel import Buffer
 from .baseline import Baseline, baseline, is_contraction
 from .choose import Chooser, Leaf
 from .plan import Alternative, Plan, PlannedKernel
-from .report import bytes_text
+from .report import bytes_text, plural
 from .search import KernelSearch, Rejection, RootSpec
 from .structure import reachable
 from .targets import Target
@@ -339,7 +340,22 @@ class Extractor:
                 self._note(c, c.description, self._lost(c, best))
         return self._plan(best, stopped)
 
+    def _noted(self, planned: PlannedKernel) -> PlannedKernel:
+        """The kernel with its header: the equations it computes, the rules behind it, the bytes it moves."""
+        original = dict(zip(self.graph.original, self.program.terms(), strict=True))
+        specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
+        computed = {r.buffer: original[specs[r.buffer].cls] for r in planned.kernel.roots if specs[r.buffer].cls in original}
+        lines = equations(computed)
+        lines += [f"{r.buffer}: a partial result" for r in planned.kernel.roots if r.buffer not in computed]
+        notes = {"": "\n".join(lines)}
+        if planned.rules:
+            notes["rules"] = ", ".join(planned.rules)
+        notes["moves"] = f"{bytes_text(planned.cost.dram_bytes)} of memory for the planned sizes; bound by {planned.cost.bound}"
+        kernel = replace(planned.kernel, notes=notes)
+        return replace(planned, kernel=kernel, tiles=replace(planned.tiles, kernel=kernel))
+
     def _plan(self, best: Cover, stopped: str) -> Plan:
+        best = replace(best, kernels=tuple(map(self._noted, best.kernels)))
         used = {r.buffer for k in best.kernels for r in k.kernel.roots} | {i.name for i in self.program.inputs}
         return Plan(
             program=self.program,
@@ -360,7 +376,7 @@ class Extractor:
 
 def _why(cover: Cover) -> str:
     worst = max(cover.kernels, key=lambda k: k.cost.us)
-    return f"{len(cover.kernels)} kernels, {worst.kernel.name} is bound by {worst.cost.bound}"
+    return f"{plural(len(cover.kernels), 'kernel')}, {worst.kernel.name} is bound by {worst.cost.bound}"
 
 
 def extract(graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, memory_weight: float = MEMORY_WEIGHT) -> Plan:

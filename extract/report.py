@@ -14,13 +14,18 @@ def bytes_text(n: float) -> str:
     raise AssertionError
 
 
+def plural(n: int, noun: str) -> str:
+    """1 kernel, 2 kernels."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def _roles(k: PlannedKernel) -> str:
     return " ".join(f"{a.name}={r}" for a, r in k.kernel.roles.items())
 
 
 def plan_text(plan: Plan) -> str:
     """The plan as a table."""
-    lines = [f"plan for {plan.program.name} on {plan.target}: {len(plan.kernels)} kernel(s), {plan.estimated_us:.1f} us estimated"]
+    lines = [f"plan for {plan.program.name} on {plan.target}: {plural(len(plan.kernels), 'kernel')}, {plan.estimated_us:.1f} us estimated"]
     for k in plan.kernels:
         c = k.cost
         loads = sorted({n.attrs[0] for n in k.kernel.nodes if n.op == "load"})
@@ -38,6 +43,7 @@ def plan_text(plan: Plan) -> str:
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
     )
+    lines.append("  CPU tensors run the original program in torch; CUDA tensors run these kernels")
     if plan.fallback:
         lines += [f"  torch fallback: {name}: {why}" for name, why in plan.fallback.items()]
     lost = [a for a in plan.alternatives if a.kernels]

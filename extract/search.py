@@ -172,7 +172,7 @@ class KernelSearch:
         roles = {a: Role(kinds[a], self._start(a, kinds[a], s)) for a in s.axes}  # type: ignore[arg-type]
         choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles))
         best: _Candidate | None = None
-        for _, nodes, positions, _ in choices[:3]:
+        for _, nodes, positions, _ in choices[:2] + choices[2:][-1:]:
             found = self._descend_choice(name, roots, nodes, positions, dict(roles), s, kinds, reasons)
             if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
                 best = found

@@ -23,7 +23,7 @@ from .patterns import AxisVar, IndexVar, NameVar, NumberVar, Pattern, Roll, Var,
 from .rule import Rule
 
 UNIVERSE = 5  # axes; rules name at most this many
-STYLES = ("plain", "ties", "ordinary", "ordinary", "wide", "wide", "masked", "masked", "empty")
+STYLES = ("plain", "ties", "ordinary", "ordinary", "wide", "wide", "masked", "masked", "zeros", "empty")
 NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634)
 TOLERANCE = 1e-8
 MEANINGLESS = frozenset(["want", "wanta", "scal", "hot", "fuse", "compose-wanted"])
@@ -256,6 +256,8 @@ def _array(draw: Any, style: dict[str, Any], world: World, rng: np.random.Genera
         x = rng.integers(1, 4, size=shape).astype(float)
     elif how == "ties":
         x = rng.integers(-2, 3, size=shape).astype(float)
+    elif how == "zeros":
+        x = rng.integers(0, 2, size=shape) * rng.normal(size=shape)
     elif how == "wide":
         x = rng.normal(size=shape) * 10.0 ** rng.integers(-4, 2, size=shape)
     else:
@@ -336,8 +338,9 @@ def _test_fact(rule: Rule, fact: Fact, world: World) -> int:
     var, expr = meaning
     if isinstance(expr, Vanishing):
         return _test_vanishing(expr, world)
-    change = fact.args[5].value(world) if kind else np.zeros(())
-    where = np.where(np.isfinite(change), 0.0, np.nan)  # a change of reference is claimed where it is finite
+    where = np.zeros(())
+    if kind:  # a change of reference is claimed where the old value is finite: elsewhere nothing has been seen
+        where = np.where(np.isfinite(fact.args[2 if kind == "run" else 4].value(world)), 0.0, np.nan)
     return _compare(var.value(world) + where, expr.value(world) + where, fact.relation.name, "its meaning")
 
 

@@ -209,7 +209,10 @@ class Rule:
             nodes = dict.fromkeys(why for part in fact.parts() for node in P.walk(part) if (why := self._why(node)))
             rows = "".join(" " + n for n in nodes)
         if isinstance(fact, Equal):
-            return f"(union {fact.left.egglog()} {fact.right.egglog()}){rows}"
+            left = fact.left.egglog()
+            if self.provenance and fact.left.sort == "T":
+                rows += f' (united "{self.name}" {left})'
+            return f"(union {left} {fact.right.egglog()}){rows}"
         if isinstance(fact, Match):
             return f"{fact.pattern.egglog()}{rows}"  # make the node, claim nothing
         return fact.egglog("") + rows

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-import weakref
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import triton.experimental.gluon  # noqa: F401 - triton imports it lazily, which fails while functions are exchanged
 import triton.language as tl
 import triton.language.random as tl_random
 import triton.language.standard as tl_standard
@@ -24,7 +24,8 @@ from triton.runtime.jit import JITFunction
 from .interpreter_patches import patched_interpreter
 from .sanitizer import sanitizer
 
-_interpreted: weakref.WeakKeyDictionary[JITFunction, InterpretedFunction] = weakref.WeakKeyDictionary()
+# by identity: hashing a JITFunction parses its source, which fails while the language is patched
+_interpreted: dict[int, tuple[JITFunction, InterpretedFunction]] = {}
 
 
 @contextlib.contextmanager
@@ -64,7 +65,7 @@ def interpret(module: ModuleType, function: str, *args: Any, sanitize: bool = Tr
 
 
 def _interpreted_function(function: JITFunction) -> InterpretedFunction:
-    found = _interpreted.get(function)
+    found = _interpreted.get(id(function))
     if found is None:
-        found = _interpreted[function] = InterpretedFunction(function.fn)
-    return found
+        found = _interpreted[id(function)] = (function, InterpretedFunction(function.fn))
+    return found[1]

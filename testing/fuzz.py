@@ -1,6 +1,7 @@
 """Fuzzing of lowering and printing: random program x random roles x random tiles, against the float64 reference.
 
-Each seed is lowered twice, with two random orders of the tile dims.  ``simulated`` runs the tile program in float64 numpy, where it
+A program is lowered as it stands, or (``saturated``) from nodes that extraction chooses in its saturated e-graph, which is where rolling
+reductions come from, once for every feasible number of passes.  The order of tile dims is random, too.  ``simulated`` runs the tile program in float64 numpy, where it
 must agree to rounding.  ``printed`` gives the emitted module to a runner (Triton's interpreter) in float32.  From the command line:
 
     python -m eqfuse.testing.fuzz 0 1000
@@ -18,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..codegen.module import ModuleSpec, emit_module
+from ..egraph.saturate import saturate
+from ..extract.choose import Chooser
 from ..ir.reference import evaluate
 from ..tiles.direct import kernel_from_program
 from ..tiles.kernel import Kernel
@@ -44,16 +47,28 @@ class Mismatch:
         return f"seed {self.seed}, {self.output}: error {self.error:.1e} with {roles}\n{self.draw.program}\n{self.tiles}"
 
 
-def cases(seeds: Sequence[int]) -> Iterator[tuple[int, Draw, Kernel, Mapping[str, np.ndarray]]]:
-    """Seeds whose reference is finite and not huge, with a kernel in a random order of dims and the reference."""
+def cases(seeds: Sequence[int], saturated: bool = False) -> Iterator[tuple[int, Draw, Kernel, Mapping[str, np.ndarray]]]:
+    """Kernels of the seeds whose reference is finite and not huge, each with its draw and the reference."""
     for seed in seeds:
         d = draw(seed)
         expected = evaluate(d.program, d.inputs)
-        if all(np.isfinite(v).all() and np.abs(v).max(initial=0.0) < TAME for v in expected.values()):
-            kernel = kernel_from_program(d.program, d.roles)
-            order = list(kernel.order)
-            random.Random(seed).shuffle(order)
-            yield seed, d, replace(kernel, order=tuple(order)), expected
+        if not all(np.isfinite(v).all() and np.abs(v).max(initial=0.0) < TAME for v in expected.values()):
+            continue
+        plain = kernel_from_program(d.program, d.roles)
+        order = list(plain.order)
+        random.Random(seed).shuffle(order)
+        plain = replace(plain, order=tuple(order))
+        for kernel in _chosen(d, plain) if saturated else (plain,):
+            yield seed, d, kernel, expected
+
+
+def _chosen(d: Draw, plain: Kernel) -> Iterator[Kernel]:
+    """The kernel with the nodes that extraction chooses, for every feasible budget of passes."""
+    graph = saturate(d.program)
+    classes = tuple(graph.roots[o.name] for o in d.program.outputs)
+    for _, nodes, positions, _ in Chooser(graph).cheapest(classes, {}, d.roles):
+        roots = tuple(replace(r, node=n) for r, n in zip(plain.roots, positions, strict=True))
+        yield replace(plain, nodes=nodes, roots=roots)
 
 
 def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
@@ -63,11 +78,13 @@ def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
     return error if error == error else float("inf")
 
 
-def simulated(seeds: Sequence[int], *, min_dot_k: int = 2, tolerance: float = 1e-9) -> tuple[Counter[str], list[Mismatch]]:
+def simulated(
+    seeds: Sequence[int], *, saturated: bool = False, min_dot_k: int = 2, tolerance: float = 1e-8
+) -> tuple[Counter[str], list[Mismatch]]:
     """Run tile programs in float64 numpy.  Returns what was covered and what was wrong."""
     covered: Counter[str] = Counter()
     wrong = []
-    for seed, d, kernel, expected in cases(seeds):
+    for seed, d, kernel, expected in cases(seeds, saturated):
         tiles = lower(kernel, min_dot_k=min_dot_k)
         found = simulate(tiles, d.inputs)
         covered += _coverage(tiles)
@@ -79,12 +96,16 @@ def simulated(seeds: Sequence[int], *, min_dot_k: int = 2, tolerance: float = 1e
 
 
 def printed(
-    seeds: Sequence[int], run: Callable[[str, list[np.ndarray]], Sequence[Any]], *, tolerance: float = 1e-4
+    seeds: Sequence[int],
+    run: Callable[[str, list[np.ndarray]], Sequence[Any]],
+    *,
+    saturated: bool = False,
+    tolerance: float = 1e-3,
 ) -> tuple[Counter[str], list[Mismatch]]:
     """Run emitted modules.  ``run(source, inputs)`` executes a module's ``run`` on float32 copies of the arrays."""
     covered: Counter[str] = Counter()
     wrong = []
-    for seed, d, kernel, expected in cases(seeds):
+    for seed, d, kernel, expected in cases(seeds, saturated):
         tiles = lower(kernel)
         buffers = kernel.buffers
         spec = ModuleSpec(
@@ -109,17 +130,22 @@ def _coverage(tiles: TileProgram) -> Counter[str]:
         dots=any(isinstance(s, Dot) for s in statements),
         split=tiles.split,
         roots=len(tiles.kernel.roots) > 1,
+        rolls=any(n.op == "roll" for n in tiles.kernel.nodes),
+        prefixes=any(n.op == "pre" for n in tiles.kernel.nodes),
     )
 
 
 def main(arguments: list[str]) -> int:
-    """Fuzz seeds FIRST to LAST through the simulator and print what is wrong."""
+    """Fuzz seeds FIRST to LAST through the simulator, plain and saturated, and print what is wrong."""
     first, last = map(int, arguments)
-    covered, wrong = simulated(range(first, last))
-    print(dict(covered))
-    for m in wrong:
-        print(m)
-    return bool(wrong)
+    failed = False
+    for saturated in (False, True):
+        covered, wrong = simulated(range(first, last), saturated=saturated)
+        print(dict(covered))
+        for m in wrong:
+            print(m)
+        failed |= bool(wrong)
+    return failed
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ in the kernel's order of dims.  Factors that depend on neither m nor n go to A, 
 exactly zero on padded lanes of k, because zero times infinity is not zero.
 
 *Operand type.*  Products whose type is a 16-bit float have their operands cast to it.  A computed float16 operand that may exceed the
-largest float16 would overflow where the program it came from did not; then both operands stay float32 and the unit runs in tf32, which
+largest float16 would overflow where the program it came from did not, unless that program keeps this very value in float16; then both operands stay float32 and the unit runs in tf32, which
 has the mantissa of float16 and the exponent of float32.
 """
 
@@ -46,7 +46,7 @@ def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
     k = lowering.dim_of.get(axis)
     if k is None or len(k.axes) > 1 or k.size < lowering.min_dot_k:
         return None
-    factors = lowering.facts.factors(body)
+    factors = _factors(lowering, body, k)
     dims = {f: lowering.dims_of(lowering.nodes[f].axes) for f in factors}
     rest = {d for f in factors for d in dims[f]} - {k}
     if len(rest) != 2:
@@ -62,6 +62,21 @@ def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
     return DotMatch(a, b, m, n, k, dtype, precision)
 
 
+def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
+    """The factors of a product.  A product that the program itself keeps in a 16-bit type is one factor: the program rounds it too."""
+    found: list[int] = []
+    stack = [body]
+    while stack:
+        f = stack.pop()
+        node = lowering.nodes[f]
+        whole = f != body and node.stored is not None and len(set(lowering.dims_of(node.axes)) - {k}) <= 1
+        if node.op == "map" and node.attrs[0] == "mul" and not whole:
+            stack.extend(reversed(node.args))
+        else:
+            found.append(f)
+    return tuple(found)
+
+
 def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
     """The type that both operands are cast to, and the precision of the unit for it."""
     facts = lowering.facts
@@ -69,7 +84,8 @@ def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> 
     if promoted not in (dtypes.float16, dtypes.bfloat16):
         return dtypes.float32, "ieee"
     for side in (a, b):
-        if len(side) == 1 and facts.dtype(side[0]) == promoted and lowering.nodes[side[0]].op in ("load", "cast"):
+        only = lowering.nodes[side[0]]
+        if len(side) == 1 and (only.stored == promoted or (facts.dtype(side[0]) == promoted and only.op in ("load", "cast"))):
             continue
         size = Interval(1.0, 1.0)
         for f in side:

@@ -35,13 +35,15 @@ from ..ir.index import Axis, IndexExpr
 @dataclass(frozen=True)
 class Node:
     """One operation.  ``args`` are positions in ``Kernel.nodes`` (smaller than this node's own).  ``axes`` are what *this*
-    representative depends on.  ``rule`` is provenance only."""
+    representative depends on.  ``rule`` is provenance only.  ``stored``: the program that the kernel comes from keeps this value in
+    this type, so rounding to it loses nothing that the program has."""
 
     op: str
     attrs: tuple[Any, ...]
     args: tuple[int, ...]
     axes: frozenset[Axis]
     rule: str | None = None
+    stored: DType | None = None
 
 
 @dataclass(frozen=True)

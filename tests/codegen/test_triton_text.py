@@ -80,9 +80,8 @@ def test_fully_masked_tiles(run):
 
 
 def test_large_logits(run):
-    k, oracle = kernels.attention(scale=1e4)
+    k, _ = kernels.attention(scale=1e4)
     spec, data = module_of(k), kernels.inputs(k)
-    data = {n: v.astype(np.float32).astype(float) for n, v in data.items()}
     (o,) = run(emit_module(spec), tensors(spec, data))
     assert torch.isfinite(o).all()
 
@@ -148,9 +147,12 @@ def test_random_programs(run):
         strided = [np.asfortranarray(a) if n % 2 else a for n, a in enumerate(arrays)]
         return [t.double().numpy() for t in run(source, [torch.from_numpy(a.astype(np.float32, order="K")) for a in strided])]
 
-    covered, wrong = printed(range(2000, 2060), interpreted)
+    covered, wrong = printed(range(2000, 2040), interpreted)
     assert not wrong, str(wrong[0])
-    assert covered["programs"] >= 55
+    assert covered["programs"] >= 38
+    covered, wrong = printed(range(500, 530), interpreted, saturated=True)
+    assert not wrong, str(wrong[0])
+    assert covered["rolls"] >= 3
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------------

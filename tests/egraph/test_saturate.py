@@ -258,9 +258,8 @@ def test_split_merges_the_parts(n, causal):
     graph = saturate(p, splits={b: 3})
     ((whole, outer, inner),) = graph.facts["split"]
     assert (whole, outer.name, outer.size, inner.name, inner.size) == (b, "b_o", 3, "b_i", 4)
-    merged = [x for row in graph.classes for x in row if x.op == "reduce" and x.rule == "merge_selection_parts"]
-    assert merged
-    assert all(x.attrs[1] == outer for x in merged)
+    merged = [x for row in graph.classes for x in row if x.rule == "merge_selection_parts" and x.op == "reduce" and x.attrs[1] == outer]
+    assert len(merged) >= 2  # the sum of weights, and the weighted sum
     assert any(x.op == "roll" and x.attrs[1] == inner for row in graph.classes for x in row)
     assert graph.facts["fuse"]
     for seed in range(3):

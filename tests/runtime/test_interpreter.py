@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 import triton.language as tl
-from eqfuse.runtime import interpreter_patches
-from eqfuse.runtime.interpreter import interpret, interpreter_mode
-from eqfuse.runtime.modules import load_module
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from triton.runtime.jit import JITFunction
+
+from eqfuse.runtime import interpreter_patches
+from eqfuse.runtime.interpreter import interpret, interpreter_mode
+from eqfuse.runtime.modules import load_module
 
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}  # about one rounding of a value near one
 
@@ -72,8 +73,10 @@ def test_nothing_stays_patched(kernels):
     module = load_module(kernels.SOFTMAX, "interpret")
     before = _language()
     interpret(module, "run", torch.randn(2, 5))
-    with pytest.raises(RuntimeError, match="on purpose"), interpreter_mode(module):
+    assert _language() == before
+    with interpreter_mode(module):
         assert _language() != before
+    with pytest.raises(RuntimeError, match="on purpose"), interpreter_mode(module):
         raise RuntimeError("on purpose")
     assert _language() == before
     assert isinstance(module.softmax_kernel, JITFunction)

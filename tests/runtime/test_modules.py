@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from eqfuse.errors import CacheError
 from eqfuse.runtime.modules import cache_directory, load_module, source_hash
 

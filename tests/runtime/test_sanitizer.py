@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from eqfuse.errors import KernelBug
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module

@@ -13,6 +13,13 @@ def test_random_programs():
     assert min(covered[k] for k in ("loops", "nested", "passes", "dots", "roots")) >= 15, covered
 
 
+def test_random_programs_with_rolling_reductions():
+    covered, wrong = simulated(range(500, 640), saturated=True)
+    assert not wrong, str(wrong[0])
+    assert covered["rolls"] >= 20, covered
+    assert covered["prefixes"] >= 3, covered
+
+
 @pytest.mark.parametrize("seed", [1197, 3159, 4415])
 def test_programs_whose_shared_loops_are_cyclic(seed):
     covered, wrong = simulated([seed])
@@ -26,6 +33,14 @@ def unmasked(self, block, v, bindings, fill):
 
 def zero_everywhere(self, node, axis):
     return True
+
+
+def test_a_missing_rescaling_is_found(monkeypatch):
+    """Rolls whose update is dropped: the state is never brought to the new reference."""
+    monkeypatch.setattr(lower.guards, "update_needs_guard", lambda facts, roll: True)
+    monkeypatch.setattr(lower.guards, "guarded_update", lambda lowering, roll, state, update, body: state.old)
+    _, wrong = simulated(range(500, 540), saturated=True)
+    assert wrong
 
 
 @pytest.mark.parametrize(
