@@ -229,14 +229,13 @@ class KernelPrinter:
         parts += [f"({total(vectors)})"] if len(vectors) > 1 else vectors
         return " + ".join(parts)
 
-    def mask(self, at: Access, extra: tuple[str, ...] = ()) -> str:
+    def mask(self, at: Access) -> str:
         """The mask of an access; empty if nothing can be masked."""
         parts = self.valid(at.valid, at.dims)
         for i in at.inside:
             text = position(i.expr, self.has_lanes, lambda a: self.base(at.binding(a)), lambda a: self.lanes(a, at.dims))
             parts += [f"({text} >= 0)"] if i.low else []
             parts += [f"({text} < {i.extent})"] if i.high else []
-        parts += extra
         return " & ".join(parts)
 
     # -- statements ----------------------------------------------------------------------------------------------------------
@@ -317,8 +316,12 @@ class KernelPrinter:
         dtype = self.kernel.buffers[s.access.buffer].dtype
         value = broadcast(self.name(s.src), s.src.dims, s.access.dims)
         value = value if s.src.dtype == dtype else f"{value}.to({type_name(dtype)})"
-        mask = self.mask(s.access, tuple(f"({self.start_name(b)} == 0)" for b in s.once))
+        mask = self.mask(s.access)
+        for b in s.once:  # a value that does not vary along this grid axis: its first program stores
+            self.write(f"if {self.start_name(b)} == 0:")
+            self.indent += 1
         self.call("tl.store", self.address(s.access), value, f"mask={mask}" if mask else "")
+        self.indent -= len(s.once)
 
     def operand(self, v: Operand, dims: tuple[Dim, ...], *, whole: bool = False) -> str:
         return number(v.value, whole=whole) if isinstance(v, Literal) else broadcast(self.name(v), v.dims, dims)

@@ -54,8 +54,8 @@ class StaticReport:
     kernel: str
     arch: str
     registers: int  # per thread
-    spill_bytes: int  # per thread
-    stack_bytes: int  # per thread, spills included
+    spill_bytes: int  # per thread, written by spilling stores (a slot may be written more than once)
+    stack_bytes: int  # per thread, the slots of spilled registers included
     shared_bytes: int  # per CTA
     tensor_memory: int  # columns (sm_100)
     warps: int  # per CTA, those that the compiler added included
@@ -157,7 +157,7 @@ def _compiler_settings() -> Iterator[None]:
     knobs = triton.knobs
     with knobs.cache.scope(), knobs.nvidia.scope():
         knobs.cache.dir = _cache().name
-        if hasattr(type(knobs.nvidia), "dump_ptxas_log"):
+        if hasattr(knobs.nvidia, "dump_ptxas_log"):
             knobs.nvidia.dump_ptxas_log = True  # the one place that tells spilled bytes from other stack
         yield
 

@@ -1,8 +1,9 @@
 """Fuzzing of lowering and printing: random program x random roles x random tiles, against the float64 reference.
 
-A program is lowered as it stands, or (``saturated``) from nodes that extraction chooses in its saturated e-graph, which is where rolling
-reductions come from, once for every feasible number of passes.  The order of tile dims is random, too.  ``simulated`` runs the tile program in float64 numpy, where it
-must agree to rounding.  ``printed`` gives the emitted module to a runner (Triton's interpreter) in float32.  From the command line:
+A program is lowered as it stands, or (``saturated``) from nodes that extraction chooses in its saturated e-graph, which is where
+rolling reductions come from, once for every feasible number of passes.  The order of tile dims is random, too.  ``simulated`` runs
+the tile program in float64 numpy, where it must agree to rounding.  ``printed`` gives the emitted module to a runner (Triton's
+interpreter) in float32.  From the command line:
 
     python -m eqfuse.testing.fuzz 0 1000
 """

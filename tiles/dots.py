@@ -5,8 +5,8 @@ in the kernel's order of dims.  Factors that depend on neither m nor n go to A, 
 exactly zero on padded lanes of k, because zero times infinity is not zero.
 
 *Operand type.*  Products whose type is a 16-bit float have their operands cast to it.  A computed float16 operand that may exceed the
-largest float16 would overflow where the program it came from did not, unless that program keeps this very value in float16; then both operands stay float32 and the unit runs in tf32, which
-has the mantissa of float16 and the exponent of float32.
+largest float16 would overflow where the program it came from did not, unless that program keeps this very value in float16; then both
+operands stay float32 and the unit runs in tf32, which has the mantissa of float16 and the exponent of float32.
 """
 
 from __future__ import annotations

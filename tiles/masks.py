@@ -7,7 +7,7 @@ own.  A reduction never relies on what a padded lane holds: it replaces it by th
 
 from __future__ import annotations
 
-from ..ir.index import Axis, IndexExpr
+from ..ir.index import IndexExpr
 from .program import Access, Binding, Dim, Inside
 
 
@@ -30,14 +30,3 @@ def access(
         if lo < 0 or hi >= n:
             inside.append(Inside(e, position, n, lo < 0, hi >= n))
     return Access(buffer, index, bindings, dims, padded(bindings), tuple(inside))
-
-
-def runtime_axes(axes: frozenset[Axis], accesses: list[tuple[tuple[IndexExpr, ...], tuple[int, ...]]]) -> frozenset[Axis]:
-    """The axes whose extent a kernel may take from its arguments: wherever they index a buffer, they index one whole dimension."""
-    fixed: set[Axis] = set()
-    for index, shape in accesses:
-        for e, n in zip(index, shape, strict=True):
-            axis = e.as_axis()
-            if axis is None or axis.size != n:
-                fixed |= e.axes()
-    return axes - fixed

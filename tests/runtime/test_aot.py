@@ -1,6 +1,7 @@
 """Kernels compile for every architecture without a GPU; the report says what the compiled code says; the gate catches what cannot run."""
 
 import dataclasses
+import re
 import types
 
 import pytest
@@ -38,7 +39,8 @@ def attention(bm, bn, d):
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_row_kernel(kernels, arch):
-    report = compile_kernel(load_module(kernels.SOFTMAX, "aot"), "softmax_kernel", SOFTMAX, arch, instructions=True)
+    warps = 2 if arch == "gfx942" else 4  # 128 lanes of 8 elements of 2 bytes
+    report = compile_kernel(load_module(kernels.SOFTMAX, "aot"), "softmax_kernel", SOFTMAX, arch, warps, instructions=True)
     assert report.ok, report
     assert report.arch == arch
     assert 8 <= report.registers <= 128
@@ -93,22 +95,33 @@ def test_the_gate_refuses_more_shared_memory_than_a_block_may_have(kernels):
 def test_the_gate_reports_spills(kernels):
     module = load_module(kernels.ATTENTION, "aot")
     report = compile_kernel(module, "attention_kernel", attention(128, 128, 128), "a100", 4, 2, instructions=True)
-    assert report.registers == 255
+    assert report.registers >= 32
     assert report.spill_bytes > 0
+    assert report.stack_bytes > 0
     assert report.instructions["spill"] > 0
     assert any(said.startswith("spills") for said in report.exceeded)
 
 
+@pytest.mark.parametrize(("arch", "shape"), [("a100", (128, 64, 64)), ("h200", (128, 128, 128))])
+def test_registers_are_those_that_the_assembler_reports(kernels, arch, shape, monkeypatch):
+    logs = []
+    spills = aot.binary.nvidia_spills
+    monkeypatch.setattr(aot.binary, "nvidia_spills", lambda log: logs.append(log) or spills(log))
+    report = compile_kernel(load_module(kernels.ATTENTION, "aot"), "attention_kernel", attention(*shape), arch, 4, 3)
+    assert [int(n) for n in re.findall(r"Used (\d+) registers", logs[0])] == [report.registers]
+
+
 def test_compile_interpret_compile_gives_the_same_code(kernels, monkeypatch, tmp_path):
-    """Interpreting must leave no trace in the language: the second compilation starts from an empty cache."""
+    """Interpreting must leave no trace in the language.  Both compilations start from an empty cache."""
+    caches = iter([tmp_path / "before", tmp_path / "after"])
+    monkeypatch.setattr(aot, "_cache", lambda: types.SimpleNamespace(name=str(next(caches))))
     module = load_module(kernels.SOFTMAX, "aot")
     before = compile_kernel(module, "softmax_kernel", SOFTMAX, "sm_90")
     x = torch.randn(3, 20)
     y = interpret(load_module(kernels.SOFTMAX, "interpret"), "run", x)
     assert torch.allclose(y, x.softmax(-1), atol=1e-6)
-    monkeypatch.setattr(aot, "_cache", lambda: types.SimpleNamespace(name=str(tmp_path)))
     after = compile_kernel(module, "softmax_kernel", SOFTMAX, "sm_90")
-    assert list(tmp_path.iterdir())
+    assert list((tmp_path / "after").iterdir())
     assert before.assembly == after.assembly
     assert before == dataclasses.replace(after, compile_ms=before.compile_ms)
 
@@ -126,7 +139,7 @@ def test_a_rejected_kernel_is_named_with_the_reason(kernels, arch, capfd):
 
 
 def test_nothing_is_printed(kernels, capfd):
-    compile_kernel(load_module(kernels.SOFTMAX, "aot"), "softmax_kernel", SOFTMAX[:4] + [constant("BLOCK", 2048)], "sm_90")
+    compile_kernel(load_module(kernels.SOFTMAX, "aot"), "softmax_kernel", [*SOFTMAX[:4], constant("BLOCK", 2048)], "sm_90")
     assert capfd.readouterr() == ("", "")
 
 

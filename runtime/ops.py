@@ -1,0 +1,132 @@
+"""Generated modules as PyTorch operators, so that ``torch.compile``, ``torch.export`` and autograd can see them.
+
+``register_op`` makes an operator ``eqfuse::<name>_<hash>`` from a module's text: on a GPU it runs the kernels, on the CPU a function
+in torch that the caller supplies, and on fake tensors it only tells shapes and types.  The backward pass, if asked for, differentiates
+that function in torch, as an operator of its own: its accuracy and its memory traffic are torch's, not those of a fused kernel.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .modules import load_module, source_hash
+
+Fallback = Callable[..., "torch.Tensor | Sequence[torch.Tensor]"]
+
+_registered: dict[str, "RegisteredOp"] = {}
+_registering = threading.RLock()
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """Shape and type of one result."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class RegisteredOp:
+    """An operator known to torch.  Calling it returns a tuple of tensors, one for each output."""
+
+    name: str  # "eqfuse::softmax_0123456789abcdef"
+    op: Any  # the torch operator, for opcheck and for graphs
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(self.op(list(tensors)))
+
+
+def register_op(
+    source: str, outputs: Sequence[OutputSpec], fallback: Fallback, *, name: str = "fused", differentiable: bool = False
+) -> RegisteredOp:
+    """Register the function ``run`` of a generated module, which takes tensors and returns one tensor or several.
+
+    ``fallback`` computes the same function with torch operations, and is what runs on CPU tensors.  With ``differentiable`` its
+    derivative is the backward pass on every device.  Registering one source again returns the first registration.
+    """
+    qualified = f"eqfuse::{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{source_hash(source)}"
+    with _registering:
+        if qualified not in _registered:
+            _registered[qualified] = _register(qualified, source, tuple(outputs), fallback, differentiable)
+        return _registered[qualified]
+
+
+def _register(
+    qualified: str, source: str, outputs: tuple[OutputSpec, ...], fallback: Fallback, differentiable: bool
+) -> RegisteredOp:
+    def on_cpu(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        return _fresh(_listed(fallback(*tensors)), tensors)
+
+    def on_gpu(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        return _fresh(_listed(load_module(source, "run").run(*tensors)), tensors)
+
+    def on_fake(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [tensors[0].new_empty(spec.shape, dtype=spec.dtype) for spec in outputs]
+
+    op = torch.library.custom_op(qualified, on_cpu, mutates_args=(), device_types="cpu", schema="(Tensor[] tensors) -> Tensor[]")
+    op.register_kernel("cuda")(on_gpu)
+    op.register_fake(on_fake)
+    if differentiable:
+        _register_backward(qualified, op, fallback, outputs)
+    return RegisteredOp(qualified, op)
+
+
+def _register_backward(qualified: str, op: Any, fallback: Fallback, outputs: tuple[OutputSpec, ...]) -> None:
+    """Backward is an operator, too: opaque to tracing, so that the derivative of ``fallback`` is taken when it runs."""
+
+    def pull_back(tensors: list[torch.Tensor], cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+        floating = [i for i, t in enumerate(tensors) if t.is_floating_point()]
+
+        def of_floating(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            arguments = list(tensors)
+            for i, value in zip(floating, values, strict=True):
+                arguments[i] = value
+            results = _listed(fallback(*arguments))
+            return tuple(r for r, spec in zip(results, outputs, strict=True) if spec.dtype.is_floating_point)
+
+        _, pull = torch.func.vjp(of_floating, *(tensors[i] for i in floating))
+        return _fresh([g.contiguous() for g in pull(tuple(cotangents))], [*tensors, *cotangents])
+
+    def fake(tensors: list[torch.Tensor], cotangents: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [t.new_empty(t.shape) for t in tensors if t.is_floating_point()]
+
+    schema = "(Tensor[] tensors, Tensor[] cotangents) -> Tensor[]"
+    backward = torch.library.custom_op(f"{qualified}_backward", pull_back, mutates_args=(), schema=schema)
+    backward.register_fake(fake)
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[torch.Tensor]) -> None:
+        ctx.save_for_backward(*inputs[0])
+
+    def differentiate(ctx: Any, cotangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        tensors = list(ctx.saved_tensors)
+        given = [
+            tensors[0].new_zeros(spec.shape, dtype=spec.dtype) if c is None else c
+            for c, spec in zip(cotangents, outputs, strict=True)
+            if spec.dtype.is_floating_point
+        ]
+        found = iter(backward(tensors, given))
+        return [next(found) if t.is_floating_point() else None for t in tensors]
+
+    op.register_autograd(differentiate, setup_context=setup)
+
+
+def _listed(result: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def _fresh(results: list[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Results that share no memory with the inputs or each other, as torch demands of an operator."""
+    seen = {t.untyped_storage().data_ptr() for t in inputs if t.numel()}
+    fresh = []
+    for t in results:
+        address = t.untyped_storage().data_ptr()
+        fresh.append(t.clone() if address in seen else t)
+        if t.numel():
+            seen.add(address)
+    return fresh

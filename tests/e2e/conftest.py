@@ -1,0 +1,26 @@
+"""Plans are made once per program and type, for the bench shapes, and shared by the tests of a worker."""
+
+from __future__ import annotations
+
+import functools
+
+import eqfuse
+import pytest
+from eqfuse.runtime.compiled import Compiled
+from eqfuse.testing.programs import PROGRAMS
+
+
+@functools.lru_cache(maxsize=None)
+def _planned(name: str, dtype: str, target: str) -> Compiled:
+    case = PROGRAMS[name]
+    return eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target, name=name)
+
+
+@pytest.fixture
+def planned():
+    """``planned(name, dtype="float16", target="h200")``: the program planned for its bench shapes."""
+
+    def plan(name: str, dtype: str = "float16", target: str = "h200") -> Compiled:
+        return _planned(name, dtype, target)
+
+    return plan

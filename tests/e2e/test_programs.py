@@ -1,0 +1,140 @@
+"""Every program of the corpus, from plain PyTorch to verified Triton.
+
+The plan is made for the bench shapes.  It is then verified at ``check`` shapes: the same kernels, roles, tiles and loops, at lengths
+that no tile divides, through the numpy tile interpreter in float64 and through Triton's interpreter in the program's own type.
+"""
+
+from __future__ import annotations
+
+import math
+
+import eqfuse
+import pytest
+import torch
+from eqfuse.egraph import audit, saturate
+from eqfuse.frontends import trace
+from eqfuse.testing.programs import PROGRAMS
+
+NAMES = sorted(PROGRAMS)
+TYPED = [(n, d) for n in NAMES for d in PROGRAMS[n].dtypes]
+# programs whose result is smaller than what they read: one pass over memory is all they may take
+REDUCTIONS = ["logsumexp", "softmax_entropy", "mean_variance", "layernorm", "rmsnorm", "cross_entropy", "attention_decode"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plan(name, planned):
+    """One kernel (two where parts are merged), the expected passes, nothing stored but parts of outputs."""
+    case = PROGRAMS[name]
+    plan = planned(name, case.dtypes[0]).plan
+    assert len(plan.kernels) == case.expected["kernels"], str(plan)
+    assert max((n for k in plan.kernels for n in k.passes.values()), default=0) <= case.expected["passes"], str(plan)
+    temporary = sum(b.bytes for b in plan.buffers.values() if b.role == "temporary")
+    assert temporary <= 0.02 * plan.compulsory_bytes, "an intermediate larger than a tile is stored"
+    assert plan.dram_bytes < plan.baseline_bytes
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_move_only_what_they_must(name, planned):
+    plan = planned(name, PROGRAMS[name].dtypes[0]).plan
+    assert plan.dram_bytes <= 1.1 * plan.compulsory_bytes, str(plan)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saturated_graph_agrees_with_itself(name):
+    case = PROGRAMS[name]
+    program = trace(case.fn, case.args("check", case.dtypes[0], device="meta")).program
+    report = audit(saturate(program))
+    assert report.enodes > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tiles_compute_the_program(name, planned):
+    case = PROGRAMS[name]
+    args = case.args("check", "float32", generator=1)
+    compiled = planned(name, "float32").at(*args)
+    for row in compiled.accuracy(*args, runner="simulate").outputs:
+        assert row.ours < 1e-12, row
+        assert row.ours_nonfinite == 0
+
+
+@pytest.mark.parametrize(("name", "dtype"), TYPED)
+def test_triton_is_as_accurate_as_eager(name, dtype, planned):
+    case = PROGRAMS[name]
+    args = case.args("check", dtype, generator=2)
+    compiled = planned(name, dtype).at(*args)
+    compiled.accuracy(*args).check(factor=2.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["row_softmax", "log_softmax", "logsumexp", "softmax_entropy", "cross_entropy"])
+def test_huge_logits(name, dtype, planned):
+    """Logits of +-1e4 overflow exp unless the maximum is taken out, in every tile."""
+    case = PROGRAMS[name]
+    args = case.args("check", dtype, generator=3, spread=1e4)
+    for row in planned(name, dtype).at(*args).accuracy(*args).outputs:
+        assert row.ours_nonfinite <= row.eager_nonfinite, row
+        assert row.within(2.0), row
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_causal", "attention_grouped", "attention_lse", "attention_decode"])
+def test_huge_scores(name, planned):
+    case = PROGRAMS[name]
+    args = [a * (100.0 if i < 2 else 1.0) for i, a in enumerate(case.args("check", "float32", generator=4))]
+    for row in planned(name, "float32").at(*args).accuracy(*args).outputs:
+        assert row.ours_nonfinite <= row.eager_nonfinite, row
+        assert row.within(2.0), row
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_odd_sizes(name):
+    """Prime lengths and lengths of 1, planned for themselves."""
+    case = PROGRAMS[name]
+    dtype = case.dtypes[0]
+    args = case.args("odd", dtype, generator=5)
+    compiled = eqfuse.optimize(case.fn, args, target="h200")
+    compiled.accuracy(*args).check(factor=2.0)
+
+
+def _masked_bias(heads: int, rows: int, columns: int) -> torch.Tensor:
+    """Rows that see nothing, rows whose first tiles are empty, rows that see one column."""
+    bias = torch.zeros(heads, rows, columns)
+    bias[:, ::5, :] = -math.inf
+    bias[:, 1::5, : columns * 3 // 4] = -math.inf
+    bias[:, 2::5, :-1] = -math.inf
+    return bias
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_fully_masked_rows_and_tiles(dtype, planned):
+    """A row that sees nothing is NaN in eager code; every other row must be right, whatever tiles it skips."""
+    case = PROGRAMS["attention_bias"]
+    q, k, v, bias = case.args("check", dtype, generator=6)
+    bias = _masked_bias(*bias.shape).to(bias.dtype)
+    compiled = planned("attention_bias", dtype).at(q, k, v, bias)
+    (row,) = compiled.accuracy(q, k, v, bias).outputs
+    assert row.ours_nonfinite == 0
+    assert row.within(2.0), row
+
+
+@pytest.mark.parametrize("name", ["row_softmax", "logsumexp", "softmax_entropy", "log_softmax"])
+def test_minus_infinity_in_rows(name, planned):
+    """Masked logits: whole tiles of -inf at the start of a row, and single ones."""
+    case = PROGRAMS[name]
+    (x,) = case.args("check", "float32", generator=7)
+    x[:, :1500] = -math.inf
+    x[1::2, ::3] = -math.inf
+    compiled = planned(name, "float32").at(x)
+    for row in compiled.accuracy(x).outputs:
+        assert row.ours_nonfinite <= row.eager_nonfinite, row
+        assert row.within(2.0), row
+
+
+def test_strided_arguments(planned):
+    """Arguments need not be contiguous: kernels take strides at run time."""
+    case = PROGRAMS["attention"]
+    q, k, v = case.args("check", "float16", generator=8)
+    compiled = planned("attention", "float16").at(q, k, v)
+    expected = compiled.interpret(q, k, v)
+    turned = [t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v)]
+    assert not turned[0].is_contiguous()
+    assert torch.equal(compiled.interpret(*turned), expected)
