@@ -167,9 +167,13 @@ def _silence() -> Iterator[Any]:
     """Keep what the compiler prints, from Python and from C++, off the terminal; yields a function that returns it."""
     printed = io.StringIO()
     with tempfile.TemporaryFile() as file:
-        sys.stderr.flush()
-        saved = os.dup(2)
-        os.dup2(file.fileno(), 2)
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        try:
+            saved: int | None = os.dup(2)
+            os.dup2(file.fileno(), 2)
+        except OSError:  # a process without a standard error
+            saved = None
 
         def read() -> str:
             size = file.seek(0, os.SEEK_END)
@@ -179,8 +183,9 @@ def _silence() -> Iterator[Any]:
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 yield read
         finally:
-            os.dup2(saved, 2)
-            os.close(saved)
+            if saved is not None:
+                os.dup2(saved, 2)
+                os.close(saved)
 
 
 def _first_relevant_line(error: BaseException, printed: str) -> str:

@@ -19,7 +19,7 @@ from .modules import load_module, source_hash
 
 Fallback = Callable[..., "torch.Tensor | Sequence[torch.Tensor]"]
 
-_registered: dict[str, "RegisteredOp"] = {}
+_registered: dict[str, RegisteredOp] = {}
 _registering = threading.RLock()
 
 
