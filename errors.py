@@ -19,12 +19,16 @@ class EqFuseError(Exception):
         super().__init__("\n".join(parts))
 
 
+class OptionError(EqFuseError, ValueError):
+    """An option of ``optimize`` has a value that does not exist: a licence, the name of a rule or family."""
+
+
 class UnsupportedOpError(EqFuseError):
-    """The traced program uses an operator that EqFuse has no meaning for."""
+    """The program uses an operator that EqFuse has no meaning for, or a type in which kernels do not compute."""
 
 
 class ShapeError(EqFuseError):
-    """Shapes or axes that do not fit: a broadcast, an index map, an argument of another shape than was compiled."""
+    """Shapes or axes that do not fit: a broadcast, an index map, an argument of another shape or type than was compiled."""
 
 
 class TraceError(EqFuseError):

@@ -6,23 +6,29 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .codegen.limits import check_computable
 from .egraph import saturate
+from .errors import OptionError
 from .extract import extract, extract_like
 from .extract.splits import propose_splits
 from .extract.targets import Target, load_target
+from .ir.program import Program
+from .rewrites import registry
 
 if TYPE_CHECKING:
     from .extract.plan import Plan
+    from .rewrites import Rule
     from .runtime.compiled import Compiled
 
-LICENCES = ("exact", "real", "approx")
+LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
 
 
 class _Timer:
@@ -43,7 +49,7 @@ def optimize(
     kwargs: Mapping[str, Any] | None = None,
     target: str | Target = "auto",
     licence: str = "real",
-    rules: Sequence[Any] | None = None,
+    rules: Sequence[Rule] | None = None,
     disable: Sequence[str] = (),
     name: str | None = None,
     node_budget: int = 20_000,
@@ -56,34 +62,36 @@ def optimize(
     :class:`eqfuse.Program`.  ``args``: example arguments (any device; only shapes, dtypes and strides are used).
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
-    ``node_budget`` bounds the e-graph, ``time_budget`` (CPU seconds) the search; a plan is returned in any case and says if it
-    stopped early.  ``memory_weight``: what holding a byte of temporary memory costs, in bytes moved; 0 asks for speed alone.
+    ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case
+    and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory costs, in bytes moved; 0 asks for speed alone.
 
     Raises the classes of :mod:`eqfuse.errors`.
     """
+    import torch
+
     from .frontends import trace
     from .runtime.compiled import Compiled
 
-    if licence not in LICENCES:
-        raise ValueError(f"licence is one of {', '.join(LICENCES)}, not {licence!r}")
+    chosen = _rules(licence, tuple(rules or ()), disable)
     device = target if isinstance(target, Target) else load_target(target)
     timer = _Timer()
     with timer.stage("trace"):
         traced = trace(fn, args, kwargs, name=name)
+        check_computable(traced.program)
 
     def plan_for(device: Target, report: bool) -> Compiled:
         with timer.stage("saturate"):
             graph = saturate(
                 traced.program,
-                licence=licence,
-                rules=rules,
+                rules=chosen,
                 splits=propose_splits(traced.program, device),
                 node_budget=node_budget,
-                disabled=tuple(disable),
+                time_budget=time_budget,
             )
         with timer.stage("extract"):
             plan = extract(graph, device, time_budget=time_budget, memory_weight=memory_weight)
-        compiled = Compiled(traced, graph, plan, device, replan, respecialise, resize)
+        fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
+        compiled = Compiled(traced, graph, plan, device, replan, None if fixed else again, None if fixed else resize)
         if report:
             _debug(compiled, timer)
         return compiled
@@ -91,23 +99,38 @@ def optimize(
     def replan(name: str) -> Compiled:
         return plan_for(load_target(name), report=False)
 
-    def resize(model: Plan, new_args: Sequence[Any]) -> Compiled:
-        small = trace(fn, new_args, kwargs, name=name)
+    def resize(model: Plan, new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
+        small = trace(fn, new_args, new_kwargs or kwargs, name=name)
         named = {a.name: a for a in small.program.axes}
         splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
-        graph = saturate(
-            small.program, licence=licence, rules=rules, splits=splits, node_budget=node_budget, disabled=tuple(disable)
-        )
+        graph = saturate(small.program, rules=chosen, splits=splits, node_budget=node_budget, time_budget=time_budget)
         return Compiled(small, graph, extract_like(graph, device, model), device, replan)
 
-    def again(new_args: Sequence[Any]) -> Compiled:
+    def again(new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
         return optimize(
-            fn, new_args, kwargs=kwargs, target=device, licence=licence, rules=rules, disable=disable, name=name,
+            fn, new_args, kwargs=new_kwargs, target=device, licence=licence, rules=rules, disable=disable, name=name,
             node_budget=node_budget, time_budget=time_budget, memory_weight=memory_weight,
         )  # fmt: skip
 
-    respecialise: Callable[[Sequence[Any]], Compiled] | None = again if args is not None else None
     return plan_for(device, report=True)
+
+
+def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules of a call: registered and extra ones that the licence allows, without the disabled."""
+    if licence not in LICENCES:
+        close = difflib.get_close_matches(str(licence), LICENCES, n=1)
+        hint = f"licence={close[0]!r}; " if close else ""
+        raise OptionError(f"no licence is called {licence!r}", cure=f"{hint}the licences are {', '.join(LICENCES)}")
+    known = {name for r in (*registry.rules(), *extra) for name in (r.name, r.family)}
+    for name in disable:
+        if name not in known:
+            close = difflib.get_close_matches(name, sorted(known), n=1)
+            hint = f"{close[0]!r}; " if close else ""
+            raise OptionError(f"cannot disable {name!r}: no rule or family is called that", cure=f"{hint}eqfuse.rules() lists them")
+    allowed = LICENCES[: LICENCES.index(licence) + 1]
+    registered = registry.active(licence)
+    more = tuple(r for r in extra if r.licence in allowed and r not in registered)
+    return tuple(r for r in (*registered, *more) if r.name not in disable and r.family not in disable)
 
 
 def _debug(compiled: Compiled, timer: _Timer) -> None:

@@ -193,9 +193,11 @@ class _Host:
                 size = self.sizes.of_axis(a)
                 if size.isdigit():
                     continue
-                if k.kernel.even(a) and role.tile > 1:
+                if role.kind == "resident" and k.kernel.even(a):  # loaded without a mask
+                    conditions[f'_check_size("{a.name}", {size} == {role.tile}, "of {role.tile}")'] = None
+                elif k.kernel.even(a) and role.tile > 1:
                     conditions[f'_check_size("{a.name}", {size} % {role.tile} == 0, "divisible by {role.tile}")'] = None
-                if role.kind == "resident":
+                elif role.kind == "resident":
                     conditions[f'_check_size("{a.name}", {size} <= {role.tile}, "of at most {role.tile}")'] = None
         self.lines += conditions
 

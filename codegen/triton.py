@@ -8,7 +8,7 @@ does not divide runs a main loop without masks, then its last tile with them.
 
 from __future__ import annotations
 
-from ..ir import ops
+from ..ir import dtypes, ops
 from ..ir.index import Axis, IndexExpr
 from ..tiles.names import identifier
 from ..tiles.program import (
@@ -72,6 +72,7 @@ class KernelPrinter:
         self.lanes_used: dict[Axis, None] = {}
         self.masks_used: dict[str, Binding] = {}
         self.negated = _negated(program)
+        self.products = _products(program)
         self.block(program.body)
         body, self.lines = self.lines, []
         self.preamble()
@@ -247,7 +248,7 @@ class KernelPrinter:
                 self.store(s)
             elif isinstance(s, Where) and all(self.is_full(b) for b in s.bindings):
                 self.names[s.dst.name] = self.name(s.src)
-            elif isinstance(s, Let) and s.dst.name in self.negated:
+            elif isinstance(s, Let) and (s.dst.name in self.negated or s.dst.name in self.products):
                 continue
             else:
                 self.assign(self.name(s.dst), s)
@@ -329,6 +330,8 @@ class KernelPrinter:
     def expression(self, s: Statement) -> str:
         """The right-hand side of a statement."""
         if isinstance(s, Let):
+            if s.op == "add" and any(isinstance(a, Value) and a.name in self.products for a in s.args):
+                return self.multiply_add(s)
             if s.op == "add" and any(isinstance(a, Value) and a.name in self.negated for a in s.args):
                 return self.difference(s)
             whole = all(a.dtype.kind == "int" for a in s.args[s.op == "where" :] if isinstance(a, Value))
@@ -368,6 +371,17 @@ class KernelPrinter:
         assert isinstance(second, Value)
         whole = second.dtype.kind == "int"
         return f"{self.operand(first, s.dst.dims, whole=whole)} - {self.operand(self.negated[second.name], s.dst.dims)}"
+
+    def multiply_add(self, s: Let) -> str:
+        """``a * b + c`` with one rounding, whatever the compiler may contract: the rounding of c is then common to a whole row."""
+        at = next(i for i, a in enumerate(s.args) if isinstance(a, Value) and a.name in self.products)
+        product, other = self.products[s.args[at].name], s.args[1 - at]  # type: ignore[union-attr]
+        x, y = (self.operand(a, s.dst.dims) for a in product.args)
+        if isinstance(other, Value) and other.name in self.negated:
+            z = f"-{self.operand(self.negated[other.name], s.dst.dims)}"
+        else:
+            z = self.operand(other, s.dst.dims)
+        return f"tl.fma({x}, {y}, {z})"
 
     def mean_count(self, s: Mean) -> str:
         if s.binding is None:
@@ -433,3 +447,39 @@ def _negated(program: TileProgram) -> dict[str, Value]:
     # the negated value must still be readable where the sum is: an accumulator's name changes its meaning
     states = {a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators}
     return {n: v for n, v in kept.items() if v.name not in states}
+
+
+def _products(program: TileProgram) -> dict[str, Let]:
+    """Float products with one reader, a sum: value name -> the product.  They print as fused multiply-adds.
+
+    The product must be as large as the sum, or computing it inside the sum would repeat work; at most one per sum.
+    """
+    states = {a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators}
+    found = {
+        s.dst.name: s
+        for s in program.statements()
+        if isinstance(s, Let)
+        and s.op == "mul"
+        and s.dst.dtype == dtypes.float32
+        and any(isinstance(a, Value) for a in s.args)
+        and all(isinstance(a, Literal) or (a.dtype == dtypes.float32 and a.name not in states) for a in s.args)
+    }
+    readers: dict[str, list[Statement]] = {}
+    for s in program.statements():
+        for v in _direct_uses(s):
+            readers.setdefault(v.name, []).append(s)
+    kept: dict[str, Let] = {}
+    taken: set[str] = set()
+    for name, product in found.items():
+        (reader,) = readers[name] if len(readers.get(name, ())) == 1 else (None,)
+        if not isinstance(reader, Let) or reader.op != "add" or reader.dst.name in taken or reader.dst.dims != product.dst.dims:
+            continue
+        if sum(isinstance(a, Value) and a.name == name for a in reader.args) == 1:
+            kept[name] = product
+            taken.add(reader.dst.name)
+    return kept
+
+
+def _direct_uses(s: Statement) -> tuple[Value, ...]:
+    """What a statement reads; for a loop, the values its accumulators take at the end of a step."""
+    return tuple(a.new for a in s.accumulators) if isinstance(s, Loop) else uses(s)

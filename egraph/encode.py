@@ -11,7 +11,7 @@ from typing import Any
 
 from egglog import bindings
 
-from ..errors import UnsoundGraphError
+from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis, IndexExpr
 from ..ir.program import Program
@@ -35,7 +35,9 @@ class Codebook:
         """The axis's bit; a new axis gets the next one."""
         if axis not in self.bits:
             if len(self.bits) >= MAX_AXES:
-                raise UnsoundGraphError(f"a program may have at most {MAX_AXES} axes", cure="optimize it in parts")
+                raise PlanError(
+                    f"a program may have at most {MAX_AXES} axes; axis {axis.name} is one more", cure="optimize the program in parts"
+                )
             self.bits[axis] = 1 << len(self.bits)
             self.axes[self.bits[axis]] = axis
         return self.bits[axis]

@@ -75,7 +75,7 @@ class FrozenGraph:
     """Classes, their e-nodes (in a deterministic order) and analyses.
 
     ``axes[c]``: the axes that class c depends on (some member may mention more).  ``roots``: output name -> class.
-    ``original``: the classes of the program's own terms, in program order (candidates for materialisation, and the baseline).
+    ``original``: the class of each of ``program.terms()``, in that order (candidates for materialisation, and the baseline).
     """
 
     program: Program

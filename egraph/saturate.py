@@ -61,7 +61,7 @@ class _Run:
     def __init__(self, engine: bindings.EGraph, node_budget: int, time_budget: float) -> None:
         self.engine, self.node_budget = engine, node_budget
         self.start = time.process_time()
-        self.deadline = time.monotonic() + time_budget
+        self.deadline = self.start + time_budget
         self.stopped = "saturated"
         self.matches: dict[str, int] = {}
         self.phases: list[tuple[str, float]] = []
@@ -87,7 +87,7 @@ class _Run:
     def spent(self) -> bool:
         """Whether a budget is spent; remembers which."""
         if self.stopped == "saturated":
-            if time.monotonic() > self.deadline:
+            if time.process_time() > self.deadline:
                 self.stopped = "time"
             elif self.size() > self.node_budget:
                 self.stopped = "nodes"
@@ -126,7 +126,7 @@ def saturate(
     """Every form of a program that the rules reach.
 
     ``licence``: the equality that rules may use ("exact", "real" or "approx").  ``rules``: these instead of the registered ones.
-    ``splits``: axis -> number of outer parts; the parts are the axes ``<name>_o`` and ``<name>_i``.  ``time_budget`` is in seconds.
+    ``splits``: axis -> number of outer parts; the parts are the axes ``<name>_o`` and ``<name>_i``.  ``time_budget`` is in seconds of CPU.
     ``enable=False`` applies no rule at all.  Raises :class:`~eqfuse.errors.UnsoundGraphError` if two constants meet in a class.
     """
     chosen = tuple(rules) if rules is not None else registry.active(licence, disabled)
@@ -299,7 +299,7 @@ def _freeze(
     facts = _facts(decoder, number, book, parts)
     _check_constants(classes, facts["united"])
     roots = {o.name: number[lets[names[o.term]]] for o in program.outputs}
-    original = tuple(dict.fromkeys(number[lets[names[t]]] for t in terms))
+    original = tuple(number[lets[names[t]]] for t in terms)  # terms that were found equal repeat their class
     empty = SaturationReport(run.stopped, 0, 0, 0.0)
     return FrozenGraph(program, tuple(map(tuple, classes)), tuple(axes), roots, original, empty, facts)
 
@@ -342,7 +342,7 @@ def _facts(
     def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(c if isinstance(c, str | int | float) else number[c] for c in row)
 
-    for name in ("nonneg", "positive", "bounded", "settled"):
+    for name in ("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "settled"):
         out[name] = known(decoder.rows(name), plain)
     out["level"] = known(decoder.rows("level"), lambda r: (number[r[0]], book.axes[r[1]], r[2]))
     out["united"] = known(decoder.rows("united"), plain)

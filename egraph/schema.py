@@ -7,7 +7,8 @@ are kept for every class:
 ``level``   per reduced axis, how many loops over it must end before the value is known: a reduction adds one, a running value
             (Ref) takes one away.  Classes keep the minimum.  A loop over an axis is a loop over its parts when it is split.
 signs       ``nonneg``, ``positive``, ``bounded`` (finite whatever the inputs) and ``truth`` (0 or 1), from the ranges that ops
-            declare.  An exponential is positive only if its argument is bounded: it is 0 where a mask put -inf.
+            declare.  An exponential is positive only if its argument is bounded: it is 0 where a mask put -inf.  What one
+            sign alone cannot say (``nonpos``, bounds of 1, ``size``, the largest magnitude) is the family ``signs`` of rules.
 
 ``settled`` marks values that mention no running value.  ``why-*`` tables name the rule that first
 made each node, ``united`` the rules that found a class equal to another form.
@@ -62,11 +63,12 @@ def schema() -> str:
         "(relation unrelated (i64 i64))",
         "(relation nonempty (i64))",
         "(relation identity-of (String f64))",
-        *(f"(relation {n} (T))" for n in ("nonneg", "positive", "bounded", "truth", "settled")),
+        "(function size (T) f64 :merge (min old new))",
+        *(f"(relation {n} (T))" for n in ("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "truth", "settled")),
         *(f"(relation {n} (String))" for n in SIGN_TRAITS),
     ]
     lines += [f"(relation {r.name} ({' '.join(r.columns)}))" for r in RELATIONS.values()]
-    lines += ["(ruleset analysis)", *(f"(ruleset {p})" for p in PHASES), AXES, LEVELS, SIGNS, SETTLED]
+    lines += [*(f"(ruleset {p})" for p in PHASES), AXES, LEVELS, SIGNS, SETTLED]
     return "\n".join(lines)
 
 
@@ -218,6 +220,8 @@ def trait_facts() -> str:
         facts += [f'({trait} "{op.name}")' for trait in _sign_traits(op)]
         if op.increasing:
             facts.append(f'(increasing "{op.name}")')
+        if op.arity == 1 and op.result != "bool" and (span := op.range(ALL)).finite:
+            facts.append(f'(saturating "{op.name}" {number_text(span.magnitude)})')
         for source, target in op.turns:
             table = "turns" if op.domain in ("real", "nonzero") else "turns-nonneg"
             facts.append(f'({table} "{op.name}" "{source}" "{target}")')

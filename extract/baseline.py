@@ -53,6 +53,19 @@ def is_contraction(t: Term) -> bool:
     return t.axis in a and t.axis in b and bool(a - b) and bool(b - a)
 
 
+def contraction_work(t: Term) -> tuple[str, float]:
+    """The operand type of a matrix product and its floating point operations."""
+    assert isinstance(t, Reduce)
+    operand = t.args[0].dtype
+    return operand.name if operand else "float32", 2.0 * _elements(t) * t.axis.size
+
+
+def contraction_us(t: Term, target: Target) -> float:
+    """Microseconds of a matrix product at the device's peak."""
+    precision, count = contraction_work(t)
+    return count / (target.tensor_rate(precision) * 1e6)
+
+
 def baseline(program: Program, target: Target) -> Baseline:
     """Price the unfused plan and the lower bound."""
     terms = program.terms()
@@ -68,12 +81,9 @@ def baseline(program: Program, target: Target) -> Baseline:
         moved = sum(_bytes(_source(a)) for a in dict.fromkeys(args)) + _bytes(t)
         work = 0.0
         if is_contraction(t):
-            assert isinstance(t, Reduce)
-            operand = t.args[0].dtype
-            precision = operand.name if operand else "float32"
-            count = 2.0 * _elements(t) * t.axis.size
+            precision, count = contraction_work(t)
             flops[precision] = flops.get(precision, 0.0) + count
-            work = count / (target.tensor_rate(precision) * 1e6)
+            work = contraction_us(t, target)
         elif isinstance(t, Cast | Map) and not t.axes:
             continue
         kernels += 1

@@ -20,7 +20,6 @@ OVERLAP = 0.6  # share of SIMT and special-function work that tensor-core work d
 STEP_US = 0.35  # latency of one dependent loop step that loads memory (assumption)
 PER_SM_SHARE = 2.0  # one SM can draw this many times its fair share of memory bandwidth (assumption)
 L2_SHARE = 0.8  # of L2 that holds data between two passes (assumption)
-REGISTERS = 190  # of the 255 per thread: what tiles may take before the compiler spills
 BASE_REGISTERS = 40  # addresses, indices and scalars
 
 
@@ -37,7 +36,7 @@ class Fit:
 
 def fit(counts: Counts, target: Target) -> Fit:
     """Choose warps and stages by the footprint; ``reason`` is set when nothing fits."""
-    registers = max(counts.live_bytes, counts.accumulator_bytes)
+    registers = max(counts.live_bytes, counts.accumulator_bytes) + counts.address_bytes
     limit = target.shared_bytes_per_block
     stages = 3 if counts.dot_operand_bytes else 2 if counts.trips else 1
     while stages > 1 and _shared(counts, stages) > limit:
@@ -45,7 +44,7 @@ def fit(counts: Counts, target: Target) -> Fit:
     shared = _shared(counts, stages)
     if shared > limit:
         return Fit(8, 1, shared, registers, f"a tile needs {shared - limit} bytes more shared memory than the device has")
-    per_warp = REGISTERS * 4 * target.warp_size
+    per_warp = target.tile_registers * 4 * target.warp_size
     for warps in (4, 8) if counts.dots else (1, 2, 4, 8, 16):
         if warps >= _warps_wanted(counts) and registers <= per_warp * warps:
             return Fit(warps, stages, shared, registers)
@@ -54,7 +53,7 @@ def fit(counts: Counts, target: Target) -> Fit:
 
 
 def _shared(counts: Counts, stages: int) -> int:
-    return counts.dot_operand_bytes * stages + counts.static_operand_bytes
+    return counts.dot_operand_bytes * stages + counts.staged_bytes * (stages - 1) + counts.static_operand_bytes
 
 
 def _warps_wanted(counts: Counts) -> int:

@@ -15,6 +15,7 @@ The answer is never worse than the unfused cover, and is the same for the same i
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,9 +25,9 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.printing import equations
-from ..ir.terms import Reduce
+from ..ir.terms import Input, Reduce, Term
 from ..tiles.kernel import Buffer
-from .baseline import Baseline, baseline, is_contraction
+from .baseline import Baseline, baseline, contraction_us, is_contraction
 from .choose import Chooser, Leaf
 from .plan import Alternative, Plan, PlannedKernel
 from .report import bytes_text, plural
@@ -172,25 +173,58 @@ class Extractor:
                 found[c] = None
         return tuple(found)
 
-    def _greedy(self) -> Cover | Rejection:
-        """Start unfused; fuse one materialised class at a time while that pays."""
-        points = self._points()
+    def _floor(self, points: tuple[int, ...]) -> float:
+        """What a cover that stores these classes cannot beat: for every kernel its memory traffic and the matrix products between
+        its leaves and its root, and the price of the memory held.  An estimate on the program as written; it only saves searching.
+        """
+        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
+        stored = {id(terms[c]) for c in points}
+        total = 0.0
+        for root in (*(terms[c] for c in points), *(o.term for o in self.program.outputs)):
+            seen: set[int] = set()
+            bytes_, us, stack = _bytes(root), 0.0, [root]
+            while stack:
+                t = stack.pop()
+                if id(t) in seen:
+                    continue
+                seen.add(id(t))
+                if isinstance(t, Input) or (t is not root and id(t) in stored):
+                    bytes_ += _bytes(t)
+                    continue
+                if is_contraction(t):
+                    us += contraction_us(t, self.target)
+                stack.extend(t.args)
+            total += max(bytes_ / (self.target.dram_gb_s * 1e3), us) + self.target.launch_us
+            if id(root) in stored:
+                total += self.memory_weight * _bytes(root) / (self.target.dram_gb_s * 1e3)
+        return total
+
+    def _greedy(self, limit: float) -> Cover | Rejection:
+        """Start with every value stored that may pay on its own; then fuse one at a time while the price falls.
+
+        ``limit``: the price of the best cover so far; what cannot beat it is not searched.
+        """
+        points = tuple(p for p in self._points() if self._floor((p,)) < limit)
+        if len(points) < len(self._points()):
+            self._note(None, "more kernels", f"storing {len(self._points()) - len(points)} of the reductions cannot pay for itself")
+        if not points and limit < float("inf"):
+            return Rejection("no reduction is worth storing")
         best = self._chain(points, "one kernel per reduction")
         if isinstance(best, Rejection):
             return best
-        unfused = best
+        first = best
         improved = True
         while improved and not self._late():
             improved = False
             for p in reversed(points):
                 fewer = tuple(q for q in points if q != p)
-                if p not in points or self._late():
+                if p not in points or self._late() or self._floor(fewer) >= min(limit, self.price(best)):
                     continue
-                found = self._chain(fewer, f"{len(fewer)} values materialised")
+                found = self._chain(fewer, f"{plural(len(fewer), 'value')} stored")
                 if isinstance(found, Cover) and self.price(found) < self.price(best) * (1 - 1e-9):
                     best, points, improved = found, fewer, True
-        if best is not unfused:
-            self._note(unfused, "one kernel per reduction", self._lost(unfused, best))
+        if best is not first:
+            self._note(first, first.description, self._lost(first, best))
         return best
 
     def _partials(self, axis: Axis, outer: Axis, inner: Axis) -> list[RootSpec]:
@@ -324,7 +358,7 @@ class Extractor:
         if covers and min(map(self.price, covers)) <= CLOSE * bound:
             stopped = "bound"
         elif len(self._points()) + len(self.outputs) > 1:
-            greedy = self._greedy()
+            greedy = self._greedy(min(map(self.price, covers), default=float("inf")))
             if isinstance(greedy, Rejection):
                 self._note(None, "one kernel per reduction", greedy.reason)
             else:
@@ -370,8 +404,13 @@ class Extractor:
             baseline_us=self.baseline.us,
             split=best.split,
             stopped=stopped,
+            saturation=self.graph.report.stopped,
             alternatives=tuple(sorted(self.rejected, key=lambda a: a.us)),
         )
+
+
+def _bytes(t: Term) -> int:
+    return math.prod(a.size for a in t.axes) * (t.dtype.itemsize if t.dtype else 4)
 
 
 def _why(cover: Cover) -> str:

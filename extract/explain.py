@@ -69,8 +69,10 @@ class Explanation:
         if self.lost:
             lines.append("  what lost:")
             lines += [f"    {a['description']}: {a['reason']}" for a in self.lost]
-        else:
+        elif self.stopped == "bound":
             lines.append("  no other plan was worth pricing: this one is within reach of the bound")
+        else:
+            lines.append(f"  no other plan was priced; the search ended: {self.stopped}")
         return "\n".join(lines)
 
 

@@ -65,6 +65,7 @@ class Plan:
     baseline_us: float
     split: tuple[str, int] | None  # the axis that was split over the grid, and into how many parts
     stopped: str  # why the search ended: "bound" | "exhausted" | "time" | "like"
+    saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
     alternatives: tuple[Alternative, ...] = ()
     fallback: Mapping[str, str] = field(default_factory=dict)
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from .plan import Plan, PlannedKernel
 
+_EARLY = {
+    "saturation: nodes": "the e-graph reached node_budget before saturation",
+    "saturation: time": "time_budget ran out before saturation",
+    "search: time": "time_budget ran out before the search for kernels ended",
+}
+
 
 def bytes_text(n: float) -> str:
     """1234567 -> '1.23 MB'."""
@@ -49,5 +55,7 @@ def plan_text(plan: Plan) -> str:
     lost = [a for a in plan.alternatives if a.kernels]
     if lost:
         lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")
+    early = [_EARLY[why] for why in (f"saturation: {plan.saturation}", f"search: {plan.stopped}") if why in _EARLY]
     lines.append(f"  search ended: {plan.stopped}")
+    lines += [f"  stopped early: {what}; a larger budget may find a better plan" for what in early]
     return "\n".join(lines)

@@ -25,6 +25,7 @@ from .targets import Target
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
 ROUNDS = 3
+NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class KernelSearch:
             if a not in s.reduced:
                 options.append([(a, "grid")])
                 continue
-            limit = CONTRACTED_RESIDENT_LIMIT if a in s.contracted and a not in s.free else RESIDENT_LIMIT
+            limit = CONTRACTED_RESIDENT_LIMIT if a in s.contracted or a in s.free else RESIDENT_LIMIT
             kinds: list[tuple[Axis, str]] = []
             if power(a.size) <= limit:
                 kinds.append((a, "resident"))
@@ -173,40 +174,40 @@ class KernelSearch:
         choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles))
         best: _Candidate | None = None
         for _, nodes, positions, _ in choices[:2] + choices[2:][-1:]:
-            found = self._descend_choice(name, roots, nodes, positions, dict(roles), s, kinds, reasons)
-            if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
-                best = found
+            orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}
+            seen: dict[tuple[int, ...], _Candidate | None] = {}
+
+            def evaluate(
+                r: dict[Axis, Role],
+                nodes: tuple[Node, ...] = nodes,
+                positions: tuple[int, ...] = positions,
+                orders: dict[frozenset[Axis], tuple[Axis, ...]] = orders,
+                seen: dict[tuple[int, ...], _Candidate | None] = seen,
+            ) -> _Candidate | None:
+                key = tuple(r[a].tile for a in s.axes)
+                if key not in seen:
+                    seen[key] = self._evaluate(name, roots, nodes, positions, r, orders, reasons)
+                return seen[key]
+
+            starts = self._starts(roles, s)
+            if best is not None:  # another form of the same kernel: worth a search only if it is near where the first one ended
+                there = evaluate(best.roles)
+                if there is not None and there.cost.us > NEAR * best.cost.us:
+                    continue
+                starts = [best.roles] if there is not None else starts
+            for start in starts:
+                found = self._climb(evaluate, start, kinds, s)
+                if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-3)):
+                    best = found
         return best
 
-    def _descend_choice(
-        self,
-        name: str,
-        roots: tuple[RootSpec, ...],
-        nodes: tuple[Node, ...],
-        positions: tuple[int, ...],
-        roles: dict[Axis, Role],
-        s: Structure,
-        kinds: Mapping[Axis, str],
-        reasons: list[str],
-    ) -> _Candidate | None:
-        orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}
-        seen: dict[tuple[int, ...], _Candidate | None] = {}
-
-        def evaluate(r: dict[Axis, Role]) -> _Candidate | None:
-            key = tuple(r[a].tile for a in s.axes)
-            if key not in seen:
-                seen[key] = self._evaluate(name, roots, nodes, positions, r, orders, reasons)
-            return seen[key]
-
+    def _starts(self, roles: dict[Axis, Role], s: Structure) -> list[dict[Axis, Role]]:
         starts = [roles]
         if s.has_contraction:
-            starts.append({a: Role(r.kind, self._start(a, r.kind, s, 128)) for a, r in roles.items()})
-        best: _Candidate | None = None
-        for start in starts:
-            found = self._climb(evaluate, start, kinds, s)
-            if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-3)):
-                best = found
-        return best
+            for grid, stream in ((128, 64), (128, 128)):
+                side = {"grid": grid, "stream": stream, "resident": 64}
+                starts.append({a: Role(r.kind, self._start(a, r.kind, s, side[r.kind])) for a, r in roles.items()})
+        return starts
 
     def _climb(
         self,
@@ -222,17 +223,32 @@ class KernelSearch:
         if best is None:
             return None
         for _ in range(ROUNDS):
-            improved = False
+            before = best
             for a in s.axes:
                 for tile in self._tiles(a, kinds[a], s):
-                    if best.roles[a].tile == tile:
-                        continue
-                    found = evaluate({**best.roles, a: Role(best.roles[a].kind, tile)})
-                    if found is not None and found.cost.us < best.cost.us * (1 - 1e-3):
-                        best, improved = found, True
-            if not improved:
-                break
+                    best = self._better(best, evaluate, {a: tile})
+            if best is before:
+                for a, b in itertools.permutations(s.axes, 2):  # no single step helps: grow one tile, shrink another
+                    up, down = self._beside(a, best.roles[a], s, 1), self._beside(b, best.roles[b], s, -1)
+                    if up and down:
+                        best = self._better(best, evaluate, {a: up, b: down})
+                if best is before:
+                    break
         return best
+
+    def _better(
+        self, best: _Candidate, evaluate: Callable[[dict[Axis, Role]], _Candidate | None], tiles: Mapping[Axis, int]
+    ) -> _Candidate:
+        if all(best.roles[a].tile == t for a, t in tiles.items()):
+            return best
+        found = evaluate({**best.roles, **{a: Role(best.roles[a].kind, t) for a, t in tiles.items()}})
+        return found if found is not None and found.cost.us < best.cost.us * (1 - 1e-3) else best
+
+    def _beside(self, a: Axis, role: Role, s: Structure, step: int) -> int | None:
+        """The next larger (1) or smaller (-1) tile to try for an axis."""
+        tiles = self._tiles(a, role.kind, s)
+        at = tiles.index(role.tile) + step if role.tile in tiles else -1
+        return tiles[at] if 0 <= at < len(tiles) else None
 
     def _evaluate(
         self,

@@ -56,8 +56,9 @@ class Slices:
         self.inside: Term = call.read(x, tuple(outer))
 
     def reduced(self, monoid: str, x: Term | None = None) -> Term:
-        """The reduction of the argument, or of another term inside."""
-        return reduce_over(monoid, self.axes, self.inside if x is None else x)
+        """The reduction of the argument, or of another term inside.  torch's mean of nothing is NaN, the monoid's is 0."""
+        found = reduce_over(monoid, self.axes, self.inside if x is None else x)
+        return found + math.nan if monoid == "mean" and self.count == 0 else found
 
 
 def _align(alignment: Any, node: Any, x: Any, dims: Any = None, keepdim: Any = False, *_: Any) -> Any:

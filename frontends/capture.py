@@ -341,7 +341,7 @@ def _mutates(graph: torch.fx.Graph) -> bool:
 _SHAPES = re.compile(
     r"must match the|cannot be multiplied|is invalid for input|[Ee]xpected size|broadcast|size mismatch|not equal|same size|"
     r"expanded size|inconsistent tensor size|must match except|shapes cannot|split_with_sizes|out of range|should be the same|"
-    r"must have same|must equal",
+    r"must have same|must equal|zero-size dimension",
 )
 _DATA = "a Python value, branch or shape depends on the data of a tensor"
 _NO_BRANCH = "choose with torch.where instead of if or a boolean index, and keep values as tensors (no .item())"

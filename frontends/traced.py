@@ -33,6 +33,7 @@ class Traced:
     bind: Callable[..., dict[str, Any]]
     unflatten: Callable[[Sequence[Any]], Any]
     eager: Callable[..., Any] | None = field(default=None, repr=False)  # the user's own program
+    replay: Callable[[Sequence[Any]], Any] | None = field(default=None, repr=False)  # the same from the tensors of program.inputs
     specs: Mapping[str, TensorSpec] = field(default_factory=dict, repr=False)  # example shape, type and strides of each input
 
 
@@ -121,7 +122,23 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str) -> Traced:
         return pytree.tree_unflatten([results[p] if is_output else p for is_output, p in slots], out_spec)
 
     specs = {i.name: _spec(captured, s) for i, s in inputs}
-    return Traced(program, bind, unflatten, eager, specs)
+    return Traced(program, bind, unflatten, eager, _replayer(captured, obj, eager, [s for _, s in inputs]), specs)
+
+
+def _replayer(captured: Captured, obj: Any, eager: Callable[..., Any], sources: Sequence[Source]) -> Callable[[Sequence[Any]], Any]:
+    """The user's program as a function of the input tensors, parameters and buffers included; constants stay what they are."""
+
+    def replay(tensors: Sequence[Any]) -> Any:
+        given = {s.key: t for s, t in zip(sources, tensors, strict=True) if s.kind == "argument"}
+        held = {str(s.key): t for s, t in zip(sources, tensors, strict=True) if s.kind in ("parameter", "buffer")}
+        flat = [given.get(k, value) for k, value in enumerate(captured.leaves)]
+        args, kwargs = pytree.tree_unflatten(flat, captured.in_spec)
+        module = obj.module() if isinstance(obj, torch.export.ExportedProgram) else obj
+        if isinstance(module, torch.nn.Module) and held:
+            return torch.func.functional_call(module, held, args, kwargs)
+        return eager(*args, **kwargs)
+
+    return replay
 
 
 def _known_number(source: Source, captured: Captured) -> float | None:
@@ -219,6 +236,6 @@ def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:
             f"argument {name!r} has shape {tuple(value.shape)}, compiled for {expected.shape}", cure="optimise again for this shape"
         )
     if isinstance(value, torch.Tensor) and value.dtype != expected.dtype:
-        raise TraceError(
+        raise ShapeError(
             f"argument {name!r} is {value.dtype}, compiled for {expected.dtype}", cure="optimise again for this type"
         )

@@ -5,13 +5,13 @@
 
 Products are factored on demand, which replaces free associativity and commutativity: a sum over k asks (``want``) how its body
 splits into f * b with f free of k, and the answer (``spl``) is computed bottom-up through the product.  Sums of terms are split
-the same way (``wanta``, ``aspl``).  Logarithms turn products of non-negative factors into sums: log(x*y) = log x + log y holds
+the same way (``wanta``, ``aspl``), but regrouped only where no digits are lost (``separable``): (x - m) + b stays as it is.  Logarithms turn products of non-negative factors into sums: log(x*y) = log x + log y holds
 there everywhere, zeros included, because both sides are then -inf.  No law here expands a square of a sum.
 """
 
 from __future__ import annotations
 
-from .facts import Nonzero, aspl, depends, equal, free, match, nonneg, spl, want, wanta
+from .facts import Nonzero, aspl, depends, equal, free, match, nonneg, separable, spl, want, wanta
 from .patterns import Const, Map, Where
 from .rule import Axis, Op1, Scalar, fact_rule, rule
 
@@ -74,14 +74,14 @@ def term_is_free(t, a, b, j: Axis):
 
 @fact_rule(family=FAMILY)
 def term_from_inside(t, a, b, f, x, j: Axis):
-    """If a = f+x, then a+b = f + (x+b)."""
-    return [wanta(t, j), match(t, a + b), depends(b, j), aspl(a, j, f, x)], [aspl(t, j, f, x + b)]
+    """If a = f+x, then a+b = f + (x+b), where f + x does not cancel."""
+    return [wanta(t, j), match(t, a + b), depends(b, j), aspl(a, j, f, x), separable(f, x)], [aspl(t, j, f, x + b)]
 
 
 @fact_rule(family=FAMILY)
 def terms_collected(t, a, b, f, x, j: Axis):
-    """If a = f+x and b is free of j, then a+b = (f+b) + x."""
-    return [wanta(t, j), match(t, a + b), free(b, j), aspl(a, j, f, x)], [aspl(t, j, f + b, x)]
+    """If a = f+x and b is free of j, then a+b = (f+b) + x, where f + x does not cancel."""
+    return [wanta(t, j), match(t, a + b), free(b, j), aspl(a, j, f, x), separable(f, x)], [aspl(t, j, f + b, x)]
 
 
 @fact_rule(family=FAMILY)

@@ -18,15 +18,16 @@ from hypothesis.errors import NoSuchExample, UnsatisfiedAssumption
 
 from ..errors import RuleError, UnsoundRuleError
 from . import patterns as P
-from .facts import Condition, Equal, Fact, IndexFree, Match, NonEmpty, Nonzero, NotNegative, Row
-from .patterns import AxisVar, IndexVar, NameVar, NumberVar, Pattern, Roll, Var, View, World
+from .facts import MODEST, Condition, Equal, Fact, IndexFree, Match, Modest, NonEmpty, Nonzero, NotNegative, Row, Within
+from ..ir.ranges import ALL
+from .patterns import AxisVar, IndexVar, NameVar, NumberVar, Pattern, Roll, Var, View, World, reduce_array
 from .rule import Rule
 
 UNIVERSE = 5  # axes; rules name at most this many
 STYLES = ("plain", "ties", "ordinary", "ordinary", "wide", "wide", "masked", "masked", "zeros", "empty")
 NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634)
 TOLERANCE = 1e-8
-MEANINGLESS = frozenset(["want", "wanta", "scal", "hot", "fuse", "compose-wanted"])
+MEANINGLESS = frozenset(["want", "wanta", "scal", "absorbs", "hot", "fuse", "compose-wanted"])
 
 
 class Failure(Exception):
@@ -172,6 +173,15 @@ def _draw_world(draw: Any, rule: Rule) -> World:
             assume(fact.number.value(world) != 0)
         elif isinstance(fact, NotNegative):
             assume(fact.number.value(world) >= 0)
+        elif isinstance(fact, Modest):
+            assume(fact.number.value(world) <= MODEST)
+        elif isinstance(fact, Within):
+            assume(fact.size.value(world) >= 0)
+        elif isinstance(fact, Row) and fact.relation.name == "saturating":
+            op, number = fact.args
+            span = P.OPS[op.value(world)].range(ALL)
+            assume(span.finite)
+            world.values[number.name] = span.magnitude
         elif isinstance(fact, Row) and fact.relation.name == "selective":
             monoid, z = fact.args
             name = monoid if isinstance(monoid, str) else monoid.value(world)
@@ -185,6 +195,10 @@ def _draw_world(draw: Any, rule: Rule) -> World:
     for name, v in variables.items():
         if isinstance(v, Var) and name not in defined:
             world.values[name] = _array(draw, style_of.get(name, {}), world, rng)
+    for fact in rule.needs:
+        if isinstance(fact, Within) and isinstance(fact.x, Var) and fact.x.name in world.values:
+            size = fact.size.value(world)
+            world.values[fact.x.name] = np.clip(world.values[fact.x.name], -size, size)
     _solve(rule, world)
     for fact in rule.needs:
         if isinstance(fact, Condition):
@@ -264,10 +278,11 @@ def _array(draw: Any, style: dict[str, Any], world: World, rng: np.random.Genera
         x = rng.normal(size=shape)
     sign = style.get("sign", 0)
     if sign:
-        x = np.abs(x)
+        x = np.abs(x) if sign > 0 else -np.abs(x)
     if sign == 2:
         x = x + 0.125
-    if not sign and not style.get("finite") and how in ("masked", "empty"):
+    x = np.clip(x, style.get("low"), style.get("high")) if "low" in style or "high" in style else x
+    if sign <= 0 and "low" not in style and not style.get("finite") and how in ("masked", "empty"):
         x = np.where(rng.random(size=shape) < (0.3 if how == "masked" else 1.0), -np.inf, x)
     return x
 
@@ -329,9 +344,15 @@ def _test_fact(rule: Rule, fact: Fact, world: World) -> int:
             return _test_roll(fact.right, world)
         world.acc = _own_state(rule, world)
         return _compare(fact.left.value(world), fact.right.value(world), "left", "right")
+    if isinstance(fact, Condition):
+        if not fact.holds(world):
+            raise Failure(f"{type(fact).__name__} does not hold of {_short(fact.x.value(world))}")
+        return int(np.sum(~np.isnan(fact.x.value(world))))
     assert isinstance(fact, Row), fact
     if fact.relation.name in MEANINGLESS:
         return 0
+    if fact.relation.name in ("separable", "onehot"):
+        return _test_claim(fact, world)
     kind = _kind(fact, world) if fact.relation.name in ("radd", "rmul") else None
     meaning = _meaning(fact, kind)
     assert meaning is not None, f"a rule may not conclude {fact.relation.name}"
@@ -342,6 +363,20 @@ def _test_fact(rule: Rule, fact: Fact, world: World) -> int:
     if kind:  # a change of reference is claimed where the old value is finite: elsewhere nothing has been seen
         where = np.where(np.isfinite(fact.args[2 if kind == "run" else 4].value(world)), 0.0, np.nan)
     return _compare(var.value(world) + where, expr.value(world) + where, fact.relation.name, "its meaning")
+
+
+def _test_claim(row: Row, world: World) -> int:
+    """``separable`` and ``onehot`` as what they say of numbers."""
+    if row.relation.name == "separable":
+        f, both = row.args[0].value(world), (row.args[0] + row.args[1]).value(world)
+        holds = ~(np.abs(f) > np.maximum(np.abs(both), MODEST))
+    else:
+        c, j = row.args
+        where = reduce_array("sum", (c.value(world) != 0).astype(float), j.position(world), j.extent(world))
+        holds = where <= 1
+    if not np.all(holds):
+        raise Failure(f"{row.relation.name} does not hold of {', '.join(v.name for v in row.args)}")
+    return int(holds.size)
 
 
 def _test_vanishing(claim: Vanishing, world: World) -> int:

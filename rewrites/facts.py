@@ -27,6 +27,10 @@ class Fact:
         """Text as a premise; ``fresh`` is a suffix for helper variables, unique in the rule."""
         raise NotImplementedError
 
+    def claim(self) -> str:
+        """Text as a conclusion."""
+        return self.egglog("")
+
 
 @dataclass(frozen=True)
 class Match(Fact):
@@ -129,6 +133,64 @@ class Positive(Condition):
 
     def holds(self, world: World) -> bool:
         return bool(np.all(self.x.value(world) > 0))
+
+
+class NonPos(Condition):
+    """``x`` is never greater than zero (it may be NaN only where the program is)."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(nonpos {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["sign"] = -1
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(~(self.x.value(world) > 0)))
+
+
+class AtLeastOne(Condition):
+    """``x`` is 1 or more (it may be NaN only where the program is)."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(at-least-one {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["low"] = 1.0
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(~(self.x.value(world) < 1)))
+
+
+class AtMostOne(Condition):
+    """``x`` is 1 or less (it may be NaN only where the program is)."""
+
+    def egglog(self, fresh: str) -> str:
+        return f"(at-most-one {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["high"] = 1.0
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(~(self.x.value(world) > 1)))
+
+
+@dataclass(frozen=True)
+class Within(Condition):
+    """``|x| <= size``, whatever the inputs; as a premise it binds ``size`` to the least bound known."""
+
+    size: P.Number
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x, self.size)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(= {self.size.egglog()} (size {self.x.egglog()}))"
+
+    def claim(self) -> str:
+        return f"(set (size {self.x.egglog()}) {self.size.egglog()})"
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(~(np.abs(self.x.value(world)) > self.size.value(world) * (1 + 1e-12))))
 
 
 class Finite(Condition):
@@ -234,6 +296,22 @@ class NotNegative(Fact):
         return f"(>= {self.number.egglog()} 0.0)"
 
 
+MODEST = 100.0  # a float32 exponential overflows at 88: adding this much costs an absolute error of 1e-5 at most
+
+
+@dataclass(frozen=True)
+class Modest(Fact):
+    """A number that is not large."""
+
+    number: P.Number
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.number,)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(<= {self.number.egglog()} {MODEST})"
+
+
 @dataclass(frozen=True)
 class IndexFree(Fact):
     """An index expression does not mention an axis."""
@@ -298,6 +376,9 @@ want = _relation("want", "T i64", "demand: somebody sums t over the axis; write 
 wanta = _relation("wanta", "T i64", "demand: write t as a sum, one part free of the axis")
 spl = _relation("spl", "T i64 T T", "t = f * b, f free of the axis")
 aspl = _relation("aspl", "T i64 T T", "t = f + b, f free of the axis")
+separable = _relation("separable", "T T", "f x: |f| is at most |f + x| or modest, so f and x may be rounded apart")
+onehot = _relation("onehot", "T i64", "c holds at one place of the axis at most")
+absorbs = _relation("absorbs", "T", "demand met: t is a product with a constant, which can take up another")
 scal = _relation("scal", "f64 T", "demand: fold the factor into t")
 hot = _relation("hot", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
 rsub = _relation("rsub", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old")
@@ -307,6 +388,7 @@ rlin = _relation("rlin", "i64 T T T L", "axis t r tn l: tn is the linear form l 
 ninf = _relation("ninf", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds")
 gone = _relation("gone", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds")
 increasing = _relation("increasing", "String", "trait: a non-decreasing op")
+saturating = _relation("saturating", "String f64", "trait: an op of one argument whose magnitude never exceeds a number")
 turns = _relation("turns", "String String String", "trait: op turns one operation into another, everywhere")
 turns_nonneg = _relation("turns-nonneg", "String String String", "trait: op turns one operation into another where all is >= 0")
 linear = _relation("linear", "String", "trait: the monoid commutes with scaling")
@@ -361,4 +443,5 @@ def reduced(axis: AxisVar) -> Search:
 
 # spelled like functions in rules
 free, depends, nonneg, positive, finite, truth, settled = Free, Depends, NonNeg, Positive, Finite, Truth, Settled
+nonpos, at_least_one, at_most_one, within = NonPos, AtLeastOne, AtMostOne, Within
 match, equal = Match, Equal

@@ -6,7 +6,8 @@
 A linear reduction (sum, mean) lets factors out: sum_k f*x = f * sum_k x for f free of k.  A selective one (max, min) lets terms
 out, max_k (f+x) = f + max_k x, and positive factors.  A reduction of what does not depend on the axis is known.  A term f that is
 ready only after everything around it may leave a sum: sum_k a*(f+b) = f * sum_k a + sum_k a*b, for weights a >= 0.  That last law
-is asked for only when f needs two loops, so that the shift of data by its mean is never undone (it would cancel digits).
+is asked for only when f needs two loops, and f may not cancel against b (``separable``): a shift of data by their mean or maximum
+is never undone.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from .facts import (
     linear,
     match,
     nonneg,
+    onehot,
     positive,
     selective,
+    separable,
     spl,
     want,
     wanta,
@@ -86,6 +89,12 @@ def mean_of_constant(x, j: Axis):
     return Reduce("mean", j, x), x, free(x, j), NonEmpty(j)
 
 
+@fact_rule(family=FAMILY)
+def sum_divided_by_extent(e, x, j: Axis):
+    """sum_j x / size(j) = mean_j x, whose running value is near x at any time, as that of the divided sum is not."""
+    return [match(e, Sum(j, x) / Extent(j)), NonEmpty(j)], [equal(e, Reduce("mean", j, x))]
+
+
 @rule(family=FAMILY, licence="exact")
 def selection_of_constant(x, j: Axis, g: IdempotentMonoid):
     """max_j x = x, for x free of j; so for min."""
@@ -94,27 +103,40 @@ def selection_of_constant(x, j: Axis, g: IdempotentMonoid):
 
 @fact_rule(family=FAMILY)
 def late_term_out_of_sum(e, t, a, s, f, b, j: Axis):
-    """sum_j a*(f+b) = f * sum_j a + sum_j a*b, for weights a >= 0 and f free of j and ready last."""
+    """sum_j a*(f+b) = f * sum_j a + sum_j a*b, for weights a >= 0, f free of j and ready last, and f + b that does not cancel."""
     return (
         [
-            match(e, Sum(j, t)), match(t, a * s), aspl(s, j, f, b), nonneg(a), depends(a, j),
+            match(e, Sum(j, t)), match(t, a * s), aspl(s, j, f, b), separable(f, b), nonneg(a), depends(a, j),
             latest(f, a, b, j), later(f, j, 2), NonEmpty(j),
         ],
         [equal(e, f * Sum(j, a) + Sum(j, a * b))],
     )  # fmt: skip
 
 
+def _counted(f, c, j):
+    """f * count, and 0 where nothing is chosen even if f is not finite."""
+    count = Sum(j, Where(c, 1.0, 0.0))
+    return Where(Map("eq", count, Const(0.0)), 0.0, f * count)
+
+
 @fact_rule(family=FAMILY)
 def late_term_out_of_choice(e, t, c, s, f, b, j: Axis):
-    """sum_j where(c, f+b, 0) = f * count + sum_j where(c, b, 0), count = sum_j where(c, 1, 0), for f free of j and ready last.
-
-    Where nothing is chosen the first term is 0 even if f is not finite.
-    """
-    count = Sum(j, Where(c, 1.0, 0.0))
-    first = Where(Map("eq", count, Const(0.0)), 0.0, f * count)
+    """sum_j where(c, f+b, 0) = f * count + sum_j where(c, b, 0), count = sum_j where(c, 1, 0), under the same conditions."""
     return (
-        [match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), depends(c, j), latest(f, c, b, j), later(f, j, 2)],
-        [equal(e, first + Sum(j, Where(c, b, 0.0)))],
+        [
+            match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), separable(f, b), depends(c, j),
+            latest(f, c, b, j), later(f, j, 2),
+        ],
+        [equal(e, _counted(f, c, j) + Sum(j, Where(c, b, 0.0)))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY)
+def term_out_of_single_choice(e, t, c, s, f, b, j: Axis):
+    """The same where c holds at one place at most: both sides add the same two numbers, so that cancelling does no harm."""
+    return (
+        [match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), onehot(c, j), later(f, j)],
+        [equal(e, _counted(f, c, j) + Sum(j, Where(c, b, 0.0)))],
     )
 
 

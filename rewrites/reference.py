@@ -5,15 +5,16 @@
 
 Let o turn sums into products (an exponential).  For any m that is free of j:  o(f + x) = o(x - m) * o(m + f).  Here x can be
 streamed over j and f is free of j but ready only after several loops over it, so the right side moves everything late out of a
-sum over j.  The choice m = max_j x, or 0 where that is -inf, keeps o(x - m) at most o(0).
+sum over j.  The choice m = max_j x, or 0 where that is -inf, keeps o(x - m) at most o(0).  Where f and
+x are never positive they need no reference at all.
 """
 
 from __future__ import annotations
 
 import math
 
-from .facts import aspl, depends, equal, later, match, streamable, turns, want
-from .patterns import Const, Map, Max, Where
+from .facts import aspl, depends, equal, later, latest, match, nonpos, streamable, turns, want
+from .patterns import Const, Map, Max, Sum, Where
 from .rule import Axis, Turns, fact_rule
 
 
@@ -26,3 +27,31 @@ def reference_invariance(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # noqa: 
         [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
         [equal(t, Map(o, x - safe) * Map(o, safe + f))],
     )
+
+
+@fact_rule(family="reference", phase="reference")
+def exponential_of_late_term(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
+    """o(f + x) = o(f) * o(x), for f free of j, and f, x <= 0: neither factor exceeds 1."""
+    return (
+        [
+            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), nonpos(f), nonpos(x), later(f, j, 2),
+            latest(f, x, x, j), depends(x, j),
+        ],
+        [equal(t, Map(o, f) * Map(o, x))],
+    )  # fmt: skip
+
+
+@fact_rule(family="reference")
+def average_at_safe_reference(t, w, u, x, v, m, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
+    """sum_j w*v / sum_j w does not depend on the m of w = o(x - m): one with m made safe shares its weights with it.
+
+    Where m is infinite both are NaN: all weights are 0 or one is infinite.
+    """
+    safe = Where(Map("eq", Map("abs", m), Const(math.inf)), 0.0, m)
+    return (
+        [
+            match(t, Sum(j, w * v) / Sum(j, w)), match(w, Map(o, x - m)), turns(o, "add", "mul"), match(m, Max(j, x)),
+            match(u, Map(o, x - safe)), depends(x, j),
+        ],
+        [equal(t, Sum(j, u * v) / Sum(j, u))],
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from importlib import import_module
 from ..errors import RuleError
 from .rule import Rule
 
-FAMILIES = ("algebra", "reductions", "layout", "tiling", "repair", "reference", "strength", "fusion")
+FAMILIES = ("signs", "algebra", "reductions", "layout", "tiling", "repair", "reference", "strength", "fusion")
 
 _rules: dict[str, Rule] = {}
 _disabled: set[str] = set()

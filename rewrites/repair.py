@@ -521,10 +521,13 @@ def roll_by_form(e, t, r, tn, s, z: Scalar, j: Axis, l: Form, g: LinearMonoid, h
 
 
 @fact_rule(family=FAMILY, phase=ROLL)
-def roll_by_form_of_sum(e, t, r, tn, s, j: Axis, l: Form, g: LinearMonoid, h: LinearMonoid):  # noqa: E741
-    """sum_j t in one loop with a sum r and the accumulators of its linear form."""
+def roll_by_form_of_mean(e, t, r, tn, s, j: Axis, l: Form, g: LinearMonoid):  # noqa: E741
+    """sum_j t in one loop with a mean r and the accumulators of its linear form.
+
+    Not with a sum: data shifted by a part of their sum are as large as the data, and the large accumulators would cancel.
+    """
     return (
-        [match(e, Reduce(g, j, t)), linear(g), rlin(j, t, r, tn, l), distinct(e, r), match(r, Reduce(h, j, s)), linear(h)],
+        [match(e, Reduce(g, j, t)), linear(g), rlin(j, t, r, tn, l), distinct(e, r), match(r, Reduce("mean", j, s))],
         [equal(e, Roll(g, j, tn, Summed(j, tn, l)))],
     )
 

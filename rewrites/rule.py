@@ -46,7 +46,7 @@ from .patterns import (
 )
 
 LICENCES = ("exact", "real", "approx")
-PHASES = ("factor", "reference", "repair", "roll", "tiling", "layout", "strength", "fusion")
+PHASES = ("analysis", "factor", "reference", "repair", "roll", "tiling", "layout", "strength", "fusion")
 
 
 class Axis:
@@ -215,7 +215,7 @@ class Rule:
             return f"(union {left} {fact.right.egglog()}){rows}"
         if isinstance(fact, Match):
             return f"{fact.pattern.egglog()}{rows}"  # make the node, claim nothing
-        return fact.egglog("") + rows
+        return fact.claim() + rows
 
     def _why(self, node: Any) -> str | None:
         if not isinstance(node, Map | Reduce | Roll | View | Cast | Ref | Pre):

@@ -4,16 +4,18 @@
 """Cheaper spellings.
 
 The hardware computes 2^x; e^x is 2^(x * log2 e).  The factor log2 e is folded into constants on demand: ``scal(c, x)`` says that
-somebody wants c*x, and the factor sinks through sums and negation until it meets a constant.
+somebody wants c*x, and the factor sinks through sums and negation until it meets a constant.  It may sink into a sum only if both
+terms have a constant that takes it up (``absorbs``): there each is rounded once, as before, but c*x - c*m of exact x and m would
+cancel to less than c*(x - m).
 """
 
 from __future__ import annotations
 
 import math
 
-from .facts import equal, match, scal
-from .patterns import Const, Map, NumberLiteral
-from .rule import Scalar, fact_rule
+from .facts import absorbs, equal, match, scal
+from .patterns import Const, Map, NumberLiteral, Ref
+from .rule import Axis, Scalar, fact_rule
 
 FAMILY, PHASE = "strength", "strength"
 LOG2E = NumberLiteral(1.0 / math.log(2.0))
@@ -26,9 +28,33 @@ def exponential_to_base_two(t, x):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
+def absorbs_at_constant(t, x, c: Scalar):
+    """x*c can take up a constant."""
+    return [match(t, x * Const(c))], [absorbs(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def absorbs_below_negation(t, x):
+    """So can -x if x can."""
+    return [match(t, -x), absorbs(x)], [absorbs(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def absorbs_new_reference(t, r, j: Axis):
+    """So can the running value of r if r can: it is rounded where r is."""
+    return [match(t, Ref("new", j, r)), absorbs(r)], [absorbs(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def absorbs_old_reference(t, r, j: Axis):
+    """So can the value that r had before."""
+    return [match(t, Ref("old", j, r)), absorbs(r)], [absorbs(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
 def scale_sum(t, x, y, c: Scalar):
-    """(x + y) * c = x*c + y*c."""
-    return [scal(c, t), match(t, x + y)], [equal(t * Const(c), x * Const(c) + y * Const(c)), scal(c, x), scal(c, y)]
+    """(x + y) * c = x*c + y*c, where x and y are products with constants."""
+    return [scal(c, t), match(t, x + y), absorbs(x), absorbs(y)], [equal(t * Const(c), x * Const(c) + y * Const(c)), scal(c, x), scal(c, y)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)

@@ -6,11 +6,11 @@ one and not in the other counts as infinite error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AccuracyError
+from ..errors import AccuracyError, OptionError
 from ..ir import dtypes, reference
 
 if TYPE_CHECKING:
@@ -72,21 +72,22 @@ def relative_error(got: np.ndarray, exact: np.ndarray) -> tuple[float, int]:
     return float(np.max(np.abs(got[both] - exact[both]))) / scale, lost
 
 
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors of a nested result, in order."""
-    import torch
-
-    return [v for v in torch.utils._pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+RUNNERS = ("auto", "cuda", "interpret", "simulate")
 
 
-def measure(compiled: Compiled, args: Sequence[Any], runner: str = "auto") -> AccuracyReport:
+def measure(
+    compiled: Compiled, args: Sequence[Any], runner: str = "auto", kwargs: Mapping[str, Any] | None = None
+) -> AccuracyReport:
     """Run ours (``interpret`` on CPU tensors, the kernels on CUDA ones; or ``simulate``) and eager, compare with float64."""
-    tensors = compiled.traced.bind(*args)
+    if runner not in RUNNERS:
+        raise OptionError(f"no runner is called {runner!r}", where="accuracy", cure=f"one of {', '.join(RUNNERS)}")
+    given = dict(kwargs or {})
+    tensors = compiled.traced.bind(*args, **given)
     cuda = any(t.is_cuda for t in tensors.values())
     runner = ("cuda" if cuda else "interpret") if runner == "auto" else runner
-    run = {"cuda": compiled.__call__, "interpret": compiled.interpret, "simulate": compiled.simulate}[runner]
-    ours = tensors_of(run(*args))
-    eager = tensors_of(compiled.eager(*args))
+    run: Callable[..., Any] = {"cuda": compiled.__call__, "interpret": compiled.interpret, "simulate": compiled.simulate}[runner]
+    ours = compiled.in_order(run(*args, **given))
+    eager = compiled.in_order(compiled.eager(*args, **given))
     exact = reference.evaluate(compiled.program, {n: _numpy(t) for n, t in tensors.items()})
     rows = []
     for o, a, b in zip(compiled.program.outputs, ours, eager, strict=True):

@@ -6,7 +6,7 @@ the plan says so).  ``interpret`` and ``simulate`` run what was generated withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..frontends import Traced
     from .accuracy import AccuracyReport
     from .aot import StaticReport
+    from .ops import RegisteredOp
 
 
 def module_spec(plan: Plan) -> ModuleSpec:
@@ -58,9 +59,9 @@ class Compiled:
     plan: Plan
     target: Target
     replan: Callable[[str], Compiled] = field(repr=False)  # the same program planned for another target or architecture
-    respecialise: Callable[[Sequence[Any]], Compiled] | None = field(default=None, repr=False)
-    resize: Callable[[Plan, Sequence[Any]], Compiled] | None = field(default=None, repr=False)
-    _variants: dict[object, Compiled] = field(default_factory=dict, repr=False)
+    respecialise: Callable[[Sequence[Any], Mapping[str, Any]], Compiled] | None = field(default=None, repr=False)
+    resize: Callable[[Plan, Sequence[Any], Mapping[str, Any]], Compiled] | None = field(default=None, repr=False)
+    _variants: dict[object, Compiled] = field(default_factory=dict, repr=False)  # this program for arguments of other shapes
 
     @property
     def program(self) -> Program:
@@ -74,26 +75,57 @@ class Compiled:
 
     # -- running -------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch."""
-        tensors = self.traced.bind(*args, **kwargs)
-        devices = {t.device.type for t in tensors.values()}
-        if len({str(t.device) for t in tensors.values()}) > 1:
-            raise errors.DeviceError(
-                f"arguments are on {', '.join(sorted({str(t.device) for t in tensors.values()}))}",
-                where=self.program.name,
-                cure="move every argument to one device",
-            )
-        if devices == {"cpu"}:
-            return self.eager(*args, **kwargs)
-        mismatch = self._mismatch(tensors)
-        if mismatch:
+        """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
+
+        CUDA tensors of another shape or type than the plan was made for are planned for, once each.
+        """
+        try:
+            tensors = self._bind(args, kwargs)
+        except errors.ShapeError:
+            if self._device([v for v in _leaves((args, kwargs)) if hasattr(v, "device")]) != "cuda":
+                return self.eager(*args, **kwargs)
             if self.respecialise is None:
-                raise errors.ShapeError(mismatch, where=self.program.name, cure="call optimize() with arguments of this shape")
-            key = tuple((n, tuple(t.shape), str(t.dtype)) for n, t in tensors.items())
-            if key not in self._variants:
-                self._variants[key] = self.respecialise(args)
-            return self._variants[key](*args, **kwargs)
+                raise
+            return self._variant(args, kwargs)(*args, **kwargs)
+        if self._device(list(tensors.values())) != "cuda":
+            return self.eager(*args, **kwargs)
         return self.traced.unflatten(list(self._run([tensors[i.name] for i in self.program.inputs])))
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """The tensor of every input; ShapeError where one has another shape or type than the plan was made for."""
+        tensors = self.traced.bind(*args, **kwargs)
+        for i in self.program.inputs:
+            want = tuple(1 if a is None else a.size for a in i.layout)
+            got = tensors[i.name]
+            if tuple(got.shape) != want or str(got.dtype).removeprefix("torch.") != i.dtype.name:
+                raise errors.ShapeError(
+                    f"{i.name} is {tuple(got.shape)} {got.dtype}, compiled for {want} {i.dtype.name}",
+                    where=self.program.name,
+                    cure="call optimize() with arguments of this shape and type",
+                )
+        return tensors
+
+    def _device(self, tensors: Sequence[torch.Tensor]) -> str:
+        """The type of the one device that all tensors are on."""
+        found = sorted({str(t.device) for t in tensors})
+        if len(found) > 1:
+            raise errors.DeviceError(
+                f"arguments are on {', '.join(found)}", where=self.program.name, cure="move every argument to one device"
+            )
+        kind = tensors[0].device.type if tensors else "cpu"
+        if kind not in ("cuda", "cpu", "meta"):
+            raise errors.DeviceError(
+                f"no kernels run on {kind} tensors", where=self.program.name, cure="call it with CUDA or CPU tensors"
+            )
+        return kind
+
+    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
+        """This program planned for arguments of another shape or type; each is planned once."""
+        assert self.respecialise is not None
+        key = tuple((tuple(v.shape), v.dtype) if hasattr(v, "dtype") else v for v in _leaves((args, kwargs)))
+        if key not in self._variants:
+            self._variants[key] = self.respecialise(args, kwargs)
+        return self._variants[key]
 
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The original program, run by torch; a program written in terms runs through the float64 reference."""
@@ -112,13 +144,17 @@ class Compiled:
         module = load_module(self.source, "run")
         return lambda tensors: module.run(*tensors)
 
-    def _mismatch(self, tensors: dict[str, torch.Tensor]) -> str:
-        for i in self.program.inputs:
-            want = tuple(1 if a is None else a.size for a in i.layout)
-            got = tensors[i.name]
-            if tuple(got.shape) != want or str(got.dtype).removeprefix("torch.") != i.dtype.name:
-                return f"{i.name} is {tuple(got.shape)} {got.dtype}, compiled for {want} {i.dtype.name}"
-        return ""
+    @cached_property
+    def op(self) -> RegisteredOp:
+        """The kernels as a torch operator, for ``torch.compile`` and ``torch.export``: takes the tensors of ``program.inputs`` in
+        order, returns the tuple of ``program.outputs``.  On CPU tensors it runs the original program; so does its backward pass,
+        on every device."""
+        import torch
+
+        from .ops import OutputSpec, register_op
+
+        outputs = [OutputSpec(o.shape, getattr(torch, o.dtype.name)) for o in self.program.outputs]
+        return register_op(self.source, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None)
 
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
         """The generated Triton through Triton's interpreter, on CPU tensors of any size the plan admits.
@@ -128,44 +164,57 @@ class Compiled:
         from .interpreter import interpret
         from .modules import load_module
 
-        tensors = self.traced.bind(*args, **kwargs)
-        mismatch = self._mismatch(tensors)
-        if mismatch:
-            raise errors.ShapeError(mismatch, where=self.program.name, cure="call optimize() with arguments of this shape")
+        tensors = self._bind(args, kwargs)
         module = load_module(self.source, "interpret")
         found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
         return self.traced.unflatten(list(found))
+
+    def _in_torch(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """The original program as a function from ``program.inputs`` to ``program.outputs``."""
+        if self.traced.replay is not None:
+            return self.in_order(self.traced.replay(tensors))
+        return self.in_order(self.eager(*tensors))
+
+    def in_order(self, result: Any) -> list[torch.Tensor]:
+        """The tensors of a result of this program in the order of ``program.outputs``, one for each."""
+        slots = [_Slot(k) for k in range(len(self.program.outputs))]
+        found = dict(zip(_leaves(self.traced.unflatten(slots)), _leaves(result), strict=True))
+        return [found[s] for s in slots]
 
     def simulate(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
         """The plan through the numpy tile interpreter, in float64 (or ``dtype``); outputs are torch tensors of that type."""
         import numpy as np
         import torch
 
-        tensors = self.traced.bind(*args, **kwargs)
+        tensors = self._bind(args, kwargs)
         arrays: dict[str, np.ndarray] = {n: _array(t) for n, t in tensors.items()}
         for k in self.plan.kernels:
             arrays.update(simulate(k.tiles, arrays, dtype=dtype or np.float64))
-        return self.traced.unflatten([torch.from_numpy(np.ascontiguousarray(arrays[o.name])) for o in self.program.outputs])
+        return self.traced.unflatten([torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
 
-    def at(self, *args: Any) -> Compiled:
+    def at(self, *args: Any, **kwargs: Any) -> Compiled:
         """The same kernels, roles and tiles for arguments of other sizes: how a plan for large tensors is verified on small ones.
 
         Raises :class:`~eqfuse.errors.PlanError` when the program has another structure there (an axis of length 1 vanishes).
         """
         if self.resize is None:
-            raise errors.PlanError("this plan was itself made for other sizes", where=self.program.name)
-        return self.resize(self.plan, args)
+            raise errors.PlanError(
+                "the sizes of this program are fixed, or the plan was itself made by at()",
+                where=self.program.name,
+                cure="call at() on what optimize() returned for a function or module",
+            )
+        return self.resize(self.plan, args, kwargs)
 
     # -- knowing -------------------------------------------------------------------------------------------------------------
     def explain(self) -> Explanation:
         """Which rules made this plan, what it saves, why the runner-up lost; as text (``str``) and as data (``.json()``)."""
         return explain(self.graph, self.plan)
 
-    def accuracy(self, *args: Any, runner: str = "auto") -> AccuracyReport:
+    def accuracy(self, *args: Any, runner: str = "auto", **kwargs: Any) -> AccuracyReport:
         """Errors against float64 of the generated kernels and of the eager program in its own type."""
         from .accuracy import measure
 
-        return measure(self, args, runner)
+        return measure(self, args, runner, kwargs)
 
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every kernel ahead of time; no GPU needed.  A plan belongs to a target: for another architecture than the
@@ -194,6 +243,20 @@ class Compiled:
 
     def __str__(self) -> str:
         return str(self.plan)
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """The place of an output in the structure of a result."""
+
+    position: int
+
+
+def _leaves(value: Any) -> list[Any]:
+    import torch
+
+    leaves: list[Any] = torch.utils._pytree.tree_leaves(value)
+    return leaves
 
 
 def _array(t: torch.Tensor) -> np.ndarray:

@@ -66,12 +66,14 @@ def float32_to_bfloat16(values: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def defects() -> frozenset[str]:
-    """Which defects this installation has: a subset of ``{"index", "bfloat16 cast", "bfloat16 arithmetic", "bfloat16 dot"}``."""
+    """Which defects this installation has: a subset of ``{"index", "multiply-add", "bfloat16 cast", "bfloat16 arithmetic",
+    "bfloat16 dot"}``."""
     missing = [name for name in _REQUIRED if not hasattr(ti, name)]
     if missing:
         raise AssertionError(f"this Triton's interpreter has no {', '.join(missing)}; eqfuse.runtime must learn its new shape")
     probes = {
         "index": _index_works,
+        "multiply-add": _multiply_add_works,
         "bfloat16 cast": _bfloat16_cast_works,
         "bfloat16 arithmetic": _bfloat16_arithmetic_works,
         "bfloat16 dot": _bfloat16_dot_works,
@@ -112,6 +114,12 @@ def _bfloat16_arithmetic_works() -> bool:
     return bool(bfloat16_to_float32(total.data).item() == 3.0)
 
 
+def _multiply_add_works() -> bool:
+    near = ti.TensorHandle(np.array([1.0 + 2.0**-12], np.float32), tl.float32)
+    one = ti.TensorHandle(np.array([-1.0 - 2.0**-11], np.float32), tl.float32)
+    return bool(ti.InterpreterBuilder().create_fma(near, near, one).data.item() == 2.0**-24)  # lost if the product is rounded
+
+
 def _bfloat16_dot_works() -> bool:
     zero = ti.TensorHandle(np.zeros((1, 1), np.float32), tl.float32)
     product = ti.InterpreterBuilder().create_dot(_handle([[1.5, 2.0]]), _handle([[2.0], [3.0]]), zero, None, 0)
@@ -128,6 +136,8 @@ def patched_interpreter() -> Iterator[None]:
         try:
             if "index" in found:
                 _repair_index(patches)
+            if "multiply-add" in found:
+                _repair_multiply_add(patches)
             if "bfloat16 cast" in found:
                 _repair_bfloat16_casts(patches)
             if "bfloat16 arithmetic" in found:
@@ -171,6 +181,18 @@ def _repair_index(patches: Patches) -> None:
         scope.set_attr(tensor, "__index__", lambda self: int(np.asarray(self.handle.data).item()))
 
     original = patches.set(ti, "_patch_lang_tensor", patch_tensor)
+
+
+def _repair_multiply_add(patches: Patches) -> None:
+    """One rounding instead of two: exact in float64 but for the last sum, whose second rounding hardly ever shows."""
+
+    def fma(self: Any, x: Any, y: Any, z: Any) -> Any:
+        if z.dtype.scalar != tl.float32:
+            return original(self, x, y, z)
+        exact = x.data.astype(np.float64) * y.data.astype(np.float64) + z.data.astype(np.float64)
+        return ti.TensorHandle(exact.astype(np.float32), z.dtype.scalar)
+
+    original = patches.set(ti.InterpreterBuilder, "create_fma", fma)
 
 
 def _repair_bfloat16_casts(patches: Patches) -> None:

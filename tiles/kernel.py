@@ -106,5 +106,7 @@ class Kernel:
         return self.roles[axis].tile
 
     def even(self, axis: Axis) -> bool:
-        """The extent is a multiple of the tile: no masks are needed."""
-        return axis.size % self.roles[axis].tile == 0
+        """The extent is a multiple of the tile: no masks are needed.  An empty axis has no programs and no steps, but if it is
+        resident it has lanes, and none of them is valid."""
+        role = self.roles[axis]
+        return axis.size % role.tile == 0 and (axis.size > 0 or role.kind != "resident")

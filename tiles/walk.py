@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..ir import ops
 from ..ir.index import Axis
+from .kernel import Buffer
 from .program import (
     Access,
     Binding,
@@ -35,6 +36,10 @@ from .program import (
 )
 
 LANE_BY_LANE = (Let, Where, Cast, Mean, Store)
+EXPENSIVE = 12.0  # instructions of a function whose evaluation holds many temporaries
+NESTED = 1.05  # a loop around another one keeps addresses and masks for both (measured on the compiled corpus)
+ASYNC_BYTES = 4  # the narrowest asynchronous copy to shared memory
+ADDRESS_BYTES = 8
 CHUNKS = 4  # a compiler computes chains of pointwise operations a few lanes at a time: this share of a temporary is live
 MIN_DOT_M = 16  # rows that the matrix unit computes at least
 VECTOR_BYTES = 16  # a full-width memory instruction
@@ -71,6 +76,7 @@ class Counts:
     trips: tuple[tuple[str, int, int], ...]  # (loop, level, steps per entry), in program order
     passes: Mapping[Axis, int]  # loops in sequence over each streamed axis
     dot_operand_bytes: int  # per program and pipeline stage: operands of contractions in loops
+    staged_bytes: int  # per program and stage but one: other tiles that loops with contractions load
     static_operand_bytes: int  # per program: operands of contractions that stay
     accumulator_bytes: int  # per program
     live_bytes: int  # per program: registers of live values at the worst point, accumulators included
@@ -78,6 +84,11 @@ class Counts:
     smallest_m: int  # smallest row count of a contraction, 0 without one
     permutes: int  # layout changes
     masked_loops: int  # loops that run all their steps with masks
+
+    @property
+    def address_bytes(self) -> int:
+        """Registers for the addresses of a pipelined loop: one per wide instruction, all of them alive throughout."""
+        return (self.dot_operand_bytes + self.staged_bytes) // VECTOR_BYTES * ADDRESS_BYTES
 
     @property
     def load_bytes(self) -> int:
@@ -115,7 +126,8 @@ class _Walk:
         self.trips: list[tuple[str, int, int]] = []
         self.dot_bytes = self.static_bytes = self.accumulators = self.permutes = self.dots = self.masked = 0
         self.smallest_m = 0
-        self.streamed: set[str] = set()  # values loaded inside a loop: the pipeline holds several of their tiles
+        self.streamed: dict[str, int] = {}  # tiles loaded inside a loop, and their bytes: the pipeline holds several of them
+        self.operands: set[str] = set()  # values that a contraction takes straight from memory
         self.programs = 1
         for b in program.grid:
             self.programs *= _steps(b)
@@ -135,9 +147,10 @@ class _Walk:
             trips=tuple(self.trips),
             passes={a: _passes(self.program.body, a) for a in streamed},
             dot_operand_bytes=self.dot_bytes,
+            staged_bytes=sum(n for v, n in self.streamed.items() if v not in self.operands) if self.dots else 0,
             static_operand_bytes=self.static_bytes,
             accumulator_bytes=self.accumulators,
-            live_bytes=_live(self.program.body, set(), {}),
+            live_bytes=_Liveness(self.buffers).worst(self.program.body, set(), {}),
             dots=self.dots,
             smallest_m=self.smallest_m,
             permutes=self.permutes,
@@ -178,8 +191,8 @@ class _Walk:
                 self.special += trips * n * op.special
             elif isinstance(s, Load):
                 self.loads.append(self._traffic(s.access, around))
-                if in_loop:
-                    self.streamed.add(s.dst.name)
+                if in_loop and len(s.dst.dims) > 1:
+                    self.streamed[s.dst.name] = _bytes(s.dst)
             elif isinstance(s, Reduce):
                 work["reduce"] += trips * s.src.elements
             elif isinstance(s, Where):
@@ -204,9 +217,13 @@ class _Walk:
         self.dots += 1
         self.smallest_m = min(self.smallest_m or m, m)
         for operand, loaded in ((s.a, s.loaded[0]), (s.b, s.loaded[1])):
+            if operand.name in self.operands:
+                continue
             if loaded and in_loop and operand.name in self.streamed:
+                self.operands.add(operand.name)
                 self.dot_bytes += _bytes(operand)
             elif loaded or operand is s.b:  # computed A operands stay in registers
+                self.operands.add(operand.name)
                 self.static_bytes += _bytes(operand)
 
 
@@ -236,52 +253,67 @@ def _passes(body: tuple[Statement, ...], axis: Axis) -> int:
     return total
 
 
-def _live(
-    body: tuple[Statement, ...], outer: set[str], sizes: dict[str, int], states: Mapping[str, str] | None = None
-) -> int:
-    """Bytes of values in registers at the worst point.  Operands that go from memory to the matrix unit are not in registers.
+class _Liveness:
+    """Bytes of values in registers at the worst point.
 
-    ``outer``: values of enclosing blocks, held throughout.  ``states``: accumulators of this loop, old name -> new name; the old
-    value may die in the body, the new one lives to its end.
+    Operands that go from memory to the matrix unit bypass the registers, if they are loaded by instructions wide enough for the
+    asynchronous copy; narrower ones cost an address and a value per element.  Chains of cheap pointwise operations are computed a few
+    lanes at a time; expensive functions are not, their many temporaries overlap.
     """
-    states = states or {}
-    last: dict[str, int] = {}
-    only_dot: dict[str, bool] = {}
-    only_lanes: dict[str, bool] = {}
-    reads = [uses(s) for s in body]
-    for i, s in enumerate(body):
-        for v in reads[i]:
-            last[v.name] = i
-            only_dot[v.name] = only_dot.get(v.name, True) and isinstance(s, Dot)
-            only_lanes[v.name] = only_lanes.get(v.name, True) and isinstance(s, LANE_BY_LANE)
-    for old, new in states.items():
-        last.setdefault(old, len(body))
-        last[new] = len(body)
-        only_lanes[new] = False
-    live: set[str] = outer | set(states)
-    worst = current = sum(sizes[n] for n in live)
-    for i, s in enumerate(body):
-        if isinstance(s, Loop):
-            inner = dict(sizes)
-            for a in s.accumulators:
-                inner[a.old.name] = sizes[a.old.name] = _bytes(a.old)
-                last.setdefault(a.old.name, i)
-            held = live - {a.old.name for a in s.accumulators}
-            worst = max(worst, _live(s.body, held, inner, {a.old.name: a.new.name for a in s.accumulators}))
-        # lane by lane, a result takes the registers of the arguments that die in its making
-        current -= _drop(live, {v.name for v in reads[i]} - outer, last, i, sizes)
-        for v in defines(s):
-            if v.name not in live:
-                sizes[v.name] = _bytes(v)
-                if isinstance(s, Load) and only_dot.get(v.name, False):
-                    sizes[v.name] = 0
-                elif isinstance(s, LANE_BY_LANE) and only_lanes.get(v.name, False):
-                    sizes[v.name] //= CHUNKS
-                live.add(v.name)
-                current += sizes[v.name]
-        worst = max(worst, current)
-        current -= _drop(live, {v.name for v in defines(s)} - outer, last, i, sizes)
-    return worst
+
+    def __init__(self, buffers: Mapping[str, Buffer]) -> None:
+        self.buffers = buffers
+
+    def worst(self, body: tuple[Statement, ...], outer: set[str], sizes: dict[str, int], states: Mapping[str, str] | None = None) -> int:
+        """``outer``: values of enclosing blocks, held throughout.  ``states``: accumulators of this loop, old name -> new name;
+        the old value may die in the body, the new one lives to its end."""
+        states = states or {}
+        last: dict[str, int] = {}
+        only_dot: dict[str, bool] = {}
+        only_lanes: dict[str, bool] = {}
+        reads = [uses(s) for s in body]
+        for i, s in enumerate(body):
+            for v in reads[i]:
+                last[v.name] = i
+                only_dot[v.name] = only_dot.get(v.name, True) and isinstance(s, Dot)
+                only_lanes[v.name] = only_lanes.get(v.name, True) and isinstance(s, LANE_BY_LANE)
+        for old, new in states.items():
+            last.setdefault(old, len(body))
+            last[new] = len(body)
+            only_lanes[new] = False
+        live: set[str] = outer | set(states)
+        worst = current = sum(sizes[n] for n in live)
+        for i, s in enumerate(body):
+            transient = 0
+            if isinstance(s, Loop):
+                inner = dict(sizes)
+                for a in s.accumulators:
+                    inner[a.old.name] = sizes[a.old.name] = _bytes(a.old)
+                    last.setdefault(a.old.name, i)
+                held = live - {a.old.name for a in s.accumulators}
+                found = self.worst(s.body, held, inner, {a.old.name: a.new.name for a in s.accumulators})
+                worst = max(worst, found if s.innermost else int(NESTED * found))
+            elif isinstance(s, Let) and ops.OPS[s.op].cost >= EXPENSIVE:
+                transient = _bytes(s.dst)
+            # lane by lane, a result takes the registers of the arguments that die in its making
+            current -= _drop(live, {v.name for v in reads[i]} - outer, last, i, sizes)
+            for v in defines(s):
+                if v.name not in live:
+                    sizes[v.name] = self._held(s, v, only_dot.get(v.name, False), only_lanes.get(v.name, False))
+                    live.add(v.name)
+                    current += sizes[v.name]
+            worst = max(worst, current + transient)
+            current -= _drop(live, {v.name for v in defines(s)} - outer, last, i, sizes)
+        return worst
+
+    def _held(self, s: Statement, v: Value, only_dot: bool, only_lanes: bool) -> int:
+        if isinstance(s, Load) and only_dot:
+            buffer = self.buffers[s.access.buffer]
+            narrow = _vector_bytes(s.access, buffer.shape, buffer.dtype.itemsize) < ASYNC_BYTES
+            return v.elements * (v.dtype.itemsize + ADDRESS_BYTES) if narrow else 0
+        if isinstance(s, LANE_BY_LANE) and only_lanes:
+            return _bytes(v) // CHUNKS
+        return _bytes(v)
 
 
 def _drop(live: set[str], names: set[str], last: Mapping[str, int], i: int, sizes: Mapping[str, int]) -> int:

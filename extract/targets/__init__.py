@@ -44,6 +44,7 @@ class Target:
     shared_bytes_reserved: int  # bytes that the system takes from every CTA
     registers_per_sm: int  # words of 4 bytes
     registers_per_thread: int
+    tile_registers: int  # of these, what the tiles of a kernel may take by the model's count before the compiler spills
     register_granule: int  # registers handed out at a time to a warp
     threads_per_sm: int
     ctas_per_sm: int

@@ -1,0 +1,255 @@
+# mypy: ignore-errors
+# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+
+"""Signs, bounds, and what may be rounded apart.
+
+Equality over the reals says nothing about digits: if u + v is small because u and v cancel, then u and v may not reach a result on
+different ways.  ``separable(f, x)`` says that nothing is lost by taking f out of f + x, because |f| <= |f + x| (both have one
+sign: |f| + |x| = |f + x|) or because f is modest whatever the inputs (a tanh, a constant, a probability).  Every law that splits
+or regroups a sum of terms asks for it.  Facts about signs come from what is known of selections and exponentials:
+x - max x <= 0, and its exponentials are at most 1 and add up to at least 1, so that their logarithm is not negative.
+"""
+
+from __future__ import annotations
+
+from .facts import (
+    Modest,
+    NonEmpty,
+    NotNegative,
+    aspl,
+    at_least_one,
+    at_most_one,
+    free,
+    idempotent,
+    increasing,
+    match,
+    nonneg,
+    nonpos,
+    onehot,
+    saturating,
+    separable,
+    turns,
+    turns_nonneg,
+    within,
+)
+from .patterns import Cast, Const, Index, Map, Max, NumberLiteral, Reduce, Sum, View, Where
+from .rule import AnyMonoid, Axis, IdempotentMonoid, Op1, Position, Scalar, Turns, TypeName, fact_rule
+
+FAMILY, PHASE = "signs", "analysis"
+ONE = NumberLiteral(1.0)
+
+
+# signs ---------------------------------------------------------------------------------------------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def constant_is_nonpos(t, a: Scalar):
+    """a <= 0."""
+    return [match(t, Const(a)), NotNegative(-a)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def negated_nonneg(t, x):
+    """-x <= 0 for x >= 0."""
+    return [match(t, -x), nonneg(x)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def negated_nonpos(t, x):
+    """-x >= 0 for x <= 0."""
+    return [match(t, -x), nonpos(x)], [nonneg(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def sum_of_nonpos(t, x, y):
+    """x + y <= 0 for x, y <= 0."""
+    return [match(t, x + y), nonpos(x), nonpos(y)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def product_of_signs(t, x, y):
+    """x * y <= 0 for x <= 0 <= y."""
+    return [match(t, x * y), nonpos(x), nonneg(y)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def product_of_nonpos(t, x, y):
+    """x * y >= 0 for x, y <= 0."""
+    return [match(t, x * y), nonpos(x), nonpos(y)], [nonneg(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def choice_of_nonpos(t, c, x, y):
+    """where(c, x, y) <= 0 for x, y <= 0."""
+    return [match(t, Where(c, x, y)), nonpos(x), nonpos(y)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def reduction_of_nonpos(t, x, j: Axis, g: AnyMonoid):
+    """sum_j x <= 0 for x <= 0; so for every monoid."""
+    return [match(t, Reduce(g, j, x)), nonpos(x), NonEmpty(j)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def view_of_nonpos(t, x, j: Axis, e: Position):
+    """x[j = e] <= 0 for x <= 0."""
+    return [match(t, View(x, j, e)), nonpos(x)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def cast_of_nonpos(t, x, d: TypeName):
+    """cast(x) <= 0 for x <= 0."""
+    return [match(t, Cast(d, x)), nonpos(x)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def below_maximum(t, x, j: Axis):
+    """x - max_j x <= 0."""
+    return [match(t, x - Max(j, x)), NonEmpty(j)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def above_minimum(t, x, j: Axis):
+    """x - min_j x >= 0."""
+    return [match(t, x - Reduce("min", j, x)), NonEmpty(j)], [nonneg(t)]
+
+
+# bounds of 1 -----------------------------------------------------------------------------------------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def exponential_of_nonpos(t, x, o: Turns["add", "mul"]):  # noqa: F821
+    """o(x) <= o(0) = 1 for x <= 0 and an increasing o that turns sums into products."""
+    return [match(t, Map(o, x)), turns(o, "add", "mul"), increasing(o), nonpos(x)], [at_most_one(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def total_of_exponentials(t, x, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
+    """sum_j o(x - max_j x) >= 1: at the maximum the term is o(0) = 1, and no term is negative."""
+    return [match(t, Sum(j, Map(o, x - Max(j, x)))), turns(o, "add", "mul"), NonEmpty(j)], [at_least_one(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def inverse_of_large(t, x):
+    """1/x <= 1 for x >= 1."""
+    return [match(t, Map("recip", x)), at_least_one(x)], [at_most_one(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def product_of_fractions(t, x, y):
+    """x * y <= 1 for x, y between 0 and 1."""
+    return [match(t, x * y), nonneg(x), at_most_one(x), nonneg(y), at_most_one(y)], [at_most_one(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def logarithm_of_large(t, x, o: Turns["mul", "add", "nonneg"]):  # noqa: F821
+    """o(x) >= o(1) = 0 for x >= 1 and an increasing o that turns products into sums."""
+    return [match(t, Map(o, x)), turns_nonneg(o, "mul", "add"), increasing(o), at_least_one(x)], [nonneg(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def logarithm_of_fraction(t, x, o: Turns["mul", "add", "nonneg"]):  # noqa: F821
+    """o(x) <= o(1) = 0 for x <= 1."""
+    return [match(t, Map(o, x)), turns_nonneg(o, "mul", "add"), increasing(o), at_most_one(x)], [nonpos(t)]
+
+
+# the largest magnitude -------------------------------------------------------------------------------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_constant(t, a: Scalar):
+    """|a| = a for a >= 0."""
+    return [match(t, Const(a)), NotNegative(a), Modest(a)], [within(t, a)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_negative_constant(t, a: Scalar):
+    """|a| = -a for a <= 0."""
+    return [match(t, Const(a)), NotNegative(-a), Modest(-a)], [within(t, -a)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_saturating(t, x, a: Scalar, o: Op1):
+    """|tanh x| <= 1; so for every op with a bounded range."""
+    return [match(t, Map(o, x)), saturating(o, a)], [within(t, a)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_fraction(x):
+    """|x| <= 1 for x between 0 and 1."""
+    return [nonneg(x), at_most_one(x)], [within(x, ONE)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_negation(t, x, a: Scalar):
+    """|-x| = |x|."""
+    return [match(t, -x), within(x, a)], [within(t, a)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def size_of_sum(t, x, y, a: Scalar, b: Scalar):
+    """|x + y| <= |x| + |y|."""
+    return [match(t, x + y), within(x, a), within(y, b)], [within(t, a + b)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
+def size_of_product(t, x, y, a: Scalar, b: Scalar):
+    """|x * y| = |x| |y|."""
+    return [match(t, x * y), within(x, a), within(y, b), Modest(a), Modest(b)], [within(t, a * b)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_choice(t, c, x, y, a: Scalar, b: Scalar):
+    """|where(c, x, y)| <= |x| + |y|."""
+    return [match(t, Where(c, x, y)), within(x, a), within(y, b)], [within(t, a + b)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_selection(t, x, a: Scalar, j: Axis, g: IdempotentMonoid):
+    """|max_j x| <= max_j |x|; so for min."""
+    return [match(t, Reduce(g, j, x)), idempotent(g), NonEmpty(j), within(x, a)], [within(t, a)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_mean(t, x, a: Scalar, j: Axis):
+    """|mean_j x| <= max_j |x|."""
+    return [match(t, Reduce("mean", j, x)), within(x, a)], [within(t, a)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def size_of_view(t, x, a: Scalar, j: Axis, e: Position):
+    """|x[j = e]| <= max |x|."""
+    return [match(t, View(x, j, e)), within(x, a)], [within(t, a)]
+
+
+# what may be rounded apart -----------------------------------------------------------------------------------------------------------
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def separable_nonneg(t, f, x, j: Axis):
+    """|f| <= |f + x| for f, x >= 0."""
+    return [aspl(t, j, f, x), nonneg(f), nonneg(x)], [separable(f, x)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def separable_nonpos(t, f, x, j: Axis):
+    """|f| <= |f + x| for f, x <= 0."""
+    return [aspl(t, j, f, x), nonpos(f), nonpos(x)], [separable(f, x)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def separable_modest(t, f, x, a: Scalar, j: Axis):
+    """A modest f may be added later: the absolute error stays near one rounding of f."""
+    return [aspl(t, j, f, x), within(f, a), Modest(a)], [separable(f, x)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def position_is_onehot(c, y, j: Axis):
+    """index(j) == y at one place at most, for y free of j."""
+    return [match(c, Map("eq", Index(j), y)), free(y, j)], [onehot(c, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def position_is_onehot_right(c, y, j: Axis):
+    """The same with the arguments exchanged."""
+    return [match(c, Map("eq", y, Index(j))), free(y, j)], [onehot(c, j)]

@@ -1,0 +1,116 @@
+"""Every class of ``errors.py`` is raised by a tiny program: a new class without one fails here."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+
+import eqfuse
+from eqfuse import errors
+from eqfuse.egraph import audit, saturate
+from eqfuse.ir.build import axes, program, tensor
+from eqfuse.rewrites.patterns import Const
+from eqfuse.rewrites.rule import make_rule
+from eqfuse.runtime.aot import compile_kernel
+from eqfuse.runtime.interpreter import interpret
+from eqfuse.runtime.modules import cache_directory, load_module
+from eqfuse.testing import assert_equivalent, check_rule
+
+X = torch.ones(5, 7)
+
+
+def vanishes(x):
+    """x + 0 = 1."""
+    return x + 0.0, Const(1.0)
+
+
+def unbound(x, y):
+    """x + 0 = y."""
+    return x + 0.0, y
+
+
+def optimize(fn, args=(X,), **options):
+    return lambda tmp_path: eqfuse.optimize(fn, args, **{"target": "h200", **options})
+
+
+def false_rule(tmp_path):
+    check_rule(make_rule(vanishes, "user", "real", "factor", True))
+
+
+def false_graph(tmp_path):
+    (i,) = axes(i=4)
+    p = program("shifted", y=(tensor("x", i) + 0.0, (i,)))
+    audit(saturate(p, rules=(make_rule(vanishes, "user", "real", "factor", True),)))
+
+
+def plan_twice(tmp_path):
+    eqfuse.optimize(lambda x: x * 2, (X,), target="h200").at(X).at(X)
+
+
+def no_kernel(tmp_path):
+    compile_kernel(load_module("def kernel():\n    pass\n", "aot", directory=tmp_path), "kernel", [], "h200")
+
+
+def public_cache(tmp_path):
+    tmp_path.chmod(0o777)
+    cache_directory(tmp_path)
+
+
+BEYOND = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(y_ptr):
+    tl.store(y_ptr + 4 + tl.arange(0, 4), 1.0)
+
+
+def run(y):
+    kernel[(1,)](y)
+"""
+
+
+def out_of_bounds(tmp_path):
+    interpret(load_module(BEYOND, "interpret", directory=tmp_path), "run", torch.zeros(6))
+
+
+def inaccurate(tmp_path):
+    assert_equivalent(lambda x: x + 1, lambda x: x + 1.5, (X,))
+
+
+RAISES = {
+    errors.OptionError: optimize(lambda x: x * 2, licence="free"),
+    errors.UnsupportedOpError: optimize(lambda x: x.sort().values),
+    errors.ShapeError: optimize(lambda x: x @ x),
+    errors.TraceError: optimize(lambda x: x[x > 0]),
+    errors.DeviceError: lambda tmp_path: eqfuse.optimize(lambda x, y: x * y, (X, X), target="h200")(X, X.to("meta")),
+    errors.EmptyProgramError: optimize(lambda x: x),
+    errors.UnknownTargetError: optimize(lambda x: x * 2, target="abacus"),
+    errors.RuleError: lambda tmp_path: make_rule(unbound, "user", "real", "factor", True),
+    errors.UnsoundRuleError: false_rule,
+    errors.UnsoundGraphError: false_graph,
+    errors.PlanError: plan_twice,
+    errors.CompileError: no_kernel,
+    errors.CacheError: public_cache,
+    errors.KernelBug: out_of_bounds,
+    errors.AccuracyError: inaccurate,
+}
+CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.EqFuseError) and c is not errors.EqFuseError]
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda c: c.__name__)
+def test_every_class_has_a_program_that_raises_it(kind, tmp_path):
+    with pytest.raises(kind) as info, np.errstate(all="ignore"):
+        RAISES[kind](tmp_path)
+    assert type(info.value) is kind
+    assert info.value.message in str(info.value)
+    assert kind.__doc__
+
+
+def test_an_error_reads_place_message_cure():
+    error = errors.ShapeError("3 is not 4", where="f.py:2", cure="pass 4")
+    assert str(error) == "f.py:2: 3 is not 4\n  try: pass 4"
+    assert (error.where, error.message, error.cure) == ("f.py:2", "3 is not 4", "pass 4")
+    assert str(errors.ShapeError("alone")) == "alone"

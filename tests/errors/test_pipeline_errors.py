@@ -1,0 +1,221 @@
+"""What ``optimize`` and its result refuse: one clear class, the place, the cure."""
+
+import pytest
+import torch
+
+import eqfuse
+from eqfuse.errors import (
+    DeviceError,
+    EmptyProgramError,
+    EqFuseError,
+    OptionError,
+    PlanError,
+    RuleError,
+    ShapeError,
+    TraceError,
+    UnknownTargetError,
+    UnsupportedOpError,
+)
+from eqfuse.frontends import TensorSpec
+from eqfuse.ir import dtypes
+from eqfuse.ir.build import axes, program, sum_over, tensor
+from eqfuse.rewrites import rule
+from eqfuse.runtime.compiled import Compiled
+
+X = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(5)
+
+
+def rows(x):
+    return torch.softmax(x, -1)
+
+
+def refused(kind, fn, args, *texts, **options):
+    """The error that optimize raises: of this class exactly, with these texts, and short."""
+    with pytest.raises(EqFuseError) as info:
+        eqfuse.optimize(fn, args, **{"target": "h200", **options})
+    assert type(info.value) is kind, info.value
+    for text in texts:
+        assert text in str(info.value)
+    assert info.value.cure, "an error tells what to do"
+    assert len(str(info.value).splitlines()) <= 2
+    return info.value
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return eqfuse.optimize(rows, (X,), target="h200")
+
+
+# options ----------------------------------------------------------------------------------------------------------------------------
+def test_unknown_target():
+    refused(UnknownTargetError, rows, (X,), '"h20"', 'did you mean "h200"', target="h20")
+
+
+def test_unknown_architecture(compiled):
+    with pytest.raises(UnknownTargetError, match=r"sm_91(.|\n)*sm_90"):
+        compiled.compile("sm_91")
+
+
+def test_unknown_licence():
+    error = refused(OptionError, rows, (X,), "'rael'", "licence='real'", "exact, real, approx", licence="rael")
+    assert isinstance(error, ValueError), "a wrong value of an option is also Python's error for one"
+
+
+def test_unknown_rule_in_disable():
+    refused(OptionError, rows, (X,), "'repiar'", "'repair'", disable=["repiar"])
+
+
+def test_unknown_runner(compiled):
+    with pytest.raises(OptionError, match="gpu"):
+        compiled.accuracy(X, runner="gpu")
+
+
+# devices ----------------------------------------------------------------------------------------------------------------------------
+def test_mixed_devices_at_optimize():
+    other = TensorSpec((5, 7), device="cuda:0")
+    refused(DeviceError, lambda a, b: a + b, (X, other), "'a' on cpu", "'b' on cuda:0", "to(device)")
+
+
+def test_module_and_arguments_on_different_devices():
+    refused(DeviceError, torch.nn.Linear(7, 3), (TensorSpec((5, 7), device="cuda:0"),), "cuda:0", "weight")
+
+
+def test_mixed_devices_at_the_call():
+    c = eqfuse.optimize(lambda a, b: a * b + 1, (X, X), target="h200")
+    with pytest.raises(DeviceError, match=r"arguments are on cpu, meta\n  try: move every argument to one device"):
+        c(X, X.to("meta"))
+
+
+def test_no_kernels_for_other_devices(compiled):
+    class Elsewhere:
+        device = torch.device("xpu")
+
+    with pytest.raises(DeviceError, match="no kernels run on xpu"):
+        compiled._device([Elsewhere()])
+
+
+# programs ---------------------------------------------------------------------------------------------------------------------------
+def branches(x):
+    if x.sum() > 0:
+        return x + 1
+    return x
+
+
+def sorts(x):
+    return x.sort(-1).values * 2
+
+
+def misfits(x):
+    return x + torch.ones(3)
+
+
+def doubles(x):
+    y = x.double()
+    return y.sum(-1).float()
+
+
+def counts_integers(labels):
+    return labels.sum()
+
+
+PROGRAMS = {
+    branches: (TraceError, X, "if x.sum() > 0:", "torch.where"),
+    sorts: (UnsupportedOpError, X, "return x.sort(-1).values * 2", "aten.sort"),
+    misfits: (ShapeError, X, "return x + torch.ones(3)", "shapes"),
+    doubles: (UnsupportedOpError, X, "test_pipeline_errors.py:", "float64", "drop .double()"),
+    counts_integers: (UnsupportedOpError, LABELS, "return labels.sum()", "the sum of int64 values over 5 elements", ".float()"),
+}
+
+
+@pytest.mark.parametrize("fn", PROGRAMS)
+def test_programs_that_are_refused(fn):
+    kind, arg, *texts = PROGRAMS[fn]
+    error = refused(kind, fn, (arg,), *texts)
+    assert error.where.startswith("test_pipeline_errors.py:")
+
+
+@pytest.mark.parametrize("fn", [lambda x: x, lambda x: None, lambda x: (x, x), lambda x: torch.ones(3)])
+def test_empty_programs(fn):
+    refused(EmptyProgramError, fn, (X,))
+
+
+def test_float64_inputs():
+    """The kernels would compute in float32; eager on the CPU would not, so the loss would show only on a GPU."""
+    refused(UnsupportedOpError, rows, (X.double(),), "input 'x' is float64", "x.float()")
+
+
+def test_float64_in_a_program_written_by_hand():
+    i, j = axes(i=5, j=7)
+    x = tensor("x", i, j, dtype=dtypes.float64)
+    refused(UnsupportedOpError, program("total", y=(sum_over(j, x), (i,))), None, "total", "'x' is float64")
+
+
+@pytest.mark.parametrize(("dtype", "fn"), [(torch.complex64, lambda x: x * 2), (torch.uint8, lambda x: x + 1), (torch.int16, lambda x: x + 1)])
+def test_element_types_without_meaning(dtype, fn):
+    refused(TraceError, fn, (X.abs().to(dtype),), f"'x' has element type {dtype}", "use one of float16")
+
+
+@pytest.mark.parametrize("reduce", [lambda x: x.sum(-1), lambda x: x.amax(-1), lambda x: (x * 2).amin(0)])
+def test_integer_reductions_that_float32_would_round(reduce):
+    refused(UnsupportedOpError, reduce, (torch.full((5, 7), 2**40),), "2**24")
+
+
+def test_the_largest_of_nothing():
+    refused(ShapeError, lambda x: x.amax(-1), (torch.ones(5, 0),), "zero-size")
+
+
+def test_arguments_that_are_no_tensors():
+    refused(TraceError, lambda x: x * 2, (object(),), "'x' is a object")
+    refused(TraceError, rows, None, "example arguments")
+    refused(TraceError, 3, (X,), "cannot trace a int")
+
+
+# rules ------------------------------------------------------------------------------------------------------------------------------
+def test_rule_with_an_unbound_name():
+    with pytest.raises(RuleError, match=r"rule invents: 'y' is used on the right side.*\n  try: match 'y' on the left") as info:
+
+        @rule(family="user")
+        def invents(x, y):
+            """x + 0 = x + y."""
+            return x + 0.0, x + y
+
+    assert "test_pipeline_errors.py:" in info.value.where
+    assert "invents" not in {r.name for r in eqfuse.rules()}
+
+
+# calls ------------------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("run", ["interpret", "simulate"])
+def test_arguments_of_another_shape(compiled, run):
+    with pytest.raises(ShapeError, match=r"'x' has shape \(7, 5\), compiled for \(5, 7\)\n  try: optimise again"):
+        getattr(compiled, run)(X.T)
+
+
+@pytest.mark.parametrize("run", ["interpret", "simulate"])
+def test_programs_written_by_hand_check_shapes_too(run):
+    i, j = axes(i=5, j=7)
+    c = eqfuse.optimize(program("total", y=(sum_over(j, tensor("x", i, j)), (i,))), target="h200")
+    with pytest.raises(ShapeError, match=r"total: x is \(7, 5\).*compiled for \(5, 7\) float32\n  try: call optimize"):
+        getattr(c, run)(X.T)
+    with pytest.raises(TraceError, match="takes the tensors x"):
+        getattr(c, run)()
+
+
+@pytest.mark.parametrize("run", [Compiled.__call__, Compiled.interpret, Compiled.simulate], ids=lambda f: f.__name__)
+def test_wrong_number_of_arguments(compiled, run):
+    for args in ((), (X, X)):
+        with pytest.raises(TraceError, match="traced with other arguments"):
+            run(compiled, *args)
+    with pytest.raises(TraceError, match="traced with other arguments"):
+        run(compiled, X, y=X)
+
+
+@pytest.mark.parametrize("run", ["interpret", "simulate"])
+def test_arguments_of_another_type(compiled, run):
+    with pytest.raises(ShapeError, match=r"'x' is torch\.float16, compiled for torch\.float32"):
+        getattr(compiled, run)(X.half())
+
+
+def test_sizes_that_are_fixed(compiled):
+    with pytest.raises(PlanError, match=r"rows: .*fixed.*\n  try: call at"):
+        compiled.at(X[:4]).at(X)
