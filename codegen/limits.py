@@ -58,8 +58,7 @@ def _magnitude(t: Term, known: dict[Term, float]) -> float:
     if isinstance(t, Reduce):
         return args[0] * t.axis.size if t.monoid == "sum" else args[0]
     if isinstance(t, Map):
-        combined = {"add": sum, "mul": math.prod, "maximum": max, "minimum": max, "neg": max, "abs": max}
-        if t.op == "where":
-            return max(args[1:])
-        return combined[t.op](args) if t.op in combined else math.inf
+        if t.op in ("add", "mul"):
+            return math.fsum(args) if t.op == "add" else math.prod(args)
+        return max(args[-2:]) if t.op in ("where", "maximum", "minimum", "neg", "abs") else math.inf
     return args[0]  # a view

@@ -9,7 +9,7 @@ With ``masked=True`` some inputs are -inf, and members must agree where the prog
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,13 @@ from ..rewrites.patterns import read_at, reduce_array
 from .frozen import ENode, FrozenGraph
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
+ROUNDING = 1e-12  # what float64 may do to a bound of 1 or 0: exponentials of exact zeros, sums of them
+SIGNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # table -> where a value breaks it
+    "nonneg": lambda x: x < -ROUNDING,
+    "nonpos": lambda x: x > ROUNDING,
+    "at-least-one": lambda x: x < 1 - ROUNDING,
+    "at-most-one": lambda x: x > 1 + ROUNDING,
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ def audit(
     for free_old in (False, True):
         a = _Audit(graph, seed, masked, inputs, free_old)
         a.check_nodes()
+        a.check_signs()
         if not free_old:
             a.check_facts()
         total = [max(x, y) if k < 2 else x + y for k, (x, y) in enumerate(zip(total, a.counts, strict=True))]
@@ -76,6 +84,7 @@ class _Audit:
                         self.size[self.place[a]] = n
         self.inputs = {t.name: self.draw_input(t) for t in graph.program.inputs}
         self.nonneg = {c for (c,) in graph.facts.get("nonneg", ())}
+        self.nonpos = {c for (c,) in graph.facts.get("nonpos", ())}
         self.settled = {c for (c,) in graph.facts.get("settled", ())}
         self.updates = {
             (n.attrs[1], n.args[0]): n.args[1] for row in graph.classes for n in row if n.op == "roll" and n.attrs[0] == "sum"
@@ -191,7 +200,7 @@ class _Audit:
             return r
         known = np.where(np.isfinite(r), r, 0.0)
         noise = self.rng.uniform(0.5, 1.5, size=r.shape)
-        return known * noise if n.args[0] in self.nonneg else known + noise
+        return known * noise if n.args[0] in self.nonneg | self.nonpos else known + noise
 
     # comparing -----------------------------------------------------------------------------------------------------------------
 
@@ -240,6 +249,18 @@ class _Audit:
         """A node in words."""
         attrs = ", ".join(a.name if isinstance(a, Axis) else str(a) for a in n.attrs)
         return f"{n.op}[{attrs}]({', '.join(f'c{a}' for a in n.args)})"
+
+    def check_signs(self) -> None:
+        """Signs and bounds that the analyses claim; NaN is not a claim."""
+        for table, bad in SIGNS.items():
+            for (c,) in self.graph.facts.get(table, ()):
+                if c in self.values and np.any(bad(self.values[c])):
+                    raise UnsoundGraphError(
+                        f"class {c}, {self.show(self.pick[c])}, is said to be {table} and is not",
+                        where=f"introduced by {self.pick[c].rule or 'the program'}",
+                        cure="check() the rules of the family signs, and the ranges that ops declare",
+                    )
+                self.counts[3] += c in self.values
 
     def check_facts(self) -> None:
         """Repair facts as equations: t(new) = t + d, or t(new) = t * q; for the parts of a split axis the other way round."""

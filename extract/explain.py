@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +99,9 @@ def explain(graph: FrozenGraph, plan: Plan) -> Explanation:
         plan.baseline_bytes - plan.dram_bytes,
         plan.baseline_us - plan.estimated_us,
         f"{graph.report.enodes} e-nodes, stopped: {graph.report.stopped}",
-        tuple({"description": a.description, "reason": a.reason, "us": a.us, "kernels": a.kernels} for a in plan.alternatives),
+        tuple(
+            {"description": a.description, "reason": a.reason, "us": a.us if math.isfinite(a.us) else None, "kernels": a.kernels}
+            for a in plan.alternatives
+        ),
         plan.stopped,
     )

@@ -4,9 +4,10 @@
 """Scalar algebra.
 
 Products are factored on demand, which replaces free associativity and commutativity: a sum over k asks (``want``) how its body
-splits into f * b with f free of k, and the answer (``spl``) is computed bottom-up through the product.  Sums of terms are split
-the same way (``wanta``, ``aspl``), but regrouped only where no digits are lost (``separable``): (x - m) + b stays as it is.  Logarithms turn products of non-negative factors into sums: log(x*y) = log x + log y holds
-there everywhere, zeros included, because both sides are then -inf.  No law here expands a square of a sum.
+splits into f * b with f free of k, and the answer (``spl``) is computed bottom-up through the product. Sums of terms are split
+the same way (``wanta``, ``aspl``), but regrouped only where no digits are lost (``separable``): (x - m) + b stays as it is.
+Logarithms turn products of non-negative factors into sums: log(x*y) = log x + log y holds there everywhere, zeros included,
+because both sides are then -inf. No law here expands a square of a sum.
 """
 
 from __future__ import annotations

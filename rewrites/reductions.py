@@ -32,7 +32,7 @@ from .facts import (
     want,
     wanta,
 )
-from .patterns import Const, Extent, Map, Reduce, Sum, Where
+from .patterns import Const, Extent, Map, Pattern, Reduce, Sum, Where
 from .rule import AnyMonoid, Axis, IdempotentMonoid, LinearMonoid, Scalar, SelectiveMonoid, fact_rule, rule
 
 FAMILY = "reductions"
@@ -113,7 +113,7 @@ def late_term_out_of_sum(e, t, a, s, f, b, j: Axis):
     )  # fmt: skip
 
 
-def _counted(f, c, j):
+def _counted(f, c, j) -> Pattern:
     """f * count, and 0 where nothing is chosen even if f is not finite."""
     count = Sum(j, Where(c, 1.0, 0.0))
     return Where(Map("eq", count, Const(0.0)), 0.0, f * count)

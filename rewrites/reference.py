@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from .facts import aspl, depends, equal, later, latest, match, nonpos, streamable, turns, want
-from .patterns import Const, Map, Max, Sum, Where
+from .patterns import Const, Map, Max, Where
 from .rule import Axis, Turns, fact_rule
 
 
@@ -38,20 +38,4 @@ def exponential_of_late_term(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # no
             latest(f, x, x, j), depends(x, j),
         ],
         [equal(t, Map(o, f) * Map(o, x))],
-    )  # fmt: skip
-
-
-@fact_rule(family="reference")
-def average_at_safe_reference(t, w, u, x, v, m, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
-    """sum_j w*v / sum_j w does not depend on the m of w = o(x - m): one with m made safe shares its weights with it.
-
-    Where m is infinite both are NaN: all weights are 0 or one is infinite.
-    """
-    safe = Where(Map("eq", Map("abs", m), Const(math.inf)), 0.0, m)
-    return (
-        [
-            match(t, Sum(j, w * v) / Sum(j, w)), match(w, Map(o, x - m)), turns(o, "add", "mul"), match(m, Max(j, x)),
-            match(u, Map(o, x - safe)), depends(x, j),
-        ],
-        [equal(t, Sum(j, u * v) / Sum(j, u))],
     )  # fmt: skip

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 
-import eqfuse
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
+import eqfuse
 from eqfuse.ir import reference
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.facts import Row
 from eqfuse.runtime.accuracy import relative_error
 from eqfuse.runtime.compiled import Compiled
 from eqfuse.testing.programs import PROGRAMS
-from torch import Tensor
 
 ULP = float(np.finfo(np.float32).eps)
 SEPARABLE = ("term_from_inside", "terms_collected", "late_term_out_of_sum", "late_term_out_of_choice")

@@ -10,7 +10,7 @@ import pytest
 
 from eqfuse.egraph.audit import audit
 from eqfuse.egraph.saturate import levels, saturate
-from eqfuse.errors import UnsoundGraphError
+from eqfuse.errors import PlanError, UnsoundGraphError
 from eqfuse.ir import dtypes
 from eqfuse.ir.build import (
     abs_,
@@ -39,6 +39,7 @@ from eqfuse.ir.build import (
 from eqfuse.ir.program import Program
 from eqfuse.ir.terms import Reduce
 from eqfuse.rewrites import registry
+from eqfuse.rewrites.facts import match, nonpos
 from eqfuse.rewrites.patterns import Const, Map, Max, Sum
 from eqfuse.rewrites.rule import Axis, make_rule
 
@@ -424,3 +425,92 @@ def test_many_programs_leave_no_trace():
     assert first.classes == again.classes
     assert isinstance(first.program.outputs[0].term, type(again.program.outputs[0].term))
     assert any(isinstance(t, Reduce) for t in first.program.terms())
+
+
+# signs, bounds and digits --------------------------------------------------------------------------------------------------------------
+
+
+def proves(table: str, t) -> bool:
+    """Whether the analyses of a saturated program with this one output claim a fact of it."""
+    graph = saturate(program("claim", y=(t, tuple(sorted(t.axes)))))
+    audit(graph)
+    return (graph.roots["y"],) in graph.facts[table]
+
+
+SHIFTED = tensor("x", i, j) - maximum_over(j, tensor("x", i, j))
+TOTAL = sum_over(j, exp(SHIFTED))
+
+
+@pytest.mark.parametrize(
+    ("table", "t"),
+    [
+        ("nonpos", SHIFTED),
+        ("nonneg", -SHIFTED),
+        ("nonpos", SHIFTED - log(TOTAL)),
+        ("at-most-one", exp(SHIFTED)),
+        ("at-least-one", TOTAL),
+        ("nonneg", log(TOTAL)),
+        ("at-most-one", exp(SHIFTED) / TOTAL),
+        ("nonpos", log(exp(SHIFTED) / TOTAL)),
+        ("nonpos", sum_over(j, exp(SHIFTED) * SHIFTED)),
+    ],
+)
+def test_proves(table, t):
+    assert proves(table, t)
+
+
+@pytest.mark.parametrize(
+    ("table", "t"),
+    [
+        ("nonpos", tensor("x", i, j) - maximum_over(i, tensor("z", i, j))),
+        ("nonneg", tensor("x", i, j) - mean_over(j, tensor("x", i, j))),
+        ("at-most-one", exp(tensor("x", i, j))),
+        ("at-least-one", sum_over(j, exp(tensor("x", i, j)))),
+        ("nonneg", log(sum_over(j, exp(tensor("x", i, j))))),
+        ("nonpos", maximum_over(j, tensor("x", i, j))),
+    ],
+)
+def test_does_not_prove(table, t):
+    assert not proves(table, t)
+
+
+def test_the_audit_names_a_false_sign():
+    def always_small(t, x):
+        """x*x <= 0, wrongly."""
+        return [match(t, x * x)], [nonpos(t)]
+
+    bad = make_rule(always_small, "user", "real", "analysis", True)
+    x = tensor("x", i, j)
+    graph = saturate(program("p", y=(x * x, (i, j))), rules=(*registry.active(), bad))
+    with pytest.raises(UnsoundGraphError, match="said to be nonpos"):
+        audit(graph)
+
+
+def test_a_late_term_leaves_a_sum_only_with_its_reference():
+    """sum e*(x - m - log l): log l may leave, and m may not; so x is never summed without m."""
+    for p in (entropy(), attention(normalise="log", name="attention_log")):
+        graph = saturate(p)
+        of = {name: [n for row in graph.classes for n in row if n.rule == name] for name in ("terms_collected", "late_term_out_of_sum")}
+        assert not of["terms_collected"]
+    assert saturate(entropy()).report.stopped == "saturated"
+
+
+def test_too_many_axes_are_refused():
+    many = axes(**{f"a{n}": 2 for n in range(70)})
+    t = tensor("x0", many[0])
+    for n, a in enumerate(many[1:], 1):
+        t = sum_over(many[n - 1], t) + tensor(f"x{n}", a)
+    with pytest.raises(PlanError, match="at most 62 axes"):
+        saturate(program("many", y=(t, (many[-1],))))
+
+
+def test_the_time_budget_is_processor_time():
+    """Time that passes while nothing is computed is not counted."""
+    import time
+
+    from eqfuse.egraph.saturate import _engine, _Run
+
+    engine = _engine(())
+    run = _Run(engine, 10_000, 0.2)
+    time.sleep(0.3)
+    assert not run.spent()

@@ -7,9 +7,25 @@ import pytest
 from eqfuse import errors
 from eqfuse.ir import ops, ranges
 from eqfuse.rewrites import registry
-from eqfuse.rewrites.facts import equal, free, hot, match, nonneg, radd, rmul, turns
+from eqfuse.rewrites.facts import (
+    NonEmpty,
+    aspl,
+    at_least_one,
+    equal,
+    free,
+    hot,
+    match,
+    nonneg,
+    nonpos,
+    onehot,
+    radd,
+    rmul,
+    separable,
+    turns,
+    within,
+)  # fmt: skip
 from eqfuse.rewrites.patterns import Const, Extent, Map, Max, Reduce, Sum
-from eqfuse.rewrites.rule import Axis, Kind, LinearMonoid, Turns, make_rule, rule
+from eqfuse.rewrites.rule import Axis, Kind, LinearMonoid, Scalar, Turns, make_rule, rule
 
 
 @pytest.mark.parametrize("r", registry.rules(), ids=lambda r: r.name)
@@ -93,7 +109,33 @@ def factor_of_any_sum(e, t, r, tn, q, j: Axis, g: LinearMonoid):
     return [match(e, Reduce(g, j, t)), rmul("run", j, t, r, tn, q)], [equal(Reduce(g, j, tn), q * e)]
 
 
+def below_any_maximum(t, x, y, j: Axis):
+    """x - max y <= 0, wrongly."""
+    return [match(t, x - Max(j, y)), NonEmpty(j)], [nonpos(t)]
+
+
+def total_is_large(t, x, j: Axis, o: Exponential):
+    """sum o(x) >= 1, wrongly without its reference."""
+    return [match(t, Sum(j, Map(o, x))), turns(o, "add", "mul"), NonEmpty(j)], [at_least_one(t)]
+
+
+def size_of_selection_of_sum(t, x, a: Scalar, j: Axis):
+    """|sum x| <= |x|, wrongly."""
+    return [match(t, Sum(j, x)), within(x, a)], [within(t, a)]
+
+
+def always_separable(t, f, x, j: Axis):
+    """|f| <= |f + x|, wrongly for values that cancel."""
+    return [aspl(t, j, f, x)], [separable(f * 1000.0, x * 1000.0)]
+
+
+def any_comparison_is_onehot(c, x, y, j: Axis):
+    """x == y at one place at most, wrongly."""
+    return [match(c, Map("eq", x, y)), free(y, j)], [onehot(c, j)]
+
+
 FALSE = [
+    below_any_maximum, total_is_large, size_of_selection_of_sum, always_separable, any_comparison_is_onehot,
     max_scale_without_sign, max_scale_by_nonnegative, factor_without_free, sum_without_extent, mean_with_extent, cancel,
     difference_is_zero, log_of_any_product, root_of_any_product, exponential_keeps_shift, shift_scaled_without_factor,
     factor_of_any_sum,

@@ -1,0 +1,25 @@
+"""Every program compiles ahead of time for every architecture: no spill, within shared memory, launchable."""
+
+from __future__ import annotations
+
+import pytest
+from eqfuse.testing.programs import PROGRAMS
+
+NAMES = sorted(PROGRAMS)
+REPRESENTATIVE = {"sm_80": "a100", "sm_90": "h200", "sm_100": "b200", "gfx942": "mi300x"}
+
+
+@pytest.mark.parametrize("arch", sorted(REPRESENTATIVE))
+@pytest.mark.parametrize("name", NAMES)
+def test_compiles_within_limits(name, arch, planned):
+    compiled = planned(name, PROGRAMS[name].dtypes[0], REPRESENTATIVE[arch])
+    reports = compiled.compile(arch)
+    assert len(reports) == len(compiled.plan.kernels)
+    for report, kernel in zip(reports, compiled.plan.kernels, strict=True):
+        assert report.arch == arch
+        assert report.ok, report
+        assert report.spill_bytes == 0, report
+        assert report.occupancy >= 1
+        # the search keeps to a budget of shared memory: what the model predicts must cover what the compiler uses
+        assert report.shared_bytes <= compiled.target.shared_bytes_per_block
+        assert report.shared_bytes <= 1.1 * kernel.cost.shared_bytes + 8192, "the model underestimates shared memory"
