@@ -54,7 +54,7 @@ def optimize(
     name: str | None = None,
     node_budget: int = 20_000,
     time_budget: float = 10.0,
-    memory_weight: float = 10.0,
+    memory_weight: float = 20.0,
 ) -> Compiled:
     """Compile a tensor program into fused Triton kernels.
 

@@ -35,7 +35,7 @@ from .search import KernelSearch, Rejection, RootSpec
 from .structure import reachable
 from .targets import Target
 
-MEMORY_WEIGHT = 10.0  # holding a byte of temporary memory costs as much as moving this many
+MEMORY_WEIGHT = 20.0  # holding a byte of temporary memory costs as much as moving this many
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
 
 

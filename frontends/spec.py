@@ -55,6 +55,8 @@ def spec_of(x: Any) -> TensorSpec | None:
     if isinstance(x, TensorSpec):
         return x
     if isinstance(x, torch.Tensor):
+        if x.layout != torch.strided:
+            raise TraceError(f"a {x.layout} tensor has no strides", cure="pass a dense tensor: .to_dense()")
         return TensorSpec(tuple(x.shape), x.dtype, tuple(x.stride()), str(x.device))
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         return TensorSpec(tuple(int(n) for n in x.shape), torch_dtype(x.dtype))

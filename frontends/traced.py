@@ -101,17 +101,22 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str) -> Traced:
     )
     outputs: list[Output] = []
     slots: list[tuple[bool, Any]] = []  # per flat result: (is an output, its position) or (False, the value)
+    nodes: list[torch.fx.Node] = []  # per output
+    copies: list[bool] = []  # per flat result: equal to an output, but the user's function computes it again
     with deep_recursion():
         for out_name, node in zip(captured.out_names, captured.outputs, strict=True):
             if not isinstance(node, torch.fx.Node):
                 slots.append((False, node))
+                copies.append(False)
                 continue
             found = _output(reader, out_name, node)
             key = (found.term, found.layout, found.dtype)
             same = next((i for i, o in enumerate(outputs) if (o.term, o.layout, o.dtype) == key), None)
             slots.append((True, len(outputs) if same is None else same))
+            copies.append(same is not None and nodes[same] is not node)
             if same is None:
                 outputs.append(found)
+                nodes.append(node)
         inputs = _inputs(reader, captured)
     _check_not_empty(name, outputs)
     program = Program(name, tuple(outputs), tuple(i for i, _ in inputs), dict(reader.sources))
@@ -119,7 +124,12 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str) -> Traced:
     out_spec = captured.out_spec
 
     def unflatten(results: Sequence[Any]) -> Any:
-        return pytree.tree_unflatten([results[p] if is_output else p for is_output, p in slots], out_spec)
+        def result(position: int, copy: bool) -> Any:
+            found = results[position]
+            return found.clone() if copy and isinstance(found, torch.Tensor) else found  # results of two ops share no memory
+
+        flat = [result(p, copy) if is_output else p for (is_output, p), copy in zip(slots, copies, strict=True)]
+        return pytree.tree_unflatten(flat, out_spec)
 
     specs = {i.name: _spec(captured, s) for i, s in inputs}
     return Traced(program, bind, unflatten, eager, _replayer(captured, obj, eager, [s for _, s in inputs]), specs)

@@ -82,7 +82,7 @@ def measure(
     if runner not in RUNNERS:
         raise OptionError(f"no runner is called {runner!r}", where="accuracy", cure=f"one of {', '.join(RUNNERS)}")
     given = dict(kwargs or {})
-    tensors = compiled.traced.bind(*args, **given)
+    tensors = compiled.bind(args, given)
     cuda = any(t.is_cuda for t in tensors.values())
     runner = ("cuda" if cuda else "interpret") if runner == "auto" else runner
     run: Callable[..., Any] = {"cuda": compiled.__call__, "interpret": compiled.interpret, "simulate": compiled.simulate}[runner]

@@ -79,10 +79,12 @@ class Compiled:
 
         CUDA tensors of another shape or type than the plan was made for are planned for, once each.
         """
+        import torch
+
         try:
-            tensors = self._bind(args, kwargs)
+            tensors = self.bind(args, kwargs)
         except errors.ShapeError:
-            if self._device([v for v in _leaves((args, kwargs)) if hasattr(v, "device")]) != "cuda":
+            if self._device([v for v in _leaves((args, kwargs)) if isinstance(v, torch.Tensor)]) != "cuda":
                 return self.eager(*args, **kwargs)
             if self.respecialise is None:
                 raise
@@ -91,12 +93,20 @@ class Compiled:
             return self.eager(*args, **kwargs)
         return self.traced.unflatten(list(self._run([tensors[i.name] for i in self.program.inputs])))
 
-    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """The tensor of every input; ShapeError where one has another shape or type than the plan was made for."""
+        import torch
+
         tensors = self.traced.bind(*args, **kwargs)
         for i in self.program.inputs:
             want = tuple(1 if a is None else a.size for a in i.layout)
             got = tensors[i.name]
+            if not isinstance(got, torch.Tensor) or got.layout != torch.strided:
+                raise errors.TraceError(
+                    f"{i.name} is no dense torch tensor but a {type(got).__name__}",
+                    where=self.program.name,
+                    cure="torch.as_tensor() or .to_dense()",
+                )
             if tuple(got.shape) != want or str(got.dtype).removeprefix("torch.") != i.dtype.name:
                 raise errors.ShapeError(
                     f"{i.name} is {tuple(got.shape)} {got.dtype}, compiled for {want} {i.dtype.name}",
@@ -164,7 +174,7 @@ class Compiled:
         from .interpreter import interpret
         from .modules import load_module
 
-        tensors = self._bind(args, kwargs)
+        tensors = self.bind(args, kwargs)
         module = load_module(self.source, "interpret")
         found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
         return self.traced.unflatten(list(found))
@@ -186,7 +196,7 @@ class Compiled:
         import numpy as np
         import torch
 
-        tensors = self._bind(args, kwargs)
+        tensors = self.bind(args, kwargs)
         arrays: dict[str, np.ndarray] = {n: _array(t) for n, t in tensors.items()}
         for k in self.plan.kernels:
             arrays.update(simulate(k.tiles, arrays, dtype=dtype or np.float64))

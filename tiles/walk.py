@@ -37,7 +37,7 @@ from .program import (
 
 LANE_BY_LANE = (Let, Where, Cast, Mean, Store)
 EXPENSIVE = 12.0  # instructions of a function whose evaluation holds many temporaries
-NESTED = 1.05  # a loop around another one keeps addresses and masks for both (measured on the compiled corpus)
+NESTED = 1.13  # a loop around another one keeps addresses and masks for both (measured on the compiled corpus)
 ASYNC_BYTES = 4  # the narrowest asynchronous copy to shared memory
 ADDRESS_BYTES = 8
 CHUNKS = 4  # a compiler computes chains of pointwise operations a few lanes at a time: this share of a temporary is live

@@ -125,6 +125,16 @@ def test_many_outputs_keep_their_structure():
     assert len(compiled.program.outputs) == 4
 
 
+def test_results_of_two_ops_share_no_memory():
+    compiled = agree(lambda x: (x * 2, x * 2), X)
+    assert len(compiled.program.outputs) == 1
+    a, b = compiled.interpret(X)
+    a += 1
+    assert torch.equal(b, X * 2)
+    same = eqfuse.optimize(lambda x: (lambda y: (y, y))(x * 2), (X,), target="h200").interpret(X)
+    assert same[0] is same[1], "one result returned twice is one tensor, as in eager"
+
+
 def test_accuracy_of_repeated_and_constant_outputs():
     compiled = agree(lambda x: (twice(x), None, 3), X)
     report = compiled.accuracy(X)

@@ -164,8 +164,9 @@ def test_random_programs(run):
         ({"q": torch.zeros(2, 40, 16, dtype=torch.float16)}, "q must be a 3-dimensional tensor of torch.float32"),
         ({"q": torch.zeros(40, 16)}, "q must be a 3-dimensional"),
         ({"k": torch.zeros(3, 53, 16)}, r"k has shape \(3, 53, 16\)"),
-        ({"q": torch.zeros(2, 40, 8), "k": torch.zeros(2, 53, 8)}, "planned for d divisible by 16"),
-        ({"v": torch.zeros(2, 53, 32)}, "planned for e of at most 16"),
+        ({"q": torch.zeros(2, 40, 8), "k": torch.zeros(2, 53, 8)}, "planned for d of 16"),
+        ({"v": torch.zeros(2, 53, 32)}, "planned for e of 16"),
+        ({"v": torch.zeros(2, 53, 0)}, "planned for e of 16"),  # an empty axis has no lanes that may be loaded
     ],
 )
 def test_arguments_that_the_plan_does_not_cover(run, change, message):

@@ -30,7 +30,7 @@ def test_plan(name, planned):
     assert max((n for k in plan.kernels for n in k.passes.values()), default=0) <= case.expected["passes"], str(plan)
     temporary = sum(b.bytes for b in plan.buffers.values() if b.role == "temporary")
     assert temporary <= 0.02 * plan.compulsory_bytes, "an intermediate larger than a tile is stored"
-    assert plan.dram_bytes < plan.baseline_bytes
+    assert plan.dram_bytes <= plan.baseline_bytes
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -44,7 +44,8 @@ def test_saturated_graph_agrees_with_itself(name):
     case = PROGRAMS[name]
     program = trace(case.fn, case.args("check", case.dtypes[0], device="meta")).program
     report = audit(saturate(program))
-    assert report.enodes > 0
+    assert report.nodes > 0
+    assert report.skipped == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -210,6 +210,18 @@ def test_wrong_number_of_arguments(compiled, run):
         run(compiled, X, y=X)
 
 
+@pytest.mark.parametrize("run", ["__call__", "interpret", "simulate", "accuracy"])
+def test_arguments_that_are_no_dense_tensors(compiled, run):
+    with pytest.raises(TraceError, match=r"rows: x is no dense torch tensor but a ndarray\n  try: torch.as_tensor"):
+        getattr(compiled, run)(X.numpy())
+    with pytest.raises(TraceError, match="x is no dense torch tensor"):
+        getattr(compiled, run)(X.to_sparse())
+
+
+def test_sparse_example_arguments():
+    refused(TraceError, rows, (X.to_sparse(),), "sparse", ".to_dense()")
+
+
 @pytest.mark.parametrize("run", ["interpret", "simulate"])
 def test_arguments_of_another_type(compiled, run):
     with pytest.raises(ShapeError, match=r"'x' is torch\.float16, compiled for torch\.float32"):
