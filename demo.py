@@ -16,7 +16,7 @@ from .cli import show_heading, show_python
 
 HEADS, HEAD_DIM = 32, 128
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "gfx942")
-REDUCED = ((1, 2, 128, 64), (1, 2, 200, 64), (1, 1, 97, 32))  # even, ragged, prime: what the interpreter can do in seconds
+REDUCED = ((1, 2, 256, 128), (1, 2, 200, 128), (1, 3, 97, 96))  # even, ragged, prime: what the interpreter can do in seconds
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -53,15 +53,15 @@ def run(target: str = "h200", tokens: int = 4096) -> int:
     for arch in ARCHITECTURES:
         for report in c.compile(arch):
             print(report)
-    show_heading("checked against float64 through Triton's interpreter, at reduced sizes")
+    show_heading("the same kernel against float64 through Triton's interpreter, at reduced sizes")
     passed = True
     for small in REDUCED:
         for scale, what in ((1.0, "unit scale"), (30.0, "logits beyond 1e3")):
             args = example(*small, scale=scale)
-            report = eqfuse.optimize(attention, args, target=target).accuracy(*args)
-            passed &= all(o.within() for o in report.outputs)
+            found = c.at(*args).accuracy(*args)  # the same kernel, tiles and loops, at another size
+            passed &= all(o.within() for o in found.outputs)
             print(f"{'x'.join(map(str, small))}, {what}:")
-            print("\n".join("  " + line for line in str(report).splitlines()))
+            print("\n".join("  " + line for line in str(found).splitlines()))
     if torch.cuda.is_available():
         show_heading(f"on {torch.cuda.get_device_name()}")
         _on_device(c, shape)

@@ -470,12 +470,12 @@ def _products(program: TileProgram) -> dict[str, Let]:
             readers.setdefault(v.name, []).append(s)
     kept: dict[str, Let] = {}
     taken: set[str] = set()
-    for name, product in found.items():
+    for name, factor in found.items():
         (reader,) = readers[name] if len(readers.get(name, ())) == 1 else (None,)
-        if not isinstance(reader, Let) or reader.op != "add" or reader.dst.name in taken or reader.dst.dims != product.dst.dims:
+        if not isinstance(reader, Let) or reader.op != "add" or reader.dst.name in taken or reader.dst.dims != factor.dst.dims:
             continue
         if sum(isinstance(a, Value) and a.name == name for a in reader.args) == 1:
-            kept[name] = product
+            kept[name] = factor
             taken.add(reader.dst.name)
     return kept
 

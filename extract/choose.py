@@ -294,7 +294,7 @@ class _Choice:
         """Least costs by relaxation.  ``fixed`` states keep their choice in ``chosen`` and cost next to nothing."""
         cost: dict[State, float] = dict.fromkeys(fixed, EPSILON)
         best: dict[State, tuple[ENode | Access, tuple[State, ...]]] = {s: chosen[s] for s in fixed} if chosen else {}
-        work = dict.fromkeys(reversed(options))
+        work: dict[State, None] = dict.fromkeys(reversed(list(options)))
         while work:
             s = next(iter(work))
             del work[s]

@@ -262,7 +262,11 @@ class Extractor:
         """The same kernels for other extents: every kernel of ``model`` with its roots, leaves, roles and tiles."""
         if model.split is not None:
             axes = next((row for row in self.graph.facts.get("split", ()) if row[0].name == model.split[0]), None)
-            cover = self._split(*axes, model) if axes else Rejection(f"it has no axis {model.split[0]}")
+            if axes is None:
+                cover: Cover | Rejection = Rejection(f"it has no axis {model.split[0]}")
+            else:
+                axis, outer, inner = axes
+                cover = self._split(axis, outer, inner, model)
             if isinstance(cover, Rejection):
                 raise PlanError(f"the split plan cannot be made for these sizes: {cover.reason}", cure="call optimize() for them")
             return self._plan(cover, "like")

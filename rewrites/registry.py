@@ -19,9 +19,9 @@ def load() -> None:
     """Import the built-in families."""
     global _loaded
     if not _loaded:
-        _loaded = True
         for family in FAMILIES:
             import_module(f".{family}", __package__)
+        _loaded = True  # only now: a family that fails to import must not leave a registry that looks complete
 
 
 def register(rule: Rule) -> Rule:

@@ -77,7 +77,8 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
 
-        CUDA tensors of another shape or type than the plan was made for are planned for, once each.
+        CUDA tensors of another shape or type than the plan was made for are planned for, once each.  Where a gradient is wanted,
+        the backward pass differentiates the original program in torch.
         """
         import torch
 
@@ -91,7 +92,10 @@ class Compiled:
             return self._variant(args, kwargs)(*args, **kwargs)
         if self._device(list(tensors.values())) != "cuda":
             return self.eager(*args, **kwargs)
-        return self.traced.unflatten(list(self._run([tensors[i.name] for i in self.program.inputs])))
+        given = [tensors[i.name] for i in self.program.inputs]
+        if torch.is_grad_enabled() and any(t.requires_grad for t in given):
+            return self.traced.unflatten(list(self.op(*given)))  # the operator knows its backward pass
+        return self.traced.unflatten(list(self._run(given)))
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """The tensor of every input; ShapeError where one has another shape or type than the plan was made for."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 
-import eqfuse
 import pytest
+
+import eqfuse
 from eqfuse.runtime.compiled import Compiled
 from eqfuse.testing.programs import PROGRAMS
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _planned(name: str, dtype: str, target: str) -> Compiled:
     case = PROGRAMS[name]
     return eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target, name=name)

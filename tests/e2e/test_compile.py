@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from eqfuse.testing.programs import PROGRAMS
 
 NAMES = sorted(PROGRAMS)
