@@ -53,6 +53,23 @@ def is_contraction(t: Term) -> bool:
     return t.axis in a and t.axis in b and bool(a - b) and bool(b - a)
 
 
+def _input_bytes(terms: list[Term]) -> int:
+    """Bytes of the inputs that are read at all: of an input that is only looked at through views (a slice, say) what they see."""
+    whole: set[Term] = set()
+    seen: dict[Term, int] = {}
+    for t in (*terms, None):
+        for a in terms if t is None else t.args:
+            if not isinstance(a, Input):
+                continue
+            if isinstance(t, View):
+                seen[a] = seen.get(a, 0) + _elements(t) * a.dtype.itemsize
+            elif t is not None:
+                whole.add(a)
+            elif a not in seen:
+                whole.add(a)  # an input that is itself an output
+    return sum(_bytes(i) if i in whole else min(_bytes(i), seen[i]) for i in {t for t in terms if isinstance(t, Input)})
+
+
 def contraction_work(t: Term) -> tuple[str, float]:
     """The operand type of a matrix product and its floating point operations."""
     assert isinstance(t, Reduce)
@@ -89,8 +106,7 @@ def baseline(program: Program, target: Target) -> Baseline:
         kernels += 1
         total += moved
         us += max(moved / (target.dram_gb_s * 1e3), work) + target.launch_us
-    used = {t for t in terms if isinstance(t, Input)}
-    compulsory = sum(_bytes(i) for i in used)
+    compulsory = _input_bytes(terms)
     compulsory += sum(math.prod(o.shape) * o.dtype.itemsize for o in program.outputs)
     bound = max(
         compulsory / (target.dram_gb_s * 1e3), sum(f / (target.tensor_rate(p) * 1e6) for p, f in flops.items())

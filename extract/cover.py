@@ -10,7 +10,7 @@ considers has been lowered and priced.  It tries, in this order,
 3. from the unfused cover (every reduction of the program materialised) removing one materialisation at a time while the cost falls;
 4. merging kernels that can share their loops.
 
-The answer is never worse than the unfused cover, and is the same for the same input.
+The answer is never worse, by the same model, than that unfused cover, and is the same for the same input.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.printing import equations
-from ..ir.terms import Input, Reduce, Term
+from ..ir.terms import Input, Map, Reduce, Term, postorder
 from ..tiles.kernel import Buffer
 from .baseline import Baseline, baseline, contraction_us, is_contraction
 from .choose import Chooser, Leaf
@@ -101,7 +101,7 @@ class Extractor:
             terms = self.program.terms()
             term = next((t for t, k in zip(terms, self.graph.original, strict=True) if k == c), None)
             dtype = dtypes.float32
-            if term is not None and is_contraction(term) and term.dtype is not None and term.dtype.is_float:
+            if term is not None and (is_contraction(term) or isinstance(term, Map)) and term.dtype is not None and term.dtype.is_float:
                 dtype = term.dtype
             order = {a: k for k, a in enumerate(self.program.axes)}
             layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, len(order)), a)))
@@ -165,11 +165,20 @@ class Extractor:
         return Cover(description, tuple(sequence))
 
     def _points(self) -> tuple[int, ...]:
-        """Classes worth materialising: the program's own reductions."""
+        """Classes worth materialising: the program's own reductions, and the finished operands of its matrix products (what a
+        product would otherwise compute once for every tile of its other side)."""
         roots = {o.cls for o in self.outputs}
+        reduced: set[int] = set()  # terms with a reduction below
+        operands: set[int] = set()
         found: dict[int, None] = {}
+        for t in self.program.terms():
+            if isinstance(t, Reduce) or any(id(a) in reduced for a in t.args):
+                reduced.add(id(t))
+            if is_contraction(t):
+                operands.update(id(a) for a in t.args[0].args if id(a) in reduced)
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
-            if isinstance(t, Reduce) and c not in roots and t.axis in t.args[0].axes:
+            worth = isinstance(t, Reduce) and t.axis in t.args[0].axes
+            if c not in roots and (worth or (id(t) in operands and isinstance(t, Map))):
                 found[c] = None
         return tuple(found)
 
@@ -209,23 +218,40 @@ class Extractor:
             self._note(None, "more kernels", f"storing {len(self._points()) - len(points)} of the reductions cannot pay for itself")
         if not points and limit < float("inf"):
             return Rejection("no reduction is worth storing")
-        best = self._chain(points, "one kernel per reduction")
-        if isinstance(best, Rejection):
-            return best
-        first = best
-        improved = True
-        while improved and not self._late():
-            improved = False
-            for p in reversed(points):
-                fewer = tuple(q for q in points if q != p)
-                if p not in points or self._late() or self._floor(fewer) >= min(limit, self.price(best)):
-                    continue
-                found = self._chain(fewer, f"{plural(len(fewer), 'value')} stored")
-                if isinstance(found, Cover) and self.price(found) < self.price(best) * (1 - 1e-9):
-                    best, points, improved = found, fewer, True
+        first = self._chain(points, "one kernel per reduction")
+        if isinstance(first, Rejection):
+            return first
+        best: Cover = first
+        for order in self._removal_orders(points):
+            found = self._fuse_along(order, first, limit)
+            if self.price(found) < self.price(best) * (1 - 1e-9):
+                best = found
         if best is not first:
             self._note(first, first.description, self._lost(first, best))
         return best
+
+    def _fuse_along(self, order: list[int], first: Cover, limit: float) -> Cover:
+        """Fuse stored values in an order, again and again, as long as the price falls."""
+        best, kept, improved = first, order, True
+        while improved and not self._late():
+            improved = False
+            for p in order:
+                fewer = [q for q in kept if q != p]
+                if p not in kept or self._late() or self._floor(tuple(fewer)) >= min(limit, self.price(best)):
+                    continue
+                found = self._chain(tuple(sorted(fewer)), f"{plural(len(fewer), 'value')} stored")
+                if isinstance(found, Cover) and self.price(found) < self.price(best) * (1 - 1e-9):
+                    best, kept, improved = found, fewer, True
+        return best
+
+    def _removal_orders(self, points: tuple[int, ...]) -> list[list[int]]:
+        """Later values first; and, where a pointwise function of a matrix product may be stored, the product itself first, so that
+        the function joins the product as its epilogue and not the next product's loop."""
+        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
+        maps = [terms[p] for p in points if isinstance(terms[p], Map)]
+        early = [p for p in points if isinstance(terms[p], Reduce) and any(terms[p] in postorder(m) for m in maps)]
+        late = list(reversed(points))
+        return [late, [*reversed(early), *(p for p in late if p not in early)]] if early else [late]
 
     def _partials(self, axis: Axis, outer: Axis, inner: Axis) -> list[RootSpec]:
         """What the parts of a split reduction can know by themselves: the candidates for storing between the two kernels."""

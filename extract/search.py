@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from ..errors import PlanError
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
 from ..tiles.kernel import Buffer, Kernel, Node, Role, Root
@@ -142,7 +143,7 @@ class KernelSearch:
         if a in s.parts:
             return [1]
         if s.has_contraction:
-            if a not in s.free:
+            if a not in s.tiled:
                 return [1]
             return [t for t in (16, 32, 64, 128, 256) if t <= max(16, whole)]
         return [t for t in (1, 2, 4, 8, 16, 32, 128, 512, 1024, 2048) if t <= whole]
@@ -281,10 +282,14 @@ class KernelSearch:
             order=orders.get(dims, tuple(a for a in mine if a in dims)),
             grid=grid,
         )
-        if dims not in orders:
-            kernel = choose_order(kernel)
-            orders[dims] = kernel.order
-        tiles = lower(kernel)
+        try:
+            if dims not in orders:
+                kernel = choose_order(kernel)
+                orders[dims] = kernel.order
+            tiles = lower(kernel)
+        except PlanError as illegal:
+            reasons.append(illegal.message)
+            return None
         counts = walk(tiles)
         fitted = fit(counts, self.target)
         if fitted.reason and model is None:

@@ -60,11 +60,11 @@ class AccuracyReport:
 
 
 def relative_error(got: np.ndarray, exact: np.ndarray) -> tuple[float, int]:
-    """(max |got - exact| / max |exact| over finite exact elements, elements that are non-finite where exact is finite)."""
+    """(max |got - exact| / max |exact| over elements where both are finite, elements where just one of them is)."""
     import numpy as np
 
     finite = np.isfinite(exact)
-    lost = int(np.sum(finite & ~np.isfinite(got)))
+    lost = int(np.sum(finite != np.isfinite(got)))
     both = finite & np.isfinite(got)
     if not both.any():
         return (0.0 if lost == 0 else float("inf")), lost

@@ -365,6 +365,7 @@ class Lowering:
         if mode is not None and mode.block is not None and mode.axis == axis and level >= mode.level:
             if level > mode.level:
                 raise PlanError(f"a reference over {axis.name} is to a reduction of a later loop")
+            self._check_same_tile(node, where, mode.block)
             state = self._accumulator(node, mode.block, None)
             return self._safe(node, self._read(node, state, where, mode.kind, mode.block), where, mode)
         if mode is not None and mode.block is not None and facts.level(node, mode.axis) <= mode.level:  # type: ignore[arg-type]
@@ -418,7 +419,15 @@ class Lowering:
         n = self.nodes[reduction]
         if n.op == "reduce" and n.attrs[0] == "sum" and not self.facts.runs_along(n.args[0], axis):
             return self.let(where, "mul", (self.as_float(self.emit(n.args[0], where)), self._count(body, "old")))
+        self._check_same_tile(reduction, where, body)
         return self._read(reduction, self._accumulator(reduction, body, None), where, "old", body)
+
+    def _check_same_tile(self, node: int, where: Block, body: Block) -> None:
+        """A running value belongs to the tile that its own loop is at.  A loop in between that opens one of its axes a second time
+        is at another tile, for which no running value exists."""
+        for axis in self.nodes[node].axes & self.facts.streamed:
+            if where.enclosing(axis) is not body.enclosing(axis):
+                raise PlanError(f"a running value depends on {axis.name}, which a loop inside its own opens again")
 
     def _accumulator(self, node: int, body: Block, mode: Mode | None) -> OpenAccumulator:
         """The accumulator of a reduction in a loop; ``mode`` if its elements are running values of an outer loop."""
