@@ -59,7 +59,7 @@ def optimize(
     """Compile a tensor program into fused Triton kernels.
 
     ``fn``: a function on torch tensors, an ``nn.Module``, an ``ExportedProgram``, an ``fx.GraphModule``, or an
-    :class:`eqfuse.Program`.  ``args``: example arguments (any device; only shapes, dtypes and strides are used).
+    :class:`eqfuse.Program`.  ``args``: example arguments (any device; only shapes and dtypes are used: kernels take strides at run time).
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .ops import RegisteredOp
 
 
+MOST_VARIANTS = 64  # plans for other shapes that one Compiled keeps
+
 def module_spec(plan: Plan) -> ModuleSpec:
     """What code generation needs of a plan."""
     program = plan.program
@@ -84,7 +86,7 @@ class Compiled:
 
         try:
             tensors = self.bind(args, kwargs)
-        except errors.ShapeError:
+        except (errors.ShapeError, errors.TraceError):  # another shape, type or baked number than was planned for
             if self._device([v for v in _leaves((args, kwargs)) if isinstance(v, torch.Tensor)]) != "cuda":
                 return self.eager(*args, **kwargs)
             if self.respecialise is None:
@@ -136,8 +138,10 @@ class Compiled:
     def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
         """This program planned for arguments of another shape or type; each is planned once."""
         assert self.respecialise is not None
-        key = tuple((tuple(v.shape), v.dtype) if hasattr(v, "dtype") else v for v in _leaves((args, kwargs)))
+        key = tuple((tuple(v.shape), v.dtype) if hasattr(v, "dtype") else (type(v), v) for v in _leaves((args, kwargs)))
         if key not in self._variants:
+            while len(self._variants) >= MOST_VARIANTS:
+                del self._variants[next(iter(self._variants))]  # the oldest
             self._variants[key] = self.respecialise(args, kwargs)
         return self._variants[key]
 
