@@ -13,7 +13,7 @@ PIP_ARGS ?=
 
 # The Triton versions that generated kernels must work with (oldest supported, torch's own pin, newest), and the tests that say so.
 TRITON_VERSIONS ?= 3.6.0 3.7.1 3.9.0
-TRITON_TESTS ?= $(wildcard tests/codegen tests/runtime tests/integration tests/programs)
+TRITON_TESTS ?= tests/codegen tests/runtime tests/tiles tests/e2e
 
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready

@@ -35,6 +35,10 @@ class TraceError(EqFuseError):
     """The function could not be traced: a data-dependent branch, a side effect, an argument that is no tensor."""
 
 
+class StaticArgumentError(TraceError):
+    """A number that is part of the traced program has another value now."""
+
+
 class DeviceError(EqFuseError):
     """Arguments on mixed or unsuitable devices, or no driver for what was asked."""
 

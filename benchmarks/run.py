@@ -75,13 +75,19 @@ def shell(*command):
 
 
 # ---- the modelled side -----------------------------------------------------------------------------------------------------------
-def modelled(program, target, architectures):
-    """Plan a program; figures that need no device."""
+def modelled(program, target, architectures, check):
+    """Plan a program; figures that need no device.  ``check`` also runs the planned kernels in Triton's interpreter, at sizes that
+    it can manage, against float64."""
     args = program.args("bench", device="meta")  # planning needs no data
     start = time.process_time()
     c = eqfuse.optimize(program.fn, args, target=target)
     row = {"program": program.name, "optimize_cpu_s": time.process_time() - start, **summary.of_compiled(c)}
     row["shapes"] = [f"{a.dtype}{list(a.shape)}".removeprefix("torch.") for a in args]
+    if check:
+        small = program.args("check")
+        report = c.at(*small).accuracy(*small)
+        row["check"] = {"ok": all(o.within() for o in report.outputs), "ours": max(o.ours for o in report.outputs),
+                        "eager": max(o.eager for o in report.outputs), "dtype": program.dtypes[0]}  # fmt: skip
     row["static"] = {arch: [summary.plain(r) for r in c.compile(arch)] for arch in architectures}
     return c, row
 
@@ -153,9 +159,9 @@ def library(name):
 def measured(program, c, row):
     """Correctness on the device first; times only of kernels that are right."""
     row["device_check"] = {}
-    for size in ("small", "odd"):
+    for size, plan in (("check", c.at), ("odd", lambda *a: eqfuse.optimize(program.fn, a, target=c.target))):
         args = program.args(size, device="cuda")
-        report = eqfuse.optimize(program.fn, args, target=c.target).accuracy(*args)
+        report = plan(*args).accuracy(*args)  # check: the planned kernels at other sizes; odd: plans of their own
         row["device_check"][size] = str(report)
         if not all(o.within() for o in report.outputs):
             row["measured"] = f"not timed: the check failed\n{report}"
@@ -176,7 +182,7 @@ def measured(program, c, row):
 
 
 # ---- printing --------------------------------------------------------------------------------------------------------------------
-HEADER = ("program", "kernels", "passes", "DRAM MB", "/compuls.", "unfused/", "est. us", "sat. ms", "opt. s", "stopped")
+HEADER = ("program", "kernels", "passes", "DRAM MB", "/compuls.", "unfused/", "est. us", "sat. ms", "opt. s", "error", "eager", "stopped")
 
 
 def cells(row):
@@ -187,11 +193,17 @@ def cells(row):
         row["program"], str(len(plan["kernels"])), str(passes or "-"),
         f"{plan['dram_bytes'] / 1e6:.2f}", f"{plan['dram_bytes'] / plan['compulsory_bytes']:.2f}",
         f"{plan['baseline_bytes'] / plan['dram_bytes']:.1f}", f"{plan['estimated_us']:.1f}",
-        f"{row['saturation']['cpu_ms']:.1f}", f"{row['optimize_cpu_s']:.2f}", row["saturation"]["stopped"],
+        f"{row['saturation']['cpu_ms']:.1f}", f"{row['optimize_cpu_s']:.2f}", *errors(row), row["saturation"]["stopped"],
     )  # fmt: skip
 
 
-WIDTHS = (30, 7, 6, 9, 9, 8, 9, 7, 6, 9)
+def errors(row):
+    """Relative errors against float64 of the generated kernels and of eager, if they were checked."""
+    c = row.get("check")
+    return (f"{c['ours']:.1e}" + ("" if c["ok"] else "!"), f"{c['eager']:.1e}") if c else ("-", "-")
+
+
+WIDTHS = (30, 7, 6, 9, 9, 8, 9, 7, 6, 9, 9, 9)
 
 
 def line(values):
@@ -224,6 +236,7 @@ def main():
     parser.add_argument("names", nargs="*", help="only programs whose name contains one of these")
     parser.add_argument("--target", default="auto", help="device of the model (default: the one at hand, else h200)")
     parser.add_argument("--compile", nargs="*", default=[], metavar="ARCH", help="compile ahead of time for these")
+    parser.add_argument("--check", action="store_true", help="run the planned kernels in Triton's interpreter against float64")
     parser.add_argument("--model-only", action="store_true", help="do not run on the GPU even if there is one")
     parser.add_argument("--save", action="store_true", help="write the results as JSON")
     options = parser.parse_args()
@@ -236,7 +249,7 @@ def main():
     print(line(HEADER))
     for program in chosen:
         try:
-            c, row = modelled(program, options.target, options.compile)
+            c, row = modelled(program, options.target, options.compile, options.check)
         except EqFuseError as e:
             result["failed"][program.name] = f"{type(e).__name__}: {e}"
             print(f"{program.name:30s}{type(e).__name__}: {e.message}")

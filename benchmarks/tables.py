@@ -27,8 +27,9 @@ def modelled(result):
             r["program"], ", ".join(r["shapes"]), str(len(plan["kernels"])), str(passes or "-"), f"{plan['dram_bytes'] / 1e6:.2f}",
             f"{plan['dram_bytes'] / plan['compulsory_bytes']:.2f}", f"{plan['baseline_bytes'] / plan['dram_bytes']:.1f}",
             f"{plan['estimated_us']:.1f}", f"{r['saturation']['cpu_ms']:.1f}", f"{r['optimize_cpu_s']:.2f}",
+            *((f"{r['check']['ours']:.1e}", f"{r['check']['eager']:.1e}") if r.get("check") else ("-", "-")),
         ])  # fmt: skip
-    header = "program|shapes|kernels|passes|DRAM MB|x compulsory|unfused x|modelled us|saturation ms|optimize CPU s"
+    header = "program|shapes|kernels|passes|DRAM MB|x compulsory|unfused x|modelled us|saturation ms|optimize CPU s|error|eager's error"
     return markdown(header.split("|"), rows)
 
 

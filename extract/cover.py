@@ -7,10 +7,12 @@ considers has been lowered and priced.  It tries, in this order,
 1. one kernel for all outputs; if that is close to the bound that no plan beats, it is taken;
 2. splitting a long reduction over the grid where the outputs alone give too few programs: partial results in a first kernel,
    their merge in a second;
-3. from the unfused cover (every reduction of the program materialised) removing one materialisation at a time while the cost falls;
+3. from the unfused cover (materialised: every reduction of the program, and every finished operand of a matrix product, but for
+   those whose storing alone costs more than the best cover so far) removing one materialisation at a time while the price falls;
 4. merging kernels that can share their loops.
 
-The answer is never worse, by the same model, than that unfused cover, and is the same for the same input.
+Where step 3 runs, the answer is not worse, by the same model, than the cover it starts from; it is left out where a cover is already
+within ``CLOSE`` of the bound.  The answer is the same for the same input, unless ``time_budget`` ends the search.
 """
 
 from __future__ import annotations

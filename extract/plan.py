@@ -23,7 +23,7 @@ class Cost:
     programs: int
     shared_bytes: int
     register_bytes: int  # per program
-    bound: str  # the term of the model that decides: dram | l2 | tensor | simt | special | launch
+    bound: str  # the term of the model that decides: dram | l2 | tensor | simt | special | latency | launch
     terms: Mapping[str, float] = field(default_factory=dict)  # microseconds of each term
 
 
@@ -51,7 +51,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Plan:
-    """Kernels in execution order.  ``fallback`` names the outputs that run in torch, with the reason (normally empty)."""
+    """Kernels in execution order.  ``fallback``: outputs left to torch, with the reason (empty: ``optimize`` refuses instead)."""
 
     program: Program
     target: str

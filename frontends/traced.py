@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..errors import EmptyProgramError, ShapeError, TraceError
+from ..errors import EmptyProgramError, ShapeError, StaticArgumentError, TraceError
 from ..ir.index import index
 from ..ir.program import Output, Program
 from ..ir.terms import Const, Input, Term
@@ -228,7 +228,7 @@ def _binder(name: str, captured: Captured, obj: Any, wanted: Sequence[tuple[str,
             if isinstance(expected, TensorSpec):
                 _check_tensor(labels.get(k, f"argument {k}"), value, expected)
             elif value != expected:
-                raise TraceError(
+                raise StaticArgumentError(
                     f"{name} was traced with the number {expected!r} as argument {k}, now {value!r}", cure="optimise again for it"
                 )
         bound = {n: flat[k] for n, k in arguments}

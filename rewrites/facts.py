@@ -394,7 +394,7 @@ turns_nonneg = _relation("turns-nonneg", "String String String", "trait: op turn
 linear = _relation("linear", "String", "trait: the monoid commutes with scaling")
 idempotent = _relation("idempotent", "String", "trait: a monoid with x + x = x")
 selective = _relation("selective", "String f64", "trait: a monoid that picks one of its elements, with its identity")
-fuse = _relation("fuse", "String T T", "extraction: allow, forbid or require that two values share a kernel")
+fuse = _relation("fuse", "String T T", "for extractors: allow, forbid or require that two values share a kernel")
 split = _relation("split", "i64 i64 i64 i64", "axis, its outer and its inner part, the index expression; the factor divides the extent")
 ragged = _relation("ragged", "i64 i64 i64 i64", "as split, but the last part is shorter")
 compose = _relation("compose", "i64 i64 i64 i64", "e1 axis e2 e3: e3 is e1 with the axis read at e2")

@@ -1,10 +1,11 @@
 # mypy: ignore-errors
 # Parameters are pattern variables and annotations say of what kind: notation, not Python types.
 
-"""Fusion rules: facts that extraction reads when it decides which values share a kernel.
+"""Fusion rules: facts for extractors about which values share a kernel.
 
 ``fuse(verdict, outer, inner)`` with verdict ``allow``, ``forbid`` or ``require`` speaks about two values of the graph.  These facts
-change no value, so they need no numeric check; a plan that breaks one is refused by the planner.
+change no value, so they need no numeric check.  They are in ``FrozenGraph.facts["fuse"]``; the extractor that comes with EqFuse makes
+split plans by construction and does not read them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ An equation returns its two sides, then its conditions::
     @rule(family="reductions", licence="real")
     def factor_out_of_sum(x, c, k: Axis):
         \"\"\"sum_k x*c = c * sum_k x, for c constant along k.\"\"\"
-        return Sum(k, x * c), c * Sum(k, x), free(c, k)
+        return Sum(k, x * c), c * Sum(k, x), free(c, k), NonEmpty(k)
 
 A fact rule returns what it needs and what follows, as two lists of facts (see :mod:`.facts`)::
 

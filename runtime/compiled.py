@@ -86,7 +86,7 @@ class Compiled:
 
         try:
             tensors = self.bind(args, kwargs)
-        except (errors.ShapeError, errors.TraceError):  # another shape, type or baked number than was planned for
+        except (errors.ShapeError, errors.StaticArgumentError):  # another shape, type or baked number than was planned for
             if self._device([v for v in _leaves((args, kwargs)) if isinstance(v, torch.Tensor)]) != "cuda":
                 return self.eager(*args, **kwargs)
             if self.respecialise is None:

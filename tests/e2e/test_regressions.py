@@ -3,10 +3,11 @@ axis and verified there or, with the same kernels, at another one."""
 
 from __future__ import annotations
 
-import eqfuse
 import pytest
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
+
+import eqfuse
 from eqfuse.testing import assert_equivalent
 from eqfuse.testing.programs import PROGRAMS
 
