@@ -20,8 +20,7 @@ def section(title):
     print(f"\n\033[1m{title}\033[0m" if sys.stdout.isatty() else f"\n# {title}")
 
 
-# == 1. A tiny language
-# ===========================================================================================================
+# == 1. A tiny language ========================================================================================================
 # A value is a function of named axes.  There are inputs, pointwise operations and reductions over an axis, and that is all: a
 # matrix product is sum_d q[i,d] * k[j,d]; a transpose is nothing, because axes have names and no order.
 
@@ -67,11 +66,9 @@ weights = exp(scores + -Max("j", scores))  # the maximum is subtracted so that e
 attention = Sum("j", (weights * recip(Sum("j", weights))) * v)
 
 
-# == 2. Three readings of one program
-# =============================================================================================
+# == 2. Three readings of one program ==========================================================================================
 # Numbers: numpy gives the meaning.  Every array has all four axes, of length 1 where the value does not depend on the axis,
-# so that
-# broadcasting by name is numpy's own broadcasting.
+# so that broadcasting by name is numpy's own broadcasting.
 
 POINTWISE = {"add": np.add, "mul": np.multiply, "neg": np.negative, "exp": np.exp, "recip": np.reciprocal}
 REDUCTIONS = {"sum": (np.sum, 0.0, "add"), "max": (np.max, -np.inf, "maximum")}  # numpy's form, identity, how two states combine
@@ -124,9 +121,8 @@ def text(term):
     return "\n".join(lines)
 
 
-# Bytes: what the program costs if each operation is a kernel of its own, as an eager framework runs it: every operand is
-# read from
-# memory and every result is written to it.
+# Bytes: what the program costs if each operation is a kernel of its own, as an eager framework runs it: every operand is read
+# from memory and every result is written to it.
 
 
 def axes_of(term):
@@ -162,11 +158,9 @@ compulsory = sum(size(axes) for axes in INPUTS.values()) + size("ie")
 print(f"as bytes:   {unfused_bytes(attention)} moved, where {compulsory} would do (inputs once, output once)")
 
 
-# == 3. Rules
-# =====================================================================================================================
+# == 3. Rules ==================================================================================================================
 # A rule is a function that returns both sides of an equation and its conditions.  On terms it is a rewrite; on arrays it is
-# its own
-# test.  Nothing here knows the word softmax.
+# its own test.  Nothing here knows the word softmax.
 
 
 def times_commutes(x, y):
@@ -228,14 +222,12 @@ assert all(map(check, RULES))
 assert not check(sum_of_products)
 
 
-# == 4. A small e-graph
-# ===========================================================================================================
+# == 4. A small e-graph ========================================================================================================
 # An e-graph keeps many equal programs at once.  A class is a set of nodes that have one value; a node is an operation whose
 # arguments are classes.  A rule never replaces anything: it adds its other side and declares two classes one.
 #
 # Each class also carries its value on random inputs.  Joining two classes whose values differ stops the run and names the
-# rule.  It is
-# the cheapest guard there is, and the real package has the same one (it calls it the audit).
+# rule.  It is the cheapest guard there is, and the real package has the same one (it calls it the audit).
 
 
 class Unsound(Exception):
@@ -372,19 +364,16 @@ except Unsound as problem:
     print(f"  with the planted rule: {problem}")
 
 
-# == 5. Repair: a reduction that need not wait
-# ====================================================================================
-# How often must a loop run over j before a value is known?  An input: 0 times.  A reduction over j: once more than its
-# body.  The
-# maximum has level 1; the sum of exponentials, which needs the maximum, level 2.  That wait is the second trip to memory.
+# == 5. Repair: a reduction that need not wait =================================================================================
+# How often must a loop run over j before a value is known?  An input: 0 times.  A reduction over j: once more than its body.
+# The maximum has level 1; the sum of exponentials, which needs the maximum, level 2.  That wait is the second trip to memory.
 #
 # But suppose that t depends on a reduction r, and that going from one value of r to another only multiplies t by a factor
 # free of j:
 #       t(new) = t(old) · rho(old, new).
 # Then sum_j t can run in the loop that computes r: whenever r moves, what was summed so far is multiplied by rho.  The
-# relation is found
-# from the inside out.  r itself moves by the addend now(r) - before(r); exp turns an addend into a factor; the rest passes
-# it on.
+# relation is found from the inside out.  r itself moves by the addend now(r) - before(r); exp turns an addend into a factor;
+# the rest passes it on.
 
 
 class Levels:
@@ -472,11 +461,9 @@ print(f"  {made} rolling forms; loops over j: {loops[0]} as written, {loops[1]} 
 assert loops == (3, 2, 1)
 
 
-# == 6. Extraction by traffic
-# =====================================================================================================
-# Among all equal programs, take the one that moves the fewest bytes.  In one kernel, on chip, only what streams past
-# counts: each
-# input once per loop that needs it, and the output.
+# == 6. Extraction by traffic ==================================================================================================
+# Among all equal programs, take the one that moves the fewest bytes.  In one kernel, on chip, only what streams past counts:
+# each input once per loop that needs it, and the output.
 
 
 def extract(g, levels, c):
@@ -514,8 +501,7 @@ for label, n in (
 assert fused_bytes(plan, "ie") == compulsory
 
 
-# == 7. The kernel as text
-# ========================================================================================================
+# == 7. The kernel as text =====================================================================================================
 # All decisions are made; what is left is printing.  A value goes before the loop, into it, or after it: its level says where.
 # Every reduction over j is a variable that starts at the identity; now(r) and before(r) are its new and old state.
 
@@ -572,8 +558,7 @@ with np.errstate(all="ignore"):
         assert error < 1e-9 * scale
 
 
-# == 8. The real package
-# ==========================================================================================================
+# == 8. The real package =======================================================================================================
 # The same question, with everything that was left out: views, casts, element types, ranges, tiles, a device, Triton.
 
 
@@ -598,6 +583,9 @@ def ask_the_package():
     assert len(compiled.plan.kernels) == 1
     assert max(compiled.plan.kernels[0].passes.values()) == 1
     print("\nThe same plan: one kernel, one loop.")
+    small = [torch.randn(1, 2, 77, 64).half() for _ in range(3)]
+    print("Its Triton, run by an interpreter at a size that one can manage:")
+    print(compiled.at(*small).accuracy(*small))
 
 
 if __name__ == "__main__":

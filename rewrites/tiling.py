@@ -61,6 +61,19 @@ def local_selection(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
+def local_choice(t, c, r, p, s, a: Scalar, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
+    """t = p + (t - p) for a guarded maximum t = where(c, a, r) as well: any value may be counted from the part's own maximum."""
+    safe = Where(Map("eq", p, Const(z)), 0.0, p)
+    return (
+        [
+            match(t, Where(c, Const(a), r)), match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji),
+            selective(g, z), hot(t, ji),
+        ],
+        [radd("loc", ji, t, r, safe, t - safe)],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
 def local_positive(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
     """r = p * (r / p) for the part's own sum p of positive values."""
     return (

@@ -59,6 +59,18 @@ def run(*command: str, cwd: Path) -> str:
     return done.stdout
 
 
+def test_recipes_of_the_design_run(tmp_path):
+    blocks = BLOCK.findall((ROOT / "docs" / "design.md").read_text())
+    use = """
+import torch, eqfuse
+eqfuse.testing.check_rule(factor_out_of_sum)
+x = torch.randn(8, 64)
+eqfuse.optimize(lambda a: torch.cosh(a).sum(-1), (x,), target="h200").accuracy(x).check()
+"""
+    (tmp_path / "recipes.py").write_text("\n".join([*blocks, use]))
+    run(str(tmp_path / "recipes.py"), cwd=tmp_path)
+
+
 def test_the_tour_runs(tmp_path):
     out = run(str(ROOT / "docs" / "tour.py"), cwd=tmp_path)
     assert "3 as written, 2 after factoring, 1 after repair" in out

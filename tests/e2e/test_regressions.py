@@ -89,3 +89,17 @@ def test_logits_are_not_stored_unless_memory_is_free():
     assert held(lean) < 1e7
     assert held(fast) > 1e9
     assert fast.estimated_us < lean.estimated_us
+
+
+@pytest.mark.parametrize("monoid", ["logsumexp", "amax", "sum"])
+def test_long_rows_are_split_over_the_grid(monoid):
+    """A few very long rows: parts on the grid, and a second kernel that merges them; ragged parts, and rows with -inf."""
+    f = getattr(torch, monoid)
+    compiled = planned(lambda x: f(x, -1), (4, 1 << 20))
+    assert len(compiled.plan.kernels) == 2, str(compiled.plan)
+    x = torch.randn(3, 20001, generator=torch.Generator().manual_seed(0)) * 1e3
+    if monoid != "sum":
+        x[0, ::3] = float("-inf")
+        x[1, :15000] = float("-inf")
+        x[2] = float("-inf")
+    assert_equivalent(lambda x: f(x, -1), lambda *a: compiled.at(*a).interpret(*a), (x,))
