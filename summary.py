@@ -41,7 +41,6 @@ def of_plan(plan: Plan) -> dict[str, Any]:
         "estimated_us": plan.estimated_us,
         "baseline_us": plan.baseline_us,
         "stopped": plan.stopped,
-        "fallback": dict(plan.fallback),
         "kernels": [
             {
                 "name": k.kernel.name,

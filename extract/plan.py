@@ -51,7 +51,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Plan:
-    """Kernels in execution order.  ``fallback``: outputs left to torch, with the reason (empty: ``optimize`` refuses instead)."""
+    """Kernels in execution order.  Nothing is left to torch: what cannot be planned is refused by ``optimize``."""
 
     program: Program
     target: str
@@ -67,7 +67,6 @@ class Plan:
     stopped: str  # why the search ended: "bound" | "exhausted" | "time" | "like"
     saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
     alternatives: tuple[Alternative, ...] = ()
-    fallback: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         from .report import plan_text

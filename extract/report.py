@@ -50,8 +50,6 @@ def plan_text(plan: Plan) -> str:
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
     )
     lines.append("  CPU tensors run the original program in torch; CUDA tensors run these kernels")
-    if plan.fallback:
-        lines += [f"  torch fallback: {name}: {why}" for name, why in plan.fallback.items()]
     lost = [a for a in plan.alternatives if a.kernels]
     if lost:
         lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")

@@ -297,6 +297,8 @@ class Reader:
         found = OPS.get(str(node.target))
         if found is None or node.op != "call_function":
             raise self.unsupported(node, "")
+        if _is_complex(node) and not any(_is_complex(a) for a in node.all_input_nodes):  # complex inputs are refused as inputs
+            raise self.unsupported(node, "with complex numbers")
         return found
 
     def unsupported(self, node: Node, why: str) -> UnsupportedOpError:
@@ -304,6 +306,11 @@ class Reader:
         name = str(node.target)
         text = f"the operator {name} is not supported" if not why else f"the operator {name} is not supported {why}"
         return UnsupportedOpError(text, where=place(node), cure=_cure(name))
+
+
+def _is_complex(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype.is_complex
 
 
 def _cure(name: str) -> str:
