@@ -1,7 +1,7 @@
 """The whole path as one function of named stages: trace, saturate, extract; emission is lazy.
 
 ``EQFUSE_DEBUG`` is one ascending knob: 1 prints the plan, 2 stage timings, 3 the rules that fired, 4 the Triton source,
-5 the e-graph, each level including the lower ones.
+5 the e-graph, each level including the lower ones.  ``EQFUSE_AUDIT=1`` audits every e-graph; the tests run with it on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .codegen.limits import check_computable
-from .egraph import saturate
+from .egraph import FrozenGraph, audit, saturate
 from .errors import OptionError
 from .extract import extract, extract_like
 from .extract.splits import propose_splits
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .runtime.compiled import Compiled
 
 LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
+
+
+LONGEST_AUDITED_SPLIT = 2048
 
 
 class _Timer:
@@ -88,6 +91,7 @@ def optimize(
                 node_budget=node_budget,
                 time_budget=time_budget,
             )
+        _audit(graph)
         with timer.stage("extract"):
             plan = extract(graph, device, time_budget=time_budget, memory_weight=memory_weight)
         fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
@@ -104,6 +108,7 @@ def optimize(
         named = {a.name: a for a in small.program.axes}
         splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
         graph = saturate(small.program, rules=chosen, splits=splits, node_budget=node_budget, time_budget=time_budget)
+        _audit(graph)
         return Compiled(small, graph, extract_like(graph, device, model), device, replan)
 
     def again(new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
@@ -131,6 +136,17 @@ def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple
     registered = registry.active(licence)
     more = tuple(r for r in extra if r.licence in allowed and r not in registered)
     return tuple(r for r in (*registered, *more) if r.name not in disable and r.family not in disable)
+
+
+def _audit(graph: FrozenGraph) -> None:
+    """With ``EQFUSE_AUDIT=1`` every saturated e-graph is evaluated, node by node, before anything is made of it (about 10 ms).
+
+    The audit chooses small extents, but for axes that are split, whose extents stand in index expressions: graphs that split a long
+    axis are left to the audit of the same program at small sizes (``Compiled.at``).
+    """
+    long = any(axis.size > LONGEST_AUDITED_SPLIT for axis, *_ in graph.facts.get("split", ()))
+    if os.environ.get("EQFUSE_AUDIT", "") not in ("", "0") and not long:
+        audit(graph)
 
 
 def _debug(compiled: Compiled, timer: _Timer) -> None:

@@ -20,7 +20,7 @@ def plain(x: Any) -> Any:
     if isinstance(x, float):
         return x if math.isfinite(x) else None
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return {f.name: plain(getattr(x, f.name)) for f in dataclasses.fields(x)}
+        return {f.name: plain(getattr(x, f.name)) for f in dataclasses.fields(x) if f.repr}  # long texts are not shown
     if isinstance(x, Mapping):
         return {str(k): plain(v) for k, v in x.items()}
     if isinstance(x, list | tuple):
