@@ -60,6 +60,8 @@ class Chooser:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self.layouts = {i.name: i.layout for i in graph.program.inputs}
+        # pairs of classes that some rule forbids to compute in one kernel (reading a stored one is no computing)
+        self.forbidden = [(outer, inner) for verdict, outer, inner in graph.facts.get("fuse", ()) if verdict == "forbid"]
         self.stored = {  # class -> the 16-bit type that the program itself keeps it in
             c: t.dtype
             for t, c in zip(graph.program.terms(), graph.original, strict=True)
@@ -270,6 +272,10 @@ class _Choice:
         if len(self.roots) > 1:  # what another root computes anyway costs this root nothing
             shared = self._used(best, self.roots[0])
             cost, best = self._relax(options, users, shared, best)
+        if self.chooser.forbidden:
+            computed = {s[0] for r in self.roots for s in self._used(best, r) if not isinstance(best[s][0], Access)}
+            if any(outer in computed and inner in computed for outer, inner in self.chooser.forbidden):
+                return None
         builder = _Builder(best, self.chooser.stored)
         positions = tuple(builder.build((r, self.top)) for r in self.roots)
         return tuple(builder.nodes), positions, sum(cost[(r, self.top)] for r in self.roots)

@@ -4,8 +4,8 @@
 """Fusion rules: facts for extractors about which values share a kernel.
 
 ``fuse(verdict, outer, inner)`` with verdict ``allow``, ``forbid`` or ``require`` speaks about two values of the graph.  These facts
-change no value, so they need no numeric check.  They are in ``FrozenGraph.facts["fuse"]``; the extractor that comes with EqFuse makes
-split plans by construction and does not read them.
+change no value, so they need no numeric check.  They are in ``FrozenGraph.facts["fuse"]``.  Extraction obeys ``forbid``: no kernel
+computes both values, though it may read one that another kernel stored; ``allow`` and ``require`` are not read yet.
 """
 
 from __future__ import annotations
