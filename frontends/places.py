@@ -28,6 +28,12 @@ def place(node: Node) -> str | None:
     return _text(frames[-1]["file"], frames[-1]["line"], frames[-1]["text"]) if frames else None
 
 
+def user_frames(node: Node) -> list[tuple[str, int]]:
+    """(file, line) of every frame of the user that was at work when a graph node was made, outermost first."""
+    frames = _FRAME.finditer(node.meta.get("stack_trace") or "")
+    return [(m["file"], int(m["line"])) for m in frames if not m["file"].startswith(_SKIPPED)]
+
+
 def place_of_error(error: BaseException) -> str | None:
     """The same for an exception."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_SKIPPED)]

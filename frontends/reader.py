@@ -280,6 +280,13 @@ class Reader:
             return Const(e.const)
         return total + e.const if e.const else total
 
+    def values(self) -> dict[tuple[Node, int | None], list[Term]]:
+        """The terms that each node (or item of a node with several results) was read as, in order of reading."""
+        found: dict[tuple[Node, int | None], list[Term]] = {}
+        for (node, _, item), term in self._memo.items():
+            found.setdefault((node, item), []).append(term)
+        return found
+
     # places -----------------------------------------------------------------------------------------------------------------
     def _record(self, term: Term, node: Node) -> None:
         """Say where a term comes from, and what is below it that no other node claimed."""

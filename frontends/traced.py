@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from ..ir.program import Output, Program
 from ..ir.terms import Const, Input, Term
 from .aten import ZERO, dims_of, shape_of
 from .capture import Captured, Source, capture, capture_exported
+from .naming import value_names
 from .reader import Reader, deep_recursion
 from .spec import TensorSpec, ir_dtype, spec_of
 
@@ -120,6 +121,7 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str) -> Traced:
         inputs = _inputs(reader, captured)
     _check_not_empty(name, outputs)
     program = Program(name, tuple(outputs), tuple(i for i, _ in inputs), dict(reader.sources))
+    program = replace(program, names=value_names(captured.graph, reader.values(), program.terms()))
     bind = _binder(name, captured, obj, [(i.name, s) for i, s in inputs])
     out_spec = captured.out_spec
 

@@ -92,7 +92,11 @@ class IndexExpr:
     def __mod__(self, divisor: int) -> IndexExpr:
         if divisor == 1:
             return IndexExpr()
-        _, rest = self._divide(divisor)
+        flat = IndexExpr((), self.const)  # (x % (a*n)) % n == x % n
+        for atom, c in self.terms:
+            inside = isinstance(atom, Mod) and atom.divisor % divisor == 0
+            flat = flat + (atom.numerator if inside else IndexExpr(((atom, 1),))) * c  # type: ignore[union-attr]
+        _, rest = flat._divide(divisor)
         lo, hi = rest.bounds()
         if lo // divisor == hi // divisor:
             return rest - (lo // divisor) * divisor

@@ -2,7 +2,8 @@
 
 Everything else in EqFuse is generic over this table.  Rules ask for *traits* ("turns sums into products"), never for names; the
 reference, the tile simulator and the rule checks run ``numpy``; the printer formats ``triton``; range analysis calls ``range``;
-the cost model reads ``cost``.  To add an operation, add one entry here (or call :func:`register` from your own module).
+the cost model reads ``cost``.  To add an operation, add one entry here; one of a user's own is declared with ``eqfuse.op``, which tests
+it before it calls :func:`register`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class ScalarOp:
     infix: str | None = None  # how a term prints
     prelude: str = ""  # Triton source of a helper function that ``triton`` calls
     doc: str = ""
+    where: str = "ir/ops.py"  # file:line of the declaration
 
     def __repr__(self) -> str:
         return f"op({self.name!r})"
@@ -58,6 +60,12 @@ def register(op: ScalarOp) -> ScalarOp:
         raise ValueError(f"op {op.name!r} is already registered")
     OPS[op.name] = op
     return op
+
+
+def unregister(name: str) -> None:
+    """Remove an operation that was registered later; programs that use it lose their meaning.  For tests."""
+    assert name not in BUILT_IN, f"op {name!r} is built in"
+    del OPS[name]
 
 
 def op(name: str) -> ScalarOp:
@@ -177,3 +185,12 @@ for _op in (
     ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), "tl.where({}, {}, {})", lambda c, x, y: _hull(x, y), "same"),
 ):
     register(_op)
+
+BUILT_IN = frozenset(OPS)
+DOMAINS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "real": lambda x: ~np.isnan(x),
+    "nonneg": lambda x: x >= 0,
+    "positive": lambda x: x > 0,
+    "nonzero": lambda x: (x != 0) & ~np.isnan(x),
+}
+RESULTS = ("float", "same", "bool")

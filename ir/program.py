@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .dtypes import DType
 from .index import Axis
@@ -30,12 +30,17 @@ class Output:
 
 @dataclass(frozen=True)
 class Program:
-    """Outputs as terms.  ``sources`` maps terms to the user's line that made them, for messages; it carries no meaning."""
+    """Outputs as terms.
+
+    ``sources`` maps terms to the user's line that made them, and ``names`` what the user calls values to their terms, in order of
+    execution (a name that is assigned twice has two).  Both are for messages and questions; they carry no meaning.
+    """
 
     name: str
     outputs: tuple[Output, ...]
     inputs: tuple[Input, ...]  # in argument order, unused ones included
     sources: Mapping[Term, str] = field(default_factory=dict, compare=False, repr=False)
+    names: Mapping[str, tuple[Term, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -52,6 +57,14 @@ class Program:
     def terms(self) -> list[Term]:
         """All terms, arguments before users."""
         return postorder(*(o.term for o in self.outputs))
+
+    def named(self, **values: Term) -> Program:
+        """The same program with names for some of its values, to ask ``explain()`` about; an unknown term is a ValueError."""
+        terms = set(self.terms())
+        strange = [n for n, t in values.items() if t not in terms]
+        if strange:
+            raise ValueError(f"{self.name} does not compute {', '.join(strange)}")
+        return replace(self, names={**self.names, **{n: (t,) for n, t in values.items()}})
 
     def __str__(self) -> str:
         from .printing import program_text

@@ -5,7 +5,7 @@ Arrays carry one dimension per axis of the term, in sorted axis order; broadcast
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -37,18 +37,24 @@ def round_to(array: np.ndarray, name: str) -> np.ndarray:
     if name == "bfloat16":
         bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
         rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-        return np.where(np.isfinite(array), rounded, array).astype(array.dtype)
+        return np.where(np.isfinite(array), rounded.reshape(array.shape), array).astype(array.dtype)
     with np.errstate(all="ignore"):
         return array.astype(name).astype(array.dtype if name not in ("bool",) else np.float64)
 
 
 def evaluate_terms(
-    roots: tuple[Term, ...], inputs: Mapping[str, np.ndarray], dtype: type = np.float64, *, casts: bool = False
+    roots: tuple[Term, ...],
+    inputs: Mapping[str, np.ndarray],
+    dtype: type = np.float64,
+    *,
+    casts: bool = False,
+    rounding: Callable[[Term, np.ndarray, list[np.ndarray]], np.ndarray] | None = None,
 ) -> list[Value]:
     """The values of some terms.  ``inputs`` maps names to arrays in the inputs' own layout.
 
     Extents follow the arrays, not the axis hints, so one term can be evaluated at any size.  ``casts=True`` applies the rounding
-    of Cast terms; by default they are the identity, which is the real-number meaning.
+    of Cast terms; by default they are the identity, which is the real-number meaning.  ``rounding`` gets every term with its value and
+    those of its arguments and returns what to go on with: how the effect of rounding is studied.
     """
     size: dict[Axis, int] = {}
     for t in postorder(*roots):
@@ -59,6 +65,8 @@ def evaluate_terms(
     memo: dict[Term, Value] = {}
     for t in postorder(*roots):
         memo[t] = _evaluate(t, memo, inputs, size, dtype, casts)
+        if rounding is not None:
+            memo[t] = Value(memo[t].axes, rounding(t, memo[t].array, [memo[a].array for a in t.args]))
     return [memo[r] for r in roots]
 
 

@@ -134,6 +134,11 @@ class Const(Term):
         """The number."""
         return self.key[0]
 
+    @property
+    def fraction(self) -> bool:
+        """No whole number: whole numbers become floats beside it."""
+        return not self.value.is_integer()
+
     def __repr__(self) -> str:
         v = self.value
         return f"Const({v!r})" if v == v and abs(v) != float("inf") else f"Const(float({str(v)!r}))"
@@ -197,8 +202,9 @@ class Map(Term):
         result = ops.OPS[self.op].result
         if result == "bool":
             return dtypes.bool_
-        t = dtypes.promote(*(a.dtype for a in (self.args[1:] if self.op == "where" else self.args)))
-        if result == "float" and t is not None and not t.is_float:
+        values = self.args[1:] if self.op == "where" else self.args
+        t = dtypes.promote(*(a.dtype for a in values))
+        if t is not None and not t.is_float and (result == "float" or any(isinstance(a, Const) and a.fraction for a in values)):
             return dtypes.float32
         return t
 

@@ -1,0 +1,144 @@
+"""A program as runnable Python: what a bug report, a failing seed and an audit print.
+
+The text uses the functions of :mod:`.build`; running it makes an equal program (``p``), and equal terms are one object, so the text
+says everything.  One line per value, subterms that are used once are written inside their user.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+
+from . import build
+from .dtypes import DType
+from .index import Axis, FloorDiv, IndexExpr
+from .program import Program
+from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+
+IMPORTS = """\
+from eqfuse.ir import dtypes
+from eqfuse.ir.build import *
+from eqfuse.ir.index import Axis
+from eqfuse.ir.program import Output, Program
+from eqfuse.ir.terms import Map, Reduce
+"""
+LONG = 100  # characters after which an expression gets a line of its own
+
+_REDUCTIONS = {"sum": "sum_over", "max": "maximum_over", "mean": "mean_over"}
+_CALLS = {
+    op: name
+    for name in build.__all__
+    for op in (name.rstrip("_"),)
+    if op in ("exp", "log", "recip", "sqrt", "rsqrt", "square", "tanh", "sigmoid", "erf", "abs", "maximum", "lt", "le", "eq")
+}
+_INFIX = {"add": "+", "mul": "*"}
+
+
+def program_source(program: Program) -> str:
+    """Python that rebuilds a program as ``p``: imports, axes, inputs, values, outputs."""
+    return IMPORTS + "\n" + _Writer(program).text()
+
+
+class _Writer:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.taken: set[str] = set()
+        axes = dict.fromkeys(program.axes)
+        for i in program.inputs:
+            axes.update(dict.fromkeys(a for a in i.layout if a is not None))
+        for t in program.terms():  # axes of views that are free of them, and of reductions over what does not depend on them
+            if isinstance(t, Reduce | View | Index | Extent):
+                axes.setdefault(t.axis)
+            if isinstance(t, View):
+                axes.update(dict.fromkeys(sorted(t.index.axes())))
+        self.axis = {a: self.fresh(a.name) for a in axes}
+        self.name: dict[Term, str] = {}
+
+    def fresh(self, wish: str) -> str:
+        """An identifier that is like the wish."""
+        name = "".join(ch if ch.isalnum() else "_" for ch in wish)
+        name = name if name[:1].isalpha() and not keyword.iskeyword(name) else f"n_{name}"
+        while name in self.taken or name in build.__all__ or name in ("p", "dtypes", "Axis", "Output", "Program", "Map", "Reduce"):
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def text(self) -> str:
+        """The lines after the imports."""
+        lines = [f"{self.axis[a]} = Axis({a.name!r}, {a.size})" for a in self.axis]
+        terms = self.program.terms()
+        inputs = dict.fromkeys((*self.program.inputs, *(t for t in terms if isinstance(t, Input))))
+        for i in inputs:
+            self.name[i] = self.fresh(i.name)
+            dims = "".join(", None" if a is None else f", {self.axis[a]}" for a in i.layout)
+            lines.append(f"{self.name[i]} = tensor({i.name!r}{dims}, dtype={self.dtype(i.dtype)})")
+        uses: dict[Term, int] = {}
+        for t in terms:
+            for a in t.args:
+                uses[a] = uses.get(a, 0) + 1
+        inline: dict[Term, str] = {}
+        for t in terms:
+            if isinstance(t, Input):
+                continue
+            text = self.expression(t, {**inline, **self.name})
+            if t.args and (uses.get(t, 0) != 1 or len(text) > LONG):
+                self.name[t] = self.fresh(f"t{len(self.name)}")
+                lines.append(f"{self.name[t]} = {text}")
+            else:
+                inline[t] = text
+        known = {**inline, **self.name}
+        outputs = []
+        for o in self.program.outputs:
+            layout = "".join("None, " if a is None else f"{self.axis[a]}, " for a in o.layout)
+            outputs.append(f"    Output({o.name!r}, {known[o.term]}, ({layout.rstrip() if o.layout else ''}), {self.dtype(o.dtype)}),")
+        given = "".join(f"{self.name[i]}, " for i in self.program.inputs).rstrip()
+        lines += [f"p = Program({self.program.name!r}, (", *outputs, f"), ({given}))"]
+        return "\n".join(lines) + "\n"
+
+    def dtype(self, d: DType) -> str:
+        """The spelling of an element type."""
+        return f"dtypes.{'bool_' if d.name == 'bool' else d.name}"
+
+    def expression(self, t: Term, known: dict[Term, str]) -> str:
+        """One operation over spelled arguments."""
+
+        def arg(x: Term) -> str:
+            return known[x]
+
+        if isinstance(t, Const):
+            return f"const({t.value!r})" if math.isfinite(t.value) else f"const(float({str(t.value)!r}))"
+        if isinstance(t, Index):
+            return f"iota({self.axis[t.axis]})"
+        if isinstance(t, Extent):
+            return f"extent({self.axis[t.axis]})"
+        if isinstance(t, Map):
+            if t.op in _INFIX:
+                return f"({arg(t.args[0])} {_INFIX[t.op]} {arg(t.args[1])})"
+            if t.op == "neg":
+                return f"(-{arg(t.args[0])})"
+            if t.op == "where":
+                return f"select({', '.join(map(arg, t.args))})"
+            if t.op in _CALLS:
+                return f"{_CALLS[t.op]}({', '.join(map(arg, t.args))})"
+            return f"Map({t.op!r}, ({', '.join(map(arg, t.args))},))"
+        if isinstance(t, Reduce):
+            if t.monoid in _REDUCTIONS:
+                return f"{_REDUCTIONS[t.monoid]}({self.axis[t.axis]}, {arg(t.args[0])})"
+            return f"Reduce({t.monoid!r}, {self.axis[t.axis]}, {arg(t.args[0])})"
+        if isinstance(t, View):
+            return f"view({arg(t.args[0])}, {self.axis[t.axis]}, {self.position(t.index)})"
+        assert isinstance(t, Cast)
+        return f"cast({self.dtype(t.to)}, {arg(t.args[0])})"
+
+    def position(self, e: IndexExpr) -> str:
+        """An index expression."""
+        parts = []
+        for atom, c in e.terms:
+            if isinstance(atom, Axis):
+                text = f"index({self.axis[atom]})"
+            else:
+                text = f"(({self.position(atom.numerator)}) {'//' if isinstance(atom, FloorDiv) else '%'} {atom.divisor})"
+            parts.append(text if c == 1 else f"{text} * {c}")
+        if not parts:
+            return f"index({e.const})"
+        return " + ".join(parts) + (f" + {e.const}" if e.const > 0 else f" + ({e.const})" if e.const else "")
