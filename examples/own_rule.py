@@ -1,12 +1,10 @@
-"""A rule of your own: written, checked, used.
+"""A rule of your own: written, checked, used, switched off.
 
+    python examples/own_rule.py
     python -m eqfuse rules check examples/own_rule.py
 """
 
-from eqfuse.errors import UnsoundRuleError
-from eqfuse.rewrites.patterns import Map, Reduce, Sum
-from eqfuse.rewrites.registry import unregister
-from eqfuse.rewrites.rule import Axis, rule
+from eqfuse.rewrites import Axis, Map, NonEmpty, Reduce, Sum, free, rule
 
 
 @rule(family="mine", licence="exact")
@@ -15,20 +13,41 @@ def largest_of_negated(x, k: Axis):
     return Reduce("max", k, Map("neg", x)), Map("neg", Reduce("min", k, x))
 
 
+@rule(family="mine")
+def largest_of_clipped(x, c, k: Axis):
+    """max_k (min(x, c)) = min(max_k x, c), for c constant along k"""
+    return Reduce("max", k, Map("minimum", x, c)), Map("minimum", Reduce("max", k, x), c), free(c, k), NonEmpty(k)
+
+
 if __name__ == "__main__":
+    import torch
+
     import eqfuse
+    from eqfuse.rewrites import disable, enable
 
-    eqfuse.testing.check_rule(largest_of_negated)
-    print(f"{largest_of_negated.name} holds; it is one of {len(eqfuse.rules())} rules now")
+    # Both rules were run on random arrays when they were registered.  Here is the check that says more.
+    report = eqfuse.testing.check_rule(largest_of_clipped)
+    print(f"{largest_of_clipped.name} holds: {report.examples} examples, {report.numbers} numbers, by {', '.join(report.oracles)}")
 
-    @rule(family="mine", licence="real")
-    def sum_of_products(x, y, k: Axis):
-        """sum_k x*y = (sum_k x) * (sum_k y), which is false."""
-        return Sum(k, x * y), Sum(k, x) * Sum(k, y)
-
+    # A false one is refused, with a counterexample.
     try:
-        eqfuse.testing.check_rule(sum_of_products)
-    except UnsoundRuleError as error:
-        print(error)
-    finally:
-        unregister("sum_of_products")
+
+        @rule(family="mine")
+        def sum_of_products(x, y, k: Axis):
+            """sum_k x*y = (sum_k x) * (sum_k y), which is false."""
+            return Sum(k, x * y), Sum(k, x) * Sum(k, y)
+
+    except eqfuse.errors.UnsoundRuleError as error:
+        print(f"\n{error}\n")
+
+    # Registered rules take part in every optimize(); they can be left out for one call, or switched off by name or family.
+    def f(x, c):
+        return torch.minimum(x, c[:, None]).amax(-1)
+
+    args = torch.randn(64, 256), torch.randn(64)
+    used = {r.rule for r in eqfuse.optimize(f, args, target="h200").graph.report.rules if r.matches}
+    print("used:", *sorted(used & {"largest_of_clipped", "largest_of_negated"}))
+    eqfuse.optimize(f, args, target="h200", disable=["mine"])
+    disable("mine")
+    print("switched off:", *(r.name for r in eqfuse.rules("mine")))
+    enable("largest_of_clipped")

@@ -134,9 +134,9 @@ def times_one(x):
     return x * Const(1.0), x
 
 
-@rule(family=FAMILY, licence="exact")
+@rule(family=FAMILY)
 def plus_zero(x):
-    """x + 0 = x."""
+    """x + 0 = x, but for the sign of a zero: -0 + 0 = 0."""
     return x + Const(0.0), x
 
 
@@ -160,8 +160,8 @@ def fold_product(a: Scalar, b: Scalar):
 
 @rule(family=FAMILY, licence="exact")
 def fold_negation(a: Scalar):
-    """Constants are negated."""
-    return -Const(a), Const(-a)
+    """Constants other than zero are negated: the engine knows one zero only."""
+    return -Const(a), Const(-a), Nonzero(a)
 
 
 @rule(family=FAMILY)

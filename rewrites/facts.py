@@ -2,16 +2,23 @@
 
 A *condition* (``free``, ``nonneg``, ...) gives the engine a fact to ask for and the rule's check a constraint on what it draws.
 A *relation* has a meaning, an equation between its columns: as a premise the check makes the equation true by defining one
-column, as a conclusion the check tests it.  Relations without an equation are *demands*: they steer the search and claim nothing.
+column, as a conclusion the check tests it.  A relation says what its rows mean when it is declared, or that it is a *demand*, which
+steers the search and claims nothing: there is no third kind, so no rule can conclude what nobody can test.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..errors import RuleError
+from ..ir.monoids import MONOIDS
+from ..ir.ops import OPS
+from ..ir.ranges import ALL
 from . import patterns as P
 from .patterns import AxisVar, IndexVar, Pattern, Var, World
 
@@ -190,7 +197,7 @@ class Within(Condition):
         return f"(set (size {self.x.egglog()}) {self.size.egglog()})"
 
     def holds(self, world: World) -> bool:
-        return bool(np.all(~(np.abs(self.x.value(world)) > self.size.value(world) * (1 + 1e-12))))
+        return bool(np.all(~(np.abs(self.x.value(world)) > float(self.size.value(world)) * (1 + 1e-12))))
 
 
 class Finite(Condition):
@@ -203,7 +210,30 @@ class Finite(Condition):
         style["finite"] = True
 
     def holds(self, world: World) -> bool:
-        return bool(np.all(np.isfinite(self.x.value(world))))
+        return world.rational or bool(np.all(np.isfinite(self.x.value(world))))
+
+
+@dataclass(frozen=True)
+class FiniteOr(Condition):
+    """``x`` is finite or this number.  An *assumption* about data, declared where a rule makes it: the engine asks nothing, and the
+    check draws nothing else.  Masks put the identity of a reduction into programs; the other infinity and NaN are accidents."""
+
+    number: P.Number
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x, self.number)
+
+    def egglog(self, fresh: str) -> str:
+        return ""
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["finite or"] = self.number
+
+    def holds(self, world: World) -> bool:
+        if world.rational:
+            return True
+        x = self.x.value(world)
+        return bool(np.all(np.isfinite(x) | (x == self.number.value(world))))
 
 
 class Truth(Condition):
@@ -235,6 +265,7 @@ class Search(Fact):
 
     text: str
     names: tuple[Any, ...]
+    unmoved: tuple[Var, ...] = ()  # values that it says contain no running value: the same at every reference
 
     def parts(self) -> tuple[Any, ...]:
         return self.names
@@ -337,15 +368,58 @@ class IndexDepends(IndexFree):
 
 
 @dataclass(frozen=True)
+class Equation:
+    """The meaning ``left = right`` of a row; ``sides`` makes both from the columns.  ``free`` names (value, axis) columns: the value
+    does not depend on the axis.  Where a row is a premise, the check computes ``left``."""
+
+    sides: Callable[..., tuple[Any, Any]]
+    free: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The meaning of a row as a predicate on arrays.  ``holds`` gets the columns' values: arrays with one dimension per axis (whole
+    along the axes that the row names), the dimension's number for an axis, a name, or a number; it returns where the claim is true.
+
+    ``assumed=False`` is for guards against rounding: a rule that asks for one must be true over the reals without it.
+    """
+
+    holds: Callable[..., Any]
+    assumed: bool = True
+
+
+@dataclass(frozen=True)
+class Trait:
+    """The meaning of a row as a property of ops or monoids, from their tables.  ``holds`` gets names; ``number`` is what a number in
+    the last column must be."""
+
+    holds: Callable[..., bool]
+    number: Callable[[str], float] | None = None
+
+
+Meaning = Equation | Claim | Trait
+
+
+@dataclass(frozen=True)
 class Relation:
-    """A named relation.  ``columns`` are engine sorts.  ``doc`` says what a row means."""
+    """A named relation.  ``columns`` are engine sorts: ``T`` a value, ``L`` a linear form, ``i64`` an axis or an index expression,
+    ``String`` a name, ``f64`` a number.  ``doc`` says what a row means in words, ``meaning`` so that it can be tested.
+
+    ``demand``: rows steer the search and claim nothing.  ``given``: rows come from outside the rules, so no rule concludes them.
+    """
 
     name: str
     columns: tuple[str, ...]
     doc: str
+    meaning: Meaning | None = None
+    demand: bool = False
+    given: bool = False
 
     def __call__(self, *args: Any) -> Row:
-        assert len(args) == len(self.columns), self.name
+        if len(args) != len(self.columns):
+            raise RuleError(
+                f"relation {self.name} has {len(self.columns)} columns ({' '.join(self.columns)}), not {len(args)}", cure=self.doc
+            )
         return Row(self, args)
 
 
@@ -365,47 +439,159 @@ class Row(Fact):
 
 
 RELATIONS: dict[str, Relation] = {}
+SORTS = ("T", "L", "i64", "f64", "String")
 
 
-def _relation(name: str, columns: str, doc: str) -> Relation:
-    RELATIONS[name] = Relation(name, tuple(columns.split()), doc)
+def relation(
+    name: str,
+    columns: str,
+    doc: str,
+    *,
+    equation: Callable[..., tuple[Any, Any]] | None = None,
+    claim: Callable[..., Any] | None = None,
+    demand: bool = False,
+) -> Relation:
+    """Declare a relation for rules of your own, with what a row of it means.
+
+    Exactly one of these is given:
+
+    ``equation``  a function of the columns that returns two patterns that are equal, the first of them a column;
+    ``claim``     a function of the columns' values (see :class:`Claim`) that returns where the row is true;
+    ``demand``    nothing: rows only steer the search.
+    """
+    where = f"relation {name}"
+    if sum((equation is not None, claim is not None, demand)) != 1:
+        raise RuleError(f"{where}: its meaning is not declared", cure="exactly one of equation=, claim= and demand=True")
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise RuleError(f"{where}: not a name for the engine", cure="lower case letters, digits and dashes")
+    if name in RELATIONS:
+        raise RuleError(f"{where}: the name is taken", cure=f"the other one says: {RELATIONS[name].doc}")
+    if not columns.split() or (wrong := [c for c in columns.split() if c not in SORTS]):
+        raise RuleError(f"{where}: columns {columns!r}", cure=f"a column is one of {', '.join(SORTS)}; not {', '.join(wrong)}")
+    if not doc.strip():
+        raise RuleError(f"{where}: no text", cure="say what a row means")
+    meaning = Equation(equation) if equation else Claim(claim) if claim else None
+    RELATIONS[name] = Relation(name, tuple(columns.split()), doc, meaning, demand)
     return RELATIONS[name]
 
 
+def forget(relation: Relation) -> None:
+    """Remove a relation that :func:`relation` declared (for tests)."""
+    RELATIONS.pop(relation.name, None)
+
+
+def _relation(name: str, columns: str, doc: str, meaning: Meaning | None = None, *, given: bool = False) -> Relation:
+    RELATIONS[name] = Relation(name, tuple(columns.split()), doc, meaning, meaning is None and not given, given)
+    return RELATIONS[name]
+
+
+def _changed_by(combine: Callable[[Any, Any], Any]) -> Equation:
+    """kind axis t r tn d: at the new reference t is combine(t, d); a local value tn gives t = combine(tn, d)."""
+
+    def sides(kind: Any, axis: Any, t: Any, r: Any, tn: Any, d: Any) -> tuple[Any, Any]:
+        return (t, combine(tn, d)) if kind == "loc" else (tn, combine(t, d))
+
+    return Equation(sides)
+
+
+class Vanishing(Pattern):
+    """A value that is ``limit`` wherever ``r`` is -inf and ``c`` holds, and anything elsewhere."""
+
+    def __init__(self, x: Var, r: Var, c: Pattern, limit: float) -> None:
+        self.x, self.r, self.c, self.limit = x, r, c, limit
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x, self.r, self.c)
+
+    def where(self, world: World) -> np.ndarray:
+        """Where the value is known."""
+        return np.isneginf(np.asarray(self.r.value(world), float)) & (self.c.value(world) != 0)
+
+    def value(self, world: World) -> np.ndarray:
+        anything = world.values[self.x.name if self.x.name in world.values else f"{self.x.name} elsewhere"]
+        return np.where(self.where(world), world.cast(self.limit), anything)
+
+
+def _turns(domains: tuple[str, ...]) -> Trait:
+    return Trait(lambda o, source, target: o in OPS and (source, target) in OPS[o].turns and OPS[o].domain in domains)
+
+
+def _saturates(o: str) -> bool:
+    return o in OPS and OPS[o].arity == 1 and OPS[o].result != "bool" and OPS[o].range(ALL).finite
+
+
+def _separable(f: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return ~(np.abs(f) > np.maximum(np.abs(f + x), MODEST))
+
+
+def _onehot(c: np.ndarray, j: int) -> np.ndarray:
+    return np.count_nonzero(c, axis=j, keepdims=True) <= 1
+
+
+def _monoid(test: Callable[[Any], bool]) -> Callable[[str], bool]:
+    return lambda g: g in MONOIDS and test(MONOIDS[g])
+
+
+FIRST_FREE = ((2, 1),)  # column 2 is free of the axis in column 1
 want = _relation("want", "T i64", "demand: somebody sums t over the axis; write it as a product")
 wanta = _relation("wanta", "T i64", "demand: write t as a sum, one part free of the axis")
-spl = _relation("spl", "T i64 T T", "t = f * b, f free of the axis")
-aspl = _relation("aspl", "T i64 T T", "t = f + b, f free of the axis")
-separable = _relation("separable", "T T", "f x: |f| is at most |f + x| or modest, so f and x may be rounded apart")
-onehot = _relation("onehot", "T i64", "c holds at one place of the axis at most")
+spl = _relation("spl", "T i64 T T", "t = f * b, f free of the axis", Equation(lambda t, j, f, b: (t, f * b), FIRST_FREE))
+aspl = _relation("aspl", "T i64 T T", "t = f + b, f free of the axis", Equation(lambda t, j, f, b: (t, f + b), FIRST_FREE))
+separable = _relation(
+    "separable", "T T", "f x: |f| is at most |f + x| or modest, so f and x may be rounded apart", Claim(_separable, assumed=False)
+)
+onehot = _relation("onehot", "T i64", "c holds at one place of the axis at most", Claim(_onehot))
 absorbs = _relation("absorbs", "T", "demand met: t is a product with a constant, which can take up another")
 scal = _relation("scal", "f64 T", "demand: fold the factor into t")
 hot = _relation("hot", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
-rsub = _relation("rsub", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old")
-radd = _relation("radd", "String i64 T T T T", "kind axis t r tn d: tn = t + d (loc: t = tn + d)")
-rmul = _relation("rmul", "String i64 T T T T", "kind axis t r tn q: tn = t * q (loc: t = tn * q)")
-rlin = _relation("rlin", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference")
-ninf = _relation("ninf", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds")
-gone = _relation("gone", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds")
-increasing = _relation("increasing", "String", "trait: a non-decreasing op")
-saturating = _relation("saturating", "String f64", "trait: an op of one argument whose magnitude never exceeds a number")
-turns = _relation("turns", "String String String", "trait: op turns one operation into another, everywhere")
-turns_nonneg = _relation("turns-nonneg", "String String String", "trait: op turns one operation into another where all is >= 0")
-linear = _relation("linear", "String", "trait: the monoid commutes with scaling")
-idempotent = _relation("idempotent", "String", "trait: a monoid with x + x = x")
-selective = _relation("selective", "String f64", "trait: a monoid that picks one of its elements, with its identity")
-fuse = _relation("fuse", "String T T", "for extractors: allow, forbid or require that two values share a kernel")
-split = _relation("split", "i64 i64 i64 i64", "axis, its outer and its inner part, the index expression; the factor divides the extent")
-ragged = _relation("ragged", "i64 i64 i64 i64", "as split, but the last part is shorter")
-compose = _relation("compose", "i64 i64 i64 i64", "e1 axis e2 e3: e3 is e1 with the axis read at e2")
-part = _relation("part", "i64 i64", "the outer and inner axis of a split")
-same_index = _relation("same-index", "i64 i64", "the index expression is the axis itself")
+rsub = _relation(
+    "rsub", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old",
+    Equation(lambda j, t, r, tn, to: (to, t)),
+)  # fmt: skip
+radd = _relation("radd", "String i64 T T T T", "kind axis t r tn d: tn = t + d (loc: t = tn + d)", _changed_by(lambda x, d: x + d))
+rmul = _relation("rmul", "String i64 T T T T", "kind axis t r tn q: tn = t * q (loc: t = tn * q)", _changed_by(lambda x, q: x * q))
+rlin = _relation(
+    "rlin", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference",
+    Equation(lambda j, t, r, tn, form: (tn, form)),
+)  # fmt: skip
+ninf = _relation(
+    "ninf", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds",
+    Equation(lambda x, r, c: (x, Vanishing(x, r, c, -np.inf))),
+)  # fmt: skip
+gone = _relation(
+    "gone", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds",
+    Equation(lambda x, r, c: (x, Vanishing(x, r, c, 0.0))),
+)  # fmt: skip
+increasing = _relation("increasing", "String", "trait: a non-decreasing op", Trait(lambda o: o in OPS and OPS[o].increasing))
+saturating = _relation(
+    "saturating", "String f64", "trait: an op of one argument whose magnitude never exceeds a number",
+    Trait(_saturates, lambda o: OPS[o].range(ALL).magnitude),
+)  # fmt: skip
+turns = _relation("turns", "String String String", "trait: op turns one operation into another, everywhere", _turns(("real", "nonzero")))
+turns_nonneg = _relation(
+    "turns-nonneg", "String String String", "trait: op turns one operation into another where all is >= 0", _turns(("nonneg", "positive"))
+)
+linear = _relation("linear", "String", "trait: the monoid commutes with scaling", Trait(_monoid(lambda m: m.linear)))
+idempotent = _relation("idempotent", "String", "trait: a monoid with x + x = x", Trait(_monoid(lambda m: m.idempotent)))
+selective = _relation(
+    "selective", "String f64", "trait: a monoid that picks one of its elements, with its identity",
+    Trait(_monoid(lambda m: m.idempotent), lambda g: MONOIDS[g].identity),
+)  # fmt: skip
+fuse = _relation("fuse", "String T T String", "for extractors: allow, forbid or require that two values share a kernel; the rule")
+outside = _relation("outside", "String T T T T T i64 i64 i64 i64", "for extractors: a rule offers a value; what it is made from; axes")
+split = _relation(
+    "split", "i64 i64 i64 i64", "axis, its outer and its inner part, the index expression; the factor divides the extent", given=True
+)
+ragged = _relation("ragged", "i64 i64 i64 i64", "as split, but the last part is shorter", given=True)
+compose = _relation("compose", "i64 i64 i64 i64", "e1 axis e2 e3: e3 is e1 with the axis read at e2", given=True)
+part = _relation("part", "i64 i64", "the outer and inner axis of a split", given=True)
+same_index = _relation("same-index", "i64 i64", "the index expression is the axis itself", given=True)
 compose_wanted = _relation("compose-wanted", "i64 i64 i64", "demand for a row of compose")
 
 
 def earlier(b: Var, r: Var, axis: AxisVar) -> Search:
     """``b`` is ready before ``r`` is, so it does not contain r."""
-    return Search("(= lb{f} (level {0} {2})) (= lr{f} (level {1} {2})) (< lb{f} lr{f})", (b, r, axis))
+    return Search("(= lb{f} (level {0} {2})) (= lr{f} (level {1} {2})) (< lb{f} lr{f})", (b, r, axis), (b,))
 
 
 def streamable(x: Var, axis: AxisVar) -> Search:
@@ -443,5 +629,5 @@ def reduced(axis: AxisVar) -> Search:
 
 # spelled like functions in rules
 free, depends, nonneg, positive, finite, truth, settled = Free, Depends, NonNeg, Positive, Finite, Truth, Settled
-nonpos, at_least_one, at_most_one, within = NonPos, AtLeastOne, AtMostOne, Within
+nonpos, at_least_one, at_most_one, within, finite_or = NonPos, AtLeastOne, AtMostOne, Within, FiniteOr
 match, equal = Match, Equal

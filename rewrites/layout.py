@@ -11,7 +11,7 @@ arithmetic outside the engine, which answers ``compose-wanted`` with rows of ``c
 
 from __future__ import annotations
 
-from .facts import IndexDepends, IndexFree, OtherAxis, compose, compose_wanted, equal, free, match, same_index
+from .facts import IndexDepends, IndexFree, OtherAxis, compose, compose_wanted, depends, equal, free, match, same_index
 from .patterns import Cast, Map, Reduce, View
 from .rule import AnyMonoid, Axis, Op1, Op2, Op3, Position, TypeName, fact_rule, rule
 
@@ -62,8 +62,8 @@ def view_through_reduction(x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
 def composition_wanted(t, x, j: Axis, k: Axis, e: Position, f: Position):
-    """To compose x[j = e][k = f], substitute f for k in e."""
-    return [match(t, View(View(x, j, e), k, f)), IndexDepends(e, k)], [compose_wanted(e, k, f)]
+    """To compose x[j = e][k = f], substitute f for k in e.  A value that is free of j is its own view, and e may be composed for ever."""
+    return [match(t, View(View(x, j, e), k, f)), depends(x, j), IndexDepends(e, k)], [compose_wanted(e, k, f)]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)

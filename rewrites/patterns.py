@@ -8,8 +8,10 @@ Arrays in checks have one dimension per axis of a small universe; an axis that a
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,22 +20,144 @@ from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 
 
+class Undefined(ArithmeticError):
+    """A value that exact arithmetic does not have: a division by zero, the maximum of nothing, a function that is not rational."""
+
+
 @dataclass
 class World:
-    """The numbers of one check: variable values, the extents of the universe's axes, and the old form of new-form variables."""
+    """The numbers of one check: variable values, the extents of the universe's axes, and the old form of new-form variables.
+
+    ``dtype`` is the arithmetic: a float type, or ``object`` for exact rationals.  In a ``bitwise`` world casts round, and reductions
+    are left folds in the order of the axis, so that equal bits mean the same operations in the same order.  In a ``strict`` one,
+    overflow and underflow raise FloatingPointError.  ``refs`` holds the values of references, by time and reduction.
+    """
 
     values: dict[str, Any]
     extents: tuple[int, ...]
     old: dict[str, str] = field(default_factory=dict)
     acc: np.ndarray | None = None
     looking_back: bool = False
+    dtype: Any = float
+    bitwise: bool = False
+    strict: bool = False
+    refs: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+
+    @property
+    def rational(self) -> bool:
+        """Whether numbers are exact."""
+        return self.dtype is object
 
     def back(self) -> World:
         """The same world read at the old reference: each new-form variable has the value of its old form."""
-        return World(self.values, self.extents, self.old, self.acc, True)
+        return replace(self, looking_back=True)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[self.old.get(name, name) if self.looking_back else name]
+
+    def number(self, x: Any) -> Any:
+        """A number in this world's arithmetic."""
+        if not self.rational:
+            return float(x)
+        if not np.isfinite(float(x)):
+            raise Undefined("an infinite constant")
+        return Fraction(x)
+
+    def full(self, x: Any) -> np.ndarray:
+        """A number as an array over all axes."""
+        return np.full((1,) * len(self.extents), self.number(x), dtype=self.dtype)
+
+    def cast(self, x: Any) -> np.ndarray:
+        """An array in this world's arithmetic."""
+        return np.asarray(x, dtype=self.dtype)
+
+    def apply(self, op: str, args: tuple[np.ndarray, ...]) -> np.ndarray:
+        """A scalar op on arrays."""
+        if self.rational:
+            if op not in RATIONAL:
+                raise Undefined(op)
+            try:
+                return self.cast(RATIONAL[op](*args))
+            except ZeroDivisionError as error:
+                raise Undefined("a division by zero") from error
+        if self.bitwise:  # one layout for all, since numpy's loops for other layouts may round transcendental functions otherwise
+            args = tuple(np.ascontiguousarray(a) for a in args)
+        out = self.cast(OPS[op].numpy(*args))
+        if self.strict and _left_range(op, out, args):
+            raise FloatingPointError(op)
+        return out
+
+    def reduce(self, monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
+        """A reduction over dimension ``axis`` that keeps it, with size 1; a value that is free of the axis is repeated."""
+        extent = self.extents[axis]
+        if self.rational:
+            return _reduce_exactly(monoid, _repeated(x, axis, extent), axis)
+        if self.bitwise:
+            return _fold(monoid, _repeated(x, axis, extent), axis)
+        out = reduce_array(monoid, x, axis, extent)
+        if self.strict and extent and np.isinf(out).any() and np.isfinite(x).all():
+            raise FloatingPointError(monoid)
+        return out
+
+
+def _left_range(op: str, out: np.ndarray, args: tuple[np.ndarray, ...]) -> bool:
+    """Whether finite numbers became infinite other than at a pole, or a product or exponential became zero."""
+    finite = np.logical_and.reduce([np.isfinite(a) for a in np.broadcast_arrays(*args)])
+    zero = np.logical_or.reduce([a == 0 for a in np.broadcast_arrays(*args)])
+    over = np.isinf(out) & finite & ~(zero & (OPS[op].domain != "real"))
+    if op != "mul" and not any(target == "mul" for _, target in OPS[op].turns):
+        return bool(over.any())
+    exponential = any(source == "add" for source, _ in OPS[op].turns)
+    return bool((over | ((out == 0) & finite & (exponential | ~zero))).any())
+
+
+def _repeated(x: np.ndarray, axis: int, extent: int) -> np.ndarray:
+    return x if x.shape[axis] == extent else np.repeat(x, extent, axis=axis)
+
+
+def _fold(monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
+    """A left fold from the identity, in the type of ``x``: the meaning of a reduction down to its bits."""
+    m = MONOIDS[monoid]
+    combine = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[m.combine]
+    first = np.full_like(np.take(x, [0], axis=axis) if x.shape[axis] else np.sum(x, axis=axis, keepdims=True), m.identity)
+    steps = np.ascontiguousarray(np.moveaxis(np.concatenate([first, x], axis=axis), axis, 0))
+    total = np.expand_dims(combine.accumulate(steps, axis=0)[-1], axis)
+    return total if monoid == m.state else total / x.dtype.type(max(x.shape[axis], 1))
+
+
+def _reduce_exactly(monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
+    """A reduction of rationals; those whose identity is infinite have no value on nothing."""
+    m, n = MONOIDS[monoid], x.shape[axis]
+    if n == 0 and not np.isfinite(m.identity):
+        raise Undefined(f"{monoid} of nothing")
+    if m.combine == "add":
+        add: Any = np.sum  # whose stubs know no fractions
+        total = add(x, axis=axis, keepdims=True, initial=Fraction(0))
+        return np.asarray(total if monoid == m.state else total * Fraction(1, max(n, 1)), dtype=object)
+    return np.asarray({"maximum": np.maximum, "minimum": np.minimum}[m.combine].reduce(x, axis=axis, keepdims=True), dtype=object)
+
+
+RATIONAL: dict[str, Callable[..., Any]] = {  # the ops of an ordered field, on arrays of fractions
+    "add": np.add,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "recip": lambda x: np.asarray(Fraction(1), dtype=object) / x,
+    "square": lambda x: x * x,
+    "abs": np.abs,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": lambda x, y: (x != 0) & (y != 0),
+    "or": lambda x, y: (x != 0) | (y != 0),
+    "not": lambda x: x == 0,
+    "where": lambda c, x, y: np.where(c != 0, x, y),
+    "floor": np.vectorize(lambda x: Fraction(x.__floor__()), otypes=[object]),
+}
 
 
 class Pattern:
@@ -184,7 +308,7 @@ class NumberVar(Number):
         return self.name
 
     def value(self, world: World) -> float:
-        return float(world.values[self.name])
+        return world.number(world.values[self.name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +321,7 @@ class NumberLiteral(Number):
         return number_text(self.number)
 
     def value(self, world: World) -> float:
-        return self.number
+        return world.number(self.number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +339,15 @@ class NumberOp(Number):
         return f"({self.op} {' '.join(a.egglog() for a in self.args)})"
 
     def value(self, world: World) -> float:
+        values = [a.value(world) for a in self.args]
+        if world.rational:
+            exact: dict[str, Callable[..., Any]] = {"*": operator.mul, "+": operator.add, "neg": operator.neg, "/": operator.truediv}
+            try:
+                return exact[self.op](*values)
+            except ZeroDivisionError as error:
+                raise Undefined("a division by zero") from error
         with np.errstate(all="ignore"):
-            return float(self.numpy(*(np.float64(a.value(world)) for a in self.args)))
+            return float(self.numpy(*map(np.float64, values)))
 
 
 def number_text(x: float) -> str:
@@ -257,7 +388,7 @@ class Map(Pattern):
         return f"(Map{len(self.args)} {name_text(self.op)} {' '.join(a.egglog() for a in self.args)})"
 
     def value(self, world: World) -> np.ndarray:
-        return np.asarray(OPS[_name(self.op, world)].numpy(*(a.value(world) for a in self.args)), dtype=float)
+        return world.apply(_name(self.op, world), tuple(a.value(world) for a in self.args))
 
 
 class Const(Pattern):
@@ -276,7 +407,7 @@ class Const(Pattern):
         return f"(Const {self.number.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return np.full((1,) * len(world.extents), self.number.value(world))
+        return world.full(self.number.value(world))
 
 
 class Extent(Pattern):
@@ -295,7 +426,7 @@ class Extent(Pattern):
         return f"(Extent {self.axis.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return np.full((1,) * len(world.extents), float(self.axis.extent(world)))
+        return world.full(self.axis.extent(world))
 
 
 class Index(Extent):
@@ -310,13 +441,13 @@ class Index(Extent):
     def value(self, world: World) -> np.ndarray:
         shape = [1] * len(world.extents)
         shape[self.axis.position(world)] = -1
-        return np.arange(self.axis.extent(world), dtype=float).reshape(shape)
+        return world.cast(np.arange(self.axis.extent(world)).reshape(shape))
 
 
 class Cast(Pattern):
-    """Rounding to a type; the identity over the reals."""
+    """Rounding to a type; the identity over the reals, done in a bitwise world."""
 
-    def __init__(self, to: NameVar, x: Pattern) -> None:
+    def __init__(self, to: str | NameVar, x: Pattern) -> None:
         self.to, self.x = to, x
 
     def parts(self) -> tuple[Any, ...]:
@@ -329,7 +460,11 @@ class Cast(Pattern):
         return f"(Cast {name_text(self.to)} {self.x.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return self.x.value(world)
+        x = self.x.value(world)
+        if not world.bitwise:
+            return x
+        with np.errstate(all="ignore"):
+            return world.cast(x.astype(_name(self.to, world)))
 
 
 class View(Pattern):
@@ -349,7 +484,7 @@ class View(Pattern):
 
     def value(self, world: World) -> np.ndarray:
         if isinstance(self.x, Index) and self.x.axis == self.axis:
-            return self.at.value(world).astype(float)  # a position past the end is still a position
+            return world.cast(self.at.value(world))  # a position past the end is still a position
         return read_at(self.x.value(world), self.axis.position(world), self.at.value(world))
 
 
@@ -373,7 +508,7 @@ def reduce_array(monoid: str, x: np.ndarray, axis: int, extent: int) -> np.ndarr
     if x.shape[axis] != extent:
         x = np.repeat(x, extent, axis=axis)
     with np.errstate(all="ignore"):
-        return np.asarray(m.reduce(x, axis=axis, keepdims=True), dtype=float)
+        return np.asarray(m.reduce(x, axis=axis, keepdims=True), dtype=x.dtype if x.dtype.kind == "f" else float)
 
 
 class Reduce(Pattern):
@@ -392,8 +527,7 @@ class Reduce(Pattern):
         return f"(Reduce {name_text(self.monoid)} {self.axis.egglog()} {self.x.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        x = self.x.value(world)
-        return reduce_array(_name(self.monoid, world), x, self.axis.position(world), self.axis.extent(world))
+        return world.reduce(_name(self.monoid, world), self.x.value(world), self.axis.position(world))
 
 
 class Ref(Pattern):
@@ -412,10 +546,11 @@ class Ref(Pattern):
         return f'(Ref "{self.when}" {self.axis.egglog()} {self.r.egglog()})'
 
     def value(self, world: World) -> np.ndarray:
+        when = "old" if world.looking_back else self.when
         r = self.r.value(world)
-        if self.when == "old" or world.looking_back:
-            return r
-        return r * 1.25 + 0.5  # another value, of the same sign when r is not negative
+        if (known := world.refs.get((when, self.r.name))) is not None:
+            return known if world.rational else np.where(np.isnan(r), r, known)  # what has seen a NaN stays one
+        return r if when == "old" else r * world.number(1.25) + world.number(0.5)
 
 
 class Acc(Pattern):
@@ -448,7 +583,7 @@ class Pre(Pattern):
         return f"(Pre {self.axis.egglog()} {self.body.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return reduce_array("sum", self.body.value(world.back()), self.axis.position(world), self.axis.extent(world))
+        return world.reduce("sum", self.body.value(world.back()), self.axis.position(world))
 
 
 class Roll(Pattern):
@@ -471,8 +606,7 @@ class Roll(Pattern):
 
     def state(self, body: np.ndarray, world: World) -> np.ndarray:
         """The state after this stretch when the body has these values."""
-        monoid = MONOIDS[_name(self.monoid, world)].state
-        return reduce_array(monoid, body, self.axis.position(world), self.axis.extent(world))
+        return world.reduce(MONOIDS[_name(self.monoid, world)].state, body, self.axis.position(world))
 
 
 # linear forms: T(new) = sum_k c_k * b_k(old) ------------------------------------------------------------------------------------------
@@ -543,7 +677,7 @@ class Summed(Pattern):
         return f"(Summed {self.axis.egglog()} {self.own.egglog()} {self.form.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return reduce_array("sum", self.form.value(world), self.axis.position(world), self.axis.extent(world))
+        return world.reduce("sum", self.form.value(world), self.axis.position(world))
 
 
 # sugar ---------------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 
 """Reference invariance.
 
-Let o turn sums into products (an exponential).  For any m that is free of j:  o(f + x) = o(x - m) * o(m + f).  Here x can be
+Let o turn sums into products and increase (an exponential).  For any m that is free of j:  o(f + x) = o(x - m) * o(m + f).  Here x can be
 streamed over j and f is free of j but ready only after several loops over it, so the right side moves everything late out of a
 sum over j.  The choice m = max_j x, or 0 where that is -inf, keeps o(x - m) at most o(0).  Where f and
 x are never positive they need no reference at all.
@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import math
 
-from .facts import aspl, depends, equal, later, latest, match, nonpos, streamable, turns, want
-from .patterns import Const, Map, Max, Where
+from .facts import aspl, depends, equal, finite_or, increasing, later, latest, match, nonpos, streamable, turns, want
+from .patterns import Const, Map, Max, NumberLiteral, Where
 from .rule import Axis, Turns, fact_rule
 
 
 @fact_rule(family="reference", phase="reference")
 def reference_invariance(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
-    """o(f + x) = o(x - m) * o(m + f) with m = max_j x (0 where that is -inf), for f free of j."""
+    """o(f + x) = o(x - m) * o(m + f) with m = max_j x (0 where that is -inf), for f free of j and x finite or -inf."""
     m = Max(j, x)
     safe = Where(Map("eq", m, Const(-math.inf)), 0.0, m)
     return (
-        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [
+            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), increasing(o), aspl(a, j, f, x), later(f, j, 2), streamable(x, j),
+            depends(x, j), finite_or(x, NumberLiteral(-math.inf)),
+        ],
         [equal(t, Map(o, x - safe) * Map(o, safe + f))],
-    )
+    )  # fmt: skip
 
 
 @fact_rule(family="reference", phase="reference")
@@ -34,8 +37,8 @@ def exponential_of_late_term(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # no
     """o(f + x) = o(f) * o(x), for f free of j, and f, x <= 0: neither factor exceeds 1."""
     return (
         [
-            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), nonpos(f), nonpos(x), later(f, j, 2),
-            latest(f, x, x, j), depends(x, j),
+            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), increasing(o), aspl(a, j, f, x), nonpos(f), nonpos(x),
+            later(f, j, 2), latest(f, x, x, j), depends(x, j),
         ],
         [equal(t, Map(o, f) * Map(o, x))],
     )  # fmt: skip

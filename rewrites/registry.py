@@ -1,8 +1,15 @@
-"""The table of rules.  Tests, saturation and ``eqfuse.rules()`` enumerate it."""
+"""The table of rules.  Tests, saturation and ``eqfuse.rules()`` enumerate it.
+
+Nothing enters unchecked.  A rule from outside the package is run on random arrays when it is registered, or when it is first given
+to ``optimize(..., rules=[...])``; the package's own rules, which would make every import slow, are run by its tests, which enumerate
+this table.  ``python -m eqfuse rules check FILE`` puts the check off until the file is read (:func:`deferred`), to report on all its rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import difflib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 from ..errors import RuleError
@@ -24,39 +31,105 @@ def load() -> None:
         _loaded = True  # only now: a family that fails to import must not leave a registry that looks complete
 
 
+QUICK = 60  # examples before a rule from outside the package may be used: a tenth of a second
+_admitted: dict[int, Rule] = {}  # by identity; kept alive, so that an identity stays one
+_deferring = False
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Register without testing: for a caller that tests right afterwards."""
+    global _deferring
+    before, _deferring = _deferring, True
+    try:
+        yield
+    finally:
+        _deferring = before
+
+
+def admit(rule: Rule) -> Rule:
+    """A rule that may be used: the package's own, or one that has passed a quick check now or before.
+
+    Raises :class:`~eqfuse.errors.RuleError` for what is no rule or cannot be tested, and its subclass
+    :class:`~eqfuse.errors.UnsoundRuleError` for a false one.
+    """
+    if not isinstance(rule, Rule):
+        cure = "decorate it with @eqfuse.rule(register=False)" if callable(rule) else "a rule is a function decorated with @eqfuse.rule"
+        raise RuleError(f"{getattr(rule, '__name__', repr(rule))} is no rule", cure=cure)
+    if not rule.builtin and not _deferring and id(rule) not in _admitted:
+        rule.check(QUICK)
+        _admitted[id(rule)] = rule
+    return rule
+
+
+def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
+    """Rules that are given to one call: each passes :func:`admit`, and none has the name of another rule."""
+    load()
+    named: dict[str, Rule] = {}
+    for rule in given:
+        admit(rule)
+        found = named.setdefault(rule.name, _rules.get(rule.name, rule))
+        if found is not rule:
+            raise RuleError(
+                f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
+            )
+    return tuple(named.values())
+
+
 def register(rule: Rule) -> Rule:
-    """Add a rule; names are unique."""
+    """Add a rule; names are unique, and the rule must pass a quick check."""
     found = _rules.get(rule.name)
     if found is not None:
         raise RuleError(
             f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
         )
-    _rules[rule.name] = rule
+    if clash := next((r for r in _rules.values() if rule.name == r.family or rule.family == r.name), None):
+        raise RuleError(
+            f"rule {rule.name} of family {rule.family}: one of these names is that of {clash.name} of family {clash.family}",
+            where=rule.where,
+            cure="rules and families are disabled by name, so they need different ones",
+        )
+    _rules[rule.name] = admit(rule)
     return rule
 
 
 def unregister(name: str) -> None:
     """Remove a rule."""
-    _known(name)
+    _named(name, family=False)
     del _rules[name]
     _disabled.discard(name)
 
 
 def disable(name: str) -> None:
-    """Leave a rule out of saturations from now on."""
-    _known(name)
-    _disabled.add(name)
+    """Leave a rule, or all rules of a family, out of saturations from now on."""
+    _disabled.update(_named(name))
 
 
 def enable(name: str) -> None:
-    """Undo :func:`disable`."""
-    _known(name)
-    _disabled.discard(name)
+    """Undo :func:`disable` for a rule or a family."""
+    _disabled.difference_update(_named(name))
 
 
-def _known(name: str) -> None:
-    if name not in _rules:
-        raise RuleError(f"there is no rule {name!r}", cure="eqfuse.rules() lists them")
+def enabled(rule: Rule) -> bool:
+    """Whether saturations may use a rule."""
+    return rule.name not in _disabled
+
+
+def families() -> tuple[str, ...]:
+    """The families of the registered rules, in order of registration."""
+    return tuple(dict.fromkeys(r.family for r in rules()))
+
+
+def _named(name: str, *, family: bool = True) -> list[str]:
+    """The names of the rules that a name stands for."""
+    load()
+    names = [r.name for r in _rules.values() if r.name == name or (family and r.family == name)]
+    if not names:
+        known = [*_rules, *(families() if family else ())]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"{close[0]!r}; " if close else ""
+        raise RuleError(f"there is no rule {'or family ' if family else ''}{name!r}", cure=f"{hint}eqfuse.rules() lists them")
+    return names
 
 
 def rules(family: str | None = None) -> tuple[Rule, ...]:

@@ -77,6 +77,7 @@ from .rule import (
 )  # fmt: skip
 
 FAMILY, PHASE = "repair", "repair"
+LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``ninf`` and ``gone`` speak of
 ALWAYS = Const(1.0)  # the condition of facts that hold everywhere
 
 
@@ -395,7 +396,7 @@ def distribute_right(l: Form, x: Form, y: Form, z: Form):  # noqa: E741
 @fact_rule(family=FAMILY, phase=PHASE)
 def nothing_seen(r, s, j: Axis, g: SelectiveMonoid):
     """Where max_j s is -inf, s is."""
-    return [match(r, Reduce(g, j, s)), selective(g, NumberLiteral(-math.inf)), NonEmpty(j)], [ninf(s, r, ALWAYS)]
+    return [match(r, Reduce(g, j, s)), selective(g, LEAST), NonEmpty(j)], [ninf(s, r, ALWAYS)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -464,12 +465,12 @@ ROLL = "roll"
 
 
 @fact_rule(family=FAMILY, phase=ROLL)
-def roll_by_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
+def roll_by_factor(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
     """sum_j t in one loop with a maximum r: acc <- acc * q + t(new), for q free of j and t gone where r has seen nothing."""
     return (
         [
             match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j),
-            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+            match(r, Reduce(h, j, s)), selective(h, LEAST), gone(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )  # fmt: skip
@@ -485,12 +486,12 @@ def roll_by_factor_of_sum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: Linear
 
 
 @fact_rule(family=FAMILY, phase=ROLL)
-def roll_by_shift(e, t, r, tn, d, z: Scalar, y: Scalar, s, j: Axis, g: SelectiveMonoid, h: SelectiveMonoid):
+def roll_by_shift(e, t, r, tn, d, z: Scalar, s, j: Axis, g: SelectiveMonoid, h: SelectiveMonoid):
     """max_j t in one loop with a maximum r: acc <- max(acc + d, t(new)), for d free of j and t = -inf where r has seen nothing."""
     return (
         [
             match(e, Reduce(g, j, t)), selective(g, z), radd("run", j, t, r, tn, d), free(d, j), distinct(e, r),
-            match(r, Reduce(h, j, s)), selective(h, y), ninf(tn, r, ALWAYS),
+            match(r, Reduce(h, j, s)), selective(h, LEAST), ninf(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() + d))],
     )  # fmt: skip
@@ -509,12 +510,12 @@ def roll_by_shift_of_sum(e, t, r, tn, d, z: Scalar, s, j: Axis, g: SelectiveMono
 
 
 @fact_rule(family=FAMILY, phase=ROLL)
-def roll_by_form(e, t, r, tn, s, z: Scalar, j: Axis, l: Form, g: LinearMonoid, h: SelectiveMonoid):  # noqa: E741
+def roll_by_form(e, t, r, tn, s, j: Axis, l: Form, g: LinearMonoid, h: SelectiveMonoid):  # noqa: E741
     """sum_j t in one loop with a maximum r and the accumulators of its linear form."""
     return (
         [
             match(e, Reduce(g, j, t)), linear(g), rlin(j, t, r, tn, l), distinct(e, r),
-            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+            match(r, Reduce(h, j, s)), selective(h, LEAST), gone(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Summed(j, tn, l)))],
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 An equation returns its two sides, then its conditions::
 
-    @rule(family="reductions", licence="real")
+    @rule
     def factor_out_of_sum(x, c, k: Axis):
         \"\"\"sum_k x*c = c * sum_k x, for c constant along k.\"\"\"
         return Sum(k, x * c), c * Sum(k, x), free(c, k), NonEmpty(k)
@@ -13,7 +13,12 @@ A fact rule returns what it needs and what follows, as two lists of facts (see :
     def shift_through_sum(...):
         return [radd(kind, j, x, r, xn, d), match(t, x + b)], [radd(kind, j, t, r, xn + b, d)]
 
-Parameters are pattern variables; their annotation says of what kind.  Nothing is matched that is not written in the function.
+Parameters are pattern variables; their annotation says of what sort.  Nothing is matched that is not written in the function: that
+an op or a monoid has a property is a premise (``linear(g)``), whatever the annotation is called.
+
+A rule is refused when it is made if its check could not test it: each conclusion must be an equation, a condition, a row of a
+relation with a meaning, or a demand.  A rule that is registered from outside the package is run on random arrays then and there; the rules
+of the package are run by its tests.
 """
 
 from __future__ import annotations
@@ -28,7 +33,24 @@ from ..errors import RuleError
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from . import patterns as P
-from .facts import Equal, Fact, Match
+from .facts import (
+    RELATIONS,
+    Condition,
+    Depends,
+    Equal,
+    Fact,
+    FiniteOr,
+    IndexFree,
+    Match,
+    Modest,
+    NonEmpty,
+    Nonzero,
+    NotNegative,
+    OtherAxis,
+    Row,
+    Search,
+    Settled,
+)
 from .patterns import (
     AxisVar,
     Cast,
@@ -47,6 +69,10 @@ from .patterns import (
 
 LICENCES = ("exact", "real", "approx")
 PHASES = ("analysis", "factor", "reference", "repair", "roll", "tiling", "layout", "strength", "fusion")
+
+
+# Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.
+PREMISES = (Search, OtherAxis, NonEmpty, Nonzero, NotNegative, Modest, IndexFree, Depends, Settled, FiniteOr)
 
 
 class Axis:
@@ -174,6 +200,7 @@ class Rule:
     gives: tuple[Fact, ...]
     mirrored: bool = True
     provenance: bool = True
+    builtin: bool = False
 
     @property
     def where(self) -> str:
@@ -223,7 +250,7 @@ class Rule:
         table, cells = node.egglog()[1:-1].split(" ", 1)
         return f'(set (why-{table} {cells}) "{self.name}")'
 
-    def check(self, examples: int = 200) -> None:
+    def check(self, examples: int = 400) -> None:
         """Test the rule on random arrays; raises :class:`~eqfuse.errors.UnsoundRuleError` with a small counterexample."""
         from .check import check_rule
 
@@ -238,7 +265,7 @@ def _place(function: Callable[..., Any]) -> tuple[str, int]:
 def _facts(result: Any) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     """Both forms of a rule as (needs, gives)."""
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list):
-        return tuple(result[0]), tuple(result[1])
+        return tuple(result[0]), tuple(result[1]) if isinstance(result[1], list | tuple) else (result[1],)
     left, right, *conditions = result
     whole = Var("whole__")
     return (Match(whole, left), *conditions), (Equal(whole, right),)
@@ -261,33 +288,85 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
     try:
         parameters = [_variable(p.name, p.annotation, function.__globals__) for p in inspect.signature(function).parameters.values()]
         needs, gives = _facts(function(*parameters))
+        if not gives or not all(isinstance(f, Fact) for f in needs):
+            raise TypeError(f"premises {needs!r} and conclusions {gives!r}")
     except RuleError:
         raise
     except Exception as error:
         raise refuse(f"{type(error).__name__}: {error}", "a rule returns (left, right, *conditions) or ([needs], [gives])") from error
     bound = {v.name for f in needs for part in f.parts() for v in P.walk(part) if _is_variable(v)}
     for fact in gives:
+        if untestable := _untestable(fact, phase):
+            raise refuse(f"concludes {untestable}, which no check can test", "conclude an equation, a condition, or a row with a meaning")
         for part in fact.parts():
             for v in P.walk(part):
                 if _is_variable(v) and v.name not in bound:
                     raise refuse(f"{v.name!r} is used on the right side but nothing on the left binds it", f"match {v.name!r} on the left")
+    for node in (n for f in (*needs, *gives) for part in f.parts() for n in P.walk(part)):
+        if isinstance(node, Map) and isinstance(node.op, str):
+            if node.op not in OPS:
+                raise refuse(f"there is no op {node.op!r}", "the ops are those of ir/ops.py and your own")
+            if OPS[node.op].arity != len(node.args):
+                raise refuse(f"op {node.op!r} takes {OPS[node.op].arity} arguments, not {len(node.args)}", "count them")
+        if isinstance(node, Reduce | Roll) and isinstance(node.monoid, str) and node.monoid not in MONOIDS:
+            raise refuse(f"there is no monoid {node.monoid!r}", f"one of {', '.join(MONOIDS)}")
     doc = inspect.cleandoc(function.__doc__ or "")
-    return Rule(name, family, licence, phase, doc, file, line, tuple(parameters), needs, gives, mirrored)
+    builtin = function.__module__.startswith(f"{__package__}.")
+    return Rule(name, family, licence, phase, doc, file, line, tuple(parameters), needs, gives, mirrored, builtin=builtin)
+
+
+def _untestable(fact: Any, phase: str) -> str:
+    """What a conclusion is called if it states nothing that numbers could refute, and is no demand either."""
+    if not isinstance(fact, Fact):
+        return f"{fact!r}, not a fact"
+    if isinstance(fact, PREMISES):
+        return f"{type(fact).__name__}, a premise"
+    if isinstance(fact, Row):
+        relation = fact.relation
+        if relation.given:
+            return f"{relation.name}, whose rows come from outside the rules"
+        if relation.meaning is None and not relation.demand:
+            return f"{relation.name}, whose meaning is not declared"
+        if RELATIONS.get(relation.name) is not relation:
+            return f"{relation.name}, which is not declared"
+    elif isinstance(fact, Condition):
+        if type(fact).holds is Condition.holds:
+            return f"{type(fact).__name__}, which does not say when it holds"
+    elif not isinstance(fact, Equal | Match) and phase != "fusion" and not hasattr(fact, "test"):
+        return f"{type(fact).__name__}, which has no test"
+    return ""
 
 
 def _is_variable(v: Any) -> bool:
     return isinstance(v, Var | AxisVar | NameVar | IndexVar | NumberVar)
 
 
-def rule(*, family: str, licence: str = "real", phase: str = "factor", mirrored: bool = True) -> Callable[[Callable[..., Any]], Rule]:
-    """Register the rule that a function describes."""
+def rule(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    family: str = "user",
+    licence: str = "real",
+    phase: str = "factor",
+    mirrored: bool = True,
+    register: bool = True,
+) -> Any:
+    """Register the rule that a function describes; ``@rule`` or ``@rule(family=..., licence=...)``.
 
-    def decorate(function: Callable[..., Any]) -> Rule:
-        from .registry import register
+    ``licence``: the equality it claims, ``exact`` (the same bits), ``real`` or ``approx``.  ``phase``: when it runs, one of ``PHASES``.
+    ``register=False`` leaves it out of the table: for ``optimize(..., rules=[...])``.
 
-        return register(make_rule(function, family, licence, phase, mirrored))
+    Raises :class:`~eqfuse.errors.RuleError` for a malformed rule, and for one outside the package its subclass
+    :class:`~eqfuse.errors.UnsoundRuleError` if random arrays refute it.
+    """
+    if function is None:
+        return lambda f: rule(f, family=family, licence=licence, phase=phase, mirrored=mirrored, register=register)
+    made = make_rule(function, family, licence, phase, mirrored)
+    if not register:
+        return made
+    from .registry import register as add
 
-    return decorate
+    return add(made)
 
 
 fact_rule = rule

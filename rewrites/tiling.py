@@ -12,11 +12,30 @@ which is right because t vanishes there (``gone``).  The same split makes partia
 
 from __future__ import annotations
 
-from .facts import depends, equal, free, gone, hot, linear, match, part, positive, radd, ragged, rmul, selective, split
-from .patterns import Const, Extent, Index, Map, Reduce, View, Where
+import math
+
+from .facts import (
+    depends,
+    equal,
+    finite_or,
+    free,
+    gone,
+    hot,
+    linear,
+    match,
+    part,
+    positive,
+    radd,
+    ragged,
+    rmul,
+    selective,
+    split,
+)
+from .patterns import Const, Extent, Index, Map, NumberLiteral, Reduce, View, Where
 from .rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid, fact_rule
 
 FAMILY, PHASE = "tiling", "tiling"
+LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``gone`` speaks of
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -67,7 +86,7 @@ def local_choice(t, c, r, p, s, a: Scalar, g: SelectiveMonoid, z: Scalar, jo: Ax
     return (
         [
             match(t, Where(c, Const(a), r)), match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji),
-            selective(g, z), hot(t, ji),
+            selective(g, z), hot(t, ji), finite_or(s, z),
         ],
         [radd("loc", ji, t, r, safe, t - safe)],
     )  # fmt: skip
@@ -83,13 +102,13 @@ def local_positive(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def merge_selection_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
+def merge_selection_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, jo: Axis, ji: Axis):
     """sum_jo sum_ji t = sum_jo q * sum_ji t(part), q free of ji; factor 1 where the part's maximum is the identity."""
-    factor = Where(Map("eq", p, Const(z)), 1.0, q)
+    factor = Where(Map("eq", p, Const(LEAST)), 1.0, q)
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
-            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z),
+            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, LEAST),
             free(p, ji), gone(tl, p, Const(1.0)),
         ],
         [equal(e, Reduce(g, jo, factor * Reduce(g, ji, tl)))],

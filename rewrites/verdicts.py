@@ -1,21 +1,220 @@
-# mypy: ignore-errors
-# Parameters are pattern variables and annotations say of what kind: notation, not Python types.
+"""How fusion rules are written: what extraction must and may do with the values of a program.
 
-"""Fusion rules: facts for extractors about which values share a kernel.
+A *verdict* speaks of two values, ``outer`` and ``inner``: ``forbid`` (no kernel covers both), ``require`` (a kernel that covers the
+outer value covers the inner one, too) or ``allow`` (an exception from a ``forbid`` about the same two values).  A kernel *covers* a
+value that it computes, in any form.
+An *offer* names an outside implementation of a value, a library's or the user's own kernel, and what it costs; extraction takes it
+where that is cheaper.  Verdicts change no value and claim nothing; an offer claims an equality, which its check tests::
 
-``fuse(verdict, outer, inner)`` with verdict ``allow``, ``forbid`` or ``require`` speaks about two values of the graph.  These facts
-change no value, so they need no numeric check.  They are in ``FrozenGraph.facts["fuse"]``.  Extraction obeys ``forbid``: no kernel
-computes both values, though it may read one that another kernel stored; ``allow`` and ``require`` are not read yet.
+    @eqfuse.fusion
+    def library_matmul(y, a, b, i: Axis, j: Axis, k: Axis):
+        \"\"\"The vendor's matrix product.\"\"\"
+        return [match(y, Sum(k, a * b))], offer("torch:matmul", (y, i, j), (a, i, k), (b, k, j), us=cost)
 """
 
 from __future__ import annotations
 
-from .facts import fuse, match, part
-from .patterns import Reduce
-from .rule import AnyMonoid, Axis, fact_rule
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import RuleError
+from . import patterns as P
+from .facts import Fact
+from .patterns import AxisVar, Var
+from .rule import Rule, make_rule
+
+MOST_READS = 4  # tensors that an outside implementation may take
+MOST_AXES = 4  # axes that a premise of an offer may bind
+LARGEST = 1e6  # of what an implementation is tried with
+CLAIM = 1e-6  # its error in float64, relative to the largest element of its arguments and result
+VERDICTS = ("allow", "forbid", "require")
 
 
-@fact_rule(family="fusion", licence="exact", phase="fusion")
-def parts_are_stored(e, u, t, g: AnyMonoid, jo: Axis, ji: Axis):
-    """The results of the parts of a split axis go through memory: that is what the split is for."""
-    return [match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji)], [fuse("forbid", e, u)]
+@dataclass(frozen=True)
+class Verdict(Fact):
+    """What is decided about two values; ``by`` is the rule that says so."""
+
+    verdict: str
+    outer: Var
+    inner: Var
+    by: str = ""
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.outer, self.inner)
+
+    def egglog(self, fresh: str) -> str:
+        return f'(fuse "{self.verdict}" {self.outer.egglog()} {self.inner.egglog()} "{self.by}")'
+
+
+def forbid(outer: Var, inner: Var) -> Verdict:
+    """No kernel covers both values."""
+    return Verdict("forbid", outer, inner)
+
+
+def require(outer: Var, inner: Var) -> Verdict:
+    """The kernel that makes ``outer`` makes ``inner``, too."""
+    return Verdict("require", outer, inner)
+
+
+def allow(outer: Var, inner: Var) -> Verdict:
+    """Whatever forbids these two values to share a kernel does not count."""
+    return Verdict("allow", outer, inner)
+
+
+@dataclass(frozen=True)
+class Offer(Fact):
+    """An outside implementation of ``result`` from ``reads``.
+
+    ``entry`` is (module, name) of a function from torch tensors to one torch tensor.  ``result`` and ``reads`` are a value and
+    the order of its axes; the axes named are all that the value may have.  ``us`` is the modelled time in microseconds, or a
+    function ``us(target, **lengths)`` of the device and of the length of every axis by its name in the rule.
+    """
+
+    entry: tuple[str, str]
+    result: tuple[Any, ...]
+    reads: tuple[tuple[Any, ...], ...]
+    us: float | Callable[..., float] = field(repr=False)
+    by: str = ""
+    where: str = ""
+    bound: tuple[AxisVar, ...] = ()  # axes that a premise binds; the others follow from those of the values
+
+    def parts(self) -> tuple[Any, ...]:
+        values = (self.result[0], *(r[0] for r in self.reads))
+        return (*values, *self.axes) if self.by else values  # those that no premise binds follow from the values
+
+    @property
+    def axes(self) -> tuple[AxisVar, ...]:
+        """Every axis that it names."""
+        return tuple({a.name: a for v in (self.result, *self.reads) for a in v[1:]}.values())
+
+    def egglog(self, fresh: str) -> str:
+        values = [v[0].egglog() for v in (self.result, *self.reads)]
+        values += values[:1] * (MOST_READS + 1 - len(values))
+        axes = [a.egglog() for a in self.bound]
+        axes += ["0"] * (MOST_AXES - len(axes))
+        return f'(outside "{self.by}" {" ".join(values)} {" ".join(axes)})'
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The implementation."""
+        return implementation(self.entry)
+
+    def cost(self, target: Any, lengths: Mapping[str, int]) -> float:
+        """Microseconds on a target."""
+        return float(self.us(target, **lengths)) if callable(self.us) else float(self.us)
+
+    def test(self, world: P.World) -> int:
+        """The implementation against the values that the premises define; how many numbers were compared.
+
+        Called with float64 tensors on the CPU.  Raises :class:`AssertionError` where they differ.
+        """
+        import torch
+
+        values = (self.result, *self.reads)
+        arrays = [v[0].value(world) for v in values]
+        places = _places(values, arrays, world)
+        if places is None or any(not np.isfinite(a).all() or np.abs(a).max(initial=0.0) > LARGEST for a in arrays):
+            return 0
+
+        def laid(value: tuple[Any, ...], full: np.ndarray) -> np.ndarray:
+            mine = [places[a.name] for a in value[1:]]
+            full = np.broadcast_to(full, [world.extents[k] if k in mine else 1 for k in range(full.ndim)])
+            rest = [k for k in range(full.ndim) if k not in mine]
+            return np.array(full.transpose([*mine, *rest]).reshape([world.extents[k] for k in mine]), np.float64)
+
+        expected, *given = (laid(v, a) for v, a in zip(values, arrays, strict=True))
+        found = self.function(*map(torch.from_numpy, given))
+        assert tuple(found.shape) == expected.shape, f"{self.entry[1]} returns shape {tuple(found.shape)}, not {expected.shape}"
+        scale = max(1.0, *(float(np.abs(a).max(initial=0.0)) for a in (expected, *given)))
+        error = float(np.abs(found.double().numpy() - expected).max(initial=0.0)) / scale
+        assert error <= CLAIM, f"{self.entry[1]} differs from the value that it is offered for by {error:.1e} of the largest element"
+        return expected.size
+
+
+def _places(values: tuple[tuple[Any, ...], ...], arrays: list[np.ndarray], world: P.World) -> dict[str, int] | None:
+    """A dimension of the check's universe for every axis of an offer, so that each value varies along its own axes only."""
+    names = list(dict.fromkeys(a.name for v in values for a in v[1:]))
+    varies = [{k for k, n in enumerate(a.shape) if n != 1} for a in arrays]
+
+    def fits(places: dict[str, int]) -> bool:
+        return all(
+            seen <= {places[a.name] for a in v[1:]} for v, seen in zip(values, varies, strict=True) if all(a.name in places for a in v[1:])
+        )
+
+    def extend(places: dict[str, int]) -> dict[str, int] | None:
+        if len(set(places.values())) < len(places) or not fits(places):
+            return None
+        missing = [n for n in names if n not in places]
+        if not missing:
+            return places
+        tries = (extend({**places, missing[0]: k}) for k in range(len(world.extents)) if k not in places.values())
+        return next((t for t in tries if t is not None), None)
+
+    return extend({n: int(world.values[n]) for n in names if n in world.values})
+
+
+def offer(
+    entry: str | Callable[..., Any], result: tuple[Any, ...], *reads: tuple[Any, ...], us: float | Callable[..., float]
+) -> Offer:
+    """Offer an implementation: a function at the top level of a module, or ``"module:name"``; see :class:`Offer`."""
+    if callable(entry):
+        module, name = entry.__module__, entry.__qualname__
+    else:
+        module, _, name = entry.partition(":")
+    if not name.isidentifier():
+        raise RuleError(
+            f"a plan cannot import {name!r}", where=module, cure="offer a function at the top level of a module, or 'module:name'"
+        )
+    return Offer((module, name), result, reads, us)
+
+
+def implementation(entry: tuple[str, str]) -> Callable[..., Any]:
+    """The function that an entry names."""
+    try:
+        return getattr(importlib.import_module(entry[0]), entry[1])
+    except (ImportError, AttributeError) as error:
+        raise RuleError(f"no outside implementation {entry[0]}:{entry[1]}: {error}", cure="'module:name' of a function") from error
+
+
+def fusion(function: Callable[..., Any] | None = None, /, *, register: bool = True) -> Any:
+    """Register a fusion rule: a function of pattern variables that returns premises and verdicts or offers.
+
+    ``([premises], conclusion)`` or ``([premises], [conclusions])``, each conclusion one of :func:`forbid`, :func:`require`,
+    :func:`allow`, :func:`offer`.  ``register=False`` leaves it out of the table: for ``optimize(..., rules=[...])``.
+    """
+    if function is None:
+        return lambda f: fusion(f, register=register)
+    made = _named(make_rule(function, "fusion", "exact", "fusion", True))
+    if not register:
+        return made
+    from .registry import register as add
+
+    return add(made)
+
+
+def _named(rule: Rule) -> Rule:
+    """The rule with its name in every conclusion, and the axes that each offer needs to know."""
+    bound = {v.name: v for f in rule.needs for p in f.parts() for v in P.walk(p) if isinstance(v, AxisVar)}
+    gives = []
+    for fact in rule.gives:
+        if isinstance(fact, Verdict):
+            fact = replace(fact, by=rule.name)
+        elif isinstance(fact, Offer):
+            named = dict.fromkeys(a.name for v in (fact.result, *fact.reads) for a in v[1:])
+            axes = tuple(bound[n] for n in named if n in bound)
+            if len(axes) > MOST_AXES or len(fact.reads) > MOST_READS:
+                raise RuleError(
+                    f"rule {rule.name}: more than {MOST_READS} tensors or {MOST_AXES} bound axes",
+                    where=rule.where,
+                    cure="offer less at once",
+                )
+            fact = replace(fact, by=rule.name, where=rule.where, bound=axes)
+        else:
+            raise RuleError(f"rule {rule.name}: concludes {fact!r}", where=rule.where, cure="conclude forbid, require, allow or offer")
+        gives.append(fact)
+    claims = any(isinstance(f, Offer) for f in gives)
+    return replace(rule, gives=tuple(gives), licence="real" if claims else rule.licence)

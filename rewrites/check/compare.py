@@ -1,0 +1,127 @@
+"""When two arrays are equal.
+
+``exact``     the same bits: signed zeros count, NaN at the same places (its payload does not count).
+``rational``  the same fractions.
+``real``      wherever EITHER is finite, since uniting classes is symmetric.  Floats round, so a difference in float64 is only a
+              suspicion: the same numbers are computed again in longer floats.  Rounding shrinks with the precision and falsehood
+              does not; where even the long floats over- or underflow, nothing is concluded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..patterns import World
+
+CLOSE = 1e-9  # relative difference of two numbers that needs no second look
+SHRINKS = 1 / 32  # of its float64 size: an error that does so in longer floats is rounding
+ROUNDINGS = 1e4  # so many may add up
+LONG = np.longdouble if np.finfo(np.longdouble).eps < np.finfo(float).eps / 100 else None
+EPS = np.finfo(LONG or float).eps
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two arrays that must agree; ``where`` restricts the claim."""
+
+    left: np.ndarray
+    right: np.ndarray
+    names: tuple[str, str]
+    where: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A condition that must hold of ``count`` numbers; ``exempt`` numbers are NaN, of which nothing is claimed."""
+
+    holds: bool
+    text: str
+    count: int
+
+
+Observation = Pair | Truth
+
+
+def _pair(o: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    a, b = np.broadcast_arrays(np.asarray(o.left), np.asarray(o.right))
+    where = np.ones((), bool) if o.where is None else o.where
+    a, b, where = np.broadcast_arrays(a, b, where)
+    return a, b, where
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where two float arrays agree down to signed zeros, with any NaN equal to any other."""
+    nan = np.isnan(a) & np.isnan(b)
+    return nan | ((a == b) & (np.signbit(a) == np.signbit(b)))
+
+
+def _errors(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(difference, infinite where one is not finite; the larger magnitude) of float arrays."""
+    with np.errstate(all="ignore"):
+        both = np.isfinite(a) & np.isfinite(b)
+        size = np.maximum(np.abs(np.where(np.isfinite(a), a, 0)), np.abs(np.where(np.isfinite(b), b, 0)))
+        return np.where(both, np.abs(np.where(both, a, 0) - np.where(both, b, 0)), np.inf), size
+
+
+def alike(a: np.ndarray, b: np.ndarray, world: World) -> bool:
+    """Whether two values of one premise agree, as loosely as rounding needs."""
+    a, b = np.broadcast_arrays(np.asarray(a), np.asarray(b))
+    if world.rational:
+        return bool(np.all(a == b))
+    if world.bitwise:
+        return bool(same_bits(a, b).all())
+    where = np.isfinite(a) | np.isfinite(b) | (np.isinf(a) & np.isinf(b) & (a != b))
+    error, size = _errors(a, b)
+    return bool(np.all(error[where] <= CLOSE * np.maximum(size[where], 1.0)))
+
+
+def compared(o: Observation, world: World) -> int:
+    """How many numbers an observation speaks of."""
+    if isinstance(o, Truth):
+        return o.count
+    a, b, where = _pair(o)
+    if world.rational or world.bitwise:
+        return int(where.sum())
+    return int(np.sum(where & (np.isfinite(a) | np.isfinite(b))))
+
+
+def suspicious(o: Observation, world: World) -> np.ndarray:
+    """Where an observation looks false."""
+    if isinstance(o, Truth):
+        return np.array(not o.holds)
+    a, b, where = _pair(o)
+    if world.rational:
+        return where & np.asarray(a != b, bool)
+    if world.bitwise:
+        return where & ~same_bits(a, b)
+    error, size = _errors(a, b)
+    return where & (np.isfinite(a) | np.isfinite(b)) & ~(error <= CLOSE * size)
+
+
+def confirmed(o: Observation, again: Observation, world: World, longer: World) -> bool:
+    """Whether what looks false in float64 is false in longer floats, too."""
+    if isinstance(o, Truth) or isinstance(again, Truth):
+        return isinstance(again, Truth) and not again.holds
+    bad = suspicious(o, world)
+    error, _ = _errors(*_pair(o)[:2])
+    a, b, where = _pair(again)
+    if a.shape != bad.shape:
+        return True
+    error_again, size = _errors(a, b)
+    floats = [np.abs(v[np.isfinite(v)]) for v in (*longer.values.values(), a, b) if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
+    scale = max(1.0, *(v.max(initial=0.0) for v in floats))  # of what may have been added on the way
+    false = where & (np.isfinite(a) | np.isfinite(b)) & ~(error_again <= np.maximum(CLOSE * size, ROUNDINGS * EPS * scale))
+    if LONG is not None:
+        false = false & ~(np.isfinite(error) & (error_again <= SHRINKS * error))
+    return bool(np.any(bad & false))
+
+
+def short(x: Any) -> str:
+    """An array on one line."""
+    x = np.asarray(x)
+    if x.dtype == object:
+        return " ".join(str(v) for v in x.reshape(-1)[:8]) + (" ..." if x.size > 8 else "")
+    return np.array2string(np.squeeze(x), precision=6, threshold=8).replace("\n", " ")

@@ -1,0 +1,359 @@
+"""Drawing the numbers of one check: shapes, values, types and names.
+
+A world is a sequence of choices, each from a list whose simplest option comes first.  Hypothesis makes them for a part of the examples,
+since it likes edges and shrinks well; a :class:`Tape` makes them evenly at random for the others, which is faster, and shrinks its own.
+
+Shapes: every value has or has not each axis of a small universe (the rule's axes and one more).  Axes are 0 to 7 long, now and then
+one is long.  Values: whole numbers, ties, zeros of both signs, many magnitudes (smallest and largest numbers included), some or
+all of them -inf, some +inf, some NaN, each where no premise forbids it.  Three arithmetics:
+
+``real``      float64: the claim is about real numbers, and rounding is told from falsehood in :mod:`.compare`
+``exact``     float64, float32 or float16, compared bit by bit
+``rational``  fractions: small ones with ties, and large ones, where a false identity hardly holds by accident
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from .. import patterns as P
+from ..facts import (
+    MODEST,
+    IndexFree,
+    Modest,
+    NonEmpty,
+    Nonzero,
+    NotNegative,
+    Row,
+    Trait,
+    Vanishing,
+    Within,
+)
+from ..patterns import AxisVar, IndexVar, NumberVar, View, World
+from . import compare
+from .plan import Plan, columns, moved
+
+
+class Options(tuple[Any, ...]):
+    """What a choice is made from, simplest first."""
+
+    @cached_property
+    def strategy(self) -> st.SearchStrategy[Any]:
+        """The same for Hypothesis."""
+        return st.sampled_from(self)
+
+
+class Unusable(Exception):
+    """The choices made do not lead to an example."""
+
+
+class Tape:
+    """Choices made at random, or played back: the numbers of the options chosen are ``marks``."""
+
+    def __init__(self, seed: int | None = None, marks: Sequence[int] = ()) -> None:
+        self.rng = None if seed is None else random.Random(seed)
+        self.given, self.marks = list(marks), list[int]()
+
+    def __call__(self, options: Options) -> Any:
+        k = len(self.marks)
+        if k < len(self.given):
+            mark = min(self.given[k], len(options) - 1)
+        else:
+            mark = self.rng.randrange(len(options)) if self.rng else 0
+        self.marks.append(mark)
+        return options[mark]
+
+
+def shrink(marks: Sequence[int], fails: Callable[[Sequence[int]], bool], tries: int = 400) -> list[int]:
+    """The smallest choices found that still fail: each is lowered while the example keeps failing."""
+    best, changed = list(marks), True
+    while changed and tries > 0:
+        changed = False
+        for k in range(len(best)):
+            for lower in sorted({0, best[k] // 2, best[k] - 1}):
+                if not 0 <= lower < best[k] or tries <= 0:
+                    continue
+                tries -= 1
+                if fails(candidate := [*best[:k], lower, *best[k + 1 :]]):
+                    best, changed = candidate, True
+                    break
+    return best
+
+
+def require(condition: object) -> None:
+    """Give the example up unless the condition holds."""
+    if not condition:
+        raise Unusable
+
+
+LENGTHS = Options((2, 1, 3, 0, 5, 2, 3, 4, 0, 7, 2, 3))
+LONG = (257, 64, 127)
+SEEDS = Options(range(2**12))
+RARE = Options(range(40))
+COIN = Options(range(4))
+PARTS = {n: Options(range(1, n + 1)) for n in range(1, 1 + max(*LONG))}
+MASKS = {d: Options((*range(2**d), *(2**d - 1,) * 2 ** (d - 1))) for d in range(1, 8)}  # which axes a value has; often all
+NUMBERS = Options((1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634, 7.0, -0.25, 1000.0))
+TYPES = Options(("float64", "float32", "float16"))
+REAL = (
+    "plain", "ties", "ordinary", "wide", "masked", "zeros", "empty", "mixed", "extreme", "infinite", "nan", "mixed", "masked", "mixed",
+    "wide", "mixed",
+)  # fmt: skip
+HOWS = {"real": Options(REAL), "exact": Options(REAL), "rational": Options(("plain", "ties", "small", "large", "large"))}
+EXTREMES = (5e-324, 2.5e-310, 1e-40, 6e-8, 1e-3, 1.0, 1 + 2**-10, 1e4, 1e30, 1e150)
+NORMAL = tuple(x for x in EXTREMES if 1e-100 < x < 1e100)  # where no longer floats tell rounding of the others from falsehood
+
+
+Chooser = Callable[[Options], Any]
+
+
+@lru_cache(maxsize=4096)
+def _options(choices: tuple[Any, ...]) -> Options:
+    return Options(choices)
+
+
+def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
+    """Everything that premises do not define; what they define is computed by :mod:`.solve`."""
+    dtype: Any = {"real": float, "rational": object}.get(mode)
+    if dtype is None:
+        dtype = np.dtype(draw(TYPES)).type
+    world = World({}, (), dtype=dtype, bitwise=mode == "exact")
+    _lengths(draw, plan, world)
+    seed = draw(SEEDS)
+    rng = np.random.default_rng(seed)
+    _names(draw, plan, world)
+    require(_indices(draw, plan, world, rng))
+    defined = {v.name for v, _, _ in plan.equations(world) if isinstance(v, P.Var)}
+    for v in plan.tensors:
+        if v.name not in defined:
+            world.values[v.name] = array(draw, plan.styles.get(v.name, {}), world, rng, mode)
+    for _, expr, _ in plan.equations(world):
+        if isinstance(expr, Vanishing):
+            world.values[f"{expr.x.name} elsewhere"] = array(draw, {}, world, rng, mode)
+    for fact in plan.rule.needs:
+        if isinstance(fact, Within) and isinstance(fact.x, P.Var) and fact.x.name in world.values:
+            size = fact.size.value(world)
+            world.values[fact.x.name] = np.clip(world.values[fact.x.name], world.cast(-size), world.cast(size))
+    if plan.forms:
+        _old_values(draw, plan, world, rng, mode)
+    if plan.moves:
+        _references(draw, plan, world, rng, mode)
+    return world
+
+
+def _lengths(draw: Chooser, plan: Plan, world: World) -> None:
+    """The universe: the rule's axes and one more."""
+    lengths = [draw(LENGTHS) for _ in range(max(2, len(plan.axes) + 1))]
+    if (odd := draw(RARE)) < 2 * len(LONG) and odd:
+        lengths = [min(n, 2) for n in lengths]
+        lengths[odd % max(1, len(plan.axes))] = LONG[odd % len(LONG)]
+    for position, axis in enumerate(plan.axes):
+        world.values[axis.name] = position
+    if plan.may_coincide and draw(COIN) == 1:
+        first, second = draw(Options(plan.may_coincide))
+        world.values[second] = world.values[first]
+    for fact in plan.rule.needs:
+        if isinstance(fact, NonEmpty):
+            at = fact.axis.position(world)
+            lengths[at] = max(lengths[at], 1)
+        if isinstance(fact, Row) and fact.relation.name == "part":  # nothing is split into nothing
+            for a in fact.args:
+                lengths[a.position(world)] = max(lengths[a.position(world)], 1)
+        if isinstance(fact, Row) and fact.relation.name in ("split", "ragged"):
+            j, jo, ji = (a.position(world) for a in fact.args[:3])
+            lengths[jo], lengths[ji] = max(lengths[jo], 1), max(lengths[ji], 1)
+            lengths[j] = lengths[jo] * lengths[ji]
+            if fact.relation.name == "ragged":
+                lengths[j] = max(lengths[j] - draw(PARTS[lengths[ji]]), 1)
+    world.extents = tuple(lengths)
+
+
+def _names(draw: Chooser, plan: Plan, world: World) -> None:
+    """Ops, monoids and numbers, by what premises say of them."""
+    for name, choices in plan.choices.items():
+        if world.rational:
+            choices = tuple(c for c in choices if c not in P.OPS or c in P.RATIONAL)
+        require(bool(choices))
+        world.values[name] = draw(_options(choices))
+    for v in plan.variables.values():
+        if isinstance(v, NumberVar):
+            world.values[v.name] = draw(NUMBERS)
+    for fact in plan.rule.needs:
+        if isinstance(fact, Row) and isinstance(fact.relation.meaning, Trait):
+            trait, args = fact.relation.meaning, columns(fact, world)
+            literals = args if trait.number is None else args[:-1]
+            require(trait.holds(*literals))
+            if trait.number is not None:
+                number = trait.number(args[0])
+                require(not world.rational or np.isfinite(number))
+                if isinstance(args[-1], NumberVar):
+                    world.values[args[-1].name] = number
+                else:
+                    require(float(args[-1].value(world)) == number)
+    if world.rational:
+        for v in plan.variables.values():
+            if isinstance(v, NumberVar):
+                world.values[v.name] = Fraction(world.values[v.name])
+    for fact in plan.rule.needs:
+        if isinstance(fact, Nonzero):
+            require(fact.number.value(world) != 0)
+        elif isinstance(fact, NotNegative):
+            require(fact.number.value(world) >= 0)
+        elif isinstance(fact, Modest):
+            require(fact.number.value(world) <= MODEST)
+        elif isinstance(fact, Within):
+            require(fact.size.value(world) >= 0)
+
+
+def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) -> bool:
+    """Positions for index variables, inside the axis that they read; false if there is no such position."""
+    reads: dict[str, AxisVar] = {}
+    unmentioned: dict[str, set[int]] = {}
+    for fact in plan.rule.needs:
+        if type(fact) is IndexFree:
+            unmentioned.setdefault(fact.at.name, set()).add(fact.axis.position(world))
+    for node in plan.nodes():
+        if isinstance(node, View):
+            reads.setdefault(node.at.name, node.axis)
+    for name, axis in reads.items():
+        n, mask = axis.extent(world), draw(MASKS[len(world.extents)])
+        shape = [m if k not in unmentioned.get(name, ()) and mask >> k & 1 else 1 for k, m in enumerate(world.extents)]
+        if not n:
+            return False
+        world.values[name] = rng.integers(0, n, size=shape)
+    for fact in plan.rule.needs:
+        if not isinstance(fact, Row) or not fact.relation.given:
+            continue
+        if fact.relation.name in ("split", "ragged"):
+            _, jo, ji, e = fact.args
+            outer, inner = (np.asarray(P.Index(a).value(World(world.values, world.extents)), int) for a in (jo, ji))
+            world.values[e.name] = outer * ji.extent(world) + inner
+        elif fact.relation.name == "same-index":
+            e, j = fact.args
+            world.values[e.name] = np.asarray(P.Index(j).value(World(world.values, world.extents)), int)
+        elif fact.relation.name == "compose":
+            e1, k, e2, e3 = fact.args
+            world.values[e3.name] = P.read_at(world.values[e1.name], k.position(world), world.values[e2.name])
+    return all(v.name in world.values for v in plan.variables.values() if isinstance(v, IndexVar))
+
+
+def _old_values(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator, mode: str) -> None:
+    """Values that forms read at the old reference: anything that may contain a running value had another one there."""
+    named = {v.name for m in plan.rows for v in (m.t, m.r, m.tn, m.rest) if isinstance(v, P.Var)}
+    for v in plan.tensors:
+        if v.name in world.values and v.name not in named | plan.unmoved and v.sort == "T":
+            like = world.values[v.name]
+            other = array(draw, plan.styles.get(v.name, {}), world, rng, mode)
+            world.values[f"{v.name} at old"] = other if other.shape == like.shape else like
+
+
+def _references(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator, mode: str) -> None:
+    """New values of references, and of everything that may contain a running value and that no premise protects."""
+    rows = [*plan.rows, *(m for f in plan.rule.gives if (m := moved(f)))]
+    axes = {m.r.name: m.axis.name for m in rows if isinstance(m.r, P.Var)}
+    axes |= {n.r.name: n.axis.name for n in plan.nodes() if isinstance(n, P.Ref) and isinstance(n.r, P.Var)}
+    for name, axis in axes.items():
+        style = plan.styles.get(name, {})
+        style = style | {"finite": True, "free": {*style.get("free", ()), axis}}
+        world.values[f"{name} at new"] = array(draw, style, world, rng, mode)
+    named = {v.name for m in rows for v in (m.t, m.r, m.tn, m.rest) if isinstance(v, P.Var)}
+    for v in plan.tensors:
+        if v.name in world.values and v.name not in named | plan.unmoved:
+            world.values[f"{v.name} at new"] = array(draw, plan.styles.get(v.name, {}), world, rng, mode)
+
+
+def array(draw: Chooser, style: dict[str, Any], world: World, rng: np.random.Generator, mode: str) -> np.ndarray:
+    """One value: its axes, its style of numbers, and what premises say of it."""
+    absent = {world.values[n] for n in style.get("free", ())}
+    mask, how = draw(MASKS[len(world.extents)]), draw(HOWS[mode])
+    shape = [n if mask >> k & 1 and k not in absent else 1 for k, n in enumerate(world.extents)]
+    if style.get("truth") or "onehot" in style:
+        x = rng.integers(0, 2, size=shape).astype(float)
+        if "onehot" in style:
+            at = world.values[style["onehot"]]
+            x = x * (np.cumsum(x != 0, axis=at) <= 1)
+            if x.shape[at] != world.extents[at]:
+                x = x * 0.0
+        return _exact(x) if mode == "rational" else x.astype(world.dtype)
+    if mode == "rational":
+        return _fractions(how, style, shape, rng)
+    x = _numbers(how, shape, rng)
+    sign = style.get("sign", 0)
+    if sign:
+        x = np.abs(x) if sign > 0 else -np.abs(x)
+    if sign == 2:
+        x = np.where(x == 0, 0.125, x)
+    if "low" in style or "high" in style:
+        x = np.clip(x, style.get("low"), style.get("high"))
+    if not style.get("finite"):
+        x = _not_finite(how, x, sign, style, rng)
+    if "finite or" in style:
+        x = np.where(~np.isfinite(x) & (x != style["finite or"].value(world)), 1.0, x)
+    with np.errstate(all="ignore"):
+        x = x.astype(world.dtype)
+        return np.where(x == 0, world.dtype(0.125), x) if sign == 2 else x
+
+
+def _numbers(how: str, shape: list[int], rng: np.random.Generator) -> np.ndarray:
+    """Finite numbers of a style."""
+    if how == "plain":
+        return rng.integers(1, 4, size=shape).astype(float)
+    if how == "ties":
+        return rng.integers(-2, 3, size=shape).astype(float)
+    x = rng.normal(size=shape)
+    if how == "mixed":
+        return np.where(rng.random(size=shape) < 0.4, rng.choice([0.0, -0.0, 1.0], size=shape), x)
+    if how == "zeros":
+        return np.copysign(rng.integers(0, 2, size=shape) * x, x)
+    if how == "wide":
+        return x * 10.0 ** rng.integers(-6, 4, size=shape)
+    if how == "extreme":
+        return np.sign(x) * rng.choice(EXTREMES if compare.LONG else NORMAL, size=shape)
+    return x
+
+
+def _not_finite(how: str, x: np.ndarray, sign: int, style: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
+    """Infinities and NaN where the domain admits them: ``sign >= 0`` has no NaN, since NaN has no sign."""
+    slab = [n if rng.random() < 0.6 else 1 for n in x.shape] if how in ("masked", "mixed") else x.shape  # whole rows and tiles
+    some = np.broadcast_to(rng.random(size=slab), x.shape) < (1.0 if how == "empty" else 0.4)
+    if how in ("masked", "empty", "mixed") and sign <= 0 and "low" not in style:
+        return np.where(some, -np.inf, x)
+    if how == "infinite" and sign >= 0 and "high" not in style:
+        return np.where(some, np.inf, x)
+    if how == "nan" and not sign and "low" not in style and "high" not in style:
+        return np.where(some, np.nan, x)
+    return x
+
+
+def _exact(x: np.ndarray) -> np.ndarray:
+    out = np.empty(x.shape, dtype=object)
+    out.reshape(-1)[:] = [Fraction(v) for v in x.reshape(-1).tolist()]
+    return out
+
+
+def _fractions(how: str, style: dict[str, Any], shape: list[int], rng: np.random.Generator) -> np.ndarray:
+    """Rational numbers that obey the style."""
+    n = int(np.prod(shape))
+    size = 3 if how in ("plain", "ties") else 9 if how == "small" else 2**20
+    top = rng.integers(1 if how == "plain" else -size, size + 1, size=n)
+    bottom = rng.integers(1, 2 if how in ("plain", "ties") else 9 if how == "small" else 2**10, size=n)
+    values = [Fraction(int(a), int(b)) for a, b in zip(top, bottom, strict=True)]
+    sign = style.get("sign", 0)
+    if sign:
+        values = [abs(v) if sign > 0 else -abs(v) for v in values]
+    if sign == 2:
+        values = [v or Fraction(1, 8) for v in values]
+    if "low" in style:
+        values = [max(v, Fraction(style["low"])) for v in values]
+    if "high" in style:
+        values = [min(v, Fraction(style["high"])) for v in values]
+    out = np.empty(n, dtype=object)
+    out[:] = values
+    return out.reshape(shape)

@@ -1,0 +1,333 @@
+"""Running the checks: one rule, or many, with every oracle that applies.
+
+Each conclusion of a rule is looked at in many drawn worlds (:mod:`.draw`); a failing world is shrunk by Hypothesis and shown by
+:mod:`.show`.  A conclusion that no world could test refutes the rule as well: what cannot be checked cannot be trusted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, assume, find, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample, Unsatisfiable
+
+from ...errors import RuleError, UnsoundRuleError
+from ..facts import Row, gone, ninf
+from ..patterns import Undefined, World
+from ..rule import Rule
+from . import compare, integers, loops
+from .compare import Observation, compared, confirmed, suspicious
+from .draw import Chooser, Tape, Unusable, draw_world, shrink
+from .observe import observe
+from .plan import Plan, claims_nothing
+from .show import describe, snippet
+from .solve import Unsatisfied, solve
+
+EXAMPLES = 400  # of one rule's check
+CI_EXAMPLES = 200  # of each rule in the CI profile
+PATIENCE = 1000  # more examples where some conclusion has not been tested yet
+FOURTH = 4  # so many examples are the tape's for one of Hypothesis
+ORACLES = ("arrays", "rationals", "loops", "integers")
+
+
+def _world(choose: Chooser, plan: Plan, mode: str) -> World | None:
+    """A drawn world, or ``None`` if the choices lead to none."""
+    with np.errstate(all="ignore"):
+        try:
+            return draw_world(choose, plan, mode)
+        except (Unusable, Undefined):
+            return None
+
+
+@st.composite
+def _worlds(draw: Any, plan: Plan, mode: str) -> World:
+    world = _world(lambda options: draw(options.strategy), plan, mode)
+    assume(world is not None)
+    assert world is not None
+    return world
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The first conclusion of a world that is false."""
+
+    fact: Any
+    number: int  # of the conclusion
+    seen: Observation
+    world: World
+
+
+def test_world(plan: Plan, drawn: World, seen: Counter[int]) -> Finding | None:
+    """Every conclusion in one world; ``seen`` counts the numbers compared, by conclusion.
+
+    A failure in float64 is confirmed in longer floats before it is one.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            world = solve(plan, drawn)
+    except (Unsatisfied, Undefined):
+        return None
+    for number, fact in enumerate(plan.rule.gives):
+        try:
+            with np.errstate(all="ignore"):
+                observations = list(observe(plan, fact, world))
+        except Undefined:
+            continue
+        for k, o in enumerate(observations):
+            seen[number] += compared(o, world)
+            if np.any(suspicious(o, world)) and _stands(plan, number, k, o, drawn, world):
+                return Finding(fact, number, o, world)
+    return None
+
+
+test_world.__test__ = False  # type: ignore[attr-defined]  # not a test for pytest, whatever its name
+
+
+def _stands(plan: Plan, number: int, k: int, o: Observation, drawn: World, world: World) -> bool:
+    if world.rational or world.bitwise or hasattr(plan.rule.gives[number], "test"):
+        return True
+    longer = replace(drawn, dtype=compare.LONG or float, strict=True, values={n: _longer(v) for n, v in drawn.values.items()})
+    try:
+        with np.errstate(all="ignore"):
+            solved = solve(plan, longer)
+            again = list(observe(plan, plan.rule.gives[number], solved))
+    except (FloatingPointError, Unsatisfied, Undefined):
+        return False
+    return confirmed(o, again[k], world, solved)
+
+
+def _longer(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and compare.LONG is not None:
+        return value.astype(compare.LONG)
+    return value
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """What the checks of one rule looked at."""
+
+    rule: Rule
+    examples: int = 0  # worlds that were drawn
+    numbers: int = 0  # numbers compared
+    checks: int = 0  # conclusions times oracles that looked at them
+    oracles: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    error: RuleError | None = None
+
+
+def check_rule(rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = ORACLES) -> RuleReport:
+    """Test a rule; raises :class:`~eqfuse.errors.UnsoundRuleError` with the smallest counterexample found, or
+    :class:`~eqfuse.errors.RuleError` if a conclusion could not be tested at all or its meaning raised an error."""
+    try:
+        return _check(rule, examples, oracles)
+    except RuleError:
+        raise
+    except Exception as error:  # a user's relation, op or test
+        raise RuleError(
+            f"rule {rule.name}: its check raised {type(error).__name__}: {error}",
+            where=rule.where,
+            cure="mend the op, or the meaning of the relation, that the traceback names",
+        ) from error
+
+
+def _check(rule: Rule, examples: int, oracles: Iterable[str]) -> RuleReport:
+    start, plan, wanted = time.perf_counter(), Plan(rule), tuple(oracles)
+    claims = [k for k, f in enumerate(rule.gives) if not claims_nothing(rule, f)]
+    report = RuleReport(rule)
+    if not claims:
+        return replace(report, notes=("claims nothing",), seconds=time.perf_counter() - start)
+    modes = {"arrays": "exact" if rule.licence == "exact" else "real", "rationals": "rational"}
+    for oracle, mode in modes.items():
+        if oracle not in wanted:
+            continue
+        runs = examples if oracle == "arrays" else max(20, examples // 4)
+        count, seen = _search(plan, mode, runs)
+        if oracle == "arrays" and (untested := [k for k in claims if not seen[k]]):
+            raise RuleError(
+                f"rule {rule.name}: no example satisfied its premises with a finite result (conclusion {untested[0] + 1})",
+                where=rule.where,
+                cure="a rule that cannot be checked cannot be trusted: weaken the premises or give a relation a meaning",
+            )
+        if any(seen.values()):
+            report = _add(report, oracle, count, sum(seen.values()), sum(1 for k in claims if seen[k]))
+    if "loops" in wanted:
+        runs, numbers = loops.check_loops(plan, max(10, examples // 4))
+        if runs:
+            report = _add(report, "loops", runs, numbers, 3)
+    if "integers" in wanted:
+        verdict = integers.check_integers(plan)
+        if verdict.proved:
+            report = _add(report, "integers", 0, 0, verdict.proved)
+        if verdict.note:
+            report = replace(report, notes=(*report.notes, verdict.note))
+    return replace(report, seconds=time.perf_counter() - start)
+
+
+def _add(report: RuleReport, oracle: str, examples: int, numbers: int, checks: int) -> RuleReport:
+    return replace(
+        report,
+        examples=report.examples + examples,
+        numbers=report.numbers + numbers,
+        checks=report.checks + checks,
+        oracles=(*report.oracles, oracle),
+    )
+
+
+def _search(plan: Plan, mode: str, examples: int) -> tuple[int, Counter[int]]:
+    """Look for a counterexample; (worlds drawn, numbers compared by conclusion)."""
+    if mode == "rational" and not _rational(plan):
+        return 0, Counter()
+    seen: Counter[int] = Counter()
+    drawn = 0
+
+    def fails(world: World | None) -> bool:
+        nonlocal drawn
+        drawn += world is not None
+        return world is not None and test_world(plan, world, seen) is not None
+
+    world = _by_hypothesis(plan, mode, fails, max(examples // FOURTH, 5)) or _by_tape(plan, mode, fails, 0, examples - examples // FOURTH)
+    claims = [k for k, f in enumerate(plan.rule.gives) if not claims_nothing(plan.rule, f)]
+    start = examples
+    while world is None and mode != "rational" and start < examples + PATIENCE and not all(seen[k] for k in claims):
+        world = _by_tape(plan, mode, fails, start, start + 50)  # premises that hardly any world obeys
+        start += 50
+    if world is None:
+        return drawn, seen
+    finding = test_world(plan, world, Counter())
+    assert finding is not None, "a check must be deterministic"
+    rule = plan.rule
+    raise UnsoundRuleError(
+        f"rule {rule.name} is false: {describe(plan, finding.fact, finding.seen, finding.world)}"
+        f"{snippet(plan, finding.fact, finding.seen, finding.world)}",
+        where=rule.where,
+        cure="add the missing condition",
+    )
+
+
+def _by_hypothesis(plan: Plan, mode: str, fails: Callable[[World], bool], examples: int) -> World | None:
+    options = settings(
+        max_examples=examples,
+        database=None,
+        derandomize=True,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+    )
+    try:
+        return find(_worlds(plan, mode), fails, settings=options)
+    except (NoSuchExample, Unsatisfiable):
+        return None
+
+
+def _by_tape(plan: Plan, mode: str, fails: Callable[[World | None], bool], first: int, last: int) -> World | None:
+    for seed in range(first, last):
+        tape = Tape(seed)
+        if fails(_world(tape, plan, mode)):
+            marks = shrink(tape.marks, lambda m: fails(_world(Tape(None, m), plan, mode)))
+            return _world(Tape(None, marks), plan, mode)
+    return None
+
+
+def _rational(plan: Plan) -> bool:
+    """Whether exact rationals can evaluate the rule, for at least one choice of its names."""
+    from .. import patterns as P
+
+    for node in plan.nodes():
+        if isinstance(node, P.Map) and isinstance(node.op, str) and node.op not in P.RATIONAL:
+            return False
+        if isinstance(node, P.NumberLiteral) and not np.isfinite(node.number):
+            return False
+    if any(isinstance(f, Row) and f.relation in (ninf, gone) for f in (*plan.rule.needs, *plan.rule.gives)):
+        return False
+    if any(hasattr(f, "test") for f in plan.rule.gives):
+        return False
+    return all(any(c not in P.OPS or c in P.RATIONAL for c in choices) for choices in plan.choices.values())
+
+
+@dataclass(frozen=True)
+class CheckSummary:
+    """The check of many rules."""
+
+    reports: tuple[RuleReport, ...]
+    seconds: float
+    law_checks: int = 0  # laws of the monoids, which every merge of partial results rests on
+
+    @property
+    def rules(self) -> int:
+        """Rules tested."""
+        return len(self.reports)
+
+    @property
+    def examples(self) -> int:
+        """Worlds drawn."""
+        return sum(r.examples for r in self.reports)
+
+    @property
+    def checks(self) -> int:
+        """Conclusions times the oracles that looked at them, and laws of monoids."""
+        return sum(r.checks for r in self.reports) + self.law_checks
+
+    @property
+    def numbers(self) -> int:
+        """Numbers compared."""
+        return sum(r.numbers for r in self.reports)
+
+    @property
+    def examples_per_second(self) -> float:
+        """Worlds drawn, solved and compared per second."""
+        return self.examples / max(self.seconds, 1e-9)
+
+    @property
+    def failures(self) -> tuple[RuleReport, ...]:
+        """Rules that are false, or that nothing could test."""
+        return tuple(r for r in self.reports if r.error)
+
+    def by_oracle(self) -> dict[str, int]:
+        """How many rules each oracle looked at."""
+        return {o: sum(1 for r in self.reports if o in r.oracles) for o in ORACLES}
+
+    def notes(self) -> Counter[str]:
+        """What was left out, and for how many rules."""
+        return Counter(n for r in self.reports for n in r.notes)
+
+    def __str__(self) -> str:
+        seen = ", ".join(f"{o} {n}" for o, n in self.by_oracle().items())
+        return (
+            f"{self.rules - len(self.failures)} of {self.rules} rules hold: {self.checks} checks, {self.examples} examples, "
+            f"{self.numbers} numbers compared in {self.seconds:.1f} s ({self.examples_per_second:.0f} examples/s); rules by oracle: {seen}"
+        )
+
+
+def check_all(
+    rules: Iterable[Rule] | None = None,
+    *,
+    examples: int = CI_EXAMPLES,
+    oracles: Iterable[str] = ORACLES,
+    progress: Callable[[Rule, RuleReport | None], None] = lambda rule, report: None,
+) -> CheckSummary:
+    """Test every registered rule (or those given); failures are collected in the summary, not raised.
+
+    ``progress`` is called before each rule with ``None`` and after it with its report.
+    """
+    from .. import registry
+
+    start, wanted = time.perf_counter(), tuple(oracles)
+    reports = []
+    for rule in registry.rules() if rules is None else rules:
+        progress(rule, None)
+        begun = time.perf_counter()
+        try:
+            report = check_rule(rule, examples, wanted)
+        except RuleError as error:
+            report = RuleReport(rule, seconds=time.perf_counter() - begun, error=error)
+        progress(rule, report)
+        reports.append(report)
+    laws = loops.check_monoids() if "loops" in wanted else 0
+    return CheckSummary(tuple(reports), time.perf_counter() - start, laws)

@@ -1,0 +1,176 @@
+"""Seeded faults: unsound variants of registered rules, one realistic mistake each.
+
+A net that has never caught anything is not known to be one.  Every module here takes the rules of one family and breaks each in one
+way that an author really gets wrong: a condition dropped, a sign guard the wrong way round, ``free`` forgotten, the identity of
+another monoid, a split that is off by one, old and new exchanged.  A mutant differs from its rule in nothing else, is never
+registered, and carries
+
+``refuted``   why it is false, by an argument that uses nothing of the package: premises and conclusion at a few concrete numbers, in
+              plain numpy.  A variant without such numbers would be a different spelling of a true rule, and is not a mutant.
+``program``   a small program in which it fires, for the second net, the audit of the saturated graph.
+``audit``     what the audit must do: ``blames`` (it fails and names the mutant), ``finds`` (it fails, but names only the rules that
+              believed the mutant's fact), ``silent`` (it passes: the wrong fact does not reach a number, or only at sizes that an
+              audit does not draw), ``idle`` (nothing in its program matches) or ``none`` (it has no program).
+
+The check of rules must refute every one.
+
+``python -m mutants`` in ``tests/rewrites`` prints the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqfuse.egraph.audit import audit
+from eqfuse.egraph.frozen import FrozenGraph
+from eqfuse.errors import EqFuseError, UnsoundGraphError, UnsoundRuleError
+from eqfuse.ir.program import Program
+from eqfuse.rewrites import registry
+from eqfuse.rewrites.rule import Rule, make_rule
+
+from .outcomes import OUTCOME
+
+saturation = importlib.import_module("eqfuse.egraph.saturate")  # its package exports the function of that name
+
+FAMILIES = ("signs", "algebra", "reductions", "layout", "tiling", "repair", "reference", "strength")
+KINDS = (
+    "condition dropped", "sign guard", "free missing", "identity", "monoid", "off by one", "old and new swapped", "operand order",
+    "trait", "term lost", "count lost", "empty axis", "licence",
+)  # fmt: skip
+OUTCOMES = ("blames", "finds", "silent", "idle", "none")
+
+Claim = tuple[Any, Any]  # whether the premises hold, whether the conclusion does
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """An unsound variant of the registered rule ``of``; see the module."""
+
+    rule: Rule
+    of: str
+    kind: str
+    refuted: Callable[[], Claim]
+    program: Callable[[], Program] | None
+    splits: Mapping[str, int] = field(default_factory=dict)
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its function."""
+        return self.rule.name
+
+    @property
+    def family(self) -> str:
+        """The family of the rule that it breaks."""
+        return self.rule.family
+
+    @property
+    def audit(self) -> str:
+        """What the audit of its program does, one of ``OUTCOMES``."""
+        return OUTCOME.get(self.name, "blames") if self.program else "none"
+
+
+_mutants: list[Mutant] = []
+
+
+def mutant(
+    of: str,
+    kind: str,
+    refuted: Callable[[], Claim],
+    program: Callable[[], Program] | None = None,
+    *,
+    splits: Mapping[str, int] | None = None,
+    why: str = "",
+    licence: str | None = None,
+) -> Callable[[Callable[..., Any]], Rule]:
+    """Make a mutant of the registered rule ``of``: its family, licence, phase and mirroring, another function."""
+    (original,) = [r for r in registry.rules() if r.name == of]
+    assert kind in KINDS
+
+    def decorate(function: Callable[..., Any]) -> Rule:
+        rule = make_rule(function, original.family, licence or original.licence, original.phase, original.mirrored)
+        _mutants.append(Mutant(rule, of, kind, refuted, program, splits or {}, why))
+        return rule
+
+    return decorate
+
+
+def mutants(family: str | None = None) -> tuple[Mutant, ...]:
+    """All mutants, family by family, in the order of their files."""
+    for name in FAMILIES:
+        importlib.import_module(f".{name}", __package__)
+    return tuple(m for m in _mutants if family is None or m.family == family)
+
+
+def close(a: Any, b: Any) -> bool:
+    """Equal up to rounding; NaN is equal to nothing."""
+    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12))
+
+
+@contextlib.contextmanager
+def beside(rule: Rule) -> Iterator[tuple[Rule, ...]]:
+    """The active rules and one more, compiled on top of the engine that has the active ones (compiling all takes a second)."""
+    active = registry.active()
+    both = (*active, rule)
+    engine = saturation._engine(active)
+    engine.run_program(*engine.parse_program("(push)"))
+    engine.run_program(*engine.parse_program(rule.egglog()))
+    saturation._engines[both] = engine
+    try:
+        yield both
+    finally:
+        del saturation._engines[both]
+        engine.run_program(*engine.parse_program("(pop)"))
+
+
+def saturated(m: Mutant, node_budget: int = 2_000) -> FrozenGraph:
+    """The mutant's program, saturated with the registered rules and the mutant."""
+    assert m.program is not None
+    program = m.program()
+    splits = {a: m.splits[a.name] for a in program.axes if a.name in m.splits}
+    with beside(m.rule) as rules:
+        return saturation.saturate(program, rules=rules, splits=splits, node_budget=node_budget)
+
+
+def fired(m: Mutant, graph: FrozenGraph) -> bool:
+    """Whether the mutant matched anything."""
+    return any(r.rule == m.name and r.matches for r in graph.report.rules)
+
+
+def by_check(m: Mutant) -> EqFuseError | None:
+    """What the rule's own check finds."""
+    try:
+        m.rule.check()
+    except EqFuseError as error:
+        return error
+    return None
+
+
+SEEDS = 4
+
+
+def by_audit(m: Mutant) -> tuple[str, str]:
+    """The outcome of an audit of the mutant's program, and what it said."""
+    if m.program is None:
+        return "none", ""
+    try:
+        graph = saturated(m)
+        if not fired(m, graph):
+            return "idle", ""
+        for seed in range(SEEDS):
+            for masked in (False, True):
+                audit(graph, seed=seed, masked=masked, shrink_seconds=0)
+    except UnsoundGraphError as error:
+        return ("blames" if m.name in str(error) else "finds"), str(error)
+    return "silent", ""
+
+
+def seeded_faults() -> tuple[tuple[Mutant, bool], ...]:
+    """Every mutant, and whether the check of rules refuted it: for ``seeded faults caught: N of N``."""
+    return tuple((m, isinstance(by_check(m), UnsoundRuleError)) for m in mutants())

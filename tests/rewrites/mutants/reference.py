@@ -1,0 +1,141 @@
+"""Broken reference invariance: a reference taken out of one factor and not put back into the other."""
+
+import math
+
+import numpy as np
+
+from eqfuse.ir.build import axes, exp, iota, le, log, maximum_over, program, select, sum_over, tensor
+from eqfuse.rewrites.facts import aspl, depends, equal, later, latest, match, nonpos, spl, streamable, turns, want
+from eqfuse.rewrites.patterns import Const, Map, Max, Where
+from eqfuse.rewrites.rule import Axis, Turns
+
+from . import close, mutant
+
+i, j, d = axes(i=4, j=8, d=2)
+Exponential = Turns["add", "mul"]
+Power = Turns["mul", "mul"]
+x = np.array([1.0, -2])
+m, f = np.max(x), 0.5
+
+
+def normalised(masked=False):
+    """Attention whose normaliser is inside the exponential: f = -m - log l is ready two loops late."""
+    s = tensor("x", i, j)
+    s = select(le(iota(j), iota(i)), s, -math.inf) if masked else s
+    m = maximum_over(j, s)
+    l = sum_over(j, exp(s - m))
+    return program("normalised", y=(sum_over(j, exp(s - (m + log(l))) * tensor("v", j, d)), (i, d)))
+
+
+def scaled():
+    """The normaliser as a factor of the argument."""
+    s = tensor("x", i, j)
+    m = maximum_over(j, s)
+    l = sum_over(j, exp(s - m))
+    return program("scaled", y=(sum_over(j, exp(s * l) * tensor("v", j, d)), (i, d)))
+
+
+def causal():
+    """The same with masked logits."""
+    return normalised(masked=True)
+
+
+def safe(m):
+    """m, or 0 where that is -inf."""
+    return Where(Map("eq", m, Const(-math.inf)), 0.0, m)
+
+
+@mutant("reference_invariance", "term lost", lambda: (True, close(np.exp(f + x), np.exp(x - m) * np.exp(f))), normalised)
+def reference_not_put_back(t, a, f, x, j: Axis, o: Exponential):
+    """o(f + x) = o(x - m) * o(f)."""
+    m = Max(j, x)
+    return (
+        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [equal(t, Map(o, x - safe(m)) * Map(o, f))],
+    )
+
+
+@mutant("reference_invariance", "sign guard", lambda: (True, close(np.exp(f + x), np.exp(x - m) * np.exp(f - m))), normalised)
+def reference_taken_out_twice(t, a, f, x, j: Axis, o: Exponential):
+    """o(f + x) = o(x - m) * o(f - m)."""
+    m = Max(j, x)
+    return (
+        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [equal(t, Map(o, x - safe(m)) * Map(o, f - safe(m)))],
+    )
+
+
+@mutant("reference_invariance", "identity", lambda: (True, close(np.exp(f + np.float64(-np.inf)), np.exp(np.float64(-np.inf) + np.inf) * np.exp(-np.inf + f))), causal)
+def reference_of_nothing(t, a, f, x, j: Axis, o: Exponential):
+    """o(f + x) = o(x - m) * o(m + f) also where m = -inf: -inf - -inf is NaN."""
+    m = Max(j, x)
+    return (
+        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [equal(t, Map(o, x - m) * Map(o, m + f))],
+    )
+
+
+@mutant("reference_invariance", "identity", lambda: (True, close(np.exp(f + np.float64(-np.inf)), np.exp(np.float64(-np.inf) + np.inf) * np.exp(-np.inf + f))), causal)
+def reference_guarded_as_minimum(t, a, f, x, j: Axis, o: Exponential):
+    """m replaced by 0 where it is +inf: the identity of a minimum."""
+    m = Max(j, x)
+    m = Where(Map("eq", m, Const(math.inf)), 0.0, m)
+    return (
+        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [equal(t, Map(o, x - m) * Map(o, m + f))],
+    )
+
+
+@mutant("reference_invariance", "identity", lambda: (True, close(np.exp(f + x), np.exp(x - m) * np.exp(0.0 + f))), normalised)
+def reference_guard_inverted(t, a, f, x, j: Axis, o: Exponential):
+    """m in one factor, and 0 in the other wherever m is finite."""
+    m = Max(j, x)
+    wrong = Where(Map("eq", m, Const(-math.inf)), m, 0.0)
+    return (
+        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [equal(t, Map(o, x - safe(m)) * Map(o, wrong + f))],
+    )
+
+
+@mutant("reference_invariance", "trait", lambda: (True, close(np.square(f + x), np.square(x - m) * np.square(m + f))))
+def reference_of_power(t, a, f, x, j: Axis, o: Power):
+    """o(f + x) = o(x - m) * o(m + f) for an o that turns products into products."""
+    m = Max(j, x)
+    return (
+        [want(t, j), match(t, Map(o, a)), turns(o, "mul", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [equal(t, Map(o, x - safe(m)) * Map(o, safe(m) + f))],
+    )
+
+
+@mutant("reference_invariance", "operand order", lambda: (True, close(np.exp(f * x), np.exp(x - m) * np.exp(m + f))), scaled)
+def reference_of_factor(t, a, f, x, j: Axis, o: Exponential):
+    """o(f * x) = o(x - m) * o(m + f): f is a factor, not a term."""
+    m = Max(j, x)
+    return (
+        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), spl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [equal(t, Map(o, x - safe(m)) * Map(o, safe(m) + f))],
+    )
+
+
+@mutant("exponential_of_late_term", "operand order", lambda: (True, close(np.exp(-1.0 + -2), np.exp(-1.0) + np.exp(-2.0))), lambda: normalised())
+def exponential_as_sum(t, a, f, x, j: Axis, o: Exponential):
+    """o(f + x) = o(f) + o(x)."""
+    return (
+        [
+            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), nonpos(f), nonpos(x), later(f, j, 2),
+            latest(f, x, x, j), depends(x, j),
+        ],
+        [equal(t, Map(o, f) + Map(o, x))],
+    )  # fmt: skip
+
+
+@mutant("exponential_of_late_term", "sign guard", lambda: (True, close(np.exp(-1.0 + -2), np.exp(1.0) * np.exp(-2.0))), lambda: normalised())
+def exponential_of_negated_term(t, a, f, x, j: Axis, o: Exponential):
+    """o(f + x) = o(-f) * o(x)."""
+    return (
+        [
+            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), nonpos(f), nonpos(x), later(f, j, 2),
+            latest(f, x, x, j), depends(x, j),
+        ],
+        [equal(t, Map(o, -f) * Map(o, x))],
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""Broken spellings: constants that are folded into the wrong place, or with the wrong value."""
+
+import math
+
+import numpy as np
+
+from eqfuse.ir.build import axes, exp, maximum_over, program, sum_over, tensor
+from eqfuse.rewrites.facts import absorbs, equal, match, scal
+from eqfuse.rewrites.patterns import Const, Map, NumberLiteral
+from eqfuse.rewrites.rule import Scalar
+
+from . import close, mutant
+
+i, j = axes(i=4, j=8)
+x_ = tensor("x", i, j)
+LOG2E, LN2 = NumberLiteral(1.0 / math.log(2.0)), NumberLiteral(math.log(2.0))
+x, y, b, c = 2.0, 3.0, 0.5, 4.0
+
+
+def out(t):
+    """A program whose one output is t."""
+    return lambda: program("out", y=(t, tuple(sorted(t.axes))))
+
+
+SCALED = out(exp(x_ * 0.125))
+SHIFTED = out(sum_over(j, exp(x_ * 0.125 - maximum_over(j, x_ * 0.125))))
+
+
+@mutant("exponential_to_base_two", "operand order", lambda: (True, close(np.exp(x), np.exp2(x * math.log(2.0)))), out(exp(x_)))
+def exponential_to_base_two_inverted(t, x):
+    """e^x = 2^(x * ln 2): the factor the wrong way round."""
+    return [match(t, Map("exp", x))], [equal(t, Map("exp2", x * Const(LN2))), scal(LN2, x)]
+
+
+@mutant("exponential_to_base_two", "term lost", lambda: (True, close(np.exp(x), np.exp2(x))), out(exp(x_)))
+def exponential_to_base_two_unscaled(t, x):
+    """e^x = 2^x."""
+    return [match(t, Map("exp", x))], [equal(t, Map("exp2", x)), scal(LOG2E, x)]
+
+
+@mutant("exponential_to_base_two", "off by one", lambda: (True, close(np.exp(10.0), np.exp2(10.0 * 1.442695))), out(exp(x_ * 100.0)))
+def exponential_with_short_constant(t, x):
+    """e^x = 2^(x * 1.442695): seven digits of log2 e, where a float32 takes eight."""
+    return [match(t, Map("exp", x))], [equal(t, Map("exp2", x * Const(1.442695))), scal(LOG2E, x)]
+
+
+@mutant("scale_sum", "term lost", lambda: (True, close((x + y) * c, x * c + y)), SHIFTED)
+def scale_one_term(t, x, y, c: Scalar):
+    """(x + y) * c = x*c + y."""
+    return [scal(c, t), match(t, x + y), absorbs(x), absorbs(y)], [equal(t * Const(c), x * Const(c) + y), scal(c, x), scal(c, y)]
+
+
+@mutant("scale_sum", "operand order", lambda: (True, close((x * y) * c, x * c * y * c)), out(exp(x_ * tensor("y", i, j) * 0.5)))
+def scale_both_factors(t, x, y, c: Scalar):
+    """(x * y) * c = (x*c) * (y*c)."""
+    return [scal(c, t), match(t, x * y)], [equal(t * Const(c), (x * Const(c)) * (y * Const(c)))]
+
+
+@mutant("scale_negation", "sign guard", lambda: (True, close(-x * c, x * c)), out(exp(-x_)))
+def scale_negation_without_sign(t, x, c: Scalar):
+    """-x * c = x*c."""
+    return [scal(c, t), match(t, -x)], [equal(t * Const(c), x * Const(c)), scal(c, x)]
+
+
+@mutant("scale_scaled", "operand order", lambda: (True, close((x * b) * c, x * (b + c))), SCALED)
+def scale_scaled_by_sum(t, x, b: Scalar, c: Scalar):
+    """(x * b) * c = x * (b+c)."""
+    return [scal(c, t), match(t, x * Const(b))], [equal(t * Const(c), x * Const(b + c))]
+
+
+@mutant("scale_scaled", "term lost", lambda: (True, close((x * b) * c, x * c)), SCALED)
+def scale_scaled_forgets(t, x, b: Scalar, c: Scalar):
+    """(x * b) * c = x * c."""
+    return [scal(c, t), match(t, x * Const(b))], [equal(t * Const(c), x * Const(c))]
+
+
+@mutant("scale_scaled", "monoid", lambda: (True, close((x + b) * c, x + b * c)), out(exp(x_ + 0.125)))
+def scale_shifted(t, x, b: Scalar, c: Scalar):
+    """(x + b) * c = x + b*c."""
+    return [scal(c, t), match(t, x + Const(b))], [equal(t * Const(c), x + Const(b * c))]

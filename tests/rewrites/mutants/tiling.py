@@ -1,0 +1,251 @@
+"""Broken tiling: elements past the end, elements twice, and parts that are merged at the wrong reference."""
+
+import math
+
+import numpy as np
+
+from eqfuse.ir.build import abs_, axes, exp, iota, le, maximum_over, mean_over, program, select, sum_over, tensor
+from eqfuse.rewrites.facts import (
+    depends,
+    equal,
+    free,
+    gone,
+    hot,
+    linear,
+    match,
+    part,
+    positive,
+    radd,
+    ragged,
+    rmul,
+    selective,
+    split,
+)
+from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Reduce, View, Where
+from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid
+
+from . import close, mutant
+
+i, j, d = axes(i=3, j=12, d=2)
+(r_,) = axes(j=11)
+five = np.array([1.0, 2, 3, 4, 5])  # five elements in two parts of three: the last place is past the end, and reads the fifth again
+clipped = five[[[0, 1, 2], [3, 4, 4]]]
+below = np.array([[0, 1, 2], [3, 4, 5]]) < 5
+
+
+def rows(axis, term):
+    """A program that reduces over a splittable axis."""
+    return lambda: program("rows", y=(term(tensor("x", i, axis)), (i,)))
+
+
+def weighted(axis, masked=False):
+    """A sum of exponentials at their maximum, which parts merge by a factor."""
+
+    def make():
+        x = tensor("x", i, axis)
+        x = select(le(iota(axis), iota(i) * 5), x, -math.inf) if masked else x
+        p = exp(x - maximum_over(axis, x))
+        return program("weighted", y=(sum_over(axis, p * tensor("v", axis, d)), (i, d)))
+
+    return make
+
+
+def scaled():
+    """A sum of values divided by their positive sum, which parts merge by a factor."""
+    x = exp(tensor("x", i, j) * 0.0 + abs_(tensor("x", i, j)))
+    return program("scaled", y=(sum_over(j, x / sum_over(j, x) * tensor("v", j)), (i,)))
+
+
+@mutant("split_reduction", "term lost", lambda: (True, close(np.sum(five[:4]), np.sum(np.repeat(five[:4, None, None], 2, 1).repeat(2, 2)))), rows(j, lambda x: sum_over(j, x)), splits={"j": 3})
+def split_without_view(r, t, g: AnyMonoid, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """sum_j t = sum_jo sum_ji t: nobody reads t at the part's place."""
+    return (
+        [match(r, Reduce(g, j, t)), split(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
+        [equal(r, Reduce(g, jo, Reduce(g, ji, t)))],
+    )
+
+
+@mutant("split_reduction", "off by one", lambda: (True, close(np.sum(five), np.sum(clipped))), rows(r_, lambda x: sum_over(r_, x)), splits={"j": 3})
+def split_ragged_without_mask(r, t, g: AnyMonoid, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """sum_j t = sum_jo sum_ji t[j = jo*T + ji], also where T does not divide: the last element is read twice."""
+    return (
+        [match(r, Reduce(g, j, t)), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
+        [equal(r, Reduce(g, jo, Reduce(g, ji, View(t, j, e))))],
+    )
+
+
+@mutant("split_reduction", "monoid", lambda: (True, close(np.max(five[:4]), np.sum(np.max(five[:4].reshape(2, 2), 1)))), rows(j, lambda x: maximum_over(j, x)), splits={"j": 3})
+def split_merged_by_sum(r, t, g: AnyMonoid, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """max_j t = sum_jo max_ji t[j = jo*T + ji]."""
+    return (
+        [match(r, Reduce(g, j, t)), split(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
+        [equal(r, Reduce("sum", jo, Reduce(g, ji, View(t, j, e))))],
+    )
+
+
+@mutant("split_reduction", "free missing", lambda: (True, close(np.sum(five[:2, None] * five[:2], 0), np.sum(five[:2] * five[:2]))))
+def split_captures_part(r, t, g: AnyMonoid, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """sum_j t = sum_jo sum_ji t[j = jo*T + ji], also for a t that already depends on jo."""
+    return (
+        [match(r, Reduce(g, j, t)), split(j, jo, ji, e), depends(t, j), free(t, ji)],
+        [equal(r, Reduce(g, jo, Reduce(g, ji, View(t, j, e))))],
+    )
+
+
+@mutant("split_ragged_sum", "off by one", lambda: (True, close(np.sum(five), np.sum(np.where(np.array([[0, 1, 2], [3, 4, 5]]) <= 5, clipped, 0)))), rows(r_, lambda x: sum_over(r_, x)), splits={"j": 3})
+def split_ragged_by_one_more(r, t, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """sum_j t = sum_jo sum_ji where(jo*T + ji <= size(j), ...): one element too many."""
+    inside = Map("le", View(Index(j), j, e), Extent(j))
+    return (
+        [match(r, Reduce("sum", j, t)), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
+        [equal(r, Reduce("sum", jo, Reduce("sum", ji, Where(inside, View(t, j, e), 0.0))))],
+    )
+
+
+@mutant("split_ragged_sum", "off by one", lambda: (True, close(np.sum(five), np.sum(np.where(np.array([[0, 1, 2], [3, 4, 5]]) < 5 - 1, clipped, 0)))), rows(r_, lambda x: sum_over(r_, x)), splits={"j": 3})
+def split_ragged_by_one_less(r, t, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """sum_j t = sum_jo sum_ji where(jo*T + ji < size(j) - 1, ...): the last element is lost."""
+    inside = Map("lt", View(Index(j), j, e), Extent(j) + -1.0)
+    return (
+        [match(r, Reduce("sum", j, t)), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
+        [equal(r, Reduce("sum", jo, Reduce("sum", ji, Where(inside, View(t, j, e), 0.0))))],
+    )
+
+
+@mutant("split_ragged_sum", "count lost", lambda: (True, close(np.mean(five), np.mean(np.mean(np.where(below, clipped, 0), 1)))), rows(r_, lambda x: mean_over(r_, x)), splits={"j": 3})
+def split_ragged_mean(r, t, g: LinearMonoid, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """mean_j t = mean_jo mean_ji where(jo*T + ji < size(j), ..., 0): the places past the end are counted."""
+    inside = Map("lt", View(Index(j), j, e), Extent(j))
+    return (
+        [match(r, Reduce(g, j, t)), linear(g), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
+        [equal(r, Reduce(g, jo, Reduce(g, ji, Where(inside, View(t, j, e), 0.0))))],
+    )
+
+
+@mutant("split_ragged_selection", "identity", lambda: (True, close(np.max(-five), np.max(np.where(below, -clipped, 0)))), rows(r_, lambda x: maximum_over(r_, -abs_(x))), splits={"j": 3})
+def split_ragged_maximum_with_zero(r, t, g: SelectiveMonoid, z: Scalar, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """max_j t = max_jo max_ji where(jo*T + ji < size(j), ..., 0): the identity of a sum."""
+    inside = Map("lt", View(Index(j), j, e), Extent(j))
+    return (
+        [match(r, Reduce(g, j, t)), selective(g, z), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
+        [equal(r, Reduce(g, jo, Reduce(g, ji, Where(inside, View(t, j, e), 0.0))))],
+    )
+
+
+@mutant("split_ragged_selection", "identity", lambda: (True, close(np.min(five), np.min(np.where(below, clipped, -np.inf)))), rows(r_, lambda x: maximum_over(r_, x)), splits={"j": 3})
+def split_ragged_with_the_other_identity(r, t, g: SelectiveMonoid, z: Scalar, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """min_j t = min_jo min_ji where(jo*T + ji < size(j), ..., -inf): the identity of the other end."""
+    inside = Map("lt", View(Index(j), j, e), Extent(j))
+    return (
+        [match(r, Reduce(g, j, t)), selective(g, z), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
+        [equal(r, Reduce(g, jo, Reduce(g, ji, Where(inside, View(t, j, e), Const(-z)))))],
+    )
+
+
+@mutant("local_selection", "old and new swapped", lambda: (True, close(7.0, 3.0 + (3.0 - 7))), weighted(j), splits={"j": 3})
+def local_selection_backwards(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
+    """r = p + (p - r)."""
+    safe = Where(Map("eq", p, Const(z)), 0.0, p)
+    return (
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), selective(g, z), hot(r, ji)],
+        [radd("loc", ji, r, r, safe, safe - r)],
+    )
+
+
+NEGINF = -np.inf
+
+
+@mutant("local_selection", "identity", lambda: (True, close(np.exp(-np.inf - 0.0), np.exp(np.float64(NEGINF) - NEGINF))), weighted(j), splits={"j": 3})
+def local_selection_of_nothing(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
+    """r = p + (r - p) also where the part is empty: -inf - -inf is NaN, and so is every exponential of that part."""
+    return (
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), selective(g, z), hot(r, ji)],
+        [radd("loc", ji, r, r, p, r - p)],
+    )
+
+
+@mutant("local_positive", "old and new swapped", lambda: (True, close(7.0, 3.0 * (3.0 / 7))), scaled, splits={"j": 3})
+def local_positive_backwards(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
+    """r = p * (p / r)."""
+    return (
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), linear(g), hot(r, ji), positive(p), positive(r)],
+        [rmul("loc", ji, r, r, p, p / r)],
+    )
+
+
+@mutant("local_positive", "sign guard", lambda: (True, close(np.sum([0.0, 3]), 0.0 * (np.float64(3) / 0))), scaled, splits={"j": 3})
+def local_factor_of_any_sum(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
+    """r = p * (r / p) also where p is 0."""
+    return (
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), linear(g), hot(r, ji)],
+        [rmul("loc", ji, r, r, p, r / p)],
+    )
+
+
+q_ = np.array([2.0, 3])
+tl_ = np.array([5.0, 7])
+
+
+@mutant("merge_selection_parts", "free missing", lambda: (True, close(np.sum(tl_ * q_), q_ * np.sum(tl_))))
+def merge_by_any_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
+    """sum_jo sum_ji t = sum_jo q * sum_ji t(part), also for a q that depends on ji."""
+    factor = Where(Map("eq", p, Const(z)), 1.0, q)
+    return (
+        [
+            match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
+            rmul("loc", ji, t, r, tl, q), match(r, Reduce(h, jo, p)), selective(h, z),
+            free(p, ji), gone(tl, p, Const(1.0)),
+        ],
+        [equal(e, Reduce(g, jo, factor * Reduce(g, ji, tl)))],
+    )  # fmt: skip
+
+
+@mutant("merge_selection_parts", "condition dropped", lambda: (True, close(np.sum(5.0 * 2), 1.0 * np.sum(5.0))))
+def merge_what_is_not_gone(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
+    """Factor 1 for a part that has seen nothing, although t does not vanish there."""
+    factor = Where(Map("eq", p, Const(z)), 1.0, q)
+    return (
+        [
+            match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
+            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z), free(p, ji),
+        ],
+        [equal(e, Reduce(g, jo, factor * Reduce(g, ji, tl)))],
+    )  # fmt: skip
+
+
+@mutant("merge_selection_parts", "identity", lambda: (True, close(np.sum(5.0 * 2), np.where(np.float64(3) == 3, 1.0, 2.0) * 5)), weighted(j), splits={"j": 3})
+def merge_with_guard_inverted(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
+    """Factor 1 for the parts that have seen something, q for those that have not."""
+    factor = Where(Map("ne", p, Const(z)), 1.0, q)
+    return (
+        [
+            match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
+            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z),
+            free(p, ji), gone(tl, p, Const(1.0)),
+        ],
+        [equal(e, Reduce(g, jo, factor * Reduce(g, ji, tl)))],
+    )  # fmt: skip
+
+
+@mutant("merge_positive_parts", "operand order", lambda: (True, close(np.sum(q_ * tl_), np.sum(tl_ / q_))), scaled, splits={"j": 3})
+def merge_by_inverse_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid, jo: Axis, ji: Axis):
+    """sum_jo sum_ji t = sum_jo (sum_ji t(part)) / q."""
+    return (
+        [
+            match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g), positive(q),
+            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
+        ],
+        [equal(e, Reduce(g, jo, Reduce(g, ji, tl) / q))],
+    )  # fmt: skip
+
+
+@mutant("merge_positive_parts", "term lost", lambda: (True, close(np.sum(q_ * tl_), np.sum(tl_))), scaled, splits={"j": 3})
+def merge_without_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid, jo: Axis, ji: Axis):
+    """sum_jo sum_ji t = sum_jo sum_ji t(part)."""
+    return (
+        [
+            match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
+            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
+        ],
+        [equal(e, Reduce(g, jo, Reduce(g, ji, tl)))],
+    )  # fmt: skip
