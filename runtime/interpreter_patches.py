@@ -1,10 +1,11 @@
 """Repairs to Triton's interpreter, found by probing it and applied only while it runs.
 
-Four defects matter, and which of them are present depends on the versions of Triton and numpy:
+Five defects matter, and which of them are present depends on the versions of Triton and numpy:
 
 * ``index``: a loop bound known only at run time is a one-element array, which recent numpy refuses to turn into an int;
 * ``bfloat16``: a value of that type is kept as its bits in ``uint16``; casts truncate instead of rounding to nearest even, and
   products and sums work on the bits, silently;
+* ``condition``: the comparison of a scalar says that it is a float, and becomes one where it is broadcast to a tile;
 * ``device calls``: each call of a ``@triton.jit`` helper patches ``triton.language`` again and never takes it back, so a later
   compilation in the same process fails; it is also half of the running time;
 * the language is patched for every launch; here it is patched once for the whole time.
@@ -28,7 +29,8 @@ LANGUAGE_LOCK = threading.RLock()
 """Held while ``triton.language`` is patched and while a kernel is compiled: the two exclude each other."""
 
 _REQUIRED = ("InterpreterBuilder", "TensorHandle", "GridExecutor", "InterpretedFunction", "_LangPatchScope", "_patch_builtin",
-             "_patch_lang", "_patch_lang_core", "_patch_lang_tensor", "interpreter_builder")  # fmt: skip
+             "_patch_lang", "_patch_lang_core", "_patch_lang_tensor", "interpreter_builder", "FunctionRewriter", "ReduceOps",
+             "ReduceScanOpInterface", "_get_np_dtype", "_interpreter")  # fmt: skip
 
 
 class Patches:
@@ -66,14 +68,15 @@ def float32_to_bfloat16(values: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def defects() -> frozenset[str]:
-    """Which defects this installation has: a subset of ``{"index", "multiply-add", "bfloat16 cast", "bfloat16 arithmetic",
-    "bfloat16 dot"}``."""
+    """Which defects this installation has: a subset of ``{"index", "multiply-add", "condition", "bfloat16 cast",
+    "bfloat16 arithmetic", "bfloat16 dot"}``."""
     missing = [name for name in _REQUIRED if not hasattr(ti, name)]
     if missing:
         raise AssertionError(f"this Triton's interpreter has no {', '.join(missing)}; eqfuse.runtime must learn its new shape")
     probes = {
         "index": _index_works,
         "multiply-add": _multiply_add_works,
+        "condition": _condition_works,
         "bfloat16 cast": _bfloat16_cast_works,
         "bfloat16 arithmetic": _bfloat16_arithmetic_works,
         "bfloat16 dot": _bfloat16_dot_works,
@@ -120,6 +123,12 @@ def _multiply_add_works() -> bool:
     return bool(ti.InterpreterBuilder().create_fma(near, near, one).data.item() == 2.0**-24)  # lost if the product is rounded
 
 
+def _condition_works() -> bool:
+    builder, one = ti.InterpreterBuilder(), ti.TensorHandle(np.array([1.0], np.float32), tl.float32)
+    condition = builder.binary_op(one, one, np.equal)
+    return bool(builder.create_splat(tl.block_type(tl.int1, [2]), condition).data.dtype == np.bool_)
+
+
 def _bfloat16_dot_works() -> bool:
     zero = ti.TensorHandle(np.zeros((1, 1), np.float32), tl.float32)
     product = ti.InterpreterBuilder().create_dot(_handle([[1.5, 2.0]]), _handle([[2.0], [3.0]]), zero, None, 0)
@@ -138,6 +147,8 @@ def patched_interpreter() -> Iterator[None]:
                 _repair_index(patches)
             if "multiply-add" in found:
                 _repair_multiply_add(patches)
+            if "condition" in found:
+                _repair_conditions(patches)
             if "bfloat16 cast" in found:
                 _repair_bfloat16_casts(patches)
             if "bfloat16 arithmetic" in found:
@@ -195,6 +206,17 @@ def _repair_multiply_add(patches: Patches) -> None:
     original = patches.set(ti.InterpreterBuilder, "create_fma", fma)
 
 
+def _repair_conditions(patches: Patches) -> None:
+    """A truth value that is broadcast stays one, whatever type its handle was given."""
+
+    def splat(self: Any, result: Any, arg: Any) -> Any:
+        if arg.data.dtype == np.bool_:
+            arg = ti.TensorHandle(arg.data, tl.int1)
+        return original(self, result, arg)
+
+    original = patches.set(ti.InterpreterBuilder, "create_splat", splat)
+
+
 def _repair_bfloat16_casts(patches: Patches) -> None:
     builder = ti.InterpreterBuilder
 
@@ -209,6 +231,9 @@ def _repair_bfloat16_casts(patches: Patches) -> None:
         return ti.TensorHandle(float32_to_bfloat16(wide.data), tl.bfloat16)
 
     def float_to_float(self: Any, source: Any, to: Any, rounding: Any) -> Any:
+        if (source.dtype.scalar, to.scalar) == (tl.float32, tl.bfloat16) and "rtz" in str(rounding).lower():  # asked to truncate
+            bits = np.ascontiguousarray(source.data, dtype=np.float32).view(np.uint32)
+            return ti.TensorHandle((bits >> np.uint32(16)).astype(np.uint16), tl.bfloat16)
         if {source.dtype.scalar, to.scalar} == {tl.bfloat16, tl.float32}:
             return cast(self, source, to)
         return original_float(self, source, to, rounding)

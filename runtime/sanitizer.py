@@ -1,68 +1,136 @@
-"""Memory checks for interpreted kernels: out-of-bounds accesses, races between programs, reads of undefined lanes.
+"""Memory checks for interpreted kernels: out-of-bounds accesses, races, reads of what nothing has written, int32 offsets that wrap.
 
-The interpreter runs the programs of a grid one after another and reads whatever address it is given, so on its own it hides all
-three (or dies with a segmentation fault).  Here every access is checked against the tensors that the launch was given, before it
+The interpreter runs the programs of a grid one after another and reads whatever address it is given, so on its own it hides all of
+these (or dies with a segmentation fault).  Here every access is checked against the tensors that the launch was given, before it
 happens:
 
-* the active lanes of one access must lie within one of these tensors (their extent in memory, views included);
+* the active lanes of one access must lie within one of these tensors (their extent in memory, views included; with ``gaps`` also
+  not between the rows of a view);
 * masked lanes of a load without ``other`` are undefined on a device: they receive large values of alternating sign, which no sum,
   product, maximum or minimum can hide (a NaN could: the interpreter's maximum skips it);
 * two programs of one launch may not store to the same address, and none may load what another stores (atomics among themselves
-  excepted).
+  excepted, and what an atomic with acquire or release order on one address put in order).  ``benign`` allows stores that change
+  nothing.  Two lanes of one store may not write different values to one address;
+* signed 32-bit arithmetic that wraps is remembered, and named when the program then reaches far outside;
+* with ``unwritten``, a load of memory that still holds the bits of :mod:`~eqfuse.runtime.unwritten` is an uninitialised read.
+
+What happened at an address is recorded in pages made on demand, so a view may span gigabytes of address space.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import triton
 import triton.language as tl
 from triton.runtime import interpreter as ti
 from triton.runtime.errors import InterpreterError
 
 from ..errors import KernelBug
 from .interpreter_patches import Patches
+from .unwritten import UNWRITTEN
 
 _NOBODY, _SEVERAL = -1, -2
+_FAR = 1 << 30  # bytes: nearer to a tensor than this, a wrapped offset is not the likeliest reason
+
+_UNWRITTEN = {name.replace("bfloat", "bf").replace("float", "fp"): bits for name, bits in UNWRITTEN.items()}  # by Triton's names
+_LIBRARIES = (str(Path(triton.__file__).parent), str(Path(np.__file__).parent), str(Path(__file__).parent), contextlib.__file__)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Region:
-    """The memory of one tensor of the launch: addresses ``low <= a < high``.
-
-    ``writer``, ``reader`` and ``atomic`` hold, for each byte, the program that accessed an element starting there.
-    """
+    """The memory of one tensor of the launch: addresses ``low <= a < high``; ``dims`` are (size, stride in bytes), widest first."""
 
     name: str
     low: int
     high: int
     itemsize: int
-    writer: np.ndarray = field(init=False)
-    reader: np.ndarray = field(init=False)
-    atomic: np.ndarray = field(init=False)
+    dims: tuple[tuple[int, int], ...]
 
-    def __post_init__(self) -> None:
-        self.writer, self.reader, self.atomic = (np.full(self.high - self.low, _NOBODY, np.int64) for _ in range(3))
+    def gaps(self) -> bool:
+        """There is memory between the elements, and the dimensions are nested, so that it can be told from them."""
+        inner = self.itemsize
+        for size, stride in reversed(self.dims):
+            if stride < inner:
+                return False
+            inner = stride * (size - 1) + inner
+        elements = int(np.prod([size for size, _ in self.dims], dtype=np.int64))
+        return elements * self.itemsize < self.high - self.low
+
+    def misses(self, addresses: np.ndarray) -> np.ndarray:
+        """Which addresses are not those of an element of the view."""
+        rest = (addresses - np.uint64(self.low)).astype(np.int64)
+        outside = np.zeros(rest.shape, bool)
+        for size, stride in self.dims:
+            outside |= rest // stride >= size
+            rest = rest % stride
+        return outside | (rest != 0)
 
 
-@dataclass
+class _Record:
+    """A program's number for each address, ``_NOBODY`` where there is none yet."""
+
+    _BITS = 14
+
+    def __init__(self) -> None:
+        self._pages: dict[int, np.ndarray] = {}
+
+    def _parts(self, addresses: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray | slice, np.ndarray]]:
+        numbers = addresses >> np.uint64(self._BITS)
+        places = (addresses & np.uint64((1 << self._BITS) - 1)).astype(np.int64)
+        for number in np.unique(numbers):
+            page = self._pages.get(int(number))
+            if page is None:
+                page = self._pages[int(number)] = np.full(1 << self._BITS, _NOBODY, np.int64)
+            chosen = numbers == number
+            yield page, chosen, places[chosen]
+
+    def __getitem__(self, addresses: np.ndarray) -> np.ndarray:
+        found = np.empty(addresses.shape, np.int64)
+        for page, chosen, places in self._parts(addresses):
+            found[chosen] = page[places]
+        return found
+
+    def __setitem__(self, addresses: np.ndarray, values: np.ndarray | int) -> None:
+        values = np.broadcast_to(np.asarray(values, np.int64), addresses.shape)
+        for page, chosen, places in self._parts(addresses):
+            page[places] = values[chosen]
+
+    def add(self, addresses: np.ndarray, me: int) -> None:
+        """Note ``me`` beside whoever was here."""
+        seen = self[addresses]
+        self[addresses] = np.where((seen == _NOBODY) | (seen == me), me, _SEVERAL)
+
+
 class _Launch:
-    """One launch under observation."""
+    """One launch under observation: its tensors, who did what where, and who is ordered after whom."""
 
-    kernel: str
-    regions: list[_Region]
+    def __init__(self, kernel: str, regions: list[_Region]) -> None:
+        self.kernel, self.regions = kernel, regions
+        self.writer, self.reader, self.atomic = _Record(), _Record(), _Record()
+        self.begun: set[int] = set()
+        self.after: dict[int, set[int]] = {}  # program -> programs whose earlier accesses it is ordered after
+        self.released: dict[int, set[int]] = {}  # address of a lock or counter -> programs that it orders
+        self.wraps: dict[int, str] = {}  # program -> its first signed 32-bit operation that wrapped
 
 
 class Sanitizer:
     """Checks the accesses of every launch while it is installed; see :func:`sanitizer`."""
 
-    def __init__(self, *, races: bool = True, poison: bool = True) -> None:
-        self.races, self.poison = races, poison
+    def __init__(
+        self, *, races: bool = True, poison: bool = True, benign: bool = False, gaps: bool = False, unwritten: bool = False
+    ) -> None:
+        self.races, self.poison, self.benign, self.gaps, self.unwritten = races, poison, benign, gaps, unwritten
         self.launch: _Launch | None = None
+        self.wraps: list[str] = []
+        """Every place where signed 32-bit arithmetic wrapped, over all launches."""
 
     def begin(self, kernel: str, arguments: dict[str, Any]) -> None:
         """Start to watch a launch with these (host) arguments."""
@@ -71,14 +139,10 @@ class Sanitizer:
             tensor = getattr(tensor, "base", tensor) if not isinstance(tensor, torch.Tensor) else tensor
             if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
                 continue
-            last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-            low = tensor.data_ptr()
-            regions.append(_Region(name, low, low + (last + 1) * tensor.element_size(), tensor.element_size()))
-        for region in regions:  # views of one memory share the record of who did what; the widest owns it
-            owner = next((o for o in regions if o.low <= region.low and region.high <= o.high), region)
-            if owner is not region:
-                part = slice(region.low - owner.low, region.high - owner.low)
-                region.writer, region.reader, region.atomic = owner.writer[part], owner.reader[part], owner.atomic[part]
+            size = tensor.element_size()
+            dims = [(n, stride * size) for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if n > 1 and stride > 0]
+            low, last = tensor.data_ptr(), sum((n - 1) * stride for n, stride in dims)
+            regions.append(_Region(name, low, low + last + size, size, tuple(sorted(dims, key=lambda d: -d[1]))))
         self.launch = _Launch(kernel, regions)
 
     def load(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int) -> None:
@@ -86,45 +150,98 @@ class Sanitizer:
         found = self._locate(program, addresses, itemsize, "load")
         if found is None or not self.races:
             return
-        region, offsets, me = found
-        self._collide(region, offsets, me, program, "loads", (region.writer, "stored"), (region.atomic, "updated atomically"))
-        seen = region.reader[offsets]
-        region.reader[offsets] = np.where((seen == _NOBODY) | (seen == me), me, _SEVERAL)
+        launch, region, me = found
+        earlier = (launch.writer, "stored"), (launch.atomic, "updated atomically")
+        self._collide(region, addresses, me, program, "loads", None, *earlier)
+        launch.reader.add(addresses, me)
 
-    def store(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int) -> None:
-        """Check the active lanes of a store."""
+    def store(
+        self,
+        program: tuple[int, ...],
+        addresses: np.ndarray,
+        itemsize: int,
+        values: np.ndarray | None = None,
+        changed: Callable[[], np.ndarray] | None = None,
+    ) -> None:
+        """Check the active lanes of a store of ``values``; ``changed()`` says which lanes do not store what is there already."""
         found = self._locate(program, addresses, itemsize, "store")
         if found is None or not self.races:
             return
-        region, offsets, me = found
-        conflicts = (region.writer, "stored"), (region.atomic, "updated atomically"), (region.reader, "loaded")
-        self._collide(region, offsets, me, program, "stores", *conflicts)
-        region.writer[offsets] = me
+        launch, region, me = found
+        if values is not None:
+            self._overlap(region, addresses, values, program)
+        earlier = (launch.writer, "stored"), (launch.atomic, "updated atomically"), (launch.reader, "loaded")
+        self._collide(region, addresses, me, program, "stores", changed if self.benign else None, *earlier)
+        launch.writer.add(addresses, me)
 
-    def atomic(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int) -> None:
-        """Check the active lanes of an atomic update."""
+    def atomic(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int, *, orders: bool = False) -> None:
+        """Check the active lanes of an atomic update; ``orders``: it has acquire or release order."""
         found = self._locate(program, addresses, itemsize, "atomic update")
         if found is None or not self.races:
             return
-        region, offsets, me = found
-        self._collide(region, offsets, me, program, "updates atomically", (region.writer, "stored"), (region.reader, "loaded"))
-        seen = region.atomic[offsets]
-        region.atomic[offsets] = np.where((seen == _NOBODY) | (seen == me), me, _SEVERAL)
+        launch, region, me = found
+        if orders and addresses.size == 1:
+            passed = launch.released.setdefault(int(addresses.ravel()[0]), set())
+            after = launch.after.setdefault(me, set())
+            after |= passed
+            passed |= after | {me}
+        earlier = (launch.writer, "stored"), (launch.reader, "loaded")
+        self._collide(region, addresses, me, program, "updates atomically", None, *earlier)
+        launch.atomic.add(addresses, me)
+
+    def loaded(self, program: tuple[int, ...], addresses: np.ndarray, values: np.ndarray, element: str) -> None:
+        """Check what the active lanes of a load got."""
+        bits = _UNWRITTEN.get(element)
+        if not self.unwritten or bits is None or values.size == 0:
+            return
+        same = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}") == bits
+        if same.any():
+            assert self.launch is not None
+            first = int(addresses[same].ravel()[0])
+            region = next(r for r in self.launch.regions if r.low <= first < r.high)
+            raise KernelBug(
+                f"uninitialised read: loads {int(same.sum())} elements of {region.name} that nothing has written, "
+                f"the first at element {(first - region.low) // region.itemsize}",
+                where=self._where(program),
+            )
+
+    def wrapped(self, program: tuple[int, ...], exact: int, symbol: str) -> None:
+        """Note that ``symbol`` in 32 bits should have given ``exact``."""
+        said = f"{symbol} at {_line()} is {exact}, more than 32 bits hold"
+        if said not in self.wraps and len(self.wraps) < 100:
+            self.wraps.append(said)
+        if self.launch is not None:
+            self.launch.wraps.setdefault(_number(program), said)
 
     def _locate(
         self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int, what: str
-    ) -> tuple[_Region, np.ndarray, int] | None:
-        """The tensor that the active lanes fall in, their byte offsets in it, and the number of the program."""
+    ) -> tuple[_Launch, _Region, int] | None:
+        """The tensor that the active lanes fall in, and the number of the program."""
         if self.launch is None or addresses.size == 0:
             return None
+        me = _number(program)
+        self.launch.begun.add(me)
         lowest, highest = int(addresses.min()), int(addresses.max()) + itemsize
+        between: tuple[_Region, np.ndarray] | None = None
         for region in self.launch.regions:
             if region.low <= lowest and highest <= region.high:
-                offsets = (addresses - np.uint64(region.low)).astype(np.int64)
-                return region, offsets, _number(program)
-        raise KernelBug(self._outside(addresses, itemsize, what), where=self._where(program))
+                if not self.gaps or not region.gaps():
+                    return self.launch, region, me
+                missed = region.misses(addresses)
+                if not missed.any():
+                    return self.launch, region, me
+                between = between or (region, missed)
+        if between is not None:
+            region, missed = between
+            at = (int(addresses[missed].ravel()[0]) - region.low) // region.itemsize
+            message = (
+                f"out-of-bounds {what}: {int(missed.sum())} of {addresses.size} lanes between the elements of {region.name}, "
+                f"which is a view with gaps, the first {at} elements from its start"
+            )
+            raise KernelBug(message, where=self._where(program))
+        raise KernelBug(self._outside(addresses, itemsize, what, me), where=self._where(program))
 
-    def _outside(self, addresses: np.ndarray, itemsize: int, what: str) -> str:
+    def _outside(self, addresses: np.ndarray, itemsize: int, what: str, me: int) -> str:
         """Name the tensor that most lanes are in, or nearest to, and the lanes that are not."""
         assert self.launch is not None
         if not self.launch.regions:
@@ -139,22 +256,52 @@ class Sanitizer:
         count = missed(region)[0]
         first = next(int(a) for a in lanes if int(a) < region.low or int(a) + itemsize > region.high)
         size, position = (region.high - region.low) // region.itemsize, (first - region.low) // region.itemsize
-        return f"out-of-bounds {what}: {count} of {lanes.size} lanes outside {region.name}, the first at element {position} of {size}"
+        said = f"out-of-bounds {what}: {count} of {lanes.size} lanes outside {region.name}, the first at element {position} of {size}"
+        distance = min(abs(first - r.low) for r in self.launch.regions)
+        if me in self.launch.wraps and distance > _FAR:
+            return f"int32 offset overflow: {self.launch.wraps[me]}; {said}"
+        return said
+
+    def _overlap(self, region: _Region, addresses: np.ndarray, values: np.ndarray, program: tuple[int, ...]) -> None:
+        """Lanes of one store that share an address must agree about the value."""
+        if addresses.size < 2:
+            return
+        order = np.argsort(addresses, kind="stable")
+        sorted_addresses = addresses[order]
+        same = sorted_addresses[1:] == sorted_addresses[:-1]
+        if same.any():
+            bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")[order]
+            clash = same & (bits[1:] != bits[:-1])
+            if clash.any():
+                at = (int(sorted_addresses[1:][clash][0]) - region.low) // region.itemsize
+                raise KernelBug(
+                    f"race: lanes of one store write different values to {int(clash.sum())} elements of {region.name}, "
+                    f"the first at element {at}",
+                    where=self._where(program),
+                )
 
     def _collide(
         self,
         region: _Region,
-        offsets: np.ndarray,
+        addresses: np.ndarray,
         me: int,
         program: tuple[int, ...],
         does: str,
-        *earlier: tuple[np.ndarray, str],
+        changed: Callable[[], np.ndarray] | None,
+        *earlier: tuple[_Record, str],
     ) -> None:
+        assert self.launch is not None
+        after = self.launch.after.get(me, set())
         for record, done in earlier:
-            others = record[offsets]
+            others = record[addresses]
             clash = (others != _NOBODY) & (others != me)
+            if clash.any() and after:
+                known = np.isin(others, list(after)) | ((others == _SEVERAL) & (self.launch.begun <= after | {me}))
+                clash &= ~known
+            if clash.any() and changed is not None:
+                clash &= changed()
             if clash.any():
-                at = int(offsets[clash][0]) // region.itemsize
+                at = (int(addresses[clash][0]) - region.low) // region.itemsize
                 other = int(others[clash][0])
                 whom = "several programs" if other == _SEVERAL else f"program {_triple(other)}"
                 raise KernelBug(
@@ -165,7 +312,15 @@ class Sanitizer:
 
     def _where(self, program: tuple[int, ...]) -> str:
         assert self.launch is not None
-        return f"{self.launch.kernel}, program {program}"
+        return f"{_line()}, {self.launch.kernel}, program {program}"
+
+
+def _line() -> str:
+    """``file:line`` of the kernel's statement that is being interpreted."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 def _number(program: tuple[int, ...]) -> int:
@@ -177,10 +332,14 @@ def _triple(number: int) -> tuple[int, int, int]:
     return number >> 32, (number >> 16) & 0xFFFF, number & 0xFFFF
 
 
+def _flags(mask: Any) -> np.ndarray:
+    """The mask as an array.  Descriptors of some versions pass it as one."""
+    return np.asarray(mask.data if isinstance(mask, ti.TensorHandle) else mask, dtype=bool)
+
+
 def _active(pointers: Any, mask: Any) -> np.ndarray:
-    """The addresses of the active lanes.  Descriptors of some versions pass the mask as a plain array."""
-    flags = np.asarray(getattr(mask, "data", mask) if isinstance(mask, ti.TensorHandle) else mask, dtype=bool)
-    addresses, flags = np.broadcast_arrays(pointers.data, flags)
+    """The addresses of the active lanes."""
+    addresses, flags = np.broadcast_arrays(pointers.data, _flags(mask))
     return addresses[flags]
 
 
@@ -190,8 +349,7 @@ def _itemsize(pointers: Any) -> int:
 
 def _poisoned(result: Any, pointers: Any, mask: Any) -> Any:
     """``result`` with large values of alternating sign in its masked lanes."""
-    flags = np.asarray(mask.data if isinstance(mask, ti.TensorHandle) else mask, dtype=bool)
-    flags = np.broadcast_to(flags, result.data.shape)
+    flags = np.broadcast_to(_flags(mask), result.data.shape)
     masked = int(np.sum(~flags))
     if not masked:
         return result
@@ -209,12 +367,14 @@ def _poisoned(result: Any, pointers: Any, mask: Any) -> Any:
 
 
 @contextlib.contextmanager
-def sanitizer(*, races: bool = True, poison: bool = True) -> Iterator[Sanitizer]:
+def sanitizer(
+    *, races: bool = True, poison: bool = True, benign: bool = False, gaps: bool = False, unwritten: bool = False
+) -> Iterator[Sanitizer]:
     """Check every launch inside the block; raises :class:`~eqfuse.errors.KernelBug` at the first fault.
 
     To be used inside :func:`~eqfuse.runtime.interpreter.interpreter_mode`, which :func:`~eqfuse.runtime.interpreter.interpret` does.
     """
-    checks, patches = Sanitizer(races=races, poison=poison), Patches()
+    checks, patches = Sanitizer(races=races, poison=poison, benign=benign, gaps=gaps, unwritten=unwritten), Patches()
     try:
         _install(checks, patches)
         yield checks
@@ -238,29 +398,65 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
     builder = ti.InterpreterBuilder
 
     def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
-        checks.load(self.grid_idx, _active(ptrs, mask), _itemsize(ptrs))
+        active = _active(ptrs, mask)
+        checks.load(self.grid_idx, active, _itemsize(ptrs))
         result = load(self, ptrs, mask, other, *args, **kwargs)
+        if checks.unwritten:
+            checks.loaded(self.grid_idx, active, result.data[np.broadcast_to(_flags(mask), result.data.shape)], str(ptrs.get_element_ty()))
         return _poisoned(result, ptrs, mask) if other is None and checks.poison else result
 
     def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
-        checks.store(self.grid_idx, _active(ptrs, mask), _itemsize(ptrs))
+        flags = np.broadcast_to(_flags(mask), ptrs.data.shape)
+        values = np.broadcast_to(value.data, ptrs.data.shape)[flags]
+
+        def changed() -> np.ndarray:
+            kind = ti._get_np_dtype(ptrs.get_element_ty())
+            there = ti._interpreter.load(ptrs.data, np.ascontiguousarray(flags), np.zeros(ptrs.data.shape, kind), kind)[flags]
+            width = f"u{there.dtype.itemsize}"
+            return np.ascontiguousarray(there).view(width) != np.ascontiguousarray(values.astype(there.dtype)).view(width)
+
+        checks.store(self.grid_idx, ptrs.data[flags], _itemsize(ptrs), values, changed)
         return store(self, ptrs, value, mask, *args, **kwargs)
 
-    def atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
-        checks.atomic(self.grid_idx, _active(ptr, mask), _itemsize(ptr))
-        return rmw(self, op, ptr, val, mask, *args, **kwargs)
+    def atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, *args: Any, **kwargs: Any) -> Any:
+        checks.atomic(self.grid_idx, _active(ptr, mask), _itemsize(ptr), orders=_orders(sem))
+        return rmw(self, op, ptr, val, mask, sem, *args, **kwargs)
 
-    def atomic_cas(self: Any, ptr: Any, *args: Any, **kwargs: Any) -> Any:
-        checks.atomic(self.grid_idx, np.asarray(ptr.data).ravel(), _itemsize(ptr))
-        return cas(self, ptr, *args, **kwargs)
+    def atomic_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, *args: Any, **kwargs: Any) -> Any:
+        checks.atomic(self.grid_idx, np.asarray(ptr.data).ravel(), _itemsize(ptr), orders=_orders(sem))
+        return cas(self, ptr, cmp, val, sem, *args, **kwargs)
 
     def init_args(self: Any, args: Any, kwargs: Any) -> Any:
         host_args, host_kwargs = init(self, args, kwargs)
         checks.begin(self.fn.__name__, dict(zip(self.arg_names, host_args, strict=False)) | dict(host_kwargs))
         return host_args, host_kwargs
 
+    def watched(name: str, symbol: str, exactly: Callable[[Any, Any], Any]) -> None:
+        def operation(self: Any, lhs: Any, rhs: Any) -> Any:
+            result = original(self, lhs, rhs)
+            if result.data.dtype == np.int32:
+                exact = exactly(lhs.data.astype(np.int64), rhs.data.astype(np.int64))
+                wrong = exact != result.data
+                if wrong.any():
+                    checks.wrapped(self.grid_idx, int(exact[wrong].ravel()[0]), symbol)
+            return result
+
+        original = patches.set(builder, name, operation)
+
     load = patches.set(builder, "create_masked_load", masked_load)
     store = patches.set(builder, "create_masked_store", masked_store)
     rmw = patches.set(builder, "create_atomic_rmw", atomic_rmw)
     cas = patches.set(builder, "create_atomic_cas", atomic_cas)
     init = patches.set(ti.GridExecutor, "_init_args_hst", init_args)
+    for name, symbol, exactly in (
+        ("create_add", "a sum", np.add),
+        ("create_sub", "a difference", np.subtract),
+        ("create_mul", "a product", np.multiply),
+        ("create_shl", "a shift", np.left_shift),
+    ):
+        watched(name, symbol, exactly)
+
+
+def _orders(semantic: Any) -> bool:
+    """The atomic has acquire or release order."""
+    return "relaxed" not in str(semantic).lower()

@@ -1,4 +1,9 @@
-"""Checking equality: of rules, of functions, of kernels.  A product of its own: nothing here needs ``optimize``."""
+"""Checking equality: of rules, of functions, of kernels.  A product of its own: nothing here needs ``optimize``.
+
+    assert_equivalent(torch_function, triton_launcher, [tensors(torch.float16, ("B", "N"), values=MASKED)])
+
+See docs/testing.md.  Everything is imported on first use, and only ``check_rule`` needs the e-graph engine.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..rewrites import check_rule
     from .equivalence import assert_equivalent
+    from .kernels import interpreted_kernels
+    from .strategies import (
+        FINITE,
+        LAYOUTS,
+        MASKED,
+        MASKS,
+        arguments,
+        indices,
+        lay_out,
+        lengths,
+        masks,
+        offsets,
+        recipe_of,
+        sample,
+        size,
+        tensors,
+    )  # fmt: skip
 
-__all__ = ["assert_equivalent", "check_rule"]
+__all__ = [
+    "FINITE", "LAYOUTS", "MASKED", "MASKS", "arguments", "assert_equivalent", "check_rule", "indices", "interpreted_kernels", "lay_out",
+    "lengths", "masks", "offsets", "recipe_of", "sample", "size", "tensors",
+]  # fmt: skip
+
+_HOME = dict.fromkeys(__all__, "eqfuse.testing.strategies") | {
+    "assert_equivalent": "eqfuse.testing.equivalence",
+    "check_rule": "eqfuse.rewrites",
+    "interpreted_kernels": "eqfuse.testing.kernels",
+}
 
 
 def __getattr__(name: str) -> Any:
-    home = {"assert_equivalent": "eqfuse.testing.equivalence", "check_rule": "eqfuse.rewrites"}.get(name)
+    home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'eqfuse.testing' has no attribute {name!r}")
     return getattr(importlib.import_module(home), name)

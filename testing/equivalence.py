@@ -3,84 +3,377 @@
 The first function, run in float64 on the same numbers, is the oracle.  The second may be as inaccurate as the first is in its own
 type, times a stated factor, and never worse than a few roundings of the output type would explain.  (A function that casts to a
 narrower type inside is its own oracle only up to that cast.)
+
+Either function may launch hand-written Triton kernels: on CPU tensors they are interpreted, with every access checked (see
+:mod:`~eqfuse.testing.kernels`).  Arguments may be Hypothesis strategies (see :mod:`~eqfuse.testing.strategies`): then many examples
+are tried, and the smallest that fails is reported as code, with what experiments on it showed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import hypothesis
 import torch
+from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 
-from ..errors import AccuracyError
+from ..errors import AccuracyError, KernelBug
+from .counterexample import code_of, name_of, named_sizes, resized, simplify
+from .diagnosis import ignored, observations, place
+from .gradients import results
+from .judge import Difference, Result, flat, judge
+from .kernels import Launches, interpreted_kernels, never_written, unwritten_memory
+from .strategies import arguments, recipe_of
 
 Function = Callable[..., Any]
 
+_SNAPSHOT = 1 << 26  # bytes: of larger storages only the elements of the view are compared
+_PATIENCE = 5.0  # seconds: experiments are made on what runs faster than this
+_LOOK = 10.0  # seconds: so long is looked for a larger example
+_GROWN = (2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 128, 129)
 
-def assert_equivalent(f: Function, g: Function, args: Sequence[Any], *, factor: float = 2.0, roundings: float = 2.0) -> None:
+
+def assert_equivalent(
+    f: Function,
+    g: Function,
+    args: Sequence[Any],
+    *,
+    factor: float = 2.0,
+    roundings: float = 2.0,
+    gradients: bool = False,
+    repeats: int = 2,
+    examples: int = 100,
+    seed: int = 0,
+    sanitize: bool = True,
+    shuffle: bool = True,
+    shrink_seconds: float = 5.0,
+) -> None:
     """Raise :class:`~eqfuse.errors.AccuracyError` unless ``g(*args)`` computes what ``f(*args)`` computes.
 
     Results are compared tensor by tensor, in order, whatever holds them; numbers of outputs, shapes and types must be the same.
     Floating point: ``factor`` times the error of ``f`` in its own type against ``f`` in float64 is allowed, and at least ``roundings``
-    units in the last place of the output type, both relative to the largest exact element.  NaN and infinity must be where the
-    oracle has them, or may be where ``f`` has them.  Integers and truth values must be those of ``f`` or of the oracle.
+    units in the last place of the output type, both relative to the largest exact element; where results hang on last bits (they
+    cancel), also ``factor`` times what rounding errors in the arguments and after every operation of ``f`` make of them.  NaN and
+    infinity must be where the oracle has them, or may be where ``f`` has them.  Integers and truth values must be those of ``f`` or of
+    the oracle.  Results in half precision may not be truncated where those of ``f`` are rounded.
+
+    ``gradients``: those of the floating-point arguments are compared, too, for random cotangents.  Neither function may change its
+    arguments.  ``g`` runs ``repeats`` times and must give the same bits every time (1 for what uses floating-point atomics).
+
+    Arguments that are strategies are drawn ``examples`` times; ``seed`` makes that repeatable.  A failing example is shrunk for
+    ``shrink_seconds`` and reported as code.
+
+    Triton kernels launched with CPU tensors are interpreted.  ``sanitize``: out-of-bounds accesses, races, uninitialised reads and
+    wrapped 32-bit offsets raise :class:`~eqfuse.errors.KernelBug`.  ``shuffle``: programs of a grid run in a random order.  Where
+    there is a CUDA device, what launches kernels on CPU tensors runs there, too.
     """
-    ours, theirs = _flat(g(*args)), _flat(f(*args))
-    exact = _flat(f(*[_double(a) for a in args]))
-    if len(ours) != len(theirs):
-        raise AccuracyError(f"the second function has {len(ours)} outputs, the first {len(theirs)}")
-    for k, (a, b, e) in enumerate(zip(ours, theirs, exact, strict=True)):
-        if a.shape != b.shape:
-            raise AccuracyError(f"output {k} has shape {tuple(a.shape)}, not {tuple(b.shape)}")
-        if a.dtype != b.dtype:
-            raise AccuracyError(f"output {k} has type {a.dtype}, not {b.dtype}")
-        a, b, e = (x.detach().cpu() for x in (a, b, e))
-        if a.is_floating_point():
-            _check_finite(k, a.double(), b.double(), e.double())
-            _check_error(k, a.double(), b.double(), e.double(), factor, roundings * torch.finfo(a.dtype).eps)
-        else:
-            _refuse(k, (a != b) & (a != e.to(a.dtype)), a, b, "are not equal")
+    __tracebackhide__ = True
+    check = Check(f, g, factor, roundings, gradients, max(repeats, 1), sanitize, shuffle)
+    if any(isinstance(a, st.SearchStrategy) for a in args):
+        failure = _search(check, arguments(*args), examples, seed, shrink_seconds)
+    else:
+        failure = _try(check, tuple(args))
+    if failure is not None:
+        raise _report(check, failure) from (None if failure.ours else failure.error)
 
 
-def _flat(value: Any) -> list[torch.Tensor]:
-    return [v for v in torch.utils._pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+@dataclass(frozen=True)
+class Check:
+    """Two functions, and how strictly they are compared."""
+
+    f: Function
+    g: Function
+    factor: float
+    roundings: float
+    gradients: bool
+    repeats: int
+    sanitize: bool
+    shuffle: bool
+
+    def __call__(self, args: Sequence[Any], *, poison: bool = True, order: int | None = 0, launches: Launches | None = None) -> None:
+        """Raise what is wrong on these arguments."""
+        launches = launches or Launches()
+        before = launches.count
+        self._compare(args, poison, order, launches)
+        if launches.count > before and torch.cuda.is_available():
+            self._compare(_on_cuda(args), poison, order, launches)
+
+    def _compare(self, args: Sequence[Any], poison: bool, order: int | None, launches: Launches) -> None:
+        ours: list[Result] = []
+        for turn in range(self.repeats):
+            seed = None if order is None or not self.shuffle else order + 7919 * turn
+            untouched = _Snapshot(args, "second")
+            # A compiled function is not what it is inside a dispatch mode, so later runs are without one.
+            memory = unwritten_memory() if turn == 0 else contextlib.nullcontext()
+            with interpreted_kernels(sanitize=self.sanitize, poison=poison, order=seed, launches=launches), memory:
+                found = _kept(results(self.g, args, gradients=self.gradients))
+            untouched.check()
+            if turn:
+                _same(ours, found)
+            else:
+                ours = found
+        untouched = _Snapshot(args, "first")
+        with interpreted_kernels(sanitize=False, order=None):
+            theirs = results(self.f, args, gradients=self.gradients)
+            exact = results(self.f, args, gradients=self.gradients, exact=True)
+        untouched.check()
+
+        def nudged() -> list[list[Result]]:
+            return [results(self.f, args, gradients=self.gradients, exact=True, nudge=seed) for seed in range(3)]
+
+        judge(ours, theirs, exact, self.factor, self.roundings, nudged)
+
+    def fault(self, args: Sequence[Any], **options: Any) -> Exception | None:
+        """What is wrong on these arguments."""
+        try:
+            self(args, **options)
+        except UnsatisfiedAssumption:
+            raise
+        except Exception as error:
+            return error
+        return None
+
+    def agree(self, args: Sequence[Any], **options: Any) -> bool:
+        """Nothing is wrong on these arguments."""
+        with contextlib.suppress(UnsatisfiedAssumption):
+            return self.fault(args, **options) is None
+        return False
+
+    def launches(self, args: Sequence[Any]) -> Launches:
+        """What the kernels do on these arguments, as far as they come."""
+        launches = Launches()
+        self.fault(args, launches=launches)
+        return launches
+
+    def depends(self, fn: Function, args: Sequence[Any], others: Sequence[Any]) -> bool:
+        """Has the function other outputs on other arguments?  False if it fails."""
+        try:
+            with interpreted_kernels(sanitize=False, order=None):
+                ours, theirs = (_kept(results(fn, a)) for a in (args, others))
+        except Exception:
+            return False
+        return any(not torch.equal(a.value.nan_to_num(), b.value.nan_to_num()) for a, b in zip(ours, theirs, strict=True))
 
 
-def _double(t: Any) -> Any:
-    return t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t
+@dataclass(frozen=True)
+class _Failure:
+    """Arguments, what was wrong on them, what had been found first, and the smallest that were drawn (and know how)."""
+
+    args: tuple[Any, ...]
+    error: Exception
+    first: tuple[Any, ...]
+    drawn: tuple[Any, ...]
+    tried: int  # 0: there were no strategies
+    seconds: float
+
+    @property
+    def ours(self) -> bool:
+        """A finding, and no exception that the function raised itself."""
+        return isinstance(self.error, Difference | KernelBug)
+
+    def like(self, error: Exception | None) -> bool:
+        """Is it of the same kind as another error."""
+        return error is not None and _kind(error) == _kind(self.error)
 
 
-def _refuse(k: int, wrong: torch.Tensor, a: torch.Tensor, b: torch.Tensor, what: str) -> None:
-    """Raise if any element is wrong, and show the first."""
-    if bool(wrong.any()):
-        at = tuple(torch.nonzero(wrong)[0].tolist())
-        raise AccuracyError(f"output {k}: {int(wrong.sum())} elements {what}; first at {at}: {a[at].item():.6g} against {b[at].item():.6g}")
+def _kind(error: Exception) -> tuple[str, str]:
+    if isinstance(error, Difference):
+        return "difference", error.kind
+    if isinstance(error, KernelBug):
+        return "kernel", error.message.split(":")[0]
+    return "raised", type(error).__name__
 
 
-def _check_finite(k: int, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor) -> None:
-    """NaN and infinities stand where the oracle or the first function has the same."""
-
-    def differs(x: torch.Tensor) -> torch.Tensor:
-        return (a.isnan() != x.isnan()) | ((a.isinf() | x.isinf()) & (a != x))
-
-    odd = differs(e) & differs(b)
-    _refuse(k, odd & ~a.isfinite(), a, e, "are not finite where they should be")
-    _refuse(k, odd & a.isfinite(), a, e, "are finite where they should not be")
+def _try(check: Check, args: tuple[Any, ...]) -> _Failure | None:
+    start = time.monotonic()
+    error = check.fault(args)
+    return None if error is None else _Failure(args, error, args, args, 0, time.monotonic() - start)
 
 
-def _check_error(k: int, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor, factor: float, least: float) -> None:
-    """The largest error of the second function, over elements that are finite everywhere, is within the bound."""
-    finite = e.isfinite() & a.isfinite() & b.isfinite()
-    if not bool(finite.any()):
-        return
-    scale = e[finite].abs().max().clamp_min(torch.finfo(torch.float64).tiny)
-    mine = ((a - e)[finite].abs().max() / scale).item()
-    base = ((b - e)[finite].abs().max() / scale).item()
-    allowed = max(factor * base, least)
-    if mine > allowed:
-        flat = (a - e).abs().masked_fill(~finite, 0).argmax()
-        at = tuple(int(i) for i in torch.unravel_index(flat, a.shape))
-        raise AccuracyError(
-            f"output {k}: error {mine:.2e} exceeds {allowed:.2e} (the first function's own error is {base:.2e}); "
-            f"worst at {at}: {a[at].item():.6g} against {e[at].item():.6g}"
-        )
+class _Found(Exception):
+    """Tells Hypothesis that an example fails."""
+
+
+def _search(
+    check: Check, strategy: st.SearchStrategy[tuple[Any, ...]], examples: int, seed: int, seconds: float
+) -> _Failure | None:
+    """The smallest failing example, or None."""
+    best: _Failure | None = None
+    limit, tried, launches = float("inf"), 0, Launches()
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+        report_multiple_bugs=False,
+        verbosity=hypothesis.Verbosity.quiet,
+    )
+    @hypothesis.given(strategy)
+    def attempt(args: tuple[Any, ...]) -> None:
+        nonlocal best, limit, tried
+        if time.monotonic() > limit:
+            return
+        tried += best is None
+        start = time.monotonic()
+        error = check.fault(args, launches=launches)
+        now = time.monotonic()
+        if error is None or (best is not None and not best.like(error)):
+            return
+        if best is None:
+            limit = now + seconds
+            best = _Failure(args, error, args, args, tried, now - start)
+        elif _weight(args) <= _weight(best.args):
+            best = replace(best, args=args, error=error, drawn=args, seconds=now - start)
+        raise _Found
+
+    try:
+        attempt()
+    except Exception:  # _Found, or Hypothesis complaining that shrinking was cut short
+        if best is None:
+            raise
+    if best is None:
+        return None
+    failure = best
+    args = simplify(failure.args, lambda trial: failure.like(check.fault(trial)), max(1.0, seconds / 4))
+    error = check.fault(args)
+    return replace(failure, args=tuple(args), error=error) if error is not None and failure.like(error) else failure
+
+
+def _weight(args: Sequence[Any]) -> tuple[int, int]:
+    """Smaller is simpler: elements, then how long the recipes are."""
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    recipes = [recipe_of(t) for t in tensors]
+    return sum(t.numel() for t in tensors), sum(len(r.code()) for r in recipes if r is not None)
+
+
+def _report(check: Check, failure: _Failure) -> Exception:
+    """The error to raise: what is wrong, what was observed, and the code that shows it."""
+    error, seen = failure.error, []
+    if failure.seconds < _PATIENCE:
+        seen = observations(check, failure.args, error)
+        if not seen and isinstance(error, Difference) and failure.tried:
+            seen = _in_larger_examples(check, failure)
+    if isinstance(error, KernelBug):
+        seen = [*seen, *(f"try: {cure}" for kind, cure in _CURES.items() if error.message.startswith(kind))]
+    lines = [f"  {s}" if s.startswith("try: ") else f"  seen: {s}" for s in seen]
+    if failure.tried:
+        code = code_of(check.f, check.g, failure.args, _options(check))
+        place = f"example {failure.tried}, shrunk from {_shapes(failure.first)} to {_shapes(failure.args)}"
+        lines += [f"  {place}:", "", *(f"    {line}" if line else "" for line in code.splitlines())]
+    tail = "\n" + "\n".join(lines) if lines else ""
+    pair = f"{name_of(check.g)} does not compute what {name_of(check.f)} does"
+    if isinstance(error, KernelBug):
+        return KernelBug(error.message + tail, where=error.where, cure=error.cure)
+    if isinstance(error, Difference):
+        return AccuracyError(f"{pair}\n  {error.message}{tail}")
+    error.add_note(f"{pair}: it raised an exception{tail}")
+    return error
+
+
+_CURES = {
+    "out-of-bounds": "mask the lanes that are outside: mask=..., other=...",
+    "int32": "compute the offset in 64 bits, for example from tl.program_id(0).to(tl.int64)",
+    "race": "let each program own what it writes, or use atomics",
+    "uninitialised": "write it first, for example with torch.zeros",
+}
+
+
+def _in_larger_examples(check: Check, failure: _Failure) -> list[str]:
+    """The smallest example often has one element, of which there is little to say: let its named sizes grow."""
+    limit = time.monotonic() + _LOOK
+    sizes = named_sizes(failure.drawn)
+    for grown in reversed(sizes):
+        few = {s: min(max(v, 3), s.high) for s, v in sizes.items() if s != grown}
+        for value in _GROWN:
+            if not sizes[grown] < value <= grown.high or time.monotonic() > limit:
+                continue
+            args = resized(failure.drawn, {**few, grown: value})
+            error = check.fault(args)
+            if isinstance(error, Difference):
+                said = (place(error.wrong) if error.wrong is not None else "") or ignored(check, args)
+                if said:
+                    return [f"in a larger example, {_shapes(args)}: {said}"]
+    return []
+
+
+def _options(check: Check) -> dict[str, Any]:
+    """What differs from the defaults."""
+    defaults = {"factor": 2.0, "roundings": 2.0, "gradients": False, "repeats": 2, "sanitize": True, "shuffle": True}
+    return {k: getattr(check, k) for k, v in defaults.items() if getattr(check, k) != v}
+
+
+def _shapes(args: Sequence[Any]) -> str:
+    return ", ".join(str(tuple(a.shape)) for a in args if isinstance(a, torch.Tensor)) or "no tensors"
+
+
+def _kept(found: Sequence[Result]) -> list[Result]:
+    """Results that later runs cannot change."""
+    return [replace(r, value=r.value.detach().clone()) for r in found]
+
+
+def _same(first: Sequence[Result], again: Sequence[Result]) -> None:
+    """Raise unless two runs gave the same bits; what neither wrote is the judge's matter."""
+    if len(first) != len(again):
+        raise Difference("outputs", f"the second function has {len(first)} outputs, and {len(again)} when it runs again")
+    for a, b in zip(first, again, strict=True):
+        if a.value.shape != b.value.shape or a.value.dtype != b.value.dtype:
+            raise Difference("unsteady", f"{a.label}: another shape or type when the second function runs again")
+        x, y = a.value.cpu(), b.value.cpu()
+        differs = (x != y) & ~((x != x) & (y != y)) & ~never_written(x)
+        if bool(differs.any()):
+            at = tuple(torch.nonzero(differs)[0].tolist())
+            raise Difference(
+                "unsteady",
+                f"{a.label}: {int(differs.sum())} elements differ when the second function runs again on the same arguments "
+                f"(repeats=1 allows it); first at {at}: {x[at].item():.9g}, then {y[at].item():.9g}",
+                differs,
+            )
+
+
+class _Snapshot:
+    """Arguments as they were: whole storages, so that writes beside a view show."""
+
+    def __init__(self, args: Sequence[Any], whose: str) -> None:
+        self.whose = whose
+        self.tensors = [(k, a, _bytes(a).clone()) for k, x in enumerate(args) for a in flat(x) if _plain(a)]
+
+    def check(self) -> None:
+        """Raise if an argument has changed, and put it back."""
+        for k, tensor, before in self.tensors:
+            now = _bytes(tensor)
+            if not torch.equal(now, before):
+                many = int((now != before).sum())
+                if now.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+                    now.copy_(before)
+                raise Difference("changed", f"the {self.whose} function changed argument {k} in place ({many} bytes of its memory)")
+
+
+def _plain(t: torch.Tensor) -> bool:
+    return t.layout == torch.strided and t.numel() > 0
+
+
+def _bytes(t: torch.Tensor) -> torch.Tensor:
+    """The memory of the tensor's storage, or of a copy of its elements if the storage is large."""
+    t = t.detach()
+    storage = t.untyped_storage()
+    if storage.nbytes() <= _SNAPSHOT:
+        return torch.empty(0, dtype=torch.uint8, device=t.device).set_(storage)
+    return t.contiguous().flatten().view(torch.uint8)
+
+
+def _on_cuda(args: Sequence[Any]) -> list[Any]:
+    def moved(a: Any) -> Any:
+        recipe = recipe_of(a) if isinstance(a, torch.Tensor) else None
+        if recipe is not None:
+            return recipe.build("cuda")
+        return a.to("cuda") if isinstance(a, torch.Tensor) else a
+
+    return [moved(a) for a in args]

@@ -1,0 +1,194 @@
+"""Is a tensor what it should be?  Judged by a float64 oracle, beside the error that the first function makes in its own type.
+
+Every complaint is a :class:`Difference`: what kind of fault it is, which result, which elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..errors import AccuracyError
+from .kernels import never_written
+
+MANY = 40
+"""So many inexact results say whether they were rounded or truncated (that all are cut off by chance is once in 2⁴⁰)."""
+
+
+class Difference(AccuracyError):
+    """A result that is not what it should be.
+
+    ``kind``: ``outputs``, ``shape``, ``type``, ``unwritten``, ``not finite``, ``finite``, ``error``, ``truncated``, ``unequal``,
+    ``changed``, ``unsteady`` or ``detached``.  ``wrong``: which elements, if it can be said.
+    """
+
+    def __init__(self, kind: str, message: str, wrong: torch.Tensor | None = None) -> None:
+        self.kind, self.wrong = kind, wrong
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One tensor to be compared: an output, or the gradient of an argument."""
+
+    label: str
+    value: torch.Tensor
+    gradient: bool = False
+
+
+def judge(
+    ours: Sequence[Result],
+    theirs: Sequence[Result],
+    exact: Sequence[Result],
+    factor: float,
+    roundings: float,
+    nudged: Callable[[], Sequence[Sequence[Result]]] = tuple,
+) -> None:
+    """Raise :class:`Difference` at the first of ``ours`` that is wrong; ``theirs`` is the first function, ``exact`` in float64.
+
+    ``nudged()`` is like ``exact`` with rounding errors thrown in, some times over: where results hang on them (what cancels), errors of
+    that size are allowed.  It is called only when an error is too large otherwise.
+    """
+    if len(ours) != len(theirs):
+        raise Difference("outputs", f"the second function has {len(ours)} outputs, the first {len(theirs)}")
+    for k, (mine, other, oracle) in enumerate(zip(ours, theirs, exact, strict=True)):
+        name, a, b, e = mine.label, mine.value, other.value, oracle.value
+        if a.shape != b.shape:
+            raise Difference("shape", f"{name} has shape {tuple(a.shape)}, not {tuple(b.shape)}")
+        if a.dtype != b.dtype:
+            raise Difference("type", f"{name} has type {a.dtype}, not {b.dtype}")
+        a, b, e = (x.detach().cpu() for x in (a, b, e))
+        lost = never_written(a) & ~never_written(b)
+        if bool(lost.any()):
+            raise Difference("unwritten", f"{name}: never written, or made of what was never written: {_many(lost)}{_at(lost)}", lost)
+        if a.is_floating_point():
+            _check_finite(name, a.double(), b.double(), e.double())
+            near = partial(_wobble, k, e.double(), nudged)
+            _check_error(name, a.double(), b.double(), e.double(), factor, _tolerance(mine, roundings), _underflow(a.dtype), near)
+            if a.dtype in (torch.bfloat16, torch.float16):
+                _check_rounding(name, a, b, e.double())
+        else:
+            _refuse("unequal", name, (a != b) & (a != e.to(a.dtype)), a, b, "are not equal")
+
+
+def _many(wrong: torch.Tensor) -> str:
+    count = int(wrong.sum())
+    return f"{count} element{'s' * (count != 1)}"
+
+
+def _at(wrong: torch.Tensor) -> str:
+    return f"; first at {tuple(torch.nonzero(wrong)[0].tolist())}"
+
+
+def _refuse(kind: str, name: str, wrong: torch.Tensor, a: torch.Tensor, b: torch.Tensor, what: str) -> None:
+    """Raise if any element is wrong, and show the first."""
+    if bool(wrong.any()):
+        at = tuple(torch.nonzero(wrong)[0].tolist())
+        what = what.replace("are ", "is ").replace("they", "it") if int(wrong.sum()) == 1 else what
+        message = f"{name}: {_many(wrong)} {what}; first at {at}: {a[at].item():.6g} against {b[at].item():.6g}"
+        raise Difference(kind, message, wrong)
+
+
+def _check_finite(name: str, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor) -> None:
+    """NaN and infinities stand where the oracle or the first function has the same."""
+
+    def differs(x: torch.Tensor) -> torch.Tensor:
+        return (a.isnan() != x.isnan()) | ((a.isinf() | x.isinf()) & (a != x))
+
+    odd = differs(e) & differs(b)
+    _refuse("not finite", name, odd & ~a.isfinite(), a, e, "are not finite where they should be")
+    _refuse("finite", name, odd & a.isfinite(), a, e, "are finite where they should not be")
+
+
+def _tolerance(result: Result, roundings: float) -> float:
+    """What is always allowed, relative to the largest element.  A gradient goes through more steps, in float32 at least."""
+    single = 32 * torch.finfo(torch.float32).eps if result.gradient and result.value.dtype != torch.float64 else 0.0
+    return max(roundings * torch.finfo(result.value.dtype).eps, single)
+
+
+def _underflow(dtype: torch.dtype) -> float:
+    """What is always allowed, absolutely: devices may flush what float32 holds below its normal numbers."""
+    if dtype == torch.float64:
+        return 4 * torch.finfo(dtype).tiny
+    return max(4 * torch.finfo(torch.float32).tiny, torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
+
+
+def _wobble(k: int, e: torch.Tensor, nudged: Callable[[], Sequence[Sequence[Result]]]) -> float:
+    """How far an exact result moves when the arguments are nudged."""
+    moved = [(r[k].value.detach().cpu().double() - e).abs() for r in nudged()]
+    return max((float(m[m.isfinite()].max()) for m in moved if bool(m.isfinite().any())), default=0.0)
+
+
+def _check_error(
+    name: str,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    e: torch.Tensor,
+    factor: float,
+    relative: float,
+    absolute: float,
+    wobble: Callable[[], float],
+) -> None:
+    """The largest error of the second function, over elements that are finite everywhere, is within the bound."""
+    finite = e.isfinite() & a.isfinite() & b.isfinite()
+    if not bool(finite.any()):
+        return
+    errors = (a - e).abs().masked_fill(~finite, 0)
+    scale, base = e[finite].abs().max().item(), (b - e)[finite].abs().max().item()
+    mine, allowed = errors.max().item(), max(factor * base, relative * scale, absolute)
+    if mine <= allowed:
+        return
+    allowed = max(allowed, factor * wobble())
+    if mine > allowed:
+        at = tuple(int(i) for i in torch.unravel_index(errors.argmax(), a.shape))
+        unit, kind = (scale, "error") if scale else (1.0, "absolute error")
+        raise Difference(
+            "error",
+            f"{name}: {kind} {mine / unit:.2e} exceeds {allowed / unit:.2e} (the first function's own error is {base / unit:.2e}); "
+            f"worst at {at}: {a[at].item():.6g} against {e[at].item():.6g}",
+            errors > allowed,
+        )
+
+
+def _shortfall(x: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+    """How much larger in magnitude ``x`` is than ``e``, in units of the last place, where ``e`` is no number of the type of ``x``.
+
+    Results between the same two neighbours count once: they are not independent of each other.
+    """
+    limits = torch.finfo(x.dtype)
+    _, exponent = torch.frexp(e)
+    place = torch.exp2((exponent - 1).double()) * limits.eps
+    units = e / place
+    odd = e.isfinite() & x.isfinite() & (e.abs() >= limits.tiny) & ((units - units.round()).abs() > 0.02)
+    short, below = ((x.double() - e) * e.sign() / place)[odd], (units.trunc() * place)[odd]
+    _, first = torch.unique(below, return_inverse=True)
+    chosen = torch.zeros(int(first.max()) + 1 if first.numel() else 0, dtype=torch.int64)
+    chosen[first] = torch.arange(first.numel())
+    return short[chosen]
+
+
+def _check_rounding(name: str, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor) -> None:
+    """Results rounded once, to nearest, are too large as often as too small; truncated, they are never too large."""
+
+    def truncated(short: torch.Tensor) -> bool:
+        if short.numel() < MANY:
+            return False
+        between = (short < 0.05) & (short > -1.05)
+        return bool(between.double().mean() > 0.97) and bool(short.mean() < -0.3)
+
+    short = _shortfall(a, e)
+    if truncated(short) and not truncated(_shortfall(b, e)):
+        raise Difference(
+            "truncated",
+            f"{name}: truncated to {str(a.dtype).removeprefix('torch.')} instead of rounded to nearest: of {short.numel()} results "
+            f"{int((short < 0.05).sum())} lie on the side of zero, by {-short.mean().item():.2f} units in the last place on average",
+        )
+
+
+def flat(value: Any) -> list[torch.Tensor]:
+    """The tensors in whatever holds them, in order."""
+    return [v for v in torch.utils._pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]

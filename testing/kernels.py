@@ -1,0 +1,256 @@
+"""Running hand-written Triton kernels on CPU tensors, as their launchers call them.
+
+Inside :func:`interpreted_kernels` a launch ``kernel[grid](...)`` on CPU tensors goes through Triton's interpreter, repaired and
+sanitized; ``TRITON_INTERPRET`` need not be set, and nothing is changed between launches.  A launch on CUDA tensors runs on the
+device as always.  Beyond what the interpreter does by itself:
+
+* programs of a grid run in a random order (``order``), because a device promises none;
+* sums of half precision values round at every step of a tree, as a device's do (numpy sums float16 in float32);
+* an autotuned kernel runs with each of its configurations in turn, launch by launch;
+* what ``torch.empty`` and its kin allocate is filled with a bit pattern that stands for "never written" (:func:`unwritten_memory`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..runtime.unwritten import UNWRITTEN
+
+_rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
+_hooks = threading.RLock()
+
+
+class Launches:
+    """What happened inside a block of :func:`interpreted_kernels`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Launches that were interpreted."""
+        self.wraps: list[str] = []
+        """Places where signed 32-bit arithmetic wrapped."""
+        self._turns: dict[int, Iterator[int]] = {}
+
+    def turn(self, tuner: Any) -> int:
+        """0, 1, 2, ... for successive launches of one autotuned kernel."""
+        return next(self._turns.setdefault(id(tuner), itertools.count()))
+
+
+@contextlib.contextmanager
+def interpreted_kernels(
+    *, sanitize: bool = True, poison: bool = True, order: int | None = 0, launches: Launches | None = None
+) -> Iterator[Launches]:
+    """Inside the block, Triton kernels that are launched with CPU tensors are interpreted.
+
+    ``sanitize``: raise :class:`~eqfuse.errors.KernelBug` at the first out-of-bounds access, race, uninitialised read or wrapped
+    offset.  ``poison``: give masked lanes of loads without ``other`` large values instead of zeros.  ``order``: seed of the order
+    in which programs run; None: as they are numbered.  ``launches``: continue these records.
+    """
+    launches = launches or Launches()
+    try:
+        from triton import knobs
+        from triton.runtime.autotuner import Autotuner
+        from triton.runtime.interpreter import InterpretedFunction
+        from triton.runtime.jit import JITFunction
+
+        from ..runtime.interpreter_patches import Patches
+    except ImportError:  # no Triton here: there are no kernels to launch
+        yield launches
+        return
+
+    def interpret(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        if not warmup:
+            with _launch(launches, sanitize=sanitize, poison=poison, order=order) as executor:
+                executor(self)(grid, *args, **kwargs)
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup or _on_device(args, kwargs):
+            return run_compiled(self, *args, grid=grid, warmup=warmup, **kwargs)
+        return interpret(self, *args, grid=grid, warmup=warmup, **kwargs)
+
+    def tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _on_device(args, kwargs):
+            return run_tuned(self, *args, **kwargs)
+        config = self.configs[launches.turn(self) % len(self.configs)]
+        if config.pre_hook is not None:
+            config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+
+    patches = Patches()
+    with _hooks:
+        try:
+            run_compiled = patches.set(JITFunction, "run", run)
+            run_tuned = patches.set(Autotuner, "run", tuned)
+            if knobs.runtime.interpret:  # the kernels are interpreted functions already
+                patches.set(InterpretedFunction, "run", interpret)
+            yield launches
+        finally:
+            patches.undo()
+
+
+def _on_device(args: Any, kwargs: Any) -> bool:
+    return any(isinstance(a, torch.Tensor) and a.is_cuda for a in (*args, *kwargs.values()))
+
+
+@contextlib.contextmanager
+def _launch(launches: Launches, *, sanitize: bool, poison: bool, order: int | None) -> Iterator[Callable[[Any], Callable[..., None]]]:
+    """One launch: yields what makes of a kernel the function (grid, arguments) that interprets it."""
+    import triton.language as tl
+    from triton.runtime import interpreter as ti
+    from triton.runtime.jit import JITFunction
+
+    from ..runtime.interpreter import interpreter_mode
+    from ..runtime.interpreter_patches import Patches
+    from ..runtime.sanitizer import sanitizer
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _rewrite(self)(*args, **kwargs)
+
+    def executor(kernel: Any) -> Callable[..., None]:
+        def execute(grid: Any, *args: Any, **kwargs: Any) -> None:
+            names = list(kernel.arg_names)
+            ti.GridExecutor(_rewrite(kernel), names, grid, list(kernel.pre_run_hooks))(*args, **kwargs)
+
+        return execute
+
+    def apply(self: Any, given: Any) -> Any:
+        value = given if isinstance(given, tl.tensor) else None
+        narrow = value is not None and value.dtype in (tl.float16, tl.bfloat16)
+        if narrow and isinstance(self, ti.ReduceOps) and self.combine_fn is tl.standard._sum_combine:
+            return _tree_sum(self, value)
+        return plain_apply(self, given)
+
+    def stay(self: Any, dev: Any, host: Any, kwargs_dev: Any, kwargs_host: Any) -> None:
+        """CPU tensors were used as they are: there is nothing to copy back (and a view of gigabytes would be copied on itself)."""
+        if _on_device(dev, kwargs_dev):
+            restore(self, dev, host, kwargs_dev, kwargs_host)
+
+    patches = Patches()
+    with interpreter_mode(), contextlib.ExitStack() as stack:
+        stack.callback(patches.undo)
+        patches.set(JITFunction, "__call__", call)
+        plain_apply = patches.set(ti.ReduceScanOpInterface, "apply", apply)
+        restore = patches.set(ti.GridExecutor, "_restore_args_dev", stay)
+        for name, member in list(vars(tl.tensor).items()):
+            if isinstance(member, JITFunction):  # x.sum(0): a function binds, a kernel object does not
+                patches.set(tl.tensor, name, _method(member))
+        if order is not None:
+            _shuffle(patches, order + launches.count)
+        if sanitize:
+            checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True))
+            stack.callback(lambda: launches.wraps.extend(checks.wraps))
+        launches.count += 1
+        yield executor
+
+
+def _tree_sum(self: Any, value: Any) -> Any:
+    """The sum of halves, of halves of these, ...: each step rounds to the type of the values."""
+    import triton.language as tl
+    from triton.runtime import interpreter as ti
+
+    from ..runtime.interpreter_patches import bfloat16_to_float32, float32_to_bfloat16
+
+    data = value.handle.data
+    wide = bfloat16_to_float32(data) if value.dtype == tl.bfloat16 else data.astype(np.float32)
+    axis = 0 if self.axis is None else self.axis
+    tree = wide.ravel() if self.axis is None else wide
+    while tree.shape[axis] > 1:
+        low, high = np.split(tree, 2, axis=axis)  # sizes of tiles are powers of two
+        total = low + high
+        bits = float32_to_bfloat16(total) if value.dtype == tl.bfloat16 else total.astype(np.float16)
+        tree = bfloat16_to_float32(bits) if value.dtype == tl.bfloat16 else bits.astype(np.float32)
+    tree = np.squeeze(tree, axis)
+    if self.keep_dims:
+        tree = tree.reshape([1] * data.ndim) if self.axis is None else np.expand_dims(tree, axis)
+    shape = list(tree.shape)
+    tree = tree.reshape(shape or [1])
+    bits = float32_to_bfloat16(tree) if value.dtype == tl.bfloat16 else tree.astype(np.float16)
+    return tl.tensor(ti.TensorHandle(bits, value.dtype), tl.block_type(value.dtype, shape) if shape else value.dtype)
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: function(*args, **kwargs)
+
+
+def _shuffle(patches: Any, seed: int) -> None:
+    """Visit the programs of a grid in a random order."""
+    from triton.runtime import interpreter as ti
+
+    places: dict[int, np.ndarray] = {}
+
+    def set_grid_idx(self: Any, x: int, y: int, z: int) -> None:
+        original(self, x, y, z)
+        _, ny, nz = self.grid_dim
+        total = int(np.prod(self.grid_dim))
+        if total not in places:
+            places[total] = np.random.default_rng(seed).permutation(total)
+        n = int(places[total][(x * ny + y) * nz + z])
+        self.grid_idx = (n // (ny * nz), n // nz % ny, n % nz)
+
+    original = patches.set(ti.InterpreterBuilder, "set_grid_idx", set_grid_idx)
+
+
+def _rewrite(kernel: Any) -> Callable[..., Any]:
+    """The kernel's function as the interpreter wants it, in a copy of its globals (the interpreter adds names of its own to them)."""
+    from triton.runtime import interpreter as ti
+
+    class Rewriter(ti.FunctionRewriter):
+        def _compile_and_exec(self, transformed_ast: Any) -> Any:
+            code = compile(transformed_ast, filename=self.filename, mode="exec")
+            exec(code, namespace)
+            return namespace[self.fn.__name__]
+
+    function = kernel.fn
+    found = _rewritten.get(id(kernel))
+    outer = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not bound yet
+            outer[name] = cell.cell_contents
+    if found is None:
+        namespace = {k: v for k, v in vars(ti).items() if not k.startswith("__")} | outer
+        found = _rewritten[id(kernel)] = (kernel, Rewriter(function).rewrite_ast(), namespace)
+    else:
+        found[2].update({k: v for k, v in outer.items() if k != function.__name__})
+    return found[1]
+
+
+class _FillAllocations(TorchDispatchMode):
+    """Fill what is allocated without values."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket in _ALLOCATIONS and isinstance(result, torch.Tensor):
+            _fill(result)
+        return result
+
+
+_ALLOCATIONS = {
+    getattr(torch.ops.aten, name) for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+}
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _fill(tensor: torch.Tensor) -> None:
+    pattern = UNWRITTEN.get(str(tensor.dtype).removeprefix("torch."))
+    if pattern is not None and tensor.numel():
+        tensor.view(_BITS[tensor.element_size()]).fill_(pattern)
+
+
+def unwritten_memory() -> contextlib.AbstractContextManager[Any]:
+    """Inside the block, allocations without values hold a pattern that :func:`never_written` knows."""
+    return _FillAllocations()
+
+
+def never_written(tensor: torch.Tensor) -> torch.Tensor:
+    """Which elements hold the pattern: nothing was written there, or a number was made of what was not."""
+    pattern = UNWRITTEN.get(str(tensor.dtype).removeprefix("torch."))
+    if pattern is None:
+        return torch.zeros(tensor.shape, dtype=torch.bool)
+    return tensor.detach().cpu().contiguous().view(_BITS[tensor.element_size()]) == pattern

@@ -1,0 +1,378 @@
+"""Hypothesis strategies for tensors: named sizes, memory layouts, adversarial values, masks, ragged lengths.
+
+A size with a name is drawn once for all arguments of one call (it is a shared strategy, so this holds in anybody's ``@given``, too).
+A drawn tensor remembers how it was made; :func:`recipe_of` returns that, and its ``code`` rebuilds the tensor anywhere.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+Values = str | Sequence[str]
+
+_FINITE_ROWS = ("normal", "ties", "zeros", "equal", "small", "tiny", "large", "offset", "wide", "denormal")
+_MASKED_ROWS = (*_FINITE_ROWS, "-inf", "masked rows")
+FINITE = (*_FINITE_ROWS, *["mixed"] * 3)
+"""Kinds of finite floating-point values, simplest first.  In ``"mixed"`` each row is of a kind of its own; it is drawn more often."""
+MASKED = (*_MASKED_ROWS, *["masked rows"] * 3, *["mixed masked"] * 3)
+"""The same with minus infinity among them: single elements, first parts of rows, and whole rows."""
+LAYOUTS = ("contiguous", "offset", "rows", "strided", "transposed", "expanded")
+"""How the elements lie in memory, simplest first.  There is also ``"huge"``: see :func:`lay_out`."""
+MASKS = ("random", "all", "none", "empty rows", "lengths", "causal")
+"""Kinds of truth values; ``"empty rows"`` has rows without a true element."""
+
+_EDGES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size with a name: the same wherever the name stands among the arguments of one call."""
+
+    name: str
+    low: int = 1
+    high: int = 100
+
+    def strategy(self) -> st.SearchStrategy[int]:
+        """Sizes around powers of two more often than others."""
+        edges = sorted({n for n in (self.low, *_EDGES, self.high) if self.low <= n <= self.high})
+        either = st.one_of(st.integers(self.low, self.high), st.sampled_from(edges))
+        return st.shared(either, key=f"eqfuse size {self.name}")
+
+
+def size(name: str, low: int = 1, high: int = 100) -> Size:
+    """A named size between ``low`` and ``high``, both included.  Give one name the same bounds everywhere (pass the object)."""
+    if not 0 <= low <= high:
+        raise ValueError(f"size {name!r}: 0 <= low <= high, not {low} and {high}")
+    return Size(name, low, high)
+
+
+Dim = int | str | Size
+Shape = Sequence[Dim]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a tensor is made: everything that :func:`sample` is told."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    values: str = "normal"
+    seed: int = 0
+    layout: str = "contiguous"
+    below: int | None = None
+    sizes: tuple[Size | None, ...] = field(default=(), compare=False)
+    """The named sizes that the shape, and at last ``below``, were drawn from."""
+
+    def named(self) -> dict[Size, int]:
+        """What the named sizes are."""
+        values = enumerate(zip(self.sizes, (*self.shape, self.below), strict=False))
+        return {s: v - _one_more(self, k) for k, (s, v) in values if s is not None and v is not None}
+
+    def resized(self, which: Size, value: int) -> Recipe:
+        """The same with another value of one named size."""
+        new = [value + _one_more(self, k) if s == which else None for k, s in enumerate(self.sizes)]
+        if not any(v is not None for v in new):
+            return self
+        shape = tuple(old if v is None else v for old, v in zip(self.shape, new, strict=False))
+        below = self.below if new[-1] is None or len(new) <= len(shape) else new[-1]
+        return replace(self, shape=shape, below=below)
+
+    def build(self, device: str | torch.device = "cpu") -> torch.Tensor:
+        """The tensor.  Attribute ``eqfuse_recipe`` remembers this recipe."""
+        generator = torch.Generator().manual_seed(self.seed)
+        tensor = lay_out(_draw(self, generator).to(self.dtype), self.layout, device)
+        tensor.eqfuse_recipe = self  # type: ignore[attr-defined,unused-ignore]
+        return tensor
+
+    def code(self) -> str:
+        """A Python expression for it; ``torch`` and ``sample`` are imported."""
+        options = "" if self.values == "normal" else f", values={self.values!r}"
+        options += f", seed={self.seed}" if self.seed else ""
+        options += "" if self.layout == "contiguous" else f", layout={self.layout!r}"
+        options += "" if self.below is None else f", below={self.below}"
+        return f"sample({self.dtype}, {self.shape}{options})"
+
+
+def recipe_of(tensor: torch.Tensor) -> Recipe | None:
+    """How a drawn tensor was made; None for any other."""
+    return getattr(tensor, "eqfuse_recipe", None)
+
+
+def sample(
+    dtype: torch.dtype,
+    shape: Sequence[int],
+    *,
+    values: str = "normal",
+    seed: int = 0,
+    layout: str = "contiguous",
+    below: int | None = None,
+    device: str | torch.device = "cpu",
+) -> torch.Tensor:
+    """One tensor of a kind of :data:`FINITE`, :data:`MASKED`, :data:`MASKS` or of integers, in one of :data:`LAYOUTS`.
+
+    Integers are ``"below"`` (0 <= x < below), ``"same"`` (all alike), ``"lengths"`` (0 <= x <= below, some 0 and some full) or
+    ``"offsets"`` (ascending from 0 to below, some steps empty).  The same arguments give the same tensor on every machine.
+    """
+    return Recipe(dtype, tuple(shape), values, seed, layout, below).build(device)
+
+
+def tensors(
+    dtype: torch.dtype | Sequence[torch.dtype], shape: Shape, *, values: Values = FINITE, layouts: str | Sequence[str] = LAYOUTS
+) -> st.SearchStrategy[torch.Tensor]:
+    """Floating-point tensors.  Several types: one is drawn for all arguments that name the same ones.
+
+    ``shape`` holds numbers, names and :func:`size` objects.  ``values`` and ``layouts`` are kinds to draw from.
+    """
+    unknown = [v for v in _several(values) if v not in _VALUES] + [x for x in _several(layouts) if x not in (*LAYOUTS, "huge")]
+    if unknown:
+        raise ValueError(f"no such values or layouts: {', '.join(unknown)}; there are {', '.join((*_VALUES, *LAYOUTS, 'huge'))}")
+    return _strategy(dtype, shape, values, layouts, None)
+
+
+def masks(shape: Shape, *, kinds: Values = MASKS, layouts: str | Sequence[str] = LAYOUTS) -> st.SearchStrategy[torch.Tensor]:
+    """Truth values; the kinds that leave whole rows without a true element are among them."""
+    return _strategy(torch.bool, shape, kinds, layouts, None)
+
+
+def indices(
+    shape: Shape, below: Dim, *, dtype: torch.dtype = torch.int64, layouts: str | Sequence[str] = "contiguous"
+) -> st.SearchStrategy[torch.Tensor]:
+    """Integers ``0 <= x < below``, such as labels and positions."""
+    return _strategy(dtype, shape, ("below", "same"), layouts, below)
+
+
+def lengths(count: Dim, longest: Dim, *, dtype: torch.dtype = torch.int64) -> st.SearchStrategy[torch.Tensor]:
+    """Lengths of ``count`` ragged rows, ``0 <= x <= longest``; empty and full rows among them."""
+    return _strategy(dtype, (count,), "lengths", "contiguous", longest)
+
+
+def offsets(count: Dim, total: Dim, *, dtype: torch.dtype = torch.int64) -> st.SearchStrategy[torch.Tensor]:
+    """Where each of ``count`` ragged rows of ``total`` elements begins: ``count + 1`` ascending numbers from 0 to ``total``."""
+    return _strategy(dtype, (count,), "offsets", "contiguous", total)
+
+
+def arguments(*args: Any) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Tuples of arguments: strategies are drawn from, everything else is itself."""
+    return st.tuples(*[a if isinstance(a, st.SearchStrategy) else st.just(a) for a in args])
+
+
+def _several(x: str | Sequence[str]) -> tuple[str, ...]:
+    return (x,) if isinstance(x, str) else tuple(x)
+
+
+def _one_more(recipe: Recipe, dim: int) -> int:
+    return int(recipe.values == "offsets" and dim == 0)
+
+
+def _named(dim: Dim | None) -> Size | None:
+    return Size(dim) if isinstance(dim, str) else dim if isinstance(dim, Size) else None
+
+
+def _size(dim: Dim) -> st.SearchStrategy[int]:
+    if isinstance(dim, int):
+        return st.just(dim)
+    return (Size(dim) if isinstance(dim, str) else dim).strategy()
+
+
+def _strategy(
+    dtype: torch.dtype | Sequence[torch.dtype], shape: Shape, values: Values, layouts: str | Sequence[str], below: Dim | None
+) -> st.SearchStrategy[torch.Tensor]:
+    if isinstance(dtype, torch.dtype):
+        types: st.SearchStrategy[torch.dtype] = st.just(dtype)
+    else:
+        types = st.shared(st.sampled_from(list(dtype)), key=f"eqfuse type {tuple(dtype)}")
+    recipes = st.builds(
+        Recipe,
+        dtype=types,
+        shape=st.tuples(*map(_size, shape)),
+        values=st.sampled_from(_several(values)),
+        seed=st.integers(0, 2**16 - 1),
+        layout=st.sampled_from(_several(layouts)),
+        below=st.none() if below is None else _size(below),
+        sizes=st.just(tuple(_named(d) for d in (*shape, below))),
+    )
+    return recipes.map(_with_offsets).map(Recipe.build)
+
+
+def _with_offsets(recipe: Recipe) -> Recipe:
+    """There is one offset more than there are rows."""
+    return replace(recipe, shape=(recipe.shape[0] + 1,)) if recipe.values == "offsets" else recipe
+
+
+# ---- values ------------------------------------------------------------------------------------------------------------------
+
+
+def _draw(r: Recipe, g: torch.Generator) -> torch.Tensor:
+    """Values of a recipe, in float64 or as integers, contiguous."""
+    if r.dtype == torch.bool:
+        return _truth(r, g)
+    if not r.dtype.is_floating_point:
+        return _integers(r, g)
+    if r.values not in _VALUES:
+        raise ValueError(f"there are no values {r.values!r} for {r.dtype}: take one of {', '.join(_VALUES)}")
+    limits = torch.finfo(r.dtype)
+    drawn = _VALUES[r.values](r.shape, g, limits)
+    return torch.where(drawn.isinf(), drawn, drawn.clamp(limits.min / 8, limits.max / 8))
+
+
+def _normal(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    return torch.randn(shape, generator=g, dtype=torch.float64)
+
+
+def _ties(shape: tuple[int, ...], g: torch.Generator, limits: Any) -> torch.Tensor:
+    return torch.randint(-2, 3, shape, generator=g).double()
+
+
+def _zeros(shape: tuple[int, ...], g: torch.Generator, limits: Any) -> torch.Tensor:
+    return torch.randint(0, 2, shape, generator=g).double() * 0.0 * torch.where(_normal(shape, g) < 0, -1.0, 1.0)
+
+
+def _equal(shape: tuple[int, ...], g: torch.Generator, limits: Any) -> torch.Tensor:
+    """Rows without any variance."""
+    return _normal((*shape[:-1], 1), g).expand(shape).clone() if shape else _normal(shape, g)
+
+
+def _wide(shape: tuple[int, ...], g: torch.Generator, limits: Any) -> torch.Tensor:
+    return _normal(shape, g) * torch.exp2(torch.randint(-12, 13, shape, generator=g).double())
+
+
+def _minus_infinity(shape: tuple[int, ...], g: torch.Generator, limits: Any) -> torch.Tensor:
+    return _normal(shape, g).masked_fill(torch.rand(shape, generator=g) < 0.3, -torch.inf)
+
+
+def _masked_rows(shape: tuple[int, ...], g: torch.Generator, limits: Any) -> torch.Tensor:
+    """A third of the rows is masked whole, a third in its first part (the first tiles of a loop), a third not at all."""
+    if not shape:
+        return _normal(shape, g)
+    width, part = shape[-1], torch.randint(0, 3, (*shape[:-1], 1), generator=g)
+    keep = (torch.rand((*shape[:-1], 1), generator=g) * width).long()
+    first = torch.where(part == 2, width, torch.where(part == 1, torch.minimum(keep, torch.tensor(max(width - 1, 0))), 0))
+    return _normal(shape, g).masked_fill(torch.arange(width) < first, -torch.inf)
+
+
+def _mixed(kinds: Sequence[str]) -> Callable[[tuple[int, ...], torch.Generator, Any], torch.Tensor]:
+    def draw(shape: tuple[int, ...], g: torch.Generator, limits: Any) -> torch.Tensor:
+        which = torch.randint(0, len(kinds), (*shape[:-1], 1) if shape else (), generator=g)
+        drawn = _normal(shape, g)
+        for k, kind in enumerate(kinds):
+            if bool((which == k).any()):
+                drawn = torch.where(which == k, _VALUES[kind](shape, g, limits), drawn)
+        return drawn
+
+    return draw
+
+
+_VALUES: dict[str, Callable[[tuple[int, ...], torch.Generator, Any], torch.Tensor]] = {
+    "normal": lambda shape, g, limits: _normal(shape, g),
+    "ties": _ties,
+    "zeros": _zeros,
+    "equal": _equal,
+    "small": lambda shape, g, limits: _normal(shape, g) * 1e-2,
+    "tiny": lambda shape, g, limits: _normal(shape, g) * 1e-4,
+    "large": lambda shape, g, limits: _normal(shape, g) * 100,
+    "offset": lambda shape, g, limits: _normal(shape, g) + 1000,
+    "wide": _wide,
+    "denormal": lambda shape, g, limits: _normal(shape, g) * limits.tiny / 4,
+    "-inf": _minus_infinity,
+    "masked rows": _masked_rows,
+    "mixed": _mixed(_FINITE_ROWS),
+    "mixed masked": _mixed(_MASKED_ROWS),
+}
+
+
+def _truth(r: Recipe, g: torch.Generator) -> torch.Tensor:
+    drawn, rows = torch.rand(r.shape, generator=g), torch.rand((*r.shape[:-1], 1), generator=g)
+    width = r.shape[-1] if r.shape else 1
+    columns = torch.arange(width)
+    if r.values == "random":
+        return drawn < 0.5
+    if r.values in ("all", "none"):
+        return torch.full(r.shape, r.values == "all")
+    if r.values == "empty rows":
+        return (drawn < 0.7) & (rows < 0.5)
+    if r.values == "lengths":
+        return (columns < (rows * (width + 1)).long()).expand(r.shape)
+    if r.values == "causal":
+        count = r.shape[-2] if len(r.shape) > 1 else 1
+        return (columns[None, :] <= torch.arange(count)[:, None]).expand(*r.shape[:-2], count, width).reshape(r.shape)
+    raise ValueError(f"there are no truth values {r.values!r}: take one of {', '.join(MASKS)}")
+
+
+def _integers(r: Recipe, g: torch.Generator) -> torch.Tensor:
+    below = r.below if r.below is not None else 8
+    if r.values in ("below", "same"):
+        if below < 1 and torch.Size(r.shape).numel():
+            raise ValueError(f"no integer is at least 0 and below {below}")
+        drawn = torch.randint(0, max(below, 1), r.shape, generator=g)
+        return drawn if r.values == "below" else drawn.flatten()[:1].expand(drawn.numel()).reshape(r.shape)
+    if r.values == "lengths":
+        drawn = torch.randint(0, below + 1, r.shape, generator=g)
+        kind = torch.rand(r.shape, generator=g)
+        return drawn.masked_fill(kind < 0.2, 0).masked_fill(kind > 0.8, below)
+    if r.values == "offsets":
+        cuts = torch.randint(0, below + 1, (max(r.shape[0] - 2, 0),), generator=g)
+        repeated = torch.rand(cuts.shape, generator=g) < 0.3  # empty rows
+        cuts = torch.where(repeated, cuts[:1].expand(cuts.shape), cuts).sort().values if cuts.numel() else cuts
+        return torch.cat([torch.tensor([0]), cuts, torch.tensor([below])])[: r.shape[0]] if r.shape[0] > 1 else torch.zeros(r.shape).long()
+    raise ValueError(f"there are no integers {r.values!r}: take below, same, lengths or offsets")
+
+
+# ---- layouts -----------------------------------------------------------------------------------------------------------------
+
+
+def lay_out(x: torch.Tensor, layout: str, device: str | torch.device = "cpu") -> torch.Tensor:
+    """The values of ``x`` in another layout.  What lies between its elements is NaN, or the largest integer.
+
+    ``"offset"`` begins inside its storage; ``"rows"`` has memory between its rows; ``"strided"`` steps by two in the last
+    dimension; ``"transposed"`` has its last two dimensions exchanged in memory; ``"expanded"`` repeats its first slice with stride
+    0.  ``"huge"`` spans more than 2³¹ elements: the last slice of the first dimension lies beyond what a 32-bit offset reaches.  On
+    the CPU that is address space without memory behind it; it needs two slices at least and is ``"rows"`` otherwise.
+    """
+    x = x.to(device).contiguous()
+    if layout == "contiguous" or x.numel() == 0 or x.ndim == 0:
+        return x
+    if layout == "huge" and x.ndim > 1 and x.shape[0] > 1:
+        return _huge(x)
+    if layout == "transposed" and x.ndim > 1:
+        return x.transpose(-1, -2).contiguous().transpose(-1, -2)
+    if layout == "expanded" and x.ndim > 1:
+        return x[:1].clone().expand(x.shape)
+    if layout in ("rows", "huge") and x.ndim > 1:
+        wide = _filler((*x.shape[:-1], x.shape[-1] + 3), x)
+        view = wide[..., 2:-1]
+    elif layout in ("strided", "transposed"):
+        view = _filler((*x.shape[:-1], 2 * x.shape[-1]), x)[..., ::2]
+    elif layout in ("offset", "rows", "expanded", "huge"):
+        view = _filler((x.numel() + 8,), x)[5:-3].view(x.shape)
+    else:
+        raise ValueError(f"there is no layout {layout!r}: take one of {', '.join((*LAYOUTS, 'huge'))}")
+    return view.copy_(x)
+
+
+def _filler(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
+    kind = like.dtype
+    fill: Any = torch.nan if kind.is_floating_point else (True if kind == torch.bool else torch.iinfo(kind).max)
+    return torch.full(shape, fill, dtype=kind, device=like.device)
+
+
+def _huge(x: torch.Tensor) -> torch.Tensor:
+    rows, inner = x.shape[0], x[0].numel()
+    stride = -(-(2**31) // (rows - 1))  # itself within 32 bits for three rows and more
+    stride = max(-(-stride // 16) * 16, inner)
+    elements = (rows - 1) * stride + inner
+    if x.device.type == "cpu":
+        if not sys.platform.startswith("linux"):
+            raise ValueError("the layout 'huge' needs Linux, or a CUDA device")
+        reserve = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's value; only touched pages become memory
+        memory = mmap.mmap(-1, elements * x.element_size(), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | reserve)
+        flat = torch.frombuffer(memory, dtype=x.dtype)
+    else:
+        flat = torch.empty(elements, dtype=x.dtype, device=x.device)
+    return flat.as_strided(x.shape, (stride, *x[0].stride())).copy_(x)
