@@ -4,12 +4,18 @@ Values are float64 arrays at small random extents (axes that views or splits men
 extents).  ``Ref`` and ``Acc`` are free parameters, so classes that mention them are evaluated at random ones, and repair facts
 are tested as the equations they state.  A ``Roll`` is executed literally, element by element, with running references, all the
 accumulators that its update mentions, and the guard that lowering uses: the state is kept where the old reference is the identity.
-With ``masked=True`` some inputs are -inf, and members must agree where the program's own form is finite.
+With ``masked=True`` some inputs are -inf, and members must agree where the program's own form is finite (where both are, in a class that
+rules made); nothing is asked of a loop where a reference of it is NaN (a choice may have left out the 0 * inf that such data make of it, a
+repair cannot).
+
+A disagreement names the two nodes, the rules that introduced them, and a minimal program: the program is made smaller, and rules are left
+out, as long as a named rule still makes an audit fail.  It is printed as code that runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +24,15 @@ from ..errors import UnsoundGraphError
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from ..ir.program import Program
+from ..ir.shrink import shrink
+from ..ir.source import program_source
 from ..ir.terms import Input
+from ..rewrites import registry
 from ..rewrites.patterns import read_at, reduce_array
+from ..rewrites.rule import Rule
 from .frozen import ENode, FrozenGraph
+from .saturate import saturate
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 ROUNDING = 1e-12  # what float64 may do to a bound of 1 or 0: exponentials of exact zeros, sums of them
@@ -50,9 +62,32 @@ class AuditReport:
 
 
 def audit(
-    graph: FrozenGraph, seed: int = 0, *, masked: bool = False, inputs: Mapping[str, np.ndarray] | None = None
+    graph: FrozenGraph,
+    seed: int = 0,
+    *,
+    masked: bool = False,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    rules: Collection[Rule] | None = None,
+    shrink_seconds: float = 10.0,
 ) -> AuditReport:
-    """Evaluate the whole graph; raises :class:`~eqfuse.errors.UnsoundGraphError` naming two nodes that disagree and their rules."""
+    """Evaluate the whole graph; raises :class:`~eqfuse.errors.UnsoundGraphError` naming two nodes that disagree and their rules.
+
+    The error ends with a minimal program as code.  ``rules``: those that the graph was saturated with (registered ones are found by
+    their names in its report); ``shrink_seconds``: processor time for making the program small, 0 to leave it out.
+    """
+    try:
+        return _evaluated(graph, seed, masked, inputs)
+    except _Disagreement as found:
+        text = ""
+        if shrink_seconds > 0:
+            text = _minimal(graph, seed, masked, inputs, rules, found.rules, shrink_seconds)
+        cure = "check() the named rules; if they pass, the rule that united the class lacks a condition"
+        error = UnsoundGraphError(found.what, where=found.where, cure=cure + text)
+        error.minimal = text
+        raise error from None
+
+
+def _evaluated(graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None) -> AuditReport:
     total = [0, 0, 0, 0, 0]
     for free_old in (False, True):
         a = _Audit(graph, seed, masked, inputs, free_old)
@@ -63,6 +98,111 @@ def audit(
         total = [max(x, y) if k < 2 else x + y for k, (x, y) in enumerate(zip(total, a.counts, strict=True))]
         total[4] = a.counts[4]
     return AuditReport(*total)
+
+
+class _Disagreement(Exception):
+    """Two members differ, or a claim is false; internal."""
+
+    def __init__(self, what: str, where: str, rules: frozenset[str]) -> None:
+        self.what, self.where, self.rules = what, where, rules
+        super().__init__(what)
+
+
+SMALL = 2000  # e-nodes that a candidate may have: a minimal program has few
+FEW = 24  # elements of inputs that are worth printing
+
+
+def _minimal(
+    graph: FrozenGraph,
+    seed: int,
+    masked: bool,
+    inputs: Mapping[str, np.ndarray] | None,
+    rules: Collection[Rule] | None,
+    culprits: frozenset[str],
+    seconds: float,
+) -> str:
+    """The smallest program and the fewest rules found that still make a named rule fail, as code.
+
+    Data that were given are cut to the sizes of a candidate; without them, and if they are not needed, the audit draws its own.
+    """
+    matched = {r.rule for r in graph.report.rules if r.matches}
+    pool = tuple(r for r in (rules if rules is not None else registry.rules()) if r.name in matched)
+    parts = {axis.name: outer.size for axis, outer, _ in graph.facts.get("split", ())}
+    fixed = [i.name for i in graph.program.inputs]
+    deadline = time.process_time() + seconds
+
+    def splits(p: Program) -> dict[Axis, int]:
+        return {a: parts[a.name] for a in p.axes if parts.get(a.name, a.size) < a.size}
+
+    def data(p: Program) -> dict[str, np.ndarray] | None:
+        if inputs is None:
+            return None
+        found = {}
+        for i in p.inputs:
+            shape = [1 if a is None else a.size for a in i.layout]
+            x = np.asarray(inputs[i.name]) if i.name in fixed else np.ones(())
+            fits = x.ndim == len(shape) and all(n <= m for n, m in zip(shape, x.shape, strict=True))
+            found[i.name] = (
+                x[tuple(slice(n) for n in shape)] if fits else np.random.default_rng(seed).normal(size=shape).round(2)
+            )
+        return found
+
+    def disagrees(p: Program, chosen: tuple[Rule, ...]) -> bool:
+        try:
+            small = saturate(p, rules=chosen, splits=splits(p), node_budget=SMALL, time_budget=2.0)
+            _evaluated(small, seed, masked, data(p))
+        except _Disagreement as found:
+            return not culprits or bool(culprits & found.rules)
+        except Exception:  # a candidate that is no program
+            return False
+        return False
+
+    if not disagrees(graph.program, pool):
+        strange = sorted(matched - {r.name for r in pool})
+        why = f"these rules are not registered, pass rules=: {', '.join(strange)}" if strange else "its rules alone do not show it again"
+        return f"\n  no minimal program: {why}"
+    if inputs is not None:
+        given, inputs = inputs, None
+        if not disagrees(graph.program, pool):
+            inputs = given
+    program = shrink(graph.program, lambda p: disagrees(p, pool), seconds=seconds * 0.6)
+    kept = _fewest(pool, lambda chosen: disagrees(program, chosen), deadline)
+    program = shrink(program, lambda p: disagrees(p, kept), seconds=max(0.0, deadline - time.process_time()))
+    return "\n  minimal program:\n\n" + _code(program, kept, splits(program), seed, masked, data(program))
+
+
+def _fewest(rules: tuple[Rule, ...], fails: Callable[[tuple[Rule, ...]], bool], deadline: float) -> tuple[Rule, ...]:
+    """Fewer rules that still fail: halves are left out, then quarters, then single ones."""
+    size = (len(rules) + 1) // 2
+    while size and time.process_time() < deadline:
+        k = 0
+        while k < len(rules) and time.process_time() < deadline:
+            fewer = rules[:k] + rules[k + size :]
+            if fewer and fails(fewer):
+                rules = fewer
+            else:
+                k += size
+        size //= 2
+    return rules
+
+
+def _code(
+    program: Program, rules: tuple[Rule, ...], splits: Mapping[Axis, int], seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None
+) -> str:
+    """A script that repeats the failing audit; its rules are those of the registry."""
+    options = f"seed={seed}, masked={masked}"
+    lines = [program_source(program).rstrip(), "", "from eqfuse.egraph import audit, saturate", "from eqfuse.rewrites import registry"]
+    if inputs is not None and sum(x.size for x in inputs.values()) <= FEW:
+        inf = "from math import inf" if any(np.isinf(x).any() for x in inputs.values()) else None
+        lines += [inf] if inf else []
+        lines.append(f"inputs = {{{', '.join(f'{n!r}: {np.asarray(x).tolist()}' for n, x in inputs.items())}}}")
+        options += ", inputs=inputs"
+    names = ", ".join(repr(r.name) for r in rules)
+    parts = ", ".join(f"Axis({a.name!r}, {a.size}): {n}" for a, n in splits.items())
+    lines.append(f"names = {{{names}}}")
+    lines.append("rules = [r for r in registry.rules() if r.name in names]")
+    lines.append(f"audit(saturate(p, rules=rules, splits={{{parts}}}), {options})")
+    return "".join(f"    {line}\n" if line else "\n" for line in "\n".join(lines).split("\n"))
 
 
 class _Audit:
@@ -89,9 +229,11 @@ class _Audit:
         self.updates = {
             (n.attrs[1], n.args[0]): n.args[1] for row in graph.classes for n in row if n.op == "roll" and n.attrs[0] == "sum"
         }
+        self.lanes = self.valid_lanes()
         self.values: dict[int, np.ndarray] = {}
         self.pick: dict[int, ENode] = {}
         self.counts = [0, 0, 0, 0, 0]
+        self.unknown: np.ndarray | None = None  # where the loop that was executed last has a reference that is NaN
         with np.errstate(all="ignore"):
             self.evaluate_all()
 
@@ -117,6 +259,19 @@ class _Audit:
         for a, n in named:
             full[self.place[a]] = n
         return x.reshape(full)
+
+    def valid_lanes(self) -> np.ndarray:
+        """Where the positions that outer and inner axes of a ragged split make are inside the axis: past its end values mean nothing."""
+        inside = np.ones((1,) * len(self.axes), bool)
+        for whole, outer, inner in self.graph.facts.get("split", ()):
+            if outer.size * inner.size != whole.size and {outer, inner} <= set(self.axes):
+                inside = inside & (self.along(outer) * inner.size + self.along(inner) < whole.size)
+        return inside
+
+    def lanes_of(self, x: np.ndarray) -> np.ndarray:
+        """Where a value means something; one that has not all axes of the parts is whole."""
+        whole = all(n == 1 or m > 1 for n, m in zip(self.lanes.shape, x.shape, strict=True))
+        return self.lanes if whole else np.ones((1,) * x.ndim, bool)
 
     def scalar(self, x: float) -> np.ndarray:
         """A number over all axes."""
@@ -208,6 +363,7 @@ class _Audit:
         """Every node against its class."""
         for c, row in enumerate(self.graph.classes):
             for n in row:
+                self.unknown = None
                 with np.errstate(all="ignore"):
                     value = self.run_loop(n) if n.op == "roll" else self.node_value(n)
                 if value is None or c not in self.values:
@@ -226,6 +382,12 @@ class _Audit:
         except ValueError:
             raise self.unsound(first, second, c, f"shapes {a.shape} and {b.shape}") from None
         where = np.isfinite(a) if self.masked else np.isfinite(a) | np.isfinite(b)
+        if self.masked and first.rule is not None and second.op != "roll":
+            where = where & np.isfinite(b)
+        if self.masked and self.unknown is not None:
+            wide = tuple(k for k, n in enumerate(where.shape) if n == 1)
+            where = where & ~self.unknown.any(axis=wide, keepdims=True)
+        where = where & self.lanes_of(a)
         self.counts[3] += int(where.sum())
         with np.errstate(all="ignore"):
             scale = np.max(np.abs(a[np.isfinite(a)]), initial=0.0)
@@ -235,14 +397,14 @@ class _Audit:
             at = tuple(np.argwhere(bad)[0])
             raise self.unsound(first, second, c, f"{a[at]:.9g} and {b[at]:.9g}")
 
-    def unsound(self, first: ENode, second: ENode, c: int, what: str) -> UnsoundGraphError:
-        """The error for two members that differ."""
+    def unsound(self, first: ENode, second: ENode, c: int, what: str) -> _Disagreement:
+        """Two members that differ."""
         names = [n.rule or "the program" for n in (first, second)]
         united = sorted({rule for rule, cls in self.graph.facts.get("united", ()) if cls == c})
-        return UnsoundGraphError(
+        return _Disagreement(
             f"class {c} has members {self.show(first)} and {self.show(second)} that differ: {what}",
-            where=f"introduced by {names[0]} and {names[1]}; class united by {', '.join(united) or 'no rule'}",
-            cure="check() the named rules; if they pass, the rule that united the class lacks a condition",
+            f"introduced by {names[0]} and {names[1]}; class united by {', '.join(united) or 'no rule'}",
+            frozenset(r for r in (first.rule, second.rule, *united) if r),
         )
 
     def show(self, n: ENode) -> str:
@@ -254,11 +416,12 @@ class _Audit:
         """Signs and bounds that the analyses claim; NaN is not a claim."""
         for table, bad in SIGNS.items():
             for (c,) in self.graph.facts.get(table, ()):
-                if c in self.values and np.any(bad(self.values[c])):
-                    raise UnsoundGraphError(
+                if c in self.values and np.any(bad(self.values[c]) & self.lanes_of(self.values[c])):
+                    rule = self.pick[c].rule
+                    raise _Disagreement(
                         f"class {c}, {self.show(self.pick[c])}, is said to be {table} and is not",
-                        where=f"introduced by {self.pick[c].rule or 'the program'}",
-                        cure="check() the rules of the family signs, and the ranges that ops declare",
+                        f"introduced by {rule or 'the program'}; claimed by a rule of the family signs, or by the range of an op",
+                        frozenset(),
                     )
                 self.counts[3] += c in self.values
 
@@ -311,6 +474,9 @@ class _Audit:
             if trajectory is None:
                 return None
             running[r] = trajectory
+            strange: np.ndarray = np.asarray(np.isnan(trajectory[1]).any(axis=0))
+            if strange.any():
+                self.unknown = strange if self.unknown is None else self.unknown | strange
         state = self.scalar(MONOIDS[MONOIDS[monoid].state].identity)
         sums = {b: self.scalar(0.0) for b in bodies}
         combine = OPS[MONOIDS[monoid].combine].numpy

@@ -21,6 +21,7 @@ from ..ir.program import Program
 from ..ir.terms import Input, Reduce, Term
 from ..rewrites import registry
 from ..rewrites.rule import Rule
+from ..rewrites.verdicts import MOST_READS, Offer
 from .encode import Codebook, Decoder, encode
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
 from .schema import CONSTRUCTORS, schema, trait_facts
@@ -296,7 +297,7 @@ def _freeze(
     for cls, mask in decoder.rows("axes"):
         if cls in number:
             axes[number[cls]] = book.unmask(mask)
-    facts = _facts(decoder, number, book, parts)
+    facts = _facts(decoder, number, book, parts, rules)
     _check_constants(classes, facts["united"])
     roots = {o.name: number[lets[names[o.term]]] for o in program.outputs}
     original = tuple(number[lets[names[t]]] for t in terms)  # terms that were found equal repeat their class
@@ -328,7 +329,7 @@ def _check_constants(classes: list[list[ENode]], united: tuple[tuple[Any, ...], 
 
 
 def _facts(
-    decoder: Decoder, number: dict[Any, int], book: Codebook, parts: list[tuple[Axis, Axis, Axis]]
+    decoder: Decoder, number: dict[Any, int], book: Codebook, parts: list[tuple[Axis, Axis, Axis]], rules: tuple[Rule, ...]
 ) -> dict[str, tuple[tuple[Any, ...], ...]]:
     """The tables that extraction and the audit read, with classes as numbers."""
     out: dict[str, tuple[tuple[Any, ...], ...]] = {"split": tuple(parts)}
@@ -347,6 +348,15 @@ def _facts(
     out["level"] = known(decoder.rows("level"), lambda r: (number[r[0]], book.axes[r[1]], r[2]))
     out["united"] = known(decoder.rows("united"), plain)
     out["fuse"] = known(decoder.rows("fuse"), plain)
+    offers = {f.by: f for r in rules for f in r.gives if isinstance(f, Offer)}
+
+    def offered(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = offers[row[0]]
+        values, axes = row[1 : 2 + len(found.reads)], row[2 + MOST_READS :][: len(found.bound)]
+        bound = tuple((v.name, book.axes[a]) for v, a in zip(found.bound, axes, strict=True))
+        return (found, tuple(number[c] for c in values), bound)
+
+    out["outside"] = known(decoder.rows("outside"), offered)
     for name in ("radd", "rmul"):
         out[name] = known(decoder.rows(name), lambda r: (r[0], book.axes[r[1]], *(number[c] for c in r[2:])))
     return out

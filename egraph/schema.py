@@ -16,7 +16,9 @@ made each node, ``united`` the rules that found a class equal to another form.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS, ScalarOp
@@ -173,10 +175,16 @@ SIGNS = """
 """
 
 
-def _sign_traits(op: ScalarOp) -> list[str]:
-    """What the declared range transfer says about signs and finiteness."""
+@functools.cache
+def sign_traits(op: ScalarOp) -> tuple[str, ...]:
+    """What the declared range transfer says about signs and finiteness.
+
+    Of a positive or finite value a transfer in floating point cannot say it for all arguments at once (an exponential underflows), so
+    narrow intervals are asked, and wide ones must not contradict.  ``eqfuse.op`` tests what follows on values.
+    """
     n = op.arity
-    nonneg, positive, near = Interval(0.0, math.inf), Interval(1e-30, 1e30), Interval(-1.0, 1.0)
+    nonneg, positive = Interval(0.0, math.inf), Interval(1e-30, 1e30)
+    near, wide = Interval(-1.0, 1.0), Interval(-300.0, 300.0)
 
     def ranges(*args: Interval) -> Interval | None:
         try:
@@ -190,34 +198,47 @@ def _sign_traits(op: ScalarOp) -> list[str]:
 
     out: list[str] = []
     if op.name == "where" or n > 2:
-        return out
+        return ()
     if low(*[ALL] * n) >= 0:
         out.append("always-nonneg")
     if low(*[nonneg] * n) >= 0:
         out.append("keeps-nonneg")
-    if low(*[positive] * n) > 0:
+    if low(*[positive] * n) > 0 and low(*[nonneg] * n) >= 0:
         out.append("keeps-positive")
     if n == 2 and op.commutative and low(ALL, nonneg) >= 0:
         out.append("nonneg-if-one")
     if n == 2 and op.commutative and low(ALL, positive) > 0:
         out.append("positive-if-one")
-    everywhere, bounded = ranges(*[ALL] * n), ranges(*[near] * n)
-    if n == 1 and bounded is not None and bounded.lo > 0:
+    everywhere, bounded = ranges(*[ALL] * n), [ranges(*[span] * n) for span in (near, wide)]
+    if n == 1 and _positive_until_tiny(lambda size: low(Interval(-size, size))):
         out.append("positive-if-bounded")
     if everywhere is not None and everywhere.finite:
         out.append("always-bounded")
-    if op.domain == "real" and bounded is not None and bounded.finite:
+    if op.domain == "real" and all(r is not None and r.finite for r in bounded):
         out.append("keeps-bounded")
     if op.result == "bool" and everywhere == UNIT:
         out.append("makes-truth")
-    return out
+    return tuple(out)
+
+
+def _positive_until_tiny(low: Callable[[float], float]) -> bool:
+    """Whether the lower bound for arguments up to a size is positive, and reaches zero, if at all, by underflow: tiny before."""
+    small, large = 1.0, 1e30
+    if low(small) <= 0 or low(large) < 0:
+        return False
+    if low(large) > 0:
+        return True
+    while large > small * (1 + 1e-9):
+        middle = math.sqrt(small * large)
+        small, large = (middle, large) if low(middle) > 0 else (small, middle)
+    return low(small) < 1e-200
 
 
 def trait_facts() -> str:
     """What ops and monoids declare, as facts; read from the tables at every saturation, so that new ops take part."""
     facts = []
     for op in OPS.values():
-        facts += [f'({trait} "{op.name}")' for trait in _sign_traits(op)]
+        facts += [f'({trait} "{op.name}")' for trait in sign_traits(op)]
         if op.increasing:
             facts.append(f'(increasing "{op.name}")')
         if op.arity == 1 and op.result != "bool" and (span := op.range(ALL)).finite:

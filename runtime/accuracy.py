@@ -2,21 +2,27 @@
 
 The norm is the largest absolute error divided by the largest absolute value of the exact output, per output; NaN or infinity in
 one and not in the other counts as infinite error.
+
+``first_accurate`` is ``optimize(..., accuracy_factor=F)``: a plan is run at small sizes in Triton's interpreter before it is given out.  If
+its error is more than F times that of the eager program, the next plan is tried, with exact rules only and then with none; each refusal
+stands in the plan.  If nothing is left, or if the plan cannot be tried, that is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AccuracyError, OptionError
+from ..errors import AccuracyError, EqFuseError, OptionError
 from ..ir import dtypes, reference
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from ..ir.index import Axis
     from .compiled import Compiled
 
 
@@ -87,8 +93,9 @@ def measure(
     runner = ("cuda" if cuda else "interpret") if runner == "auto" else runner
     run: Callable[..., Any] = {"cuda": compiled.__call__, "interpret": compiled.interpret, "simulate": compiled.simulate}[runner]
     ours = compiled.in_order(run(*args, **given))
-    eager = compiled.in_order(compiled.eager(*args, **given))
-    exact = reference.evaluate(compiled.program, {n: _numpy(t) for n, t in tensors.items()})
+    arrays = {n: _numpy(t) for n, t in tensors.items()}
+    eager = compiled.in_order(compiled.eager(*args, **given)) if compiled.traced.eager is not None else _written(compiled, arrays)
+    exact = reference.evaluate(compiled.program, arrays)
     rows = []
     for o, a, b in zip(compiled.program.outputs, ours, eager, strict=True):
         e = exact[o.name]
@@ -96,6 +103,128 @@ def measure(
         theirs, theirs_lost = relative_error(_numpy(b), e)
         rows.append(OutputError(o.name, o.dtype.name, mine, theirs, mine_lost, theirs_lost))
     return AccuracyReport(runner, tuple(rows))
+
+
+def _written(compiled: Compiled, arrays: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
+    """A program that was written in terms, op by op in float32, its casts applied: what stands for eager."""
+    import numpy as np
+    import torch
+
+    outputs = compiled.program.outputs
+    values = reference.evaluate_terms(tuple(o.term for o in outputs), arrays, np.float32, casts=True)
+    found = []
+    for o, v in zip(outputs, values, strict=True):
+        axes = tuple(a for a in o.layout if a is not None)
+        full = np.broadcast_to(v.aligned(axes), [a.size for a in axes]).reshape(o.shape).copy()
+        found.append(torch.from_numpy(full).to(getattr(torch, o.dtype.name)))
+    return found
+
+
+# plans that are tried before they are given out ---------------------------------------------------------------------------------------
+
+ROWS, SLICES = 67, 2  # lengths at which a plan is tried: of the last two dimensions of tensors, and of others; loops get three steps
+FEW = 1 << 16  # elements of arguments that are tried as they are
+
+
+def first_accurate(
+    attempts: Iterable[tuple[str, Compiled]], args: Sequence[Any], kwargs: Mapping[str, Any] | None, factor: float
+) -> Compiled:
+    """The first plan whose error at small sizes is within ``factor`` times eager's; its ``plan.accuracy`` says what was tried and refused.
+
+    ``attempts``: plans in order of preference, each with a description; made as they are asked for.
+    Raises :class:`~eqfuse.errors.AccuracyError` if none is, or if one cannot be tried.
+    """
+    tried: list[str] = []
+    where = "optimize"
+    for description, compiled in attempts:
+        where = compiled.program.name
+        report, sizes = at_small_sizes(compiled, args, dict(kwargs or {}))
+        worst = max(report.outputs, key=lambda o: (not o.within(factor), o.ours))
+        text = f"{description}: error {worst.ours:.1e}, eager {worst.eager:.1e} ({worst.name}, at {sizes})"
+        if worst.within(factor):
+            compiled.plan = replace(compiled.plan, accuracy=(*tried, f"within {factor:g} times eager, {text}"))
+            return compiled
+        tried.append(f"refused, {text}" + (f", {worst.ours_nonfinite} not finite" if worst.ours_nonfinite else ""))
+    raise AccuracyError(
+        f"no plan is within {factor:g} times eager's error: {'; '.join(tried)}",
+        where=where,
+        cure="allow a larger accuracy_factor, or a wider element type",
+    )
+
+
+def at_small_sizes(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[AccuracyReport, str]:
+    """The accuracy of the same kernels on few rows in Triton's interpreter, and the sizes.
+
+    Arguments that hold data are cut, those on the meta device are drawn.  Raises :class:`~eqfuse.errors.AccuracyError` if the plan does
+    not exist at any of the sizes that are tried.
+    """
+    reasons: list[str] = []
+    for few, sizes, limit in _cuts(compiled, args, kwargs):
+        try:
+            small = compiled if limit is None else compiled.at(*few[0], **few[1])
+            return measure(small, few[0], "interpret", few[1]), sizes
+        except (EqFuseError, RuntimeError, ValueError, IndexError) as e:  # what a function says of sizes that it was not written for
+            reasons.append(f"{sizes}: {str(e).splitlines()[0]}")
+    raise AccuracyError(
+        f"the plan cannot be tried at small sizes: {'; '.join(reasons) or 'its arguments are large and its sizes are fixed'}",
+        where=compiled.program.name,
+        cure="leave out accuracy_factor, and call c.accuracy(*args, factor=...) with arguments of full size",
+    )
+
+
+def _cuts(
+    compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[tuple[list[Any], dict[str, Any]], str, int | None]]:
+    """Arguments to try, smallest first: cut along every axis, along the last two of each tensor only, along the longest axis only."""
+    import torch
+
+    inputs = compiled.program.inputs
+    tensors = compiled.traced.bind(*args, **kwargs)
+    axes = sorted({a for i in inputs for a in i.layout if a is not None})
+    rows = {a for i in inputs for a in i.layout[-2:] if a is not None}
+    longest = max(axes, key=lambda a: a.size, default=None)
+    steps = {a.name: 2 * r.tile + 3 for k in compiled.plan.kernels for a, r in k.kernel.roles.items() if r.kind == "stream"}
+    if compiled.plan.split is not None:
+        steps[compiled.plan.split[0]] = 2 * max(ROWS, *steps.values()) if steps else 2 * ROWS
+
+    def least(a: Axis) -> int:
+        return min(a.size, max(steps.get(a.name, 0), ROWS if a in rows else SLICES))
+
+    choices = [
+        {a: least(a) for a in axes},
+        {a: least(a) if a in rows else a.size for a in axes},
+        {a: least(a) if a == longest else a.size for a in axes},
+    ]
+    if compiled.resize is None or sum(math.prod(t.shape) for t in tensors.values()) <= FEW:
+        choices = [{a: a.size for a in axes}]
+    seen: set[tuple[int, ...]] = set()
+    for sizes in choices:
+        key = tuple(sizes.values())
+        if key in seen or sum(math.prod(1 if a is None else sizes[a] for a in i.layout) for i in inputs) > 16 * FEW:
+            continue
+        seen.add(key)
+        generator = torch.Generator().manual_seed(0)
+        cut = {id(tensors[i.name]): _cut(tensors[i.name], [1 if a is None else sizes[a] for a in i.layout], generator) for i in inputs}
+
+        def small(leaf: Any, cut: dict[int, Any] = cut) -> Any:
+            return cut.get(id(leaf), leaf)
+
+        whole = all(n == a.size for a, n in sizes.items())
+        text = ", ".join(f"{a.name}={n}" for a, n in sizes.items()) or "its size"
+        few = torch.utils._pytree.tree_map(small, (list(args), dict(kwargs)))
+        yield few, text, None if whole else 1
+
+
+def _cut(t: Any, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """The first elements of a tensor on the CPU, or drawn ones of its type if it holds no data."""
+    import torch
+
+    if isinstance(t, torch.Tensor) and t.device.type != "meta":
+        return t.detach()[tuple(slice(n) for n in shape)].cpu()
+    dtype = t.dtype if isinstance(t.dtype, torch.dtype) else getattr(torch, str(t.dtype).removeprefix("torch."))
+    if dtype.is_floating_point:
+        return torch.randn(list(shape), generator=generator).to(dtype)
+    return torch.randint(0, 2, list(shape), generator=generator).to(dtype)
 
 
 def _numpy(t: torch.Tensor) -> np.ndarray:

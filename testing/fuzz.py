@@ -1,34 +1,49 @@
-"""Fuzzing of lowering and printing: random program x random roles x random tiles, against the float64 reference.
+"""Fuzzing.  On the command line: random programs through the whole path (:mod:`.whole_path`), with a summary.
 
+    python -m eqfuse.testing.fuzz 0 1000 --interpret 10
+
+As functions: fuzzing of lowering and printing alone, random program x random roles x random tiles, against the float64 reference.
 A program is lowered as it stands, or (``saturated``) from nodes that extraction chooses in its saturated e-graph, which is where
 rolling reductions come from, once for every feasible number of passes.  The order of tile dims is random, too.  ``simulated`` runs
 the tile program in float64 numpy, where it must agree to rounding.  ``printed`` gives the emitted module to a runner (Triton's
-interpreter) in float32.  From the command line:
-
-    python -m eqfuse.testing.fuzz 0 1000
+interpreter) in float32.  ``--lowering`` runs the first of these.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import platform
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from ..codegen.module import ModuleSpec, emit_module
 from ..egraph.saturate import saturate
 from ..extract.choose import Chooser
+from ..ir.monoids import MONOIDS
+from ..ir.ops import OPS
 from ..ir.reference import evaluate
+from ..rewrites import registry
 from ..tiles.direct import kernel_from_program
 from ..tiles.kernel import Kernel
 from ..tiles.lower import lower
 from ..tiles.program import Dot, Loop, TileProgram
 from ..tiles.simulate import simulate
 from .random_programs import Draw, draw
+from .whole_path import STAGES, Tally, fuzz
 
 TAME = 1e4  # larger reference values say nothing about float32
 
@@ -136,18 +151,114 @@ def _coverage(tiles: TileProgram) -> Counter[str]:
     )
 
 
-def main(arguments: list[str]) -> int:
-    """Fuzz seeds FIRST to LAST through the simulator, plain and saturated, and print what is wrong."""
-    first, last = map(int, arguments)
+# the command line --------------------------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fuzz seeds FIRST to LAST (excluded); the exit status says whether something was found."""
+    parser = argparse.ArgumentParser(prog="python -m eqfuse.testing.fuzz", description=main.__doc__)
+    parser.add_argument("first", type=int, metavar="FIRST")
+    parser.add_argument("last", type=int, metavar="LAST")
+    parser.add_argument("--interpret", type=int, default=0, metavar="N", help="run every Nth seed in Triton's interpreter (slow)")
+    parser.add_argument("--shrink", type=float, default=20.0, metavar="SECONDS", help="processor time for making a failing program small")
+    parser.add_argument("--json", metavar="FILE", help="write what was done, as data")
+    parser.add_argument("--lowering", action="store_true", help="fuzz lowering alone: random roles and tiles, no plan")
+    options = parser.parse_args(arguments)
+    seeds = range(options.first, options.last)
+    if options.lowering:
+        return _lowering(seeds)
+    console = Console(stderr=True)
+    started = time.process_time()
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console) as bar:
+        task = bar.add_task("programs", total=len(seeds))
+        shown = 0
+
+        def report(tally: Tally) -> None:
+            nonlocal shown
+            for finding in tally.findings[shown:]:
+                console.print(str(finding), markup=False, highlight=False, soft_wrap=True)
+            shown = len(tally.findings)
+            bar.update(task, advance=1, description=f"programs, {shown} found")
+
+        tally = fuzz(seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report)
+    seconds = time.process_time() - started
+    Console(width=None if sys.stdout.isatty() else 120).print(summary(tally, seconds))
+    if options.json:
+        Path(options.json).write_text(json.dumps(as_data(tally, seeds, options.interpret, seconds), indent=1) + "\n")
+    return int(bool(tally.findings))
+
+
+def summary(tally: Tally, seconds: float) -> Table:
+    """What a run looked at."""
+    table = Table(title=f"{tally.programs} programs, {len(tally.findings)} findings, {seconds:.0f} s of CPU")
+    table.add_column("stage")
+    table.add_column("passed", justify="right")
+    table.add_column("CPU s", justify="right")
+    table.add_column("what")
+    checked = {f.stage: 0 for f in tally.findings} | Counter(f.stage for f in tally.findings)
+    enumerated = {
+        "op": (len(OPS), "ops"), "monoid": (len(MONOIDS), "monoids"), "view": (0, "kinds of views"), "cast": (0, "casts"),
+    }  # fmt: skip
+    cover = []
+    for kind, (total, noun) in enumerated.items():
+        n = sum(name.startswith(f"{kind} ") for name in tally.covered)
+        cover.append(f"{n}/{total} {noun}" if total else f"{n} {noun}")
+    notes = {
+        "draw": ", ".join([*cover, *(f"{n} filtered: {reason}" for reason, n in sorted(tally.filtered.items()))]),
+        "saturate": f"{len(tally.rules)} rules matched; " + ", ".join(f"{n} {why}" for why, n in sorted(tally.stopped.items())),
+        "audit": ", ".join(f"{n:,} {name}" for name, n in tally.audit.items()),
+        "plan": ", ".join(f"{tally.covered[k]} {k}" for k in ("several kernels", "split axis")),
+        "tiles": ", ".join(f"{tally.covered[k]} {k}" for k in ("loops", "matrix products", "rolling reductions", "prefixes")),
+        "hazards": f"{tally.alarms} static alarms" if tally.alarms else "",
+    }
+    for stage in ("draw", *STAGES):
+        passed = tally.programs if stage == "draw" else tally.stages[stage]
+        more = [notes.get(stage, "")] + [f"{n} {k.split(': ', 1)[1]}" for k, n in tally.skipped.items() if k.startswith(stage)]
+        found = f"; {checked[stage]} FOUND" if stage in checked else ""
+        table.add_row(stage, str(passed), f"{tally.seconds[stage]:.1f}", "; ".join(filter(None, more)) + found)
+    return table
+
+
+def as_data(tally: Tally, seeds: range, interpret_every: int, seconds: float) -> dict[str, Any]:
+    """A run as JSON: versions, seeds, counts per stage, coverage, what was filtered and why, findings."""
+    versions = {name: metadata.version(name) for name in ("eqfuse", "egglog", "numpy", "torch", "triton")}
+    covered = {k: n for k, n in sorted(tally.covered.items()) if n}
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **versions},
+        "seeds": [seeds.start, seeds.stop],
+        "interpret_every": interpret_every,
+        "programs": tally.programs,
+        "filtered": dict(tally.filtered),
+        "steps_taken_back_while_drawing": dict(tally.taken_back),
+        "passed": {s: tally.stages[s] for s in STAGES},
+        "skipped": dict(tally.skipped),
+        "findings": [{"seed": f.seed, "stage": f.stage, "message": f.message, "minimal": f.minimal} for f in tally.findings],
+        "static_hazard_alarms": tally.alarms,
+        "audit": dict(tally.audit),
+        "saturation_stopped": dict(tally.stopped),
+        "rules_registered": len(registry.rules()),
+        "rules_matched": len(tally.rules),
+        "rules_that_never_matched": sorted({r.name for r in registry.rules()} - set(tally.rules)),
+        "ops_not_drawn": sorted(o for o in OPS if f"op {o}" not in covered),
+        "monoids_not_drawn": sorted(m for m in MONOIDS if f"monoid {m}" not in covered),
+        "programs_with": covered,
+        "cpu_seconds": round(seconds, 1),
+        "cpu_seconds_per_stage": {s: round(n, 1) for s, n in tally.seconds.items()},
+    }
+
+
+def _lowering(seeds: range) -> int:
+    """Seeds through the simulator, plain and saturated."""
     failed = False
     for saturated in (False, True):
-        covered, wrong = simulated(range(first, last), saturated=saturated)
+        covered, wrong = simulated(seeds, saturated=saturated)
         print(dict(covered))
         for m in wrong:
             print(m)
         failed |= bool(wrong)
-    return failed
+    return int(failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -41,7 +41,7 @@ class Facts:
             )
             self._levels.append(self._depth_of(n) if split else self._level_of(n))
         self._dtypes: dict[int, DType | None] = {}
-        self._ranges: dict[tuple[int, bool], Interval] = {}
+        self._ranges: dict[tuple[int, bool, bool], Interval] = {}
         self._zero: dict[tuple[int, Axis], bool] = {}
         self.singular: frozenset[int] | None = None  # see guards
 
@@ -122,19 +122,22 @@ class Facts:
             result = ops.OPS[n.attrs[0]].result
             if result == "bool":
                 return dtypes.bool_
-            t = dtypes.promote(*(self.dtype(x) for x in (n.args[1:] if n.attrs[0] == "where" else n.args)))
-            return dtypes.float32 if result == "float" and t is not None and not t.is_float else t
+            values = n.args[1:] if n.attrs[0] == "where" else n.args
+            t = dtypes.promote(*(self.dtype(x) for x in values))
+            fraction = any(self.nodes[x].op == "const" and not float(self.nodes[x].attrs[0]).is_integer() for x in values)
+            return dtypes.float32 if t is not None and not t.is_float and (result == "float" or fraction) else t
         return dtypes.promote(*(self.dtype(x) for x in n.args))
 
     # -- ranges --------------------------------------------------------------------------------------------------------------
-    def range(self, node: int, finite_inputs: bool = False) -> Interval:
-        """An interval that contains every value of the node."""
-        key = (node, finite_inputs)
+    def range(self, node: int, finite_inputs: bool = False, padded: bool = False) -> Interval:
+        """An interval that contains every value of the node; with ``padded`` also what stands on padded lanes, of which a maximum
+        knows nothing."""
+        key = (node, finite_inputs, padded)
         if key not in self._ranges:
-            self._ranges[key] = self._range_of(node, finite_inputs)
+            self._ranges[key] = self._range_of(node, finite_inputs, padded)
         return self._ranges[key]
 
-    def _range_of(self, node: int, finite: bool) -> Interval:
+    def _range_of(self, node: int, finite: bool, padded: bool) -> Interval:
         n = self.nodes[node]
         if n.op == "load":
             d = self.kernel.buffers[n.attrs[0]].dtype
@@ -151,28 +154,28 @@ class Facts:
             return Interval(min(lo, 0) * LARGEST_EXTENT, LARGEST_EXTENT if hi > 0 else hi)
         if n.op == "map":
             if n.attrs[0] == "add":
-                r = ops.OPS["add"].range(*(self.range(x, finite) for x in n.args))
-                return Interval(min(r.lo, 0.0), min(r.hi, 0.0)) if self.below_maximum(node) else r
-            return ops.OPS[n.attrs[0]].range(*(self.range(x, finite) for x in n.args))
+                r = ops.OPS["add"].range(*(self.range(x, finite, padded) for x in n.args))
+                return Interval(min(r.lo, 0.0), min(r.hi, 0.0)) if not padded and self.below_maximum(node) else r
+            return ops.OPS[n.attrs[0]].range(*(self.range(x, finite, padded) for x in n.args))
         if n.op == "cast":
-            return self.range(n.args[0], finite)
+            return self.range(n.args[0], finite, padded)
         if n.op == "ref":
             target = self.nodes[n.args[0]]
             if n.attrs[0] == "old" and not (target.op in ("reduce", "roll") and target.attrs[0] in ("sum", "mean")):
                 return ALL  # may be the identity, before the first step
-            return self.range(n.args[0], finite).join(Interval(0.0, 0.0))  # 0: nothing summed yet, or an empty maximum made safe
+            return self.range(n.args[0], finite, padded).join(Interval(0.0, 0.0))  # 0: nothing summed yet, or an empty maximum made safe
         if n.op == "reduce":
-            body = self.range(n.args[0], finite)
+            body = self.range(n.args[0], finite, padded)
             if n.attrs[0] in ("max", "min"):
                 return body  # an empty reduction is not a concern of ranges: its elements do not exist
             zero = Interval(0.0, 0.0)
             if n.attrs[0] == "mean":
                 return body.join(zero)
             return Interval(0.0 if body.lo >= 0 else -INF, 0.0 if body.hi <= 0 else INF)
-        if n.op == "roll" and n.attrs[0] in ("sum", "mean") and self.range(n.args[0], finite).lo >= 0 and self._grows(n.args[1]):
+        if n.op == "roll" and n.attrs[0] in ("sum", "mean") and self.range(n.args[0], finite, padded).lo >= 0 and self._grows(n.args[1]):
             return Interval(0.0, INF)
         if n.op == "pre":
-            return self.range(n.args[0], finite).join(Interval(0.0, 0.0))
+            return self.range(n.args[0], finite, padded).join(Interval(0.0, 0.0))
         return ALL
 
     def _grows(self, update: int) -> bool:
@@ -229,7 +232,7 @@ class Facts:
             return self.zero_padded(n.args[0], axis)
         if n.op == "map" and n.attrs[0] == "mul":  # zero times infinity is NaN: the other factor must be finite
             return any(
-                self.zero_padded(x, axis) and (self.zero_padded(y, axis) or self.range(y).finite)
+                self.zero_padded(x, axis) and (self.zero_padded(y, axis) or self.range(y, padded=True).finite)
                 for x, y in (n.args, n.args[::-1])
             )
         if n.op == "map" and n.attrs[0] == "where":

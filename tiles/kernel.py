@@ -36,7 +36,7 @@ from ..ir.index import Axis, IndexExpr
 class Node:
     """One operation.  ``args`` are positions in ``Kernel.nodes`` (smaller than this node's own).  ``axes`` are what *this*
     representative depends on.  ``rule`` is provenance only.  ``stored``: the program that the kernel comes from keeps this value in
-    this type, so rounding to it loses nothing that the program has."""
+    this type, so rounding to it loses nothing that the program has.  ``cls`` is the e-class that it represents, if it comes from one."""
 
     op: str
     attrs: tuple[Any, ...]
@@ -44,6 +44,7 @@ class Node:
     axes: frozenset[Axis]
     rule: str | None = None
     stored: DType | None = None
+    cls: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,12 @@ class Lowering:
         numbers = [a.value for a in args if isinstance(a, Literal)]
         if len(numbers) == len(args):
             return Literal(float(spec.numpy(*map(np.float64, numbers))))
+        if op in ("and", "or") and numbers:  # printed, the number would be no truth value
+            other = next(a for a in args if isinstance(a, Value))
+            return self.as_bool(other) if (numbers[0] != 0) == (op == "and") else Literal(float(numbers[0] != 0))
         typed, dtype = self._operands(spec, args)
+        if op == "where" and isinstance(args[0], Literal):
+            return typed[1] if args[0].value else typed[2]
         dims = {d for a in typed if isinstance(a, Value) for d in a.dims}
         if op == "add" and hint is None and any(isinstance(a, Value) and a.name in self._negations for a in typed):
             hint = "diff"

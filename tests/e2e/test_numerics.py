@@ -3,6 +3,9 @@
 Every program is planned for its bench shapes, then run tile by tile in float32 at its ``check`` shapes, on data that punish a form
 which separates two large values of small difference: logits of 1e4, logits that all lie near 1e4, data around 1000, scores of 1e4 and
 more.  The error against float64 may be three times that of the eager program in float32, and 4 ulp.
+
+Then, statically: no plan of the corpus has a source of overflow or cancellation that its program did not have; an exact plan is the program
+to the last bit, and casts stay where they are; and a plan that is less accurate than a stated factor is refused.
 """
 
 from __future__ import annotations
@@ -15,12 +18,24 @@ import torch
 from torch import Tensor
 
 import eqfuse
-from eqfuse.ir import reference
+from eqfuse.egraph import saturate
+from eqfuse.errors import AccuracyError, OptionError
+from eqfuse.extract import extract
+from eqfuse.extract.targets import load_target
+from eqfuse.ir import dtypes, reference
+from eqfuse.ir.build import axes, exp, log, maximum_over, mean_over, program, recip, square, sum_over, tanh, tensor
+from eqfuse.ir.ops import OPS
+from eqfuse.ir.terms import Cast, Term
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.facts import Row
-from eqfuse.runtime.accuracy import relative_error
+from eqfuse.rewrites.patterns import Map, Mean
+from eqfuse.rewrites.rule import Axis, make_rule
+from eqfuse.runtime.accuracy import _written, relative_error
 from eqfuse.runtime.compiled import Compiled
+from eqfuse.testing import hazards as hazards_module
+from eqfuse.testing.hazards import hazards, new_hazards, program_hazards
 from eqfuse.testing.programs import PROGRAMS
+from eqfuse.tiles import dots
 
 ULP = float(np.finfo(np.float32).eps)
 SEPARABLE = ("term_from_inside", "terms_collected", "late_term_out_of_sum", "late_term_out_of_choice")
@@ -159,3 +174,250 @@ def test_without_the_guard_digits_are_lost(name, monkeypatch):
     broken = eqfuse.optimize(case.fn, case.args("bench", "float32", device="meta"), target="h200", name=name)
     with pytest.raises(AssertionError, match="error"):
         assert_as_accurate(broken, arguments(name, 1e4, 0.0, 1.0))
+
+
+# no plan has a source of overflow or cancellation that its program did not have -----------------------------------------------------
+
+TYPED = [(n, d) for n in sorted(PROGRAMS) for d in PROGRAMS[n].dtypes]
+
+
+@pytest.mark.parametrize(("name", "dtype"), TYPED)
+def test_plans_have_no_new_hazards(name, dtype, planned):
+    assert [str(h) for h in new_hazards(planned(name, dtype))] == []
+
+
+I, J = axes(i=64, j=4096)
+X, Y = tensor("x", I, J), tensor("y", I, J)
+S = X - maximum_over(J, X)
+VARIANCE = mean_over(J, square(X - mean_over(J, X)))
+NAIVE_VARIANCE = mean_over(J, square(X)) - square(mean_over(J, X))
+
+
+def terms_hazards(t: Term) -> list[tuple[str, tuple[float, ...]]]:
+    return [(h.kind, h.level) for h in program_hazards(program("p", o=(t, tuple(sorted(t.axes)))))]
+
+
+@pytest.mark.parametrize(
+    ("t", "expected"),
+    [
+        (exp(X), [("overflow", (1.0,))]),
+        (exp(S), []),
+        (exp(tanh(X)), []),
+        (exp(-square(X)), []),
+        (recip(X), [("domain", (2.0,))]),
+        (recip(square(X)), [("domain", (1.0,))]),
+        (recip(square(X) + 1.0), []),
+        (log(sum_over(J, exp(S))), []),  # at least 1: the largest element gives exp(0)
+        (log(sum_over(J, square(X))), [("domain", (1.0,))]),
+        (X - Y, [("cancellation", (1.0, 0.0))]),
+        (X * Y - Y * X, []),  # one value to the last bit
+        (X - mean_over(J, X), []),
+        (X + tanh(Y), []),
+        (square(X) + square(Y), []),
+        (VARIANCE, []),
+        (NAIVE_VARIANCE, [("cancellation", (2.0, 2.0))]),
+    ],
+    ids=str,
+)
+def test_hazards_of_terms(t, expected):
+    assert terms_hazards(t) == expected
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "kind"),
+    [
+        (VARIANCE, NAIVE_VARIANCE, "cancellation"),
+        (sum_over(J, exp(S)), sum_over(J, exp(X)) * exp(-maximum_over(J, X)), "overflow"),
+        (sum_over(J, exp(S) * S), sum_over(J, exp(S) * X) - maximum_over(J, X) * sum_over(J, exp(S)), "cancellation"),
+        (log(square(X) + 1.0), log(recip(square(X))), "domain"),
+    ],
+    ids=["variance", "softmax", "late term", "log"],
+)
+def test_a_plan_with_a_new_hazard_is_seen(good, bad, kind):
+    """The plan of an equal but careless program, held against the careful one."""
+    want, careless = (program("p", o=(t, tuple(sorted(t.axes)))) for t in (good, bad))
+    found = saturate(careless, rules=[r for r in registry.active() if r.family == "layout"])
+    plan = extract(found, load_target("h200"))
+    assert not new_hazards(plan), "the careless program itself has them"
+    assert kind in {h.kind for h in new_hazards(dataclasses.replace(plan, program=want))}
+
+
+@pytest.mark.parametrize("name", ["softmax_entropy", "cross_entropy"])
+def test_without_the_guard_the_static_check_sees_it_too(name, monkeypatch):
+    for rule in SEPARABLE:
+        monkeypatch.setitem(registry._rules, rule, _without(registry._rules[rule], "separable"))
+    case = PROGRAMS[name]
+    broken = eqfuse.optimize(case.fn, case.args("bench", "float32", device="meta"), target="h200", name=name)
+    assert {h.kind for h in new_hazards(broken)} == {"cancellation"}
+
+
+def test_operands_that_may_overflow_float16_are_seen(monkeypatch):
+    """With a lowering that casts every operand of a float16 product to float16."""
+    i, j, k = axes(i=256, j=256, k=256)
+    x, w = tensor("x", i, k, dtype=dtypes.float16), tensor("w", k, j, dtype=dtypes.float16)
+    y = sum_over(k, (x * tensor("s", i, dtype=dtypes.float16) * tensor("t", k, dtype=dtypes.float16)) * w)
+    p = program("scaled", y=(y, (i, j)))
+    kernel = extract(saturate(p), load_target("h200"))
+    assert not [h for h in hazards(kernel) if h.kind == "operand"]
+    monkeypatch.setattr(dots, "operand_type", lambda lowering, a, b: (dtypes.float16, ""))
+    first = kernel.kernels[0].kernel
+    loose = dataclasses.replace(first, nodes=tuple(dataclasses.replace(n, stored=None) for n in first.nodes))
+    assert [h.kind for h in hazards_module._of_operands(loose)] == ["operand"]
+
+
+# the licence ------------------------------------------------------------------------------------------------------------------------
+
+
+def in_order(compiled: Compiled, args: list[Tensor]) -> list[Tensor]:
+    """The program's own terms, one op after the other, in float32; casts round where they stand."""
+    return _written(compiled, {n: t.double().numpy() for n, t in compiled.traced.bind(*args).items()})
+
+
+def choices(x, y, z):
+    return torch.maximum(x * y, z).abs() - torch.minimum(x, -y)
+
+
+def extremes(x, y, z):
+    return ((x * 0.37).amax(-1, keepdim=True) - x.abs()) * z, (y * z).amin(-1)
+
+
+def quotients(x, y, z):
+    return torch.where(z > 0, x / (y.abs() + 1.0), x * (y * z))
+
+
+def casts_before_factors(x, y, z):
+    return (x * 0.1).half().float() * 3.0, ((y * z).bfloat16().float() * 0.7).amax(-1)
+
+
+def casts_in_sums(x, y, z):
+    return (x.half().float().amax(-1, keepdim=True) * y).bfloat16().float() * z
+
+
+@pytest.mark.parametrize("fn", [choices, extremes, quotients, casts_before_factors, casts_in_sums])
+def test_an_exact_plan_is_the_program_to_the_last_bit(fn):
+    """No reassociation, no law of an exponential, no cast at another place: sums of several terms apart, whose order is the tile's."""
+    generator = torch.Generator().manual_seed(2)
+    args = [torch.randn(7, 37, generator=generator) * 3 for _ in range(3)]
+    compiled = eqfuse.optimize(fn, args, target="h200", licence="exact")
+    found = compiled.in_order(compiled.interpret(*args))
+    for a, b in zip(found, in_order(compiled, args), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_contracted_product_rounds_once():
+    """The one liberty that printing takes, whatever the licence: a*b + c is one fma."""
+    generator = torch.Generator().manual_seed(2)
+    args = [torch.randn(7, 37, generator=generator) for _ in range(3)]
+    compiled = eqfuse.optimize(lambda x, y, z: x * y + z, args, target="h200", licence="exact")
+    x, y, z = (t.double() for t in args)
+    assert torch.equal(compiled.interpret(*args), (x * y + z).float())
+
+
+@pytest.mark.parametrize("licence", ["exact", "real", "approx"])
+def test_casts_do_not_move(licence):
+    """sum cast(x c) is not c sum cast(x), nor is a maximum of casts the cast of a scaled maximum: the roundings would be other ones."""
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(5, 64, generator=generator)
+
+    def fn(x):
+        return (x * 0.3).half().float().sum(-1), ((x * 1.7).bfloat16().float() * 0.3).amax(-1)
+
+    compiled = eqfuse.optimize(fn, (x,), target="h200", licence=licence)
+    total, largest = compiled.interpret(x)
+    assert torch.allclose(total.double(), (x * 0.3).half().double().sum(-1), rtol=4 * ULP, atol=4 * ULP)
+    moved = (x.half().double() * 0.3).sum(-1)
+    assert not torch.allclose(total.double(), moved, rtol=4 * ULP, atol=4 * ULP), "data for which the place of the cast shows"
+    assert torch.equal(largest, ((x * 1.7).bfloat16().float() * 0.3).amax(-1))
+    casts = [n for k in compiled.plan.kernels for n in k.kernel.nodes if n.op == "cast"]
+    written = [t for t in compiled.program.terms() if isinstance(t, Cast)]
+    assert len(casts) <= len(written)
+    assert {n.attrs[0].name for n in casts} == {"float16", "bfloat16", "float32"} & {t.to.name for t in written}
+
+
+# plans that are refused ---------------------------------------------------------------------------------------------------------------
+
+
+def naive_variance(x: Tensor) -> Tensor:
+    return (x * x).mean(-1) - x.mean(-1) ** 2
+
+
+def careful_variance(x: Tensor) -> Tensor:
+    return (x - x.mean(-1, keepdim=True)).square().mean(-1)
+
+
+def careless(x, n: Axis):
+    """mean (x - mean x)^2 = mean x^2 - (mean x)^2: true over the reals, and a loss of digits."""
+    return Mean(n, Map("square", x - Mean(n, x))), Mean(n, x * x) - Mean(n, x) * Mean(n, x)
+
+
+def forget_the_written_form(monkeypatch):
+    """Extraction that prefers the careless form: reading a mean of squares costs nothing."""
+    monkeypatch.setitem(OPS, "square", dataclasses.replace(OPS["square"], cost=1e6))
+
+
+@pytest.fixture
+def careless_rule(monkeypatch):
+    forget_the_written_form(monkeypatch)
+    return make_rule(careless, "user", "real", "factor", True)
+
+
+def test_accuracy_takes_a_factor():
+    x = torch.randn(9, 300, generator=torch.Generator().manual_seed(3)) + 1000
+    c = eqfuse.optimize(careful_variance, (x,), target="h200")
+    assert c.accuracy(x, factor=2.0).outputs[0].within(2.0)
+    with pytest.raises(AccuracyError, match="error"):
+        c.accuracy(x, factor=1e-9)
+
+
+def test_a_plan_that_loses_digits_is_refused_and_the_next_one_taken(careless_rule):
+    x = torch.randn(9, 300, generator=torch.Generator().manual_seed(3)) + 1000
+    loose = eqfuse.optimize(careful_variance, (x,), target="h200", rules=[careless_rule])
+    assert "careless" in {r for k in loose.plan.kernels for r in k.rules}
+    with pytest.raises(AccuracyError):
+        loose.accuracy(x, factor=2.0)
+    strict = eqfuse.optimize(careful_variance, (x,), target="h200", rules=[careless_rule], accuracy_factor=2.0)
+    assert "careless" not in {r for k in strict.plan.kernels for r in k.rules}
+    refused, taken = strict.plan.accuracy
+    assert refused.startswith("refused, licence 'real'")
+    assert taken.startswith("within 2 times eager, exact rules")
+    assert all(line in str(strict.plan) for line in (refused, taken))
+    strict.accuracy(x, factor=2.0)
+
+
+def test_a_plan_that_is_accurate_says_what_was_tried():
+    case = PROGRAMS["row_softmax"]
+    c = eqfuse.optimize(case.fn, case.args("bench", "float16", device="meta"), target="h200", accuracy_factor=2.0)
+    (line,) = c.plan.accuracy
+    assert line.startswith("within 2 times eager, licence 'real'")
+    assert "accuracy: within" in str(c.plan)
+    sizes = dict(part.split("=") for part in line.rsplit("at ", 1)[1].rstrip(")").split(", "))
+    stream = [(a.name, r.tile) for k in c.plan.kernels for a, r in k.kernel.roles.items() if r.kind == "stream"]
+    assert stream
+    assert all(int(sizes[a]) > 2 * tile for a, tile in stream), "loops run more than twice"
+
+
+def test_nothing_within_the_factor_is_an_error():
+    x = torch.randn(9, 300, generator=torch.Generator().manual_seed(3))
+    with pytest.raises(AccuracyError, match=r"no plan is within 1e-09 times.*exact rules.*no rules"):
+        eqfuse.optimize(careful_variance, (x,), target="h200", accuracy_factor=1e-9)
+    with pytest.raises(OptionError, match="accuracy_factor"):
+        eqfuse.optimize(careful_variance, (x,), target="h200", accuracy_factor=0.0)
+
+
+def test_what_cannot_be_tried_is_an_error():
+    """A program in terms has the sizes that it was written for; large ones cannot be interpreted."""
+    i, j = axes(i=2048, j=4096)
+    x = tensor("x", i, j)
+    p = program("large", o=(exp(x - maximum_over(j, x)), (i, j)))
+    with pytest.raises(AccuracyError, match="cannot be tried at small sizes"):
+        eqfuse.optimize(p, [torch.empty(2048, 4096, device="meta")], target="h200", accuracy_factor=2.0)
+
+
+def test_programs_in_terms_are_held_to_their_own_order():
+    i, j = axes(i=4, j=48)
+    x = tensor("x", i, j)
+    p = program("sums", o=(sum_over(j, exp(x - maximum_over(j, x))), (i,)))
+    data = torch.randn(4, 48, generator=torch.Generator().manual_seed(3))
+    c = eqfuse.optimize(p, [data], target="h200", accuracy_factor=4.0)
+    (row,) = c.accuracy(data).outputs
+    assert 0 < row.eager < 1e-6

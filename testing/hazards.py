@@ -1,0 +1,441 @@
+"""Sources of overflow and cancellation in a plan that its program did not have: a static check of planned kernels.
+
+Equality over the reals is not safety in floating point.  The nodes of the planned kernels and those of the program as it is written go
+through the same range analysis, and a *hazard* is an operation whose arguments may lie where digits or finiteness are lost:
+
+===============  =================================================================================================================
+``overflow``     an exponential whose argument has no bound (or one beyond what float32 can take)
+``domain``       a reciprocal, logarithm or root whose argument may reach its singular point (level 1) or lie beyond it (level 2)
+``cancellation`` a sum of two unbounded terms that may have opposite signs.  Its level is (degree, rounded): the degree of the terms in
+                 the offset of the data (E[x^2] - mean^2 subtracts degree 2), and how many of both are rounded.  A value minus a
+                 reduction of that same value, c x - c R(x), is a shift and no hazard: the rounding of x is common to both; what is
+                 made of it has lost the offset, its degree is 0.  Sums of degree 0 are what the data are, and no hazard
+``operand``      a computed float16 operand of a matrix product that may exceed 65504
+===============  =================================================================================================================
+
+A hazard of the plan is *new* if the program has none of its kind that is at least as bad.  The analysis is conservative, and it is the same
+for both sides.  Values that were stored are followed into the kernel that stores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import PlanError
+from ..extract.plan import Plan
+from ..ir import dtypes, ops
+from ..ir.index import index
+from ..ir.program import Program
+from ..ir.ranges import INF, Interval, mul
+from ..tiles import dots
+from ..tiles.direct import kernel_from_program
+from ..tiles.facts import Facts
+from ..tiles.kernel import Kernel, Node
+from ..tiles.lower import Lowering
+
+if TYPE_CHECKING:
+    from ..runtime.compiled import Compiled
+
+MODEST = 100.0  # what may be added to anything: an absolute error of 1e-5 at most
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """An operation where finiteness or digits may be lost.  Levels of one kind are compared entry by entry."""
+
+    kind: str
+    level: tuple[float, ...]
+    what: str
+    rule: str | None = None
+
+    def covers(self, other: Hazard) -> bool:
+        """Whether this one is of the same kind and at least as bad."""
+        return self.kind == other.kind and all(a >= b for a, b in zip(self.level, other.level, strict=True))
+
+    def __str__(self) -> str:
+        by = f" (by {self.rule})" if self.rule else ""
+        return f"{self.kind} {'.'.join(f'{x:g}' for x in self.level)}: {self.what}{by}"
+
+
+def new_hazards(plan: Plan | Compiled) -> list[Hazard]:
+    """Hazards of a plan that its program did not have."""
+    plan = plan if isinstance(plan, Plan) else plan.plan
+    known = program_hazards(plan.program)
+    return [h for h in hazards(plan) if not any(k.covers(h) for k in known)]
+
+
+def hazards(plan: Plan | Compiled) -> list[Hazard]:
+    """Every hazard of the planned kernels."""
+    plan = plan if isinstance(plan, Plan) else plan.plan
+    merged = _merged([k.kernel for k in plan.kernels])
+    return [*_of_nodes(merged), *(h for k in plan.kernels for h in _of_operands(k.kernel))]
+
+
+def program_hazards(program: Program) -> list[Hazard]:
+    """Every hazard of a program as it is written."""
+    return _of_nodes(_merged([kernel_from_program(program, {})]))
+
+
+def _merged(kernels: list[Kernel]) -> Kernel:
+    """All kernels as one list of nodes, where a load of a temporary is the value that was stored."""
+    nodes: list[Node] = []
+    ids: dict[tuple[object, ...], int] = {}
+    stored: dict[str, int] = {}
+    for kernel in kernels:
+        place: list[int] = []
+        for n in kernel.nodes:
+            if n.op == "load" and n.attrs[0] in stored:
+                place.append(stored[n.attrs[0]])
+                continue
+            args = tuple(place[a] for a in n.args)
+            if n.op == "map" and ops.op(n.attrs[0]).commutative:
+                args = tuple(sorted(args))  # x + y and y + x are one value to the last bit
+            attrs = n.attrs
+            if n.op == "load":  # positions along an axis of length 1 are 0
+                attrs = (n.attrs[0], tuple(e.substitute({a: index(0) for a in e.axes() if a.size == 1}) for e in n.attrs[1]))
+            key = (n.op, attrs, args)
+            if key not in ids:
+                ids[key] = len(nodes)
+                nodes.append(replace(n, args=args, attrs=attrs))
+            place.append(ids[key])
+        for r in kernel.roots:
+            stored[r.buffer] = place[r.node]
+    buffers = {name: b for k in kernels for name, b in k.buffers.items()}
+    roles = {a: r for k in kernels for a, r in k.roles.items()}
+    return replace(kernels[0], nodes=tuple(nodes), roots=(), buffers=buffers, roles=roles)
+
+
+class _Facts(Facts):
+    """The ranges that lowering uses, and what is known beside them of running references and of sums of exponentials."""
+
+    def below_maximum(self, node: int) -> bool:
+        """Also: c x - c M <= 0 where M is a maximum of maxima of x, of which some may be replaced where they are -inf; and the maximum
+        so far is not above the one with the present tile."""
+        return super().below_maximum(node) or self.ordered(node) < 0
+
+    def ordered(self, node: int) -> int:
+        """-1 if a sum is known not to be positive because it is c x - c max x, 1 if it is not negative, 0 otherwise."""
+        for p, q in (self.nodes[node].args, self.nodes[node].args[::-1]):
+            for c, when, x in self._forms(p):
+                for d, other, y in self._forms(q):
+                    if c != -d:
+                        continue
+                    if x == y and when == other:
+                        return -1  # x - x
+                    for monoid, sign in (("max", -1), ("min", 1)):
+                        bound = self._selects(monoid, y, x) and "old" not in (when, other)
+                        older = x == y and (when, other) == ("old", "new") and self._is(monoid, x)
+                        if bound or older:
+                            return sign if c > 0 else -sign
+        return 0
+
+    def _forms(self, node: int, loose: bool = False) -> Iterator[tuple[float, str, int]]:
+        """Readings of a node as a constant times another node, final (""), or running ("new", "old").  ``loose`` also reads through
+        every choice between a number and a value, and through a product with the number of times that a row has an element."""
+        factor, when = 1.0, ""
+        while True:
+            yield factor, when, node
+            n = self.nodes[node]
+            guarded = self._guarded(node, loose)
+            if n.op == "ref":
+                when, node = n.attrs[0], n.args[0]
+            elif n.op == "map" and n.attrs[0] == "neg":
+                factor, node = -factor, n.args[0]
+            elif n.op == "map" and n.attrs[0] == "mul" and any(self._number(x) is not None for x in n.args):
+                number, other = n.args if self._number(n.args[0]) is not None else n.args[::-1]
+                factor, node = factor * float(self._number(number) or 0.0), other
+            elif loose and n.op == "map" and n.attrs[0] == "mul" and any(self._one_of(x) is not None for x in n.args):
+                node = n.args[0] if self._one_of(n.args[1]) is not None else n.args[1]
+            elif guarded != node:
+                node = guarded
+            else:
+                return
+
+    def _number(self, node: int) -> float | None:
+        """A constant, the length of an axis, or a scalar function of such."""
+        n = self.nodes[node]
+        if n.op == "map":
+            args = [self._number(a) for a in n.args]
+            return None if None in args else float(ops.op(n.attrs[0]).numpy(*map(np.float64, args)))
+        return float(n.attrs[0]) if n.op == "const" else float(n.attrs[0].size) if n.op == "extent" else None
+
+    def _is(self, monoid: str, node: int) -> bool:
+        n = self.nodes[node]
+        return n.op == "reduce" and n.attrs[0] == monoid
+
+    def _guarded(self, node: int, loose: bool = False) -> int:
+        """The reduction behind a choice that puts a number where the reduction is infinite (where(m == -inf, 0, m))."""
+        n = self.nodes[node]
+        if n.op == "map" and n.attrs[0] == "where" and (loose or n.args[0] in self._tests):
+            rest = [a for a in n.args[1:] if self.nodes[a].op != "const"]
+            if len(rest) == 1:
+                return rest[0]
+        return node
+
+    @cached_property
+    def _tests(self) -> frozenset[int]:
+        """Comparisons of something with an infinity."""
+        return frozenset(
+            k
+            for k, n in enumerate(self.nodes)
+            if n.op == "map"
+            and n.attrs[0] in ("eq", "ne", "lt", "le", "gt", "ge")
+            and any(self.nodes[a].op == "const" and abs(self.nodes[a].attrs[0]) == INF for a in n.args)
+        )
+
+    def _selects(self, monoid: str, m: int, x: int) -> bool:
+        """m is a selection among values that contain x: a reduction of x, or of such a reduction, or x with a selection inside of a
+        sum: c + max y selects from c + y, to the last bit, because rounding is monotone."""
+        n, of = self.nodes[m], self.nodes[x]
+        if self._is(monoid, m):
+            body = self._in_range(n.args[0])
+            return body == x or self._selects(monoid, self._guarded(body), x)
+        if n.op == of.op == "map" and n.attrs == of.attrs and n.attrs[0] in ("add", "maximum", "minimum"):
+            pairs = (tuple(zip(n.args, other, strict=True)) for other in (of.args, of.args[::-1]))
+            return any(all(p == q or self._selects(monoid, p, q) for p, q in pair) for pair in pairs)
+        return False
+
+    def _in_range(self, node: int) -> int:
+        """x behind where(position < length, x, +-inf): what the last part of a split axis holds past the end is chosen by nobody."""
+        n = self.nodes[node]
+        if n.op == "map" and n.attrs[0] == "where" and abs(self._number(n.args[2]) or 0.0) == INF:
+            test = self.nodes[n.args[0]]
+            if test.op == "map" and test.attrs[0] == "lt" and [self.nodes[a].op for a in test.args] == ["index", "extent"]:
+                return n.args[1]
+        return node
+
+    def _range_of(self, node: int, finite: bool, padded: bool = False) -> Interval:
+        n = self.nodes[node]
+        found = super()._range_of(node, finite, padded)
+        if n.op == "map" and n.attrs[0] == "add" and self.ordered(node) > 0:
+            return Interval(max(found.lo, 0.0), max(found.hi, 0.0))
+        if n.op == "ref" and self.nodes[n.args[0]].op == "reduce" and self.nodes[n.args[0]].attrs[0] in ("max", "min"):
+            return self.range(n.args[0], finite).join(Interval(0.0, 0.0))  # where it is still empty a guard puts a harmless value
+        if n.op in ("reduce", "roll") and n.attrs[0] == "sum" and found.lo == 0 and self._has_one(n.args[0]):
+            return Interval(1.0, found.hi)
+        return found
+
+    def _has_one(self, body: int) -> bool:
+        """The terms of a sum are exponentials of c x - c max x, perhaps times something that is at least 1: one of them is."""
+        n = self.nodes[body]
+        if n.op != "map":
+            return False
+        o = ops.op(n.attrs[0])
+        if o.name == "mul":
+            return any(self._has_one(a) and self.range(b).lo >= 1 for a, b in (n.args, n.args[::-1]))
+        if o.name == "where":  # a part without any element weighs 1 or 0
+            return all(self._has_one(a) or self.range(a) in (Interval(1.0, 1.0), Interval(0.0, 0.0)) for a in n.args[1:]) and any(
+                map(self._has_one, n.args[1:])
+            )
+        if ("add", "mul") not in o.turns or not o.increasing:
+            return False
+        sign, x = 1, n.args[0]
+        while self.nodes[x].op == "map" and self.nodes[x].attrs[0] == "neg":
+            sign, x = -sign, self.nodes[x].args[0]
+        if self.nodes[x].op != "map" or self.nodes[x].attrs[0] != "add":
+            return False
+        return self.below_maximum(x) if sign > 0 else self.ordered(x) > 0
+
+    def _grows(self, update: int) -> bool:
+        n = self.nodes[update]
+        if n.op == "map" and n.attrs[0] == "add":
+            return all(self._grows(x) or self.range(x).lo >= 0 for x in n.args)
+        return super()._grows(update)
+
+    def shift(self, node: int) -> bool:
+        """c x - c R(x) stands here, for a reduction R of that very x, final or running; or two reductions of one value."""
+        for p, q in (self.nodes[node].args, self.nodes[node].args[::-1]):
+            for c, _, x in self._forms(p, loose=True):
+                for d, _, m in self._forms(q, loose=True):
+                    if c == -d and (x == m or (self._origins(x) | {x}) & self._origins(m)):
+                        return True
+            if any(self._selects(monoid, q, p) for monoid in ("max", "min")) or self._scaled_mean(q, p):
+                return True
+        return False
+
+    def _scaled_mean(self, m: int, x: int) -> bool:
+        """m = -(a mean(b)) or -(a sum(b)) with a b = x, factor by factor: a reduction of x with some factors taken out."""
+        n = self.nodes[m]
+        if n.op != "map" or n.attrs[0] != "neg":
+            return False
+        outside = self.factors(n.args[0])
+        for f in outside:
+            r = self.nodes[f]
+            if r.op == "reduce" and r.attrs[0] in ("mean", "sum"):
+                rest = [g for g in outside if g != f]
+                return sorted(rest + self.factors(r.args[0])) == sorted(self.factors(x))
+        return False
+
+    def _origins(self, m: int) -> frozenset[int]:
+        """The values that a node is a selection or mean of, through references, guards and divisions by a count."""
+        if m not in self._known_origins:
+            n = self.nodes[m]
+            found: frozenset[int] = frozenset()
+            chosen = self._one_of(m)
+            if chosen is not None:
+                found = frozenset((chosen,))
+            elif n.op == "ref" or (n.op == "map" and self._guarded(m, loose=True) != m):
+                found = self._origins(n.args[0] if n.op == "ref" else self._guarded(m, loose=True))
+            elif n.op == "reduce":
+                found = frozenset((n.args[0], self._in_range(n.args[0]))) | self._origins(n.args[0])
+            elif n.op == "map" and n.attrs[0] == "mul":
+                found = frozenset().union(*(self._origins(a) for a in n.args if not self._varies(n, a)))
+            self._known_origins[m] = found
+        return self._known_origins[m]
+
+    def _varies(self, product: Node, factor: int) -> bool:
+        """Some other factor of a product is no number: it is not the factor scaled."""
+        return any(a != factor and self.nodes[a].axes for a in product.args)
+
+    def _one_of(self, node: int) -> int | None:
+        """x, if a node is sum_j where(position == at, x, 0): at most one of its terms is not zero."""
+        n = self.nodes[node]
+        if n.op != "reduce" or n.attrs[0] != "sum":
+            return None
+        body = self.nodes[n.args[0]]
+        if body.op != "map" or body.attrs[0] != "where":
+            return self._one_of(n.args[0])
+        test, zero = self.nodes[body.args[0]], self.nodes[body.args[2]]
+        one = test.op == "map" and test.attrs[0] == "eq" and any(self.nodes[a].op == "index" for a in test.args)
+        return body.args[1] if one and zero.op == "const" and zero.attrs[0] == 0 else None
+
+    @cached_property
+    def _known_origins(self) -> dict[int, frozenset[int]]:
+        return {}
+
+
+def _of_nodes(kernel: Kernel) -> list[Hazard]:
+    """Hazards of the operations of a kernel."""
+    facts = _Facts(kernel)
+    degrees = _Degrees(facts)
+    exact = _exact(facts)
+    found = []
+    for k, n in enumerate(facts.nodes):
+        if n.op != "map" or facts.dtype(k) is not None and not facts.dtype(k).is_float:  # type: ignore[union-attr]
+            continue
+        o = ops.op(n.attrs[0])
+        text = f"{o.name}({', '.join(_text(facts, a) for a in n.args)})"
+        if ("add", "mul") in o.turns and o.increasing:
+            hi = facts.range(n.args[0], finite_inputs=True).hi
+            if not o.numpy(np.float64(hi)) <= dtypes.float32.largest:
+                found.append(Hazard("overflow", (1.0,), text, n.rule))
+        elif o.domain != "real":
+            level = _beyond(o.domain, facts.range(n.args[0], finite_inputs=True))
+            if level:
+                found.append(Hazard("domain", (float(level),), text, n.rule))
+        elif o.name == "add":
+            x, y = (facts.range(a, finite_inputs=True) for a in n.args)
+            same = (x.lo >= 0 and y.lo >= 0) or (x.hi <= 0 and y.hi <= 0)
+            if not same and min(x.magnitude, y.magnitude) > MODEST and not facts.shift(k):
+                rounded = sum(not exact[a] for a in n.args)
+                worst = max(min(degrees.of(a, state) for a in n.args) for state in degrees.states(k))
+                if worst > 0:
+                    found.append(Hazard("cancellation", (worst, float(rounded)), text, n.rule))
+    return found
+
+
+def _beyond(domain: str, r: Interval) -> int:
+    """0 inside the domain, 1 where its border may be reached, 2 beyond."""
+    if domain == "nonneg":
+        return 2 if r.lo < 0 else 0
+    if domain == "positive":
+        return 2 if r.lo < 0 else 1 if r.lo == 0 else 0
+    return 2 if r.lo < 0 < r.hi else 1 if 0 in (r.lo, r.hi) else 0
+
+
+POWERS: Mapping[str, float] = {"square": 2.0, "recip": -1.0, "rsqrt": -0.5, "sqrt": 0.5, "log": 0.0, "log1p": 0.0, "floor": 1.0}
+
+
+class _Degrees:
+    """How a node grows with the offset of the data: 0 for what is modest or shifted, 1 for a load; products add."""
+
+    def __init__(self, facts: _Facts) -> None:
+        self.facts = facts
+        self.memo: dict[tuple[int, float], float] = {}
+        self.rolls: dict[int, list[int]] = {}  # node that mentions a state -> the rolls whose state it is
+        for k, n in enumerate(facts.nodes):
+            if n.op == "roll":
+                stack = [n.args[1]]
+                while stack:
+                    x = stack.pop()
+                    if facts.has_state(x) and k not in self.rolls.setdefault(x, []):
+                        self.rolls[x].append(k)
+                        stack.extend(facts.nodes[x].args)
+
+    def states(self, node: int) -> list[float]:
+        """The degrees that the state may have where a node stands: those of the bodies of its rolls."""
+        return [self.of(self.facts.nodes[r].args[0], 0.0) for r in self.rolls.get(node, [])] or [0.0]
+
+    def of(self, node: int, state: float) -> float:
+        """The degree of a node."""
+        key = (node, state if self.facts.has_state(node) else 0.0)
+        if key not in self.memo:
+            self.memo[key] = self._of(node, state)
+        return self.memo[key]
+
+    def _of(self, node: int, state: float) -> float:
+        n = self.facts.nodes[node]
+        if n.op in ("const", "extent", "index") or self.facts.range(node, finite_inputs=True).magnitude <= MODEST:
+            return 0.0
+        if n.op == "load":
+            return 1.0 if self.facts.kernel.buffers[n.attrs[0]].dtype.is_float else 0.0
+        if n.op == "acc":
+            return state
+        of = [self.of(a, state) for a in n.args]
+        if n.op == "map":
+            name = n.attrs[0]
+            if name == "add" and self.facts.shift(node):
+                return 0.0
+            if name == "mul":
+                return max(sum(of), 0.0)
+            return max(POWERS[name] * of[0], 0.0) if name in POWERS else max(of[1:] if name == "where" else of)
+        return of[0]
+
+
+def _exact(facts: Facts) -> list[bool]:
+    """Whether a node is a number of the program that no operation has rounded."""
+    found: list[bool] = []
+    for n in facts.nodes:
+        selects = n.op == "map" and n.attrs[0] in ("neg", "abs", "maximum", "minimum", "where")
+        selects |= n.op == "reduce" and n.attrs[0] in ("max", "min")
+        selects |= n.op in ("ref", "load", "const", "index", "extent")
+        values = n.args[1:] if n.op == "map" and n.attrs[0] == "where" else n.args
+        found.append(selects and all(found[a] for a in values))
+    return found
+
+
+def _text(facts: Facts, node: int) -> str:
+    """A node in a few words."""
+    n = facts.nodes[node]
+    name = str(n.attrs[0]) if n.op in ("load", "map", "const") else n.op if n.op != "reduce" else f"{n.attrs[0]}_{n.attrs[1].name}"
+    r = facts.range(node, finite_inputs=True)
+    return f"{name} in [{r.lo:.3g}, {r.hi:.3g}]"
+
+
+def _of_operands(kernel: Kernel) -> Iterable[Hazard]:
+    """Float16 operands of matrix products that are computed here and may not fit."""
+    try:
+        lowering = Lowering(kernel, False, dots.MIN_DOT_K)
+    except PlanError:
+        return
+    for n in kernel.nodes:
+        if n.op not in ("reduce", "roll") or n.attrs[0] != "sum":
+            continue
+        found = dots.match(lowering, n.args[0], n.attrs[1])
+        if found is None or found.dtype is not dtypes.float16:
+            continue
+        for side in (found.a, found.b):
+            only = kernel.nodes[side[0]]
+            if len(side) == 1 and (only.op in ("load", "cast") or only.stored is dtypes.float16):
+                continue
+            size = Interval(1.0, 1.0)
+            for f in side:
+                size = mul(size, lowering.facts.range(f, finite_inputs=True))
+            if size.magnitude > dtypes.float16.largest:
+                what = f"operand of sum_{n.attrs[1].name} in [{size.lo:.3g}, {size.hi:.3g}]"
+                yield Hazard("operand", (1.0,), what, n.rule)

@@ -1,0 +1,296 @@
+"""The fuzzer of the whole path: a bounded number of programs, what they cover, and proof that it can fail in every stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from eqfuse.egraph import saturate
+from eqfuse.errors import UnsoundGraphError
+from eqfuse.extract import extract
+from eqfuse.extract.targets import load_target
+from eqfuse.ir import dtypes
+from eqfuse.ir.build import axes, cast, const, exp, index, maximum_over, mean_over, program, recip, sum_over, tanh, tensor
+from eqfuse.ir.monoids import MONOIDS
+from eqfuse.ir.ops import OPS
+from eqfuse.ir.program import Output, Program
+from eqfuse.ir.reference import evaluate
+from eqfuse.ir.shrink import shrink
+from eqfuse.ir.source import program_source
+from eqfuse.ir.terms import Map, Reduce
+from eqfuse.rewrites import registry
+from eqfuse.rewrites.patterns import Sum
+from eqfuse.rewrites.rule import Axis, make_rule
+from eqfuse.testing import whole_path
+from eqfuse.testing.conditioning import spread
+from eqfuse.testing.fuzz import main
+from eqfuse.testing.grammar import draw_program
+from eqfuse.testing.whole_path import STAGES, Tally, check, filtered, fuzz, one
+from eqfuse.tiles import facts, lower
+from eqfuse.tiles.simulate import simulate
+
+i, j = axes(i=5, j=7)
+
+
+# a bounded number -------------------------------------------------------------------------------------------------------------------
+
+
+def test_random_programs_through_the_whole_path():
+    tally = fuzz(range(10_000, 10_060), interpret_every=15)
+    assert not tally.findings, str(tally.findings[0])
+    assert tally.programs == 60
+    assert tally.filtered.total() <= 5, tally.filtered
+    assert set(tally.filtered) <= {"reference not finite", "ill-conditioned"}
+    for stage in ("saturate", "audit", "plan", "simulate", "hazards"):
+        assert tally.stages[stage] == 60 - tally.filtered.total()
+    assert tally.stages["tiles"] >= 50
+    assert tally.stages["interpret"] >= 3
+    assert min(tally.covered[k] for k in ("loops", "matrix products", "rolling reductions", "several kernels", "split axis")) >= 5
+    assert tally.audit["rolls"] > 30
+
+
+def test_the_grammar_draws_everything():
+    """Every op, every monoid, every kind of view, casts, types, several outputs; enumerated from the tables."""
+    drawn: Counter[str] = Counter()
+    sizes: set[int] = set()
+    for seed in range(600):
+        d = draw_program(seed)
+        drawn.update(d.used.keys())
+        sizes |= {a.size for a in d.program.axes}
+        assert {i.name for i in d.program.inputs} == set(d.inputs)
+    assert [o for o in OPS if not drawn[f"op {o}"] and not hasattr(OPS[o], "user")] == []
+    assert [m for m in MONOIDS if not drawn[f"monoid {m}"]] == []
+    views = ("flip", "shift", "stride", "split", "merge", "diagonal", "groups", "one", "cycle", "band")
+    assert [v for v in views if not drawn[f"view {v}"]] == []
+    assert {f"cast {t}" for t in ("float16", "bfloat16", "float32", "int32")} <= set(drawn)
+    assert {f"input {t}" for t in ("float16", "bfloat16", "float32", "int32", "bool")} <= set(drawn)
+    assert {"outputs 1", "outputs 2", "outputs 3", "term index", "term extent"} <= set(drawn)
+    assert {1, 2, 3, 5, 7, 11, 13, 17} <= sizes
+
+
+def test_a_seed_is_one_program():
+    code = "from eqfuse.testing.grammar import draw_program as d; print([str(d(s).program) for s in range(20)])"
+    runs = {
+        subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": h}, capture_output=True, text=True, check=True).stdout
+        for h in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+def test_programs_print_as_code_that_rebuilds_them():
+    for seed in range(150):
+        p = draw_program(seed).program
+        space: dict = {}
+        exec(program_source(p), space)
+        assert space["p"] == p
+
+
+# it can fail ------------------------------------------------------------------------------------------------------------------------
+
+
+def found(seeds: range, interpret: bool = False) -> list[whole_path.Finding]:
+    """The first finding of some seeds."""
+    tally = Tally()
+    for seed in seeds:
+        one(seed, tally, interpret=interpret, shrink_seconds=4.0)
+        if tally.findings:
+            break
+    return tally.findings
+
+
+def operations(finding: whole_path.Finding) -> int:
+    space: dict = {}
+    exec(finding.minimal, space)
+    return sum(len(t.args) > 0 for t in space["p"].terms())
+
+
+def mean_is_sum(x, n: Axis):
+    """sum_n x*x = sum_n x, wrongly."""
+    return Sum(n, x * x), Sum(n, x)
+
+
+def test_an_unsound_rule_is_found_and_shown_small(monkeypatch):
+    registry.rules()
+    monkeypatch.setitem(registry._rules, "mean_is_sum", make_rule(mean_is_sum, "user", "approx", "factor", True))
+    (finding,) = found(range(60))
+    assert finding.stage == "audit"
+    assert "mean_is_sum" in finding.message
+    assert operations(finding) <= 3
+
+
+def zero_everywhere(self, node, axis):
+    return True
+
+
+def unmasked(self, block, v, bindings, fill):
+    return v
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken"), [(facts.Facts, "zero_padded", zero_everywhere), (lower.Lowering, "masked", unmasked)]
+)
+def test_a_broken_lowering_is_found(monkeypatch, owner, name, broken):
+    monkeypatch.setattr(owner, name, broken)
+    (finding,) = found(range(60))
+    assert finding.stage in ("simulate", "tiles")
+    assert operations(finding) <= 4
+
+
+def test_a_broken_printer_is_found(monkeypatch):
+    monkeypatch.setitem(OPS, "maximum", dataclasses.replace(OPS["maximum"], triton="tl.minimum({}, {})"))
+    (finding,) = found(range(120), interpret=True)
+    assert finding.stage == "interpret"
+    assert operations(finding) <= 3
+
+
+def test_lost_digits_are_found(monkeypatch):
+    """A plan that computes E[x^2] - mean^2 for a variance, which agrees in float64."""
+    x = tensor("x", i, j)
+    u = x - mean_over(j, x)
+    p = program("variance", v=(mean_over(j, u * u), (i,)))
+    bad = program("variance", v=(mean_over(j, x * x) - mean_over(j, x) * mean_over(j, x), (i,)))
+    plan = dataclasses.replace(extract(saturate(bad), load_target("h200")), program=p)
+    path = whole_path._Path(p, {"x": np.random.default_rng(0).normal(size=(5, 7))}, 0, Tally())
+    path.plans = [plan]
+    path.simulate()
+    with pytest.raises(whole_path.Disagreement, match=r"cancellation 2\.2.*confirmed"):
+        path.hazards()
+
+
+def test_filters_are_for_programs_without_a_stable_result():
+    x = tensor("x", j)
+    data = {"x": np.array([1.0, 2.0, 3.0, 1.5, 2.5, 0.5, 0.25])}
+    edge = program("edge", y=(Map("floor", (x * recip(x),)), (j,)))
+    assert filtered(edge, data) == "ill-conditioned"
+    equal = program("equal", y=(Map("ne", (x * 3.0 * recip(const(3.0)), x)), (j,)))
+    assert filtered(equal, data) == "ill-conditioned"
+    assert filtered(program("ties", y=(Map("ne", (x, maximum_over(j, x))), (j,))), data) is None
+    assert filtered(program("none", y=(recip(x - x), (j,))), data) == "reference not finite"
+    assert filtered(program("fine", y=(exp(x - maximum_over(j, x)), (j,))), data) is None
+    assert spread(program("sum", y=(sum_over(j, x), ())), data, 1e-12)["y"] < 1e-11
+
+
+# shrinking ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_shrinking_keeps_what_fails_and_drops_the_rest():
+    p = next(p for p in (draw_program(s).program for s in range(20)) if len(p.outputs) > 1 and len(p.terms()) > 15)
+    monoid = next(t.monoid for t in p.terms() if isinstance(t, Reduce))
+    small = shrink(p, lambda q: any(isinstance(t, Reduce) and t.monoid == monoid for t in q.terms()), seconds=5)
+    assert sum(len(t.args) > 0 for t in small.terms()) == 1
+    assert len(small.outputs) == 1
+    assert all(a.size <= 2 for a in small.axes)
+
+
+def test_shrinking_ends_with_its_time():
+    p = draw_program(12).program
+    assert shrink(p, lambda q: True, seconds=0.0) == p
+
+
+# the command line ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_command_line(tmp_path, capsys):
+    file = tmp_path / "log.json"
+    assert main(["3", "9", "--interpret", "6", "--json", str(file)]) == 0
+    assert "6 programs, 0 findings" in capsys.readouterr().out
+    log = json.loads(file.read_text())
+    assert log["seeds"] == [3, 9]
+    assert log["programs"] == 6
+    assert log["findings"] == []
+    assert set(log["passed"]) == set(STAGES)
+    assert {"python", "egglog", "numpy", "torch", "triton", "eqfuse"} <= set(log["versions"])
+
+
+# found by fuzzing -------------------------------------------------------------------------------------------------------------------
+
+
+def planned(p: Program):
+    return extract(saturate(p), load_target("h200"))
+
+
+def run(p: Program, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    arrays = dict(data)
+    for k in planned(p).kernels:
+        arrays.update(simulate(k.tiles, arrays))
+    return arrays
+
+
+def test_padded_lanes_know_nothing_of_a_maximum():
+    """exp(1/x - max 1/x) is infinite where a padded lane loads 0; times a padded 0 it would be NaN in the sum."""
+    (n,) = axes(n=3)
+    x, y = tensor("x", n), tensor("y", n)
+    p = program("padded", o=(sum_over(n, exp(recip(x) - maximum_over(n, recip(x))) * y), ()))
+    data = {"x": np.array([-1.0, 2.0, 3.0]), "y": np.array([1.0, 2.0, 3.0])}
+    np.testing.assert_allclose(run(p, data)["o"], evaluate(p, data)["o"], rtol=1e-12)
+
+
+def test_a_whole_number_plus_a_fraction_is_a_float():
+    n = tensor("n", j, dtype=dtypes.int32)
+    assert (n + 0.1).dtype is dtypes.float32
+    assert (n + 2.0).dtype is dtypes.int32
+    assert Map("where", (n, n, const(float("-inf")))).dtype is dtypes.float32
+
+
+def test_an_output_in_a_narrower_type_is_not_read_back():
+    x = tensor("x", j)
+    y = x * sum_over(j, x)
+    p = Program("narrow", (Output("o0", y, (j,), dtypes.float32), Output("o1", tanh(x), (j,), dtypes.bfloat16)), (x,))
+    target = dataclasses.replace(load_target("h200"), launch_us=0.0)
+    for k in extract(saturate(p), target).kernels:
+        assert "o1" not in {n.attrs[0] for n in k.kernel.nodes if n.op == "load"}
+
+
+def test_a_remainder_of_a_remainder_is_one_remainder():
+    n = axes(n=60)[0]
+    inner = (index(n) + 8) % 17
+    assert (inner + 9) % 17 == index(n) % 17 == ((index(n) + 8) % 34 + 9) % 17
+    for e, want in (((inner * 3 + 1) % 17, lambda k: ((k + 8) % 17 * 3 + 1) % 17), ((inner + 1) % 5, lambda k: ((k + 8) % 17 + 1) % 5)):
+        assert [e.evaluate({n: k}) for k in range(60)] == [want(k) for k in range(60)]
+
+
+def test_the_whole_of_a_split_sum_is_not_its_part():
+    """A kernel that computes both sums of x * sum_j exp(tanh x) was refused: their parts must be stored."""
+    x = tensor("x", j)
+    p = program("both", o=(sum_over(j, x * sum_over(j, exp(tanh(x)))), ()))
+    graph = saturate(p, splits={j: 2})
+    assert graph.facts["fuse"]
+    assert len(extract(graph, load_target("h200")).kernels) in (1, 2)
+
+
+def test_a_condition_on_a_scalar_is_a_condition_on_a_tile():
+    """Triton's interpreter makes floats of it, which cannot be joined with another condition."""
+    x, y = tensor("x", i), tensor("y", i)
+    c = Map("or", (Map("ne", (mean_over(i, y), const(0.5))), Map("lt", (x, const(0.0)))))
+    p = program("condition", o=(Map("where", (c, x, y)), (i,)))
+    numbers = np.random.default_rng(1)
+    check(p, {"x": numbers.normal(size=5), "y": np.full(5, 0.5)}, 0, interpret=True)
+
+
+def test_a_number_is_rounded_to_bfloat16_and_stays_a_number():
+    x = tensor("x", dtype=dtypes.float32)
+    p = program("rounded", o=(cast(dtypes.bfloat16, x) * 1.0, ()))
+    assert evaluate(p, {"x": np.array(1.0 + 2.0**-9)}, casts=True)["o"] == 1.0
+
+
+def test_a_choice_leaves_out_what_is_no_number():
+    """0 * -inf in a sum that a choice does not take: the program is 0, and of the repaired loop nothing is asked there."""
+    x, y, n = tensor("x", i), tensor("y", j), tensor("n", j, dtype=dtypes.int32)
+    total = sum_over(i, exp(tanh(sum_over(j, x * y))))
+    p = program("left_out", o=(sum_over(i, Map("where", (n, total, const(0.0)))), (j,)))
+    for seed in range(6):
+        whole_path.audit(saturate(p), seed, masked=True)
+
+
+def test_the_audit_of_a_wrong_graph_names_the_rule():
+    bad = make_rule(mean_is_sum, "user", "real", "factor", True)
+    rules = (*registry.active(), bad)
+    graph = saturate(program("p", y=(sum_over(j, tensor("x", j) * tensor("x", j)), ())), rules=rules)
+    with pytest.raises(UnsoundGraphError, match="mean_is_sum"):
+        whole_path.audit(graph, rules=rules)

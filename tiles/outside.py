@@ -1,0 +1,46 @@
+"""A step of a plan that is not a generated kernel: a call of a function that somebody else wrote.
+
+The function takes torch tensors whose dimensions stand in a stated order and returns one tensor.  How a buffer's dimensions become
+those of an argument is data, so that whoever prints or runs the call needs no other knowledge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.index import Axis
+from .kernel import Buffer
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A buffer as a function sees it.
+
+    ``dims`` has one entry per dimension of the buffer: the axis that it holds, or ``None`` for a dimension of length 1 that the
+    function does not see.  ``order`` are the axes of the function's tensor, outermost first.
+    """
+
+    buffer: Buffer
+    dims: tuple[Axis | None, ...]
+    order: tuple[Axis, ...]
+
+    @property
+    def permutation(self) -> tuple[int, ...]:
+        """From the buffer's dimensions (those that hold axes) to the function's."""
+        held = [a for a in self.dims if a is not None]
+        return tuple(held.index(a) for a in self.order)
+
+
+@dataclass(frozen=True)
+class OutsideCall:
+    """``result = entry(*reads)``.  ``entry`` is (module, name): what the printed module imports."""
+
+    name: str
+    entry: tuple[str, str]
+    reads: tuple[Operand, ...]
+    result: Operand
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Every axis of the call, in order of appearance."""
+        return tuple(dict.fromkeys(a for o in (*self.reads, self.result) for a in o.order))
