@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "fusion": ".rewrites.verdicts",
+    "op": ".declare",
     "optimize": ".pipeline",
     "Compiled": ".runtime.compiled",
     "Plan": ".extract.plan",
@@ -26,15 +28,17 @@ _HOME = {
 }
 _MODULES = ("errors", "testing")
 
-__all__ = ["Compiled", "Plan", "Program", "Target", "errors", "optimize", "rule", "rules", "targets", "testing"]
+__all__ = ["Compiled", "Plan", "Program", "Target", "errors", "fusion", "op", "optimize", "rule", "rules", "targets", "testing"]
 
 if TYPE_CHECKING:
     from . import errors, testing
+    from .declare import op
     from .extract.plan import Plan
     from .extract.targets import Target, targets
     from .ir.program import Program
     from .pipeline import optimize
     from .rewrites import rule, rules
+    from .rewrites.verdicts import fusion
     from .runtime.compiled import Compiled
 
 

@@ -38,6 +38,7 @@ examples:
   eqfuse optimize model.py:block --shape x=1,4096,4096:bfloat16 --shape w=4096,4096:bfloat16 --source
   eqfuse optimize model.py:block --args make_inputs --check --save block_kernel.py
   eqfuse explain model.py:block --args make_inputs   which rules made the plan, and why the runner-up lost
+  eqfuse explain model.py:block --why scores out     why two values share a kernel, or do not
   eqfuse rules --family repair                       the rules of one family
   eqfuse rules check my_rules.py                     test every rule of a file on random arrays
   eqfuse targets h200                                what the cost model knows of a device
@@ -88,12 +89,17 @@ def parser() -> argparse.ArgumentParser:
 
     p = command("explain", "say which rules made the plan, what it saves, and why the runner-up lost", explain_command)
     takes_program(p)
-    p.add_argument("--json", action="store_true", help="the derivation as JSON")
+    p.add_argument("--why", nargs=2, metavar=("A", "B"), help="only: why two values share a kernel or do not; a value is an input, "
+                   "an output, a variable of the source, or a line as in model.py:12")  # fmt: skip
+    p.add_argument("--costs", action="store_true", help="also what each rule saves (a saturation and a search for each)")
+    p.add_argument("--json", action="store_true", help="as JSON (docs/explain.md has the schema)")
 
     p = command("rules", "list the rewrite rules, or test them on random arrays", rules_command)
     p.add_argument("action", nargs="?", default="list", choices=("list", "check"))
-    p.add_argument("file", nargs="?", type=Path, help="a Python file with rules of your own: only these")
+    p.add_argument("file", nargs="?", type=Path, help="a Python file with rules of your own, which is executed: only these")
     p.add_argument("--family", help="only this family")
+    p.add_argument("--name", action="append", default=[], help="only this rule; repeat for more")
+    p.add_argument("--examples", type=int, metavar="N", help="examples for each rule (default 200; 400 for the rules of a file)")
     p.add_argument("--json", action="store_true")
 
     p = command("targets", "list the devices that plans are made for", targets_command)
@@ -268,28 +274,46 @@ def _check(c: Compiled, function: Any, example: tuple[Any, ...], args: argparse.
 def explain_command(args: argparse.Namespace) -> int:
     """``eqfuse explain``."""
     c, _, _ = _compiled(args)
-    explanation = c.explain()
-    print(explanation.json() if args.json else explanation)
+    if args.why:
+        answer = c.why(*args.why)
+        print(json.dumps(answer.data(), indent=2) if args.json else answer)
+        return 0
+    explanation = c.explain(costs=args.costs)
+    if args.json or not sys.stdout.isatty():
+        print(explanation.json() if args.json else explanation)
+        return 0
+    from rich.console import Console
+
+    Console(soft_wrap=True).print(str(explanation), markup=False)  # numbers and names in colour
     return 0
 
 
 def rules_command(args: argparse.Namespace) -> int:
     """``eqfuse rules``."""
-    import eqfuse
-
     from . import summary
+    from .rewrites import registry
 
-    before = {r.name for r in eqfuse.rules()}
-    if args.file:
-        load_file(args.file)
-    chosen = [r for r in eqfuse.rules() if args.family in (None, r.family)]
-    if args.file:
-        chosen = [r for r in chosen if r.name not in before]
-    if not chosen:
-        what = f"of family {args.family!r}" if args.family else f"in {args.file}"
-        raise UsageError(f"no rule {what}; families: {', '.join(sorted({r.family for r in eqfuse.rules()}))}")
-    if args.action == "check":
-        return _check_rules(chosen)
+    if args.examples is not None and args.examples < 1:
+        raise UsageError("--examples needs a positive number")
+    before = {r.name for r in registry.rules()}
+    try:
+        chosen = _rules_of(args.file) if args.file else list(registry.rules())
+        if not chosen:
+            raise UsageError(f"no rule in {args.file}")
+        names, families = {r.name for r in chosen}, sorted({r.family for r in chosen})
+        if args.family is not None and args.family not in families:
+            raise UsageError(f"no rule of family {args.family!r}; families: {', '.join(families)}")
+        if unknown := [n for n in args.name if n not in names]:
+            raise UsageError(f"no rule {', '.join(map(repr, unknown))}; see: eqfuse rules")
+        chosen = [r for r in chosen if args.family in (None, r.family) and (not args.name or r.name in args.name)]
+        if not chosen:
+            raise UsageError(f"no rule of family {args.family!r} is called that")
+        if args.action == "check":
+            return _check_rules(chosen, args)
+    finally:
+        for r in registry.rules():
+            if r.name not in before:
+                registry.unregister(r.name)
     if args.json:
         keys = ("name", "family", "licence", "doc", "file", "line")
         print(json.dumps([{k: summary.plain(getattr(r, k)) for k in keys} for r in chosen], indent=2))
@@ -299,20 +323,66 @@ def rules_command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_rules(chosen: Sequence[Any]) -> int:
-    """Every rule on random arrays; all are tried before the exit code is decided."""
-    from .testing import check_rule
+def _rules_of(path: Path) -> list[Any]:
+    """The rules of a user's file, registered or not; the file is executed, and its rules are not tested before they are asked for."""
+    from .rewrites import registry
+    from .rewrites.rule import Rule
 
-    failed = 0
-    for r in chosen:
-        try:
-            check_rule(r)
-        except EqFuseError as e:
-            failed += 1
-            print(f"FAILED {r.name}\n{indent(str(e))}")
-        else:
-            print(f"ok     {r.name}")
-    print(f"{len(chosen) - failed} of {len(chosen)} rules hold")
+    before = set(registry.rules())
+    with registry.deferred():
+        module = load_file(path)
+        found = [r for r in registry.rules() if r not in before]
+        found += [r for r in vars(module).values() if isinstance(r, Rule) and r not in before]
+    return list(dict.fromkeys(found))
+
+
+def _check_rules(chosen: Sequence[Any], args: argparse.Namespace) -> int:
+    """Every rule by every oracle; all are tried before the exit code is decided."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from .rewrites.check import CI_EXAMPLES, EXAMPLES, check_all
+
+    examples = args.examples or (EXAMPLES if args.file else CI_EXAMPLES)
+    columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task("rules", total=len(chosen))
+
+        def tick(rule: Any, report: Any) -> None:
+            progress.update(task, description=rule.name, advance=0 if report is None else 1)
+
+        done = check_all(chosen, examples=examples, progress=tick)
+    failed = {r.rule.name for r in done.failures}
+    if args.json:
+        found = [
+            {
+                "rule": r.rule.name, "family": r.rule.family, "licence": r.rule.licence, "where": r.rule.where, "holds": r.error is None,
+                "oracles": list(r.oracles), "checks": r.checks, "examples": r.examples, "numbers": r.numbers, "notes": list(r.notes),
+                "seconds": round(r.seconds, 4), "error": str(r.error) if r.error else None,
+            }
+            for r in done.reports
+        ]  # fmt: skip
+        print(json.dumps({"rules": found, "summary": str(done), "examples_per_second": round(done.examples_per_second)}, indent=2))
+        return 1 if failed else 0
+    for r in done.failures:
+        print(f"FAILED {r.rule.name}\n{indent(str(r.error))}\n")
+    if args.file or args.name:
+        rows = [
+            (r.rule.name, r.rule.licence, "FAILED" if r.error else "holds", str(r.checks), str(r.examples), ", ".join(r.oracles or r.notes))
+            for r in done.reports
+        ]
+        show_table(("rule", "licence", "", "checks", "examples", "tested by"), rows)
+    else:
+        table = []
+        for family in dict.fromkeys(r.rule.family for r in done.reports):
+            of = [r for r in done.reports if r.rule.family == family]
+            bad = sum(1 for r in of if r.error)
+            sums = (sum(r.checks for r in of), sum(r.examples for r in of))
+            table.append((family, str(len(of)), f"{bad} FAILED" if bad else "hold", *map(str, sums), f"{sum(r.seconds for r in of):.1f} s"))
+        show_table(("family", "rules", "", "checks", "examples", "time"), table)
+    for note, count in done.notes().items():
+        print(f"{count} {'rule' if count == 1 else 'rules'}: {note}")
+    print(done)
     return 1 if failed else 0
 
 

@@ -59,8 +59,18 @@ class UnsoundRuleError(RuleError):
     """A rule whose check found a counterexample."""
 
 
+class OpError(EqFuseError):
+    """A declaration of an op that is malformed: a name that is taken, a meaning that is not vectorised, Triton text that does not run."""
+
+
+class UnsoundOpError(OpError):
+    """A declaration of an op that a counterexample contradicts: its Triton spelling, its range or one of its traits."""
+
+
 class UnsoundGraphError(EqFuseError):
-    """The audit found two members of one e-class that disagree."""
+    """The audit found two members of one e-class that disagree.  ``minimal``: code of a small program that shows it, if there is one."""
+
+    minimal: str = ""
 
 
 class PlanError(EqFuseError):

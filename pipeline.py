@@ -18,7 +18,10 @@ from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
 from .errors import OptionError
 from .extract import extract, extract_like
+from .extract.cover import MEMORY_WEIGHT
+from .extract.explain import Options
 from .extract.splits import propose_splits
+from .extract.steering import steer
 from .extract.targets import Target, load_target
 from .ir.program import Program
 from .rewrites import registry
@@ -54,10 +57,12 @@ def optimize(
     licence: str = "real",
     rules: Sequence[Rule] | None = None,
     disable: Sequence[str] = (),
+    fusion: Sequence[tuple[str, str, str]] = (),
     name: str | None = None,
     node_budget: int = 20_000,
     time_budget: float = 10.0,
-    memory_weight: float = 20.0,
+    memory_weight: float = MEMORY_WEIGHT,
+    accuracy_factor: float | None = None,
 ) -> Compiled:
     """Compile a tensor program into fused Triton kernels.
 
@@ -65,8 +70,13 @@ def optimize(
     :class:`eqfuse.Program`.  ``args``: example arguments (any device; only shapes and dtypes are used: kernels take strides at run time).
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
+    ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
     ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case
-    and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory costs, in bytes moved; 0 asks for speed alone.
+    and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory beyond half of the
+    L2 costs, in bytes moved; 0 asks for speed alone.
+    ``accuracy_factor``: try the plan at small sizes in Triton's interpreter, and refuse it if its error against float64 is more than so
+    many times that of the eager program; then a plan by exact rules is tried, and one by no rules, and what was refused stands in the
+    plan.  AccuracyError if none is left.
 
     Raises the classes of :mod:`eqfuse.errors`.
     """
@@ -77,6 +87,7 @@ def optimize(
 
     chosen = _rules(licence, tuple(rules or ()), disable)
     device = target if isinstance(target, Target) else load_target(target)
+    asked = Options(chosen, memory_weight, node_budget, time_budget)
     timer = _Timer()
     with timer.stage("trace"):
         traced = trace(fn, args, kwargs, name=name)
@@ -91,11 +102,12 @@ def optimize(
                 node_budget=node_budget,
                 time_budget=time_budget,
             )
-        _audit(graph)
+        _audit(graph, chosen)
+        graph = steer(graph, fusion)
         with timer.stage("extract"):
             plan = extract(graph, device, time_budget=time_budget, memory_weight=memory_weight)
         fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
-        compiled = Compiled(traced, graph, plan, device, replan, None if fixed else again, None if fixed else resize)
+        compiled = Compiled(traced, graph, plan, device, replan, None if fixed else again, None if fixed else resize, asked)
         if report:
             _debug(compiled, timer)
         return compiled
@@ -108,16 +120,35 @@ def optimize(
         named = {a.name: a for a in small.program.axes}
         splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
         graph = saturate(small.program, rules=chosen, splits=splits, node_budget=node_budget, time_budget=time_budget)
-        _audit(graph)
-        return Compiled(small, graph, extract_like(graph, device, model), device, replan)
+        _audit(graph, chosen)
+        graph = steer(graph, fusion)
+        return Compiled(small, graph, extract_like(graph, device, model), device, replan, options=asked)
 
     def again(new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
         return optimize(
-            fn, new_args, kwargs=new_kwargs, target=device, licence=licence, rules=rules, disable=disable, name=name,
-            node_budget=node_budget, time_budget=time_budget, memory_weight=memory_weight,
+            fn, new_args, kwargs=new_kwargs, target=device, licence=licence, rules=rules, disable=disable, fusion=fusion, name=name,
+            node_budget=node_budget, time_budget=time_budget, memory_weight=memory_weight, accuracy_factor=accuracy_factor,
         )  # fmt: skip
 
-    return plan_for(device, report=True)
+    def attempts() -> Iterator[tuple[str, Compiled]]:
+        """Plans in order of preference: as asked for, by exact rules, by none but those that move views."""
+        yield f"licence {licence!r}", plan_for(device, report=True)
+        common: dict[str, Any] = {
+            "kwargs": kwargs, "target": device, "rules": rules, "fusion": fusion, "name": name, "node_budget": node_budget,
+            "time_budget": time_budget, "memory_weight": memory_weight,
+        }  # fmt: skip
+        if licence != "exact":
+            yield "exact rules", optimize(fn, args, licence="exact", disable=disable, **common)
+        others = {r.family for r in (*registry.rules(), *chosen)} - {"layout"}
+        yield "no rules", optimize(fn, args, licence="exact", disable=[*disable, *sorted(others)], **common)
+
+    if accuracy_factor is None:
+        return plan_for(device, report=True)
+    from .runtime.accuracy import first_accurate
+
+    if not accuracy_factor > 0:
+        raise OptionError(f"accuracy_factor is {accuracy_factor!r}", cure="a number above 0; 2.0 allows twice the error of eager")
+    return first_accurate(attempts(), () if args is None else (args,) if isinstance(args, torch.Tensor) else args, kwargs, accuracy_factor)
 
 
 def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple[Rule, ...]:
@@ -126,6 +157,7 @@ def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple
         close = difflib.get_close_matches(str(licence), LICENCES, n=1)
         hint = f"licence={close[0]!r}; " if close else ""
         raise OptionError(f"no licence is called {licence!r}", cure=f"{hint}the licences are {', '.join(LICENCES)}")
+    extra = registry.extras(extra)
     known = {name for r in (*registry.rules(), *extra) for name in (r.name, r.family)}
     for name in disable:
         if name not in known:
@@ -138,7 +170,7 @@ def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple
     return tuple(r for r in (*registered, *more) if r.name not in disable and r.family not in disable)
 
 
-def _audit(graph: FrozenGraph) -> None:
+def _audit(graph: FrozenGraph, rules: Sequence[Rule]) -> None:
     """With ``EQFUSE_AUDIT=1`` every saturated e-graph is evaluated, node by node, before anything is made of it (about 10 ms).
 
     The audit chooses small extents, but for axes that are split, whose extents stand in index expressions: graphs that split a long
@@ -146,7 +178,7 @@ def _audit(graph: FrozenGraph) -> None:
     """
     long = any(axis.size > LONGEST_AUDITED_SPLIT for axis, *_ in graph.facts.get("split", ()))
     if os.environ.get("EQFUSE_AUDIT", "") not in ("", "0") and not long:
-        audit(graph)
+        audit(graph, rules=rules)
 
 
 def _debug(compiled: Compiled, timer: _Timer) -> None:

@@ -53,6 +53,10 @@ def of_plan(plan: Plan) -> dict[str, Any]:
             }
             for k in plan.kernels
         ],
+        "calls": [
+            {"name": k.call.name, "entry": ":".join(k.call.entry), "rule": k.rule, "where": k.where, "cost": plain(k.cost)}
+            for k in plan.calls
+        ],
         "alternatives": [plain(a) for a in plan.alternatives],
     }
 

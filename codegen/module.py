@@ -1,8 +1,9 @@
 """A standalone Python module from lowered kernels: the Triton functions and a host function ``run``.
 
-The module needs only torch and triton.  ``run`` takes the inputs in argument order, checks that they are what the plan is valid for,
-allocates outputs and temporaries, launches the kernels in order and returns a tuple of outputs.  Sizes and strides are read from the
-tensors, so inputs may have any memory layout, and any shape that the conditions allow.
+The module needs only torch and triton, and the modules of outside implementations if the plan calls any.  ``run`` takes the inputs
+in argument order, checks that they are what the plan is valid for, allocates outputs and temporaries, launches the kernels in order
+and returns a tuple of outputs.  Sizes and strides are read from the tensors, so inputs may have any memory layout, and any shape
+that the conditions allow.
 
 *Which sizes may vary.*  An axis that always indexes whole buffer dimensions takes its length from an argument; axes that index the same
 dimension have the same length.  An axis inside a compound index expression (a split, a shift) keeps the length that was planned for.
@@ -14,8 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..ir.index import Axis, IndexExpr
+from ..ir.index import index as as_index
 from ..tiles.kernel import Buffer
 from ..tiles.names import identifier
+from ..tiles.outside import Operand, OutsideCall
 from ..tiles.program import IndexValue, Load, Store, TileProgram
 from .signature import Param, signature
 from .text import torch_name, wrap
@@ -24,7 +27,8 @@ from .triton import helpers, print_kernel
 
 @dataclass(frozen=True)
 class ModuleSpec:
-    """What a module is made from.  ``inputs`` in argument order; ``kernels`` in execution order; ``header`` is the docstring."""
+    """What a module is made from.  ``inputs`` in argument order; ``kernels`` in execution order; ``header`` is the docstring;
+    ``calls`` are outside implementations, each with the number of kernels that run before it."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -32,13 +36,14 @@ class ModuleSpec:
     temporaries: tuple[Buffer, ...]
     kernels: tuple[TileProgram, ...]
     header: str = ""
+    calls: tuple[tuple[int, OutsideCall], ...] = ()
 
 
 def emit_module(spec: ModuleSpec) -> str:
     """The module as text."""
     names = [identifier(k.name) for k in spec.kernels]
     assert len(set(names)) == len(names), f"kernel names must differ: {names}"
-    parts = [_docstring(spec), _IMPORTS]
+    parts = [_docstring(spec), _imports(spec)]
     prelude = helpers(spec.kernels)
     if prelude:
         parts.append(prelude)
@@ -53,6 +58,16 @@ import torch
 import triton
 import triton.language as tl
 """
+
+
+def _imports(spec: ModuleSpec) -> str:
+    """The imports, those of outside implementations included."""
+    entries = dict.fromkeys(call.entry for _, call in spec.calls)
+    return _IMPORTS + "".join(f"from {module} import {name} as {_imported(name)}\n" for module, name in entries)
+
+
+def _imported(name: str) -> str:
+    return f"_outside_{name}"
 
 _HOST_HELPERS = '''
 def _check_tensor(name, tensor, dtype, dims):
@@ -85,7 +100,8 @@ class _Sizes:
     def __init__(self, spec: ModuleSpec) -> None:
         self._parent: dict[object, object] = {}
         self._fixed: set[object] = set()
-        self.axes = tuple(dict.fromkeys(a for k in spec.kernels for a in k.kernel.roles))
+        axes = [a for k in spec.kernels for a in k.kernel.roles] + [a for _, c in spec.calls for a in c.axes]
+        self.axes = tuple(dict.fromkeys(axes))
         buffers = {b.name: b for b in (*spec.inputs, *spec.temporaries, *spec.outputs)}
         for buffer, index in _accesses(spec):
             for d, e in enumerate(index):
@@ -141,6 +157,9 @@ def _accesses(spec: ModuleSpec) -> Iterator[tuple[str, tuple[IndexExpr, ...]]]:
         for s in k.statements():
             if isinstance(s, Load | Store):
                 yield s.access.buffer, s.access.index
+    for _, call in spec.calls:
+        for o in (*call.reads, call.result):
+            yield o.buffer.name, tuple(as_index(0 if a is None else a) for a in o.dims)
 
 
 class _Host:
@@ -155,11 +174,15 @@ class _Host:
         spec = self.spec
         self.checks()
         device = f"{self.argument[spec.inputs[0].name]}.device" if spec.inputs else '"cpu"'
+        called = {c.result.buffer.name for _, c in spec.calls}
         for b in (*spec.temporaries, *spec.outputs):
-            if all(b.name != i.name for i in spec.inputs):
+            if all(b.name != i.name for i in spec.inputs) and b.name not in called:
                 shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
                 self.lines.append(f"{self.argument[b.name]} = torch.empty({shape}, dtype={torch_name(b.dtype)}, device={device})")
-        launches = [line for k in spec.kernels for line in self.launch(k)]
+        launches = []
+        for at in range(len(spec.kernels) + 1):
+            launches += [line for before, c in spec.calls if before == at for line in self.call(c)]
+            launches += self.launch(spec.kernels[at]) if at < len(spec.kernels) else []
         if spec.inputs:
             self.lines.append(f"with torch.cuda.device_of({self.argument[spec.inputs[0].name]}):")
             launches = [f"    {line}" for line in launches]
@@ -171,8 +194,9 @@ class _Host:
 
     def summary(self) -> str:
         outputs = ", ".join(self.argument[b.name] for b in self.spec.outputs)
-        n = len(self.spec.kernels)
-        return f"Return the tuple ({outputs}), computed by {n} kernel{'s' if n != 1 else ''} on the device of the arguments."
+        n, m = len(self.spec.kernels), len(self.spec.calls)
+        calls = f" and {m} outside call{'s' if m != 1 else ''}" if m else ""
+        return f"Return the tuple ({outputs}), computed by {n} kernel{'s' if n != 1 else ''}{calls} on the device of the arguments."
 
     def checks(self) -> None:
         used = {s for s, _ in _accesses(self.spec)}
@@ -216,6 +240,29 @@ class _Host:
         yield f"    num_warps={kernel.warps}, num_stages={kernel.stages},"
         yield ")"
 
+    def call(self, call: OutsideCall) -> Iterator[str]:
+        """The call of an outside implementation; its result is the buffer, in whatever memory layout it has."""
+        arguments = [self.seen(o) for o in call.reads]
+        made, buffer = call.result, call.result.buffer
+        name = self.argument[buffer.name]
+        yield f"{name} = {_imported(call.entry[1])}({', '.join(arguments)})"
+        order = [made.order.index(a) for a in made.dims if a is not None]
+        if order != sorted(order):
+            yield f"{name} = {name}.permute({', '.join(map(str, order))})"
+        if None in made.dims:
+            yield f"{name} = {name}[{', '.join('None' if a is None else ':' for a in made.dims)}]"
+        yield f'_check_tensor("{name}", {name}, {torch_name(buffer.dtype)}, {len(buffer.shape)})'
+        shape = _tuple([self.sizes.of_dimension(buffer, d) for d in range(len(buffer.shape))])
+        yield f'_check_shape("{name}", {name}, {shape})'
+
+    def seen(self, o: Operand) -> str:
+        """A buffer as a function sees it."""
+        text = self.argument[o.buffer.name]
+        if None in o.dims:
+            text += f"[{', '.join('0' if a is None else ':' for a in o.dims)}]"
+        order = list(o.permutation)
+        return text if order == sorted(order) else f"{text}.permute({', '.join(map(str, order))})"
+
     def value(self, p: Param) -> str:
         """The argument for one parameter."""
         if p.kind == "pointer":
@@ -232,6 +279,7 @@ class _Host:
 def _argument_names(spec: ModuleSpec, taken: set[str]) -> dict[str, str]:
     """A variable of the host function for every buffer, different from each other and from every other name in it."""
     taken |= {"torch", "triton", "tl", "run", *(identifier(k.name) for k in spec.kernels)}
+    taken |= {_imported(c.entry[1]) for _, c in spec.calls}
     names: dict[str, str] = {}
     for b in (*spec.inputs, *spec.temporaries, *spec.outputs):
         if b.name not in names:

@@ -21,6 +21,7 @@ from ..ir.index import Axis, IndexExpr, index
 from ..ir.ops import OPS
 from ..ir.terms import Map, Reduce
 from ..tiles.kernel import Node, Role
+from .verdicts import Leaf, Verdicts
 
 Budget = tuple[int, ...]
 State = tuple[int, Budget]
@@ -46,22 +47,14 @@ class Access:
         return Access(self.buffer, tuple(e.substitute({axis: at}) for e in self.index))
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """A class that some kernel has stored: its buffer and the axes of the buffer's dimensions."""
-
-    buffer: str
-    layout: tuple[Axis | None, ...]
-
-
 class Chooser:
     """Choice over one frozen graph; holds what does not depend on a kernel's roots, leaves and roles."""
 
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self.layouts = {i.name: i.layout for i in graph.program.inputs}
-        # pairs of classes that some rule forbids to compute in one kernel (reading a stored one is no computing)
-        self.forbidden = [(outer, inner) for verdict, outer, inner in graph.facts.get("fuse", ()) if verdict == "forbid"]
+        self.verdicts = Verdicts(graph)
+        self.refused: dict[str, None] = {}  # verdicts that ruled out a choice, in words
         self.stored = {  # class -> the 16-bit type that the program itself keeps it in
             c: t.dtype
             for t, c in zip(graph.program.terms(), graph.original, strict=True)
@@ -272,12 +265,12 @@ class _Choice:
         if len(self.roots) > 1:  # what another root computes anyway costs this root nothing
             shared = self._used(best, self.roots[0])
             cost, best = self._relax(options, users, shared, best)
-        if self.chooser.forbidden:
-            computed = {s[0] for r in self.roots for s in self._used(best, r) if not isinstance(best[s][0], Access)}
-            if any(outer in computed and inner in computed for outer, inner in self.chooser.forbidden):
-                return None
         builder = _Builder(best, self.chooser.stored)
         positions = tuple(builder.build((r, self.top)) for r in self.roots)
+        refused = self.chooser.verdicts.against(builder.nodes, self.roots, self.leaves)
+        if refused:
+            self.chooser.refused[refused] = None
+            return None
         return tuple(builder.nodes), positions, sum(cost[(r, self.top)] for r in self.roots)
 
     def _used(self, best: Mapping[State, tuple[ENode | Access, tuple[State, ...]]], root: int) -> frozenset[State]:
@@ -341,20 +334,20 @@ class _Builder:
                 stack.append((s, True))
                 stack.extend((q, False) for q in reversed(needs))
                 continue
-            self.memo[s] = self._add(what, tuple(self.memo[q] for q in needs), self.stored.get(s[0]))
+            self.memo[s] = self._add(what, tuple(self.memo[q] for q in needs), self.stored.get(s[0]), s[0] if s[0] >= 0 else None)
         return self.memo[root]
 
-    def _add(self, what: ENode | Access, args: tuple[int, ...], stored: DType | None) -> int:
+    def _add(self, what: ENode | Access, args: tuple[int, ...], stored: DType | None, cls: int | None) -> int:
         if isinstance(what, Access):
             if what.buffer is None:
-                node = Node("index", (what.index[0],), (), what.axes)
+                node = Node("index", (what.index[0],), (), what.axes, cls=cls)
             else:
-                node = Node("load", (what.buffer, what.index), (), what.axes)
+                node = Node("load", (what.buffer, what.index), (), what.axes, cls=cls)
         else:
             axes = frozenset().union(*(self.nodes[a].axes for a in args)) if args else frozenset()
             if what.op in ("reduce", "roll", "pre"):
                 axes -= {what.attrs[-1]}
-            node = Node(what.op, what.attrs, args, axes, what.rule, stored)
+            node = Node(what.op, what.attrs, args, axes, what.rule, stored, cls)
         key = (node.op, node.attrs, node.args, node.stored)
         if key not in self.ids:
             self.ids[key] = len(self.nodes)

@@ -32,6 +32,8 @@ class Fit:
     shared_bytes: int
     register_bytes: int
     reason: str = ""
+    resource: str = ""  # what does not suffice: "shared memory" or "registers"
+    over: int = 0  # by how many bytes
 
 
 def fit(counts: Counts, target: Target) -> Fit:
@@ -43,13 +45,14 @@ def fit(counts: Counts, target: Target) -> Fit:
         stages -= 1
     shared = _shared(counts, stages)
     if shared > limit:
-        return Fit(8, 1, shared, registers, f"a tile needs {shared - limit} bytes more shared memory than the device has")
+        over = shared - limit
+        return Fit(8, 1, shared, registers, f"a tile needs {over} bytes more shared memory than the device has", "shared memory", over)
     per_warp = target.tile_registers * 4 * target.warp_size
     for warps in (4, 8) if counts.dots else (1, 2, 4, 8, 16):
         if warps >= _warps_wanted(counts) and registers <= per_warp * warps:
             return Fit(warps, stages, shared, registers)
     over = registers - per_warp * (8 if counts.dots else 16)
-    return Fit(8, stages, shared, registers, f"a tile needs {over} bytes more registers than a block can use")
+    return Fit(8, stages, shared, registers, f"a tile needs {over} bytes more registers than a block can use", "registers", over)
 
 
 def _shared(counts: Counts, stages: int) -> int:

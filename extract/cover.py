@@ -21,50 +21,58 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..egraph.frozen import FrozenGraph
 from ..errors import PlanError
 from ..ir import dtypes
-from ..ir.index import Axis
+from ..ir.index import Axis, index
 from ..ir.printing import equations
 from ..ir.terms import Input, Map, Reduce, Term, postorder
 from ..tiles.kernel import Buffer
 from .baseline import Baseline, baseline, contraction_us, is_contraction
 from .choose import Chooser, Leaf
-from .plan import Alternative, Plan, PlannedKernel
+from .outside import Outside, offers, planned_call
+from .plan import Alternative, Plan, PlannedCall, PlannedKernel
 from .report import bytes_text, plural
 from .search import KernelSearch, Rejection, RootSpec
 from .structure import reachable
 from .targets import Target
 
-MEMORY_WEIGHT = 20.0  # holding a byte of temporary memory costs as much as moving this many
+MEMORY_FREE = 0.5  # of the L2: temporaries that need no memory of their own have no price
+MEMORY_WEIGHT = 60.0  # beyond that, holding a byte costs as much as moving this many: a gigabyte must save milliseconds
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
+
+Step = PlannedKernel | PlannedCall
 
 
 @dataclass(frozen=True)
 class Cover:
-    """Kernels in execution order."""
+    """Steps in execution order."""
 
     description: str
-    kernels: tuple[PlannedKernel, ...]
+    steps: tuple[Step, ...]
     split: tuple[str, int] | None = None
+
+    @property
+    def kernels(self) -> tuple[PlannedKernel, ...]:
+        """The generated kernels."""
+        return tuple(k for k in self.steps if isinstance(k, PlannedKernel))
 
     @property
     def us(self) -> float:
         """Modelled time."""
-        return sum(k.cost.us for k in self.kernels)
+        return sum(k.cost.us for k in self.steps)
 
     @property
     def dram_bytes(self) -> int:
         """Modelled DRAM traffic."""
-        return sum(k.cost.dram_bytes for k in self.kernels)
+        return sum(k.cost.dram_bytes for k in self.steps)
 
     @property
     def temporary_bytes(self) -> int:
         """Memory that the plan holds beside inputs and outputs."""
-        return sum(
-            b.bytes for k in self.kernels for r in k.kernel.roots if (b := k.kernel.buffers[r.buffer]).role == "temporary"
-        )
+        return sum(b.bytes for k in self.steps for b in k.stores if b.role == "temporary")
 
 
 class Extractor:
@@ -88,13 +96,18 @@ class Extractor:
             self.buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output")
             self.outputs.append(RootSpec(graph.roots[o.name], o.name, o.layout, o.dtype))
         self.chooser = Chooser(graph)
+        self.offers = offers(graph)
         self.temporaries: dict[int, RootSpec] = {}
         self.search = KernelSearch(self.chooser, target, self.buffers)
         self.rejected: list[Alternative] = []
 
     def price(self, cover: Cover) -> float:
         """What covers are compared by: microseconds, plus the price of the temporary memory they hold."""
-        return cover.us + self.memory_weight * cover.temporary_bytes / (self.target.dram_gb_s * 1e3)
+        return cover.us + self._memory_price(cover.temporary_bytes)
+
+    def _memory_price(self, held: int) -> float:
+        """Microseconds that holding so many bytes must save."""
+        return self.memory_weight * max(0.0, held - MEMORY_FREE * self.target.l2_bytes) / (self.target.dram_gb_s * 1e3)
 
     # -- pieces --------------------------------------------------------------------------------------------------------------
     def _temporary(self, c: int, name: str) -> RootSpec:
@@ -120,38 +133,47 @@ class Extractor:
     def _leaf(self, spec: RootSpec) -> Leaf:
         return Leaf(spec.buffer, spec.layout)
 
+    def _keeps(self, spec: RootSpec) -> bool:
+        """The buffer holds all digits of the value: an output may be stored in a narrower type than its value has."""
+        types = {t.dtype for t, c in zip(self.program.terms(), self.graph.original, strict=True) if c == spec.cls}
+        return spec.dtype.itemsize == 4 or not spec.dtype.is_float or types <= {spec.dtype, None}
+
     def _note(self, cover: Cover | None, description: str, reason: str) -> None:
         if cover is None:
             self.rejected.append(Alternative(description, 0, float("inf"), 0, reason))
         else:
-            self.rejected.append(Alternative(description, len(cover.kernels), cover.us, cover.dram_bytes, reason))
+            self.rejected.append(Alternative(description, len(cover.steps), cover.us, cover.dram_bytes, reason))
 
     # -- covers --------------------------------------------------------------------------------------------------------------
     def _one(self) -> Cover | Rejection:
         found = self._kernel(tuple(self.outputs), {})
         return found if isinstance(found, Rejection) else Cover("one kernel", (found,))
 
-    def _chain(self, materialised: tuple[int, ...], description: str) -> Cover | Rejection:
-        """One kernel per output and per materialised class that is needed, each reading earlier ones."""
+    def _chain(
+        self, materialised: tuple[int, ...], description: str, outside: Mapping[int, Outside] | None = None
+    ) -> Cover | Rejection:
+        """One kernel per output and per materialised class that is needed, each reading earlier ones; ``outside`` classes are made
+        by a call."""
         order = {c: k for k, c in enumerate(self.graph.original)}
         specs: dict[int, RootSpec] = {c: self._temporary(c, f"t{order[c]}") for c in materialised}
         for o in self.outputs:
             specs[o.cls] = o
-        done: dict[int, PlannedKernel] = {}
-        sequence: list[PlannedKernel] = []
+        done: dict[int, Step] = {}
+        sequence: list[Step] = []
 
         def make(spec: RootSpec) -> Rejection | None:
             if spec.cls in done:
                 return None
             mine = order.get(spec.cls, len(order))
-            leaves = {c: self._leaf(s) for c, s in specs.items() if c != spec.cls and order.get(c, len(order)) < mine}
-            found = self._kernel((spec,), leaves)
+            earlier = {c: s for c, s in specs.items() if c != spec.cls and order.get(c, len(order)) < mine}
+            leaves = {c: self._leaf(s) for c, s in earlier.items() if self._keeps(s)}
+            other = (outside or {}).get(spec.cls)
+            found = self._kernel((spec,), leaves) if other is None else self._call(other, spec, leaves)
             if isinstance(found, Rejection):
                 return found
             done[spec.cls] = found
-            loaded = {n.attrs[0] for n in found.kernel.nodes if n.op == "load"}
             for s in specs.values():
-                if s.buffer in loaded and s.cls != spec.cls and (failed := make(s)) is not None:
+                if s.buffer in found.loads and s.cls != spec.cls and (failed := make(s)) is not None:
                     return failed
             sequence.append(found)
             return None
@@ -166,9 +188,51 @@ class Extractor:
                 return failed
         return Cover(description, tuple(sequence))
 
+    def _call(self, outside: Outside, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall | Rejection:
+        """The step that makes a value by an outside implementation."""
+        order = {c: k for k, c in enumerate(self.graph.original)}
+        name = f"{self.program.name}_{outside.offer.by}_{spec.buffer}"
+        term = self.program.terms()[order[spec.cls]]
+        index_ = tuple(index(0) if a is None else index(a) for a in spec.layout)
+        accesses = self.chooser.accesses(leaves)
+        found = planned_call(name, outside, term, (self.buffers[spec.buffer], index_), accesses, self.buffers, self.target)
+        return found or Rejection(f"{outside.offer.by} is offered for values that are not stored as it needs them")
+
+    def _with_calls(self, best: Cover | None) -> Cover | None:
+        """The cover with outside implementations where they lower the price, added one at a time, best first."""
+        available = [o for o in self.offers if o.cls in self.graph.original]
+        taken: dict[int, Outside] = {}
+        while available and not self._late():
+            covers = []
+            for o in available:
+                using = {**taken, o.cls: o}
+                needed = tuple(c for u in using.values() for c in (u.cls, *u.reads) if c in self.graph.original)
+                for more in ((), self._points()):
+                    inputs = {c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if isinstance(t, Input)}
+                    points = tuple(dict.fromkeys(c for c in (*needed, *more) if c not in inputs))
+                    roots = {r.cls for r in self.outputs}
+                    described = f"{', '.join(u.offer.by for u in using.values())} outside"
+                    found = self._chain(tuple(c for c in points if c not in roots), described, using)
+                    if isinstance(found, Cover) and not any(isinstance(k, PlannedCall) for k in found.steps):
+                        found = Rejection("nothing uses it")
+                    if isinstance(found, Rejection):
+                        self._note(None, f"{o.offer.by} outside", found.reason)
+                    else:
+                        covers.append((self.price(found), o, found))
+            if not covers:
+                break
+            price, o, found = min(covers, key=lambda c: c[0])
+            if best is not None and price >= self.price(best) * (1 - 1e-9):
+                self._note(found, found.description, self._lost(found, best))
+                break
+            best, taken[o.cls] = found, o
+            available = [other for other in available if other.cls not in taken]
+        return best
+
     def _points(self) -> tuple[int, ...]:
-        """Classes worth materialising: the program's own reductions, and the finished operands of its matrix products (what a
-        product would otherwise compute once for every tile of its other side)."""
+        """Classes worth materialising: the program's own reductions, the finished operands of its matrix products (what a
+        product would otherwise compute once for every tile of its other side), and what verdicts keep apart; but nothing that
+        stands between two values that must share a kernel."""
         roots = {o.cls for o in self.outputs}
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
@@ -180,9 +244,27 @@ class Extractor:
                 operands.update(id(a) for a in t.args[0].args if id(a) in reduced)
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
             worth = isinstance(t, Reduce) and t.axis in t.args[0].axes
-            if c not in roots and (worth or (id(t) in operands and isinstance(t, Map))):
+            apart = isinstance(t, Map | Reduce) and c in self._kept_apart
+            if c not in roots and (worth or apart or (id(t) in operands and isinstance(t, Map))):
                 found[c] = None
-        return tuple(found)
+        return tuple(c for c in found if c not in self._between)
+
+    @cached_property
+    def _kept_apart(self) -> frozenset[int]:
+        """Inner values of verdicts that forbid: storing one obeys the verdict."""
+        return frozenset(p.inner for p in self.chooser.verdicts.forbidden)
+
+    @cached_property
+    def _between(self) -> frozenset[int]:
+        """Classes whose storing would part two values that must share a kernel: the inner one, and what lies between."""
+        found: set[int] = set()
+        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
+        number = {id(t): c for t, c in zip(self.program.terms(), self.graph.original, strict=True)}
+        for p in self.chooser.verdicts.required:
+            if p.outer in terms and p.inner in terms:
+                inner = terms[p.inner]
+                found |= {number[id(t)] for t in postorder(terms[p.outer]) if any(s is inner for s in postorder(t))} - {p.outer}
+        return frozenset(found)
 
     def _floor(self, points: tuple[int, ...]) -> float:
         """What a cover that stores these classes cannot beat: for every kernel its memory traffic and the matrix products between
@@ -206,9 +288,7 @@ class Extractor:
                     us += contraction_us(t, self.target)
                 stack.extend(t.args)
             total += max(bytes_ / (self.target.dram_gb_s * 1e3), us) + self.target.launch_us
-            if id(root) in stored:
-                total += self.memory_weight * _bytes(root) / (self.target.dram_gb_s * 1e3)
-        return total
+        return total + self._memory_price(sum(_bytes(terms[c]) for c in points))
 
     def _greedy(self, limit: float) -> Cover | Rejection:
         """Start with every value stored that may pay on its own; then fuse one at a time while the price falls.
@@ -284,6 +364,9 @@ class Extractor:
         first = self.search.like(roots, {}, model.kernels[0]) if model else self._kernel(roots, {})
         if isinstance(first, Rejection):
             return first
+        refused = self.chooser.verdicts.against_parts([o.cls for o in outputs], {*first.loads, *merge.loads})
+        if refused:
+            return Rejection(refused)
         return Cover(f"{axis.name} split over the grid into {outer.size} parts", (first, merge), (axis.name, outer.size))
 
     def like(self, model: Plan) -> Plan:
@@ -300,20 +383,31 @@ class Extractor:
             return self._plan(cover, "like")
         specs = {o.buffer: o for o in self.outputs}
         for k, c in enumerate(self.graph.original):
-            if any(r.buffer == f"t{k}" for m in model.kernels for r in m.kernel.roots):
+            if any(b.name == f"t{k}" for m in model.steps for b in m.stores):
                 specs[f"t{k}"] = self._temporary(c, f"t{k}")
-        kernels = []
-        for m in model.kernels:
-            loaded = {n.attrs[0] for n in m.kernel.nodes if n.op == "load"}
-            missing = [r.buffer for r in m.kernel.roots if r.buffer not in specs]
+        steps: list[Step] = []
+        for m in model.steps:
+            missing = [b.name for b in m.stores if b.name not in specs]
             if missing:
                 raise PlanError(f"the program at these sizes has no {missing[0]!r}", cure="call optimize() for them")
-            leaves = {s.cls: self._leaf(s) for b, s in specs.items() if b in loaded}
+            leaves = {s.cls: self._leaf(s) for b, s in specs.items() if b in m.loads}
+            if isinstance(m, PlannedCall):
+                steps.append(self._same_call(m, specs[m.call.result.buffer.name], leaves))
+                continue
             found = self.search.like(tuple(specs[r.buffer] for r in m.kernel.roots), leaves, m)
             if isinstance(found, Rejection):
                 raise PlanError(f"{m.kernel.name} cannot be made for these sizes: {found.reason}", cure="call optimize() for them")
-            kernels.append(found)
-        return self._plan(Cover("like another plan", tuple(kernels), model.split), "like")
+            steps.append(found)
+        return self._plan(Cover("like another plan", tuple(steps), model.split), "like")
+
+    def _same_call(self, model: PlannedCall, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall:
+        """The call of another plan at these extents."""
+        for o in self.offers:
+            if o.cls == spec.cls and o.offer.by == model.rule:
+                found = self._call(o, spec, leaves)
+                if isinstance(found, PlannedCall) and found.loads == model.loads:
+                    return found
+        raise PlanError(f"{model.rule} offers nothing for {spec.buffer} at these sizes", cure="call optimize() for them")
 
     def _without(self, forbidden: frozenset[Axis]) -> set[int]:
         """Classes that can be computed without reducing over any of some axes: what one part knows by itself."""
@@ -338,7 +432,7 @@ class Extractor:
 
     def _merge(self, cover: Cover) -> Cover:
         """Join kernels that store outputs and can share loops, when one kernel costs less than two."""
-        kernels = list(cover.kernels)
+        kernels = list(cover.steps)
         specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
         changed = True
         while changed and not self._late():
@@ -346,8 +440,10 @@ class Extractor:
             for i in range(len(kernels)):
                 for j in range(i + 1, len(kernels)):
                     a, b = kernels[i], kernels[j]
+                    if isinstance(a, PlannedCall) or isinstance(b, PlannedCall):
+                        continue
                     stored = {r.buffer for r in a.kernel.roots}
-                    between = {n.attrs[0] for k in kernels[i + 1 : j + 1] for n in k.kernel.nodes if n.op == "load"}
+                    between = {name for k in kernels[i + 1 : j + 1] for name in k.loads}
                     if stored & between:
                         continue
                     roots = tuple(specs[r.buffer] for r in (*a.kernel.roots, *b.kernel.roots))
@@ -361,7 +457,7 @@ class Extractor:
                         break
                 if changed:
                     break
-        return replace(cover, kernels=tuple(kernels)) if len(kernels) < len(cover.kernels) else cover
+        return replace(cover, steps=tuple(kernels)) if len(kernels) < len(cover.steps) else cover
 
     def _lost(self, cover: Cover, best: Cover) -> str:
         """Why a cover lost: slower, or faster but with memory that costs more than the time it saves."""
@@ -376,6 +472,11 @@ class Extractor:
         bound = self.baseline.bound_us + self.target.launch_us
         stopped = "exhausted"
         covers: list[Cover] = []
+        for needs, bars in self.chooser.verdicts.conflicts:
+            raise PlanError(
+                f"{needs.by} requires and {bars.by} forbids that two values of {self.program.name!r} share a kernel",
+                cure="disable one of the two rules",
+            )
         one = self._one()
         if isinstance(one, Rejection):
             self._note(None, "one kernel", one.reason)
@@ -397,12 +498,15 @@ class Extractor:
                 covers.append(self._merge(greedy))
             if self.timed_out:
                 stopped = "time"
+        called = self._with_calls(min(covers, key=self.price, default=None))
+        if called is not None and called not in covers:
+            covers.append(called)
         if not covers:
             reasons = "; ".join(dict.fromkeys(r.reason for r in self.rejected))
             raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}")
-        best = min(covers, key=lambda c: (self.price(c), len(c.kernels)))
+        best = min(covers, key=lambda c: (self.price(c), len(c.steps)))
         for c in covers:
-            if c is not best and c.kernels != best.kernels:
+            if c is not best and c.steps != best.steps:
                 self._note(c, c.description, self._lost(c, best))
         return self._plan(best, stopped)
 
@@ -421,12 +525,12 @@ class Extractor:
         return replace(planned, kernel=kernel, tiles=replace(planned.tiles, kernel=kernel))
 
     def _plan(self, best: Cover, stopped: str) -> Plan:
-        best = replace(best, kernels=tuple(map(self._noted, best.kernels)))
-        used = {r.buffer for k in best.kernels for r in k.kernel.roots} | {i.name for i in self.program.inputs}
+        best = replace(best, steps=tuple(self._noted(k) if isinstance(k, PlannedKernel) else k for k in best.steps))
+        used = {b.name for k in best.steps for b in k.stores} | {i.name for i in self.program.inputs}
         return Plan(
             program=self.program,
             target=self.target.name,
-            kernels=best.kernels,
+            steps=best.steps,
             buffers={n: b for n, b in self.buffers.items() if n in used},
             dram_bytes=best.dram_bytes,
             compulsory_bytes=self.baseline.compulsory_bytes,
@@ -446,15 +550,16 @@ def _bytes(t: Term) -> int:
 
 
 def _why(cover: Cover) -> str:
-    worst = max(cover.kernels, key=lambda k: k.cost.us)
-    return f"{plural(len(cover.kernels), 'kernel')}, {worst.kernel.name} is bound by {worst.cost.bound}"
+    worst = max(cover.steps, key=lambda k: k.cost.us)
+    name = worst.kernel.name if isinstance(worst, PlannedKernel) else worst.call.name
+    return f"{plural(len(cover.steps), 'kernel')}, {name} is bound by {worst.cost.bound}"
 
 
 def extract(graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, memory_weight: float = MEMORY_WEIGHT) -> Plan:
     """The cheapest plan found for a saturated graph on a target.
 
     ``time_budget`` is CPU seconds; the plan is valid in any case.  ``memory_weight`` is the price of holding a byte of temporary
-    memory, in bytes moved; 0 asks for speed alone.
+    memory beyond half of the L2, in bytes moved; 0 asks for speed alone.
     """
     return Extractor(graph, target, time_budget=time_budget, memory_weight=memory_weight).run()
 

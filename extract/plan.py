@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..ir.program import Program
+from ..ir.terms import Term
 from ..tiles.kernel import Buffer, Kernel
+from ..tiles.outside import OutsideCall
 from ..tiles.program import TileProgram
 
 
@@ -37,6 +39,37 @@ class PlannedKernel:
     rules: tuple[str, ...]  # the rules that introduced its nodes
     passes: Mapping[str, int]  # loops over each streamed axis
 
+    @property
+    def loads(self) -> frozenset[str]:
+        """The buffers that it reads."""
+        return frozenset(n.attrs[0] for n in self.kernel.nodes if n.op == "load")
+
+    @property
+    def stores(self) -> tuple[Buffer, ...]:
+        """The buffers that it makes."""
+        return tuple(self.kernel.buffers[r.buffer] for r in self.kernel.roots)
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A step that runs an outside implementation instead of a generated kernel.  ``term`` is the value it is offered for."""
+
+    call: OutsideCall
+    cost: Cost
+    term: Term
+    rule: str  # the fusion rule that offers it
+    where: str  # and where that rule stands
+
+    @property
+    def loads(self) -> frozenset[str]:
+        """The buffers that it reads."""
+        return frozenset(o.buffer.name for o in self.call.reads)
+
+    @property
+    def stores(self) -> tuple[Buffer, ...]:
+        """The buffer that it makes."""
+        return (self.call.result.buffer,)
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -51,11 +84,12 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Plan:
-    """Kernels in execution order.  Nothing is left to torch: what cannot be planned is refused by ``optimize``."""
+    """Steps in execution order.  Nothing is left to torch but what a fusion rule offers: what cannot be planned is refused by
+    ``optimize``."""
 
     program: Program
     target: str
-    kernels: tuple[PlannedKernel, ...]
+    steps: tuple[PlannedKernel | PlannedCall, ...]
     buffers: Mapping[str, Buffer]
     dram_bytes: int
     compulsory_bytes: int
@@ -67,6 +101,17 @@ class Plan:
     stopped: str  # why the search ended: "bound" | "exhausted" | "time" | "like"
     saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
     alternatives: tuple[Alternative, ...] = ()
+    accuracy: tuple[str, ...] = ()  # what optimize(accuracy_factor=...) tried at small sizes: refused plans, and this one
+
+    @property
+    def kernels(self) -> tuple[PlannedKernel, ...]:
+        """The generated kernels."""
+        return tuple(k for k in self.steps if isinstance(k, PlannedKernel))
+
+    @property
+    def calls(self) -> tuple[PlannedCall, ...]:
+        """The calls of outside implementations."""
+        return tuple(k for k in self.steps if isinstance(k, PlannedCall))
 
     def __str__(self) -> str:
         from .report import plan_text

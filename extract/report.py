@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .plan import Plan, PlannedKernel
+from .plan import Plan, PlannedCall, PlannedKernel
 
 _EARLY = {
     "saturation: nodes": "the e-graph reached node_budget before saturation",
@@ -31,9 +31,17 @@ def _roles(k: PlannedKernel) -> str:
 
 def plan_text(plan: Plan) -> str:
     """The plan as a table."""
-    lines = [f"plan for {plan.program.name} on {plan.target}: {plural(len(plan.kernels), 'kernel')}, {plan.estimated_us:.1f} us estimated"]
-    for k in plan.kernels:
+    calls = f" and {plural(len(plan.calls), 'outside call')}" if plan.calls else ""
+    steps = f"{plural(len(plan.kernels), 'kernel')}{calls}"
+    lines = [f"plan for {plan.program.name} on {plan.target}: {steps}, {plan.estimated_us:.1f} us estimated"]
+    for k in plan.steps:
         c = k.cost
+        if isinstance(k, PlannedCall):
+            made = ", ".join(b.name for b in k.stores)
+            lines.append(f"  {k.call.name}: {', '.join(sorted(k.loads))} -> {made}")
+            lines.append(f"    outside {':'.join(k.call.entry)}, offered by {k.rule} ({k.where})")
+            lines.append(f"    cost    {c.us:.1f} us by its own account; {bytes_text(c.dram_bytes)} DRAM")
+            continue
         loads = sorted({n.attrs[0] for n in k.kernel.nodes if n.op == "load"})
         lines.append(f"  {k.kernel.name}: {', '.join(loads)} -> {', '.join(r.buffer for r in k.kernel.roots)}")
         lines.append(f"    roles   {_roles(k)}   ({c.programs} programs, {k.kernel.warps} warps, {k.kernel.stages} stages)")
@@ -54,6 +62,7 @@ def plan_text(plan: Plan) -> str:
     if lost:
         lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")
     early = [_EARLY[why] for why in (f"saturation: {plan.saturation}", f"search: {plan.stopped}") if why in _EARLY]
+    lines += [f"  accuracy: {tried}" for tried in plan.accuracy]
     lines.append(f"  search ended: {plan.stopped}")
     lines += [f"  stopped early: {what}; a larger budget may find a better plan" for what in early]
     return "\n".join(lines)

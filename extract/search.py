@@ -7,6 +7,7 @@ masks, reloads per pass, operands on chip.  Role *kinds* decide the choice of no
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from ..tiles.lower import choose_order, lower
 from ..tiles.program import TileProgram
 from ..tiles.walk import Counts, walk
 from .choose import Budget, Chooser, Leaf
-from .cost import fit, price
+from .cost import Fit, fit, price
 from .plan import Cost, PlannedKernel
 from .structure import Structure, analyse
 from .targets import Target
@@ -40,10 +41,29 @@ class RootSpec:
 
 
 @dataclass(frozen=True)
-class Rejection:
-    """Why no kernel was found."""
+class Refusal:
+    """Why one candidate is no kernel: lowering refused it (``over`` is 0), or it needs ``over`` bytes more of a resource than there
+    are.  ``tile`` are the axes of its largest value on chip with their tile sizes, ``cls`` the class of that value."""
 
     reason: str
+    roles: Mapping[str, str]
+    resource: str = ""
+    over: int = 0
+    tile: tuple[tuple[str, int], ...] = ()
+    cls: int | None = None
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the largest tile in float32."""
+        return 4 * math.prod(n for _, n in self.tile)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why no kernel was found; ``refusals`` are the candidates that were tried."""
+
+    reason: str
+    refusals: tuple[Refusal, ...] = ()
 
 
 @dataclass
@@ -57,6 +77,15 @@ class _Candidate:
 
 def _passes(c: _Candidate) -> dict[str, int]:
     return {a.name: n for a, n in c.counts.passes.items()}
+
+
+def _misfit(fitted: Fit, kernel: Kernel) -> Refusal:
+    def tile(n: Node) -> tuple[tuple[str, int], ...]:
+        return tuple((a.name, kernel.roles[a].tile) for a in sorted(n.axes) if a in kernel.roles and kernel.roles[a].tile > 1)
+
+    largest = max(kernel.nodes, key=lambda n: math.prod(size for _, size in tile(n)))
+    roles = {a.name: str(r) for a, r in kernel.roles.items()}
+    return Refusal(fitted.reason, roles, fitted.resource, fitted.over, tile(largest), largest.cls)
 
 
 def power(n: int) -> int:
@@ -82,13 +111,15 @@ class KernelSearch:
     def _search(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
         structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
         best: _Candidate | None = None
-        reasons: list[str] = []
+        reasons: list[Refusal] = []
+        self.chooser.refused.clear()
         for kinds in self._kinds(structure):
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
             if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
                 best = found
         if best is None:
-            return Rejection(reasons[0] if reasons else "no legal representation of its roots")
+            words = [*self.chooser.refused, *(r.reason for r in reasons), "no legal representation of its roots"]
+            return Rejection(words[0], tuple(reasons))
         rules = tuple(dict.fromkeys(n.rule for n in best.kernel.nodes if n.rule))
         return PlannedKernel(best.kernel, best.tiles, best.cost, rules, _passes(best))
 
@@ -103,7 +134,7 @@ class KernelSearch:
                 roles[a] = Role("resident", self._tiles(a, "resident", structure)[0]) if role.kind == "resident" else role
         order = tuple(a for n in model.kernel.order for a in roles if a.name == n.name)
         best: _Candidate | None = None
-        reasons: list[str] = []
+        reasons: list[Refusal] = []
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
             dims = frozenset(a for a, r in roles.items() if r.tile > 1)
             orders = {dims: order} if set(order) == dims else {}
@@ -111,7 +142,7 @@ class KernelSearch:
             if found is not None and (best is None or _passes(found) == dict(model.passes)):
                 best = found
         if best is None:
-            return Rejection(reasons[0] if reasons else "its axes are other ones")
+            return Rejection(reasons[0].reason if reasons else "its axes are other ones", tuple(reasons))
         rules = tuple(dict.fromkeys(n.rule for n in best.kernel.nodes if n.rule))
         return PlannedKernel(best.kernel, best.tiles, best.cost, rules, _passes(best))
 
@@ -169,7 +200,7 @@ class KernelSearch:
         leaves: Mapping[int, Leaf],
         s: Structure,
         kinds: Mapping[Axis, str],
-        reasons: list[str],
+        reasons: list[Refusal],
     ) -> _Candidate | None:
         roles = {a: Role(kinds[a], self._start(a, kinds[a], s)) for a in s.axes}  # type: ignore[arg-type]
         choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles))
@@ -259,7 +290,7 @@ class KernelSearch:
         positions: tuple[int, ...],
         roles: dict[Axis, Role],
         orders: dict[frozenset[Axis], tuple[Axis, ...]],
-        reasons: list[str],
+        reasons: list[Refusal],
         model: Kernel | None = None,
     ) -> _Candidate | None:
         self.evaluated += 1
@@ -288,12 +319,12 @@ class KernelSearch:
                 orders[dims] = kernel.order
             tiles = lower(kernel)
         except PlanError as illegal:
-            reasons.append(illegal.message)
+            reasons.append(Refusal(illegal.message, {a.name: str(r) for a, r in mine.items()}))
             return None
         counts = walk(tiles)
         fitted = fit(counts, self.target)
         if fitted.reason and model is None:
-            reasons.append(fitted.reason)
+            reasons.append(_misfit(fitted, kernel))
             return None
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
@@ -301,4 +332,4 @@ class KernelSearch:
         return _Candidate(dict(roles), kernel, tiles, counts, price(kernel, counts, fitted, self.target))
 
 
-__all__ = ["Budget", "KernelSearch", "Rejection", "RootSpec", "power"]
+__all__ = ["Budget", "KernelSearch", "Refusal", "Rejection", "RootSpec", "power"]

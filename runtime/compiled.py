@@ -16,10 +16,10 @@ from .. import errors
 from ..codegen.module import ModuleSpec, emit_module
 from ..codegen.signature import signature
 from ..egraph.frozen import FrozenGraph
-from ..extract.explain import Explanation, explain
-from ..extract.plan import Plan
+from ..extract.explain import Explanation, Options, Why, explain
+from ..extract.plan import Plan, PlannedCall, PlannedKernel
 from ..extract.targets import Target
-from ..ir.program import Program
+from ..ir.program import Output, Program
 from ..ir.reference import evaluate
 from ..tiles.simulate import simulate
 
@@ -38,8 +38,8 @@ MOST_VARIANTS = 64  # plans for other shapes that one Compiled keeps
 def module_spec(plan: Plan) -> ModuleSpec:
     """What code generation needs of a plan."""
     program = plan.program
-    loaded = {n.attrs[0] for k in plan.kernels for n in k.kernel.nodes if n.op == "load"}
-    made = [r.buffer for k in plan.kernels for r in k.kernel.roots]
+    loaded = {name for k in plan.steps for name in k.loads}
+    made = [b.name for k in plan.steps for b in k.stores]
     outputs = tuple(plan.buffers[o.name] for o in program.outputs)
     names = {o.name for o in outputs}
     return ModuleSpec(
@@ -49,6 +49,11 @@ def module_spec(plan: Plan) -> ModuleSpec:
         temporaries=tuple(plan.buffers[b] for b in made if b not in names and b in loaded),
         kernels=tuple(k.tiles for k in plan.kernels),
         header=str(plan),
+        calls=tuple(
+            (sum(isinstance(k, PlannedKernel) for k in plan.steps[:at]), step.call)
+            for at, step in enumerate(plan.steps)
+            if isinstance(step, PlannedCall)
+        ),
     )
 
 
@@ -63,6 +68,7 @@ class Compiled:
     replan: Callable[[str], Compiled] = field(repr=False)  # the same program planned for another target or architecture
     respecialise: Callable[[Sequence[Any], Mapping[str, Any]], Compiled] | None = field(default=None, repr=False)
     resize: Callable[[Plan, Sequence[Any], Mapping[str, Any]], Compiled] | None = field(default=None, repr=False)
+    options: Options = field(default_factory=Options, repr=False)  # how it was planned, for questions about it
     _variants: dict[object, Compiled] = field(default_factory=dict, repr=False)  # this program for arguments of other shapes
 
     @property
@@ -206,9 +212,16 @@ class Compiled:
 
         tensors = self.bind(args, kwargs)
         arrays: dict[str, np.ndarray] = {n: _array(t) for n, t in tensors.items()}
-        for k in self.plan.kernels:
-            arrays.update(simulate(k.tiles, arrays, dtype=dtype or np.float64))
+        for k in self.plan.steps:
+            arrays.update(simulate(k.tiles, arrays, dtype=dtype or np.float64) if isinstance(k, PlannedKernel) else self._meant(k, arrays))
         return self.traced.unflatten([torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
+
+    def _meant(self, step: PlannedCall, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What an outside call should make: the value that its rule offers it for, by the reference."""
+        made = step.call.result
+        wanted = Output(made.buffer.name, step.term, made.dims, made.buffer.dtype)
+        inputs = {i.name: arrays[i.name] for i in self.program.inputs}
+        return dict(evaluate(Program(self.program.name, (wanted,), self.program.inputs), inputs))
 
     def at(self, *args: Any, **kwargs: Any) -> Compiled:
         """The same kernels, roles and tiles for arguments of other sizes: how a plan for large tensors is verified on small ones.
@@ -224,15 +237,37 @@ class Compiled:
         return self.resize(self.plan, args, kwargs)
 
     # -- knowing -------------------------------------------------------------------------------------------------------------
-    def explain(self) -> Explanation:
-        """Which rules made this plan, what it saves, why the runner-up lost; as text (``str``) and as data (``.json()``)."""
-        return explain(self.graph, self.plan)
+    def explain(self, *, costs: bool = False) -> Explanation:
+        """Why the plan is what it is: the rewrites from the program to every kernel, each replayed on random numbers, what is saved,
+        what came second and why it lost.  ``str`` for people, ``.json()`` for programs, ``.why(a, b)`` for two values.
 
-    def accuracy(self, *args: Any, runner: str = "auto", **kwargs: Any) -> AccuracyReport:
-        """Errors against float64 of the generated kernels and of the eager program in its own type."""
+        ``costs=True`` also asks what each rule saves (a saturation and a search for each).
+        """
+        return explain(self.graph, self.plan, self.target, options=self.options, costs=costs)
+
+    def why(self, a: str, b: str) -> Why:
+        """Whether two values share a kernel, and if not, why: no equation, forbidden, does not fit on chip, or costs more.
+
+        A value is named by an input or output, a variable of the traced source, a node of the traced graph, or ``file.py:LINE``.
+        Raises :class:`~eqfuse.errors.OptionError`, with the names that there are, for any other.
+        """
+        return self._explanation.why(a, b)
+
+    @cached_property
+    def _explanation(self) -> Explanation:
+        return self.explain()
+
+    def accuracy(self, *args: Any, runner: str = "auto", factor: float | None = None, **kwargs: Any) -> AccuracyReport:
+        """Errors against float64 of the generated kernels and of the eager program in its own type.
+
+        ``factor``: raise :class:`~eqfuse.errors.AccuracyError` if an output's error is more than so many times eager's.
+        """
         from .accuracy import measure
 
-        return measure(self, args, runner, kwargs)
+        report = measure(self, args, runner, kwargs)
+        if factor is not None:
+            report.check(factor)
+        return report
 
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every kernel ahead of time; no GPU needed.  A plan belongs to a target: for another architecture than the

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SIZE = re.compile(r"^(.*?)  # size: (\d+) -> (\d+)$", re.MULTILINE)
 
@@ -38,10 +39,11 @@ def test_readme_says_both_commands():
     assert "make test" in text
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/design.md", "docs/debug.md", "benchmarks/README.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in PAGES), "benchmarks/README.md", "CHANGELOG.md"])
 def test_links_point_at_files(page):
     path = ROOT / page
-    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text())
+    prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", prose)
     assert not [link for link in links if not (path.parent / link).exists()]
 
 
@@ -57,6 +59,13 @@ def run(*command: str, cwd: Path) -> str:
     done = subprocess.run([sys.executable, *command], cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.stem != "design" and BLOCK.search(p.read_text())], ids=lambda p: p.stem)
+def test_pages_run(page, tmp_path):
+    """The python blocks of a page, one after the other, in a file of their own.  (Those of the design have uses added below.)"""
+    (tmp_path / f"{page.stem}_page.py").write_text("\n".join(map(small, BLOCK.findall(page.read_text()))))
+    run(str(tmp_path / f"{page.stem}_page.py"), cwd=tmp_path)
 
 
 def test_recipes_of_the_design_run(tmp_path):

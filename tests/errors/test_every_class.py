@@ -80,6 +80,10 @@ def inaccurate(tmp_path):
     assert_equivalent(lambda x: x + 1, lambda x: x + 1.5, (X,))
 
 
+def false_op(tmp_path):
+    eqfuse.op("halve", numpy=lambda x: x / 2, triton="{} * 0.25", increasing=True)
+
+
 RAISES = {
     errors.OptionError: optimize(lambda x: x * 2, licence="free"),
     errors.UnsupportedOpError: optimize(lambda x: x.sort().values),
@@ -91,6 +95,8 @@ RAISES = {
     errors.UnknownTargetError: optimize(lambda x: x * 2, target="abacus"),
     errors.RuleError: lambda tmp_path: make_rule(unbound, "user", "real", "factor", True),
     errors.UnsoundRuleError: false_rule,
+    errors.OpError: lambda tmp_path: eqfuse.op("exp", numpy=np.exp, triton="tl.exp({})", increasing=True),
+    errors.UnsoundOpError: false_op,
     errors.UnsoundGraphError: false_graph,
     errors.PlanError: plan_twice,
     errors.CompileError: no_kernel,

@@ -1,0 +1,36 @@
+"""Verdicts about values that a user names, instead of matching them by a rule: ``("forbid", "out", "weights")``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..egraph.frozen import FrozenGraph
+from ..errors import OptionError
+from ..rewrites.verdicts import VERDICTS
+from .explain.values import Names
+
+Request = tuple[str, str, str]
+
+
+def steer(graph: FrozenGraph, requests: Sequence[Request]) -> FrozenGraph:
+    """The graph with a verdict for each request ``(verdict, outer, inner)``.
+
+    ``verdict`` is ``allow``, ``forbid`` or ``require``; the values are named as :meth:`~eqfuse.Compiled.explain` names them, the one
+    that is computed from the other first.  Raises :class:`~eqfuse.errors.OptionError` for an unknown verdict or name.
+    """
+    if not requests:
+        return graph
+    names = Names(graph)
+    rows = []
+    for request in requests:
+        if isinstance(request, str) or len(request) != 3:
+            raise OptionError(f"fusion={request!r} is no verdict", cure="write it as ('forbid', 'out', 'scores')")
+        verdict, outer, inner = request
+        if verdict not in VERDICTS:
+            close = difflib.get_close_matches(str(verdict), VERDICTS, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise OptionError(f"no verdict is called {verdict!r}", cure=f"{hint}the verdicts are {', '.join(VERDICTS)}")
+        rows.append((verdict, names.resolve(outer).cls, names.resolve(inner).cls, f"fusion={(verdict, outer, inner)!r}"))
+    return replace(graph, facts={**graph.facts, "fuse": (*graph.facts.get("fuse", ()), *rows)})

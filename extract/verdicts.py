@@ -1,0 +1,143 @@
+"""What rules decided about values that may, must or must not share a kernel.
+
+A kernel *covers* a class that it computes: as the class itself, as the class at a running reference (the other side of a repair
+fact), or, for a value of the program, by computing some user of it from something below it, in whatever form.  The last case
+is what people mean by fusing a value away: the kernel of ``sum(exp(x - m) * v) / z`` covers ``exp(x - m) / z`` though no node of it
+has that value.  Reading a stored value covers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..egraph.frozen import FrozenGraph
+from ..ir.index import Axis
+from ..ir.terms import Input, Term
+from ..tiles.kernel import Node
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A class that some kernel has stored: its buffer and the axes of the buffer's dimensions."""
+
+    buffer: str
+    layout: tuple[Axis | None, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two classes that a verdict speaks of, and the rule that decided."""
+
+    outer: int
+    inner: int
+    by: str
+
+
+class Verdicts:
+    """The verdicts of one frozen graph, with conflicts resolved: an ``allow`` lifts a ``forbid`` about the same pair."""
+
+    def __init__(self, graph: FrozenGraph) -> None:
+        self.graph = graph
+        rows = [(verdict, Pair(outer, inner, by)) for verdict, outer, inner, by in graph.facts.get("fuse", ())]
+        allowed = {frozenset((p.outer, p.inner)) for verdict, p in rows if verdict == "allow"}
+        self.forbidden = [p for v, p in rows if v == "forbid" and frozenset((p.outer, p.inner)) not in allowed]
+        self.required = [p for v, p in rows if v == "require"]
+
+    @property
+    def conflicts(self) -> list[tuple[Pair, Pair]]:
+        """Pairs that one rule requires and another forbids to share a kernel."""
+        return [
+            (r, f) for r in self.required for f in self.forbidden if {r.outer, r.inner} == {f.outer, f.inner}
+        ]
+
+    @cached_property
+    def _terms(self) -> Mapping[int, Term]:
+        """The terms of the program by class; of two in one class, the last."""
+        return dict(zip(self.graph.original, self.graph.program.terms(), strict=True))
+
+    @cached_property
+    def _class_of(self) -> Mapping[int, int]:
+        return {id(t): c for t, c in zip(self.graph.program.terms(), self.graph.original, strict=True)}
+
+    @cached_property
+    def _moved(self) -> Mapping[int, frozenset[int]]:
+        """class -> the classes that it is at another reference."""
+        found: dict[int, set[int]] = {}
+        for table in ("radd", "rmul"):
+            for _, _, t, _, tn, _ in self.graph.facts.get(table, ()):  # tn: t at a running or a local reference
+                found.setdefault(tn, set()).add(t)
+        return {c: frozenset(s) for c, s in found.items()}
+
+    @cached_property
+    def _of_program(self) -> bool:
+        """Some verdict speaks of two values of the program."""
+        known = set(self.graph.original)
+        return any(p.outer in known and p.inner in known for p in (*self.forbidden, *self.required))
+
+    def covers(self, nodes: Sequence[Node], roots: Sequence[int], leaves: Mapping[int, Leaf]) -> frozenset[int]:
+        """The classes that a kernel of these nodes and root classes covers; ``leaves`` are the stored classes."""
+        loaded = {n.attrs[0] for n in nodes if n.op == "load"}
+        computed = {n.cls for n in nodes if n.op not in ("load", "index", "const", "extent") and n.cls is not None}
+        computed |= {t for c in tuple(computed) for t in self._moved.get(c, ())}
+        if self._of_program:
+            stored = {c for c, leaf in leaves.items() if leaf.buffer in loaded}
+            below: dict[int, bool] = {}
+            for r in (*roots, *computed):
+                if r in self._terms:
+                    self._reaches(self._terms[r], loaded, stored, below)
+            computed |= {self._class_of[t] for t, reached in below.items() if reached and self._class_of[t] not in stored}
+        return frozenset(computed)
+
+    def _reaches(self, top: Term, loaded: set[str], stored: set[int], below: dict[int, bool]) -> None:
+        """Fill ``below``: whether a term is made, in the program, from something that the kernel loads."""
+        stack = [(top, False)]
+        while stack:
+            t, ready = stack.pop()
+            key = id(t)
+            if key in below and not ready:
+                continue
+            if isinstance(t, Input):
+                below[key] = False  # an input is nobody's work; its users ask for it by name
+                continue
+            if self._class_of[key] in stored:
+                below[key] = False
+                continue
+            if not ready:
+                below[key] = False
+                stack.append((t, True))
+                stack.extend((a, False) for a in t.args)
+                continue
+            below[key] = any(below[id(a)] or self._is_loaded(a, loaded, stored) for a in t.args)
+
+    def _is_loaded(self, t: Term, loaded: set[str], stored: set[int]) -> bool:
+        return (isinstance(t, Input) and t.name in loaded) or self._class_of[id(t)] in stored
+
+    def against_parts(self, roots: Sequence[int], loaded: set[str]) -> str:
+        """Why two kernels that only pass partial results may not be, in words: together they cover what one kernel would.
+        ``roots`` are the classes that they make, ``loaded`` the inputs that either reads."""
+        below: dict[int, bool] = {}
+        for r in roots:
+            if r in self._terms:
+                self._reaches(self._terms[r], loaded, set(), below)
+        covered = {self._class_of[t] for t, reached in below.items() if reached}
+        found = (p for p in self.forbidden if p.outer in covered and p.inner in covered)
+        return next((f"forbidden by {p.by}" for p in found), "")
+
+    def against(self, nodes: Sequence[Node], roots: Sequence[int], leaves: Mapping[int, Leaf]) -> str:
+        """Why a kernel may not be, in words; empty if it may."""
+        if not self.forbidden and not self.required:
+            return ""
+        covered = self.covers(nodes, roots, leaves)
+        literal = {n.cls for n in nodes if n.op != "load"}
+        own = frozenset(self.graph.original)
+        for p in self.forbidden:
+            # what is no value of the program, as the part of a split sum, is just itself: the whole sum is the part at another reference
+            both = covered if p.inner in own else literal
+            if p.outer in both and p.inner in both:
+                return f"forbidden by {p.by}"
+        for p in self.required:
+            if p.outer in covered and p.inner not in covered:
+                return f"{p.by} requires a value that it does not make"
+        return ""

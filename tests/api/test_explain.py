@@ -1,0 +1,464 @@
+"""explain(): the chain of rewrites is replayed and ends in the plan; costs add up; names; text and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import eqfuse
+from eqfuse.egraph import saturate
+from eqfuse.errors import OptionError
+from eqfuse.extract import extract
+from eqfuse.extract.explain import SCHEMA, Options, explain
+from eqfuse.extract.explain.costs import compare
+from eqfuse.extract.explain.derivation import Derivation
+from eqfuse.extract.explain.forms import Forms
+from eqfuse.extract.explain.matching import applied_to
+from eqfuse.extract.explain.replay import Replay
+from eqfuse.extract.targets import load_target
+from eqfuse.ir.build import axes, exp, maximum, maximum_over, program, sum_over, tensor
+from eqfuse.rewrites.facts import match
+from eqfuse.rewrites.patterns import Sum
+from eqfuse.rewrites.rule import Axis
+from eqfuse.rewrites.verdicts import fusion, offer
+from eqfuse.testing.programs import PROGRAMS
+
+
+def empty(*shape, dtype=torch.float16):
+    return torch.empty(*shape, device="meta", dtype=dtype)
+
+
+def weighted(q, k, v):
+    scores = q @ k.transpose(-1, -2) * 0.125
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ v
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return eqfuse.optimize(weighted, (empty(8, 2048, 64),) * 3, target="h200")
+
+
+@pytest.fixture(scope="module")
+def explanation(compiled):
+    return compiled.explain()
+
+
+# the chain ----------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["attention", "attention_decode", "attention_lse", "mean_variance", "softmax_entropy", "linear_cross_entropy"])
+def test_the_chain_leads_from_the_program_to_the_plan(name):
+    case = PROGRAMS[name]
+    c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), target="h200")
+    d = Derivation(c.graph, c.plan)
+    for k, located in enumerate(d.kernels):
+        assert None not in located.cls, "a node of the kernel is no e-node"
+        stored = {root.buffer for root in located.kernel.roots}
+        assert set(located.stores) == stored
+        assert all(located.stores[o] == c.graph.roots[o] for o in c.graph.roots if o in stored)
+        ends = {cls for kernel, cls in d.reached(d.links) if kernel == k}
+        assert located.computed <= ends, "the last program of the chain is not what the kernel computes"
+    start = {cls for _, cls in d.reached(())}
+    assert start <= set(c.graph.original), "the first program of the chain is the program"
+    assert all(s.agrees for steps in d.steps for s in steps), [s for steps in d.steps for s in steps if not s.agrees]
+    assert all(s.numbers > 0 for steps in d.steps for s in steps)
+
+
+def test_steps_name_rules_that_exist(explanation):
+    rules = {r.name: r for r in eqfuse.rules()}
+    assert explanation.steps
+    for s in explanation.steps:
+        rule = rules[s.rule]
+        assert (s.family, s.licence, s.where) == (rule.family, rule.licence, rule.where)
+        assert s.before != s.after
+    assert "factor_out" in {s.rule for s in explanation.steps}
+    assert any("loop_" in s.after and "new(" in s.after for s in explanation.steps)
+
+
+def test_what_a_rule_was_applied_to_gets_a_step_of_its_own():
+    """Splitting comes before merging, although the e-graph keeps only that both rules met in the class."""
+    case = PROGRAMS["attention_decode"]
+    c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), target="h200")
+    d = Derivation(c.graph, c.plan)
+    merged = [link for link in d.links if link.rule == "merge_selection_parts"]
+    assert merged
+    for link in merged:
+        before = next(x for x in d.links if (x.kernel, x.cls, x.after) == (link.kernel, link.cls, link.before))
+        assert before.rule == "split_reduction"
+        assert before.before == d.forms.base[link.cls]
+    assert all(link.matched for link in d.links)
+
+
+def test_matching_finds_nothing_for_a_rule_that_did_not_apply():
+    c = eqfuse.optimize(weighted, (empty(8, 2048, 64),) * 3, target="h200")
+    d = Derivation(c.graph, c.plan)
+    rules = {r.name: r for r in eqfuse.rules()}
+    link = next(x for x in d.links if x.rule == "factor_out")
+    assert link.before in applied_to(c.graph, rules["factor_out"], link.cls, link.after)
+    for other in ("split_reduction", "roll_by_factor", "exponential_to_base_two", "view_through_op2"):
+        assert applied_to(c.graph, rules[other], link.cls, link.after) == []
+
+
+class Heads(torch.nn.Module):
+    """Reshapes mention every long axis, so that the arrays of the whole program cannot be made small."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(1024, 3 * 1024)
+
+    def forward(self, x):
+        q, k, v = (y.view(4, 1024, 16, 64).transpose(1, 2) for y in self.project(x).chunk(3, -1))
+        scores = q @ k.transpose(-1, -2)
+        return (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(4, 1024, 1024)
+
+
+def test_long_axes_that_are_reshaped_are_replayed_below_a_cut(monkeypatch):
+    monkeypatch.setenv("EQFUSE_AUDIT", "0")  # it knows no cut
+    with torch.device("meta"):
+        module = Heads().half()
+    c = eqfuse.optimize(module, (empty(4, 1024, 1024),), target="h200")
+    d = Derivation(c.graph, c.plan)
+    assert any(d.replay.compare(x.before, x.after).large for x in d.links)
+    steps = c.explain().steps
+    assert steps
+    assert all(s.agrees and s.numbers for s in steps), [s.skipped for s in steps]
+
+
+def test_a_program_as_written_has_no_steps():
+    c = eqfuse.optimize(lambda x: torch.relu(x) + 1, (empty(64, 64),), target="h200")
+    assert c.explain().steps == ()
+    assert "no rewrite was needed" in str(c.explain())
+
+
+# the replay can fail ---------------------------------------------------------------------------------------------------------------
+def graph_of_rows():
+    i, j = axes(i=64, j=40_000)
+    x = tensor("x", i, j)
+    e = exp(x - maximum_over(j, x))
+    return saturate(program("rows", y=(sum_over(j, e), (i,))))
+
+
+def faulty(graph, change):
+    """The graph with one e-node changed, and that e-node with its class."""
+    for c, members in enumerate(graph.classes):
+        for n in members:
+            other = change(c, n)
+            if other is not None:
+                classes = [*graph.classes]
+                classes[c] = tuple(other if m is n else m for m in members)
+                return replace(graph, classes=tuple(classes)), c, other
+    raise AssertionError("nothing to change")
+
+
+def first_roll(graph, change):
+    target = graph.roots["y"]
+    return faulty(graph, lambda c, n: change(n) if c == target and n.op == "roll" else None)
+
+
+def difference(graph, c, n):
+    forms = Forms(graph)
+    return Replay(graph, forms).compare(forms.base[c], n)
+
+
+def test_a_sound_loop_agrees():
+    graph, c, n = first_roll(graph_of_rows(), lambda n: n)
+    outcome = difference(graph, c, n)
+    assert outcome.agrees
+    assert outcome.difference < 1e-12
+
+
+def test_a_state_that_is_not_moved_is_found():
+    """acc <- acc + exp(x - new max), without the factor."""
+    graph = graph_of_rows()
+    acc = next(c for c, members in enumerate(graph.classes) for n in members if n.op == "acc")
+    graph, c, n = first_roll(graph, lambda n: replace(n, args=(n.args[0], acc)))
+    outcome = difference(graph, c, n)
+    assert not outcome.agrees
+    assert outcome.difference > 1e-3
+
+
+def test_a_wrong_monoid_is_found():
+    graph, c, n = first_roll(graph_of_rows(), lambda n: replace(n, attrs=("max", n.attrs[1])))
+    assert not difference(graph, c, n).agrees
+
+
+def test_swapped_references_are_found():
+    """The factor exp(new - old) instead of exp(old - new): every old reference becomes a new one and the other way round."""
+    graph = graph_of_rows()
+    other = {"new": "old", "old": "new"}
+    swapped = tuple(
+        tuple(replace(n, attrs=(other[n.attrs[0]], *n.attrs[1:])) if n.op == "ref" else n for n in members) for members in graph.classes
+    )
+    graph, c, n = first_roll(replace(graph, classes=swapped), lambda n: n)
+    assert not difference(graph, c, n).agrees
+
+
+def test_a_wrong_step_is_told():
+    """A rule that is false: the step of the plan that it made says DISAGREES, in text and as data."""
+    i, j = axes(i=64, j=500)
+    x = tensor("x", i, j)
+    p = program("rows", y=(sum_over(j, exp(x)), (i,)))
+    graph = saturate(p, enable=False)
+    root = graph.roots["y"]
+    classes = [*graph.classes]
+    (real,) = classes[root]
+    classes[root] = (replace(real, attrs=("max", j), rule="planted"),)
+    false = replace(graph, classes=tuple(classes))
+    plan = extract(false, load_target("h200"))
+    both = replace(graph, classes=(*classes[:root], (real, *classes[root]), *classes[root + 1 :]))
+    found = explain(both, plan)
+    (step,) = found.steps
+    assert (step.rule, step.agrees) == ("planted", False)
+    assert "DISAGREES" in str(found)
+    assert json.loads(found.json())["kernels"][0]["steps"][0]["agrees"] is False
+
+
+# costs ----------------------------------------------------------------------------------------------------------------------------
+def test_terms_add_up_to_the_time(explanation):
+    for k in explanation.kernels:
+        assert sum(k.terms_us.values()) == pytest.approx(k.us)
+
+
+def test_the_runner_up_is_the_best_that_lost():
+    case = PROGRAMS["attention_decode"]
+    c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), target="h200")
+    r = c.explain().runner_up
+    assert r.searched
+    lost = [a for a in c.plan.alternatives if a.kernels]
+    assert (r.description, r.us) in [(a.description, a.us) for a in lost]
+    assert r.slower_us == pytest.approx(r.us - c.plan.estimated_us)
+    assert sum(t.difference_us for t in r.terms) == pytest.approx(r.dearer_us)
+    assert r.term.difference_us == max(t.difference_us for t in r.terms) > 0
+    text = str(c.explain())
+    assert f"runner-up: {r.description}" in text
+    assert f"most of it is {r.term.words}" in text
+
+
+def test_a_search_that_ran_out_of_time_is_not_run_again(monkeypatch):
+    """Then the two ends are priced: one kernel for everything, and one for every reduction."""
+    from eqfuse.extract.cover import Extractor
+
+    case = PROGRAMS["attention_decode"]
+    c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), target="h200")
+    monkeypatch.setattr(Extractor, "run", lambda self: pytest.fail("the search was run again"))
+    r = explain(c.graph, replace(c.plan, stopped="time"), c.target).runner_up
+    assert not r.searched
+    assert r.dearer_us > 0
+
+
+def test_compare_orders_terms_by_what_they_lose():
+    found = compare({"dram": 10.0, "launch": 3.0}, {"dram": 4.0, "l2": 9.0, "launch": 6.0})
+    assert [(t.term, t.difference_us) for t in found] == [("l2", 9.0), ("launch", 3.0), ("dram", -6.0)]
+
+
+def partition(x):
+    top = x.amax(-1, keepdim=True)
+    return torch.exp(x - top).sum(-1)
+
+
+def test_savings_are_what_plans_without_a_rule_cost():
+    rows = empty(512, 100_000, dtype=torch.float32)
+    c = eqfuse.optimize(partition, (rows,), target="h200")
+    explained = c.explain(costs=True)
+    assert set(explained.savings) == {s.rule for s in explained.steps} | {""}
+    other = eqfuse.optimize(partition, (rows,), target="h200", disable=["roll_by_factor"])
+    saving = explained.savings["roll_by_factor"]
+    assert saving.us == pytest.approx(other.plan.estimated_us - c.plan.estimated_us)
+    assert saving.dram_bytes == other.plan.dram_bytes - c.plan.dram_bytes > 0
+    assert saving.us > 0
+    assert f"{saving.us:.1f} us slower" in str(explained)
+    found = json.loads(explained.json())["savings"]
+    assert {r["rule"] for r in found} == set(explained.savings)
+    assert json.loads(c.explain().json())["savings"] is None
+
+
+# outside implementations ------------------------------------------------------------------------------------------------------------
+@fusion(register=False)
+def library_matmul(y, a, b, i: Axis, j: Axis, k: Axis):
+    """A matrix product by a library."""
+    return [match(y, Sum(k, a * b))], offer("torch:matmul", (y, i, j), (a, i, k), (b, k, j), us=1.0)
+
+
+def test_a_step_that_an_outside_implementation_takes():
+    i, j, k = axes(i=4096, j=4096, k=512)
+    product = sum_over(k, tensor("x", i, k) * tensor("w", k, j))
+    p = program("rows", y=(sum_over(j, maximum(product, 0.0)), (i,))).named(product=product)
+    rules = (*eqfuse.rules(), library_matmul)
+    graph = saturate(p, rules=rules)
+    plan = extract(graph, load_target("h200"), memory_weight=0)
+    assert len(plan.calls) == 1
+    found = explain(graph, plan, options=Options(rules, memory_weight=0), costs=True)
+    call = next(x for x in found.kernels if x.outside)
+    assert (call.outside, call.rules, call.computes) == ("torch:matmul", ("library_matmul",), ("product",))
+    assert call.where.startswith("api/test_explain.py:")
+    assert found.savings["library_matmul"].us > 0
+    assert f"not generated: torch:matmul, offered by library_matmul ({call.where})" in str(found)
+    assert json.loads(found.json())["kernels"]
+    answer = found.why("product", "y")
+    assert answer.verdict == "costs more"
+    assert answer.kernels["product"] == (call.name,)
+
+
+# names ----------------------------------------------------------------------------------------------------------------------------
+def test_variables_inputs_outputs_and_lines_are_names(compiled, explanation):
+    assert set(explanation.values) >= {"q", "k", "v", "scores", "weights", "out"}
+    line = weighted.__code__.co_firstlineno + 1
+    assert explanation.value(f"test_explain.py:{line}").cls == explanation.value("scores").cls
+    assert explanation.value("softmax").cls == explanation.value("weights").cls  # the node of the traced graph
+    inner, scale = explanation.value("bmm"), explanation.value("mul")
+    assert inner.cls != scale.cls == explanation.value("scores").cls
+    position = compiled.program.terms().index(inner.term)
+    assert explanation.value(f"t{position}").term is inner.term
+
+
+def test_an_unknown_name_says_what_there_is(compiled):
+    with pytest.raises(OptionError, match=r"no value called 'scoers'.*") as error:
+        compiled.why("scoers", "out")
+    assert "did you mean 'scores'" in str(error.value)
+    assert "weights" in str(error.value)
+    with pytest.raises(OptionError, match=r"computes nothing at test_explain\.py:1") as error:
+        compiled.why("test_explain.py:1", "out")
+    assert f"test_explain.py:{weighted.__code__.co_firstlineno + 1}" in str(error.value)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        inside = self.up(x)
+        return torch.relu(inside)
+
+
+class Twice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = Layer()
+
+    def forward(self, x):
+        once = self.layer(x)
+        top, _where = once.max(-1, keepdim=True)  # one of the results is not needed
+        once = once - top
+        both = self.layer(
+            once,
+        )
+        both += 1
+        return both
+
+
+def test_names_of_modules_unpacked_results_and_repeated_assignments():
+    c = eqfuse.optimize(Twice(), (torch.empty(32, 64),), target="h200")
+    names = c.explain().study.names
+    assert {"once", "both", "top", "inside"} <= set(names.table)
+    assert "_where" not in names.table, "nothing needs it"
+    first, second = names.table["once#1"], names.table["once#2"]
+    assert first is not second
+    assert names.table["once"] is second
+    assert second.op == "add"  # once - top
+    assert names.table["inside#1"] is not names.table["inside#2"]
+    assert names.table["both"] is c.program.outputs[0].term
+
+
+def test_operations_with_several_results_and_names_of_inputs():
+    layer = torch.nn.LayerNorm(64)
+
+    def f(x):
+        hidden = layer(x)  # mean and reciprocal deviation come out of the same operation, later
+        x = x + hidden
+        return torch.relu(x)
+
+    c = eqfuse.optimize(f, (torch.empty(32, 64),), target="h200")
+    names = c.explain().study.names
+    assert names.table["x"] is c.program.inputs[0]
+    total = names.table["x#1"]
+    assert total.op == "add"
+    assert names.table["hidden"] in total.args
+    assert c.why("hidden", "x#1").shared
+
+
+def test_two_assignments_on_one_line_name_nothing():
+    def f(x):
+        a = torch.exp(x); (b, _c) = torch.exp(a).max(-1)  # fmt: skip  # noqa: E702
+        d = a.sum(-1)
+        return b + d
+
+    names = eqfuse.optimize(f, (torch.empty(32, 64),), target="h200").explain().study.names
+    assert not {"a", "b"} & set(names.table)
+    assert names.table["d"].monoid == "sum"
+
+
+def test_source_that_cannot_be_found_leaves_the_names_of_graph_nodes():
+    scope = {"torch": torch}
+    exec("def f(x):\n    hidden = torch.exp(x)\n    return hidden.sum(-1)", scope)
+    names = eqfuse.optimize(scope["f"], (torch.empty(32, 64),), target="h200").explain().study.names
+    assert "hidden" not in names.table
+    assert names.table["exp"].op == "exp"
+
+
+def test_programs_written_by_hand_can_name_values():
+    i, j = axes(i=64, j=300)
+    x = tensor("x", i, j)
+    top = maximum_over(j, x)
+    p = program("rows", y=(sum_over(j, exp(x - top)), (i,))).named(top=top)
+    c = eqfuse.optimize(p, target="h200")
+    assert c.why("top", "y").shared
+    with pytest.raises(ValueError, match="does not compute other"):
+        p.named(other=sum_over(i, x))
+
+
+def test_names_do_not_change_what_a_program_is():
+    i, j = axes(i=4, j=8)
+    x = tensor("x", i, j)
+    p = program("rows", y=(sum_over(j, x), (i,)))
+    assert p.named(total=p.outputs[0].term) == p
+
+
+# text and JSON --------------------------------------------------------------------------------------------------------------------
+STEP_KEYS = {"rule", "family", "licence", "where", "law", "value", "before", "after", "agrees", "difference", "numbers", "skipped", "matched", "also"}
+KERNEL_KEYS = {
+    "name", "stores", "loads", "rules", "passes", "us", "bound", "dram_bytes", "terms_us", "computes", "outside", "where", "steps",
+}  # fmt: skip
+TOP_KEYS = {
+    "schema", "program", "target", "kernels", "saved_bytes", "saved_us", "saturation", "alternatives", "runner_up", "savings", "values",
+    "stopped",
+}  # fmt: skip
+
+
+def test_json_has_the_documented_schema(explanation):
+    data = json.loads(explanation.json(), parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
+    assert data["schema"] == SCHEMA == "eqfuse.explain/1"
+    assert set(data) == TOP_KEYS
+    assert all(set(k) == KERNEL_KEYS for k in data["kernels"])
+    assert all(set(s) == STEP_KEYS for k in data["kernels"] for s in k["steps"])
+    assert data["kernels"][0]["steps"]
+
+
+def test_text_tells_every_step(explanation):
+    text = str(explanation)
+    for s in explanation.steps:
+        assert s.rule in text
+        assert s.where in text
+        assert s.after in text
+    assert text.count("replayed: ") == len(explanation.steps)
+
+
+def test_a_plan_for_other_sizes_explains_itself():
+    x = torch.randn(16, 4096)
+    c = eqfuse.optimize(lambda x: torch.softmax(x, -1), (x,), target="h200")
+    small = c.at(x[:, :100])
+    found = small.explain()
+    assert found.stopped == "like"
+    assert found.runner_up is None
+    assert json.loads(found.json())["runner_up"] is None
+
+
+def test_masks_are_replayed_where_values_are_infinite():
+    """Where a mask removes whole rows, both sides are infinite or not a number in the same places."""
+    case = PROGRAMS["attention_causal"]
+    c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), target="h200")
+    assert all(s.agrees for s in c.explain().steps)
+    assert np.isfinite([s.difference for s in c.explain().steps]).all()
