@@ -13,14 +13,14 @@ PIP_ARGS ?=
 
 # The Triton versions that generated kernels must work with (oldest supported, torch's own pin, newest), and the tests that say so.
 TRITON_VERSIONS ?= 3.6.0 3.7.1 3.9.0
-TRITON_TESTS ?= tests/codegen tests/runtime tests/tiles tests/e2e
+TRITON_TESTS ?= tests/codegen tests/runtime tests/tiles tests/e2e tests/testing/test_running_kernels.py
 
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint types check bench tables docs test-triton wheel clean distclean
+.PHONY: help setup demo test test-fast lint types check bench trust tables docs test-triton wheel clean distclean
 
 help: ## this text
 	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
@@ -51,6 +51,9 @@ demo: $(READY) ## naive attention at Llama-3-8B prefill shape: trace, saturation
 
 bench: $(READY) ## the table of every program in the corpus; times on a CUDA GPU, the modelled side without one
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+trust: $(READY) ## how much is checked, how fast, and that every seeded fault is caught; a minute of CPU time
+	@$(BIN)/python benchmarks/trust.py $(ARGS)
 
 tables: $(READY) ## the Markdown tables of benchmarks/README.md, from the saved results
 	@$(BIN)/python benchmarks/tables.py --write

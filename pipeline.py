@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
+from .egraph.audit import audit_elements
 from .errors import OptionError
 from .extract import extract, extract_like
 from .extract.cover import MEMORY_WEIGHT
@@ -35,6 +36,7 @@ LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
 
 
 LONGEST_AUDITED_SPLIT = 2048
+MOST_AUDITED = 20_000_000  # numbers that an audit may hold
 
 
 class _Timer:
@@ -173,10 +175,10 @@ def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple
 def _audit(graph: FrozenGraph, rules: Sequence[Rule]) -> None:
     """With ``EQFUSE_AUDIT=1`` every saturated e-graph is evaluated, node by node, before anything is made of it (about 10 ms).
 
-    The audit chooses small extents, but for axes that are split, whose extents stand in index expressions: graphs that split a long
-    axis are left to the audit of the same program at small sizes (``Compiled.at``).
+    The audit chooses small extents, but for axes that are split or reshaped, whose extents stand in index expressions: graphs where
+    these are long are left to the audit of the same program at small sizes (``Compiled.at``).
     """
-    long = any(axis.size > LONGEST_AUDITED_SPLIT for axis, *_ in graph.facts.get("split", ()))
+    long = any(axis.size > LONGEST_AUDITED_SPLIT for axis, *_ in graph.facts.get("split", ())) or audit_elements(graph) > MOST_AUDITED
     if os.environ.get("EQFUSE_AUDIT", "") not in ("", "0") and not long:
         audit(graph, rules=rules)
 

@@ -9,18 +9,13 @@ The method is in benchmarks/README.md.
 """
 
 import argparse
-import contextlib
-import datetime
-import importlib.metadata
 import json
-import os
-import platform
 import statistics
-import subprocess
 import time
 from pathlib import Path
 
 import torch
+from host import commit, host, shell
 
 import eqfuse
 from eqfuse import summary
@@ -35,19 +30,7 @@ REPEATS = 50
 # ---- where it ran ----------------------------------------------------------------------------------------------------------------
 def environment():
     """Everything that a reader needs to compare two results."""
-    cpu = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        cpu = next(s.split(":")[1].strip() for s in Path("/proc/cpuinfo").read_text().splitlines() if s.startswith("model name"))
-    env = {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": shell("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"),
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 1),
-        "python": platform.python_version(),
-        **{p: version(p) for p in ("torch", "triton", "numpy", "egglog")},
-        "device": None,
-    }
+    env = host("torch", "triton", "numpy", "egglog") | {"commit": commit(), "device": None}
     if torch.cuda.is_available():
         p = torch.cuda.get_device_properties(0)
         query = shell("nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem,power.limit", "--format=csv,noheader")
@@ -55,23 +38,11 @@ def environment():
     return env
 
 
-def version(package):
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
-    return None
-
-
 def first_call_s(target):
     """CPU seconds of the first `optimize` of a process: imports and the rules' compilation, which later calls do not pay."""
     start = time.process_time()
     eqfuse.optimize(lambda x: x.sum(dim=-1), (torch.empty(8, 64, device="meta"),), target=target)
     return time.process_time() - start
-
-
-def shell(*command):
-    with contextlib.suppress(OSError):
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout.strip() or None
-    return None
 
 
 # ---- the modelled side -----------------------------------------------------------------------------------------------------------

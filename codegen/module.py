@@ -62,12 +62,21 @@ import triton.language as tl
 
 def _imports(spec: ModuleSpec) -> str:
     """The imports, those of outside implementations included."""
-    entries = dict.fromkeys(call.entry for _, call in spec.calls)
-    return _IMPORTS + "".join(f"from {module} import {name} as {_imported(name)}\n" for module, name in entries)
+    names = _imported(spec)
+    return _IMPORTS + "".join(f"from {module} import {name} as {names[module, name]}\n" for module, name in names)
 
 
-def _imported(name: str) -> str:
-    return f"_outside_{name}"
+def _imported(spec: ModuleSpec) -> dict[tuple[str, str], str]:
+    """A name of its own for every entry: modules may use the same one."""
+    found: dict[tuple[str, str], str] = {}
+    for _, call in spec.calls:
+        if call.entry not in found:
+            name = f"_outside_{call.entry[1]}"
+            while name in found.values():
+                name += "_"
+            found[call.entry] = name
+    return found
+
 
 _HOST_HELPERS = '''
 def _check_tensor(name, tensor, dtype, dims):
@@ -168,6 +177,7 @@ class _Host:
     def __init__(self, spec: ModuleSpec) -> None:
         self.spec, self.sizes = spec, _Sizes(spec)
         self.lines: list[str] = []
+        self.imported = _imported(spec)
         self.argument = _argument_names(spec, {*self.sizes.names.values()})
 
     def text(self) -> str:
@@ -241,17 +251,19 @@ class _Host:
         yield ")"
 
     def call(self, call: OutsideCall) -> Iterator[str]:
-        """The call of an outside implementation; its result is the buffer, in whatever memory layout it has."""
+        """The call of an outside implementation.  Its result is the buffer: a temporary in whatever memory layout it has, an output
+        contiguous as those of kernels are; in the type of the buffer, as kernels cast what they store."""
         arguments = [self.seen(o) for o in call.reads]
         made, buffer = call.result, call.result.buffer
         name = self.argument[buffer.name]
-        yield f"{name} = {_imported(call.entry[1])}({', '.join(arguments)})"
+        yield f"{name} = {self.imported[call.entry]}({', '.join(arguments)})"
         order = [made.order.index(a) for a in made.dims if a is not None]
         if order != sorted(order):
             yield f"{name} = {name}.permute({', '.join(map(str, order))})"
         if None in made.dims:
             yield f"{name} = {name}[{', '.join('None' if a is None else ':' for a in made.dims)}]"
-        yield f'_check_tensor("{name}", {name}, {torch_name(buffer.dtype)}, {len(buffer.shape)})'
+        contiguous = ".contiguous()" if any(b.name == buffer.name for b in self.spec.outputs) else ""
+        yield f"{name} = {name}.to({torch_name(buffer.dtype)}){contiguous}"
         shape = _tuple([self.sizes.of_dimension(buffer, d) for d in range(len(buffer.shape))])
         yield f'_check_shape("{name}", {name}, {shape})'
 
@@ -279,7 +291,7 @@ class _Host:
 def _argument_names(spec: ModuleSpec, taken: set[str]) -> dict[str, str]:
     """A variable of the host function for every buffer, different from each other and from every other name in it."""
     taken |= {"torch", "triton", "tl", "run", *(identifier(k.name) for k in spec.kernels)}
-    taken |= {_imported(c.entry[1]) for _, c in spec.calls}
+    taken |= {*_imported(spec).values()}
     names: dict[str, str] = {}
     for b in (*spec.inputs, *spec.temporaries, *spec.outputs):
         if b.name not in names:

@@ -14,6 +14,7 @@ out, as long as a named rule still makes an audit fail.  It is printed as code t
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from .frozen import ENode, FrozenGraph
 from .saturate import saturate
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
+SHORT = 4  # the longest extent that is drawn for an axis
 ROUNDING = 1e-12  # what float64 may do to a bound of 1 or 0: exponentials of exact zeros, sums of them
 SIGNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # table -> where a value breaks it
     "nonneg": lambda x: x < -ROUNDING,
@@ -205,6 +207,18 @@ def _code(
     return "".join(f"    {line}\n" if line else "\n" for line in "\n".join(lines).split("\n"))
 
 
+def _fixed_axes(graph: FrozenGraph) -> set[Axis]:
+    """The axes whose extents stand in index expressions: they are audited as long as they are."""
+    fixed = {a for row in graph.classes for n in row if n.op == "view" for a in (n.attrs[0], *n.attrs[1].axes())}
+    return fixed | {a for split in graph.facts.get("split", ()) for a in split}
+
+
+def audit_elements(graph: FrozenGraph) -> int:
+    """How many numbers an audit that draws its own data holds, about: what tells whether it fits into memory and time."""
+    fixed = _fixed_axes(graph)
+    return sum(math.prod(a.size if a in fixed else SHORT for a in axes) for axes in graph.axes)
+
+
 class _Audit:
     def __init__(
         self, graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None, free_old: bool
@@ -213,9 +227,8 @@ class _Audit:
         self.rng = np.random.default_rng(seed)
         self.axes = sorted({a for row in graph.classes for n in row for a in _axes_of(n)} | set(graph.program.axes))
         self.place = {a: k for k, a in enumerate(self.axes)}
-        fixed = {a for row in graph.classes for n in row if n.op == "view" for a in (n.attrs[0], *n.attrs[1].axes())}
-        fixed |= {a for split in graph.facts.get("split", ()) for a in split}
-        self.size = [a.size if a in fixed else int(self.rng.integers(2, 5)) for a in self.axes]
+        fixed = _fixed_axes(graph)
+        self.size = [a.size if a in fixed else int(self.rng.integers(2, SHORT + 1)) for a in self.axes]
         self.given = inputs
         if inputs is not None:
             for t in graph.program.inputs:

@@ -38,6 +38,7 @@ from .report import bytes_text, plural
 from .search import KernelSearch, Rejection, RootSpec
 from .structure import reachable
 from .targets import Target
+from .verdicts import Pair
 
 MEMORY_FREE = 0.5  # of the L2: temporaries that need no memory of their own have no price
 MEMORY_WEIGHT = 60.0  # beyond that, holding a byte costs as much as moving this many: a gigabyte must save milliseconds
@@ -111,12 +112,14 @@ class Extractor:
 
     # -- pieces --------------------------------------------------------------------------------------------------------------
     def _temporary(self, c: int, name: str) -> RootSpec:
-        """The buffer that a materialised class lives in; statistics stay in float32, matrix products in their own type."""
+        """The buffer that a materialised class lives in; statistics stay in float32, matrix products in their own type, and so does
+        what an outside implementation may be given: functions expect the types of the program."""
         if c not in self.temporaries:
             terms = self.program.terms()
             term = next((t for t, k in zip(terms, self.graph.original, strict=True) if k == c), None)
             dtype = dtypes.float32
-            if term is not None and (is_contraction(term) or isinstance(term, Map)) and term.dtype is not None and term.dtype.is_float:
+            own = term is not None and (is_contraction(term) or isinstance(term, Map) or c in self._handed)
+            if term is not None and own and term.dtype is not None and (term.dtype.is_float or c in self._handed):
                 dtype = term.dtype
             order = {a: k for k, a in enumerate(self.program.axes)}
             layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, len(order)), a)))
@@ -125,6 +128,11 @@ class Extractor:
             self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary")
             self.search.buffers[spec.buffer] = self.buffers[spec.buffer]
         return self.temporaries[c]
+
+    @cached_property
+    def _handed(self) -> frozenset[int]:
+        """Classes that some offer reads or makes."""
+        return frozenset(c for o in self.offers for c in (o.cls, *o.reads))
 
     def _kernel(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
         name = f"{self.program.name}_{'_'.join(r.buffer for r in roots)}"
@@ -196,7 +204,9 @@ class Extractor:
         index_ = tuple(index(0) if a is None else index(a) for a in spec.layout)
         accesses = self.chooser.accesses(leaves)
         found = planned_call(name, outside, term, (self.buffers[spec.buffer], index_), accesses, self.buffers, self.target)
-        return found or Rejection(f"{outside.offer.by} is offered for values that are not stored as it needs them")
+        if found is None:
+            return Rejection(f"{outside.offer.by} is offered for values that are not stored as it needs them")
+        return Rejection(refused) if (refused := self.chooser.verdicts.against_call(spec.cls, found.loads, leaves)) else found
 
     def _with_calls(self, best: Cover | None) -> Cover | None:
         """The cover with outside implementations where they lower the price, added one at a time, best first."""
@@ -251,8 +261,15 @@ class Extractor:
 
     @cached_property
     def _kept_apart(self) -> frozenset[int]:
-        """Inner values of verdicts that forbid: storing one obeys the verdict."""
-        return frozenset(p.inner for p in self.chooser.verdicts.forbidden)
+        """Inner values of verdicts that forbid: storing one obeys the verdict.  Where a pair is named the other way round, the outer."""
+        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
+
+        def inner(p: Pair) -> int:
+            if p.outer in terms and p.inner in terms and any(t is terms[p.outer] for t in postorder(terms[p.inner])):
+                return p.outer
+            return p.inner
+
+        return frozenset(inner(p) for p in self.chooser.verdicts.forbidden)
 
     @cached_property
     def _between(self) -> frozenset[int]:
@@ -501,6 +518,8 @@ class Extractor:
         called = self._with_calls(min(covers, key=self.price, default=None))
         if called is not None and called not in covers:
             covers.append(called)
+        if self.timed_out:
+            stopped = "time"
         if not covers:
             reasons = "; ".join(dict.fromkeys(r.reason for r in self.rejected))
             raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}")

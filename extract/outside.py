@@ -91,7 +91,8 @@ def planned_call(
     reads = []
     for cls, value in zip(outside.reads, outside.offer.reads, strict=True):
         ways = (operand(buffers[a.buffer], a.index, order(value)) for a in accesses[cls] if a.buffer)
-        seen = next((w for w in ways if w is not None), None)
+        able = sorted((w for w in ways if w is not None), key=lambda w: w.buffer.role != "input")  # what is there needs no kernel
+        seen = next(iter(able), None)
         if seen is None:
             return None
         reads.append(seen)

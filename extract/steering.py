@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ..egraph.frozen import FrozenGraph
 from ..errors import OptionError
+from ..ir.terms import Input
 from ..rewrites.verdicts import VERDICTS
 from .explain.values import Names
 
@@ -18,19 +19,26 @@ def steer(graph: FrozenGraph, requests: Sequence[Request]) -> FrozenGraph:
     """The graph with a verdict for each request ``(verdict, outer, inner)``.
 
     ``verdict`` is ``allow``, ``forbid`` or ``require``; the values are named as :meth:`~eqfuse.Compiled.explain` names them, the one
-    that is computed from the other first.  Raises :class:`~eqfuse.errors.OptionError` for an unknown verdict or name.
+    that is computed from the other first.  Raises :class:`~eqfuse.errors.OptionError` for an unknown verdict or name, and for a
+    pair that no kernel could part or join: an input, or one value twice.
     """
     if not requests:
         return graph
     names = Names(graph)
     rows = []
     for request in requests:
-        if isinstance(request, str) or len(request) != 3:
+        if isinstance(request, str) or len(request) != 3 or not all(isinstance(word, str) for word in request):
             raise OptionError(f"fusion={request!r} is no verdict", cure="write it as ('forbid', 'out', 'scores')")
         verdict, outer, inner = request
         if verdict not in VERDICTS:
             close = difflib.get_close_matches(str(verdict), VERDICTS, n=1)
             hint = f"did you mean {close[0]!r}? " if close else ""
             raise OptionError(f"no verdict is called {verdict!r}", cure=f"{hint}the verdicts are {', '.join(VERDICTS)}")
-        rows.append((verdict, names.resolve(outer).cls, names.resolve(inner).cls, f"fusion={(verdict, outer, inner)!r}"))
+        a, b = names.resolve(outer), names.resolve(inner)
+        for value in (a, b):
+            if isinstance(value.term, Input):
+                raise OptionError(f"{value.name} is an input, which no kernel makes", cure="name two values that are computed")
+        if a.cls == b.cls:
+            raise OptionError(f"{a.name} and {b.name} are one value", cure="name two values, one computed from the other")
+        rows.append((verdict, a.cls, b.cls, f"fusion={(verdict, outer, inner)!r}"))
     return replace(graph, facts={**graph.facts, "fuse": (*graph.facts.get("fuse", ()), *rows)})

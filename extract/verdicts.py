@@ -8,7 +8,7 @@ has that value.  Reading a stored value covers nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -114,6 +114,14 @@ class Verdicts:
     def _is_loaded(self, t: Term, loaded: set[str], stored: set[int]) -> bool:
         return (isinstance(t, Input) and t.name in loaded) or self._class_of[id(t)] in stored
 
+    def against_call(self, root: int, loaded: Collection[str], leaves: Mapping[int, Leaf]) -> str:
+        """Why an outside implementation of ``root`` that reads these buffers may not be, in words: it covers what lies between."""
+        stored = {c for c, leaf in leaves.items() if leaf.buffer in loaded}
+        below: dict[int, bool] = {}
+        self._reaches(self._terms[root], set(loaded), stored, below)
+        covered = {root, *(self._class_of[t] for t, reached in below.items() if reached)} - stored
+        return self._said(covered, covered)
+
     def against_parts(self, roots: Sequence[int], loaded: set[str]) -> str:
         """Why two kernels that only pass partial results may not be, in words: together they cover what one kernel would.
         ``roots`` are the classes that they make, ``loaded`` the inputs that either reads."""
@@ -130,7 +138,11 @@ class Verdicts:
         if not self.forbidden and not self.required:
             return ""
         covered = self.covers(nodes, roots, leaves)
-        literal = {n.cls for n in nodes if n.op != "load"}
+        literal = {n.cls for n in nodes if n.op != "load" and n.cls is not None}
+        return self._said(covered, literal)
+
+    def _said(self, covered: Collection[int], literal: Collection[int]) -> str:
+        """What the first verdict says that these classes are against."""
         own = frozenset(self.graph.original)
         for p in self.forbidden:
             # what is no value of the program, as the part of a split sum, is just itself: the whole sum is the part at another reference

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +27,9 @@ from . import patterns as P
 from .facts import Fact
 from .patterns import AxisVar, Var
 from .rule import Rule, make_rule
+
+running: Callable[[], AbstractContextManager[Any]] = nullcontext
+"""What implementations are called in on the CPU.  The face of the package sets it, so that hand-written Triton kernels run there."""
 
 MOST_READS = 4  # tensors that an outside implementation may take
 MOST_AXES = 4  # axes that a premise of an offer may bind
@@ -104,13 +108,22 @@ class Offer(Fact):
         return implementation(self.entry)
 
     def cost(self, target: Any, lengths: Mapping[str, int]) -> float:
-        """Microseconds on a target."""
-        return float(self.us(target, **lengths)) if callable(self.us) else float(self.us)
+        """Microseconds on a target.  Raises :class:`~eqfuse.errors.RuleError` for what is no time."""
+        said = f"rule {self.by}: the cost of {':'.join(self.entry)}"
+        try:
+            us = float(self.us(target, **lengths)) if callable(self.us) else float(self.us)
+        except Exception as error:  # whatever a user's function raises
+            given = ", ".join(("target", *sorted(lengths)))
+            cure = f"us= is a number, or a function of {given}"
+            raise RuleError(f"{said} raised {type(error).__name__}: {error}", where=self.where, cure=cure) from error
+        if not us >= 0:
+            raise RuleError(f"{said} is {us}", where=self.where, cure="microseconds: a number that is not negative")
+        return us
 
     def test(self, world: P.World) -> int:
         """The implementation against the values that the premises define; how many numbers were compared.
 
-        Called with float64 tensors on the CPU.  Raises :class:`AssertionError` where they differ.
+        Called with float64 tensors on the CPU, in whatever memory layout.  Raises :class:`AssertionError` where they differ.
         """
         import torch
 
@@ -127,10 +140,14 @@ class Offer(Fact):
             return np.array(full.transpose([*mine, *rest]).reshape([world.extents[k] for k in mine]), np.float64)
 
         expected, *given = (laid(v, a) for v, a in zip(values, arrays, strict=True))
-        found = self.function(*map(torch.from_numpy, given))
+        kept = [a.copy() for a in given]
+        with running():
+            found = self.function(*map(torch.from_numpy, given))
+        assert isinstance(found, torch.Tensor), f"{self.entry[1]} returns no tensor but a {type(found).__name__}"
+        assert all(map(np.array_equal, kept, given)), f"{self.entry[1]} changes its arguments, which others read, too"
         assert tuple(found.shape) == expected.shape, f"{self.entry[1]} returns shape {tuple(found.shape)}, not {expected.shape}"
         scale = max(1.0, *(float(np.abs(a).max(initial=0.0)) for a in (expected, *given)))
-        error = float(np.abs(found.double().numpy() - expected).max(initial=0.0)) / scale
+        error = float(np.abs(found.detach().double().numpy() - expected).max(initial=0.0)) / scale
         assert error <= CLAIM, f"{self.entry[1]} differs from the value that it is offered for by {error:.1e} of the largest element"
         return expected.size
 
@@ -200,6 +217,8 @@ def _named(rule: Rule) -> Rule:
     """The rule with its name in every conclusion, and the axes that each offer needs to know."""
     bound = {v.name: v for f in rule.needs for p in f.parts() for v in P.walk(p) if isinstance(v, AxisVar)}
     gives = []
+    if sum(isinstance(f, Offer) for f in rule.gives) > 1:  # rows of the engine name the rule that they come from
+        raise RuleError(f"rule {rule.name} makes more than one offer", where=rule.where, cure="write a rule for each")
     for fact in rule.gives:
         if isinstance(fact, Verdict):
             fact = replace(fact, by=rule.name)

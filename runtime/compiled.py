@@ -7,6 +7,7 @@ the plan says so).  ``interpret`` and ``simulate`` run what was generated withou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..extract.plan import Plan, PlannedCall, PlannedKernel
 from ..extract.targets import Target
 from ..ir.program import Output, Program
 from ..ir.reference import evaluate
+from ..rewrites import verdicts
 from ..tiles.simulate import simulate
 
 if TYPE_CHECKING:
@@ -190,7 +192,8 @@ class Compiled:
 
         tensors = self.bind(args, kwargs)
         module = load_module(self.source, "interpret")
-        found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
+        with verdicts.running() if self.plan.calls else nullcontext():
+            found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
         return self.traced.unflatten(list(found))
 
     def _in_torch(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -289,8 +292,16 @@ class Compiled:
         ]
 
     def save(self, path: str | Path) -> Path:
-        """Write the generated module to a file that a team can keep: it needs only torch and triton."""
+        """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside
+        implementations.  Raises :class:`~eqfuse.errors.PlanError` if one of these is defined in the script that is running."""
         path = Path(path)
+        for step in self.plan.calls:
+            if step.call.entry[0] == "__main__":
+                raise errors.PlanError(
+                    f"no other program can import {step.call.entry[1]}(), which {step.rule} offers",
+                    where=step.where,
+                    cure="move it from the script into a module of its own, or leave the rule out with disable=",
+                )
         path.write_text(self.source)
         return path
 

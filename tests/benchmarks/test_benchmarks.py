@@ -1,21 +1,34 @@
-"""The benchmark runs without a GPU and prints the modelled side; tables come from data."""
+"""The benchmarks run without a GPU; tables come from data, and the committed data says that nothing wrong got through."""
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from eqfuse.rewrites import registry
+
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def load(name):
     spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", ROOT / "benchmarks" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(ROOT / "benchmarks"))  # its scripts import each other
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
     return module
+
+
+def run(*command, cwd):
+    return subprocess.run([sys.executable, *map(str, command)], cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
 
 
 RESULT = {
@@ -71,3 +84,114 @@ def test_wrong_name_is_refused(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
     assert "attention" in done.stderr
+
+
+# ---- what stands behind the rules ------------------------------------------------------------------------------------------------
+def committed():
+    """The newest committed result of trust.py and the log of random programs that it names."""
+    result = json.loads(max(RESULTS.glob("*-trust.json")).read_text())
+    return result, json.loads((RESULTS / result["fuzz_log"]).read_text())
+
+
+def test_committed_data_of_the_rules():
+    """Nothing here asks the clock: no rule refuted, every seeded and planted fault caught, nothing right blamed."""
+    result, log = committed()
+    rules, seeded, kernel = result["registry"], result["seeded_faults"], result["kernel_faults"]
+    assert rules["failures"] == {}
+    assert rules["examples_per_rule"] == 200
+    assert rules["claiming"] > 100
+    assert rules["rules"] == sum(f["rules"] for f in rules["families"].values())
+    assert rules["examples"] == sum(f["examples"] for f in rules["families"].values()) > 100 * rules["claiming"]
+    assert set(rules["families"]) == set(registry.FAMILIES)
+    assert seeded["missed"] == []
+    assert set(seeded["families"]) == set(registry.FAMILIES) - {"fusion"}, "fusion states nothing of values"
+    assert all(f["caught"] == f["faults"] >= 5 for f in seeded["families"].values())
+    assert seeded["caught"] == seeded["faults"] == sum(f["faults"] for f in seeded["families"].values())
+    assert kernel["caught"] == kernel["faults"] >= 15
+    assert kernel["passed"] == kernel["correct"] >= 5
+    assert load("trust").faultless(result, log)
+
+
+def test_committed_log_of_random_programs():
+    _, log = committed()
+    assert log["findings"] == []
+    assert log["passed"]["audit"] >= 2000
+    assert log["passed"]["audit"] + sum(log["filtered"].values()) == log["programs"] == log["seeds"][1] - log["seeds"][0]
+    assert log["audit"]["nodes"] > 10 * log["programs"]
+    assert log["ops_not_drawn"] == []
+
+
+def test_committed_table_is_what_the_data_says(tmp_path):
+    done = run(ROOT / "benchmarks" / "tables.py", "--check", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result, log = committed()
+    text = (ROOT / "benchmarks" / "README.md").read_text()
+    shown = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE))
+    seeded = result["seeded_faults"]
+    assert shown["seeded faults in rules caught"].startswith(f"{seeded['faults']} of {seeded['faults']},")
+    assert shown["random programs audited"].startswith(f"{log['passed']['audit']} of {log['programs']} ")
+    assert shown["findings in random programs"] == "0"
+
+
+def test_a_log_of_random_programs_is_no_table_of_its_own(tmp_path):
+    (tmp_path / "fuzz-2026-01-02.json").write_text("{}")
+    (tmp_path / "2026-01-02-some-gpu.json").write_text(json.dumps(RESULT))
+    text = load("tables").tables(tmp_path)
+    assert text.count("### ") == 1
+    assert load("trust").fuzz_log(tmp_path).name == "fuzz-2026-01-02.json"
+
+
+def test_checks_and_faults_are_counted():
+    """A tiny subset: two true rules, one that claims nothing, a false one; faults that are caught and one that is not."""
+    trust, ticks = load("trust"), []
+    mutants, by_check = trust.seeded_faults()
+    false = next(m for m in mutants if m.family == "strength")
+    rules = [r for r in registry.rules() if r.name in ("want_terms", "sum_divided_by_extent")]
+    rules += [registry.rules("strength")[0], false.rule]
+    seen = trust.checked(rules, examples=20, tick=ticks.append)
+    assert ticks == [r.name for r in rules]
+    assert (seen["rules"], seen["claiming"], list(seen["failures"])) == (4, 3, [false.name])
+    assert seen["examples"] == sum(f["examples"] for f in seen["families"].values()) > 0
+    assert seen["families"]["strength"]["failures"] == 1
+    true = replace(false, rule=registry.rules("strength")[0])  # an alleged fault that is none
+    found = trust.refuted([false, true], by_check)
+    assert (found["faults"], found["caught"], found["missed"]) == (2, 1, [true.name])
+    assert found["families"] == {"strength": {"faults": 2, "caught": 1}}
+
+
+def test_kernels_are_counted(monkeypatch):
+    """A correct kernel given out as faulty is a fault missed, a faulty one given out as correct is blamed, and a wrong reason does not count."""
+    trust = load("trust")
+    example = trust.kernels()
+    f, _, args, options = example.CORRECT["softmax, a row in one tile"]
+    fault = example.FAULTY["missing_mask"]
+    monkeypatch.setitem(example.FAULTY, "sound", (f, args, options, *fault[3:]))
+    monkeypatch.setitem(example.FAULTY, "missing_other", (*example.FAULTY["missing_other"][:-1], "another reason"))
+    monkeypatch.setattr(example.planted, "sound", example.softmax.one_tile, raising=False)
+    monkeypatch.setitem(example.CORRECT, "faulty", (fault[0], example.planted.missing_mask, fault[1], fault[2]))
+    found = trust.compared(example, ["missing_mask", "missing_other", "sound"], ["softmax, a row in one tile", "faulty"])
+    assert (found["faults"], found["caught"], list(found["missed"])) == (3, 1, ["missing_other", "sound"])
+    assert (found["correct"], found["passed"], list(found["blamed"])) == (2, 1, ["faulty"])
+
+
+def test_one_fault_missed_is_not_faultless():
+    trust = load("trust")
+    result, log = committed()
+    assert not trust.faultless(result, log | {"findings": [{}]})
+    assert not trust.faultless(result | {"seeded_faults": {**result["seeded_faults"], "missed": ["one"]}}, log)
+    assert not trust.faultless(result | {"kernel_faults": {**result["kernel_faults"], "blamed": {"one": ""}}}, log)
+    assert not trust.faultless(result | {"registry": {**result["registry"], "failures": {"one": ""}}}, log)
+
+
+def test_trust_of_one_family(tmp_path):
+    done = run(ROOT / "benchmarks" / "trust.py", "strength", "--examples", "20", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rules refuted" in done.stdout
+    assert "planted faults" not in done.stdout
+    count = sum(1 for m in load("trust").seeded_faults()[0] if m.family == "strength")
+    assert re.search(rf"seeded faults in rules caught +{count} of {count}, ", done.stdout)
+
+
+@pytest.mark.parametrize("arguments", [["no such family"], ["strength", "--save"], ["--examples", "20", "--save"]])
+def test_trust_refuses_what_makes_no_sense(arguments, tmp_path):
+    assert run(ROOT / "benchmarks" / "trust.py", *arguments, cwd=tmp_path).returncode == 2

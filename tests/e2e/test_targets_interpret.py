@@ -20,12 +20,12 @@ ROWS = 37  # of the 197 rows of logits at check lengths; they share nothing
 # (program, target): what is other than expected, and what the plan itself says of it (modelled times)
 KERNELS = {
     ("rmsnorm_linear", "a100"): (2, "the mean square of a row in a kernel of its own, 16 KB: 839 us, one kernel 875 us"),
-    ("rmsnorm_linear", "mi300x"): (2, "the mean square of a row in a kernel of its own, 16 KB: 241 us, one kernel 244 us"),
+    ("rmsnorm_linear", "mi300x"): (2, "the finished rows in a kernel of its own, 34 MB of a 256 MB cache: 215 us, one kernel 244 us"),
     ("linear_cross_entropy", "a100"): (1, "bound by the matrix unit either way: 23831 us, the vocabulary in two parts 23844 us"),
     ("attention_decode", "mi300x"): (1, "bound by memory either way: 36.1 us, the keys in 16 parts 37.4 us"),
 }
 STORED = {
-    ("linear_cross_entropy", "b200"): "the logits, 1 GB: 5906 us, the vocabulary in four parts 11213 us, bound by L2",
+    ("rmsnorm_linear", "mi300x"): "the finished rows, 34 MB: less than half of the cache that holds them",
 }
 
 assert set(TARGETS) < set(eqfuse.targets())
@@ -51,7 +51,7 @@ def test_kernels_and_passes(plan_for):
 def test_nothing_larger_than_a_tile_is_stored(plan_for, request):
     name, target, compiled = plan_for
     if (name, target) in STORED:
-        request.applymarker(pytest.mark.xfail(strict=False, reason=STORED[name, target]))
+        request.applymarker(pytest.mark.xfail(strict=True, reason=STORED[name, target]))
     plan = compiled.plan
     held = sum(b.bytes for b in plan.buffers.values() if b.role == "temporary")
     assert held <= 0.02 * plan.compulsory_bytes, str(plan)
