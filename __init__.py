@@ -49,7 +49,8 @@ def __getattr__(name: str) -> Any:
         home = importlib.import_module(_HOME[name], __name__)
         value = getattr(home, name)
         if name in ("fusion", "optimize"):
-            importlib.import_module(".rewrites.verdicts", __name__).running = _running
+            verdicts: Any = importlib.import_module(".rewrites.verdicts", __name__)
+            verdicts.running = _running
     else:
         raise AttributeError(f"module 'eqfuse' has no attribute {name!r}")
     globals()[name] = value

@@ -171,6 +171,13 @@ def _accesses(spec: ModuleSpec) -> Iterator[tuple[str, tuple[IndexExpr, ...]]]:
             yield o.buffer.name, tuple(as_index(0 if a is None else a) for a in o.dims)
 
 
+def _reads(step: TileProgram | OutsideCall) -> set[str]:
+    """The buffers that a step reads."""
+    if isinstance(step, OutsideCall):
+        return {o.buffer.name for o in step.reads}
+    return {s.access.buffer for s in step.statements() if isinstance(s, Load)}
+
+
 class _Host:
     """The host function."""
 
@@ -183,16 +190,24 @@ class _Host:
     def text(self) -> str:
         spec = self.spec
         self.checks()
-        device = f"{self.argument[spec.inputs[0].name]}.device" if spec.inputs else '"cpu"'
         called = {c.result.buffer.name for _, c in spec.calls}
-        for b in (*spec.temporaries, *spec.outputs):
+        for b in spec.outputs:
             if all(b.name != i.name for i in spec.inputs) and b.name not in called:
-                shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
-                self.lines.append(f"{self.argument[b.name]} = torch.empty({shape}, dtype={torch_name(b.dtype)}, device={device})")
+                self.lines.append(self.allocated(b))
         launches = []
+        steps: list[TileProgram | OutsideCall] = []
         for at in range(len(spec.kernels) + 1):
-            launches += [line for before, c in spec.calls if before == at for line in self.call(c)]
-            launches += self.launch(spec.kernels[at]) if at < len(spec.kernels) else []
+            steps += [c for before, c in spec.calls if before == at]
+            steps += spec.kernels[at : at + 1]
+        reads = [_reads(s) for s in steps]
+        for at, step in enumerate(steps):
+            made = {r.buffer for r in step.kernel.roots} if isinstance(step, TileProgram) else set()
+            launches += [self.allocated(b) for b in spec.temporaries if b.name in made]
+            launches += self.launch(step) if isinstance(step, TileProgram) else self.call(step)
+            later = {name for r in reads[at + 1 :] for name in r}
+            done = [self.argument[b.name] for b in spec.temporaries if b.name in reads[at] and b.name not in later]
+            if done and at + 1 < len(steps):  # its memory can serve the temporaries and outputs of later calls
+                launches.append(f"del {', '.join(done)}")
         if spec.inputs:
             self.lines.append(f"with torch.cuda.device_of({self.argument[spec.inputs[0].name]}):")
             launches = [f"    {line}" for line in launches]
@@ -201,6 +216,12 @@ class _Host:
         head = [f"def run({', '.join(self.argument[b.name] for b in spec.inputs)}):"]
         head.append(f'    """{self.summary()}"""')
         return "\n".join([*head, *(f"    {line}" for line in self.lines)])
+
+    def allocated(self, b: Buffer) -> str:
+        """The statement that makes a buffer."""
+        device = f"{self.argument[self.spec.inputs[0].name]}.device" if self.spec.inputs else '"cpu"'
+        shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
+        return f"{self.argument[b.name]} = torch.empty({shape}, dtype={torch_name(b.dtype)}, device={device})"
 
     def summary(self) -> str:
         outputs = ", ".join(self.argument[b.name] for b in self.spec.outputs)

@@ -26,6 +26,7 @@ from .verdicts import Leaf, Verdicts
 Budget = tuple[int, ...]
 State = tuple[int, Budget]
 
+ENUMERATED = 2  # streamed axes; with more of them it is asked first whether any number of loops is enough
 EPSILON = 1e-3  # every node costs something, so that choices are acyclic and ties prefer fewer nodes
 TENSOR_SHARE = 0.1  # cost of a multiply-add in a matrix product, in float32 instructions
 
@@ -123,6 +124,8 @@ class Chooser:
         bytes), and the program as written (whose operands have the types that the program gives them)."""
         streamed = [a for a, r in roles.items() if r.kind == "stream"]
         first: int | None = None
+        if len(streamed) > ENUMERATED and self.choose(roots, leaves, roles, (limit,) * len(streamed)) is None:
+            return  # more loops never hurt, so fewer are of no use either
         vectors = sorted(itertools.product(range(limit + 1), repeat=len(streamed)), key=lambda b: (sum(b), b))
         seen: set[tuple[Node, ...]] = set()
         for b in vectors:

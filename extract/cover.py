@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -42,6 +42,7 @@ from .verdicts import Pair
 
 MEMORY_FREE = 0.5  # of the L2: temporaries that need no memory of their own have no price
 MEMORY_WEIGHT = 60.0  # beyond that, holding a byte costs as much as moving this many: a gigabyte must save milliseconds
+ONE_SHARE = 0.2  # of the time, for one kernel that computes everything, and for each split
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
 
 Step = PlannedKernel | PlannedCall
@@ -72,8 +73,15 @@ class Cover:
 
     @property
     def temporary_bytes(self) -> int:
-        """Memory that the plan holds beside inputs and outputs."""
-        return sum(b.bytes for k in self.steps for b in k.stores if b.role == "temporary")
+        """Memory that the plan holds at a time beside inputs and outputs: a temporary goes when its last reader has run."""
+        most = 0
+        live: dict[str, int] = {}
+        for at, k in enumerate(self.steps):
+            live |= {b.name: b.bytes for b in k.stores if b.role == "temporary"}
+            most = max(most, sum(live.values()))
+            needed = {name for later in self.steps[at + 1 :] for name in later.loads}
+            live = {name: n for name, n in live.items() if name in needed}
+        return most
 
 
 class Extractor:
@@ -85,6 +93,7 @@ class Extractor:
         self.memory_weight = memory_weight
         self.graph, self.target = graph, target
         self.program = graph.program
+        self.time_budget = time_budget
         self.deadline = time.process_time() + time_budget
         self.timed_out = False
         self.baseline: Baseline = baseline(self.program, target)
@@ -261,27 +270,28 @@ class Extractor:
 
     @cached_property
     def _kept_apart(self) -> frozenset[int]:
-        """Inner values of verdicts that forbid: storing one obeys the verdict.  Where a pair is named the other way round, the outer."""
-        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
-
-        def inner(p: Pair) -> int:
-            if p.outer in terms and p.inner in terms and any(t is terms[p.outer] for t in postorder(terms[p.inner])):
-                return p.outer
-            return p.inner
-
-        return frozenset(inner(p) for p in self.chooser.verdicts.forbidden)
+        """What verdicts that forbid have stored: of a pair the value that the other is computed from, or, where that one must share a
+        kernel with its user, what lies between."""
+        found: set[int] = set()
+        for p in self.chooser.verdicts.forbidden:
+            path = self._path(p) or self._path(replace(p, outer=p.inner, inner=p.outer)) or {p.inner}
+            lowest = {p.inner, p.outer} & path
+            found |= path if lowest & self._between else lowest
+        return frozenset(found)
 
     @cached_property
     def _between(self) -> frozenset[int]:
         """Classes whose storing would part two values that must share a kernel: the inner one, and what lies between."""
-        found: set[int] = set()
+        return frozenset(c for p in self.chooser.verdicts.required for c in self._path(p))
+
+    def _path(self, p: Pair) -> set[int]:
+        """The inner value of a pair and the classes between it and the outer one, which is left out; empty if that does not use it."""
         terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
         number = {id(t): c for t, c in zip(self.program.terms(), self.graph.original, strict=True)}
-        for p in self.chooser.verdicts.required:
-            if p.outer in terms and p.inner in terms:
-                inner = terms[p.inner]
-                found |= {number[id(t)] for t in postorder(terms[p.outer]) if any(s is inner for s in postorder(t))} - {p.outer}
-        return frozenset(found)
+        if p.outer not in terms or p.inner not in terms:
+            return set()
+        inner = terms[p.inner]
+        return {number[id(t)] for t in postorder(terms[p.outer]) if any(s is inner for s in postorder(t))} - {p.outer}
 
     def _floor(self, points: tuple[int, ...]) -> float:
         """What a cover that stores these classes cannot beat: for every kernel its memory traffic and the matrix products between
@@ -305,7 +315,7 @@ class Extractor:
                     us += contraction_us(t, self.target)
                 stack.extend(t.args)
             total += max(bytes_ / (self.target.dram_gb_s * 1e3), us) + self.target.launch_us
-        return total + self._memory_price(sum(_bytes(terms[c]) for c in points))
+        return total + self._memory_price(max((_bytes(terms[c]) for c in points), default=0))
 
     def _greedy(self, limit: float) -> Cover | Rejection:
         """Start with every value stored that may pay on its own; then fuse one at a time while the price falls.
@@ -483,6 +493,14 @@ class Extractor:
             return f"{slower:.1f} us slower: {_why(cover)}"
         return f"{-slower:.1f} us faster but holds {bytes_text(cover.temporary_bytes)} of temporary memory"
 
+    def _within(self, share: float, search: Callable[[], Cover | Rejection]) -> Cover | Rejection:
+        """A search that ends after a share of the time: what fuses everything must leave time to fuse less."""
+        self.search.deadline = min(self.deadline, time.process_time() + share * self.time_budget)
+        try:
+            return search()
+        finally:
+            self.search.deadline = self.deadline
+
     # -- all of it -----------------------------------------------------------------------------------------------------------
     def run(self) -> Plan:
         """The best cover found."""
@@ -494,13 +512,13 @@ class Extractor:
                 f"{needs.by} requires and {bars.by} forbids that two values of {self.program.name!r} share a kernel",
                 cure="disable one of the two rules",
             )
-        one = self._one()
+        one = self._within(ONE_SHARE, self._one)
         if isinstance(one, Rejection):
             self._note(None, "one kernel", one.reason)
         else:
             covers.append(one)
         for axis, outer, inner in self.graph.facts.get("split", ()):
-            found = self._split(axis, outer, inner)
+            found = self._within(ONE_SHARE, lambda s=(axis, outer, inner): self._split(*s))  # type: ignore[misc]
             if isinstance(found, Rejection):
                 self._note(None, f"{axis.name} split over the grid", found.reason)
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -100,6 +101,7 @@ class KernelSearch:
         self.chooser, self.target, self.buffers = chooser, target, dict(buffers)
         self.memo: dict[tuple[object, ...], PlannedKernel | Rejection] = {}
         self.evaluated = 0
+        self.deadline = math.inf  # process time after which no further form of a kernel is tried
 
     def best(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
         """The cheapest kernel that stores the roots, or why there is none."""
@@ -114,6 +116,8 @@ class KernelSearch:
         reasons: list[Refusal] = []
         self.chooser.refused.clear()
         for kinds in self._kinds(structure):
+            if time.process_time() > self.deadline and (best is not None or reasons):
+                break
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
             if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
                 best = found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from types import ModuleType
@@ -24,6 +25,7 @@ def planned(fn, args, *rules, **options):
     return eqfuse.optimize(fn, args, target="h200", rules=list(rules), memory_weight=0, **options)
 
 
+@functools.cache  # an engine with a new rule takes a second to make
 def product(entry="torch:matmul", name="product", us=0.0):
     """An offer for matrix products with no batch axes."""
 
@@ -35,6 +37,7 @@ def product(entry="torch:matmul", name="product", us=0.0):
     return eqfuse.fusion(law, register=False)
 
 
+@functools.cache
 def unary(entry, op="exp", name="unary"):
     """An offer for a scalar op on matrices."""
 
@@ -76,7 +79,7 @@ def transposed(x, w):
 
 
 @pytest.mark.parametrize(
-    "rule, fn, large, small",
+    ("rule", "fn", "large", "small"),
     [
         (product(), lambda x, w: x @ w, [(256, 128), (128, 192)], [(6, 8), (8, 10)]),
         (product(), transposed, [(128, 256), (192, 128)], [(8, 6), (10, 8)]),
@@ -99,7 +102,7 @@ def test_dimensions_stand_in_the_order_of_the_offer(rule, fn, large, small):
 
 
 @pytest.mark.parametrize(
-    "rule, large", [(product(), [(4, 256, 64), (4, 192, 64)]), (batched, [(256, 64), (192, 64)]), (batched, [(2, 4, 256, 64)] * 2)]
+    ("rule", "large"), [(product(), [(4, 256, 64), (4, 192, 64)]), (batched, [(256, 64), (192, 64)]), (batched, [(2, 4, 256, 64)] * 2)]
 )
 def test_an_offer_is_for_values_with_the_axes_that_it_names(rule, large):
     assert not planned(scores, [half(*s) for s in large], rule).plan.calls
@@ -238,7 +241,7 @@ def in_place(x):
 
 
 @pytest.mark.parametrize(
-    "rule, kind, said",
+    ("rule", "kind", "said"),
     [
         (product(plus_one), UnsoundRuleError, "plus_one differs from the value that it is offered for"),
         (product(turned), UnsoundRuleError, "turned returns shape"),

@@ -28,7 +28,7 @@ def test_forbidden_values_are_in_different_kernels():
     free = extract(graph, load_target("h200"))
     assert len(free.kernels) == 1
     maximum = next(c for t, c in zip(p.terms(), graph.original, strict=True) if t is top)
-    facts = {**graph.facts, "fuse": (*graph.facts.get("fuse", ()), ("forbid", graph.roots["y"], maximum))}
+    facts = {**graph.facts, "fuse": (*graph.facts.get("fuse", ()), ("forbid", graph.roots["y"], maximum, "a test"))}
     plan = extract(replace(graph, facts=facts), load_target("h200"))
     assert len(plan.kernels) == 2, str(plan)
     arrays = {"x": np.random.default_rng(0).normal(size=(64, 300))}
@@ -73,7 +73,7 @@ def agrees(c, *shapes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "verdicts, kernels",
+    ("verdicts", "kernels"),
     [
         ([], 1),
         ([("forbid", "out", "hidden")], 2),
@@ -99,7 +99,7 @@ def test_a_value_that_must_not_meet_either_output_is_stored_once():
 
 
 @pytest.mark.parametrize(
-    "request_, said",
+    ("request_", "said"),
     [
         (("frobid", "out", "hidden"), "did you mean 'forbid'"),
         (("forbid", "out", "hiden"), "hidden"),
@@ -185,7 +185,7 @@ def offered_product(y, a, b, i: Axis, j: Axis, k: Axis):
 
 
 @pytest.mark.parametrize(
-    "rule, verdicts, called",
+    ("rule", "verdicts", "called"),
     [
         (offered_layer, [], True),
         (offered_layer, [("forbid", "hidden", "product")], False),  # the implementation would make both
