@@ -172,14 +172,19 @@ def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple
     return tuple(r for r in (*registered, *more) if r.name not in disable and r.family not in disable)
 
 
+def auditable(graph: FrozenGraph) -> bool:
+    """Whether an audit of the graph fits into memory and a moment."""
+    long = any(axis.size > LONGEST_AUDITED_SPLIT for axis, *_ in graph.facts.get("split", ()))
+    return not long and audit_elements(graph) <= MOST_AUDITED
+
+
 def _audit(graph: FrozenGraph, rules: Sequence[Rule]) -> None:
     """With ``EQFUSE_AUDIT=1`` every saturated e-graph is evaluated, node by node, before anything is made of it (about 10 ms).
 
     The audit chooses small extents, but for axes that are split or reshaped, whose extents stand in index expressions: graphs where
     these are long are left to the audit of the same program at small sizes (``Compiled.at``).
     """
-    long = any(axis.size > LONGEST_AUDITED_SPLIT for axis, *_ in graph.facts.get("split", ())) or audit_elements(graph) > MOST_AUDITED
-    if os.environ.get("EQFUSE_AUDIT", "") not in ("", "0") and not long:
+    if os.environ.get("EQFUSE_AUDIT", "") not in ("", "0") and auditable(graph):
         audit(graph, rules=rules)
 
 

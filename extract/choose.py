@@ -55,6 +55,7 @@ class Chooser:
         self.graph = graph
         self.layouts = {i.name: i.layout for i in graph.program.inputs}
         self.verdicts = Verdicts(graph)
+        self._accessed: tuple[object, list[tuple[Access, ...]]] = (None, [])
         self.refused: dict[str, None] = {}  # verdicts that ruled out a choice, in words
         self.stored = {  # class -> the 16-bit type that the program itself keeps it in
             c: t.dtype
@@ -71,6 +72,13 @@ class Chooser:
                 if n.op in ("reduce", "roll") and n.attrs[0] == "sum":
                     found.setdefault((n.attrs[1], n.args[0]), []).append(n)
         return {k: tuple(v) for k, v in found.items()}
+
+    def accesses_of(self, leaves: Mapping[int, Leaf]) -> list[tuple[Access, ...]]:
+        """:meth:`accesses`, remembered for the leaves that were asked for last: a kernel is chosen many times."""
+        key = tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items()))
+        if key != self._accessed[0]:
+            self._accessed = (key, self.accesses(leaves))
+        return self._accessed[1]
 
     def accesses(self, leaves: Mapping[int, Leaf]) -> list[tuple[Access, ...]]:
         """Per class, the ways to read it directly: inputs, stored classes, positions, and views of these."""
@@ -161,7 +169,7 @@ class _Choice:
         self.written = written
         self.chooser, self.graph, self.roots, self.roles, self.top = chooser, chooser.graph, roots, roles, budget
         self.slot = {a: k for k, a in enumerate(a for a, r in roles.items() if r.kind == "stream")}
-        self.access = chooser.accesses(leaves)
+        self.access = chooser.accesses_of(leaves)
         self.leaves = leaves
         self.elements: list[float] = []
         for axes in self.graph.axes:

@@ -115,8 +115,7 @@ class Heads(torch.nn.Module):
         return (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(4, 1024, 1024)
 
 
-def test_long_axes_that_are_reshaped_are_replayed_below_a_cut(monkeypatch):
-    monkeypatch.setenv("EQFUSE_AUDIT", "0")  # it knows no cut
+def test_long_axes_that_are_reshaped_are_replayed_below_a_cut():
     with torch.device("meta"):
         module = Heads().half()
     c = eqfuse.optimize(module, (empty(4, 1024, 1024),), target="h200")

@@ -16,6 +16,8 @@ from eqfuse.rewrites.facts import free
 from eqfuse.rewrites.patterns import Map, Max, Sum
 from eqfuse.rewrites.rule import Axis, make_rule
 
+pytestmark = pytest.mark.unaudited
+
 i, j, d, e = axes(i=5, j=7, d=3, e=4)
 
 
