@@ -7,8 +7,8 @@ Axes of length 1 are other programs (they have no axis there), so those are plan
 
 What is asked of a run, against the float64 reference of the unsaturated program: where eager is finite ours is; where the exact value
 is NaN or infinite and eager says so, ours says the same; and the error of the rest is at most twice that of eager, or one rounding of the
-output type.  An error in float32 may also be twice what roundings of the operands make of it (``unavoidable``), and four units in the
-last place: sums of equal terms round in one direction.
+output type.  The cases of ``WORSE`` are more than that; there an error may be twice what roundings of the operands make of it
+(``unavoidable``), and four units in the last place: sums of equal terms round in one direction.
 """
 
 from __future__ import annotations
@@ -212,13 +212,19 @@ def error(got: Tensor, exact: np.ndarray, where: Tensor) -> float:
     return float((got.double()[where] - e).abs().max() / (e.abs().max() or 1.0))
 
 
+WORSE = {  # (program, type, data) -> what is known: here the error is more than twice that of eager, and still a few units of float32
+    ("mean_variance", "float32", "inputs_of_1e4"): "2.5e-7 against eager's 1.0e-7",
+    ("attention_lse", "float32", "equal_1e4"): "4.9e-7 against eager's 2.0e-7",
+}
+
+
 def kinds(t: Tensor) -> Tensor:
     """0 finite, 1 and -1 the infinities, 2 NaN."""
     return torch.where(t.isnan(), 2.0, torch.where(t.isinf(), t.sign(), 0.0))
 
 
-def faults(compiled: Compiled, args: list[Tensor], ours: list[Tensor]) -> list[str]:
-    """What is wrong with a result, in words; an empty list is a pass."""
+def faults(compiled: Compiled, args: list[Tensor], ours: list[Tensor], worse: bool = False) -> list[str]:
+    """What is wrong with a result, in words; an empty list is a pass.  ``worse`` admits what no order of roundings avoids."""
     program = compiled.program
     tensors = compiled.traced.bind(*args)
     exact = reference.evaluate(program, {n: t.double().numpy() if t.is_floating_point() else t.numpy() for n, t in tensors.items()})
@@ -233,7 +239,7 @@ def faults(compiled: Compiled, args: list[Tensor], ours: list[Tensor]) -> list[s
         both = (want == 0) & (had == 0) & (got == 0)
         a, b = error(mine, e, both), error(theirs, e, both)
         floor = dtypes.dtype(o.dtype.name).epsilon / 2
-        if a > 2 * max(b, floor) and a > 2 * unavoidable(compiled, args)[position] + 4 * ULP:
+        if a > 2 * max(b, floor) and not (worse and a <= 2 * unavoidable(compiled, args)[position] + 4 * ULP):
             found.append(f"{o.name}: error {a:.2e}, eager {b:.2e}")
     return found
 
@@ -270,7 +276,7 @@ def cases() -> list[object]:
 def test_data(name, dtype, kind, runner, planned):
     compiled = resized(planned, name, dtype)
     args = DATA[kind](name, arguments(name, LENGTHS[family(name)], dtype, seed=11))
-    assert not faults(compiled, args, run(compiled, args, runner))
+    assert not faults(compiled, args, run(compiled, args, runner), worse=(name, dtype, kind) in WORSE)
 
 
 def lonely() -> list[tuple[str, str, str]]:
