@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "disable": ".rewrites",
+    "enable": ".rewrites",
     "fusion": ".rewrites.verdicts",
     "op": ".declare",
     "optimize": ".pipeline",
@@ -28,7 +30,10 @@ _HOME = {
 }
 _MODULES = ("errors", "testing")
 
-__all__ = ["Compiled", "Plan", "Program", "Target", "errors", "fusion", "op", "optimize", "rule", "rules", "targets", "testing"]
+__all__ = [
+    "Compiled", "Plan", "Program", "Target", "disable", "enable", "errors", "fusion", "op", "optimize", "rule", "rules", "targets",
+    "testing",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from . import errors, testing
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from .extract.targets import Target, targets
     from .ir.program import Program
     from .pipeline import optimize
-    from .rewrites import rule, rules
+    from .rewrites import disable, enable, rule, rules
     from .rewrites.verdicts import fusion
     from .runtime.compiled import Compiled
 

@@ -68,9 +68,11 @@ class UnsoundOpError(OpError):
 
 
 class UnsoundGraphError(EqFuseError):
-    """The audit found two members of one e-class that disagree.  ``minimal``: code of a small program that shows it, if there is one."""
+    """The audit found two members of one e-class that disagree, or a fact that is false.  ``rules``: those that made it so, as far as
+    that could be found out.  ``minimal``: code of a small program that shows it, if there is one."""
 
     minimal: str = ""
+    rules: tuple[str, ...] = ()
 
 
 class PlanError(EqFuseError):

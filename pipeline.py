@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .codegen.limits import check_computable
@@ -21,6 +22,7 @@ from .errors import OptionError
 from .extract import extract, extract_like
 from .extract.cover import MEMORY_WEIGHT
 from .extract.explain import Options
+from .extract.outside import unmatched, withheld
 from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
@@ -74,7 +76,7 @@ def optimize(
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
     ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case
-    and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory beyond half of the
+    and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory beyond a tenth of the
     L2 costs, in bytes moved; 0 asks for speed alone.
     ``accuracy_factor``: try the plan at small sizes in Triton's interpreter, and refuse it if its error against float64 is more than so
     many times that of the eager program; then a plan by exact rules is tried, and one by no rules, and what was refused stands in the
@@ -89,10 +91,11 @@ def optimize(
 
     chosen = _rules(licence, tuple(rules or ()), disable)
     device = target if isinstance(target, Target) else load_target(target)
+    left_out = [r for r in registry.extras((*registry.rules(), *(rules or ()))) if r not in chosen and not _disabled(r, disable)]
     asked = Options(chosen, memory_weight, node_budget, time_budget)
     timer = _Timer()
     with timer.stage("trace"):
-        traced = trace(fn, args, kwargs, name=name)
+        traced = trace(fn, args, kwargs, name=name, exact=licence == "exact")
         check_computable(traced.program)
 
     def plan_for(device: Target, report: bool) -> Compiled:
@@ -107,7 +110,9 @@ def optimize(
         _audit(graph, chosen)
         graph = steer(graph, fusion)
         with timer.stage("extract"):
-            plan = extract(graph, device, time_budget=time_budget, memory_weight=memory_weight)
+            plan = extract(graph, device, time_budget=time_budget, memory_weight=memory_weight, exact=licence == "exact")
+            given = [r for r in rules or () if r in chosen]
+            plan = replace(plan, licence=licence, refused=(*withheld(left_out, licence), *plan.refused, *unmatched(graph, given)))
         fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
         compiled = Compiled(traced, graph, plan, device, replan, None if fixed else again, None if fixed else resize, asked)
         if report:
@@ -118,13 +123,14 @@ def optimize(
         return plan_for(load_target(name), report=False)
 
     def resize(model: Plan, new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
-        small = trace(fn, new_args, new_kwargs or kwargs, name=name)
+        small = trace(fn, new_args, new_kwargs or kwargs, name=name, exact=licence == "exact")
         named = {a.name: a for a in small.program.axes}
         splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
         graph = saturate(small.program, rules=chosen, splits=splits, node_budget=node_budget, time_budget=time_budget)
         _audit(graph, chosen)
         graph = steer(graph, fusion)
-        return Compiled(small, graph, extract_like(graph, device, model), device, replan, options=asked)
+        plan = replace(extract_like(graph, device, model), licence=licence, refused=model.refused)
+        return Compiled(small, graph, plan, device, replan, options=asked)
 
     def again(new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
         return optimize(
@@ -170,6 +176,11 @@ def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple
     registered = registry.active(licence)
     more = tuple(r for r in extra if r.licence in allowed and r not in registered)
     return tuple(r for r in (*registered, *more) if r.name not in disable and r.family not in disable)
+
+
+def _disabled(rule: Rule, disable: Sequence[str]) -> bool:
+    """Whether somebody asked to leave a rule out."""
+    return rule.name in disable or rule.family in disable or not (registry.enabled(rule))
 
 
 def auditable(graph: FrozenGraph) -> bool:

@@ -1,6 +1,6 @@
 """What stands behind the rules: how much was checked, how fast, and whether the nets catch what is known to be wrong.
 
-    python benchmarks/trust.py                      the whole registry, every seeded fault, every planted one: a minute of CPU time
+    python benchmarks/trust.py                      the whole registry, every seeded fault, every planted one: two minutes of CPU time
     python benchmarks/trust.py signs repair         rules and seeded faults of these families only
     python benchmarks/trust.py --save               also write benchmarks/results/DATE-trust.json
 
@@ -48,6 +48,12 @@ def seeded_faults():
     with importable(ROOT / "tests" / "rewrites"):
         module = importlib.import_module("mutants")
         return module.mutants(), module.by_check
+
+
+def auditor():
+    """The function that says what an audit of a mutant's program does."""
+    with importable(ROOT / "tests" / "rewrites"):
+        return importlib.import_module("mutants").by_audit
 
 
 def kernels():
@@ -124,6 +130,27 @@ def refuted(faults, by_check, tick=lambda name: None):
     }
 
 
+def audited(faults, by_audit, tick=lambda name: None):
+    """Of which seeded faults an audit of a program fails, which it names as the first that was wrong, and why the others pass."""
+    start = time.process_time()
+    found, named, alone, silent = 0, 0, 0, {}
+    for fault in faults:
+        outcome = by_audit(fault)
+        found += outcome.word in ("blames", "finds")
+        named += outcome.word == "blames"
+        alone += outcome.names == (fault.name,)
+        if outcome.word not in ("blames", "finds"):
+            silent[fault.name] = fault.why
+        tick(fault.name)
+    return {
+        "found": found,
+        "named": named,
+        "named_alone": alone,
+        "passed": silent,
+        "cpu_seconds": round(time.process_time() - start, 2),
+    }
+
+
 def compared(example, faulty, correct, tick=lambda name: None):
     """Which planted faults the comparison of kernels reports as what they are, and which correct kernels it lets pass."""
     start = time.process_time()
@@ -170,7 +197,7 @@ def gather(families=(), examples=CI_EXAMPLES, bar=None):
     faults, by_check = seeded_faults()
     faults = [m for m in faults if not families or m.family in families]
     example = None if families else kernels()
-    total = len(rules) + len(faults) + (len(example.FAULTY) + len(example.CORRECT) if example else 0)
+    total = len(rules) + 2 * len(faults) + (len(example.FAULTY) + len(example.CORRECT) if example else 0)
     task = bar.add_task("", total=total) if bar else None
 
     def tick(name):
@@ -181,7 +208,7 @@ def gather(families=(), examples=CI_EXAMPLES, bar=None):
     return {
         "environment": host(*PACKAGES),
         "registry": checked(rules, examples, tick),
-        "seeded_faults": refuted(faults, by_check, tick),
+        "seeded_faults": refuted(faults, by_check, tick) | {"audit": audited(faults, auditor(), tick)},
         "kernel_faults": compared(example, example.FAULTY, example.CORRECT, tick) if example else None,
         "fuzz_log": log.name if log else None,
     }
@@ -213,6 +240,9 @@ def main():
     print("  ".join(f"{k} {v}" for k, v in result["environment"].items() if v is not None))
     for what, figure in trust_rows(result, log):
         print(f"{what:68s}{figure}")
+    audit = result["seeded_faults"]["audit"]
+    counts = "; ".join(str(audit[k]) for k in ("found", "named", "named_alone"))
+    print(f"{'seeded faults found by an audit of a program; named; named alone':68s}{counts}")
     for name, error in result["registry"]["failures"].items():
         print(f"\nFAILED {name}\n{error}")
     for kind in ("seeded_faults", "kernel_faults"):

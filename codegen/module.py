@@ -28,7 +28,8 @@ from .triton import helpers, print_kernel
 @dataclass(frozen=True)
 class ModuleSpec:
     """What a module is made from.  ``inputs`` in argument order; ``kernels`` in execution order; ``header`` is the docstring;
-    ``calls`` are outside implementations, each with the number of kernels that run before it."""
+    ``calls`` are outside implementations, each with the number of kernels that run before it.  ``exact``: every operation is
+    rounded by itself; else the compiler may contract a product and a sum into one operation."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -37,6 +38,7 @@ class ModuleSpec:
     kernels: tuple[TileProgram, ...]
     header: str = ""
     calls: tuple[tuple[int, OutsideCall], ...] = ()
+    exact: bool = False
 
 
 def emit_module(spec: ModuleSpec) -> str:
@@ -47,7 +49,7 @@ def emit_module(spec: ModuleSpec) -> str:
     prelude = helpers(spec.kernels)
     if prelude:
         parts.append(prelude)
-    parts += [print_kernel(k).rstrip("\n") for k in spec.kernels]
+    parts += [print_kernel(k, exact=spec.exact).rstrip("\n") for k in spec.kernels]
     parts.append(_HOST_HELPERS)
     parts.append(_Host(spec).text())
     return "\n\n\n".join(p.strip("\n") for p in parts) + "\n"
@@ -248,9 +250,16 @@ class _Host:
                 size = self.sizes.of_axis(a)
                 if size.isdigit():
                     continue
-                if role.kind == "resident" and k.kernel.even(a):  # loaded without a mask
+                once = any(b.axis == a for s in k.statements() if isinstance(s, Store) for b in s.once)
+                if a.size == 0:
+                    conditions[f'_check_size("{a.name}", {size} == 0, "without elements")'] = None
+                elif role.kind == "resident" and k.kernel.even(a):  # loaded without a mask
                     conditions[f'_check_size("{a.name}", {size} == {role.tile}, "of {role.tile}")'] = None
-                elif k.kernel.even(a) and role.tile > 1:
+                elif role.kind != "grid" or once:  # equations and ranges were used that hold if there are elements; some program must store
+                    conditions[f'_check_size("{a.name}", {size} > 0, "of at least 1")'] = None
+                if a.size == 0 or (role.kind == "resident" and k.kernel.even(a)):
+                    continue
+                if k.kernel.even(a) and role.tile > 1:
                     conditions[f'_check_size("{a.name}", {size} % {role.tile} == 0, "divisible by {role.tile}")'] = None
                 elif role.kind == "resident":
                     conditions[f'_check_size("{a.name}", {size} <= {role.tile}, "of at most {role.tile}")'] = None
@@ -268,7 +277,8 @@ class _Host:
         for group in ("pointer", "int", "constexpr"):
             for line in wrap([self.value(p) for p in params if p.kind == group], 112):
                 yield f"    {line},"
-        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages},"
+        # said in either case: the default differs between versions of Triton
+        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages}, enable_fp_fusion={not self.spec.exact},"
         yield ")"
 
     def call(self, call: OutsideCall) -> Iterator[str]:

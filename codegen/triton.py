@@ -8,8 +8,11 @@ does not divide runs a main loop without masks, then its last tile with them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..ir import dtypes, ops
 from ..ir.index import Axis, IndexExpr
+from ..ir.monoids import monoid
 from ..tiles.names import identifier
 from ..tiles.program import (
     Access,
@@ -26,6 +29,7 @@ from ..tiles.program import (
     Literal,
     Load,
     Loop,
+    Lost,
     Mean,
     Operand,
     Permute,
@@ -38,6 +42,7 @@ from ..tiles.program import (
     defines,
     uses,
 )
+from ..tiles.reuse import reuse
 from . import signature
 from .signature import INT32_MAX, Param, contiguous_strides, pointer_name
 from .text import broadcast, extent, number, position, product, split_index, total, type_name, wrap
@@ -45,22 +50,42 @@ from .text import broadcast, extent, number, position, product, split_index, tot
 LINE = 128  # longest line before a call is broken
 
 
-def print_kernel(program: TileProgram) -> str:
-    """The kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`."""
-    return KernelPrinter(program).text
+# float32 operations that Triton approximates to a few units in the last place, as they are spelled where each is to be rounded once
+ROUNDED_ONCE = {"recip": "tl.div_rn(1.0, {})", "sqrt": "tl.sqrt_rn({})"}
+
+
+# what rounding added to new = kept + small: see tiles/compensation.py
+LOST = '''
+@triton.jit
+def _lost_digits(new, kept, small):
+    """What rounding added to new = kept + small; nothing where it is not finite."""
+    lost = (new - kept) - small
+    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
+'''
+
+
+def print_kernel(program: TileProgram, *, exact: bool = False) -> str:
+    """The kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`.
+
+    ``exact``: every operation is rounded by itself: no multiply-adds, and no approximate division or root.
+    """
+    return KernelPrinter(program, exact=exact).text
 
 
 def helpers(programs: tuple[TileProgram, ...]) -> str:
     """The helper functions that some kernels call, each once."""
-    used = dict.fromkeys(s.op for p in programs for s in p.statements() if isinstance(s, Let))
-    return "\n\n".join(ops.OPS[o].prelude.strip("\n") for o in sorted(used) if ops.OPS[o].prelude)
+    statements = [s for p in programs for s in p.statements()]
+    used = {s.op for s in statements if isinstance(s, Let)} | {monoid(s.monoid).combine for s in statements if isinstance(s, Reduce)}
+    texts = [ops.OPS[o].prelude for o in sorted(used) if ops.OPS[o].prelude]
+    texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
+    return "\n\n".join(t.strip("\n") for t in texts)
 
 
 class KernelPrinter:
     """Prints one kernel; ``text`` and ``parameters`` are the result."""
 
-    def __init__(self, program: TileProgram) -> None:
-        self.program, self.kernel = program, program.kernel
+    def __init__(self, program: TileProgram, *, exact: bool = False) -> None:
+        self.program, self.kernel, self.exact = program, program.kernel, exact
         self.dim_of = {a: d for d in program.dims for a in d.axes}
         self.indent = 1
         self.lines: list[str] = []
@@ -72,7 +97,8 @@ class KernelPrinter:
         self.lanes_used: dict[Axis, None] = {}
         self.masks_used: dict[str, Binding] = {}
         self.negated = _negated(program)
-        self.products = _products(program)
+        self.products = {} if exact else _products(program)
+        self.reuse = reuse(program)
         self.block(program.body)
         body, self.lines = self.lines, []
         self.preamble()
@@ -258,7 +284,9 @@ class KernelPrinter:
         if isinstance(s, Load):
             mask = self.mask(s.access)
             zero = {"float": "0.0", "int": "0", "bool": "False"}[s.dst.dtype.kind]
-            self.call(f"{name} = tl.load", self.address(s.access), *((f"mask={mask}", f"other={zero}") if mask else ()))
+            hint = self.reuse.loads.get(s.dst.name)
+            keep = (f'eviction_policy="{hint}"',) if hint else ()
+            self.call(f"{name} = tl.load", self.address(s.access), *((f"mask={mask}", f"other={zero}") if mask else ()), *keep)
         else:
             self.write(f"{name} = {self.expression(s)}")
 
@@ -281,7 +309,7 @@ class KernelPrinter:
         for a in s.accumulators:
             fill = "tl.zeros({}, tl.float32)" if a.identity == 0 else f"tl.full({{}}, {number(a.identity)}, tl.float32)"
             self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims))}")
-        inplace = {a.new.name: a.old.name for a in s.accumulators if _overwritable(s, a.old, a.new)}
+        inplace = {a.new.name: a.old.name for a in s.accumulators if _overwritable(s, a.old, a.new, self.negated)}
         if s.peeled:
             stop = f"{identifier(b.name)}_full"
             self.write(f"{stop} = {n} // {tile} * {tile}")
@@ -321,7 +349,8 @@ class KernelPrinter:
         for b in s.once:  # a value that does not vary along this grid axis: its first program stores
             self.write(f"if {self.start_name(b)} == 0:")
             self.indent += 1
-        self.call("tl.store", self.address(s.access), value, f"mask={mask}" if mask else "")
+        drop = f'eviction_policy="{self.reuse.stores}"' if self.reuse.stores else ""
+        self.call("tl.store", self.address(s.access), value, f"mask={mask}" if mask else "", drop)
         self.indent -= len(s.once)
 
     def operand(self, v: Operand, dims: tuple[Dim, ...], *, whole: bool = False) -> str:
@@ -336,12 +365,16 @@ class KernelPrinter:
                 return self.difference(s)
             whole = all(a.dtype.kind == "int" for a in s.args[s.op == "where" :] if isinstance(a, Value))
             whole = whole and any(isinstance(a, Value) for a in s.args[s.op == "where" :])
-            return ops.OPS[s.op].triton.format(*(self.operand(a, s.dst.dims, whole=whole) for a in s.args))
+            spelling = ROUNDED_ONCE.get(s.op, ops.OPS[s.op].triton) if self.exact else ops.OPS[s.op].triton
+            return spelling.format(*(self.operand(a, s.dst.dims, whole=whole) for a in s.args))
+        if isinstance(s, Lost):
+            return f"_lost_digits({', '.join(self.operand(v, s.dst.dims) for v in (s.new, s.kept, s.small))})"
         if isinstance(s, Where):
             fill = number(s.fill, whole=s.dst.dtype.kind == "int")
             return f"tl.where({' & '.join(self.valid(s.bindings, s.src.dims))}, {self.name(s.src)}, {fill})"
         if isinstance(s, Reduce):
-            return f"tl.{s.monoid}({self.name(s.src)}, axis={s.src.dims.index(s.dim)})"
+            function = "tl.sum" if s.monoid == "sum" else f"_{s.monoid}"  # the latter are helpers of the scalar op
+            return f"{function}({self.name(s.src)}, axis={s.src.dims.index(s.dim)})"
         if isinstance(s, Dot):
             acc = f", {self.name(s.acc)}" if s.acc is not None else ""
             precision = f', input_precision="{s.precision}"' if s.precision else ""
@@ -351,7 +384,8 @@ class KernelPrinter:
         if isinstance(s, Permute):
             return f"tl.permute({self.name(s.src)}, ({', '.join(str(s.src.dims.index(d)) for d in s.dst.dims)}))"
         if isinstance(s, Mean):
-            return f"{self.name(s.src)} / {self.mean_count(s)}"
+            sum_, count = self.name(s.src), self.mean_count(s)
+            return f"tl.div_rn({sum_}, {count})" if self.exact else f"{sum_} / {count}"
         if isinstance(s, Count):
             return self.count(s.binding, s.which)
         if isinstance(s, IsFirst):
@@ -404,13 +438,17 @@ class KernelPrinter:
 
     def index_value(self, s: IndexValue) -> str:
         of = {b.axis: b for b in s.bindings}
-        text = position(
+        scalars, vectors = split_index(
             s.expr,
             self.has_lanes,
             lambda a: None if of[a].kind == "resident" else self.start_name(of[a]),
             lambda a: self.lanes(a, s.dst.dims),
         )
-        return f"tl.cast({text}, {type_name(s.dst.dtype)})"
+        kind = type_name(s.dst.dtype)
+        if vectors and s.dst.dtype == dtypes.int32 and all(isinstance(a, Axis) for a, _ in s.expr.terms):
+            # starts of tiles may be 64 bits wide; a tile of positions need not be, and a compiler keeps it in registers through a loop
+            return total([f"tl.cast({total(scalars)}, {kind})", *vectors] if scalars else vectors)
+        return f"tl.cast({total([*scalars, *vectors])}, {kind})"
 
 
 def _grouped(parts: list[str]) -> str:
@@ -422,12 +460,12 @@ def _linear(e: IndexExpr) -> list[tuple[Axis, int]]:
     return [(a, c) for a, c in e.terms if isinstance(a, Axis)]
 
 
-def _overwritable(s: Loop, old: Value, new: Value) -> bool:
+def _overwritable(s: Loop, old: Value, new: Value, negated: Mapping[str, Value]) -> bool:
     """Whether the new value of an accumulator may take the old one's name: nothing reads the old value after it."""
     defined = next((i for i, t in enumerate(s.body) if new in defines(t)), None)
     if defined is None or isinstance(s.body[defined], Loop):
         return False
-    return not any(v.name == old.name for t in s.body[defined + 1 :] for v in uses(t))
+    return not any(old.name in (v.name, negated.get(v.name, v).name) for t in s.body[defined + 1 :] for v in uses(t))
 
 
 def _negated(program: TileProgram) -> dict[str, Value]:
@@ -444,9 +482,7 @@ def _negated(program: TileProgram) -> dict[str, Value]:
         if not pure:
             for n in names:
                 kept.pop(n, None)
-    # the negated value must still be readable where the sum is: an accumulator's name changes its meaning
-    states = {a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators}
-    return {n: v for n, v in kept.items() if v.name not in states}
+    return kept
 
 
 def _products(program: TileProgram) -> dict[str, Let]:

@@ -6,6 +6,7 @@ expressions numbers; both are kept in a :class:`Codebook` per program.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,10 +102,10 @@ def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:
 
 
 class Decoder:
-    """Reads one frozen engine state."""
+    """Reads one frozen engine state: the present one, or ``tables`` of an earlier one."""
 
-    def __init__(self, engine: bindings.EGraph, book: Codebook) -> None:
-        self.frozen = engine.freeze().functions
+    def __init__(self, engine: bindings.EGraph, book: Codebook, tables: Mapping[str, Any] | None = None) -> None:
+        self.frozen = engine.freeze().functions if tables is None else tables
         self.book = book
         self._cell = {"String": engine.value_to_string, "i64": engine.value_to_i64, "f64": engine.value_to_f64}
 
@@ -119,6 +120,14 @@ class Decoder:
             tuple(self._value(s, v) for s, v in zip(sorts, r.inputs, strict=True))
             + ((self._cell[out_sort](r.output),) if out_sort else ())
             for r in f.rows
+        ]
+
+    def table(self, constructor: str) -> list[tuple[Any, ...]]:
+        """The nodes of a constructor: its arguments, then the class."""
+        f = self.frozen.get(constructor)
+        sorts = list(f.input_sorts) if f else []
+        return [
+            (*(self._value(s, v) for s, v in zip(sorts, r.inputs, strict=True)), r.output) for r in (f.rows if f else ())
         ]
 
     def _value(self, sort: str, value: Any) -> Any:

@@ -5,10 +5,13 @@ read out and popped, so that rule compilation is paid once.  Phases run in order
 and reductions simplified, late references are exchanged, axes are split, repair facts spread, loops are formed, spellings are
 made cheap.  Rounds go on until nothing changes or a budget is spent; what is there then is a valid graph in every case, because
 every rule only adds equal forms.
+
+:class:`Replay` does the same again one round at a time, with the rule that concluded each fact: for an audit that has found something.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -20,13 +23,15 @@ from ..ir.index import Axis, index
 from ..ir.program import Program
 from ..ir.terms import Input, Reduce, Term
 from ..rewrites import registry
+from ..rewrites.facts import RELATIONS, Row
+from ..rewrites.patterns import IndexVar
 from ..rewrites.rule import Rule
 from ..rewrites.verdicts import MOST_READS, Offer
 from .encode import Codebook, Decoder, encode
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
-from .schema import CONSTRUCTORS, schema, trait_facts
+from .schema import CONSTRUCTORS, FORMS, claimable, schema, trait_facts
 
-_engines: dict[tuple[Rule, ...], bindings.EGraph] = {}
+_engines: dict[tuple[tuple[Rule, ...], bool], bindings.EGraph] = {}
 _parsed: dict[str, list[Any]] = {}
 ENGINES_KEPT = 8
 
@@ -34,15 +39,16 @@ ANALYSE = "(saturate (run analysis))"
 ROUNDS = 4  # rounds between two looks at the budgets
 
 
-def _engine(rules: tuple[Rule, ...]) -> bindings.EGraph:
-    """The engine with these rules compiled in, made once."""
-    found = _engines.get(rules)
+def _engine(rules: tuple[Rule, ...], claims: bool = False) -> bindings.EGraph:
+    """The engine with these rules compiled in, made once; ``claims``: one that keeps the rule that concluded each fact."""
+    found = _engines.get((rules, claims))
     if found is None:
         found = bindings.EGraph()
-        found.run_program(*found.parse_program(schema() + "\n" + "\n".join(r.egglog() for r in rules)))
+        for text in (schema(claims), *(r.egglog(claims) for r in rules)):  # not as one: every node of a parsed text keeps the whole text
+            found.run_program(*found.parse_program(text))
         while len(_engines) >= ENGINES_KEPT:
             _engines.pop(next(iter(_engines)))
-        _engines[rules] = found
+        _engines[rules, claims] = found
     return found
 
 
@@ -58,6 +64,8 @@ def _run(engine: bindings.EGraph, text: str) -> list[Any]:
 
 class _Run:
     """One saturation in progress: budgets, rule counts and time per phase."""
+
+    claims = False  # whether the engine keeps the rule that concluded each fact
 
     def __init__(self, engine: bindings.EGraph, node_budget: int, time_budget: float) -> None:
         self.engine, self.node_budget = engine, node_budget
@@ -80,6 +88,15 @@ class _Run:
                         self.matches[rule] = self.matches.get(rule, 0) + n
         return changed
 
+    def analyse(self) -> bool:
+        """The analyses, until nothing changes; whether anything did."""
+        return self.schedule(ANALYSE)
+
+    def rounds(self, rulesets: tuple[str, ...], n: int) -> bool:
+        """Some rounds of rulesets, each followed by the analyses; whether anything changed."""
+        steps = " ".join(f"(run {r}) {ANALYSE}" for r in rulesets)
+        return self.schedule(f"(repeat {n} (seq {steps}))")
+
     def size(self) -> int:
         """Number of e-nodes."""
         sizes = dict(_run(self.engine, "(print-size)")[-1].sizes)
@@ -99,17 +116,56 @@ class _Run:
         if self.stopped != "saturated":
             return False
         begun = time.process_time()
-        steps = " ".join(f"(run {r}) {ANALYSE}" for r in rulesets)
         ever = False
         done = 0
         while done < rounds:
             n = min(ROUNDS, rounds - done)
-            if not self.schedule(f"(repeat {n} (seq {steps}))"):
+            if not self.rounds(rulesets, n):
                 break
             ever, done = True, done + n
             if self.spent():
                 break
         self.phases.append((name, (time.process_time() - begun) * 1e3))
+        return ever
+
+
+class _Steps(_Run):
+    """A saturation in steps of one round of one ruleset; it stops after ``most`` of them.  ``kept``: the tables after each, if wanted."""
+
+    claims = True
+
+    def __init__(self, engine: bindings.EGraph, node_budget: int, time_budget: float, most: int | None, keep: bool) -> None:
+        super().__init__(engine, node_budget, time_budget)
+        self.most, self.keep = most, keep
+        self.matched: list[frozenset[str]] = []  # after each round: the rules that matched in it
+        self.kept: list[Mapping[str, Any]] = []
+
+    def step(self, text: str) -> bool:
+        """One round, unless there were enough."""
+        if len(self.matched) == self.most:
+            self.stopped = "steps"
+            return False
+        before = dict(self.matches)
+        if not self.schedule(text):
+            return False
+        self.matched.append(frozenset(name for name, n in self.matches.items() if n > before.get(name, 0)))
+        if self.keep:
+            self.kept.append(self.engine.freeze().functions)
+        return True
+
+    def analyse(self) -> bool:
+        changed = False
+        while self.step("(run analysis)"):
+            changed = True
+        return changed
+
+    def rounds(self, rulesets: tuple[str, ...], n: int) -> bool:
+        ever = False
+        for _ in range(n):
+            changed = [self.step(f"(run {r})") | self.analyse() for r in rulesets]
+            if not any(changed):
+                break
+            ever = True
         return ever
 
 
@@ -138,26 +194,60 @@ def saturate(
     engine = _engine(chosen)
     _run(engine, "(push)")
     try:
-        return _saturate(engine, program, chosen, dict(splits or {}), node_budget, time_budget)
+        return _saturate(engine, program, chosen, dict(splits or {}), _Run(engine, node_budget, time_budget))
     finally:
         _run(engine, "(pop)")
 
 
+class Replay:
+    """The saturation that made a graph with these rules once more, in rounds of one ruleset; ``matched``: which rules did in each.
+
+    Graphs of it have a table ``claimed``, who concluded which fact.  Constants that meet raise nothing here: the graph is what is to be
+    looked at.  The engine is this object's until :meth:`close`.
+    """
+
+    def __init__(self, graph: FrozenGraph, rules: tuple[Rule, ...], most: int | None = None, time_budget: float = 10.0) -> None:
+        self.program, self.rules = graph.program, rules
+        self.engine = _engine(rules, claims=True)
+        nodes = graph.enodes if graph.report.stopped == "nodes" else 20_000
+        run = _Steps(self.engine, nodes, time_budget, most, keep=most is None)
+        _run(self.engine, "(push)")
+        try:
+            splits = {axis: outer.size for axis, outer, _ in graph.facts.get("split", ())}
+            self.book, self.names, self.parts = _insert(run, self.program, splits)
+            run.analyse()
+            _phases(run, bool(self.parts), self.engine, self.book)
+        except BaseException:
+            self.close()
+            raise
+        self.run, self.matched = run, run.matched
+
+    def close(self) -> None:
+        """Give the engine back."""
+        _run(self.engine, "(pop)")
+
+    def graph(self, rounds: int) -> FrozenGraph:
+        """The graph after some rounds."""
+        return self._read(self.run.kept[rounds - 1])
+
+    def after(self, rule: str) -> FrozenGraph:
+        """The graph after what there was, and then one rule alone, wherever it matches; it is forgotten afterwards."""
+        _run(self.engine, "(push)")
+        try:
+            self.run.schedule(f"(run only-{rule})")
+            return self._read(self.engine.freeze().functions)
+        finally:
+            _run(self.engine, "(pop)")
+
+    def _read(self, tables: Mapping[str, Any]) -> FrozenGraph:
+        return _read(Decoder(self.engine, self.book, tables), self.program, self.names, self.parts, self.run, self.rules)
+
+
 def _saturate(
-    engine: bindings.EGraph, program: Program, rules: tuple[Rule, ...], splits: dict[Axis, int], node_budget: int, time_budget: float
+    engine: bindings.EGraph, program: Program, rules: tuple[Rule, ...], splits: dict[Axis, int], run: _Run
 ) -> FrozenGraph:
-    run = _Run(engine, node_budget, time_budget)
-    begun = time.process_time()
-    book = Codebook()
-    lines, names = encode(program, book)
-    parts = _split_axes(splits, book)
-    facts = [trait_facts(), *_axis_facts(program, parts, book)]
-    facts += book.index_facts()  # after the split axes have their index expressions
-    engine.run_program(*engine.parse_program("\n".join(facts)))
-    for k in range(0, len(lines), 40):
-        engine.run_program(*engine.parse_program("\n".join(lines[k : k + 40])))
-    run.phases.append(("insert", (time.process_time() - begun) * 1e3))
-    run.schedule(ANALYSE)
+    book, names, parts = _insert(run, program, splits)
+    run.analyse()
     if rules:
         _phases(run, bool(parts), engine, book)
     begun = time.process_time()
@@ -174,6 +264,21 @@ def _saturate(
         tuple(RuleCount(r.name, run.matches.get(r.name, 0)) for r in rules),
     )
     return FrozenGraph(graph.program, graph.classes, graph.axes, graph.roots, graph.original, report, graph.facts)
+
+
+def _insert(run: _Run, program: Program, splits: dict[Axis, int]) -> tuple[Codebook, dict[Term, str], list[tuple[Axis, Axis, Axis]]]:
+    """The program and what is known of its axes, in the engine."""
+    begun = time.process_time()
+    engine, book = run.engine, Codebook()
+    lines, names = encode(program, book)
+    parts = _split_axes(splits, book)
+    facts = [trait_facts(), *_axis_facts(program, parts, book)]
+    facts += book.index_facts()  # after the split axes have their index expressions
+    engine.run_program(*engine.parse_program("\n".join(facts)))
+    for k in range(0, len(lines), 40):
+        engine.run_program(*engine.parse_program("\n".join(lines[k : k + 40])))
+    run.phases.append(("insert", (time.process_time() - begun) * 1e3))
+    return book, names, parts
 
 
 def _phases(run: _Run, split: bool, engine: bindings.EGraph, book: Codebook) -> None:
@@ -257,7 +362,18 @@ def _freeze(
     run: _Run,
     rules: tuple[Rule, ...],
 ) -> FrozenGraph:
-    decoder = Decoder(engine, book)
+    return _read(Decoder(engine, book), program, names, parts, run, rules)
+
+
+def _read(
+    decoder: Decoder,
+    program: Program,
+    names: dict[Term, str],
+    parts: list[tuple[Axis, Axis, Axis]],
+    run: _Run,
+    rules: tuple[Rule, ...],
+) -> FrozenGraph:
+    book = decoder.book
     lets = decoder.bindings()
     terms = program.terms()
     original_keys = {(_shape(t), tuple(lets[names[a]] for a in t.args)) for t in terms}
@@ -293,12 +409,15 @@ def _freeze(
                 classes[number[cls]].append(ENode(op, attrs, tuple(number[a] for a in args), rule))
     for members in classes:
         members.sort(key=lambda n: (n.rule is not None, n.op, str(n.attrs), n.args))
-    axes = [frozenset[Axis]()] * len(number)
+    axes = [frozenset(book.bits)] * len(number)  # a replay may have stopped before it is known
     for cls, mask in decoder.rows("axes"):
         if cls in number:
             axes[number[cls]] = book.unmask(mask)
     facts = _facts(decoder, number, book, parts, rules)
-    _check_constants(classes, facts["united"])
+    if run.claims:
+        facts |= _claimed(decoder, number, book, rules)
+    else:
+        _check_constants(classes, facts["united"])
     roots = {o.name: number[lets[names[o.term]]] for o in program.outputs}
     original = tuple(number[lets[names[t]]] for t in terms)  # terms that were found equal repeat their class
     empty = SaturationReport(run.stopped, 0, 0, 0.0)
@@ -321,11 +440,13 @@ def _check_constants(classes: list[list[ENode]], united: tuple[tuple[Any, ...], 
             a, b = values[0].attrs[0], n.attrs[0]
             if not (a == b or (a != a and b != b) or abs(a - b) <= 1e-9 * max(abs(a), abs(b))):
                 names = sorted({rule for rule, cls in united if cls == c})
-                raise UnsoundGraphError(
+                error = UnsoundGraphError(
                     f"the constants {a:g} and {b:g} were found equal",
                     where=", ".join(names) or None,
                     cure="check the rules that made this class: eqfuse.rules() lists them, rule.check() tests one",
                 )
+                error.rules = tuple(names)
+                raise error
 
 
 def _facts(
@@ -343,7 +464,7 @@ def _facts(
     def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(c if isinstance(c, str | int | float) else number[c] for c in row)
 
-    for name in ("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "settled"):
+    for name in ("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "truth", "size", "settled"):
         out[name] = known(decoder.rows(name), plain)
     out["level"] = known(decoder.rows("level"), lambda r: (number[r[0]], book.axes[r[1]], r[2]))
     out["united"] = known(decoder.rows("united"), plain)
@@ -357,9 +478,74 @@ def _facts(
         return (found, tuple(number[c] for c in values), bound)
 
     out["outside"] = known(decoder.rows("outside"), offered)
-    for name in ("radd", "rmul"):
-        out[name] = known(decoder.rows(name), lambda r: (r[0], book.axes[r[1]], *(number[c] for c in r[2:])))
+    read = _Reader(decoder, number, book, rules)
+    out["form"], out["summed"] = read.forms(), read.summed()
+    for name, relation in RELATIONS.items():
+        if relation.of_values:
+            out[name] = read.rows(name, relation.columns)
     return out
+
+
+@functools.lru_cache(maxsize=ENGINES_KEPT)
+def _positions(rules: tuple[Rule, ...]) -> frozenset[tuple[str, int]]:
+    """(relation, column): the columns that hold index expressions and not axes, as rules use them."""
+    rows = [f for r in rules for f in (*r.needs, *r.gives) if isinstance(f, Row)]
+    return frozenset((f.relation.name, k) for f in rows for k, a in enumerate(f.args) if isinstance(a, IndexVar))
+
+
+class _Reader:
+    """Reads the rows of relations: classes and linear forms as numbers, axes and index expressions as such."""
+
+    def __init__(self, decoder: Decoder, number: dict[Any, int], book: Codebook, rules: tuple[Rule, ...]) -> None:
+        self.decoder, self.number, self.book = decoder, number, book
+        self.nodes = [(name, row) for name in FORMS for row in decoder.table(name)]
+        self.form = {f: k for k, f in enumerate(dict.fromkeys(row[-1] for _, row in self.nodes))}
+        self.positions = _positions(rules)
+
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        """(form, constructor, class or form, class or form)."""
+        read = {"T": self.number.get, "L": self.form.get}
+        out = []
+        for name, (*cells, f) in self.nodes:
+            args = tuple(read[s](c) for s, c in zip(FORMS[name], cells, strict=True))
+            if None not in args:
+                out.append((self.form[f], name, *args))
+        return tuple(sorted(out, key=str))
+
+    def summed(self) -> tuple[tuple[Any, ...], ...]:
+        """(which value, its class if it has another form, axis, own body, form): a form summed over a prefix."""
+        groups: dict[Any, int] = {}
+        out = []
+        for bit, own, f, cls in self.decoder.table("Summed"):
+            if own in self.number and f in self.form:
+                out.append((groups.setdefault(cls, len(groups)), self.number.get(cls), self.book.axes[bit], self.number[own], self.form[f]))
+        return tuple(sorted(out, key=str))
+
+    def rows(self, table: str, columns: tuple[str, ...], name: str = "") -> tuple[tuple[Any, ...], ...]:
+        """The rows of a relation whose values all have a number; ``table`` may be one beside ``name`` with more columns."""
+        read: list[Any] = []
+        for k, sort in enumerate(columns):
+            if sort == "i64":
+                read.append(self.book.exprs.__getitem__ if (name or table, k) in self.positions else self.book.axes.get)
+            else:
+                read.append({"T": self.number.get, "L": self.form.get}.get(sort, lambda cell: cell))
+        out = []
+        for row in self.decoder.rows(table):
+            cells = tuple(f(c) for f, c in zip(read, row, strict=False))
+            if None not in cells:
+                out.append((*cells, *row[len(cells) :]))
+        return tuple(sorted(out, key=str))
+
+
+def _claimed(
+    decoder: Decoder, number: dict[Any, int], book: Codebook, rules: tuple[Rule, ...]
+) -> dict[str, tuple[tuple[Any, ...], ...]]:
+    """``claimed``: (table, its cells, rule that first concluded the row); ``united-form``: (rule, form)."""
+    read = _Reader(decoder, number, book, rules)
+    claimed = tuple(
+        (name, tuple(cells), rule) for name, columns in claimable().items() for *cells, rule in read.rows(f"by-{name}", columns, name)
+    )
+    return {"claimed": claimed, "united-form": tuple((r, read.form[f]) for r, f in decoder.rows("united-form") if f in read.form)}
 
 
 def levels(graph: FrozenGraph, cls: int, axis: Axis) -> int | None:

@@ -11,7 +11,8 @@ signs       ``nonneg``, ``positive``, ``bounded`` (finite whatever the inputs) a
             sign alone cannot say (``nonpos``, bounds of 1, ``size``, the largest magnitude) is the family ``signs`` of rules.
 
 ``settled`` marks values that mention no running value.  ``why-*`` tables name the rule that first
-made each node, ``united`` the rules that found a class equal to another form.
+made each node, ``united`` the rules that found a class equal to another form, and ``by-*``, in an engine with ``claims``, the rule that
+first concluded each fact.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Callable
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS, ScalarOp
 from ..ir.ranges import ALL, UNIT, Interval
-from ..rewrites.facts import RELATIONS
+from ..rewrites.facts import CONDITIONS, RELATIONS
 from ..rewrites.patterns import number_text
 from ..rewrites.rule import PHASES
 
@@ -46,8 +47,16 @@ CONSTRUCTORS: dict[str, tuple[str, ...]] = {
 TRACED = ("Map1", "Map2", "Map3", "Cast", "View", "Reduce", "Roll", "Ref", "Pre")
 
 
-def schema() -> str:
-    """Declarations and analyses as engine text."""
+FORMS = {"Along": "TT", "LinearSum": "LL", "LinearProduct": "LL"}  # linear forms, and the sorts of their parts
+
+
+def claimable() -> dict[str, tuple[str, ...]]:
+    """The tables whose rows say something about values, and their columns."""
+    return {**CONDITIONS, **{r.name: r.columns for r in RELATIONS.values() if r.of_values}}
+
+
+def schema(claims: bool = False) -> str:
+    """Declarations and analyses as engine text; ``claims``: with tables for the rule that first concluded each fact."""
     lines = ["(sort T)", "(sort L)"]
     lines += [f"(constructor {n} ({' '.join(c)}) T)" for n, c in CONSTRUCTORS.items()]
     lines += [f"(function why-{n} ({' '.join(CONSTRUCTORS[n])}) String :merge old)" for n in TRACED]
@@ -70,6 +79,9 @@ def schema() -> str:
         *(f"(relation {n} (String))" for n in SIGN_TRAITS),
     ]
     lines += [f"(relation {r.name} ({' '.join(r.columns)}))" for r in RELATIONS.values()]
+    if claims:
+        lines += [f"(function by-{name} ({' '.join(columns)}) String :merge old)" for name, columns in claimable().items()]
+        lines.append("(relation united-form (String L))")
     lines += [*(f"(ruleset {p})" for p in PHASES), AXES, LEVELS, SIGNS, SETTLED]
     return "\n".join(lines)
 

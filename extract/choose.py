@@ -18,6 +18,7 @@ from functools import cached_property
 from ..egraph.frozen import ENode, FrozenGraph
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
+from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.terms import Map, Reduce
 from ..tiles.kernel import Node, Role
@@ -195,6 +196,8 @@ class _Choice:
         for n in self.graph.classes[c]:
             if self.written and n.rule is not None:
                 continue
+            if n.op == "reduce" and n.attrs[1].size == 0 and n.attrs[1] not in self.graph.axes[n.args[0]]:
+                n = ENode("const", (MONOIDS[n.attrs[0]].identity,), (), n.rule)  # no times a value that does not depend on the axis
             needs, own = self._needs(c, n, b)
             if needs is not None:
                 out.append((n, needs, own))

@@ -21,6 +21,11 @@ STEP_US = 0.35  # latency of one dependent loop step that loads memory (assumpti
 PER_SM_SHARE = 2.0  # one SM can draw this many times its fair share of memory bandwidth (assumption)
 L2_SHARE = 0.8  # of L2 that holds data between two passes (assumption)
 BASE_REGISTERS = 40  # addresses, indices and scalars
+# how many programs run at a time at most: a compiler needs no fewer registers than these, and this share of the tiles
+LEAST_REGISTERS = 12  # (measured on the compiled corpus)
+LEAST_SHARE = 0.8  # (measured on the compiled corpus)
+MAX_THREADS = 1024  # of a CTA
+AHEAD = 0.3  # of the operands of a product on the general units, how much a compiler keeps in registers (measured on the compiled corpus)
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,33 @@ def fit(counts: Counts, target: Target) -> Fit:
     if shared > limit:
         over = shared - limit
         return Fit(8, 1, shared, registers, f"a tile needs {over} bytes more shared memory than the device has", "shared memory", over)
-    per_warp = target.tile_registers * 4 * target.warp_size
-    for warps in (4, 8) if counts.dots else (1, 2, 4, 8, 16):
-        if warps >= _warps_wanted(counts) and registers <= per_warp * warps:
-            return Fit(warps, stages, shared, registers)
-    over = registers - per_warp * (8 if counts.dots else 16)
+    possible = [w for w in ((4, 8) if counts.dots else (1, 2, 4, 8, 16)) if w * target.warp_size <= MAX_THREADS]
+    needed = {w: registers + _operands(counts, w, target) for w in possible}
+    able = [w for w in possible if needed[w] <= _tile_bytes(w, target)]
+    if able:
+        wanted = _warps_wanted(counts)
+        warps = next((w for w in able if w >= wanted), able[-1])
+        return Fit(warps, stages, shared, needed[warps])
+    over = min(needed[w] - _tile_bytes(w, target) for w in possible)
     return Fit(8, stages, shared, registers, f"a tile needs {over} bytes more registers than a block can use", "registers", over)
+
+
+def _tile_bytes(warps: int, target: Target) -> int:
+    """Bytes of registers that the tiles of a program may take: all its warps must fit a multiprocessor."""
+    threads = warps * target.warp_size
+    return 4 * threads * min(target.tile_registers, target.registers_per_sm // threads - BASE_REGISTERS)
+
+
+def _operands(counts: Counts, warps: int, target: Target) -> int:
+    """Bytes of registers for the operands of products in full float32.
+
+    Where there is no matrix unit for them, each thread multiplies its rows with its columns, as square a part of the result as can be, and
+    a compiler loads some of the contracted elements ahead.
+    """
+    if target.vendor != "nvidia":
+        return 0
+    threads = warps * target.warp_size
+    return max((int(AHEAD * threads * 4 * k * 2 * math.sqrt(m * n / threads)) for m, k, n in counts.wide_dots), default=0)
 
 
 def _shared(counts: Counts, stages: int) -> int:
@@ -70,14 +96,9 @@ def _warps_wanted(counts: Counts) -> int:
 def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     """The cost of one kernel on a target."""
     programs = max(counts.programs, 1)
-    blocks = target.occupancy(
-        registers=min(target.registers_per_thread, BASE_REGISTERS + fitted.register_bytes // (4 * fitted.warps * target.warp_size)),
-        shared_bytes=fitted.shared_bytes,
-        num_warps=fitted.warps,
-    )
-    slots = target.sm_count * max(blocks, 1)
+    slots = _slots(fitted, target, BASE_REGISTERS)
     waves = math.ceil(programs / slots)
-    dram = _dram(kernel, counts, min(programs, slots), target)
+    dram = _dram(kernel, counts, min(programs, _slots(fitted, target, LEAST_REGISTERS, LEAST_SHARE)), target)
     l2 = counts.load_bytes + counts.store_bytes
     # work runs on whole SMs: a device that is not full, or a last wave that is not, leaves some of them idle
     idle = math.ceil(programs / target.sm_count) * target.sm_count / programs
@@ -110,6 +131,15 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     )
 
 
+def _slots(fitted: Fit, target: Target, others: int, share: float = 1.0) -> int:
+    """Programs that run at a time, if a thread needs registers for this share of its tiles and so many others."""
+    registers = others + int(share * fitted.register_bytes) // (4 * fitted.warps * target.warp_size)
+    blocks = target.occupancy(
+        registers=min(target.registers_per_thread, registers), shared_bytes=fitted.shared_bytes, num_warps=fitted.warps
+    )
+    return target.sm_count * max(blocks, 1)
+
+
 def _operand(precision: tuple[str, str]) -> str:
     """The key of the target's rate table: tf32 is a type of its own there."""
     return "tf32" if precision[1] == "tf32" else precision[0]
@@ -126,15 +156,21 @@ def _small_rows(counts: Counts) -> float:
 
 
 def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
-    """DRAM traffic: every buffer once, and once more per pass when what lies between two passes does not stay in L2."""
+    """DRAM traffic: every buffer once, and once more per loop that loads it when what lies between two loops does not stay in L2.
+
+    Between them lies what the running programs load in one pass, and what they store, where the cache is not told to let that go.
+    """
     passes = max(counts.passes.values(), default=1)
     total: dict[str, int] = {}
+    times: dict[str, int] = {}  # load statements
     for t in counts.loads:
         total[t.buffer] = total.get(t.buffer, 0) + t.bytes
+        times[t.buffer] = times.get(t.buffer, 0) + 1
     dram = counts.store_bytes
-    between = counts.load_bytes // max(counts.programs, 1) // max(passes, 1) * running
+    beside = 0 if counts.kept and target.vendor == "nvidia" else counts.store_bytes
+    between = (counts.load_bytes // max(passes, 1) + beside) // max(counts.programs, 1) * running
     spilled = passes > 1 and between > L2_SHARE * target.l2_bytes
     for name, loaded in total.items():
         unique = min(kernel.buffers[name].bytes, loaded)
-        dram += unique * (min(math.ceil(loaded / max(unique, 1)), passes) if spilled else 1)
+        dram += unique * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if spilled else 1)
     return dram

@@ -12,7 +12,8 @@ considers has been lowered and priced.  It tries, in this order,
 4. merging kernels that can share their loops.
 
 Where step 3 runs, the answer is not worse, by the same model, than the cover it starts from; it is left out where a cover is already
-within ``CLOSE`` of the bound.  The answer is the same for the same input, unless ``time_budget`` ends the search.
+within ``CLOSE`` of the bound.  Of covers whose prices are a tie, the one with the
+fewest kernels is taken.  The answer is the same for the same input, unless ``time_budget`` ends the search.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ from ..ir import dtypes
 from ..ir.index import Axis, index
 from ..ir.printing import equations
 from ..ir.terms import Input, Map, Reduce, Term, postorder
+from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer
 from .baseline import Baseline, baseline, contraction_us, is_contraction
 from .choose import Chooser, Leaf
-from .outside import Outside, offers, planned_call
+from .outside import Outside, misfits, offers, planned_call, spoken
 from .plan import Alternative, Plan, PlannedCall, PlannedKernel
 from .report import bytes_text, plural
 from .search import KernelSearch, Rejection, RootSpec
@@ -40,10 +42,11 @@ from .structure import reachable
 from .targets import Target
 from .verdicts import Pair
 
-MEMORY_FREE = 0.5  # of the L2: temporaries that need no memory of their own have no price
+MEMORY_FREE = 0.1  # of the L2: temporaries so small, statistics and partial results, have no price
 MEMORY_WEIGHT = 60.0  # beyond that, holding a byte costs as much as moving this many: a gigabyte must save milliseconds
 ONE_SHARE = 0.2  # of the time, for one kernel that computes everything, and for each split
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
+TIE = 1.05  # prices within this factor are equal, as far as a model can tell: of such plans the one with the fewest kernels is taken
 
 Step = PlannedKernel | PlannedCall
 
@@ -110,6 +113,8 @@ class Extractor:
         self.temporaries: dict[int, RootSpec] = {}
         self.search = KernelSearch(self.chooser, target, self.buffers)
         self.rejected: list[Alternative] = []
+        self.refused: dict[str, str] = {}  # fusion rule -> why no plan with its offer exists
+        self.offered: dict[str, tuple[Outside, Cover]] = {}  # fusion rule -> the best cover with its offer
 
     def price(self, cover: Cover) -> float:
         """What covers are compared by: microseconds, plus the price of the temporary memory they hold."""
@@ -213,13 +218,17 @@ class Extractor:
         index_ = tuple(index(0) if a is None else index(a) for a in spec.layout)
         accesses = self.chooser.accesses(leaves)
         found = planned_call(name, outside, term, (self.buffers[spec.buffer], index_), accesses, self.buffers, self.target)
-        if found is None:
-            return Rejection(f"{outside.offer.by} is offered for values that are not stored as it needs them")
+        if isinstance(found, str):
+            return Rejection(found)
         return Rejection(refused) if (refused := self.chooser.verdicts.against_call(spec.cls, found.loads, leaves)) else found
 
     def _with_calls(self, best: Cover | None) -> Cover | None:
         """The cover with outside implementations where they lower the price, added one at a time, best first."""
         available = [o for o in self.offers if o.cls in self.graph.original]
+        self.refused.update(misfits(self.graph))
+        for o in self.offers:
+            if o.offer.by not in {a.offer.by for a in available}:
+                self.refused[o.offer.by] = f"{spoken(o.offer)} for what is no value of the program as written"
         taken: dict[int, Outside] = {}
         while available and not self._late():
             covers = []
@@ -236,8 +245,12 @@ class Extractor:
                         found = Rejection("nothing uses it")
                     if isinstance(found, Rejection):
                         self._note(None, f"{o.offer.by} outside", found.reason)
+                        self.refused[o.offer.by] = found.reason if o.offer.by in found.reason else f"{o.offer.by}: {found.reason}"
                     else:
                         covers.append((self.price(found), o, found))
+                        before = self.offered.get(o.offer.by)
+                        if before is None or covers[-1][0] < self.price(before[1]):
+                            self.offered[o.offer.by] = (o, found)
             if not covers:
                 break
             price, o, found = min(covers, key=lambda c: c[0])
@@ -486,11 +499,19 @@ class Extractor:
                     break
         return replace(cover, steps=tuple(kernels)) if len(kernels) < len(cover.steps) else cover
 
+    def _preferred(self, covers: list[Cover]) -> Cover:
+        """The cheapest cover, or one with fewer kernels that is as cheap as far as the model can tell."""
+        tie = TIE if self.memory_weight else 1.0  # no weight on memory asks for speed alone
+        limit = tie * min(map(self.price, covers))
+        return min((c for c in covers if self.price(c) <= limit), key=lambda c: (len(c.steps), self.price(c)))
+
     def _lost(self, cover: Cover, best: Cover) -> str:
-        """Why a cover lost: slower, or faster but with memory that costs more than the time it saves."""
+        """Why a cover lost: slower, or faster but with memory that costs more than the time it saves, or too little to count."""
         slower = cover.us - best.us
         if slower >= 0:
             return f"{slower:.1f} us slower: {_why(cover)}"
+        if self.price(cover) <= self.price(best):
+            return f"{-slower:.1f} us faster, less than the model can tell, with {plural(len(cover.steps), 'kernel')}"
         return f"{-slower:.1f} us faster but holds {bytes_text(cover.temporary_bytes)} of temporary memory"
 
     def _within(self, share: float, search: Callable[[], Cover | Rejection]) -> Cover | Rejection:
@@ -510,7 +531,7 @@ class Extractor:
         for needs, bars in self.chooser.verdicts.conflicts:
             raise PlanError(
                 f"{needs.by} requires and {bars.by} forbids that two values of {self.program.name!r} share a kernel",
-                cure="disable one of the two rules",
+                cure=f"leave out one of them: {told(needs.by)}, or {told(bars.by)}",
             )
         one = self._within(ONE_SHARE, self._one)
         if isinstance(one, Rejection):
@@ -540,8 +561,9 @@ class Extractor:
             stopped = "time"
         if not covers:
             reasons = "; ".join(dict.fromkeys(r.reason for r in self.rejected))
-            raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}")
-        best = min(covers, key=lambda c: (self.price(c), len(c.steps)))
+            cure = self.chooser.verdicts.cure(reasons)
+            raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}", cure=cure)
+        best = self._preferred(covers)
         for c in covers:
             if c is not best and c.steps != best.steps:
                 self._note(c, c.description, self._lost(c, best))
@@ -561,6 +583,15 @@ class Extractor:
         kernel = replace(planned.kernel, notes=notes)
         return replace(planned, kernel=kernel, tiles=replace(planned.tiles, kernel=kernel))
 
+    def _not_taken(self, best: Cover) -> tuple[str, ...]:
+        """Why each offer that was made is not in the plan: no plan with it exists, or it lost."""
+        taken = {k.rule for k in best.steps if isinstance(k, PlannedCall)}
+        said = [why for by, why in self.refused.items() if by not in self.offered and by not in taken]
+        lost = [(o, c) for by, (o, c) in self.offered.items() if by not in taken]
+        said += [f"{spoken(o.offer)} for {c.us:.1f} us in all, {self._lost(c, best)}" for o, c in lost]
+        late = {o.offer.by: o for o in self.offers if o.offer.by not in {*self.offered, *self.refused, *taken}}
+        return (*said, *(f"{spoken(o.offer)}, but time_budget ran out before it was tried" for o in late.values() if self.timed_out))
+
     def _plan(self, best: Cover, stopped: str) -> Plan:
         best = replace(best, steps=tuple(self._noted(k) if isinstance(k, PlannedKernel) else k for k in best.steps))
         used = {b.name for k in best.steps for b in k.stores} | {i.name for i in self.program.inputs}
@@ -579,6 +610,7 @@ class Extractor:
             stopped=stopped,
             saturation=self.graph.report.stopped,
             alternatives=tuple(sorted(self.rejected, key=lambda a: a.us)),
+            refused=self._not_taken(best),
         )
 
 
@@ -592,13 +624,17 @@ def _why(cover: Cover) -> str:
     return f"{plural(len(cover.steps), 'kernel')}, {name} is bound by {worst.cost.bound}"
 
 
-def extract(graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, memory_weight: float = MEMORY_WEIGHT) -> Plan:
+def extract(
+    graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, memory_weight: float = MEMORY_WEIGHT, exact: bool = False
+) -> Plan:
     """The cheapest plan found for a saturated graph on a target.
 
     ``time_budget`` is CPU seconds; the plan is valid in any case.  ``memory_weight`` is the price of holding a byte of temporary
-    memory beyond half of the L2, in bytes moved; 0 asks for speed alone.
+    memory beyond a tenth of the L2, in bytes moved; 0 asks for speed alone.  ``exact``: kernels compute what is written, to the bit.
     """
-    return Extractor(graph, target, time_budget=time_budget, memory_weight=memory_weight).run()
+    extractor = Extractor(graph, target, time_budget=time_budget, memory_weight=memory_weight)
+    extractor.search.exact = exact
+    return extractor.run()
 
 
 def extract_like(graph: FrozenGraph, target: Target, model: Plan) -> Plan:
@@ -606,4 +642,6 @@ def extract_like(graph: FrozenGraph, target: Target, model: Plan) -> Plan:
 
     Raises :class:`~eqfuse.errors.PlanError` if the program has another structure at these sizes.
     """
-    return Extractor(graph, target).like(model)
+    extractor = Extractor(graph, target)
+    extractor.search.exact = model.licence == "exact"
+    return extractor.like(model)

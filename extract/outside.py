@@ -6,12 +6,13 @@ any views that permute or drop dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis, IndexExpr
 from ..ir.terms import Term
+from ..rewrites.rule import Rule
 from ..rewrites.verdicts import Offer
 from ..tiles.kernel import Buffer
 from ..tiles.outside import Operand, OutsideCall
@@ -39,6 +40,52 @@ def offers(graph: FrozenGraph) -> list[Outside]:
         for axes in _solutions(dict(bound), list(zip(names, sets, strict=True))):
             found[Outside(offer, classes[0], tuple(classes[1:]), tuple(sorted(axes.items())))] = None
     return list(found)
+
+
+def spoken(offer: Offer) -> str:
+    """An offer as a reader looks for it: the rule, the function, the place."""
+    return f"{offer.by} ({offer.where}) offers {':'.join(offer.entry)}"
+
+
+def withheld(rules: Collection[Rule], licence: str) -> tuple[str, ...]:
+    """What to say of offers that the licence leaves out."""
+    return tuple(
+        f"{spoken(fact)}, which claims an equality over the reals; licence={licence!r} allows bitwise ones, licence='real' considers it"
+        for rule in rules
+        for fact in rule.gives
+        if isinstance(fact, Offer)
+    )
+
+
+def unmatched(graph: FrozenGraph, rules: Collection[Rule]) -> tuple[str, ...]:
+    """What to say of offers by these rules that were made for no value of the program, whatever its axes."""
+    made = {offer.by for offer, *_ in graph.facts.get("outside", ())}
+    return tuple(
+        f"{spoken(fact)}, but no value of the program is what its premises describe"
+        for rule in rules
+        for fact in rule.gives
+        if isinstance(fact, Offer) and rule.name not in made
+    )
+
+
+def misfits(graph: FrozenGraph) -> dict[str, str]:
+    """rule -> what to say of its offers, where they name other axes than the values have that they were made for."""
+    usable = {o.offer.by for o in offers(graph)}
+    found: dict[str, str] = {}
+    for offer, classes, _ in graph.facts.get("outside", ()):
+        if offer.by in usable or offer.by in found:
+            continue
+        for c, value in zip(classes, (offer.result, *offer.reads), strict=True):
+            names, have = [a.name for a in value[1:]], sorted(a.name for a in graph.axes[c])
+            if len(names) != len(have):
+                found[offer.by] = (
+                    f"{spoken(offer)} for {value[0].name} with the axes ({', '.join(names)}), but here it has ({', '.join(have)}): "
+                    f"an offer names all axes of a value; write another one for {len(have)} of them"
+                )
+                break
+        else:
+            found[offer.by] = f"{spoken(offer)} for values with other axes than those that it names"
+    return found
 
 
 def _solutions(known: Mapping[str, Axis], values: Sequence[tuple[tuple[str, ...], frozenset[Axis]]]) -> Iterator[dict[str, Axis]]:
@@ -81,8 +128,8 @@ def planned_call(
     accesses: Sequence[tuple[Access, ...]],
     buffers: Mapping[str, Buffer],
     target: Target,
-) -> PlannedCall | None:
-    """The step that makes a class by an outside implementation; ``None`` where a value cannot be handed to the function."""
+) -> PlannedCall | str:
+    """The step that makes a class by an outside implementation; where a value cannot be handed to the function, why, in words."""
     axes = dict(outside.axes)
 
     def order(value: tuple[object, ...]) -> tuple[Axis, ...]:
@@ -94,13 +141,23 @@ def planned_call(
         able = sorted((w for w in ways if w is not None), key=lambda w: w.buffer.role != "input")  # what is there needs no kernel
         seen = next(iter(able), None)
         if seen is None:
-            return None
+            return _unfit(outside.offer, value, [a for a in accesses[cls] if a.buffer])
         reads.append(seen)
     made = operand(*result, order(outside.offer.result))
     if made is None:
-        return None
+        return f"{spoken(outside.offer)}, but {result[0].name} does not hold {outside.offer.result[0].name} dimension by dimension"
     moved = sum({o.buffer.name: o.buffer.bytes for o in (*reads, made)}.values())
     us = outside.offer.cost(target, {n: a.size for n, a in outside.axes})
     cost = Cost(us, moved, moved, 0.0, 0.0, 0.0, 0, 0, 0, "outside", {"outside": us})
     call = OutsideCall(name, outside.offer.entry, tuple(reads), made)
     return PlannedCall(call, cost, term, outside.offer.by, outside.offer.where)
+
+
+def _unfit(offer: Offer, value: tuple[object, ...], accesses: Sequence[Access]) -> str:
+    """Why an argument cannot be handed over: nothing holds it, or only through a view that no tensor of these dimensions is."""
+    name = f"{value[0].name}[{', '.join(a.name for a in value[1:])}]"  # type: ignore[attr-defined]
+    if not accesses:
+        return f"{spoken(offer)}, but its argument {name} is neither an input nor stored"
+    seen = " or ".join(f"{a.buffer}[{', '.join(map(str, a.index))}]" for a in accesses[:2])
+    why = "which is no tensor of those dimensions: offer it for the value before the view"
+    return f"{spoken(offer)}, but its argument {name} is {seen}, {why}"

@@ -102,6 +102,8 @@ class Plan:
     saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
     alternatives: tuple[Alternative, ...] = ()
     accuracy: tuple[str, ...] = ()  # what optimize(accuracy_factor=...) tried at small sizes: refused plans, and this one
+    licence: str = "real"  # what rewrites may claim; under "exact" kernels round every operation by itself
+    refused: tuple[str, ...] = ()  # offers of outside implementations that the plan does not use, each with the reason
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:

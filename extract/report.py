@@ -57,10 +57,13 @@ def plan_text(plan: Plan) -> str:
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
     )
+    if plan.licence == "exact":
+        lines.append("  licence exact: no rewrite that changes bits, and every operation of a kernel is rounded by itself")
     lines.append("  CPU tensors run the original program in torch; CUDA tensors run these kernels")
     lost = [a for a in plan.alternatives if a.kernels]
     if lost:
         lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")
+    lines += [f"  not taken: {why}" for why in plan.refused]
     early = [_EARLY[why] for why in (f"saturation: {plan.saturation}", f"search: {plan.stopped}") if why in _EARLY]
     lines += [f"  accuracy: {tried}" for tried in plan.accuracy]
     lines.append(f"  search ended: {plan.stopped}")

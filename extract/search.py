@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
 from ..tiles.kernel import Buffer, Kernel, Node, Role, Root
-from ..tiles.lower import choose_order, lower
+from ..tiles.lower import choose_order, lower, order_penalty
 from ..tiles.program import TileProgram
 from ..tiles.walk import Counts, walk
 from .choose import Budget, Chooser, Leaf
@@ -101,6 +101,8 @@ class KernelSearch:
         self.chooser, self.target, self.buffers = chooser, target, dict(buffers)
         self.memo: dict[tuple[object, ...], PlannedKernel | Rejection] = {}
         self.evaluated = 0
+        self.ordered: dict[frozenset[Axis], tuple[tuple[Axis, ...], tuple[int, ...]]] = {}  # dims -> the last order found, its penalty
+        self.exact = False  # kernels compute what is written, to the bit
         self.deadline = math.inf  # process time after which no further form of a kernel is tried
 
     def best(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
@@ -115,12 +117,15 @@ class KernelSearch:
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         self.chooser.refused.clear()
-        for kinds in self._kinds(structure):
+        partial = {a for a in structure.axes if a.size == 0 and any(a not in r.layout for r in roots)}
+        for kinds in self._kinds(structure, partial):
             if time.process_time() > self.deadline and (best is not None or reasons):
                 break
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
             if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
                 best = found
+            if best is not None and self._ideal(best):
+                break
         if best is None:
             words = [*self.chooser.refused, *(r.reason for r in reasons), "no legal representation of its roots"]
             return Rejection(words[0], tuple(reasons))
@@ -151,12 +156,13 @@ class KernelSearch:
         return PlannedKernel(best.kernel, best.tiles, best.cost, rules, _passes(best))
 
     # -- proposals -----------------------------------------------------------------------------------------------------------
-    def _kinds(self, s: Structure) -> list[dict[Axis, str]]:
-        """Role kinds to try: grid for stored axes that nothing reduces, stream or resident for reduced ones."""
+    def _kinds(self, s: Structure, partial: Collection[Axis] = ()) -> list[dict[Axis, str]]:
+        """Role kinds to try: grid for stored axes that nothing reduces, stream or resident for reduced ones.  ``partial``: axes of
+        length 0 that some root lacks; in a grid over one no program would store that root."""
         options: list[list[tuple[Axis, str]]] = []
         for a in s.axes:
             if a not in s.reduced:
-                options.append([(a, "grid")])
+                options.append([(a, "resident" if a in partial else "grid")])
                 continue
             limit = CONTRACTED_RESIDENT_LIMIT if a in s.contracted or a in s.free else RESIDENT_LIMIT
             kinds: list[tuple[Axis, str]] = []
@@ -173,7 +179,9 @@ class KernelSearch:
         if kind == "resident":
             return [max(whole, 16) if s.has_contraction and (a in s.contracted or a in s.free) else whole]
         if kind == "stream":
-            sizes = (16, 32, 64, 128) if a in s.contracted or a in s.free else (16, 64, 256, 1024, 2048, 4096)
+            sizes: tuple[int, ...] = (16, 32, 64, 128) if a in s.contracted or a in s.free else (16, 64, 256, 1024, 2048, 4096)
+            if a in s.stored and not s.has_contraction:
+                sizes += (8192, 16384, 32768)  # so few rows in flight that a second loop finds its row in the L2
             return [t for t in sizes if t < whole] or [min(16, whole)]
         if a in s.parts:
             return [1]
@@ -235,10 +243,23 @@ class KernelSearch:
                 found = self._climb(evaluate, start, kinds, s)
                 if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-3)):
                     best = found
+                if best is not None and self._ideal(best):
+                    return best
         return best
+
+    def _ideal(self, c: _Candidate) -> bool:
+        """Nothing costs less: it moves every byte once, with the whole device, and takes no longer than that."""
+        loaded: dict[str, int] = {}
+        for t in c.counts.loads:
+            loaded[t.buffer] = loaded.get(t.buffer, 0) + t.bytes
+        once = c.counts.store_bytes + sum(min(self.buffers[name].bytes, n) for name, n in loaded.items())
+        return c.cost.us <= (once / (self.target.dram_gb_s * 1e3) + self.target.launch_us) * (1 + 1e-9)
 
     def _starts(self, roles: dict[Axis, Role], s: Structure) -> list[dict[Axis, Role]]:
         starts = [roles]
+        if not s.has_contraction and any(r.kind == "stream" for r in roles.values()):
+            # few long rows in flight; or, as elsewhere, many lanes of the last axis
+            starts.insert(0, {a: Role("grid", self._tiles(a, "grid", s)[0]) if r.kind == "grid" else r for a, r in roles.items()})
         if s.has_contraction:
             for grid, stream in ((128, 64), (128, 128)):
                 side = {"grid": grid, "stream": stream, "resident": 64}
@@ -259,6 +280,8 @@ class KernelSearch:
         if best is None:
             return None
         for _ in range(ROUNDS):
+            if self._ideal(best):
+                break
             before = best
             for a in s.axes:
                 for tile in self._tiles(a, kinds[a], s):
@@ -316,10 +339,11 @@ class KernelSearch:
             roles=mine,
             order=orders.get(dims, tuple(a for a in mine if a in dims)),
             grid=grid,
+            exact=self.exact,
         )
         try:
             if dims not in orders:
-                kernel = choose_order(kernel)
+                kernel = self._ordered(kernel, dims)
                 orders[dims] = kernel.order
             tiles = lower(kernel)
         except PlanError as illegal:
@@ -334,6 +358,17 @@ class KernelSearch:
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
         tiles = replace(tiles, kernel=kernel)
         return _Candidate(dict(roles), kernel, tiles, counts, price(kernel, counts, fitted, self.target))
+
+    def _ordered(self, kernel: Kernel, dims: frozenset[Axis]) -> Kernel:
+        """The kernel with the best order of its dims; an order that served another form of it is taken if it serves as well."""
+        if dims in self.ordered:
+            order, penalty = self.ordered[dims]
+            again = replace(kernel, order=order)
+            if order_penalty(lower(again)) <= penalty:
+                return again
+        found = choose_order(kernel)
+        self.ordered[dims] = found.order, order_penalty(lower(found))
+        return found
 
 
 __all__ = ["Budget", "KernelSearch", "Refusal", "Rejection", "RootSpec", "power"]

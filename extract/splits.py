@@ -1,4 +1,5 @@
-"""Which long reductions to offer for splitting over the grid: those whose results alone give too few programs to fill the device.
+"""Which long reductions to offer for splitting over the grid: those whose results alone give too few programs to fill the device, or
+so few that a last wave leaves much of it idle.
 
 This only *offers* split forms to the e-graph; whether a split wins is the cost model's decision.
 """
@@ -15,6 +16,9 @@ from .targets import Target
 
 SHORTEST_PART = 128  # elements of the axis that one part should at least have
 TILE = 64  # rows or columns of a matrix product that one program would take
+FULL = 0.75  # a device of which so much works is not worth splitting for
+FULLER = 0.8  # and this much should work when a reduction is split
+MOST_WAVES = 16  # programs per multiprocessor that a split may make in order to get there
 
 
 def propose_splits(program: Program, target: Target) -> dict[Axis, int]:
@@ -31,16 +35,38 @@ def propose_splits(program: Program, target: Target) -> dict[Axis, int]:
         if isinstance(t, Reduce) and t.axis in t.args[0].axes:
             count = float(math.prod(math.ceil(a.size / TILE) if a in rows else a.size for a in t.axes))
             programs[t.axis] = min(count, programs.get(t.axis, math.inf))
-    offers = {
-        axis: parts
-        for axis, n in programs.items()
-        if (parts := min(_floor_power(2 * target.sm_count / max(n, 1)), _floor_power(axis.size / SHORTEST_PART))) >= 2
-        and n < target.sm_count
-    }
+    offers = {a: parts for a, n in programs.items() if (parts := _parts(n, a.size, target.sm_count, bool(rows))) >= 2}
     if not offers:
         return {}
     axis = max(offers, key=lambda a: (a.size, a.name))
     return {axis: offers[axis]}
+
+
+def _parts(programs: float, size: int, sms: int, tiled: bool) -> int:
+    """Parts of an axis of ``size`` whose reduction gives so many programs by itself; 1 leaves it whole.
+
+    One to two waves, and more where these would leave a fifth of the device idle.  ``tiled``: programs are tiles of a matrix product,
+    and may be made half as many by tiles of twice the size.
+    """
+    most = _floor_power(size / SHORTEST_PART)
+    if programs >= sms and _busy(programs, sms) >= FULL:
+        return 1
+    parts = min(_floor_power(2 * sms / max(programs, 1)), most)
+    if not tiled:
+        return parts
+
+    def busy(parts: int) -> float:
+        return min(_busy(programs * parts, sms), _busy(math.ceil(programs / 2) * parts, sms))
+
+    wanted = max(parts, 2)
+    while busy(wanted) < FULLER and 2 * wanted <= most and 2 * wanted * programs <= MOST_WAVES * sms:
+        wanted *= 2
+    return wanted if busy(wanted) > busy(parts) else parts
+
+
+def _busy(programs: float, sms: int) -> float:
+    """The share of the device that works, on average over the waves that so many programs take."""
+    return programs / (math.ceil(programs / sms) * sms) if programs else 1.0
 
 
 def _floor_power(x: float) -> int:

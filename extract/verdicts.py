@@ -15,6 +15,7 @@ from functools import cached_property
 from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis
 from ..ir.terms import Input, Term
+from ..rewrites.verdicts import told
 from ..tiles.kernel import Node
 
 
@@ -51,6 +52,16 @@ class Verdicts:
         return [
             (r, f) for r in self.required for f in self.forbidden if {r.outer, r.inner} == {f.outer, f.inner}
         ]
+
+    def cure(self, reasons: str) -> str | None:
+        """What to try where reasons leave no kernel: the verdicts among them, by name and by who gave them."""
+        own = frozenset(self.graph.original)  # what is said of other values, as the parts of a split sum, is nobody's wish
+        given = dict.fromkeys(p.by for p in (*self.forbidden, *self.required) if p.outer in own and p.inner in own)
+        guilty = [by for by in given if by in reasons]
+        if not guilty:
+            return None
+        first, *rest = [*guilty, *(by for by in given if by not in guilty)]  # the others may be what it goes against
+        return f"leave out {told(first)}" + "".join(f", or {told(by)}" for by in rest) + f": no plan obeys {'them all' if rest else 'it'}"
 
     @cached_property
     def _terms(self) -> Mapping[int, Term]:

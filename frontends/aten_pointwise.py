@@ -125,9 +125,13 @@ def _mul(x: Term, y: Any) -> Term:
     return as_term(x) * y
 
 
-@pointwise("aten.div.Tensor", "aten.div.Scalar")
-def _div(x: Term, y: Any) -> Term:
-    return _divide(as_term(x), y)
+def _div(call: Call, x: Any, y: Any) -> Term:
+    x, y = (call.aligned(a) if hasattr(a, "meta") else a for a in (x, y))
+    return _map("div", x, y) if call.reader.exact else _divide(as_term(x), y)
+
+
+for _name in ("aten.div.Tensor", "aten.div.Scalar"):
+    OPS[_name] = AtenOp(_align, _div)
 
 
 def _only_positions(call: Call, *_: Any) -> Term:

@@ -12,10 +12,12 @@ from typing import Any
 
 import torch
 
+from ..errors import ShapeError
 from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term
 from .aten import ZERO, At, Call, dims_of, free_axes, register, shape_of
+from .places import place
 
 
 def _wrapped(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -100,12 +102,24 @@ def _amin(call: Call, x: Any, dims: Any, keepdim: bool) -> Term:
 
 @register("aten.max.default", align=_align_all)
 def _max(call: Call, x: Any) -> Term:
-    return Slices(call, x, None, False).reduced("max")
+    return _some_extremum(call, x, None, False, "max")
 
 
 @register("aten.min.default", align=_align_all)
 def _min(call: Call, x: Any) -> Term:
-    return Slices(call, x, None, False).reduced("min")
+    return _some_extremum(call, x, None, False, "min")
+
+
+def _some_extremum(call: Call, x: Any, dim: int | None, keepdim: bool, monoid: str) -> Term:
+    """Of all elements, or along a dimension.  There must be some: torch finds out when it runs, unlike for amax."""
+    s = Slices(call, x, dim, keepdim)
+    if s.count == 0:
+        raise ShapeError(
+            f"the {monoid} of no elements, of a tensor of shape {tuple(shape_of(x))}",
+            where=place(call.node),
+            cure="pass a tensor with elements, or leave it to torch",
+        )
+    return s.reduced(monoid)
 
 
 def _align_pair(alignment: Any, node: Any, x: Any, dims: Any, keepdim: Any = False, *_: Any) -> Any:
@@ -116,7 +130,7 @@ def _extremum(monoid: str) -> Any:
     def read(call: Call, x: Any, dim: int, keepdim: bool) -> Term:
         if call.item != 0:
             raise call.unsupported("with its positions (argmax or argmin) used; only the values are supported")
-        return Slices(call, x, dim, keepdim).reduced(monoid)
+        return _some_extremum(call, x, dim, keepdim, monoid)
 
     return read
 

@@ -3,7 +3,8 @@
 Export records for every node the statements that were being executed.  A statement ``scores = q @ k.T * scale`` names what its last
 operation made; so does ``hidden = self.layer(x)`` for the outer frame, whatever the layer calls the value inside.  Targets of
 ``a, b = ...`` name the results of an operation that has several.  The source is parsed, never run; where it cannot be found (a
-shell, generated code) values keep the names of their graph nodes.
+shell, generated code) values keep the names of the operations that the user called (``linear``, ``cross_entropy``), which export
+records too, and of their graph nodes (``mm``).
 """
 
 from __future__ import annotations
@@ -101,6 +102,16 @@ def _result(made: Sequence[Node]) -> Node:
     return (used or made)[-1]
 
 
+def _called(graph: Graph) -> list[tuple[str, list[Node]]]:
+    """Every call of a torch function by the user, in order: its name, and the nodes that it was decomposed into."""
+    calls: dict[tuple[str, str], list[Node]] = {}
+    for node in graph.nodes:
+        call = node.meta.get("torch_fn") if node.op == "call_function" else None
+        if isinstance(call, tuple) and len(call) == 2:
+            calls.setdefault((str(call[0]), str(call[1]).rpartition(".")[2].strip("_")), []).append(node)
+    return [(name, made) for (_, name), made in calls.items() if name.isidentifier()]
+
+
 def _item(node: Node) -> tuple[Node, int | None]:
     item: int | None = None
     while node.op == "call_function" and node.target is operator.getitem:
@@ -111,7 +122,8 @@ def _item(node: Node) -> tuple[Node, int | None]:
 def value_names(
     graph: Graph, values: Mapping[tuple[Node, int | None], Sequence[Term]], terms: Collection[Term]
 ) -> dict[str, tuple[Term, ...]]:
-    """Name -> terms, in order of execution: first the user's variables, then graph nodes whose name is not taken.
+    """Name -> terms, in order of execution: first the user's variables, then the operations that the user called, then graph nodes; a
+    name means what the first of these kinds that has it means.
 
     ``values``: what each node was read as.  Values that no output needs, and numbers, have no name.
     """
@@ -137,9 +149,14 @@ def value_names(
                 last = [n for n in items if n.args[1] == k]
                 if last:
                     give(name, *_item(last[-1]))
-    variables = set(found)
+    taken = set(found)
+    nodes = {n.name.strip("_") for n in graph.nodes if n.op == "call_function" and n.target is not operator.getitem}
+    for name, made in _called(graph):
+        if name not in taken and name not in nodes:
+            give(name, *_item(_result(made)))
+    taken = set(found)
     for node in graph.nodes:
         name = node.name.strip("_")
-        if node.op == "call_function" and name not in variables and node.target is not operator.getitem:
+        if node.op == "call_function" and name not in taken and node.target is not operator.getitem:
             give(name, *_item(node))
     return {name: tuple(ts) for name, ts in found.items()}

@@ -87,8 +87,8 @@ def deep_recursion(limit: int = 100_000) -> Iterator[None]:
 class Reader:
     """Reads one graph.  ``names`` and ``constants`` say what the placeholders are: named inputs, or numbers known now."""
 
-    def __init__(self, graph: Graph, names: Mapping[Node, str], constants: Mapping[Node, float]) -> None:
-        self.names, self.constants = names, constants
+    def __init__(self, graph: Graph, names: Mapping[Node, str], constants: Mapping[Node, float], *, exact: bool = False) -> None:
+        self.names, self.constants, self.exact = names, constants, exact
         self.inputs: dict[Node, Input] = {}
         self.sources: dict[Term, str] = {}
         self.alignment = Alignment()
@@ -199,6 +199,8 @@ class Reader:
                     layout.append(self.bound(item, frozenset(b for b in (*layout, *wanted) if b is not None)))
             dtype = ir_dtype(node.meta["val"].dtype, f"input {self.names[node]!r}")
             known = self.inputs[node] = Input(self.names[node], tuple(layout), dtype)
+        if 0 in shape and any(e.as_axis() is None for n, e in zip(shape, at, strict=True) if n != 1):
+            return Cast(known.dtype, Const(0.0))  # an element that is not there: nothing depends on its value, and no kernel may load it
         return substituted(known, {a: e for a, e in zip(known.layout, at, strict=True) if a is not None}, self._spare)
 
     def _renamed(self, node: Node, at: At, item: int | None) -> Term | None:

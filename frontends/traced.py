@@ -38,11 +38,19 @@ class Traced:
     specs: Mapping[str, TensorSpec] = field(default_factory=dict, repr=False)  # example shape, type and strides of each input
 
 
-def trace(obj: Any, args: Sequence[Any] | None = None, kwargs: Mapping[str, Any] | None = None, name: str | None = None) -> Traced:
+def trace(
+    obj: Any,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    *,
+    exact: bool = False,
+) -> Traced:
     """The program of a function on torch tensors, an ``nn.Module``, a graph module, an ``ExportedProgram`` or a ``Program``.
 
     ``args`` and ``kwargs`` are example arguments: tensors (on the meta device if need be) or anything with ``shape`` and
-    ``dtype``.  Numbers are part of the program.  Raises UnsupportedOpError, ShapeError, DeviceError, EmptyProgramError or
+    ``dtype``.  Numbers are part of the program.  ``exact``: a quotient is one operation, rounded once; else it is a product with a
+    reciprocal, of which rules know more.  Raises UnsupportedOpError, ShapeError, DeviceError, EmptyProgramError or
     TraceError, each naming the user's line.
     """
     if isinstance(obj, Program):
@@ -59,7 +67,7 @@ def trace(obj: Any, args: Sequence[Any] | None = None, kwargs: Mapping[str, Any]
         if isinstance(args, torch.Tensor | TensorSpec):
             args = (args,)
         captured, eager = capture(obj, tuple(args or ()), dict(kwargs or {})), obj
-    return _from_graph(captured, obj, eager, name or _name_of(obj))
+    return _from_graph(captured, obj, eager, name or _name_of(obj), exact)
 
 
 def _lazily(make: Callable[[], Any]) -> Callable[..., Any]:
@@ -93,12 +101,13 @@ def _from_program(program: Program) -> Traced:
     return Traced(program, bind, unflatten)
 
 
-def _from_graph(captured: Captured, obj: Any, eager: Any, name: str) -> Traced:
+def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool) -> Traced:
     known = {n: _known_number(s, captured) for n, s in captured.sources.items()}
     reader = Reader(
         captured.graph,
         {n: s.name for n, s in captured.sources.items()},
         {n: v for n, v in known.items() if v is not None},
+        exact=exact,
     )
     outputs: list[Output] = []
     slots: list[tuple[bool, Any]] = []  # per flat result: (is an output, its position) or (False, the value)

@@ -72,10 +72,13 @@ class IndexExpr:
         return self + index(other) * -1
 
     def _divide(self, divisor: int) -> tuple[IndexExpr, IndexExpr]:
-        """Split into ``divisor * quotient + rest`` where quotient holds every term that the divisor divides."""
-        whole = IndexExpr(tuple((a, c // divisor) for a, c in self.terms if c % divisor == 0), self.const // divisor)
-        rest = IndexExpr(tuple((a, c) for a, c in self.terms if c % divisor), self.const % divisor)
-        return whole, rest
+        """Split into ``divisor * quotient + rest`` where quotient holds every term that the divisor divides.  The least value of
+        the rest is at least 0, so that kernels, where division rounds to zero and not down, divide alike; and below the divisor.
+        """
+        rest = IndexExpr(tuple((a, c) for a, c in self.terms if c % divisor))
+        blocks = (self.const + rest.bounds()[0]) // divisor
+        whole = IndexExpr(tuple((a, c // divisor) for a, c in self.terms if c % divisor == 0), blocks)
+        return whole, rest + (self.const - blocks * divisor)
 
     def __floordiv__(self, divisor: int) -> IndexExpr:
         if divisor == 1:

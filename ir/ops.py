@@ -147,14 +147,40 @@ def _log1p(x):
     return tl.where(u == 1.0, x, tl.where(tl.abs(u) == float("inf"), tl.log(u), tl.log(u) * (x / (u - 1.0))))
 '''
 
+_MAXIMUM = '''
+@triton.jit
+def _maximum(a, b):
+    """The larger of two; NaN if either is NaN, as in torch (tl.maximum alone ignores it)."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def _max(x, axis: tl.constexpr):
+    """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
+    return tl.reduce(x, axis, _maximum)
+'''
+
+_MINIMUM = '''
+@triton.jit
+def _minimum(a, b):
+    """The smaller of two; NaN if either is NaN, as in torch (tl.minimum alone ignores it)."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def _min(x, axis: tl.constexpr):
+    """The smallest along an axis; NaN if any is NaN, as in torch (tl.min alone ignores it)."""
+    return tl.reduce(x, axis, _minimum)
+'''
+
 for _op in (
     # arithmetic -----------------------------------------------------------------------------------------------------------
     ScalarOp("add", 2, _quiet(np.add), "{} + {}", ranges.add, "same", commutative=True, associative=True, keeps_zero=True, infix="+"),
     ScalarOp("mul", 2, _quiet(np.multiply), "{} * {}", ranges.mul, "same", commutative=True, associative=True, keeps_zero=True, infix="*"),
     ScalarOp("neg", 1, _quiet(np.negative), "-{}", ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25),
     ScalarOp("recip", 1, _quiet(lambda x: 1.0 / x), "1.0 / {}", ranges.recip, turns=(("mul", "mul"),), domain="nonzero", cost=4.0, special=1.0),
-    ScalarOp("maximum", 2, _quiet(np.maximum), "tl.maximum({}, {})", _maximum, "same", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("minimum", 2, _quiet(np.minimum), "tl.minimum({}, {})", _minimum, "same", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("maximum", 2, _quiet(np.maximum), "_maximum({}, {})", _maximum, "same", commutative=True, associative=True, keeps_zero=True, prelude=_MAXIMUM),
+    ScalarOp("minimum", 2, _quiet(np.minimum), "_minimum({}, {})", _minimum, "same", commutative=True, associative=True, keeps_zero=True, prelude=_MINIMUM),
     ScalarOp("square", 1, _quiet(np.square), "{0} * {0}", _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
     ScalarOp("abs", 1, _quiet(np.abs), "tl.abs({})", _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True),
     # exponentials ---------------------------------------------------------------------------------------------------------
@@ -183,6 +209,8 @@ for _op in (
     ScalarOp("or", 2, _quiet(np.logical_or), "{} | {}", _bool, "bool", commutative=True, associative=True, infix="|"),
     ScalarOp("not", 1, _quiet(np.logical_not), "{} == 0", _bool, "bool"),
     ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), "tl.where({}, {}, {})", lambda c, x, y: _hull(x, y), "same"),
+    # a quotient rounded once: what ``x / y`` is where the licence is "exact"; everywhere else it is x * recip(y), which rules know ----------
+    ScalarOp("div", 2, _quiet(lambda x, y: x / y), "tl.div_rn({}, {})", lambda x, y: ranges.mul(x, ranges.recip(y)), domain="nonzero", cost=9.0, special=1.0, infix="/"),
 ):
     register(_op)
 

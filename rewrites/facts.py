@@ -38,6 +38,10 @@ class Fact:
         """Text as a conclusion."""
         return self.egglog("")
 
+    def row(self) -> str:
+        """Table and cells, as text, of a conclusion that is a row and could be false: what provenance can be kept of.  Else empty."""
+        return ""
+
 
 @dataclass(frozen=True)
 class Match(Fact):
@@ -66,6 +70,11 @@ class Equal(Fact):
 
 # conditions ------------------------------------------------------------------------------------------------------------------------
 
+CONDITIONS: dict[str, tuple[str, ...]] = {  # the tables of conditions that rules conclude, with their columns
+    **dict.fromkeys(("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "truth"), ("T",)),
+    "size": ("T", "f64"),
+}
+
 
 @dataclass(frozen=True)
 class Condition(Fact):
@@ -75,6 +84,10 @@ class Condition(Fact):
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x,)
+
+    def row(self) -> str:
+        table, _, cells = self.claim()[1:-1].partition(" ")
+        return f"{table} {cells}" if table in CONDITIONS else ""
 
     def constrain(self, style: dict[str, Any]) -> None:
         """Restrict what is drawn."""
@@ -195,6 +208,9 @@ class Within(Condition):
 
     def claim(self) -> str:
         return f"(set (size {self.x.egglog()}) {self.size.egglog()})"
+
+    def row(self) -> str:
+        return f"size {self.x.egglog()} {self.size.egglog()}"
 
     def holds(self, world: World) -> bool:
         return bool(np.all(~(np.abs(self.x.value(world)) > float(self.size.value(world)) * (1 + 1e-12))))
@@ -415,6 +431,11 @@ class Relation:
     demand: bool = False
     given: bool = False
 
+    @property
+    def of_values(self) -> bool:
+        """Whether rows say something about values, which a program's numbers could refute."""
+        return isinstance(self.meaning, Equation | Claim)
+
     def __call__(self, *args: Any) -> Row:
         if len(args) != len(self.columns):
             raise RuleError(
@@ -436,6 +457,9 @@ class Row(Fact):
     def egglog(self, fresh: str) -> str:
         cells = " ".join(a.egglog() if not isinstance(a, str) else f'"{a}"' for a in self.args)
         return f"({self.relation.name} {cells})"
+
+    def row(self) -> str:
+        return self.egglog("")[1:-1] if self.relation.of_values else ""
 
 
 RELATIONS: dict[str, Relation] = {}

@@ -83,7 +83,7 @@ class World:
         if self.bitwise:  # one layout for all, since numpy's loops for other layouts may round transcendental functions otherwise
             args = tuple(np.ascontiguousarray(a) for a in args)
         out = self.cast(OPS[op].numpy(*args))
-        if self.strict and _left_range(op, out, args):
+        if self.strict and left_range(op, out, args):
             raise FloatingPointError(op)
         return out
 
@@ -100,7 +100,7 @@ class World:
         return out
 
 
-def _left_range(op: str, out: np.ndarray, args: tuple[np.ndarray, ...]) -> bool:
+def left_range(op: str, out: np.ndarray, args: tuple[np.ndarray, ...]) -> bool:
     """Whether finite numbers became infinite other than at a pole, or a product or exponential became zero."""
     finite = np.logical_and.reduce([np.isfinite(a) for a in np.broadcast_arrays(*args)])
     zero = np.logical_or.reduce([a == 0 for a in np.broadcast_arrays(*args)])

@@ -308,12 +308,28 @@ def factor_of_sum(t, x, y, r, xn, yn, q, j: Axis, k: Kind):
     )
 
 
+# Where c does not choose an infinite element, r is infinite and q = o(inf - inf) may be NaN although every chosen x is finite: there r has
+# stopped to change, and q stands for 1.  A NaN in r itself is everybody's.
+
+
 @fact_rule(family=FAMILY, phase=PHASE)
-def factor_of_choice(t, c, x, r, xn, q, j: Axis, k: Kind):
-    """where(c, x*q, 0) = where(c, x, 0) * q."""
+def factor_of_choice(t, c, x, r, xn, q, j: Axis):
+    """where(c, x*q, 0) = where(c, x, 0) * q, but for an undefined q."""
+    new = Ref("new", j, r)
+    stopped = Map("and", Map("ne", q, q), Map("eq", new, new))
     return (
-        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
-        [rmul(k, j, t, r, Where(c, xn, 0.0), q)],
+        [rmul("run", j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
+        [rmul("run", j, t, r, Where(c, xn, 0.0), Where(stopped, 1.0, q))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_of_choice_in_part(t, c, x, r, xn, q, j: Axis):
+    """The same for a part of a split axis."""
+    stopped = Map("and", Map("ne", q, q), Map("eq", r, r))
+    return (
+        [rmul("loc", j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
+        [rmul("loc", j, t, r, Where(c, xn, 0.0), Where(stopped, 1.0, q))],
     )
 
 

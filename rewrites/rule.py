@@ -210,15 +210,23 @@ class Rule:
     def __repr__(self) -> str:
         return f"rule({self.name!r})"
 
-    def egglog(self) -> str:
-        """The text that the engine reads: one engine rule for every order of the arguments of commutative ops."""
-        texts = list(dict.fromkeys(self._texts()))
-        return "\n".join(
-            f'(rule ({need}) ({give}) :ruleset {self.phase} :name "{self.name}{"" if k == 0 else f"~{k}"}")'
-            for k, (need, give) in enumerate(texts)
-        )
+    def egglog(self, claims: bool = False) -> str:
+        """The text that the engine reads: one engine rule for every order of the arguments of commutative ops.
 
-    def _texts(self) -> Iterator[tuple[str, str]]:
+        ``claims``: every fact that it concludes gets a row that names the rule, as nodes and unions do anyway, and it can be run
+        as the ruleset ``only-<name>``.  An audit that has found something needs that; otherwise it costs time.
+        """
+        texts = list(dict.fromkeys(self._texts(claims)))
+        rulesets = [(self.phase, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
+        lines = [f"(ruleset only-{self.name})"] * claims
+        lines += [
+            f'(rule ({need}) ({give}) :ruleset {ruleset} :name "{name}{"" if k == 0 else f"~{k}"}")'
+            for ruleset, name in rulesets
+            for k, (need, give) in enumerate(texts)
+        ]
+        return "\n".join(lines)
+
+    def _texts(self, claims: bool) -> Iterator[tuple[str, str]]:
         ways: list[tuple[Fact, ...]] = [()]
         for fact in self.needs:
             forms = [fact]
@@ -227,9 +235,9 @@ class Rule:
             ways = [(*w, f) for w in ways for f in forms]
         for way in ways:
             need = " ".join(f.egglog(f"_{k}") for k, f in enumerate(way))
-            yield need, " ".join(self._action(f) for f in self.gives)
+            yield need, " ".join(self._action(f, claims) for f in self.gives)
 
-    def _action(self, fact: Fact) -> str:
+    def _action(self, fact: Fact, claims: bool) -> str:
         """The engine's actions for a conclusion, with one provenance row for every node that it may create."""
         rows = ""
         if self.provenance:
@@ -237,11 +245,13 @@ class Rule:
             rows = "".join(" " + n for n in nodes)
         if isinstance(fact, Equal):
             left = fact.left.egglog()
-            if self.provenance and fact.left.sort == "T":
-                rows += f' (united "{self.name}" {left})'
+            if self.provenance and (fact.left.sort == "T" or claims):
+                rows += f' (united{"" if fact.left.sort == "T" else "-form"} "{self.name}" {left})'
             return f"(union {left} {fact.right.egglog()}){rows}"
         if isinstance(fact, Match):
             return f"{fact.pattern.egglog()}{rows}"  # make the node, claim nothing
+        if claims and (row := fact.row()):
+            rows += f' (set (by-{row}) "{self.name}")'
         return fact.claim() + rows
 
     def _why(self, node: Any) -> str | None:

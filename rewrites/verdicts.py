@@ -37,6 +37,14 @@ LARGEST = 1e6  # of what an implementation is tried with
 CLAIM = 1e-6  # its error in float64, relative to the largest element of its arguments and result
 VERDICTS = ("allow", "forbid", "require")
 
+places: dict[str, str] = {}
+"""Fusion rule -> where it was declared, for messages about its verdicts."""
+
+
+def told(by: str) -> str:
+    """Who gave a verdict: a request by itself, a rule with its place."""
+    return f"{by} ({places[by]})" if places.get(by) else by
+
 
 @dataclass(frozen=True)
 class Verdict(Fact):
@@ -105,7 +113,16 @@ class Offer(Fact):
     @property
     def function(self) -> Callable[..., Any]:
         """The implementation."""
-        return implementation(self.entry)
+        return implementation(self.entry, self.where)
+
+    @property
+    def cure(self) -> str:
+        """What to change where the check refuses it."""
+        made, *given = (f"{v[0].name}[{', '.join(a.name for a in v[1:])}]" for v in (self.result, *self.reads))
+        return (
+            f"at {self.where}, change the premises or the order of axes of the offer, or {':'.join(self.entry)}, so that "
+            f"{self.entry[1]}({', '.join(given)}) is {made}"
+        )
 
     def cost(self, target: Any, lengths: Mapping[str, int]) -> float:
         """Microseconds on a target.  Raises :class:`~eqfuse.errors.RuleError` for what is no time."""
@@ -189,12 +206,14 @@ def offer(
     return Offer((module, name), result, reads, us)
 
 
-def implementation(entry: tuple[str, str]) -> Callable[..., Any]:
-    """The function that an entry names."""
+def implementation(entry: tuple[str, str], where: str | None = None) -> Callable[..., Any]:
+    """The function that an entry names; ``where`` it was offered."""
     try:
         return getattr(importlib.import_module(entry[0]), entry[1])
     except (ImportError, AttributeError) as error:
-        raise RuleError(f"no outside implementation {entry[0]}:{entry[1]}: {error}", cure="'module:name' of a function") from error
+        module, name = entry
+        cure = f"define {name} at the top level of {module}, in a module that can be imported, or correct 'module:name' in the offer"
+        raise RuleError(f"no outside implementation {module}:{name}: {error}", where=where or None, cure=cure) from error
 
 
 def fusion(function: Callable[..., Any] | None = None, /, *, register: bool = True) -> Any:
@@ -215,6 +234,7 @@ def fusion(function: Callable[..., Any] | None = None, /, *, register: bool = Tr
 
 def _named(rule: Rule) -> Rule:
     """The rule with its name in every conclusion, and the axes that each offer needs to know."""
+    places[rule.name] = rule.where
     bound = {v.name: v for f in rule.needs for p in f.parts() for v in P.walk(p) if isinstance(v, AxisVar)}
     gives = []
     if sum(isinstance(f, Offer) for f in rule.gives) > 1:  # rows of the engine name the rule that they come from

@@ -87,10 +87,12 @@ def compile_kernel(
     num_stages: int = 2,
     *,
     instructions: bool = False,
+    contract: bool = True,
 ) -> StaticReport:
     """Compile ``module.kernel`` for a target and report.  ``module`` comes from ``load_module(source, "aot")``.
 
     ``params`` describe the kernel's parameters in order.  ``instructions`` adds the instruction mix (about one second on NVIDIA).
+    ``contract``: the compiler may make one operation of a product and a sum.
     Raises :class:`~eqfuse.errors.CompileError` if Triton rejects the kernel; a kernel that compiles but cannot run well has
     ``report.ok == False``.
     """
@@ -102,7 +104,7 @@ def compile_kernel(
         )
     where = f"{kernel} ({device.arch}, {num_warps} warps, {num_stages} stages)"
     started = time.perf_counter()
-    compiled, log = _compile(_source(function, params), device, num_warps, num_stages, where)
+    compiled, log = _compile(_source(function, params), device, num_warps, num_stages, contract, where)
     elapsed = 1e3 * (time.perf_counter() - started)
     return _report(kernel, device, compiled, log, elapsed, instructions)
 
@@ -132,9 +134,9 @@ def _source(function: JITFunction, params: Sequence[Parameter]) -> ASTSource:
     return ASTSource(fn=function, signature=types, constexprs=constants, attrs=attributes)
 
 
-def _compile(source: ASTSource, device: Target, num_warps: int, num_stages: int, where: str) -> tuple[Any, str]:
+def _compile(source: ASTSource, device: Target, num_warps: int, num_stages: int, contract: bool, where: str) -> tuple[Any, str]:
     """Run the compiler in its own cache, silently; returns the compiled kernel and what was printed."""
-    options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
+    options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": contract}
     with LANGUAGE_LOCK, _silence() as noise, _compiler_settings(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

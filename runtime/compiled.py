@@ -51,6 +51,7 @@ def module_spec(plan: Plan) -> ModuleSpec:
         temporaries=tuple(plan.buffers[b] for b in made if b not in names and b in loaded),
         kernels=tuple(k.tiles for k in plan.kernels),
         header=str(plan),
+        exact=plan.licence == "exact",
         calls=tuple(
             (sum(isinstance(k, PlannedKernel) for k in plan.steps[:at]), step.call)
             for at, step in enumerate(plan.steps)
@@ -286,7 +287,13 @@ class Compiled:
         module = load_module(self.source, "aot")
         return [
             compile_kernel(
-                module, k.kernel.name, signature(k.tiles), self.target, num_warps=k.kernel.warps, num_stages=k.kernel.stages
+                module,
+                k.kernel.name,
+                signature(k.tiles),
+                self.target,
+                num_warps=k.kernel.warps,
+                num_stages=k.kernel.stages,
+                contract=self.plan.licence != "exact",
             )
             for k in self.plan.kernels
         ]

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import triton.experimental.gluon  # noqa: F401 - triton imports it lazily, which fails while functions are exchanged
+import triton
+import triton.experimental.gluon  # triton imports it lazily, which fails while functions are exchanged
 import triton.language as tl
 import triton.language.random as tl_random
 import triton.language.standard as tl_standard
@@ -22,6 +23,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 from .interpreter_patches import patched_interpreter
+from .modules import unload_module
 from .sanitizer import sanitizer
 
 # by identity: hashing a JITFunction parses its source, which fails while the language is patched
@@ -62,6 +64,21 @@ def interpret(module: ModuleType, function: str, *args: Any, sanitize: bool = Tr
             return run(*args, **kwargs)
         with sanitizer():
             return run(*args, **kwargs)
+
+
+def forget(module: ModuleType) -> None:
+    """Let go of a module from ``load_module`` and of what Triton keeps of its kernels, which is for as long as the process lives.
+
+    For processes that interpret thousands of modules, each once.  Who holds the module can still use it.
+    """
+    for value in vars(module).values():
+        if isinstance(value, JITFunction) and value.fn.__module__ == module.__name__:
+            _interpreted.pop(id(value), None)
+            InterpretedFunction.rewritten_fn.pop(value.fn, None)
+    kept = getattr(triton.runtime.jit, "_triton_jit_function_registry", {})
+    for key in [k for k in kept if k.startswith(f"{module.__name__}:")]:
+        del kept[key]
+    unload_module(module)
 
 
 def _interpreted_function(function: JITFunction) -> InterpretedFunction:

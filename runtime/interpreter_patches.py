@@ -156,6 +156,7 @@ def patched_interpreter() -> Iterator[None]:
             if "bfloat16 dot" in found:
                 _repair_bfloat16_dot(patches)
             patches.set(ti.InterpretedFunction, "__call__", _call_device_function)
+            patches.set(ti.ReduceOps, "generic_reduce", _reduce_by_pairs)
             patches.set(ti, "_patch_lang", lambda fn: _NothingToRestore())
             _patch_language(scope)
             yield
@@ -184,6 +185,31 @@ def _patch_language(scope: ti._LangPatchScope) -> None:
 def _call_device_function(self: ti.InterpretedFunction, *args: Any, **kwargs: Any) -> Any:
     """Call a helper: the language is patched already."""
     return self.rewrite()(*args, **kwargs)
+
+
+def _reduce_by_pairs(self: Any, inputs: Any) -> Any:
+    """A reduction by a function of the user: neighbours are combined, all pairs at once, again and again.
+
+    The interpreter would call the function once per element.  Order is kept, so the function must be associative, as on a device.
+    """
+    wanted = self.axis
+    values, axis = self.unravel(inputs, wanted)
+    data = [np.moveaxis(v.handle.data, axis, 0) for v in values]
+    types = [v.dtype for v in values]
+    while (n := data[0].shape[0]) > 1:
+        halves = [[self.to_tensor(d[k : n - n % 2 : 2], t) for d, t in zip(data, types, strict=True)] for k in (0, 1)]
+        found = self.combine_fn.fn(*halves[0], *halves[1])
+        merged = [f.handle.data for f in (found if isinstance(found, tuple) else (found,))]
+        data = [np.concatenate([m, d[n - n % 2 :]]).astype(d.dtype) for m, d in zip(merged, data, strict=True)]
+    out = []
+    for d, t in zip(data, types, strict=True):
+        x = d[0]
+        if self.keep_dims:
+            x = np.expand_dims(x, axis) if wanted is not None else x.reshape((1,) * inputs[0].handle.data.ndim)
+        elif wanted is None:
+            x = x.item()
+        out.append(self.to_tensor(x, t))
+    return out
 
 
 def _repair_index(patches: Patches) -> None:

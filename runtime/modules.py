@@ -72,6 +72,16 @@ def load_module(source: str, purpose: Purpose, *, directory: str | Path | None =
         return module
 
 
+def unload_module(module: ModuleType) -> None:
+    """Forget a module of :func:`load_module`; its file stays.  The next load of its source makes a new one."""
+    with _loading:
+        for key in [k for k, m in _loaded.items() if m is module]:
+            del _loaded[key]
+            sys.modules.pop(module.__name__, None)
+            if all(path != key[0] for path, _ in _loaded):
+                linecache.cache.pop(str(key[0]), None)
+
+
 def _require_private(path: Path) -> None:
     """Refuse a directory in which somebody else could place files."""
     status = path.lstat()

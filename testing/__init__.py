@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ..rewrites import check_rule
     from .equivalence import assert_equivalent
     from .kernels import interpreted_kernels
+    from .op_check import check_op
+    from .op_spelling import check_spelling
     from .strategies import (
         FINITE,
         LAYOUTS,
@@ -32,13 +34,15 @@ if TYPE_CHECKING:
     )  # fmt: skip
 
 __all__ = [
-    "FINITE", "LAYOUTS", "MASKED", "MASKS", "arguments", "assert_equivalent", "check_rule", "indices", "interpreted_kernels", "lay_out",
-    "lengths", "masks", "offsets", "recipe_of", "sample", "size", "tensors",
+    "FINITE", "LAYOUTS", "MASKED", "MASKS", "arguments", "assert_equivalent", "check_op", "check_rule", "check_spelling", "indices",
+    "interpreted_kernels", "lay_out", "lengths", "masks", "offsets", "recipe_of", "sample", "size", "tensors",
 ]  # fmt: skip
 
 _HOME = dict.fromkeys(__all__, "eqfuse.testing.strategies") | {
     "assert_equivalent": "eqfuse.testing.equivalence",
+    "check_op": "eqfuse.testing.op_check",
     "check_rule": "eqfuse.rewrites",
+    "check_spelling": "eqfuse.testing.op_spelling",
     "interpreted_kernels": "eqfuse.testing.kernels",
 }
 

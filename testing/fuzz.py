@@ -15,6 +15,8 @@ import argparse
 import json
 import platform
 import random
+import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -27,7 +29,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ..codegen.module import ModuleSpec, emit_module
@@ -154,33 +156,58 @@ def _coverage(tiles: TileProgram) -> Counter[str]:
 # the command line --------------------------------------------------------------------------------------------------------------------
 
 
+_EPILOG = """Example: %(prog)s 0 2000 --interpret 10 --json log.json (some ten minutes; about 0.5 GB of memory, however many seeds).
+Ctrl-C stops after the program at hand and tells what was done; a second one ends at once."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fuzz seeds FIRST to LAST (excluded); the exit status says whether something was found."""
-    parser = argparse.ArgumentParser(prog="python -m eqfuse.testing.fuzz", description=main.__doc__)
-    parser.add_argument("first", type=int, metavar="FIRST")
-    parser.add_argument("last", type=int, metavar="LAST")
-    parser.add_argument("--interpret", type=int, default=0, metavar="N", help="run every Nth seed in Triton's interpreter (slow)")
-    parser.add_argument("--shrink", type=float, default=20.0, metavar="SECONDS", help="processor time for making a failing program small")
-    parser.add_argument("--json", metavar="FILE", help="write what was done, as data")
-    parser.add_argument("--lowering", action="store_true", help="fuzz lowering alone: random roles and tiles, no plan")
+    """Random programs through the whole path: saturated with all rules, audited, planned, simulated, lowered with random roles and
+    tiles, checked for new sources of overflow and cancellation, and interpreted.  What is found is printed at once, made small, as code
+    that runs.  A seed is one program, on every machine.  The exit status is 1 if something was found.
+    """
+    parser = argparse.ArgumentParser(prog="python -m eqfuse.testing.fuzz", description=main.__doc__, epilog=_EPILOG)
+    parser.add_argument("first", type=int, metavar="FIRST", help="the first seed")
+    parser.add_argument("last", type=int, metavar="LAST", help="the seed to stop before")
+    parser.add_argument(
+        "--interpret",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run seeds that N divides in Triton's interpreter, which takes about as long as all other stages together (default: none)",
+    )
+    parser.add_argument(
+        "--shrink",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="processor time for making a failing program small (default: %(default)g)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write what was done and found, as data")
+    parser.add_argument("--lowering", action="store_true", help="only simulate random tile programs: random roles and tiles, no plan")
     options = parser.parse_args(arguments)
+    if options.last <= options.first or options.first < 0:
+        parser.error("FIRST must be below LAST, and no seed is negative")
     seeds = range(options.first, options.last)
     if options.lowering:
         return _lowering(seeds)
     console = Console(stderr=True)
     started = time.process_time()
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console) as bar:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task("programs", total=len(seeds))
         shown = 0
 
-        def report(tally: Tally) -> None:
+        def report(tally: Tally) -> bool:
             nonlocal shown
             for finding in tally.findings[shown:]:
                 console.print(str(finding), markup=False, highlight=False, soft_wrap=True)
             shown = len(tally.findings)
             bar.update(task, advance=1, description=f"programs, {shown} found")
+            return stop.asked
 
-        tally = fuzz(seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report)
+        with _Interruptible() as stop:
+            tally = fuzz(seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report)
+    seeds = seeds[: tally.programs]
     seconds = time.process_time() - started
     Console(width=None if sys.stdout.isatty() else 120).print(summary(tally, seconds))
     if options.json:
@@ -225,6 +252,7 @@ def as_data(tally: Tally, seeds: range, interpret_every: int, seconds: float) ->
     covered = {k: n for k, n in sorted(tally.covered.items()) if n}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
         "versions": {"python": platform.python_version(), **versions},
         "seeds": [seeds.start, seeds.stop],
         "interpret_every": interpret_every,
@@ -243,9 +271,46 @@ def as_data(tally: Tally, seeds: range, interpret_every: int, seconds: float) ->
         "ops_not_drawn": sorted(o for o in OPS if f"op {o}" not in covered),
         "monoids_not_drawn": sorted(m for m in MONOIDS if f"monoid {m}" not in covered),
         "programs_with": covered,
+        "peak_memory_mb": _peak_memory(),
         "cpu_seconds": round(seconds, 1),
         "cpu_seconds_per_stage": {s: round(n, 1) for s, n in tally.seconds.items()},
     }
+
+
+class _Interruptible:
+    """Inside, the first Ctrl-C asks to stop after the program at hand, and what was done so far is told; the second one ends at once."""
+
+    asked = False
+
+    def __enter__(self) -> _Interruptible:
+        self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, self._before)
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+
+def _commit() -> str | None:
+    """The checkout's commit, marked if files differ from it; ``None`` outside a checkout."""
+    command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*")
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout.strip() or None
+    except OSError:
+        return None
+
+
+def _peak_memory() -> int | None:
+    """The most memory that this process has had resident, in MB; ``None`` where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
 
 
 def _lowering(seeds: range) -> int:

@@ -3,7 +3,8 @@
 The table of ops and the table of monoids are enumerated, so a new entry is drawn from the day it exists.  A program is built together with
 its inputs, and every new value is evaluated at once: a step is taken back if its value is undefined, huge, or moves by whole steps under
 rounding (a floor on its edge), because nothing can be asked of the plan of such a program.  Values at the border of a domain are wanted:
-zeros and ties, masks of -inf, the root of 0, equal positions.  What was taken back is counted.
+zeros and ties, masks of -inf, the root of 0, equal positions, rows of a length of their own (0 among them), an axis without elements.
+What was taken back is counted.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ LARGEST = 1e4  # values beyond it say little about float32
 STABLE = 1e-6  # how far a disturbance of 1e-12 may move a value
 MOST_ELEMENTS = 6000
 SIZES = (1, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 11, 13, 17, 19, 33)
+EMPTY = 0.06  # how many programs have an axis of length 0
 CONSTANTS = (0.0, 1.0, -1.0, 0.5, 2.0, -1.5, 1e-3, 30.0, 0.1)
 TYPES = (*(dtypes.float32,) * 6, dtypes.float16, dtypes.bfloat16, dtypes.int32, dtypes.bool_)
 KINDS = ("normal", "normal", "normal", "whole", "positive", "zeros", "constant", "offset", "wide")
@@ -86,6 +88,9 @@ class _Drawer:
         self.back: Counter[str] = Counter()
         self.inputs: dict[str, np.ndarray] = {}
         self.axes = [Axis(n, self.rng.choice(SIZES)) for n in "ijk"[: self.rng.choice((2, 3, 3))]]
+        if self.rng.random() < EMPTY:
+            at = self.rng.randrange(len(self.axes))
+            self.axes[at] = Axis(self.axes[at].name, 0)
         self.floats: list[Term] = []
         self.bools: list[Term] = []
         self.ints: list[Term] = []
@@ -165,8 +170,10 @@ class _Drawer:
     # -- steps -------------------------------------------------------------------------------------------------------------------
 
     def scalar(self) -> Term:
-        """A scalar op, drawn evenly from the table."""
-        o = ops.OPS[self.rng.choice(list(ops.OPS))]
+        """A scalar op, drawn evenly from the table; a quotient stands in a quarter of the places of a reciprocal."""
+        o = ops.OPS[self.rng.choice([n for n in ops.OPS if n != "div"])]
+        if o.name == "recip" and len(self.floats) % 4 == 3:
+            o = ops.OPS["div"]
         if o.name == "where":
             return Map("where", (self.condition(), self.number(), self.number()))
         if o.name in ("and", "or", "not"):
@@ -235,6 +242,52 @@ class _Drawer:
         kinds = (lambda: b.sum_over(k, e * self.value()), lambda: e / b.sum_over(k, e), lambda: b.exp(s), lambda: b.maximum_over(k, s))
         return self.rng.choice(kinds)()
 
+    def ragged(self) -> Term:
+        """Rows of a length of their own along an axis, given as data: sums, means, maxima and weights over what a row has."""
+        x, k = self.along()
+        rows = tuple(a for a in self.rng.sample(sorted(x.axes - {k}), min(len(x.axes) - 1, self.rng.randint(0, 2))) if a.size > 0)
+        n = self.lengths(rows, k)
+        inside = b.lt(b.iota(k), n)
+        self.bools.append(inside)
+        if self.rng.random() < 0.3:  # an offset, too: segments of a packed axis
+            start = self.lengths(rows, k)
+            inside = Map("and", (inside, b.le(start, b.iota(k))))
+            self.bools.append(inside)
+        s, zeroed = b.select(inside, x, -math.inf), b.select(inside, x, 0.0)
+        top = b.maximum_over(k, s)
+        e = b.exp(s - b.select(b.eq(top, -math.inf), 0.0, top))  # nothing but zeros in an empty row
+        total = b.sum_over(k, e)
+        v = self.value()
+        kinds: tuple[Callable[[], Term], ...] = (
+            lambda: zeroed,
+            lambda: b.sum_over(k, zeroed),
+            lambda: b.sum_over(k, zeroed) * b.recip(b.maximum(Cast(dtypes.float32, n), 1.0)),
+            lambda: b.sum_over(k, zeroed) * b.recip(Cast(dtypes.float32, n)),  # not a number for an empty row
+            lambda: b.select(b.eq(n, 0.0), self.number(), top),
+            lambda: Map("exp", (top,)),
+            lambda: b.sum_over(k, e * v),
+            lambda: b.sum_over(k, e * v) * b.recip(b.maximum(total, 1e-20)),
+            lambda: b.select(b.eq(total, 0.0), 0.0, b.sum_over(k, e * v) * b.recip(total)),
+            lambda: b.sum_over(k, b.exp(s - top) * v),  # not a number for an empty row
+            lambda: b.sum_over(k, b.exp(s - top)),
+            lambda: b.sum_over(k, b.square(b.select(inside, x - b.sum_over(k, zeroed) * b.recip(b.maximum(n * 1.0, 1.0)), 0.0))),
+            lambda: Reduce("min", k, b.select(inside, x, self.rng.choice((math.inf, 30.0)))),
+        )
+        t = self.rng.choice(kinds)()
+        self.used["ragged rows"] += 1
+        return t
+
+    def lengths(self, rows: tuple[Axis, ...], k: Axis) -> Term:
+        """An input of lengths from 0 to that of an axis, both ends among them where there are rows enough."""
+        t = Input(self.fresh("n"), rows, dtypes.int32)
+        x = self.numbers.integers(0, k.size + 1, size=[a.size for a in rows]).astype(float)
+        if rows:
+            ends = x.reshape(-1)  # a view
+            ends[self.rng.randrange(x.size)] = k.size
+            ends[self.rng.randrange(x.size)] = 0.0
+        self.inputs[t.name] = x
+        return t
+
     def gathered(self) -> Term:
         """One element by a position that is data: a sum over a one-hot row."""
         x, k = self.along()
@@ -264,18 +317,18 @@ class _Drawer:
         others = tuple(a for a in self.axes if a not in (i, j))[:1]
         if kind in ("shift", "stride"):
             c, s = self.rng.randint(0, 3), 2 if kind == "stride" else 1
-            long = Axis(self.fresh("long"), (i.size - 1) * s + 1 + c + self.rng.randint(0, 2))
+            long = Axis(self.fresh("long"), max(i.size - 1, 0) * s + 1 + c + self.rng.randint(0, 2))
             return View(self.of(long, *others), long, index(i) * s + c)
-        if kind == "split" and i != j:
+        if kind == "split" and i != j and i.size and j.size:
             flat = Axis(self.fresh("flat"), i.size * j.size)
             return View(self.of(flat, *others), flat, index(i) * j.size + index(j))
-        if kind == "merge" and i != j:
+        if kind == "merge" and i != j and i.size and j.size:
             flat = Axis(self.fresh("flat"), i.size * j.size)
             t = View(View(self.of(i, j, *others), i, index(flat) // j.size), j, index(flat) % j.size)
             if self.rng.random() < 0.3:
                 self.axes.append(flat)
             return t
-        if kind == "groups":
+        if kind == "groups" and i.size:
             size = self.rng.choice((2, 3))
             group = Axis(self.fresh("group"), -(-i.size // size))
             return View(self.of(group, *others), group, index(i) // size)
@@ -283,6 +336,8 @@ class _Drawer:
             line = Axis(self.fresh("line"), i.size + j.size - 1)
             return View(self.of(line, *others), line, index(i) + index(j))
         x, k = self.along()
+        if not k.size:
+            return View(x, k, index(k) * -1 + (k.size - 1))
         if kind == "diagonal":
             fits = [a for a in x.axes if a != k and a.size <= k.size]
             return View(x, k, index(self.rng.choice(sorted(fits)))) if fits else View(x, k, index(0))
@@ -346,7 +401,7 @@ class _Drawer:
             self.tensor(self.some_axes(), dtypes.float32)
         steps = (
             (self.scalar, 5), (self.reduction, 2), (self.contraction, 1.5), (self.dependent, 2.5), (self.masked, 1), (self.gathered, 0.4),
-            (self.position, 0.4), (self.cast, 0.8), (self.view, 1.2),
+            (self.position, 0.4), (self.cast, 0.8), (self.view, 1.2), (self.ragged, 0.7),
         )  # fmt: skip
         kinds, weights = zip(*steps, strict=True)
         made: list[Term] = []
@@ -367,6 +422,8 @@ class _Drawer:
         terms = postorder(*(o.term for o in outputs))
         program = Program("fuzz", outputs, tuple(t for t in terms if isinstance(t, Input)))
         used = coverage(program) + Counter(dict.fromkeys(self.used, 1))
+        if any(a.size == 0 for t in terms for a in (*t.axes, *([t.axis] if isinstance(t, Reduce) else []))):
+            used["axis of length 0"] = 1
         return Drawn(program, {i.name: self.inputs[i.name] for i in program.inputs}, used, self.back)
 
     def output(self, name: str, t: Term) -> Output:

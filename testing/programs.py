@@ -2,14 +2,15 @@
 
 ``small`` is for interpreters, ``odd`` has prime lengths and lengths of 1, ``check`` is ``bench`` shrunk for interpreters, and
 ``bench`` has the shapes of an 8-billion-parameter
-language model (32 heads of 128, 8 of them for keys and values, 4096 tokens, hidden size 4096, 14336 in the feed-forward
-layers, a vocabulary of 128256).  Nothing here is written with fusion in mind.
+language model (32 heads of 128, 8 of them for keys and values, 4096 tokens to a sequence, hidden size 4096, 14336 in the
+feed-forward layers, a vocabulary of 128256).  Nothing here is written with fusion in mind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -78,20 +79,26 @@ class Case:
 PROGRAMS: dict[str, Case] = {}
 
 
-def _shrunk(a: Arg) -> Arg:
-    shape = tuple(_CHECK.get(n, n) for n in a.shape)
+def _shrunk(a: Arg, lengths: Mapping[int, int]) -> Arg:
+    shape = tuple(lengths.get(n, n) for n in a.shape)
     scale = a.scale * (a.shape[-1] / shape[-1]) ** 0.5 if a.scale == a.shape[-1] ** -0.5 else a.scale
-    return Arg(shape, scale, a.offset, _CHECK.get(a.labels, a.labels) if a.labels else None)
+    return Arg(shape, scale, a.offset, lengths.get(a.labels, a.labels) if a.labels else None)
 
 
 def _case(
-    *shapes: tuple[Arg, ...], dtypes: tuple[str, ...] = HALF, kernels: int = 1, passes: int = 1
+    *shapes: tuple[Arg, ...],
+    dtypes: tuple[str, ...] = HALF,
+    kernels: int = 1,
+    passes: int = 1,
+    check: Mapping[int, int] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``check``: lengths of the check shapes that are other than ``_CHECK`` has them, by bench length."""
+
     def add(fn: Callable[..., Any]) -> Callable[..., Any]:
         notes = " ".join((fn.__doc__ or "").split())
         expected = {"kernels": kernels, "passes": passes}
         sized = dict(zip(SIZES, shapes, strict=True))
-        sized["check"] = tuple(_shrunk(a) for a in sized["bench"])
+        sized["check"] = tuple(_shrunk(a, {**_CHECK, **check}) for a in sized["bench"])
         PROGRAMS[fn.__name__] = Case(fn.__name__, fn, sized, expected, dtypes, notes)
         return fn
 
@@ -106,13 +113,16 @@ def _rows(*sizes: tuple[int, int], offset: float = 0.0) -> tuple[tuple[Arg, ...]
 _ROWS = _rows((6, 40), (7, 131), (4096, 128256))
 
 
-@_case(*_ROWS, passes=2)
+_LONG = {4096: 13, 128256: 70001}  # a few rows, longer than the tiles that keep a whole row in the L2
+
+
+@_case(*_ROWS, passes=2, check=_LONG)
 def row_softmax(x: Tensor) -> Tensor:
-    """Softmax over rows; two passes where a row does not fit on chip."""
+    """Softmax over rows; two passes where a row does not fit on chip, the second one out of the L2."""
     return torch.softmax(x, dim=-1)
 
 
-@_case(*_ROWS, passes=2)
+@_case(*_ROWS, passes=2, check=_LONG)
 def log_softmax(x: Tensor) -> Tensor:
     """Log-softmax over rows."""
     return torch.log_softmax(x, dim=-1)
@@ -211,16 +221,25 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels, reduction="none")
 
 
-@_case(
-    (Arg((16, 32)), weight(40, 32), Arg((16,), labels=40)),
-    (Arg((7, 37)), weight(131, 37), Arg((7,), labels=131)),
-    (Arg((4096, 4096)), weight(128256, 4096), Arg((4096,), labels=128256)),
-    kernels=2,
-)
-def linear_cross_entropy(x: Tensor, w: Tensor, labels: Tensor) -> Tensor:
-    """The loss of every row from a linear layer; the logits are never stored.
+def _head(tokens: int) -> tuple[tuple[Arg, ...], ...]:
+    return (
+        (Arg((16, 32)), weight(40, 32), Arg((16,), labels=40)),
+        (Arg((7, 37)), weight(131, 37), Arg((7,), labels=131)),
+        (Arg((tokens, 4096)), weight(128256, 4096), Arg((tokens,), labels=128256)),
+    )
 
-    Too few tiles of rows to fill a device: the vocabulary is split over the grid, and a small second kernel merges the parts.
+
+@_case(*_head(16384), check={16384: 197})
+def linear_cross_entropy(x: Tensor, w: Tensor, labels: Tensor) -> Tensor:
+    """The loss of every token of a batch of four sequences from a linear layer, in one pass; the logits are never stored."""
+    return F.cross_entropy(F.linear(x, w), labels, reduction="none")
+
+
+@_case(*_head(4096), kernels=2)
+def linear_cross_entropy_few_rows(x: Tensor, w: Tensor, labels: Tensor) -> Tensor:
+    """The same for one sequence: too few tiles of rows to fill a device.
+
+    The vocabulary is split over the grid, and a small second kernel merges the parts; the logits are not stored here, either.
     """
     return F.cross_entropy(F.linear(x, w), labels, reduction="none")
 

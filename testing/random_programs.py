@@ -148,12 +148,12 @@ def random_roles(
     for a in sorted(free_axes(program)):
         everywhere = all(a in o.term.axes for o in program.outputs)
         kind = rng.choice(("stream", "stream", "resident"))
-        if a not in reduced and (everywhere or rng.random() < 0.3) and rng.random() < 0.8:
+        if a not in reduced and (everywhere or (rng.random() < 0.3 and a.size > 0)) and rng.random() < 0.8:  # no programs store nothing
             roles[a] = Role("grid", rng.choice(tiles))
         elif kind == "stream":
             roles[a] = Role("stream", rng.choice(stream_tiles))
         else:
-            roles[a] = Role("resident", 1 << max(a.size - 1, 0).bit_length())
+            roles[a] = Role("resident", 1 << (a.size - 1).bit_length())  # 2 lanes for no elements, so that they can be masked
     order = list(roles)
     rng.shuffle(order)
     return {a: roles[a] for a in order}

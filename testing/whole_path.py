@@ -103,14 +103,15 @@ class Disagreement(Exception):
 
 
 def fuzz(
-    seeds: range, *, interpret_every: int = 0, shrink_seconds: float = 20.0, report: Callable[[Tally], None] | None = None
+    seeds: range, *, interpret_every: int = 0, shrink_seconds: float = 20.0, report: Callable[[Tally], bool] | None = None
 ) -> Tally:
-    """Every seed through the whole path.  ``interpret_every``: how often the interpreter runs (0: never); ``report`` after each."""
+    """Every seed through the whole path.  ``interpret_every``: how often the interpreter runs (0: never); ``report`` is called after
+    each, and says whether to stop there."""
     tally = Tally()
     for seed in seeds:
         one(seed, tally, interpret=bool(interpret_every) and seed % interpret_every == 0, shrink_seconds=shrink_seconds)
-        if report is not None:
-            report(tally)
+        if report is not None and report(tally):
+            break
     return tally
 
 
@@ -323,7 +324,7 @@ class _Path:
         """The printed module on float32 (or narrower) tensors."""
         import torch
 
-        from ..runtime.interpreter import interpret
+        from ..runtime.interpreter import forget, interpret
         from ..runtime.modules import load_module
 
         allowed = spread(self.program, self.inputs, SINGLE, narrow=True)
@@ -334,7 +335,11 @@ class _Path:
         tolerance = {o: 1e-5 + 8 * e + 2 * types[o].epsilon for o, e in allowed.items()}
         tensors = [torch.from_numpy(np.array(self.inputs[i.name])).to(getattr(torch, i.dtype.name)) for i in self.program.inputs]
         for p in self.plans:
-            found = interpret(load_module(emit_module(module_spec(p)), "interpret", directory=_directory()), "run", *tensors)
+            module = load_module(emit_module(module_spec(p)), "interpret", directory=_directory())
+            try:
+                found = interpret(module, "run", *tensors)
+            finally:
+                forget(module)
             arrays = {o.name: t.double().numpy() for o, t in zip(self.program.outputs, found, strict=True)}
             self.compare("interpret", arrays, tolerance)
         return True

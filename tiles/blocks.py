@@ -3,6 +3,10 @@
 A block is the body of the kernel or of a loop.  Statements are emitted on demand, in whatever order values are asked for; a stable
 topological sort by definition and use then gives program order.  Two loops that were merged because they run over the same axis at
 the same level can turn out to need each other; the sort detects that.
+
+In a block that holds a loop, what can be computed at any time (from positions, and from values outside the block, which are kept in
+registers all the while) is computed when it is needed: a tile of a mask that is made before the loop and read after it would take
+registers from the loop.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.index import Axis
-from .program import Accumulator, Binding, Loop, Operand, Statement, Value, defines, uses
+from .program import Accumulator, Binding, Dot, Load, Loop, Operand, Statement, Store, Value, defines, uses
 
 
 class LoopCycle(Exception):
@@ -65,7 +69,8 @@ class Block:
 
 
 def close(block: Block) -> tuple[Statement, ...]:
-    """The block's statements, loops closed, in an order where definitions come before uses; the order of demand otherwise."""
+    """The block's statements, loops closed, in an order where definitions come before uses; the order of demand otherwise, but that
+    what can be computed at any time comes late in a block with a loop."""
     statements: list[Statement] = [
         Loop(
             s.binding,
@@ -93,9 +98,18 @@ def close(block: Block) -> tuple[Statement, ...]:
         state[i] = 2
         ordered.append(statements[i])
 
-    for i in range(len(statements)):
+    late = _any_time(statements, needs) if any(isinstance(s, Loop) for s in statements) else set()
+    for i in (*(i for i in range(len(statements)) if i not in late), *sorted(late)):
         place(i)
     return tuple(ordered)
+
+
+def _any_time(statements: list[Statement], needs: list[list[int]]) -> set[int]:
+    """The statements that depend on no load, contraction or loop of their block."""
+    fixed = {i for i, s in enumerate(statements) if isinstance(s, Load | Dot | Loop | Store)}
+    while more := {i for i, before in enumerate(needs) if i not in fixed and not fixed.isdisjoint(before)}:
+        fixed |= more
+    return set(range(len(statements))) - fixed
 
 
 def _known(a: OpenAccumulator) -> Value:

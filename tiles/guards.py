@@ -113,6 +113,11 @@ def _probe(facts: Facts, roll: Node, identity: float, new: float, other: float) 
 
 def guarded_update(lowering: Lowering, roll: int, state: OpenAccumulator, update: Operand, body: Block) -> Operand:
     """The update, or the untouched state where an old reference is the identity."""
+    return lowering.let(body, "where", (condition(lowering, roll, body), state.old, update))
+
+
+def condition(lowering: Lowering, roll: int, body: Block) -> Operand:
+    """Whether an old reference is the identity."""
     facts = lowering.facts
     conditions: dict[str, Operand] = {}
     for reduction, old in _old_states(lowering, roll, body):
@@ -129,10 +134,10 @@ def guarded_update(lowering: Lowering, roll: int, state: OpenAccumulator, update
         first = first_step(lowering, body)
         conditions[first.name] = first
     parts = list(conditions.values())
-    condition = parts[0]
+    found = parts[0]
     for p in parts[1:]:
-        condition = lowering.let(body, "or", (condition, p), hint="empty")
-    return lowering.let(body, "where", (condition, state.old, update))
+        found = lowering.let(body, "or", (found, p), hint="empty")
+    return found
 
 
 def first_step(lowering: Lowering, body: Block) -> Value:

@@ -27,10 +27,10 @@ from ..ir import dtypes, ops
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
-from . import dots, guards
+from . import compensation, dots, exponents, guards
 from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
 from .facts import Facts
-from .kernel import Kernel
+from .kernel import Kernel, Node
 from .masks import access, padded
 from .names import Names
 from .program import (
@@ -99,6 +99,9 @@ def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K) -> TileProgram:
         return Lowering(kernel, True, min_dot_k).program()
 
 
+Emitter = Callable[["Lowering", int, Block, Mode | None, OpenAccumulator | None], Operand]
+
+
 class Lowering:
     """One lowering of one kernel."""
 
@@ -114,6 +117,7 @@ class Lowering:
         self._home_of: dict[str, Block] = {}  # value name -> block that defines it
         self._negations: set[str] = set()  # values that are negations: sums with them are named differences
         self.root = Block()
+        self.compensates = compensation.worthwhile(self)
 
     def program(self) -> TileProgram:
         """Emit all roots and close the blocks."""
@@ -136,9 +140,13 @@ class Lowering:
     def put(self, block: Block, statement: Any) -> Value:
         """Append a statement; returns its value."""
         block.statements.append(statement)
-        self._home_of[statement.dst.name] = block
         dst: Value = statement.dst
+        self.define(dst, block)
         return dst
+
+    def define(self, v: Value, block: Block) -> None:
+        """Note which block defines a value."""
+        self._home_of[v.name] = block
 
     def once(self, v: Value, key: tuple[Any, ...], make: Callable[[Value], Any], user: Block | None = None) -> Value:
         """A statement on one value, emitted where the value is defined and only once.
@@ -266,19 +274,26 @@ class Lowering:
     # -- emission ------------------------------------------------------------------------------------------------------------
     def emit(self, node: int, block: Block, mode: Mode | None = None, state: OpenAccumulator | None = None) -> Operand:
         """The value of a node for use in a block.  ``state``: the accumulator that ``acc`` stands for."""
-        n, facts = self.nodes[node], self.facts
-        if n.op == "acc":
+        if self.nodes[node].op == "acc":
             assert state is not None, "acc outside a roll"
             return state.old
+        return self.placed("value", Lowering._emit, node, block, mode, state)
+
+    def placed(self, form: str, make: Emitter, node: int, block: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+        """A node in some form, made once and in its home.  Modes and states that do not matter to it are dropped."""
         if mode is not None and not self._runs(node, mode):
             mode = None
-        if state is not None and not facts.has_state(node):
+        if state is not None and not self.facts.has_state(node):
             state = None
         where = block if state is not None else self.home(node, block, mode)
-        key = (node, mode and mode.key, state and state.old.name)
+        key = (form, node, mode and mode.key, state and state.old.name)
         if key not in where.memo:
-            where.memo[key] = self._emit(node, where, mode, state)
+            where.memo[key] = make(self, node, where, mode, state)
         return where.memo[key]
+
+    def mode_of(self, ref: Node, where: Block) -> Mode:
+        """The mode that a reference asks for."""
+        return Mode(ref.attrs[0], where.enclosing(ref.attrs[1]))
 
     def _runs(self, node: int, mode: Mode) -> bool:
         """The mode matters to a node: it is not complete before the loop, or an empty reference in it must be made safe."""
@@ -297,11 +312,13 @@ class Lowering:
         if n.op == "load":
             return self.load(node, where)
         if n.op == "ref":
-            return self.emit(n.args[0], where, Mode(n.attrs[0], where.enclosing(n.attrs[1])))
+            return self.emit(n.args[0], where, self.mode_of(n, where))
         if n.op == "pre":
             return self._prefix(n.args[0], n.attrs[0], where)
         if n.op in ("reduce", "roll"):
             return self._reduction(node, where, mode)
+        if n.op == "map" and exponents.is_exponential(n.attrs[0]):
+            return self.let(where, n.attrs[0], (exponents.argument(self, n.args[0], where, mode, state),))
         args = tuple(self.emit(x, where, mode, state) for x in n.args)
         if n.op == "map":
             return self.let(where, n.attrs[0], args)
@@ -446,7 +463,15 @@ class Lowering:
         old = self.value(f"{m.state}_{axis.name}", self.dims_of(n.axes), dtypes.float32)
         state = body.states[key] = OpenAccumulator(old, m.state, m.identity, node)
         body.loop.accumulators.append(state)
-        self._home_of[old.name] = body
+        self.define(old, body)
+        form = self._compensated(node)
+        if form is not None:
+
+            def tile() -> Operand:
+                return self._tile(n.args[0], axis, monoid, body, mode, None, hint="tile_sum")
+
+            state.new = compensation.step(self, node, form, state, body, mode, tile)
+            return state
         update: Operand = old
         if n.op == "roll":
             update = self.emit(n.args[1], body, mode, state)
@@ -457,6 +482,13 @@ class Lowering:
         assert new.dims == old.dims, f"accumulator {old.name} has dims {old.dims}, its update {new.dims}"
         state.new = new
         return state
+
+    def _compensated(self, node: int) -> compensation.Update | None:
+        """How a sum continues that carries what its additions lose; ``None`` for other reductions."""
+        n = self.nodes[node]
+        if MONOIDS[n.attrs[0]].state != "sum" or not self.compensates or dots.match(self, n.args[0], n.attrs[1]) is not None:
+            return None
+        return compensation.update_of(self.facts, node)
 
     def _read(self, node: int, state: OpenAccumulator, where: Block, which: str, body: Block) -> Operand:
         assert body.loop is not None
@@ -499,7 +531,7 @@ class Lowering:
             if not (m.name == "sum" and self.facts.zero_padded(body, axis)):
                 v = self.masked(where, v, padded((self.binding(axis, where),)), m.identity)
             dims = tuple(d for d in v.dims if d != dim)
-            name = f"tile_{m.name}" if acc is not None else f"{m.name}_{axis.name}"
+            name = f"tile_{m.name}" if acc is not None else hint or f"{m.name}_{axis.name}"
             v = self.put(where, Reduce(self.value(name, dims, dtypes.float32), m.name, dim, v))
         return v if acc is None else self.let(where, m.combine, (acc, v), hint=hint)
 
@@ -550,6 +582,8 @@ def _fixed_bindings(kernel: Kernel) -> tuple[Binding, ...]:
     for a in resident:
         if kernel.tile(a) < a.size:
             raise PlanError(f"axis {a.name} is resident but its tile {kernel.tile(a)} is smaller than its length {a.size}")
+        if a.size == 0 and kernel.tile(a) < 2:
+            raise PlanError(f"axis {a.name} is resident and has no elements: its tile must be 2 or more, so that its lanes are masked")
     return tuple(
         Binding(a.name, a, kernel.tile(a), "grid" if kernel.roles[a].kind == "grid" else "resident", kernel.even(a))
         for a in (*grid, *resident)

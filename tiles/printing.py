@@ -15,6 +15,7 @@ from .program import (
     Literal,
     Load,
     Loop,
+    Lost,
     Mean,
     Operand,
     Permute,
@@ -72,6 +73,8 @@ def _right(s: Statement) -> str:
         return _access(s.access)
     if isinstance(s, Let):
         return f"{s.op}({', '.join(map(_operand, s.args))})"
+    if isinstance(s, Lost):
+        return f"lost in {s.new.name} = {s.kept.name} + {s.small.name}"
     if isinstance(s, Where):
         return f"{s.src.name} where {', '.join(b.name for b in s.bindings)} ok else {s.fill}"
     if isinstance(s, Reduce):

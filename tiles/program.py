@@ -168,6 +168,16 @@ class Let:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """``dst = (new - kept) - small``: what rounding added to ``new = kept + small``; zero where it is not finite."""
+
+    dst: Value
+    new: Value
+    kept: Value
+    small: Value
+
+
+@dataclass(frozen=True)
 class Mean:
     """``dst = src / count``: a mean from its sum.  ``binding`` is the loop, ``None`` when the whole axis has been seen."""
 
@@ -270,7 +280,7 @@ class Loop:
 
 
 Statement = (
-    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Mean | Where | Reduce | Dot | Permute | Cast | Store | Loop
+    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Mean | Where | Reduce | Dot | Permute | Cast | Store | Loop
 )
 
 
@@ -336,6 +346,8 @@ def uses(s: Statement) -> tuple[Value, ...]:
         return ()
     if isinstance(s, Let):
         return tuple(a for a in s.args if isinstance(a, Value))
+    if isinstance(s, Lost):
+        return (s.new, s.kept, s.small)
     if isinstance(s, Dot):
         return (s.a, s.b) if s.acc is None else (s.a, s.b, s.acc)
     if isinstance(s, Loop):

@@ -31,6 +31,7 @@ from .program import (
     Literal,
     Load,
     Loop,
+    Lost,
     Mean,
     Operand,
     Permute,
@@ -170,6 +171,10 @@ class _Simulation:
         if isinstance(s, Let):
             args = [self.operand(a, s.dst.dims, env) for a in s.args]
             return ops.OPS[s.op].numpy(*args)
+        if isinstance(s, Lost):
+            new, kept, small = (self.operand(v, s.dst.dims, env) for v in (s.new, s.kept, s.small))
+            off = (new - kept) - small
+            return np.where(np.isfinite(off), off, 0.0)
         if isinstance(s, Where):
             return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.fill)
         if isinstance(s, Reduce):

@@ -23,6 +23,7 @@ from .program import (
     Let,
     Load,
     Loop,
+    Lost,
     Mean,
     Permute,
     Reduce,
@@ -34,12 +35,16 @@ from .program import (
     defines,
     uses,
 )
+from .reuse import reuse
 
-LANE_BY_LANE = (Let, Where, Cast, Mean, Store)
+LANE_BY_LANE = (Let, Lost, Where, Cast, Mean, Store)
+LOST = 4.0  # instructions: two differences, a comparison, a selection
 EXPENSIVE = 12.0  # instructions of a function whose evaluation holds many temporaries
-NESTED = 1.13  # a loop around another one keeps addresses and masks for both (measured on the compiled corpus)
+NESTED = 1.13  # a loop around another one keeps addresses for both (measured on the compiled corpus)
+NESTED_MASKED = 1.17  # and masks, where its steps need them (measured on the compiled corpus)
 ASYNC_BYTES = 4  # the narrowest asynchronous copy to shared memory
 ADDRESS_BYTES = 8
+ROW_COPIES = 4  # of one number for each row of a product: the four threads that share a row of the matrix unit hold it each
 CHUNKS = 4  # a compiler computes chains of pointwise operations a few lanes at a time: this share of a temporary is live
 MIN_DOT_M = 16  # rows that the matrix unit computes at least
 VECTOR_BYTES = 16  # a full-width memory instruction
@@ -82,8 +87,10 @@ class Counts:
     live_bytes: int  # per program: registers of live values at the worst point, accumulators included
     dots: int
     smallest_m: int  # smallest row count of a contraction, 0 without one
+    wide_dots: tuple[tuple[int, int, int], ...]  # rows, contracted length and columns of contractions in full float32
     permutes: int  # layout changes
     masked_loops: int  # loops that run all their steps with masks
+    kept: bool  # what one loop leaves for the next is marked, so that the L2 keeps it and not what passes beside it
 
     @property
     def address_bytes(self) -> int:
@@ -126,6 +133,7 @@ class _Walk:
         self.trips: list[tuple[str, int, int]] = []
         self.dot_bytes = self.static_bytes = self.accumulators = self.permutes = self.dots = self.masked = 0
         self.smallest_m = 0
+        self.wide_dots: dict[tuple[int, int, int], None] = {}
         self.streamed: dict[str, int] = {}  # tiles loaded inside a loop, and their bytes: the pipeline holds several of them
         self.operands: set[str] = set()  # values that a contraction takes straight from memory
         self.programs = 1
@@ -150,11 +158,13 @@ class _Walk:
             staged_bytes=sum(n for v, n in self.streamed.items() if v not in self.operands) if self.dots else 0,
             static_operand_bytes=self.static_bytes,
             accumulator_bytes=self.accumulators,
-            live_bytes=_Liveness(self.buffers).worst(self.program.body, set(), {}),
+            live_bytes=_Liveness(self.buffers, self.dots > 0).worst(self.program.body, set(), {}),
             dots=self.dots,
             smallest_m=self.smallest_m,
+            wide_dots=tuple(self.wide_dots),
             permutes=self.permutes,
             masked_loops=self.masked,
+            kept=bool(reuse(self.program).loads),
         )
 
     def _traffic(self, at: Access, around: Mapping[str, int], repeats: float = 1.0) -> Traffic:
@@ -207,6 +217,8 @@ class _Walk:
             elif isinstance(s, Permute):
                 self.permutes += 1
                 work["cast"] += trips * s.dst.elements
+            elif isinstance(s, Lost):
+                work["let"] += trips * s.dst.elements * LOST
             elif isinstance(s, Mean | Fill | IndexValue):
                 work["let"] += trips * s.dst.elements
 
@@ -216,6 +228,8 @@ class _Walk:
         self.flops[key] = self.flops.get(key, 0.0) + trips * 2.0 * max(m, MIN_DOT_M) * n * k
         self.dots += 1
         self.smallest_m = min(self.smallest_m or m, m)
+        if s.precision == "ieee":
+            self.wide_dots[m, k, n] = None
         for operand, loaded in ((s.a, s.loaded[0]), (s.b, s.loaded[1])):
             if operand.name in self.operands:
                 continue
@@ -261,8 +275,8 @@ class _Liveness:
     lanes at a time; expensive functions are not, their many temporaries overlap.
     """
 
-    def __init__(self, buffers: Mapping[str, Buffer]) -> None:
-        self.buffers = buffers
+    def __init__(self, buffers: Mapping[str, Buffer], dots: bool) -> None:
+        self.buffers, self.dots = buffers, dots
 
     def worst(self, body: tuple[Statement, ...], outer: set[str], sizes: dict[str, int], states: Mapping[str, str] | None = None) -> int:
         """``outer``: values of enclosing blocks, held throughout.  ``states``: accumulators of this loop, old name -> new name;
@@ -288,11 +302,12 @@ class _Liveness:
             if isinstance(s, Loop):
                 inner = dict(sizes)
                 for a in s.accumulators:
-                    inner[a.old.name] = sizes[a.old.name] = _bytes(a.old)
+                    inner[a.old.name] = sizes[a.old.name] = self._registers(a.old)
                     last.setdefault(a.old.name, i)
                 held = live - {a.old.name for a in s.accumulators}
                 found = self.worst(s.body, held, inner, {a.old.name: a.new.name for a in s.accumulators})
-                worst = max(worst, found if s.innermost else int(NESTED * found))
+                nested = NESTED if s.peeled or s.binding.even else NESTED_MASKED
+                worst = max(worst, found if s.innermost else int(nested * found))
             elif isinstance(s, Let) and ops.OPS[s.op].cost >= EXPENSIVE:
                 transient = _bytes(s.dst)
             # lane by lane, a result takes the registers of the arguments that die in its making
@@ -312,8 +327,11 @@ class _Liveness:
             narrow = _vector_bytes(s.access, buffer.shape, buffer.dtype.itemsize) < ASYNC_BYTES
             return v.elements * (v.dtype.itemsize + ADDRESS_BYTES) if narrow else 0
         if isinstance(s, LANE_BY_LANE) and only_lanes:
-            return _bytes(v) // CHUNKS
-        return _bytes(v)
+            return self._registers(v) // CHUNKS
+        return self._registers(v)
+
+    def _registers(self, v: Value) -> int:
+        return _bytes(v) * (ROW_COPIES if self.dots and len(v.dims) == 1 else 1)
 
 
 def _drop(live: set[str], names: set[str], last: Mapping[str, int], i: int, sizes: Mapping[str, int]) -> int:

@@ -205,9 +205,10 @@ def runner_lines(r: RunnerUp) -> list[str]:
     """The runner-up in words."""
     t = r.term
     how = "lost" if r.searched else "was not worth pricing, and loses"
+    by = f"{how} by {r.dearer_us:.1f} us" if r.dearer_us >= 0 else f"costs {-r.dearer_us:.1f} us less, a tie, and has more kernels"
     lines = [
-        f"  runner-up: {r.description}, {plural(r.kernels, 'kernel')}, {r.us:.1f} us, {bytes_text(r.dram_bytes)}; it {how} by "
-        f"{r.dearer_us:.1f} us" + (f" ({r.slower_us:+.1f} us of time)" if abs(r.slower_us - r.dearer_us) > 1e-3 else "")
+        f"  runner-up: {r.description}, {plural(r.kernels, 'kernel')}, {r.us:.1f} us, {bytes_text(r.dram_bytes)}; it {by}"
+        + (f" ({r.slower_us:+.1f} us of time)" if abs(r.slower_us - r.dearer_us) > 1e-3 else "")
     ]
     lines.append(f"    most of it is {t.words}: {t.plan_us:.1f} us here, {t.other_us:.1f} us there ({t.difference_us:+.1f} us)")
     rest = [f"{x.words} {x.difference_us:+.1f}" for x in r.terms[1:] if abs(x.difference_us) > 1e-3]
@@ -270,7 +271,8 @@ def explain(
         tuple(
             {"description": a.description, "reason": a.reason, "us": a.us if math.isfinite(a.us) else None, "kernels": a.kernels}
             for a in plan.alternatives
-        ),
+        )
+        + tuple({"description": "an offer not taken", "reason": why, "us": None, "kernels": 0} for why in plan.refused),
         plan.stopped,
         study,
         costs,

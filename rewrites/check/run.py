@@ -207,7 +207,7 @@ def _search(plan: Plan, mode: str, examples: int) -> tuple[int, Counter[int]]:
         f"rule {rule.name} is false: {describe(plan, finding.fact, finding.seen, finding.world)}"
         f"{snippet(plan, finding.fact, finding.seen, finding.world)}",
         where=rule.where,
-        cure="add the missing condition",
+        cure=getattr(finding.fact, "cure", "add the missing condition"),
     )
 
 

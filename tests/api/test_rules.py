@@ -79,6 +79,24 @@ def test_the_licence_binds_extra_rules():
     assert exact == {r.name for r in eqfuse.rules() if r.licence == "exact"}
 
 
+def test_rules_are_left_out_from_now_on():
+    """By name and by family; what is enabled again takes part again."""
+    plain = names(eqfuse.optimize(P, target="h200"))
+    one = sorted(n for n in plain if n)[0]
+    try:
+        eqfuse.disable(one)
+        eqfuse.disable("repair")
+        left = names(eqfuse.optimize(P, target="h200"))
+        assert left == plain - {one} - {r.name for r in eqfuse.rules("repair")} < plain
+        assert one in {r.name for r in eqfuse.rules()}
+        with pytest.raises(RuleError, match="there is no rule or family 'repaire'"):
+            eqfuse.disable("repaire")
+    finally:
+        eqfuse.enable(one)
+        eqfuse.enable("repair")
+    assert names(eqfuse.optimize(P, target="h200")) == plain
+
+
 def test_disabled_rules_and_families():
     plain = names(eqfuse.optimize(P, target="h200"))
     repair = {r.name for r in eqfuse.rules("repair")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 from types import ModuleType
 
@@ -182,6 +183,40 @@ def test_an_offer_counts_as_real_and_has_a_name():
     assert not planned(lambda x, w: x @ w, args, product(us=float("inf"))).plan.calls
 
 
+# what is not taken ----------------------------------------------------------------------------------------------------------------
+
+
+NOT_TAKEN = {
+    "licence": (lambda x, w: x @ w, [(256, 128), (128, 192)], {"licence": "exact"}, r"licence='exact' allows bitwise ones"),
+    "axes": (scores, [(4, 256, 64), (4, 192, 64)], {}, r"for y with the axes \(i, j\), but here it has \(i, j, k\)"),
+    "no match": (lambda x, w: torch.tanh(x), [(256, 128), (128, 192)], {}, "no value of the program is what its premises describe"),
+    "cost": (lambda x, w: torch.tanh(x @ w), [(64, 64), (64, 64)], {}, r"for \d+\.\d us in all, \d+\.\d us slower"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_TAKEN)
+def test_the_plan_says_why_an_offer_is_not_taken(name):
+    fn, shapes, options, reason = NOT_TAKEN[name]
+    rule = product(us=7.0)
+    c = planned(fn, [half(*s) for s in shapes], rule, **options)
+    assert not c.plan.calls
+    (said,) = c.plan.refused
+    assert re.search(rf"^product \(.*test_outside_calls\.py:\d+\) offers torch:matmul.*{reason}", said), said
+    assert f"not taken: {said}" in str(c.plan)
+    assert f"an offer not taken: {said}" in str(c.explain())
+
+
+def test_nothing_is_said_of_offers_that_are_taken_or_disabled():
+    args = half(256, 128), half(128, 192)
+    assert not planned(lambda x, w: x @ w, args, product()).plan.refused
+    assert not planned(lambda x, w: x @ w, args, product(), disable=["product"]).plan.refused
+
+
+def test_why_an_offer_is_not_taken_is_known_at_other_sizes():
+    c = planned(lambda x, w: x @ w, (half(256, 128), half(128, 192)), product(), licence="exact")
+    assert c.at(torch.randn(6, 8).half(), torch.randn(8, 10).half()).plan.refused == c.plan.refused
+
+
 # a Triton kernel of the user's ----------------------------------------------------------------------------------------------------
 
 
@@ -254,8 +289,18 @@ def in_place(x):
     ids=lambda v: v.gives[0].entry[1] if hasattr(v, "gives") else "",
 )
 def test_wrong_offers_are_refused_when_they_are_first_used(rule, kind, said):
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=said) as info:
         planned(lambda x, w: (x @ w).exp(), (half(64, 32), half(32, 48)), rule)
+    assert "test_outside_calls.py:" in info.value.where
+    assert info.value.cure
+
+
+def test_the_cure_of_a_wrong_offer_names_the_place_and_the_change():
+    with pytest.raises(UnsoundRuleError) as info:
+        planned(lambda x, w: x @ w, (half(64, 32), half(32, 48)), product("torch:add"))
+    assert info.value.cure == (
+        f"at {product().where}, change the premises or the order of axes of the offer, or torch:add, so that add(a[i, k], b[k, j]) is y[i, j]"
+    )
 
 
 @pytest.mark.parametrize("us", [-1.0, float("nan"), lambda target: 1.0, lambda target, **lengths: 1 / 0], ids=["neg", "nan", "sig", "div"])

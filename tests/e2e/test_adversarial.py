@@ -2,13 +2,13 @@
 
 A plan is made once for the bench shapes; the same kernels, roles and tiles then run (``Compiled.at``) at lengths that no tile divides
 and that still take several tiles, on every kind of data of ``DATA`` that makes sense for the program, in float16, bfloat16 and float32.
-A third of the runs goes through Triton's interpreter in the program's own type, the rest through the numpy tile interpreter in float32.
-Axes of length 1 are other programs (they have no axis there), so those are planned for themselves.
+In float32 a run goes through Triton's interpreter and through the numpy tile interpreter, which round differently; what is slow to
+interpret, and 16-bit types, go through one of the two (numpy's in float32).  Axes of length 1 are other programs (they have no axis
+there), so those are planned for themselves.
 
 What is asked of a run, against the float64 reference of the unsaturated program: where eager is finite ours is; where the exact value
 is NaN or infinite and eager says so, ours says the same; and the error of the rest is at most twice that of eager, or one rounding of the
-output type.  The cases of ``WORSE`` are more than that; there an error may be twice what roundings of the operands make of it
-(``unavoidable``), and four units in the last place: sums of equal terms round in one direction.
+output type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import eqfuse
 from eqfuse.ir import dtypes, reference
@@ -44,6 +43,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "matmul": ("r k", "k n"),
     "cross_entropy": ("r c", "r"),
     "linear_cross_entropy": ("r k", "c k", "r"),
+    "linear_cross_entropy_few_rows": ("r k", "c k", "r"),
     "attention": _ATTENTION,
     "attention_causal": _ATTENTION,
     "attention_softcap": _ATTENTION,
@@ -56,6 +56,7 @@ AXES: dict[str, tuple[str, ...]] = {
 # lengths for the kernels of the bench shapes: prime, but for heads; c and k of attention take at least two tiles
 LENGTHS = {
     "rows": {"r": 7, "c": 2503},
+    "long rows": {"r": 7, "c": 65537},  # for tiles of half a row
     "linear": {"r": 67, "c": 1201, "k": 131, "n": 73},
     "attention": {"b": 1, "h": 2, "g": 1, "q": 131, "k": 197, "d": 113, "v": 101},
     "decode": {"b": 1, "h": 3, "g": 1, "q": 1, "k": 613, "d": 113, "v": 101},
@@ -64,12 +65,13 @@ LENGTHS = {
 SHORT = {"r": 17, "c": 131, "k": 37, "n": 29, "b": 3, "h": 6, "g": 2, "q": 19, "d": 16, "v": 23}
 DTYPES = ("float16", "bfloat16", "float32")
 NAMES = sorted(PROGRAMS)
-ULP = 2.0**-23  # of float32
 
 
 def family(name: str) -> str:
     if name == "attention_decode":
         return "decode"
+    if name in ("row_softmax", "log_softmax"):
+        return "long rows"
     if name.startswith("attention"):
         return "attention"
     return "rows" if AXES[name][0] == "r c" else "linear"
@@ -111,13 +113,13 @@ def inputs_of_1e4(name: str, args: list[Tensor]) -> list[Tensor]:
 def scores(name: str, args: list[Tensor]) -> Tensor:
     """The products that a softmax is taken of."""
     a, b = (t.double() for t in args[:2])
-    if name == "linear_cross_entropy":
+    if name.startswith("linear_cross_entropy"):
         return a @ b.T
     return a @ b.repeat_interleave(a.shape[1] // b.shape[1], 1).transpose(-1, -2) * a.shape[-1] ** -0.5
 
 
 def scores_of_1e4(name: str, args: list[Tensor]) -> list[Tensor] | None:
-    if name != "linear_cross_entropy" and family(name) not in ("attention", "decode"):
+    if not name.startswith("linear_cross_entropy") and family(name) not in ("attention", "decode"):
         return None
     factor = (1e4 / scores(name, args).abs().max().item()) ** 0.5
     return [(t.float() * factor).to(t.dtype) if i < 2 else t for i, t in enumerate(args)]
@@ -172,38 +174,6 @@ DATA = {f.__name__: f for f in (usual, inputs_of_1e4, scores_of_1e4, masked, equ
 # what is asked ------------------------------------------------------------------------------------------------------------------------
 
 
-_ROUNDED = {"mm", "bmm", "addmm", "add", "sub", "mul", "div", "exp", "sum", "mean", "rsqrt", "_softmax", "_log_softmax"}
-
-
-class _Rounding(TorchDispatchMode):
-    """Every result of arithmetic is off by one unit in the last place of float32, in random directions."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self.random = torch.Generator().manual_seed(seed)
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ in _ROUNDED:
-            out = out * (1 + (torch.randint(0, 2, out.shape, generator=self.random) * 2 - 1) * 2.0**-23)
-        return out
-
-
-def unavoidable(compiled: Compiled, args: list[Tensor]) -> list[float]:
-    """Errors of the program in float64 when nothing happens to it but roundings to float32: no order of its sums avoids them.
-
-    Scores of 1e4 in float32 are off by 1e-3 whoever sums them, and the softmax of two that are close depends on it.
-    """
-    wide = [t.double() if t.is_floating_point() else t for t in args]
-    exact = compiled.in_order(compiled.eager(*wide))
-    found = [0.0] * len(exact)
-    for seed in range(8):
-        with _Rounding(seed):
-            off = compiled.in_order(compiled.eager(*wide))
-        found = [max(f, error(o, e.numpy(), torch.isfinite(e) & torch.isfinite(o))) for f, o, e in zip(found, off, exact, strict=True)]
-    return found
-
-
 def error(got: Tensor, exact: np.ndarray, where: Tensor) -> float:
     """The largest absolute error over the largest absolute exact value, over the elements of ``where``."""
     if not where.any():
@@ -212,25 +182,19 @@ def error(got: Tensor, exact: np.ndarray, where: Tensor) -> float:
     return float((got.double()[where] - e).abs().max() / (e.abs().max() or 1.0))
 
 
-WORSE = {  # (program, type, data) -> what is known: here the error is more than twice that of eager, and still a few units of float32
-    ("mean_variance", "float32", "inputs_of_1e4"): "2.5e-7 against eager's 1.0e-7",
-    ("attention_lse", "float32", "equal_1e4"): "4.9e-7 against eager's 2.0e-7",
-}
-
-
 def kinds(t: Tensor) -> Tensor:
     """0 finite, 1 and -1 the infinities, 2 NaN."""
     return torch.where(t.isnan(), 2.0, torch.where(t.isinf(), t.sign(), 0.0))
 
 
-def faults(compiled: Compiled, args: list[Tensor], ours: list[Tensor], worse: bool = False) -> list[str]:
-    """What is wrong with a result, in words; an empty list is a pass.  ``worse`` admits what no order of roundings avoids."""
+def faults(compiled: Compiled, args: list[Tensor], ours: list[Tensor]) -> list[str]:
+    """What is wrong with a result, in words; an empty list is a pass."""
     program = compiled.program
     tensors = compiled.traced.bind(*args)
     exact = reference.evaluate(program, {n: t.double().numpy() if t.is_floating_point() else t.numpy() for n, t in tensors.items()})
     eager = compiled.in_order(compiled.eager(*args))
     found = []
-    for position, (o, mine, theirs) in enumerate(zip(program.outputs, ours, eager, strict=True)):
+    for o, mine, theirs in zip(program.outputs, ours, eager, strict=True):
         mine = mine.to(theirs.dtype)
         e = exact[o.name]
         want, had, got = kinds(torch.from_numpy(e).to(theirs.dtype)), kinds(theirs), kinds(mine)
@@ -239,7 +203,7 @@ def faults(compiled: Compiled, args: list[Tensor], ours: list[Tensor], worse: bo
         both = (want == 0) & (had == 0) & (got == 0)
         a, b = error(mine, e, both), error(theirs, e, both)
         floor = dtypes.dtype(o.dtype.name).epsilon / 2
-        if a > 2 * max(b, floor) and not (worse and a <= 2 * unavoidable(compiled, args)[position] + 4 * ULP):
+        if a > 2 * max(b, floor):
             found.append(f"{o.name}: error {a:.2e}, eager {b:.2e}")
     return found
 
@@ -261,14 +225,16 @@ def run(compiled: Compiled, args: list[Tensor], runner: str) -> list[Tensor]:
 
 
 def cases() -> list[object]:
-    """(program, type, data, runner); every program meets every kind of data in Triton's interpreter in one type of the three."""
+    """(program, type, data, runner); every program meets every kind of data in Triton's interpreter in one type of the three at least."""
     found = []
     for p, name in enumerate(NAMES):
         small = arguments(name, SHORT, "float32", seed=0)
         for t, dtype in enumerate(DTYPES):
             for k, (kind, make) in enumerate(DATA.items()):
                 if make(name, [a.clone() for a in small]) is not None:
-                    found.append((name, dtype, kind, "interpret" if (p + k + t) % 3 == 0 else "simulate"))
+                    both = dtype == "float32" and family(name) in ("attention", "decode", "rows")
+                    first = "interpret" if (p + k + t) % 3 == 0 else "simulate"
+                    found += [(name, dtype, kind, r) for r in (("interpret", "simulate") if both else (first,))]
     return found
 
 
@@ -276,7 +242,7 @@ def cases() -> list[object]:
 def test_data(name, dtype, kind, runner, planned):
     compiled = resized(planned, name, dtype)
     args = DATA[kind](name, arguments(name, LENGTHS[family(name)], dtype, seed=11))
-    assert not faults(compiled, args, run(compiled, args, runner), worse=(name, dtype, kind) in WORSE)
+    assert not faults(compiled, args, run(compiled, args, runner))
 
 
 def lonely() -> list[tuple[str, str, str]]:
@@ -284,7 +250,7 @@ def lonely() -> list[tuple[str, str, str]]:
     found = []
     for p, name in enumerate(NAMES):
         axes = sorted({a for axes in AXES[name] for a in axes.split()})
-        found += [(name, a, DTYPES[(p + i) % 3]) for i, a in enumerate(axes) if (p + i) % 2 == 0 or family(name) == "rows"]
+        found += [(name, a, DTYPES[(p + i) % 3]) for i, a in enumerate(axes) if (p + i) % 2 == 0 or "rows" in family(name)]
     return found
 
 
@@ -308,16 +274,25 @@ def test_everything_of_length_1(name):
     assert not faults(compiled, args, run(compiled, args, "interpret"))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="exp2((s - m) * c) is printed as exp2(fma(s, c, -(m * c))); the rounding of m * c, common to a row, passes 127 at scores of 3e9",
-)
-@pytest.mark.parametrize("name", ["attention", "attention_grouped", "attention_normalised_inside", "attention_lse"])
-def test_scores_of_1e11(name, planned):
-    """Far beyond what the program is for, but eager is finite there.  (The numpy interpreter rounds twice, alike for s and m.)"""
-    compiled = resized(planned, name, "float32")
-    args = [t * 0 + 1e5 if i < 2 else t for i, t in enumerate(arguments(name, LENGTHS["attention"], "float32", seed=7))]
-    assert not faults(compiled, args, run(compiled, args, "interpret"))
+@pytest.mark.parametrize("runner", ["interpret", "simulate"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", [n for n in NAMES if family(n) in ("attention", "decode")])
+def test_scores_of_1e11(name, dtype, runner, planned):
+    """Far beyond what the program is for, but eager is finite there: the rounding of a reference must not reach the exponential."""
+    compiled = resized(planned, name, dtype)
+    args = [t * 0 + 1e5 if i < 2 else t for i, t in enumerate(arguments(name, LENGTHS[family(name)], dtype, seed=7))]
+    assert not faults(compiled, args, run(compiled, args, runner))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if "rows" in family(n)])
+def test_long_rows(name):
+    """The error of a sum does not grow with the number of steps that it is made in: rows too long to be held."""
+    long, few = {"r": 4096, "c": 1 << 20}, {"r": 3, "c": 300_007}
+    args = arguments(name, few, "float32", seed=8)
+    planned = [torch.empty([long[a] for a in axes.split()], dtype=t.dtype, device="meta") for axes, t in zip(AXES[name], args, strict=True)]
+    compiled = eqfuse.optimize(PROGRAMS[name].fn, planned, target="h200", name=name).at(*args)
+    assert [r for k in compiled.plan.kernels for r in k.kernel.roles.values() if r.kind == "stream"]
+    assert not faults(compiled, args, run(compiled, args, "simulate"))
 
 
 # these tests can fail -----------------------------------------------------------------------------------------------------------------

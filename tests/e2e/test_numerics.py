@@ -293,7 +293,11 @@ def casts_in_sums(x, y, z):
     return (x.half().float().amax(-1, keepdim=True) * y).bfloat16().float() * z
 
 
-@pytest.mark.parametrize("fn", [choices, extremes, quotients, casts_before_factors, casts_in_sums])
+def multiples_in_exponents(x, y, z):
+    return torch.exp2(x * 0.3 - y * 0.3), torch.exp2(-(z * 1.7 - (z * 1.7).amax(-1, keepdim=True)))
+
+
+@pytest.mark.parametrize("fn", [choices, extremes, quotients, casts_before_factors, casts_in_sums, multiples_in_exponents])
 def test_an_exact_plan_is_the_program_to_the_last_bit(fn):
     """No reassociation, no law of an exponential, no cast at another place: sums of several terms apart, whose order is the tile's."""
     generator = torch.Generator().manual_seed(2)
@@ -304,12 +308,13 @@ def test_an_exact_plan_is_the_program_to_the_last_bit(fn):
         assert torch.equal(a, b)
 
 
-def test_a_contracted_product_rounds_once():
-    """The one liberty that printing takes, whatever the licence: a*b + c is one fma."""
+@pytest.mark.parametrize("licence", ["exact", "real", "approx"])
+def test_a_contracted_product_rounds_once(licence):
+    """a*b + c is one fma, but where every operation is to be rounded by itself."""
     generator = torch.Generator().manual_seed(2)
     args = [torch.randn(7, 37, generator=generator) for _ in range(3)]
-    compiled = eqfuse.optimize(lambda x, y, z: x * y + z, args, target="h200", licence="exact")
-    x, y, z = (t.double() for t in args)
+    compiled = eqfuse.optimize(lambda x, y, z: x * y + z, args, target="h200", licence=licence)
+    x, y, z = args if licence == "exact" else (t.double() for t in args)
     assert torch.equal(compiled.interpret(*args), (x * y + z).float())
 
 

@@ -19,13 +19,8 @@ ROWS = 37  # of the 197 rows of logits at check lengths; they share nothing
 
 # (program, target): what is other than expected, and what the plan itself says of it (modelled times)
 KERNELS = {
-    ("rmsnorm_linear", "a100"): (2, "the mean square of a row in a kernel of its own, 16 KB: 839 us, one kernel 875 us"),
-    ("rmsnorm_linear", "mi300x"): (2, "the finished rows in a kernel of its own, 34 MB of a 256 MB cache: 215 us, one kernel 244 us"),
-    ("linear_cross_entropy", "a100"): (1, "bound by the matrix unit either way: 23831 us, the vocabulary in two parts 23844 us"),
+    ("attention_decode", "h100"): (1, "a tie by the model: 47.2 us, the keys in 8 parts 46.2 us"),
     ("attention_decode", "mi300x"): (1, "bound by memory either way: 36.1 us, the keys in 16 parts 37.4 us"),
-}
-STORED = {
-    ("rmsnorm_linear", "mi300x"): "the finished rows, 34 MB: less than half of the cache that holds them",
 }
 
 assert set(TARGETS) < set(eqfuse.targets())
@@ -48,10 +43,8 @@ def test_kernels_and_passes(plan_for):
     assert plan.dram_bytes <= plan.baseline_bytes
 
 
-def test_nothing_larger_than_a_tile_is_stored(plan_for, request):
-    name, target, compiled = plan_for
-    if (name, target) in STORED:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=STORED[name, target]))
+def test_nothing_larger_than_a_tile_is_stored(plan_for):
+    _, _, compiled = plan_for
     plan = compiled.plan
     held = sum(b.bytes for b in plan.buffers.values() if b.role == "temporary")
     assert held <= 0.02 * plan.compulsory_bytes, str(plan)
@@ -69,4 +62,4 @@ def test_source_is_as_accurate_as_eager(plan_for):
 
 
 def test_exceptions_are_of_the_corpus():
-    assert {n for n, _ in (*KERNELS, *STORED)} <= set(PROGRAMS)
+    assert {n for n, _ in KERNELS} <= set(PROGRAMS)

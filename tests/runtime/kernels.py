@@ -186,3 +186,30 @@ def run(x, low):
     max_kernel[(1,)](x, y, x.numel(), LOW=low, BLOCK=triton.next_power_of_2(x.numel()))
     return y
 '''
+
+COMPOSED = HEADER + '''
+@triton.jit
+def then(a1, b1, a2, b2):
+    """First x -> a1 x + b1, then x -> a2 x + b2: associative, and not commutative."""
+    return a1 * a2, b1 * a2 + b2
+
+
+@triton.jit
+def compose_kernel(a_ptr, b_ptr, y_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, KEEP: tl.constexpr):
+    i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    at = i * COLUMNS + j
+    a, b = tl.reduce((tl.load(a_ptr + at), tl.load(b_ptr + at)), 1, then, keep_dims=KEEP)
+    rows = tl.arange(0, ROWS)
+    if KEEP:
+        tl.store(y_ptr + 2 * i, a)
+        tl.store(y_ptr + 2 * i + 1, b)
+    else:
+        tl.store(y_ptr + 2 * rows, a)
+        tl.store(y_ptr + 2 * rows + 1, b)
+
+
+def run(a, b, keep):
+    y = torch.empty(a.shape[0], 2)
+    compose_kernel[(1,)](a, b, y, ROWS=a.shape[0], COLUMNS=a.shape[1], KEEP=keep)
+    return y
+'''

@@ -1,9 +1,12 @@
 """Interpreted kernels give the right numbers, in each type, and leave no trace in Triton."""
 
+import gc
+import linecache
 import os
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from triton.runtime.jit import JITFunction
 
 from eqfuse.runtime import interpreter_patches
-from eqfuse.runtime.interpreter import interpret, interpreter_mode
+from eqfuse.runtime.interpreter import forget, interpret, interpreter_mode
 from eqfuse.runtime.modules import load_module
 
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}  # about one rounding of a value near one
@@ -126,3 +129,40 @@ def test_interpretation_works_where_the_variable_is_set(kernels, tmp_path):
     (tmp_path / "source.txt").write_text(kernels.SOFTMAX)
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     subprocess.run([sys.executable, script, tmp_path / "source.txt"], env=environment, check=True, timeout=120)
+
+
+def test_a_forgotten_module_is_garbage(kernels):
+    """Neither this package nor Triton holds it; loaded again it is another module, and works."""
+    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(3))
+    source = kernels.SOFTMAX + "\n# forgotten\n"
+    module = load_module(source, "interpret")
+    first = interpret(module, "run", x)
+    alive, name, path = weakref.ref(module), module.__name__, module.__file__
+    forget(module)
+    assert name not in sys.modules
+    assert path not in linecache.cache
+    del module
+    gc.collect()
+    assert alive() is None
+    assert torch.equal(interpret(load_module(source, "interpret"), "run", x), first)
+
+
+def test_what_other_purposes_need_is_kept(kernels):
+    source = kernels.SOFTMAX + "\n# kept for another purpose\n"
+    other = load_module(source, "aot")
+    forget(load_module(source, "interpret"))
+    assert load_module(source, "aot") is other
+    assert other.__file__ in linecache.cache
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 8), (4, 1024)])
+def test_reductions_by_a_function_of_the_user_keep_their_order(kernels, shape, keep):
+    """All pairs of neighbours at once; the composition of functions is associative and tells every wrong order."""
+    g = torch.Generator().manual_seed(5)
+    a, b = 1.0 + 0.01 * torch.randn(shape, generator=g), torch.randn(shape, generator=g)
+    expected = torch.stack([torch.ones(shape[0]), torch.zeros(shape[0])], -1).double()
+    for k in range(shape[1]):
+        expected = torch.stack([expected[:, 0] * a[:, k], expected[:, 1] * a[:, k] + b[:, k]], -1)
+    found = interpret(load_module(kernels.COMPOSED, "interpret"), "run", a, b, keep)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)

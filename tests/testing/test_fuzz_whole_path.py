@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import random
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from eqfuse import optimize
 from eqfuse.egraph import saturate
 from eqfuse.errors import UnsoundGraphError
 from eqfuse.extract import extract
 from eqfuse.extract.targets import load_target
 from eqfuse.ir import dtypes
 from eqfuse.ir.build import axes, cast, const, exp, index, maximum_over, mean_over, program, recip, sum_over, tanh, tensor
+from eqfuse.ir.index import Axis as NamedAxis
+from eqfuse.ir.index import FloorDiv
 from eqfuse.ir.monoids import MONOIDS
 from eqfuse.ir.ops import OPS
 from eqfuse.ir.program import Output, Program
 from eqfuse.ir.reference import evaluate
 from eqfuse.ir.shrink import shrink
 from eqfuse.ir.source import program_source
-from eqfuse.ir.terms import Map, Reduce
+from eqfuse.ir.terms import Index, Input, Map, Reduce, View
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.patterns import Sum
 from eqfuse.rewrites.rule import Axis, make_rule
@@ -71,7 +78,9 @@ def test_the_grammar_draws_everything():
     assert {f"cast {t}" for t in ("float16", "bfloat16", "float32", "int32")} <= set(drawn)
     assert {f"input {t}" for t in ("float16", "bfloat16", "float32", "int32", "bool")} <= set(drawn)
     assert {"outputs 1", "outputs 2", "outputs 3", "term index", "term extent"} <= set(drawn)
-    assert {1, 2, 3, 5, 7, 11, 13, 17} <= sizes
+    assert {0, 1, 2, 3, 5, 7, 11, 13, 17} <= sizes
+    assert drawn["axis of length 0"] >= 15
+    assert drawn["ragged rows"] >= 60
 
 
 def test_a_seed_is_one_program():
@@ -81,6 +90,67 @@ def test_a_seed_is_one_program():
         for h in ("1", "2")
     }
     assert len(runs) == 1
+
+
+def test_rows_of_length_zero_and_whole_rows_are_drawn():
+    """A length per row as data: none, some and all of the row's elements."""
+    lengths: set[float] = set()
+    shares: set[str] = set()
+    for seed in range(300):
+        d = draw_program(seed)
+        for t in d.program.terms():
+            if isinstance(t, Map) and t.op == "lt" and isinstance(t.args[0], Index) and isinstance(t.args[1], Input):
+                k, n = t.args[0].axis, d.inputs[t.args[1].name]
+                if t.args[1].name.startswith("n") and k.size > 1 and n.ndim and n.min(initial=0) >= 0 and n.max(initial=0) <= k.size:
+                    lengths |= set(n.reshape(-1).tolist())
+                    shares |= {"none" if x == 0 else "all" if x == k.size else "some" for x in n.reshape(-1)}
+    assert shares == {"none", "some", "all"}
+    assert len(lengths) > 5
+
+
+def test_two_runs_are_one(tmp_path):
+    """Everything but times and memory; hash randomisation and what ran before do not matter."""
+    logs = []
+    for h in ("1", "2"):
+        file = tmp_path / f"{h}.json"
+        code = "from eqfuse.testing.fuzz import main; main()"
+        command = [sys.executable, "-c", code, *("70", "90", "--interpret", "5", "--json", str(file))]
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": h}, capture_output=True, check=True)
+        logs.append(json.loads(file.read_text()))
+    for log in logs:
+        for changing in ("date", "cpu_seconds", "cpu_seconds_per_stage", "peak_memory_mb"):
+            del log[changing]
+    assert logs[0] == logs[1]
+
+
+GROWTH = """
+import gc
+from eqfuse.testing.whole_path import Tally, one
+
+def resident():
+    gc.collect()
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6, len(gc.get_objects())
+
+tally = Tally()
+for seed in range(30_000, 30_200):
+    if seed == 30_050:
+        before = resident()
+    one(seed, tally, interpret=seed % 4 == 0)
+after = resident()
+assert not tally.findings, tally.findings[0]
+print(before[0], after[0], before[1], after[1])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the resident memory from /proc")
+def test_memory_is_bounded():
+    """150 programs after 50: engines, modules and what Triton keeps of kernels do not pile up."""
+    done = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    before, after, objects_before, objects_after = map(float, done.stdout.split())
+    assert after - before < 60, f"{before:.0f} MB, then {after:.0f} MB"
+    assert objects_after - objects_before < 5000, "38 interpreted modules were 12,000 objects"
+    assert after < 800
 
 
 def test_programs_print_as_code_that_rebuilds_them():
@@ -197,6 +267,18 @@ def test_shrinking_ends_with_its_time():
 # the command line ---------------------------------------------------------------------------------------------------------------------
 
 
+def test_help_says_what_it_does(capsys):
+    with pytest.raises(SystemExit) as done:
+        main(["--help"])
+    assert done.value.code == 0
+    text = capsys.readouterr().out
+    assert "python -m eqfuse.testing.fuzz 0 2000 --interpret 10 --json log.json" in " ".join(text.split())
+    for wrong in (["5", "5"], ["7", "3"], ["-1", "3"]):
+        with pytest.raises(SystemExit) as refused:
+            main(wrong)
+        assert refused.value.code == 2
+
+
 def test_command_line(tmp_path, capsys):
     file = tmp_path / "log.json"
     assert main(["3", "9", "--interpret", "6", "--json", str(file)]) == 0
@@ -287,6 +369,51 @@ def test_a_choice_leaves_out_what_is_no_number():
     p = program("left_out", o=(sum_over(i, Map("where", (n, total, const(0.0)))), (j,)))
     for seed in range(6):
         whole_path.audit(saturate(p), seed, masked=True)
+
+
+def test_positions_are_divided_alike_where_division_rounds_to_zero():
+    """(7 - i) // 3 was 2 + (1 - i) // 3, whose numerator is negative: a GPU rounds that to zero, numpy down."""
+    group, n = NamedAxis("group", 3), NamedAxis("n", 8)
+    v = tensor("v", group)
+    p = program("turned", o=(View(View(v, group, index(n) // 3), n, index(n) * -1 + 7), (n,)))
+    check(p, {"v": np.array([1.0, 2.0, 3.0])}, 0, interpret=True)
+
+    def quotient(x, d):
+        return np.trunc(x / d)
+
+    def rounded_to_zero(e, values):
+        total = e.const
+        for atom, c in e.terms:
+            if isinstance(atom, NamedAxis):
+                total = total + values[atom] * c
+            else:
+                inner = rounded_to_zero(atom.numerator, values)
+                whole = quotient(inner, atom.divisor)
+                total = total + (whole if isinstance(atom, FloorDiv) else inner - whole * atom.divisor) * c
+        return total
+
+    rng = random.Random(0)
+    a = {name: NamedAxis(name, rng.choice((2, 3, 5, 8, 13))) for name in "abc"}
+    values = dict(zip(a.values(), np.ogrid[tuple(slice(x.size) for x in a.values())], strict=True))
+    met = 0
+    for _ in range(500):
+        e = index(rng.randint(-9, 9))
+        by_hand = np.asarray(e.const)
+        for _ in range(rng.randint(1, 5)):
+            x, c, d = rng.choice(list(a.values())), rng.randint(-7, 7), rng.randint(1, 7)
+            e, by_hand = e + index(x) * c, by_hand + values[x] * c
+            kind = rng.randrange(3)
+            e, by_hand = (e // d, by_hand // d) if kind == 1 else (e % d, by_hand % d) if kind == 2 else (e, by_hand)
+        assert np.array_equal(np.broadcast_to(e.evaluate(values), by_hand.shape), by_hand), e
+        assert np.array_equal(np.broadcast_to(rounded_to_zero(e, values), by_hand.shape), by_hand), e
+        met += any(not isinstance(atom, NamedAxis) for atom, _ in e.terms)
+    assert met > 200
+
+
+def test_groups_turned_around_in_torch():
+    x = torch.arange(5.0)
+    for f in (lambda x: x.repeat_interleave(3).flip(0) * 2, lambda x: x.repeat(3).flip(0)[1:] * 2):
+        assert torch.equal(optimize(f, (x,)).interpret(x), f(x))
 
 
 @pytest.mark.unaudited

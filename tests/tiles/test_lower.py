@@ -44,8 +44,9 @@ def test_hand_made_kernels_compute_what_they_should(name):
     ],
 )
 def test_loops_and_accumulators(name, loops):
+    """What additions lose is carried beside the sums (test_conditioning.py) and not counted here."""
     program = lower(kernels.CASES[name]()[0])
-    assert {s.level: len(s.accumulators) for s in statements(program, Loop)} == loops
+    assert {s.level: sum(not a.old.name.startswith("lost") for a in s.accumulators) for s in statements(program, Loop)} == loops
 
 
 def test_values_are_hoisted_out_of_the_loop():
@@ -176,7 +177,7 @@ def test_loops_that_would_need_each_other_are_split():
     assert program.split
     data = {"x": np.linspace(-1, 1, 7), "y": np.linspace(0, 1, 5)}
     for name, expected in evaluate(p, data).items():
-        np.testing.assert_allclose(simulate(program, data)[name], expected)
+        np.testing.assert_allclose(simulate(program, data)[name], expected, atol=1e-12)
 
 
 def test_an_axis_may_be_bound_twice_in_one_nest():

@@ -8,9 +8,9 @@ registered, and carries
 ``refuted``   why it is false, by an argument that uses nothing of the package: premises and conclusion at a few concrete numbers, in
               plain numpy.  A variant without such numbers would be a different spelling of a true rule, and is not a mutant.
 ``program``   a small program in which it fires, for the second net, the audit of the saturated graph.
-``audit``     what the audit must do: ``blames`` (it fails and names the mutant), ``finds`` (it fails, but names only the rules that
-              believed the mutant's fact), ``silent`` (it passes: the wrong fact does not reach a number, or only at sizes that an
-              audit does not draw), ``idle`` (nothing in its program matches) or ``none`` (it has no program).
+``audit``     what the audit must do: ``blames`` (it fails and names the mutant as the first that was wrong), ``finds`` (it fails, but
+              names others), ``silent`` (it passes: whatever the mutant concludes in a program is true; ``why`` says how that comes),
+              ``idle`` (nothing in its program matches) or ``none`` (it has no program).
 
 The check of rules must refute every one.
 
@@ -34,7 +34,7 @@ from eqfuse.ir.program import Program
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.rule import Rule, make_rule
 
-from .outcomes import OUTCOME
+from .outcomes import AMONG_OTHERS, OUTCOME, SILENT
 
 saturation = importlib.import_module("eqfuse.egraph.saturate")  # its package exports the function of that name
 
@@ -44,6 +44,7 @@ KINDS = (
     "trait", "term lost", "count lost", "empty axis", "licence",
 )  # fmt: skip
 OUTCOMES = ("blames", "finds", "silent", "idle", "none")
+__all__ = ["AMONG_OTHERS", "FAMILIES", "SILENT", "by_audit", "by_check", "mutants"]
 
 Claim = tuple[Any, Any]  # whether the premises hold, whether the conclusion does
 
@@ -74,6 +75,11 @@ class Mutant:
     def audit(self) -> str:
         """What the audit of its program does, one of ``OUTCOMES``."""
         return OUTCOME.get(self.name, "blames") if self.program else "none"
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The rules that the audit says were wrong first."""
+        return tuple(sorted((self.name, *AMONG_OTHERS.get(self.name, ())))) if self.audit == "blames" else ()
 
 
 _mutants: list[Mutant] = []
@@ -115,27 +121,28 @@ def close(a: Any, b: Any) -> bool:
 
 @contextlib.contextmanager
 def beside(rule: Rule) -> Iterator[tuple[Rule, ...]]:
-    """The active rules and one more, compiled on top of the engine that has the active ones (compiling all takes a second)."""
+    """The active rules and one more, compiled on top of the engines that have the active ones (compiling all takes a second)."""
     active = registry.active()
     both = (*active, rule)
-    engine = saturation._engine(active)
-    engine.run_program(*engine.parse_program("(push)"))
-    engine.run_program(*engine.parse_program(rule.egglog()))
-    saturation._engines[both] = engine
+    engines = {claims: saturation._engine(active, claims) for claims in (False, True)}
+    for claims, engine in engines.items():
+        engine.run_program(*engine.parse_program("(push)"))
+        engine.run_program(*engine.parse_program(rule.egglog(claims)))
+        saturation._engines[both, claims] = engine
     try:
         yield both
     finally:
-        del saturation._engines[both]
-        engine.run_program(*engine.parse_program("(pop)"))
+        for claims, engine in engines.items():
+            del saturation._engines[both, claims]
+            engine.run_program(*engine.parse_program("(pop)"))
 
 
-def saturated(m: Mutant, node_budget: int = 2_000) -> FrozenGraph:
-    """The mutant's program, saturated with the registered rules and the mutant."""
+def saturated(m: Mutant, rules: tuple[Rule, ...], node_budget: int = 2_000) -> FrozenGraph:
+    """The mutant's program, saturated with rules."""
     assert m.program is not None
     program = m.program()
     splits = {a: m.splits[a.name] for a in program.axes if a.name in m.splits}
-    with beside(m.rule) as rules:
-        return saturation.saturate(program, rules=rules, splits=splits, node_budget=node_budget)
+    return saturation.saturate(program, rules=rules, splits=splits, node_budget=node_budget)
 
 
 def fired(m: Mutant, graph: FrozenGraph) -> bool:
@@ -152,23 +159,33 @@ def by_check(m: Mutant) -> EqFuseError | None:
     return None
 
 
-SEEDS = 4
+SEEDS = 6
 
 
-def by_audit(m: Mutant) -> tuple[str, str]:
-    """The outcome of an audit of the mutant's program, and what it said."""
+@dataclass(frozen=True)
+class Outcome:
+    """What an audit of a mutant's program did, in a word of ``OUTCOMES``; what it said, and the rules that it named as first."""
+
+    word: str
+    text: str = ""
+    names: tuple[str, ...] = ()
+
+
+def by_audit(m: Mutant) -> Outcome:
+    """The outcome of an audit of the mutant's program."""
     if m.program is None:
-        return "none", ""
-    try:
-        graph = saturated(m)
-        if not fired(m, graph):
-            return "idle", ""
-        for seed in range(SEEDS):
-            for masked in (False, True):
-                audit(graph, seed=seed, masked=masked, shrink_seconds=0)
-    except UnsoundGraphError as error:
-        return ("blames" if m.name in str(error) else "finds"), str(error)
-    return "silent", ""
+        return Outcome("none")
+    with beside(m.rule) as rules:
+        try:
+            graph = saturated(m, rules)
+            if not fired(m, graph):
+                return Outcome("idle")
+            for seed in range(SEEDS):
+                for masked in (False, True):
+                    audit(graph, seed=seed, masked=masked, rules=rules, shrink_seconds=0)
+        except UnsoundGraphError as error:
+            return Outcome("blames" if m.name in error.rules else "finds", str(error), error.rules)
+    return Outcome("silent")
 
 
 def seeded_faults() -> tuple[tuple[Mutant, bool], ...]:

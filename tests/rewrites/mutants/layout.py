@@ -23,6 +23,13 @@ def flipped(t):
     return lambda: program("flipped", y=(view(t, j, index(k) * -1 + 7), tuple(sorted(t.axes - {j} | {k}))))
 
 
+def both(k):
+    """A program that turns and shifts j, read at k, and another value the other way round."""
+    turn, shift = index(k) * -1 + 7, (index(k) + 3) % 8
+    x, y = view(view(x_, j, turn), k, shift), view(view(y_, j, shift), k, turn)
+    return lambda: program("both", y=(x + y, (i, k)))
+
+
 @mutant("view_of_constant", "free missing", lambda: (True, close(x[back], x)), flipped(x_))
 def view_of_anything(x, j: Axis, e: Position):
     """x[j = e] = x, also for an x that depends on j."""
@@ -86,7 +93,7 @@ def view_of_the_reduced_axis(x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
     return View(Reduce(g, k, x), j, e), Reduce(g, k, View(x, j, e)), IndexFree(e, k)
 
 
-@mutant("views_compose_same_axis", "operand order", lambda: (True, close(x[back][turn], x[turn[back]])), lambda: program("twice", y=(view(view(x_, j, index(j) * -1 + 7), j, (index(j) + 3) % 8), (i, j))))
+@mutant("views_compose_same_axis", "operand order", lambda: (True, close(x[back][turn], x[turn[back]])), both(j))
 def views_compose_backwards(t, x, j: Axis, e: Position, f: Position, h: Position):
     """x[j = e][j = f] = x[j = h] with h = f[j = e]."""
     return [match(t, View(View(x, j, e), j, f)), compose(f, j, e, h)], [equal(t, View(x, j, h))]
@@ -104,7 +111,7 @@ def views_compose_through_use(t, x, j: Axis, k: Axis, e: Position, f: Position, 
     return [match(t, View(View(x, j, e), k, f)), compose(e, k, f, h)], [equal(t, View(x, j, h))]
 
 
-@mutant("views_compose", "operand order", lambda: (True, close(x[back][turn], x[turn[back]])), lambda: program("twice", y=(view(view(x_, j, index(k) * -1 + 7), k, (index(j) + 3) % 8), (i, j))), why="the composition the wrong way round is never asked for")
+@mutant("views_compose", "operand order", lambda: (True, close(x[back][turn], x[turn[back]])), both(k))
 def views_compose_inside_out(t, x, j: Axis, k: Axis, e: Position, f: Position, h: Position):
     """x[j = e][k = f] = x[j = h] with h = f[k = e]."""
     return [match(t, View(View(x, j, e), k, f)), compose(f, k, e, h), free(x, k)], [equal(t, View(x, j, h))]

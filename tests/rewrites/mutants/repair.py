@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from eqfuse.ir import terms
 from eqfuse.ir.build import (
     abs_,
     axes,
@@ -13,6 +14,7 @@ from eqfuse.ir.build import (
     iota,
     le,
     log,
+    maximum,
     maximum_over,
     mean_over,
     program,
@@ -67,8 +69,8 @@ from eqfuse.rewrites.rule import AnyMonoid, Axis, Form, Kind, LinearMonoid, Op1,
 
 from . import close, mutant
 
-i, j, d, k = axes(i=4, j=8, d=2, k=3)
-x_, y_, v_ = tensor("x", i, j), tensor("y", i, j), tensor("v", j, d)
+i, j, d, k, none = axes(i=4, j=8, d=2, k=3, none=0)
+x_, y_, v_, w_ = tensor("x", i, j), tensor("y", i, j), tensor("v", j, d), tensor("w", i, k, j)
 Exponential, Additive = Turns["add", "mul"], Turns["add", "add"]
 Power, Root, Logarithm = Turns["mul", "mul"], Turns["mul", "mul", "nonneg"], Turns["mul", "add", "nonneg"]
 ALWAYS = Const(1.0)
@@ -88,7 +90,9 @@ WEIGHTED = out(sum_over(j, exp(x_ - M_) * v_))
 CAUSAL = out(sum_over(j, exp(causal - maximum_over(j, causal)) * v_))
 VARIANCE = out(mean_over(j, square(x_ - MU)))
 NORMED = out(sum_over(j, x_ * rsqrt(mean_over(j, square(x_)) + 1e-6) * v_))
-TOTAL = sum_over(j, exp(x_ * 0.0 + abs_(x_)))
+TOTAL = sum_over(j, exp(tanh(x_)))
+POSITIVE = "every running factor that the rules derive is an exponential or a quotient of positive sums, and not negative"
+FREE = "every factor that the rules derive is made of references, and free of the axis"
 # old and new references, values there
 old, new = 2.0, 5.0
 s = np.array([1.0, 2.0, 4.0])
@@ -108,7 +112,7 @@ def seed_factor_backwards(r, s, j: Axis, g: AnyMonoid):
     return [match(r, Reduce(g, j, s)), hot(r, j), positive(s), positive(r)], [rmul("run", j, r, r, new, old / new)]
 
 
-@mutant("seed_factor", "sign guard", lambda: (0.0 >= 0, close(np.float64(0.5), 0.0 * (np.float64(0.5) / 0))), out(sum_over(j, x_ * sum_over(j, abs_(x_)) * v_)))
+@mutant("seed_factor", "sign guard", lambda: (0.0 >= 0, close(np.float64(0.5), 0.0 * (np.float64(0.5) / 0))), out(sum_over(j, x_ * sum_over(j, maximum(y_ + -4.0, 0.0)) * v_)))
 def seed_factor_of_nonneg(r, s, j: Axis, g: AnyMonoid):
     """new = old * (new / old) also where old is 0."""
     new, old = Ref("new", j, r), Ref("old", j, r)
@@ -165,7 +169,7 @@ def shift_not_negated(t, x, r, xn, d, j: Axis, k: Kind, o: Additive):
     )
 
 
-@mutant("shift_of_both", "term lost", lambda: (True, close((1 + 2.0) + (3 + 4.0), (1 + 3) + 2.0)))
+@mutant("shift_of_both", "term lost", lambda: (True, close((1 + 2.0) + (3 + 4.0), (1 + 3) + 2.0)), out(sum_over(j, exp((x_ - M_) + (y_ - M_)) * v_)))
 def shift_of_one(t, x, y, r, xn, yn, d, e, j: Axis, k: Kind):
     """(x+d) + (y+e) = (x+y) + d."""
     return (
@@ -183,7 +187,7 @@ def shift_not_scaled(t, x, b, r, xn, d, j: Axis, k: Kind):
     )
 
 
-@mutant("shift_through_log", "sign guard", lambda: (True, close(np.log(-2.0 * -3.0), np.log(-2.0) + np.log(-3.0))), out(sum_over(j, log(exp(x_ - M_)) * v_)), why="no program here has a repaired negative value under a logarithm")
+@mutant("shift_through_log", "sign guard", lambda: (True, close(np.log(-2.0 * -3.0), np.log(-2.0) + np.log(-3.0))), out(sum_over(j, log(exp(x_ - M_)) * v_)), why=POSITIVE)
 def shift_through_log_of_anything(t, x, r, xn, q, j: Axis, k: Kind, o: Logarithm):
     """o(x*q) = o(x) + o(q), also for negative numbers."""
     return (
@@ -192,7 +196,7 @@ def shift_through_log_of_anything(t, x, r, xn, q, j: Axis, k: Kind, o: Logarithm
     )
 
 
-@mutant("shift_through_other_sum", "count lost", lambda: (True, close(np.sum(s + 2), np.sum(s) + 2)))
+@mutant("shift_through_other_sum", "count lost", lambda: (True, close(np.sum(s + 2), np.sum(s) + 2)), out(sum_over(j, exp(sum_over(k, w_ - M_)) * v_)))
 def shift_through_other_sum_once(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
     """sum_i (x+d) = sum_i x + d: d is counted once."""
     return (
@@ -228,7 +232,7 @@ def factor_of_any_function(t, x, r, xn, d, j: Axis, k: Kind, o: Op1):
     )
 
 
-@mutant("factor_through_root", "sign guard", lambda: (True, close(np.sqrt(-2.0 * -3.0), np.sqrt(-2.0) * np.sqrt(-3.0))), out(sum_over(j, sqrt(x_ * sum_over(j, x_)) * v_)), why="a running factor of a signed sum is not derived, and without one nothing is rooted")
+@mutant("factor_through_root", "sign guard", lambda: (True, close(np.sqrt(-2.0 * -3.0), np.sqrt(-2.0) * np.sqrt(-3.0))), out(sum_over(j, sqrt(x_ * TOTAL) * v_)), why=POSITIVE)
 def factor_through_root_of_anything(t, x, r, xn, q, j: Axis, k: Kind, o: Root):
     """o(x*q) = o(x) * o(q), also for negative numbers."""
     return (
@@ -285,9 +289,6 @@ def factor_of_choice_with_one(t, c, x, r, xn, q, j: Axis, k: Kind):
     )
 
 
-w_ = tensor("w", i, k, j)
-
-
 @mutant("factor_through_other_sum", "free missing", lambda: (True, close(np.sum(s * s), np.sum(s) * s)), out(sum_over(j, sum_over(k, exp(w_ - maximum_over(j, w_))) * v_)))
 def factor_through_its_own_axis(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
     """sum_i x*q = (sum_i x) * q, also for a q that depends on i."""
@@ -297,7 +298,7 @@ def factor_through_its_own_axis(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: Li
     )
 
 
-@mutant("factor_through_other_sum", "monoid", lambda: (True, close(np.max(s * -2), np.max(s) * -2)), out(sum_over(j, maximum_over(k, exp(x_ - M_) * tensor("u", k)) * v_)), why="every running factor of the program is an exponential, and not negative")
+@mutant("factor_through_other_sum", "monoid", lambda: (True, close(np.max(s * -2), np.max(s) * -2)), out(sum_over(j, maximum_over(k, exp(x_ - M_) * tensor("u", k)) * v_)), why=POSITIVE)
 def factor_through_other_maximum(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: AnyMonoid):
     """max_i x*q = (max_i x) * q for every q."""
     return (
@@ -345,7 +346,7 @@ def form_times_factor_forgotten(t, x, y, r, xn, yn, q, j: Axis, a: Form):
     )
 
 
-@mutant("form_times_value", "condition dropped", lambda: (True, close((1 + 2.0) * new, (1 + 2.0) * old)), VARIANCE)
+@mutant("form_times_value", "condition dropped", lambda: (True, close((1 + 2.0) * new, (1 + 2.0) * old)), VARIANCE, why="the other value is the whole reduction's, with which the equation holds; that a loop does not have it yet is said by levels")
 def form_times_running_value(t, x, b, r, xn, j: Axis, a: Form):
     """A form times a value that changes too, taken at the old reference."""
     return (
@@ -372,13 +373,13 @@ def distribute_once(l: Form, x: Form, y: Form, z: Form):
 # what vanishes -------------------------------------------------------------------------------------------------------------------
 
 
-@mutant("nothing_seen", "identity", lambda: (np.min([-INF, 3]) == -INF, np.all(np.array([-INF, 3]) == -INF)))
+@mutant("nothing_seen", "identity", lambda: (np.min([-INF, 3]) == -INF, np.all(np.array([-INF, 3]) == -INF)), out(terms.Reduce("min", j, x_)))
 def something_seen(r, s, j: Axis, g: SelectiveMonoid):
     """Where min_j s is -inf, s is: one element is."""
     return [match(r, Reduce(g, j, s)), NonEmpty(j)], [ninf(s, r, ALWAYS)]
 
 
-@mutant("nothing_seen", "empty axis", lambda: (np.max([], initial=-INF) == -INF, -INF == 3.0), WEIGHTED, why="an audit draws no empty axis")
+@mutant("nothing_seen", "empty axis", lambda: (np.max([], initial=-INF) == -INF, -INF == 3.0), out(maximum_over(none, exp(tensor("c", i)))))
 def nothing_seen_in_nothing(r, s, j: Axis, g: SelectiveMonoid):
     """Where max_j s is -inf, s is, also for an s free of an empty j."""
     return [match(r, Reduce(g, j, s)), selective(g, NumberLiteral(-math.inf))], [ninf(s, r, ALWAYS)]
@@ -390,43 +391,43 @@ def nothing_seen_outside(t, c, x, r):
     return [ninf(t, r, ALWAYS), match(t, Where(c, x, -math.inf))], [ninf(x, r, ALWAYS)]
 
 
-@mutant("nothing_seen_scaled", "sign guard", lambda: (True, -INF * -2.0 == -INF), out(sum_over(j, exp((x_ - M_) * -0.5) * v_)), why="exp of +inf is no finite number of the program")
+@mutant("nothing_seen_scaled", "sign guard", lambda: (True, -INF * -2.0 == -INF), out(sum_over(j, exp((x_ - M_) * -0.5) * v_)))
 def nothing_seen_negated(t, x, b, r, c):
     """-inf * b = -inf for every b."""
     return [ninf(x, r, c), match(t, x * b)], [ninf(t, r, c)]
 
 
-@mutant("nothing_seen_chosen", "identity", lambda: (True, np.where(False, -INF, 0.0) == -INF))
+@mutant("nothing_seen_chosen", "identity", lambda: (True, np.where(False, -INF, 0.0) == -INF), out(select(le(iota(j), iota(i) * 2), x_, 0.0) + maximum_over(j, causal)))
 def nothing_seen_or_zero(t, c, x, r):
     """where(c, -inf, 0) = -inf."""
     return [ninf(x, r, c), match(t, Where(c, x, 0.0))], [ninf(t, r, ALWAYS)]
 
 
-@mutant("gone_by_exponential", "trait", lambda: (True, np.tanh(-INF) == 0))
+@mutant("gone_by_exponential", "trait", lambda: (True, np.tanh(-INF) == 0), out(tanh(x_) + M_))
 def gone_by_increasing(t, x, r, c, o: Op1):
     """o(-inf) = 0 for every increasing o."""
     return [ninf(x, r, c), match(t, Map(o, x)), increasing(o)], [gone(t, r, c)]
 
 
-@mutant("gone_times", "operand order", lambda: (True, 0.0 + 3.0 == 0), out(sum_over(j, exp(x_ - M_) + v_)))
+@mutant("gone_times", "operand order", lambda: (True, 0.0 + 3.0 == 0), out(exp(x_) + tensor("c", i) + M_))
 def gone_plus(t, x, b, r, c):
     """0 + b = 0."""
     return [gone(x, r, c), match(t, x + b)], [gone(t, r, c)]
 
 
-@mutant("gone_where_chosen", "operand order", lambda: (True, np.where(True, 0.0, 3.0) == 0 and np.where(False, 0.0, 3.0) == 0), CAUSAL)
+@mutant("gone_where_chosen", "operand order", lambda: (True, np.where(True, 0.0, 3.0) == 0 and np.where(False, 0.0, 3.0) == 0), out(select(le(iota(j), iota(i) * 2), 0.0, exp(x_)) + maximum_over(j, causal)))
 def gone_where_not_chosen(t, c, x, r):
     """where(c, 0, x) = 0 if x = 0 where c holds."""
     return [gone(x, r, c), match(t, Where(c, 0.0, x))], [gone(t, r, ALWAYS)]
 
 
-@mutant("gone_chosen", "identity", lambda: (True, np.where(False, 0.0, 1.0) == 0))
+@mutant("gone_chosen", "identity", lambda: (True, np.where(False, 0.0, 1.0) == 0), out(select(le(y_, 0.0), exp(x_), 1.0) + M_))
 def gone_or_one(t, c, x, r):
     """where(c, 0, 1) = 0."""
     return [gone(x, r, ALWAYS), match(t, Where(c, x, 1.0))], [gone(t, r, ALWAYS)]
 
 
-@mutant("gone_summed", "free missing", lambda: (True, np.sum([0.0, 3.0]) == 0), out(sum_over(j, sum_over(k, exp(w_ - maximum_over(j, w_))) * v_)))
+@mutant("gone_summed", "free missing", lambda: (True, np.sum([0.0, 3.0]) == 0), out(sum_over(k, exp(w_)) + maximum_over(j, w_)))
 def gone_summed_over_its_own_axis(t, x, r, i: Axis, g: LinearMonoid):
     """A sum over i of values that vanish at one i."""
     return [gone(x, r, ALWAYS), match(t, Reduce(g, i, x)), linear(g)], [gone(t, r, ALWAYS)]
@@ -447,7 +448,7 @@ def roll_by_factor_of_anything(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearM
     )
 
 
-@mutant("roll_by_factor", "free missing", lambda: (True, close(np.sum(s * s), np.sum(s) * s)))
+@mutant("roll_by_factor", "free missing", lambda: (True, close(np.sum(s * s), np.sum(s) * s)), WEIGHTED, why=FREE)
 def roll_by_local_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
     """acc <- acc * q + t(new) also for a q that depends on j."""
     return (
@@ -495,7 +496,7 @@ def roll_by_squared_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoi
     )  # fmt: skip
 
 
-@mutant("roll_by_factor", "monoid", lambda: (True, close(np.max(s * -2), np.max(s) * -2)), out(maximum_over(j, exp(x_ - M_) * y_)), why="every running factor of the program is an exponential, and not negative")
+@mutant("roll_by_factor", "monoid", lambda: (True, close(np.max(s * -2), np.max(s) * -2)), out(maximum_over(j, exp(x_ - M_) * y_)), why=POSITIVE)
 def roll_of_maximum_by_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: SelectiveMonoid, h: SelectiveMonoid):
     """max_j t by acc <- max(acc * q, t(new)), for every q."""
     return (
@@ -507,7 +508,7 @@ def roll_of_maximum_by_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: Selectiv
     )  # fmt: skip
 
 
-@mutant("roll_by_shift", "operand order", lambda: (True, close(np.max(s + 2), np.max(s) * 2)), out(maximum_over(j, (x_ - M_) * 3.0)))
+@mutant("roll_by_shift", "operand order", lambda: (True, close(np.max(s + 2), np.max(s) * 2)), out(maximum_over(j, (x_ - M_) * 3.0 + y_)))
 def roll_of_shift_by_factor(e, t, r, tn, d, z: Scalar, y: Scalar, s, j: Axis, g: SelectiveMonoid, h: SelectiveMonoid):
     """acc <- max(acc * d, t(new))."""
     return (
@@ -531,7 +532,7 @@ def roll_of_sum_by_shift(e, t, r, tn, d, z: Scalar, y: Scalar, s, j: Axis, g: Li
     )  # fmt: skip
 
 
-@mutant("roll_by_form", "condition dropped", lambda: (True, close(np.exp(4.0 - 1.0), 0.0)), out(sum_over(j, exp(y_ - M_) * (x_ - M_))))
+@mutant("roll_by_form", "condition dropped", lambda: (True, close(np.exp(4.0 - 1.0), 0.0)), out(sum_over(j, square(y_ - M_))))
 def roll_by_form_of_anything(e, t, r, tn, s, z: Scalar, j: Axis, l: Form, g: LinearMonoid, h: SelectiveMonoid):
     """A linear form with a maximum, also where t is not gone before r has seen anything."""
     return (
@@ -546,7 +547,7 @@ def sum_of_one_form(u, own, j: Axis, x: Form, y: Form):
     return [match(u, Summed(j, own, LinearSum(x, y)))], [equal(u, Summed(j, own, x))]
 
 
-@mutant("own_accumulator", "free missing", lambda: (True, close(np.sum(s * s), s * np.sum(s))))
+@mutant("own_accumulator", "free missing", lambda: (True, close(np.sum(s * s), s * np.sum(s))), VARIANCE, why=FREE)
 def own_accumulator_by_local_factor(u, own, c, j: Axis):
     """c * own(old), summed, is c times the loop's own state, also for a c that depends on j."""
     return [match(u, Summed(j, own, Along(c, own))), NonEmpty(j)], [equal(u, c * Acc())]
@@ -558,7 +559,7 @@ def any_accumulator_is_own(u, own, c, b, j: Axis):
     return [match(u, Summed(j, own, Along(c, b))), free(c, j), NonEmpty(j)], [equal(u, c * Acc())]
 
 
-@mutant("own_accumulator", "empty axis", lambda: (True, close(np.sum(np.zeros(0)), -INF * np.float64(np.sum(np.zeros(0))))), VARIANCE, why="an audit draws no empty axis")
+@mutant("own_accumulator", "empty axis", lambda: (True, close(np.sum(np.zeros(0)), -INF * np.float64(np.sum(np.zeros(0))))), VARIANCE, why="a loop over nothing takes no step, and nobody reads its update")
 def own_accumulator_of_nothing(u, own, c, j: Axis):
     """c * own(old), summed, is c times the state also where j is empty: an infinite c times 0 is NaN there."""
     return [match(u, Summed(j, own, Along(c, own))), free(c, j)], [equal(u, c * Acc())]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from eqfuse.ir.build import abs_, axes, exp, iota, le, maximum_over, mean_over, program, select, sum_over, tensor
+from eqfuse.ir.build import abs_, axes, exp, iota, le, maximum, maximum_over, mean_over, program, select, sum_over, tanh, tensor
 from eqfuse.rewrites.facts import (
     depends,
     equal,
@@ -52,8 +52,26 @@ def weighted(axis, masked=False):
 
 def scaled():
     """A sum of values divided by their positive sum, which parts merge by a factor."""
-    x = exp(tensor("x", i, j) * 0.0 + abs_(tensor("x", i, j)))
+    x = exp(tanh(tensor("x", i, j)))
     return program("scaled", y=(sum_over(j, x / sum_over(j, x) * tensor("v", j)), (i,)))
+
+
+def sparse():
+    """The same with values that may be zero, all of them in a part."""
+    x = maximum(tensor("x", i, j), 0.0)
+    return program("sparse", y=(sum_over(j, x / sum_over(j, x) * tensor("v", j)), (i,)))
+
+
+def foreign():
+    """A sum of exponentials at the maximum of other values, in some parts of which there is nothing."""
+    x = select(le(iota(j), iota(i) * 5), tensor("x", i, j), -math.inf)
+    return program("foreign", y=(sum_over(j, exp(tensor("y", i, j) - maximum_over(j, x)) * tensor("v", j, d)), (i, d)))
+
+
+def homonym():
+    """A program with an axis that is called as the outer part of j is, and as long."""
+    (jo,) = axes(j_o=3)
+    return program("homonym", y=(sum_over(j, tensor("x", i, j) * tensor("w", j, jo)), (i, jo)))
 
 
 @mutant("split_reduction", "term lost", lambda: (True, close(np.sum(five[:4]), np.sum(np.repeat(five[:4, None, None], 2, 1).repeat(2, 2)))), rows(j, lambda x: sum_over(j, x)), splits={"j": 3})
@@ -83,7 +101,7 @@ def split_merged_by_sum(r, t, g: AnyMonoid, j: Axis, jo: Axis, ji: Axis, e: Posi
     )
 
 
-@mutant("split_reduction", "free missing", lambda: (True, close(np.sum(five[:2, None] * five[:2], 0), np.sum(five[:2] * five[:2]))))
+@mutant("split_reduction", "free missing", lambda: (True, close(np.sum(five[:2, None] * five[:2], 0), np.sum(five[:2] * five[:2]))), homonym, splits={"j": 3})
 def split_captures_part(r, t, g: AnyMonoid, j: Axis, jo: Axis, ji: Axis, e: Position):
     """sum_j t = sum_jo sum_ji t[j = jo*T + ji], also for a t that already depends on jo."""
     return (
@@ -155,7 +173,7 @@ def local_selection_backwards(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, 
 NEGINF = -np.inf
 
 
-@mutant("local_selection", "identity", lambda: (True, close(np.exp(-np.inf - 0.0), np.exp(np.float64(NEGINF) - NEGINF))), weighted(j), splits={"j": 3})
+@mutant("local_selection", "identity", lambda: (True, close(np.exp(-np.inf - 0.0), np.exp(np.float64(NEGINF) - NEGINF))), weighted(j, masked=True), splits={"j": 3})
 def local_selection_of_nothing(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """r = p + (r - p) also where the part is empty: -inf - -inf is NaN, and so is every exponential of that part."""
     return (
@@ -173,7 +191,7 @@ def local_positive_backwards(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
     )
 
 
-@mutant("local_positive", "sign guard", lambda: (True, close(np.sum([0.0, 3]), 0.0 * (np.float64(3) / 0))), scaled, splits={"j": 3})
+@mutant("local_positive", "sign guard", lambda: (True, close(np.sum([0.0, 3]), 0.0 * (np.float64(3) / 0))), sparse, splits={"j": 3})
 def local_factor_of_any_sum(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
     """r = p * (r / p) also where p is 0."""
     return (
@@ -186,7 +204,7 @@ q_ = np.array([2.0, 3])
 tl_ = np.array([5.0, 7])
 
 
-@mutant("merge_selection_parts", "free missing", lambda: (True, close(np.sum(tl_ * q_), q_ * np.sum(tl_))))
+@mutant("merge_selection_parts", "free missing", lambda: (True, close(np.sum(tl_ * q_), q_ * np.sum(tl_))), weighted(j), splits={"j": 3}, why="every factor that the rules derive is made of references, and free of the axis")
 def merge_by_any_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """sum_jo sum_ji t = sum_jo q * sum_ji t(part), also for a q that depends on ji."""
     factor = Where(Map("eq", p, Const(z)), 1.0, q)
@@ -200,7 +218,7 @@ def merge_by_any_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoi
     )  # fmt: skip
 
 
-@mutant("merge_selection_parts", "condition dropped", lambda: (True, close(np.sum(5.0 * 2), 1.0 * np.sum(5.0))))
+@mutant("merge_selection_parts", "condition dropped", lambda: (True, close(np.sum(5.0 * 2), 1.0 * np.sum(5.0))), foreign, splits={"j": 3})
 def merge_what_is_not_gone(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """Factor 1 for a part that has seen nothing, although t does not vanish there."""
     factor = Where(Map("eq", p, Const(z)), 1.0, q)

@@ -1,0 +1,173 @@
+"""Forms that keep digits: sums that carry what they lose, and differences before products below exponentials."""
+
+from dataclasses import replace
+
+import hand_kernels as kernels
+import numpy as np
+import pytest
+
+from eqfuse.ir import build as b
+from eqfuse.ir import dtypes
+from eqfuse.ir.index import Axis
+from eqfuse.tiles import compensation
+from eqfuse.tiles.direct import NodeBuilder, kernel_from_program
+from eqfuse.tiles.kernel import Buffer, Role
+from eqfuse.tiles.lower import lower
+from eqfuse.tiles.program import Let, Loop
+from eqfuse.tiles.simulate import simulate
+
+C = 0.12751743082459868
+
+
+def lost(program):
+    return [a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators if a.old.name.startswith("lost")]
+
+
+# sums ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def summed(length=4096, tile=2, dtype=dtypes.float32):
+    i, j = b.axes(i=3, j=length)
+    x = b.tensor("x", i, j, dtype=dtype)
+    return kernel_from_program(b.program("sums", y=(b.sum_over(j, x), (i,))), {i: Role("grid", 1), j: Role("stream", tile)})
+
+
+def error(k, x):
+    exact = x.astype(np.float64).sum(1)
+    return float(np.max(np.abs(simulate(lower(k), {"x": x}, np.float32)["y"] - exact) / exact))
+
+
+def test_a_sum_does_not_lose_digits_with_the_number_of_steps(monkeypatch):
+    x = np.random.default_rng(0).random((3, 4096), np.float32) + 1
+    kept = error(summed(), x)
+    monkeypatch.setattr(compensation, "worthwhile", lambda lowering: False)
+    assert not lost(lower(summed()))
+    assert kept <= 2.0**-24
+    assert error(summed(), x) > 8 * 2.0**-24
+
+
+def test_a_rescaled_sum_does_not_either(monkeypatch):
+    """Its reference rises in every step."""
+    k, _ = kernels.logsumexp(n=3, length=4096, tile=2, rows=1)
+    x = (np.arange(4096) * 1e-4 + np.zeros((3, 1))).astype(np.float32)
+    wide = x.astype(np.float64)
+    exact = np.log(np.exp(wide - wide.max(1, keepdims=True)).sum(1)) + wide.max(1)
+
+    def off():
+        return float(np.max(np.abs(simulate(lower(k), {"x": x}, np.float32)["out"] - exact)))
+
+    kept = off()
+    monkeypatch.setattr(compensation, "worthwhile", lambda lowering: False)
+    assert kept < off()
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((np.inf,), np.inf),
+        ((-np.inf,), -np.inf),
+        ((np.inf, -np.inf), np.nan),
+        ((np.nan,), np.nan),
+        ((3e38, 3e38), np.inf),  # overflow on the way
+        ((3e38, 3e38, -3e38), np.inf),
+    ],
+)
+def test_what_is_not_finite_stays_what_it_is(values, expected):
+    x = np.ones((3, 64), np.float32)
+    x[:, 5 : 5 + 4 * len(values) : 4] = values
+    found = simulate(lower(summed(length=64, tile=4)), {"x": x}, np.float32)["y"]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_rolling_sums_carry_it_through_their_updates():
+    for name, count in (("softmax_rows", 1), ("attention", 1), ("moments", 2), ("moments_by_vector_repair", 3), ("entropy", 2)):
+        assert len(lost(lower(kernels.CASES[name]()[0]))) == count, name  # of attention, the sum that is no contraction
+
+
+def test_contractions_do_not():
+    assert not lost(lower(kernels.matmul()[0]))
+
+
+@pytest.mark.parametrize(("dtype", "count"), [(dtypes.float16, 0), (dtypes.bfloat16, 0), (dtypes.float32, 1)])
+def test_nor_sums_beside_contractions_in_16_bits(dtype, count):
+    """Beside a product of 16-bit operands the sum of the weights has digits to spare; without one it has not."""
+    k, _ = kernels.attention()
+    narrow = {n: replace(buffer, dtype=dtype) for n, buffer in k.buffers.items()}
+    assert len(lost(lower(replace(k, buffers=narrow)))) == count
+    assert len(lost(lower(summed(dtype=dtype)))) == 1
+
+
+def test_an_update_that_is_no_multiple_of_the_state_is_left_alone():
+    i, j = Axis("i", 3), Axis("j", 16)
+    g = NodeBuilder()
+    x = g.load("x", i, j)
+    r = g.roll("sum", j, x, g.map("square", g.acc()))
+    buffers = [Buffer("x", dtypes.float32, (3, 16)), Buffer("y", dtypes.float32, (3,), "output")]
+    k = kernels.kernel("odd", g, [(r, "y", (i,))], buffers, {i: Role("grid", 1), j: Role("stream", 4)})
+    assert not lost(lower(k))
+
+
+# exponentials -------------------------------------------------------------------------------------------------------------------------
+
+
+def weights(dtype=dtypes.float32, op="exp2", negate=False, hide=False, wide=False):
+    """o(C * x - C * m), m a row of its own; ``hide``: m is selected, as references that may be infinite are; ``wide``: in float32."""
+    i, j = Axis("i", 4), Axis("j", 8)
+    g = NodeBuilder()
+    x, m, c = g.load("x", i, j), g.load("m", i), g.const(C)
+    if wide:
+        x, m = g.cast(dtypes.float32, x), g.cast(dtypes.float32, m)
+    late = g.map("mul", c, m)
+    if hide:
+        late = g.map("where", g.map("eq", late, g.const(-np.inf)), g.const(0.0), late)
+    if negate:  # o(-(C * m - C * x))
+        y = g.map(op, g.map("neg", g.map("add", late, g.map("neg", g.map("mul", x, c)))))
+    else:
+        y = g.map(op, g.map("add", g.map("mul", x, c), g.map("neg", late)))
+    buffers = [Buffer("x", dtype, (4, 8)), Buffer("m", dtype, (4,)), Buffer("y", dtypes.float32, (4, 8), "output")]
+    return kernels.kernel("weights", g, [(y, "y", (i, j))], buffers, {i: Role("grid", 1), j: Role("resident", 8)})
+
+
+def products_before_differences(k):
+    """Sums one of whose terms is a product: what prints as a fused multiply-add."""
+    lets = {s.dst.name: s for s in lower(k).statements() if isinstance(s, Let)}
+    lone = [s for s in lets.values() if s.op == "add"]
+    seen = [lets[a.name] for s in lone for a in s.args if getattr(a, "name", None) in lets]
+    seen += [lets[a.name] for s in seen if s.op == "neg" for a in s.args if getattr(a, "name", None) in lets]
+    return [s for s in seen if s.op == "mul"]
+
+
+@pytest.mark.parametrize("options", [{}, {"op": "exp"}, {"negate": True}, {"hide": True}])
+def test_differences_come_before_products(options):
+    k = weights(**options)
+    assert not products_before_differences(k)
+    m = np.array([1e-3, 1.0, 1e4, 1e12], np.float32)
+    x = (m[:, None] * (1 - np.arange(8) * 2.0**-23)).astype(np.float32)
+    found = simulate(lower(k), {"x": x, "m": m}, np.float32)["y"]
+    exact = {"exp": np.exp, "exp2": np.exp2}[options.get("op", "exp2")]((x.astype(np.float64) - m[:, None].astype(np.float64)) * C)
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+    assert (found[:, 0] == 1).all()
+
+
+def test_infinite_references_are_as_before():
+    m = np.array([-np.inf, np.inf, 0.0, np.nan], np.float32)
+    x = np.array([[-np.inf, 0.0, 1.0, -1.0, np.inf, np.nan, 2.0, 3.0]] * 4, np.float32)
+    with np.errstate(all="ignore"):
+        late = np.where(np.float32(C) * m == -np.inf, 0, np.float32(C) * m)
+        expected = np.exp2(x * np.float32(C) - late[:, None])
+    np.testing.assert_allclose(simulate(lower(weights(hide=True)), {"x": x, "m": m}, np.float32)["y"], expected, rtol=1e-6)
+
+
+def test_only_below_exponentials():
+    """3e38 * C - (-3e38) * C is finite, and the difference of the two is not."""
+    k = weights(op="abs")
+    assert products_before_differences(k)
+    data = {"x": np.full((4, 8), 3e38, np.float32), "m": np.full(4, -3e38, np.float32)}
+    assert np.isfinite(simulate(lower(k), data, np.float32)["y"]).all()
+
+
+def test_not_where_the_program_keeps_float16_or_asks_for_its_own_bits():
+    assert products_before_differences(weights(dtypes.float16))
+    assert not products_before_differences(weights(dtypes.float16, wide=True))  # its scores are float32
+    assert not products_before_differences(weights(dtypes.bfloat16))
+    assert products_before_differences(replace(weights(), exact=True))
