@@ -22,7 +22,7 @@ from ..tiles.outside import Operand, OutsideCall
 from ..tiles.program import IndexValue, Load, Store, TileProgram
 from .signature import Param, signature
 from .text import torch_name, wrap
-from .triton import helpers, print_kernel
+from .triton import contracts, helpers, print_kernel
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ class _Host:
             for line in wrap([self.value(p) for p in params if p.kind == group], 112):
                 yield f"    {line},"
         # said in either case: the default differs between versions of Triton
-        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages}, enable_fp_fusion={not self.spec.exact},"
+        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages}, enable_fp_fusion={not self.spec.exact and contracts(program)},"
         yield ")"
 
     def call(self, call: OutsideCall) -> Iterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from ..ir import dtypes, ops
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import monoid
+from ..tiles.exponents import is_exponential
 from ..tiles.names import identifier
 from ..tiles.program import (
     Access,
@@ -97,7 +98,7 @@ class KernelPrinter:
         self.lanes_used: dict[Axis, None] = {}
         self.masks_used: dict[str, Binding] = {}
         self.negated = _negated(program)
-        self.products = {} if exact else _products(program)
+        self.products = {} if exact else _products(program, _below_exponentials(program))
         self.reuse = reuse(program)
         self.block(program.body)
         body, self.lines = self.lines, []
@@ -485,10 +486,47 @@ def _negated(program: TileProgram) -> dict[str, Value]:
     return kept
 
 
-def _products(program: TileProgram) -> dict[str, Let]:
+def contracts(program: TileProgram) -> bool:
+    """Whether the compiler may make one operation of a product and a sum: not where the sum is the argument of an exponential.
+
+    In exp(x * t - m), where m is the maximum of the rounded products, a product that is not rounded gives another number than the
+    one that m was chosen from, and the difference grows with the scores.
+    """
+    sums = _below_exponentials(program)
+    return not any(reader in sums for reader in _multiplied(program).values())
+
+
+def _below_exponentials(program: TileProgram) -> frozenset[str]:
+    """The sums that exponentials are taken of, as they are or times a number."""
+    made = {s.dst.name: s for s in program.statements() if isinstance(s, Let)}
+    stack = [v for s in made.values() if is_exponential(s.op) for v in uses(s)]
+    found: set[str] = set()
+    while stack:
+        s = made.get(stack.pop().name)
+        if s is None or s.dst.name in found:
+            continue
+        if s.op == "add":
+            found.add(s.dst.name)
+        if s.op in ("add", "neg", "where") or (s.op == "mul" and any(isinstance(a, Literal) for a in s.args)):
+            stack += uses(s)
+    return frozenset(found)
+
+
+def _multiplied(program: TileProgram) -> dict[str, str]:
+    """Product of two values -> a sum that reads it."""
+    products = {
+        s.dst.name for s in program.statements() if isinstance(s, Let) and s.op == "mul" and not any(isinstance(a, Literal) for a in s.args)
+    }
+    negated = {s.dst.name: v.name for s in program.statements() if isinstance(s, Let) and s.op == "neg" for v in uses(s)}
+    sums = (s for s in program.statements() if isinstance(s, Let) and s.op == "add")
+    return {name: s.dst.name for s in sums for v in uses(s) if (name := negated.get(v.name, v.name)) in products}
+
+
+def _products(program: TileProgram, rounded: frozenset[str] = frozenset()) -> dict[str, Let]:
     """Float products with one reader, a sum: value name -> the product.  They print as fused multiply-adds.
 
-    The product must be as large as the sum, or computing it inside the sum would repeat work; at most one per sum.
+    The product must be as large as the sum, or computing it inside the sum would repeat work; at most one per sum.  Products of
+    two values are left alone in sums that are to be ``rounded`` step by step (:func:`contracts`).
     """
     states = {a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators}
     found = {
@@ -509,6 +547,8 @@ def _products(program: TileProgram) -> dict[str, Let]:
     for name, factor in found.items():
         (reader,) = readers[name] if len(readers.get(name, ())) == 1 else (None,)
         if not isinstance(reader, Let) or reader.op != "add" or reader.dst.name in taken or reader.dst.dims != factor.dst.dims:
+            continue
+        if reader.dst.name in rounded and not any(isinstance(a, Literal) for a in factor.args):
             continue
         if sum(isinstance(a, Value) and a.name == name for a in reader.args) == 1:
             kept[name] = factor

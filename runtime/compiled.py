@@ -276,6 +276,7 @@ class Compiled:
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every kernel ahead of time; no GPU needed.  A plan belongs to a target: for another architecture than the
         target's, the program is planned again for that architecture's representative device."""
+        from ..codegen.triton import contracts
         from ..extract.targets import load_target
         from .aot import compile_kernel
         from .modules import load_module
@@ -293,7 +294,7 @@ class Compiled:
                 self.target,
                 num_warps=k.kernel.warps,
                 num_stages=k.kernel.stages,
-                contract=self.plan.licence != "exact",
+                contract=self.plan.licence != "exact" and contracts(k.tiles),
             )
             for k in self.plan.kernels
         ]

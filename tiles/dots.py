@@ -127,7 +127,7 @@ def _operand(
             product = lowering.let(block, "mul", (product, lowering.emit(f, block, mode)))
         v = lowering.as_value(product, block)
     zero = any(
-        facts.zero_padded(f, axis) and all(g == f or facts.zero_padded(g, axis) or facts.range(g, padded=True).finite for g in factors)
+        facts.zero_padded(f, axis) and all(g == f or facts.zero_padded(g, axis) or facts.harmless(g) for g in factors)
         for f in factors
     )
     if not zero:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .lower import Lowering, Mode
 
 SAME = 1e-12  # constants that differ by less were folded in another order
+LEAST = 1e-30  # of a factor: where x - m overflows, c * (x - m) is beyond any exponential all the same
 
 
 def is_exponential(op: str) -> bool:
@@ -74,7 +75,7 @@ def _common(facts: Facts, node: int) -> tuple[float, float] | None:
     if n.op != "map" or n.attrs[0] != "add":
         return None
     c, d = (factor(facts, x) for x in n.args)
-    if c is None or d is None or not math.isclose(abs(c), abs(d), rel_tol=SAME):
+    if c is None or d is None or abs(c) < LEAST or not math.isclose(abs(c), abs(d), rel_tol=SAME):
         return None
     return None if all(facts.dtype(x) == dtypes.float16 and _kept(facts, x) for x in n.args) else (c, d)
 

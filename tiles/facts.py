@@ -10,6 +10,7 @@ type for a contraction.  One relational fact about maxima is used: ``x - max x <
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -232,7 +233,7 @@ class Facts:
             return self.zero_padded(n.args[0], axis)
         if n.op == "map" and n.attrs[0] == "mul":  # zero times infinity is NaN: the other factor must be finite
             return any(
-                self.zero_padded(x, axis) and (self.zero_padded(y, axis) or self.range(y, padded=True).finite)
+                self.zero_padded(x, axis) and (self.zero_padded(y, axis) or self.harmless(y))
                 for x, y in (n.args, n.args[::-1])
             )
         if n.op == "map" and n.attrs[0] == "where":
@@ -240,6 +241,26 @@ class Facts:
         if n.op == "map":
             return ops.OPS[n.attrs[0]].keeps_zero and all(self.zero_padded(x, axis) for x in n.args)
         return False
+
+    def harmless(self, node: int) -> bool:
+        """What stands on padded lanes is finite: its product with zero is zero."""
+        return self._bounded(node) and self._is_number(node)
+
+    def _bounded(self, node: int) -> bool:
+        return self.range(node, padded=True).finite
+
+    def _is_number(self, node: int) -> bool:
+        """No padded lane is NaN where the data are finite: a range alone does not tell, the sine of 1/0 is between -1 and 1."""
+        n = self.nodes[node]
+        if n.op == "cast":
+            return self._is_number(n.args[0])
+        if n.op != "map":
+            return True
+        if not all(self._is_number(x) for x in n.args):
+            return False
+        op = ops.OPS[n.attrs[0]]
+        inside = op.domain == "real" and all(self.nodes[x].op == "load" or self._bounded(x) for x in n.args)
+        return inside or _total(n.attrs[0])
 
     def _is_zero(self, node: int) -> bool:
         n = self.nodes[node]
@@ -268,3 +289,13 @@ def check_kernel(kernel: Kernel) -> None:
     for i, n in enumerate(kernel.nodes):
         assert all(0 <= x < i for x in n.args), f"node {i} ({n.op}) points at a later node"
         assert all(a in kernel.roles for a in n.axes), f"node {i} ({n.op}) uses an axis without a role"
+
+
+@cache
+def _total(op: str) -> bool:
+    """Whether an op gives a number for every number and infinity, as exp does and sin does not."""
+    o = ops.OPS[op]
+    samples = np.array([-np.inf, -1e30, -1.0, -0.5, 0.0, 0.5, 1.0, 1e30, np.inf])
+    grid = np.meshgrid(*[samples] * o.arity)
+    with np.errstate(all="ignore"):
+        return not np.isnan(np.asarray(o.numpy(*grid), dtype=np.float64)).any()

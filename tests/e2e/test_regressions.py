@@ -103,3 +103,32 @@ def test_long_rows_are_split_over_the_grid(monoid):
         x[1, :15000] = float("-inf")
         x[2] = float("-inf")
     assert_equivalent(lambda x: f(x, -1), lambda *a: compiled.at(*a).interpret(*a), (x,))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda c, a, b: (c * torch.sin(a / b)).sum(-1),
+        lambda c, a, b: (c * torch.tanh(torch.sin(1 / b))).sum(-1),
+        lambda c, a, b: (c[None, :] * torch.cos(1 / b)).sum(-1) * a,
+    ],
+)
+def test_padded_lanes_are_masked_where_they_may_be_nan(f):
+    """b is zero on a padded lane and c too, but the sine of 1/0 is no number, whatever the range of a sine is."""
+    args = torch.randn(3), torch.randn(()), torch.rand(3) + 0.5
+    compiled = eqfuse.optimize(f, args, target="h200")
+    for got in (compiled.simulate(*args), compiled.interpret(*args)):
+        torch.testing.assert_close(got.float(), f(*args), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [30.0, 1e4, 1e10])
+def test_the_maximum_is_that_of_the_rounded_products(size):
+    """A row in two passes: an exponent that contracts x * w - max takes another product than the one that was the maximum."""
+    f = lambda x, w: torch.softmax(x * w, -1)  # noqa: E731
+    planned = eqfuse.optimize(f, [torch.empty(4096, 120000, device="meta"), torch.empty(120000, device="meta")], target="h200")
+    assert "enable_fp_fusion=False" in planned.source
+    random = torch.Generator().manual_seed(3)
+    x, w = torch.randn(8, 900, generator=random) * size, torch.randn(900, generator=random) * 3
+    exact = f(x.double(), w.double())
+    error, eager = ((y - exact).abs().max().item() for y in (planned.at(x, w).interpret(x, w), f(x, w)))
+    assert error <= 2 * max(eager, 2.0**-24)
