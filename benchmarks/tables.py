@@ -97,6 +97,9 @@ def trust_rows(result, log):
         ("CPU time of the check of these rules, one process, s", f"{rules['cpu_seconds']:.1f}"),
         ("seeded faults in rules caught", f"{seeded['caught']} of {seeded['faults']}, of {seeded['kinds']} kinds"),
     ]
+    if audited := seeded.get("audit"):
+        figures = f"{audited['found']} of {seeded['faults']}; {audited['named']}; {audited['named_alone']}"
+        rows.append(("of them found by the audit of a program too; the rule named; named alone", figures))
     if kernel:
         rows += [
             ("planted faults in kernels written by hand caught", f"{kernel['caught']} of {kernel['faults']}"),
@@ -107,7 +110,10 @@ def trust_rows(result, log):
         rows += [
             ("random programs audited", f"{log['passed']['audit']} of {log['programs']} drawn; left out: {left_out}"),
             ("findings in random programs", str(len(log["findings"]))),
-            ("e-nodes evaluated in the audits; numbers compared", f"{log['audit']['nodes']}; {log['audit']['numbers']}"),
+            (
+                "e-nodes and facts evaluated in the audits; numbers compared",
+                f"{log['audit']['nodes']}, {log['audit']['facts']}; {log['audit']['numbers']}",
+            ),
             ("of them simulated as tile programs; run by the interpreter", f"{log['passed']['tiles']}; {log['passed']['interpret']}"),
             ("rules that matched in a random program", f"{log['rules_matched']} of {log['rules_registered']}"),
             ("CPU time of the random programs, s", f"{log['cpu_seconds']:.1f}"),

@@ -239,10 +239,7 @@ def main():
     log = json.loads((RESULTS / result["fuzz_log"]).read_text()) if result["fuzz_log"] else None
     print("  ".join(f"{k} {v}" for k, v in result["environment"].items() if v is not None))
     for what, figure in trust_rows(result, log):
-        print(f"{what:68s}{figure}")
-    audit = result["seeded_faults"]["audit"]
-    counts = "; ".join(str(audit[k]) for k in ("found", "named", "named_alone"))
-    print(f"{'seeded faults found by an audit of a program; named; named alone':68s}{counts}")
+        print(f"{what:76s}{figure}")
     for name, error in result["registry"]["failures"].items():
         print(f"\nFAILED {name}\n{error}")
     for kind in ("seeded_faults", "kernel_faults"):
