@@ -200,7 +200,7 @@ def _cuts(
     seen: set[tuple[int, ...]] = set()
     for sizes in choices:
         key = tuple(sizes.values())
-        if key in seen or sum(math.prod(1 if a is None else sizes[a] for a in i.layout) for i in inputs) > 128 * FEW:
+        if key in seen or sum(math.prod(1 if a is None else sizes[a] for a in i.layout) for i in inputs) > 96 * FEW:
             continue
         seen.add(key)
         generator = torch.Generator().manual_seed(0)
