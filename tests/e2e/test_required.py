@@ -74,9 +74,10 @@ def test_logits_are_never_stored(target, dtype, tokens):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("target", eqfuse.targets())
 def test_normalised_rows_are_never_stored(target, dtype):
-    """rmsnorm -> linear: one kernel whatever the cache, in two passes where the operand type cannot hold the unscaled row."""
+    """rmsnorm -> linear: one kernel whatever the cache, in two passes where the operand type cannot hold the unscaled row, or where the
+    operands of a product on the general units leave no registers for a sum beside it."""
     case = PROGRAMS["rmsnorm_linear"]
     plan = eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target).plan
     assert len(plan.kernels) == 1, str(plan)
     assert not held(plan)
-    assert dict(plan.kernels[0].passes)["k"] <= (2 if dtype == "float16" else 1)
+    assert dict(plan.kernels[0].passes)["k"] <= (2 if dtype == "float16" or (target, dtype) == ("rtx6000ada", "float32") else 1)
