@@ -7,6 +7,7 @@ vocabulary split over the grid; a verdict that requires the loss and the logits 
 from __future__ import annotations
 
 import pytest
+import triton
 import torch
 
 import eqfuse
@@ -51,6 +52,7 @@ def test_it_computes_the_loss(required):
     required.at(*args).accuracy(*args, runner="interpret", factor=2.0)
 
 
+@pytest.mark.skipif(triton.__version__ != "3.7.1", reason="the model of registers was fitted to Triton 3.7.1")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "gfx942"])
 def test_it_compiles_without_spills(required, arch):
     reports = required.compile(arch)
