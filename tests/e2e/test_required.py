@@ -7,8 +7,8 @@ vocabulary split over the grid; a verdict that requires the loss and the logits 
 from __future__ import annotations
 
 import pytest
-import triton
 import torch
+import triton
 
 import eqfuse
 from eqfuse.testing.programs import HALF, PROGRAMS
