@@ -15,7 +15,13 @@ def number(value: float, *, whole: bool = False) -> str:
     """A literal in a kernel: an int where integers are computed with, a float otherwise."""
     if math.isinf(value) or math.isnan(value):
         return f'float("{value}")'
+    if value == 0 and math.copysign(1.0, value) < 0 and not whole:
+        return MINUS_ZERO
     return str(int(value)) if whole else repr(float(value))
+
+
+# Triton makes a positive zero of every literal that equals zero; this is the sign bit alone
+MINUS_ZERO = "tl.cast(-0x80000000, tl.float32, bitcast=True)"
 
 
 def type_name(dtype: DType) -> str:

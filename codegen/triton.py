@@ -51,8 +51,9 @@ from .text import broadcast, extent, number, position, product, split_index, tot
 LINE = 128  # longest line before a call is broken
 
 
-# float32 operations that Triton approximates to a few units in the last place, as they are spelled where each is to be rounded once
-ROUNDED_ONCE = {"recip": "tl.div_rn(1.0, {})", "sqrt": "tl.sqrt_rn({})"}
+# float32 operations that Triton approximates to a few units in the last place, as they are spelled where each is to be rounded once; and
+# negation, of which Triton makes 0 - x, whose zeros are positive
+ROUNDED_ONCE = {"recip": "tl.div_rn(1.0, {})", "sqrt": "tl.sqrt_rn({})", "neg": "{} * -1.0"}
 
 
 # what rounding added to new = kept + small: see tiles/compensation.py
@@ -62,6 +63,14 @@ def _lost_digits(new, kept, small):
     """What rounding added to new = kept + small; nothing where it is not finite."""
     lost = (new - kept) - small
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
+'''
+MEAN = '''
+@triton.jit
+def _mean_of(total, lost, count):
+    """(total - lost) / count with one rounding, however rough the division is."""
+    mean = total / count
+    off = (tl.fma(-mean, count, total) - lost) * (1.0 / count)
+    return mean + tl.where(tl.abs(off) < float("inf"), off, 0.0)
 '''
 
 
@@ -79,6 +88,7 @@ def helpers(programs: tuple[TileProgram, ...]) -> str:
     used = {s.op for s in statements if isinstance(s, Let)} | {monoid(s.monoid).combine for s in statements if isinstance(s, Reduce)}
     texts = [ops.OPS[o].prelude for o in sorted(used) if ops.OPS[o].prelude]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
+    texts += [MEAN] if any(isinstance(s, Mean) and s.lost is not None for s in statements) else []
     return "\n\n".join(t.strip("\n") for t in texts)
 
 
@@ -366,7 +376,8 @@ class KernelPrinter:
                 return self.difference(s)
             whole = all(a.dtype.kind == "int" for a in s.args[s.op == "where" :] if isinstance(a, Value))
             whole = whole and any(isinstance(a, Value) for a in s.args[s.op == "where" :])
-            spelling = ROUNDED_ONCE.get(s.op, ops.OPS[s.op].triton) if self.exact else ops.OPS[s.op].triton
+            exact = self.exact and s.dst.dtype.is_float
+            spelling = ROUNDED_ONCE.get(s.op, ops.OPS[s.op].triton) if exact else ops.OPS[s.op].triton
             return spelling.format(*(self.operand(a, s.dst.dims, whole=whole) for a in s.args))
         if isinstance(s, Lost):
             return f"_lost_digits({', '.join(self.operand(v, s.dst.dims) for v in (s.new, s.kept, s.small))})"
@@ -386,6 +397,8 @@ class KernelPrinter:
             return f"tl.permute({self.name(s.src)}, ({', '.join(str(s.src.dims.index(d)) for d in s.dst.dims)}))"
         if isinstance(s, Mean):
             sum_, count = self.name(s.src), self.mean_count(s)
+            if s.lost is not None:
+                return f"_mean_of({sum_}, {self.name(s.lost)}, {count})"
             return f"tl.div_rn({sum_}, {count})" if self.exact else f"{sum_} / {count}"
         if isinstance(s, Count):
             return self.count(s.binding, s.which)
@@ -497,8 +510,9 @@ def contracts(program: TileProgram) -> bool:
 
 
 def _below_exponentials(program: TileProgram) -> frozenset[str]:
-    """The sums that exponentials are taken of, as they are or times a number."""
+    """The sums that exponentials are taken of, as they are or times a number or the length of an axis."""
     made = {s.dst.name: s for s in program.statements() if isinstance(s, Let)}
+    extents = {s.dst.name for s in program.statements() if isinstance(s, ExtentValue)}
     stack = [v for s in made.values() if is_exponential(s.op) for v in uses(s)]
     found: set[str] = set()
     while stack:
@@ -507,7 +521,8 @@ def _below_exponentials(program: TileProgram) -> frozenset[str]:
             continue
         if s.op == "add":
             found.add(s.dst.name)
-        if s.op in ("add", "neg", "where") or (s.op == "mul" and any(isinstance(a, Literal) for a in s.args)):
+        scaled = s.op == "mul" and any(isinstance(a, Literal) or a.name in extents for a in s.args)
+        if s.op in ("add", "neg", "where") or scaled:
             stack += uses(s)
     return frozenset(found)
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from ..errors import ShapeError
 from .dtypes import DType
 from .index import Axis
-from .terms import Input, Term, postorder
+from .terms import Extent, Input, Reduce, Term, View, postorder
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class Output:
         return tuple(1 if a is None else a.size for a in self.layout)
 
 
+def _described(i: Input) -> str:
+    """``[i, j] float32``."""
+    return f"[{', '.join('1' if a is None else a.name for a in i.layout)}] {i.dtype.name}"
+
+
 @dataclass(frozen=True)
 class Program:
     """Outputs as terms.
@@ -42,7 +49,7 @@ class Program:
     sources: Mapping[Term, str] = field(default_factory=dict, compare=False, repr=False)
     names: Mapping[str, tuple[Term, ...]] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
+    @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """Every axis, in a stable order: inputs first, then as they appear."""
         found: dict[Axis, None] = {}
@@ -54,9 +61,59 @@ class Program:
             found.update((a, None) for a in sorted(t.axes))
         return tuple(found)
 
+    @property
+    def every_axis(self) -> tuple[Axis, ...]:
+        """:attr:`axes`, and those that only reductions, views and lengths mention, of values that do not depend on them."""
+        found = dict.fromkeys(self.axes)
+        for t in self.terms():
+            if isinstance(t, Reduce | View | Extent):
+                found.setdefault(t.axis)
+            if isinstance(t, View):
+                found.update((a, None) for a in sorted(t.index.axes()))
+        return tuple(found)
+
     def terms(self) -> list[Term]:
         """All terms, arguments before users."""
-        return postorder(*(o.term for o in self.outputs))
+        return list(self._terms)
+
+    @cached_property
+    def _terms(self) -> tuple[Term, ...]:
+        return tuple(postorder(*(o.term for o in self.outputs)))
+
+    def check(self) -> None:
+        """Raise ShapeError where the axes, inputs or outputs do not fit together.  Front ends make programs that do.
+
+        An axis has one size, an input one layout and type and a place in ``inputs``, an output every axis of its value once, and no two
+        tensors have one name.
+        """
+
+        def refuse(message: str, cure: str) -> ShapeError:
+            return ShapeError(message, where=self.name, cure=cure)
+
+        sizes: dict[str, int] = {}
+        for a in self.every_axis:
+            if sizes.setdefault(a.name, a.size) != a.size:
+                raise refuse(f"axis {a.name!r} has the sizes {sizes[a.name]} and {a.size}", "give axes of different sizes different names")
+        inputs: dict[str, Input] = {}
+        for i in (*self.inputs, *(t for t in self.terms() if isinstance(t, Input))):
+            known = inputs.setdefault(i.name, i)
+            if known is not i:
+                both = f"{_described(known)} and {_described(i)}"
+                raise refuse(f"input {i.name!r} is both {both}", "give them two names, or read one of them through view()")
+        for name in inputs:
+            if sum(i.name == name for i in self.inputs) != 1:
+                raise refuse(f"input {name!r} is not listed once in the program's inputs", "list every input once")
+        names: set[str] = set(inputs)
+        for o in self.outputs:
+            if o.name in names:
+                raise refuse(f"two tensors are called {o.name!r}", "give every input and output a name of its own")
+            names.add(o.name)
+            axes = [a for a in o.layout if a is not None]
+            if missing := sorted(o.term.axes - set(axes)):
+                lacking = ", ".join(a.name for a in missing)
+                raise refuse(f"the layout of output {o.name!r} lacks the axes {lacking} of its value", "add them, or reduce over them")
+            if len(set(axes)) < len(axes):
+                raise refuse(f"the layout of output {o.name!r} has an axis twice", "name the two dimensions differently")
 
     def named(self, **values: Term) -> Program:
         """The same program with names for some of its values, to ask ``explain()`` about; an unknown term is a ValueError."""

@@ -7,7 +7,8 @@ A split axis j = jo * T + ji turns a reduction into a reduction of reductions.  
 the end count as the identity.  Results of the parts are merged by the repair relation of kind ``loc``: if t at the whole
 reference r is q times t at the part's own reference, then sum_jo sum_ji t(r) = sum_jo q * sum_ji t(part).  A part whose own
 reference is the identity (nothing in it) merges with factor 1,
-which is right because t vanishes there (``gone``).  The same split makes partial results private to their program.
+which is right because t vanishes there (``gone``), and a part that is zero stays zero whatever its factor: the reference may be NaN
+because of elements that t does not choose.  The same split makes partial results private to their program.
 """
 
 from __future__ import annotations
@@ -104,14 +105,14 @@ def local_positive(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
 @fact_rule(family=FAMILY, phase=PHASE)
 def merge_selection_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, jo: Axis, ji: Axis):
     """sum_jo sum_ji t = sum_jo q * sum_ji t(part), q free of ji; factor 1 where the part's maximum is the identity."""
-    factor = Where(Map("eq", p, Const(LEAST)), 1.0, q)
+    factor, local = Where(Map("eq", p, Const(LEAST)), 1.0, q), Reduce(g, ji, tl)
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
             rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, LEAST),
             free(p, ji), gone(tl, p, Const(1.0)),
         ],
-        [equal(e, Reduce(g, jo, factor * Reduce(g, ji, tl)))],
+        [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, factor * local)))],
     )  # fmt: skip
 
 

@@ -3,6 +3,11 @@
 The norm is the largest absolute error divided by the largest absolute value of the exact output, per output; NaN or infinity in
 one and not in the other counts as infinite error.
 
+Where a result hangs on the last bit of something large (two scores of 1e4 that are almost tied), the error of one run is luck: eager's own
+error changes by factors of ten when its sums are added up in another order.  ``orders=K`` makes that visible: eager runs also with
+every axis that is summed over in K random orders, which is the same program over the reals, and the largest of its errors is what ours are
+held to.
+
 ``first_accurate`` is ``optimize(..., accuracy_factor=F)``: a plan is run at small sizes in Triton's interpreter before it is given out.  If
 its error is more than F times that of the eager program, the next plan is tried, with exact rules only and then with none; each refusal
 stands in the plan.  If nothing is left, or if the plan cannot be tried, that is an error.
@@ -11,12 +16,14 @@ stands in the plan.  If nothing is left, or if the plan cannot be tried, that is
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AccuracyError, EqFuseError, OptionError
 from ..ir import dtypes, reference
+from ..ir.terms import Index, Reduce, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OutputError:
-    """One output: relative errors against float64, and elements that are not finite though the exact value is."""
+    """One output: relative errors against float64, and elements that are not finite though the exact value is.
+
+    ``reordered``: eager's errors where its sums are added up in other orders, if that was asked for.
+    """
 
     name: str
     dtype: str
@@ -36,11 +46,13 @@ class OutputError:
     eager: float
     ours_nonfinite: int
     eager_nonfinite: int
+    reordered: tuple[float, ...] = ()
 
     def within(self, factor: float = 2.0) -> bool:
-        """No worse than ``factor`` times eager (or than one rounding of the output type), and nothing newly non-finite."""
+        """No worse than ``factor`` times eager in any order (or than one rounding of the output type), and nothing newly non-finite."""
         floor = dtypes.dtype(self.dtype).epsilon
-        return self.ours <= factor * max(self.eager, floor / 2) and self.ours_nonfinite <= self.eager_nonfinite
+        bar = max(self.eager, floor / 2, *(e for e in self.reordered if math.isfinite(e)))
+        return self.ours <= factor * bar and self.ours_nonfinite <= self.eager_nonfinite
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,9 @@ class AccuracyReport:
 
     def __str__(self) -> str:
         lines = [f"error against float64 ({self.runner})"]
-        lines += [f"  {o.name:12s} {o.dtype:9s} ours {o.ours:.2e}   eager {o.eager:.2e}" for o in self.outputs]
+        for o in self.outputs:
+            other = f", in other orders {min(o.reordered):.2e} to {max(o.reordered):.2e}" if o.reordered else ""
+            lines.append(f"  {o.name:12s} {o.dtype:9s} ours {o.ours:.2e}   eager {o.eager:.2e}{other}")
         return "\n".join(lines)
 
 
@@ -82,9 +96,12 @@ RUNNERS = ("auto", "cuda", "interpret", "simulate")
 
 
 def measure(
-    compiled: Compiled, args: Sequence[Any], runner: str = "auto", kwargs: Mapping[str, Any] | None = None
+    compiled: Compiled, args: Sequence[Any], runner: str = "auto", kwargs: Mapping[str, Any] | None = None, orders: int = 0
 ) -> AccuracyReport:
-    """Run ours (``interpret`` on CPU tensors, the kernels on CUDA ones; or ``simulate``) and eager, compare with float64."""
+    """Run ours (``interpret`` on CPU tensors, the kernels on CUDA ones; or ``simulate``) and eager, compare with float64.
+
+    ``orders``: so many times more, eager runs with the axes that it sums over in random orders (the same ones every time).
+    """
     if runner not in RUNNERS:
         raise OptionError(f"no runner is called {runner!r}", where="accuracy", cure=f"one of {', '.join(RUNNERS)}")
     given = dict(kwargs or {})
@@ -94,15 +111,79 @@ def measure(
     run: Callable[..., Any] = {"cuda": compiled.__call__, "interpret": compiled.interpret, "simulate": compiled.simulate}[runner]
     ours = compiled.in_order(run(*args, **given))
     arrays = {n: _numpy(t) for n, t in tensors.items()}
-    eager = compiled.in_order(compiled.eager(*args, **given)) if compiled.traced.eager is not None else _written(compiled, arrays)
+    eager = _eager(compiled, args, given)
     exact = reference.evaluate(compiled.program, arrays)
+    others = list(reordered(compiled, args, given, orders))
     rows = []
-    for o, a, b in zip(compiled.program.outputs, ours, eager, strict=True):
+    for k, (o, a, b) in enumerate(zip(compiled.program.outputs, ours, eager, strict=True)):
         e = exact[o.name]
         mine, mine_lost = relative_error(_numpy(a), e)
         theirs, theirs_lost = relative_error(_numpy(b), e)
-        rows.append(OutputError(o.name, o.dtype.name, mine, theirs, mine_lost, theirs_lost))
+        spread = tuple(relative_error(_numpy(other[k]), e)[0] for other in others)
+        rows.append(OutputError(o.name, o.dtype.name, mine, theirs, mine_lost, theirs_lost, spread))
     return AccuracyReport(runner, tuple(rows))
+
+
+def _eager(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The outputs of the program as it is written, in order."""
+    if compiled.traced.eager is not None:
+        return compiled.in_order(compiled.eager(*args, **kwargs))
+    return _written(compiled, {n: _numpy(t) for n, t in compiled.bind(args, kwargs).items()})
+
+
+# eager in other orders -----------------------------------------------------------------------------------------------------------------
+
+
+def free_axes(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Axis, ...]:
+    """The axes that the program reduces and whose order means nothing to it: no position along them is used, and every input that
+    has one is a tensor among the arguments."""
+    import torch
+
+    terms = compiled.program.terms()
+    fixed: set[Axis] = set()
+    for t in terms:
+        if isinstance(t, Index):
+            fixed |= t.axes
+        elif isinstance(t, View):
+            fixed |= t.index.axes() | {t.axis}
+    tensors = compiled.bind(args, kwargs)
+    given = Counter(id(leaf) for leaf in torch.utils._pytree.tree_leaves((list(args), dict(kwargs))))
+
+    def movable(axis: Axis) -> bool:
+        dims = [(id(tensors[i.name]), i.layout.index(axis) if axis in i.layout else None) for i in compiled.program.inputs]
+        one = dict(dims)  # a tensor that is passed twice must have the axis at one place, and not be captured as well
+        return all(one[key] == dim for key, dim in dims) and all(
+            count <= given[key] for key, count in Counter(key for key, dim in dims if dim is not None).items()
+        )
+
+    reduced = dict.fromkeys(t.axis for t in terms if isinstance(t, Reduce))
+    return tuple(sorted(a for a in reduced if a not in fixed and movable(a)))
+
+
+def reordered(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], orders: int) -> Iterator[list[torch.Tensor]]:
+    """The outputs of the eager program where the axes that it reduces stand in random orders, put back into the order given.
+
+    Over the reals these are the outputs of the program.  Nothing if no axis can be moved.
+    """
+    import torch
+
+    axes = free_axes(compiled, args, kwargs) if orders else ()
+    tensors = compiled.bind(args, kwargs)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(orders if axes else 0):
+        moves = {a: torch.randperm(a.size, generator=generator) for a in axes}
+        moved = {id(tensors[i.name]): _moved(tensors[i.name], i.layout, moves) for i in compiled.program.inputs}
+        few = torch.utils._pytree.tree_map(lambda leaf, moved=moved: moved.get(id(leaf), leaf), (list(args), dict(kwargs)))
+        back = {a: torch.argsort(p) for a, p in moves.items()}
+        outputs = zip(compiled.program.outputs, _eager(compiled, *few), strict=True)
+        yield [_moved(x, o.layout, back) for o, x in outputs]
+
+
+def _moved(t: torch.Tensor, layout: Sequence[Axis | None], moves: Mapping[Axis, torch.Tensor]) -> torch.Tensor:
+    for dim, a in enumerate(layout):
+        if a is not None and a in moves:
+            t = t.index_select(dim, moves[a].to(t.device))
+    return t
 
 
 def _written(compiled: Compiled, arrays: Mapping[str, np.ndarray]) -> list[torch.Tensor]:

@@ -19,6 +19,7 @@ from ..codegen.signature import signature
 from ..egraph.frozen import FrozenGraph
 from ..extract.explain import Explanation, Options, Why, explain
 from ..extract.plan import Plan, PlannedCall, PlannedKernel
+from ..extract.report import plan_text
 from ..extract.targets import Target
 from ..ir.program import Output, Program
 from ..ir.reference import evaluate
@@ -50,7 +51,7 @@ def module_spec(plan: Plan) -> ModuleSpec:
         outputs=outputs,
         temporaries=tuple(plan.buffers[b] for b in made if b not in names and b in loaded),
         kernels=tuple(k.tiles for k in plan.kernels),
-        header=str(plan),
+        header=plan_text(plan, module=True),
         exact=plan.licence == "exact",
         calls=tuple(
             (sum(isinstance(k, PlannedKernel) for k in plan.steps[:at]), step.call)
@@ -245,7 +246,7 @@ class Compiled:
         """Why the plan is what it is: the rewrites from the program to every kernel, each replayed on random numbers, what is saved,
         what came second and why it lost.  ``str`` for people, ``.json()`` for programs, ``.why(a, b)`` for two values.
 
-        ``costs=True`` also asks what each rule saves (a saturation and a search for each).
+        ``costs=True`` also asks what each step saves (a search for each) and each rule (a saturation and a search for each).
         """
         return explain(self.graph, self.plan, self.target, options=self.options, costs=costs)
 
@@ -261,14 +262,18 @@ class Compiled:
     def _explanation(self) -> Explanation:
         return self.explain()
 
-    def accuracy(self, *args: Any, runner: str = "auto", factor: float | None = None, **kwargs: Any) -> AccuracyReport:
+    def accuracy(
+        self, *args: Any, runner: str = "auto", factor: float | None = None, orders: int = 0, **kwargs: Any
+    ) -> AccuracyReport:
         """Errors against float64 of the generated kernels and of the eager program in its own type.
 
         ``factor``: raise :class:`~eqfuse.errors.AccuracyError` if an output's error is more than so many times eager's.
+        ``orders``: run eager so many times more with the axes that it sums over in other orders, and take the largest of its errors:
+        on data where one element decides (scores of 1e4), the error of one run is luck.
         """
         from .accuracy import measure
 
-        report = measure(self, args, runner, kwargs)
+        report = measure(self, args, runner, kwargs, orders)
         if factor is not None:
             report.check(factor)
         return report

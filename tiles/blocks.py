@@ -32,6 +32,7 @@ class OpenAccumulator:
     identity: float
     node: int
     new: Value | None = None
+    lost: OpenAccumulator | None = None  # of a sum: what its additions lose
 
 
 @dataclass(eq=False)
@@ -65,7 +66,10 @@ class Block:
 
     def enclosing(self, axis: Axis) -> Block | None:
         """The body of the innermost open loop over an axis."""
-        return next((b for b in self.chain() if b.loop is not None and b.loop.binding.axis == axis), None)
+        block: Block | None = self
+        while block is not None and (block.loop is None or block.loop.binding.axis != axis):
+            block = block.parent
+        return block
 
 
 def close(block: Block) -> tuple[Statement, ...]:

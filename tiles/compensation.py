@@ -7,8 +7,11 @@ the last addition lost (Kahan):
     small <- tile - lost;   new <- state + small;   lost <- (new - state) - small
 
 This costs a few instructions per accumulator and step, nothing per element.  An update that rescales the state, state * q, rescales
-what was lost; terms that it adds are of the size of a step, and go with the tile.  What was lost is forgotten where it is not finite:
-an infinite sum stays infinite.
+what was lost; terms that it adds are of the size of a step or smaller, and meet what was lost before they meet the tile, so that
+the tile is rounded once.  What was lost is forgotten where it is not finite: an infinite sum stays infinite.
+
+A final mean is (state - lost) / count, rounded once (``program.Mean``): the difference itself is no number of the type, but the remainder
+of the quotient of the state is, and takes it in.
 
 Contractions on the matrix unit are left as they are: a step of theirs is as large as their accumulator.  Nor is there anything to gain
 in a kernel that contracts 16-bit operands for 16-bit results: its terms were rounded 2^13 times coarser.
@@ -87,6 +90,7 @@ def step(
     let = lowering.let
     old = lowering.value(f"lost_{body.loop.binding.axis.name}", state.old.dims, state.old.dtype)
     lost = OpenAccumulator(old, "sum", 0.0, node)
+    state.lost = lost
     body.loop.accumulators.append(lost)
     lowering.define(old, body)
     kept: Operand = state.old
@@ -96,16 +100,17 @@ def step(
         kept = lowering.emit(update.carried, body, mode, state)
         carried = lowering.emit(update.carried, body, mode, lost)
         terms = [lowering.emit(t, body, mode) for t in update.terms]
-        if guards.update_needs_guard(lowering.facts, node):
-            empty = guards.condition(lowering, node, body)
+        untouched = guards.untouched(lowering, node, state, body)
+        if untouched is not None:
             if kept is not state.old:
-                kept = let(body, "where", (empty, state.old, kept))
-                carried = let(body, "where", (empty, lost.old, carried))
-            terms = [let(body, "where", (empty, Literal(0.0), t)) for t in terms]
-    small = tile()
+                kept = let(body, "where", (untouched, state.old, kept))
+                carried = let(body, "where", (untouched, Literal(0.0), carried))
+            terms = [let(body, "where", (untouched, Literal(0.0), t)) for t in terms]
+    total = tile()
+    rest = let(body, "neg", (carried,))
     for t in terms:
-        small = let(body, "add", (t, small))
-    small = let(body, "add", (small, let(body, "neg", (carried,))), hint="small")
+        rest = let(body, "add", (t, rest))
+    small = let(body, "add", (total, rest), hint="small")
     new = let(body, "add", (kept, small), hint=state.old.name + "_new")
     assert isinstance(new, Value)
     left = lowering.value(old.name + "_new", old.dims, old.dtype)

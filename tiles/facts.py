@@ -284,13 +284,6 @@ class Facts:
         return float(ops.OPS[n.attrs[0]].numpy(*map(np.float64, args))) if n.op == "map" else args[0]
 
 
-def check_kernel(kernel: Kernel) -> None:
-    """Assert the invariants of a kernel that lowering relies on."""
-    for i, n in enumerate(kernel.nodes):
-        assert all(0 <= x < i for x in n.args), f"node {i} ({n.op}) points at a later node"
-        assert all(a in kernel.roles for a in n.axes), f"node {i} ({n.op}) uses an axis without a role"
-
-
 @cache
 def _total(op: str) -> bool:
     """Whether an op gives a number for every number and infinity, as exp does and sin does not."""

@@ -15,9 +15,8 @@ the levels per axis, which cannot be cyclic but may take more passes.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,24 +38,20 @@ from .program import (
     Cast,
     Count,
     Dim,
-    Dot,
     ExtentValue,
     Fill,
     IndexValue,
     Let,
     Literal,
     Load,
-    Loop,
     Mean,
     Operand,
     Permute,
     Reduce,
-    Statement,
     Store,
     TileProgram,
     Value,
     Where,
-    uses,
 )
 
 INT32_MAX = 2**31 - 1
@@ -87,16 +82,18 @@ class Mode:
         return self.block.loop.level
 
 
-def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K) -> TileProgram:
+def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K, facts: Callable[[bool], Facts] | None = None) -> TileProgram:
     """Lower a kernel.  ``min_dot_k``: the shortest contraction given to the matrix unit (smaller ones are products and sums).
+    ``facts``: what is known of its nodes already, with levels per axis (False) or by one global depth (True).
 
     Raises :class:`~eqfuse.errors.PlanError` if the roles are illegal for the nodes: a grid axis that is reduced, a roll over an axis
     that is not streamed, a root without an axis it depends on.
     """
+    facts = facts or (lambda split: Facts(kernel, split))
     try:
-        return Lowering(kernel, False, min_dot_k).program()
+        return Lowering(kernel, facts(False), min_dot_k).program()
     except LoopCycle:
-        return Lowering(kernel, True, min_dot_k).program()
+        return Lowering(kernel, facts(True), min_dot_k).program()
 
 
 Emitter = Callable[["Lowering", int, Block, Mode | None, OpenAccumulator | None], Operand]
@@ -105,11 +102,10 @@ Emitter = Callable[["Lowering", int, Block, Mode | None, OpenAccumulator | None]
 class Lowering:
     """One lowering of one kernel."""
 
-    def __init__(self, kernel: Kernel, split: bool, min_dot_k: int) -> None:
-        self.kernel, self.nodes, self.split, self.min_dot_k = kernel, kernel.nodes, split, min_dot_k
-        self.facts = Facts(kernel, split)
+    def __init__(self, kernel: Kernel, facts: Facts, min_dot_k: int = dots.MIN_DOT_K) -> None:
+        self.kernel, self.nodes, self.facts, self.min_dot_k = kernel, kernel.nodes, facts, min_dot_k
         self.names = Names(kernel)
-        self.dims = _dims(kernel)
+        self.dims = tile_dims(kernel)
         self.dim_of = {a: d for d in self.dims for a in d.axes}
         self.fixed = _fixed_bindings(kernel)
         self._fixed_of = {b.axis: b for b in self.fixed}
@@ -123,7 +119,7 @@ class Lowering:
         """Emit all roots and close the blocks."""
         for i in range(len(self.kernel.roots)):
             self._store(i)
-        return TileProgram(self.kernel, self.dims, self.fixed, close(self.root), self.split)
+        return TileProgram(self.kernel, self.dims, self.fixed, close(self.root), self.facts.split)
 
     # -- small services ------------------------------------------------------------------------------------------------------
     def dims_of(self, axes: frozenset[Axis]) -> tuple[Dim, ...]:
@@ -475,8 +471,9 @@ class Lowering:
         update: Operand = old
         if n.op == "roll":
             update = self.emit(n.args[1], body, mode, state)
-            if guards.update_needs_guard(self.facts, node):
-                update = guards.guarded_update(self, node, state, update, body)
+            untouched = guards.untouched(self, node, state, body)
+            if untouched is not None:
+                update = self.let(body, "where", (untouched, old, update))
         new = self._tile(n.args[0], axis, monoid, body, mode, update, hint=old.name + "_new")
         assert isinstance(new, Value)
         assert new.dims == old.dims, f"accumulator {old.name} has dims {old.dims}, its update {new.dims}"
@@ -504,7 +501,8 @@ class Lowering:
         if key not in where.memo:
             dst = self.value(f"mean_{b.axis.name}", v.dims, dtypes.float32)
             kind = {"final": "final", "old": "old", "new": "new"}[which]
-            where.memo[key] = self.put(where, Mean(dst, v, b.axis, None if which == "final" else b, kind))  # type: ignore[arg-type]
+            lost = state.lost.old if which == "final" and state.lost is not None and not self.kernel.exact else None
+            where.memo[key] = self.put(where, Mean(dst, v, b.axis, None if which == "final" else b, kind, lost))  # type: ignore[arg-type]
         return where.memo[key]
 
     def _tile(
@@ -554,7 +552,7 @@ class Lowering:
         block.statements.append(Store(v, at, once))
 
 
-def _dims(kernel: Kernel) -> tuple[Dim, ...]:
+def tile_dims(kernel: Kernel) -> tuple[Dim, ...]:
     """The tile dims in canonical order."""
     pack_of = {a: p for p in kernel.packs for a in p}
     dims: list[Dim] = []
@@ -588,49 +586,3 @@ def _fixed_bindings(kernel: Kernel) -> tuple[Binding, ...]:
         Binding(a.name, a, kernel.tile(a), "grid" if kernel.roles[a].kind == "grid" else "resident", kernel.even(a))
         for a in (*grid, *resident)
     )
-
-
-# -- order of dims -----------------------------------------------------------------------------------------------------------
-
-
-def order_penalty(program: TileProgram) -> tuple[int, ...]:
-    """How bad an order of dims is, worst kind first: permutes of computed values, computed values as B operands, reductions over a dim
-    that is not last, stores and loads whose last dim is not the buffer's."""
-    permutes = computed_b = inner = stores = loads = 0
-    defined: dict[str, Statement] = {}
-    for s in program.statements():
-        if not isinstance(s, Store | Loop):
-            defined[s.dst.name] = s
-        if isinstance(s, Permute):
-            permutes += not isinstance(defined.get(s.src.name), Load)
-        elif isinstance(s, Dot):
-            computed_b += not s.loaded[1] and any(True for _ in uses(s))
-        elif isinstance(s, Reduce):
-            inner += s.src.dims[-1] != s.dim
-        elif isinstance(s, Store):
-            stores += not _contiguous(s.access)
-        elif isinstance(s, Load):
-            loads += not _contiguous(s.access)
-    return permutes, computed_b, inner, stores, loads
-
-
-def _contiguous(at: Access) -> bool:
-    """The last tile dim runs along the buffer's last dimension with step 1."""
-    if not at.dims or not at.index:
-        return True
-    return any(coefficient == 1 and atom == at.dims[-1].axes[-1] for atom, coefficient in at.index[-1].terms)
-
-
-def choose_order(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K, limit: int = 24) -> Kernel:
-    """The kernel with the best of at most ``limit`` orders of its tile dims; the earliest of equals."""
-    firsts = tuple(d.axes[0] for d in _dims(kernel))
-    best: tuple[tuple[int, ...], Kernel] | None = None
-    for order in itertools.islice(itertools.permutations(firsts), limit):
-        candidate = replace(kernel, order=order)
-        penalty = order_penalty(lower(candidate, min_dot_k=min_dot_k))
-        if best is None or penalty < best[0]:
-            best = (penalty, candidate)
-        if not any(penalty):
-            break
-    assert best is not None
-    return best[1]

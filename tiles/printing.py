@@ -84,7 +84,8 @@ def _right(s: Statement) -> str:
     if isinstance(s, Permute | Cast):
         return f"{type(s).__name__.lower()}({s.src.name})"
     if isinstance(s, Mean):
-        return f"{s.src.name} / seen({s.axis.name}, {s.which})"
+        total = s.src.name if s.lost is None else f"({s.src.name} - {s.lost.name})"
+        return f"{total} / seen({s.axis.name}, {s.which})"
     if isinstance(s, Count):
         return f"seen({s.binding.name}, {s.which})"
     if isinstance(s, IsFirst):

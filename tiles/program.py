@@ -179,13 +179,17 @@ class Lost:
 
 @dataclass(frozen=True)
 class Mean:
-    """``dst = src / count``: a mean from its sum.  ``binding`` is the loop, ``None`` when the whole axis has been seen."""
+    """``dst = src / count``: a mean from its sum.  ``binding`` is the loop, ``None`` when the whole axis has been seen.
+
+    ``lost``: ``dst = (src - lost) / count``, rounded once; for sums that carry what they lose, when they are final.
+    """
 
     dst: Value
     src: Value
     axis: Axis
     binding: Binding | None
     which: OneOf["old", "new", "final"]
+    lost: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -348,6 +352,8 @@ def uses(s: Statement) -> tuple[Value, ...]:
         return tuple(a for a in s.args if isinstance(a, Value))
     if isinstance(s, Lost):
         return (s.new, s.kept, s.small)
+    if isinstance(s, Mean) and s.lost is not None:
+        return (s.src, s.lost)
     if isinstance(s, Dot):
         return (s.a, s.b) if s.acc is None else (s.a, s.b, s.acc)
     if isinstance(s, Loop):

@@ -187,7 +187,10 @@ class _Simulation:
         if isinstance(s, Permute):
             return env[s.src.name].transpose([s.src.dims.index(d) for d in s.dst.dims])
         if isinstance(s, Mean):
-            return env[s.src.name] / max(self.seen(s.binding, s.which) if s.binding else s.axis.size, 1)
+            total = env[s.src.name]
+            if s.lost is not None:
+                total = np.subtract(total, env[s.lost.name], dtype=np.float64)
+            return total / max(self.seen(s.binding, s.which) if s.binding else s.axis.size, 1)
         if isinstance(s, Count):
             return self.seen(s.binding, s.which)
         if isinstance(s, IsFirst):

@@ -136,6 +136,7 @@ NOT_CHOSEN = {
     "exp of inf": lambda x, mask, v, nan, inf: torch.where(mask, torch.exp(inf), 0.0).sum(-1),
     "division by an empty sum": normed,
     "softmax by hand": softmax_by_hand,
+    "nan reference": lambda x, mask, v, nan, inf: torch.where(mask, torch.exp(nan - nan.amax(-1, keepdim=True)), 0.0) @ v,
     "infinite reference": infinite_reference,
     "infinite reference of two sums": infinite_reference_of_two,
     "masked variance": variance,
@@ -157,16 +158,20 @@ def test_the_loop_with_an_infinite_reference_is_still_one_kernel():
     assert set(kernel.passes.values()) == {1}
 
 
-def test_a_row_without_a_choice_whose_reference_is_nan():
-    """The limit that docs/numerics.md states: NaN where eager has 0, in rows of which nothing is chosen; other rows are right."""
-
-    def f(x, mask, v, nan, inf):
-        return torch.where(mask, torch.exp(nan - nan.amax(-1, keepdim=True)), 0.0) @ v
-
+@pytest.mark.parametrize("name", ["nan reference", "infinite reference"])
+def test_parts_of_a_row_from_which_nothing_is_chosen(name, monkeypatch):
+    """The same where the row is split over the grid and its parts are merged."""
+    monkeypatch.setitem(globals(), "KEYS", 16_384)
     args = draw()
-    *_, large = plans(f, args)
-    found, expected = large.interpret(*args), f(*args)
-    assert found[1].isnan().all()
-    assert (expected[1] == 0).all()
-    rest = [r for r in range(ROWS) if r != 1]
-    assert torch.equal(kinds(found[rest]), kinds(expected[rest]))
+    c = eqfuse.optimize(NOT_CHOSEN[name], args, target="h200")
+    assert "merge_selection_parts" in c.plan.kernels[-1].rules
+    for run in (c.simulate, c.interpret):
+        assert torch.equal(kinds(run(*args).float()), kinds(NOT_CHOSEN[name](*args)))
+
+
+def test_a_state_is_kept_by_choice_only_where_that_can_matter():
+    """A choice below the maximum, not beside it, needs no guard."""
+    _, large = plans(lambda x, mask, v, nan, inf: torch.softmax(torch.where(mask, x, -math.inf), -1) @ v, draw())
+    _, beside = plans(NOT_CHOSEN["nan reference"], draw())
+    assert "none = " in beside.source
+    assert "none = " not in large.source

@@ -1,14 +1,18 @@
-"""Plans are made once per program and type, for the bench shapes, and shared by the tests of a worker."""
+"""Plans are made once per program and type, for the bench shapes, and shared by the tests of a worker; so are hard arguments."""
 
 from __future__ import annotations
 
 import functools
+import sys
+from pathlib import Path
 
 import pytest
 
 import eqfuse
 from eqfuse.runtime.compiled import Compiled
 from eqfuse.testing.programs import PROGRAMS
+
+sys.path.insert(0, str(Path(__file__).parent))  # for ``adversarial``
 
 
 @functools.cache

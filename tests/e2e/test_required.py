@@ -11,7 +11,7 @@ import torch
 import triton
 
 import eqfuse
-from eqfuse.testing.programs import HALF, PROGRAMS
+from eqfuse.testing.programs import PROGRAMS, TYPES
 
 MANY, FEW = PROGRAMS["linear_cross_entropy"], PROGRAMS["linear_cross_entropy_few_rows"]
 ONE = [("require", "out", "mm")]
@@ -32,7 +32,7 @@ def is_one_pass(plan: eqfuse.Plan) -> bool:
     return one and not held(plan) and plan.dram_bytes <= 1.1 * plan.compulsory_bytes
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("target", eqfuse.targets())
 def test_one_kernel_by_default(target, dtype):
     plan = eqfuse.optimize(MANY.fn, MANY.args("bench", dtype, device="meta"), target=target).plan
@@ -73,7 +73,7 @@ def test_logits_are_never_stored(target, dtype, tokens):
     assert plan.dram_bytes <= 1.1 * plan.compulsory_bytes, str(plan)
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("target", eqfuse.targets())
 def test_normalised_rows_are_never_stored(target, dtype):
     """rmsnorm -> linear: one kernel whatever the cache, in two passes where the operand type cannot hold the unscaled row, or where the

@@ -13,7 +13,7 @@ from eqfuse.tiles import compensation
 from eqfuse.tiles.direct import NodeBuilder, kernel_from_program
 from eqfuse.tiles.kernel import Buffer, Role
 from eqfuse.tiles.lower import lower
-from eqfuse.tiles.program import Let, Loop
+from eqfuse.tiles.program import Let, Loop, Mean, Reduce
 from eqfuse.tiles.simulate import simulate
 
 C = 0.12751743082459868
@@ -77,6 +77,40 @@ def test_what_is_not_finite_stays_what_it_is(values, expected):
     x[:, 5 : 5 + 4 * len(values) : 4] = values
     found = simulate(lower(summed(length=64, tile=4)), {"x": x}, np.float32)["y"]
     np.testing.assert_array_equal(found, expected)
+
+
+def averaged(exact=False, rows=64):
+    i, j = b.axes(i=rows, j=4098)
+    p = b.program("means", y=(b.mean_over(j, b.tensor("x", i, j)), (i,)))
+    return replace(kernel_from_program(p, {i: Role("grid", 1), j: Role("stream", 2)}), exact=exact)
+
+
+def test_a_final_mean_takes_what_its_sum_lost_and_is_rounded_once():
+    """On a grid on which the sum of a tile is exact, the mean is the nearest float32 number; the quotient of the sum alone is not."""
+    x = (np.random.default_rng(1).integers(1 << 20, 1 << 22, (64, 4098)) / 2.0**20).astype(np.float32)
+    exact = x.astype(np.float64).mean(1).astype(np.float32)
+    np.testing.assert_array_equal(simulate(lower(averaged()), {"x": x}, np.float32)["y"], exact)
+    by_itself = simulate(lower(averaged(exact=True)), {"x": x}, np.float32)["y"]
+    assert 0.1 < np.mean(by_itself != exact) < 0.9
+    assert next(s for s in lower(averaged()).statements() if isinstance(s, Mean)).lost is not None
+    assert "/ seen(j, final)" in str(lower(averaged()))
+
+
+@pytest.mark.parametrize(("value", "expected"), [(np.inf, np.inf), (-np.inf, -np.inf), (np.nan, np.nan), (3e38, np.inf), (1e-45, 0.0)])
+def test_a_mean_that_is_not_finite_stays_what_it_is(value, expected):
+    x = np.zeros((3, 4098), np.float32)
+    x[:, 5:9] = value
+    np.testing.assert_array_equal(simulate(lower(averaged(rows=3)), {"x": x}, np.float32)["y"], expected)
+
+
+def test_small_terms_of_an_update_meet_before_they_meet_the_tile():
+    """The variance of data around 1000: what the changing mean adds is small beside a tile, and costs it no rounding of its own."""
+    program = lower(kernels.CASES["moments"]()[0])
+    lets = {s.dst.name: s for s in program.statements() if isinstance(s, Let)}
+    tiles = {s.dst.name for s in program.statements() if isinstance(s, Reduce)}
+    for a in (a for s in program.statements() if isinstance(s, Loop) for a in s.accumulators if not a.old.name.startswith("lost")):
+        _, small = lets[a.new.name].args
+        assert len(tiles & {x.name for x in lets[small.name].args}) == 1, a.new.name
 
 
 def test_rolling_sums_carry_it_through_their_updates():

@@ -37,8 +37,8 @@ def zero_everywhere(self, node, axis):
 
 def test_a_missing_rescaling_is_found(monkeypatch):
     """Rolls whose update is dropped: the state is never brought to the new reference."""
-    monkeypatch.setattr(lower.guards, "update_needs_guard", lambda facts, roll: True)
-    monkeypatch.setattr(lower.guards, "guarded_update", lambda lowering, roll, state, update, body: state.old)
+    always = lambda lowering, roll, state, body: lowering.let(body, "eq", (state.old, state.old))  # noqa: E731
+    monkeypatch.setattr(lower.guards, "untouched", always)
     monkeypatch.setattr(lower.compensation, "update_of", lambda facts, node: compensation.Update(None, ()))
     _, wrong = simulated(range(500, 540), saturated=True)
     assert wrong

@@ -13,7 +13,8 @@ from eqfuse.ir.reference import evaluate
 from eqfuse.tiles import lower as lowering
 from eqfuse.tiles.direct import NodeBuilder, kernel_from_program
 from eqfuse.tiles.kernel import Role
-from eqfuse.tiles.lower import choose_order, lower, order_penalty
+from eqfuse.tiles.lower import lower
+from eqfuse.tiles.order import choose_order, order_penalty
 from eqfuse.tiles.program import Count, Dot, IsFirst, Let, Load, Loop, Permute, Reduce, Store, Where
 from eqfuse.tiles.simulate import simulate
 

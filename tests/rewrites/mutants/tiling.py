@@ -207,41 +207,41 @@ tl_ = np.array([5.0, 7])
 @mutant("merge_selection_parts", "free missing", lambda: (True, close(np.sum(tl_ * q_), q_ * np.sum(tl_))), weighted(j), splits={"j": 3}, why="every factor that the rules derive is made of references, and free of the axis")
 def merge_by_any_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """sum_jo sum_ji t = sum_jo q * sum_ji t(part), also for a q that depends on ji."""
-    factor = Where(Map("eq", p, Const(z)), 1.0, q)
+    factor, local = Where(Map("eq", p, Const(z)), 1.0, q), Reduce(g, ji, tl)
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
             rmul("loc", ji, t, r, tl, q), match(r, Reduce(h, jo, p)), selective(h, z),
             free(p, ji), gone(tl, p, Const(1.0)),
         ],
-        [equal(e, Reduce(g, jo, factor * Reduce(g, ji, tl)))],
+        [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, factor * local)))],
     )  # fmt: skip
 
 
 @mutant("merge_selection_parts", "condition dropped", lambda: (True, close(np.sum(5.0 * 2), 1.0 * np.sum(5.0))), foreign, splits={"j": 3})
 def merge_what_is_not_gone(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """Factor 1 for a part that has seen nothing, although t does not vanish there."""
-    factor = Where(Map("eq", p, Const(z)), 1.0, q)
+    factor, local = Where(Map("eq", p, Const(z)), 1.0, q), Reduce(g, ji, tl)
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
             rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z), free(p, ji),
         ],
-        [equal(e, Reduce(g, jo, factor * Reduce(g, ji, tl)))],
+        [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, factor * local)))],
     )  # fmt: skip
 
 
 @mutant("merge_selection_parts", "identity", lambda: (True, close(np.sum(5.0 * 2), np.where(np.float64(3) == 3, 1.0, 2.0) * 5)), weighted(j), splits={"j": 3})
 def merge_with_guard_inverted(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """Factor 1 for the parts that have seen something, q for those that have not."""
-    factor = Where(Map("ne", p, Const(z)), 1.0, q)
+    factor, local = Where(Map("ne", p, Const(z)), 1.0, q), Reduce(g, ji, tl)
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
             rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z),
             free(p, ji), gone(tl, p, Const(1.0)),
         ],
-        [equal(e, Reduce(g, jo, factor * Reduce(g, ji, tl)))],
+        [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, factor * local)))],
     )  # fmt: skip
 
 

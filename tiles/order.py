@@ -1,0 +1,61 @@
+"""The order of a kernel's tile dims, which decides its layouts: what is permuted, and along which dim memory is read.
+
+An order is judged by the program that it gives.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+from .kernel import Kernel
+from .lower import lower, tile_dims
+from .program import Access, Dot, Load, Loop, Permute, Reduce, Statement, Store, TileProgram
+
+LIMIT = 24  # orders that are tried
+
+
+def order_penalty(program: TileProgram) -> tuple[int, ...]:
+    """How bad an order of dims is, worst kind first: permutes of computed values, computed values as B operands, reductions over a dim
+    that is not last, stores and loads whose last dim is not the buffer's; what several loops load alike is one load."""
+    permutes = computed_b = inner = stores = 0
+    across: set[tuple[object, ...]] = set()
+    defined: dict[str, Statement] = {}
+    for s in program.statements():
+        if not isinstance(s, Store | Loop):
+            defined[s.dst.name] = s
+        if isinstance(s, Permute):
+            permutes += not isinstance(defined.get(s.src.name), Load)
+        elif isinstance(s, Dot):
+            computed_b += not s.loaded[1]
+        elif isinstance(s, Reduce):
+            inner += s.src.dims[-1] != s.dim
+        elif isinstance(s, Store):
+            stores += not _contiguous(s.access)
+        elif isinstance(s, Load) and not _contiguous(s.access):
+            across.add((s.access.buffer, s.access.index, s.access.dims))
+    return permutes, computed_b, inner, stores, len(across)
+
+
+def _contiguous(at: Access) -> bool:
+    """The last tile dim runs along the buffer's last dimension with step 1."""
+    if not at.dims or not at.index:
+        return True
+    return any(coefficient == 1 and atom == at.dims[-1].axes[-1] for atom, coefficient in at.index[-1].terms)
+
+
+def choose_order(kernel: Kernel, *, lowered: Callable[[Kernel], TileProgram] = lower, limit: int = LIMIT) -> Kernel:
+    """The kernel with the best of at most ``limit`` orders of its tile dims; the earliest of equals.  ``lowered`` gives the tile program
+    of a kernel, or one that differs from it in tile sizes only."""
+    firsts = tuple(d.axes[0] for d in tile_dims(kernel))
+    best: tuple[tuple[int, ...], Kernel] | None = None
+    for order in itertools.islice(itertools.permutations(firsts), limit):
+        candidate = replace(kernel, order=order)
+        penalty = order_penalty(lowered(candidate))
+        if best is None or penalty < best[0]:
+            best = (penalty, candidate)
+        if not any(penalty):
+            break
+    assert best is not None
+    return best[1]

@@ -1,0 +1,69 @@
+"""The sizes of a tile program under the roles of a kernel, which may have other tile sizes than the one that was lowered.
+
+A program whose kernel has the same *shape* (:mod:`.tilings`) is the same program with other sizes, so counting asks here and never
+its values and bindings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..ir.index import Axis
+from .kernel import Buffer, Role
+from .program import Access, Binding, Load, Store, TileProgram, Value
+
+VECTOR_BYTES = 16  # a full-width memory instruction
+EXTENT_DIVISOR = 16  # Triton knows of sizes and strides only whether 16 divides them
+
+
+def wide_axis(at: Access, buffer: Buffer) -> Axis | None:
+    """The axis whose neighbouring lanes are neighbours in memory and surely aligned, if there is one."""
+    real = [p for p, n in enumerate(buffer.shape) if n > 1]
+    if not real:
+        return None
+    position = real[-1]
+    expr = at.index[position]
+    for d in at.dims:
+        axis = d.axes[-1]
+        if any(c == 1 and a == axis for a, c in expr.terms):
+            aligned = buffer.shape[position] % EXTENT_DIVISOR == 0 and (at.binding(axis).even or axis.size % EXTENT_DIVISOR == 0)
+            return axis if aligned and expr.const % EXTENT_DIVISOR == 0 and not at.inside else None
+    return None
+
+
+def wide_axes(program: TileProgram) -> Mapping[int, Axis | None]:
+    """:func:`wide_axis` of every access of a program, by the access's id."""
+    accesses = (s.access for s in program.statements() if isinstance(s, Load | Store))
+    return {id(at): wide_axis(at, program.kernel.buffers[at.buffer]) for at in accesses}
+
+
+class Sizes:
+    """Sizes of values, loops and memory instructions.  ``wide``: the :func:`wide_axes` of the program, which are the same under all
+    roles."""
+
+    def __init__(self, program: TileProgram, roles: Mapping[Axis, Role], wide: Mapping[int, Axis | None]) -> None:
+        self.roles = roles
+        self.dims = {d.name: math.prod([roles[a].tile for a in d.axes]) for d in program.dims}  # dim name -> lanes
+        self._wide = wide
+        self._elements: dict[str, int] = {}  # value name -> lanes
+
+    def elements(self, v: Value) -> int:
+        """Number of lanes, padding included."""
+        n = self._elements.get(v.name)
+        if n is None:
+            n = self._elements[v.name] = math.prod([self.dims[d.name] for d in v.dims])
+        return n
+
+    def bytes(self, v: Value) -> int:
+        """Bytes of a value."""
+        return self.elements(v) * max(v.dtype.itemsize, 1)
+
+    def steps(self, b: Binding) -> int:
+        """Tiles of a binding's axis."""
+        return -(-b.axis.size // self.roles[b.axis].tile)
+
+    def vector(self, at: Access, itemsize: int) -> int:
+        """Bytes per memory instruction: the longest run of neighbouring lanes that are neighbours in memory and surely aligned."""
+        axis = self._wide[id(at)]
+        return itemsize if axis is None else min(VECTOR_BYTES, self.roles[axis].tile * itemsize)
