@@ -11,7 +11,7 @@ The result is a hash-consed list of :class:`~eqfuse.tiles.kernel.Node`; lowering
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from .verdicts import Leaf, Verdicts
 Budget = tuple[int, ...]
 State = tuple[int, Budget]
 
-ENUMERATED = 2  # streamed axes; with more of them it is asked first whether any number of loops is enough
+ENUMERATED = 2  # streamed axes; with more of them it is asked first how many loops each of them needs at least
 EPSILON = 1e-3  # every node costs something, so that choices are acyclic and ties prefer fewer nodes
 TENSOR_SHARE = 0.1  # cost of a multiply-add in a matrix product, in float32 instructions
 
@@ -110,134 +110,133 @@ class Chooser:
                         work.append(user)
         return [tuple(f) for f in found]
 
-    def choose(
-        self,
-        roots: tuple[int, ...],
-        leaves: Mapping[int, Leaf],
-        roles: Mapping[Axis, Role],
-        budget: Budget,
-        *,
-        written: bool = False,
-    ) -> tuple[tuple[Node, ...], tuple[int, ...], float] | None:
-        """Concrete nodes for the roots, the root positions and the cost; ``None`` if the roles and budget do not allow it.
-
-        ``budget`` has one entry per streamed axis of ``roles``, in the order of ``roles``.  ``written`` admits only nodes of the
-        program as written.
-        """
-        return _Choice(self, roots, leaves, roles, budget, written).solve()
-
     def cheapest(
         self, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role], limit: int = 3
-    ) -> Iterable[tuple[Budget, tuple[Node, ...], tuple[int, ...], float]]:
-        """Choices worth pricing: the one with the fewest loops, those with one loop more over one axis (fewer operations, more
-        bytes), and the program as written (whose operands have the types that the program gives them)."""
-        streamed = [a for a, r in roles.items() if r.kind == "stream"]
+    ) -> Iterator[tuple[Budget, tuple[Node, ...], tuple[int, ...], float]]:
+        """Choices worth pricing: the budget (one entry per streamed axis of ``roles``, in their order), concrete nodes, the positions of
+        the roots among them, and the cost.  These are the choice with the fewest loops, those with one loop more over one axis (fewer
+        operations, more bytes), and the program as written (whose operands have the types that the program gives them)."""
+        choice = _Choice(self, roots, leaves, roles)
         first: int | None = None
-        if len(streamed) > ENUMERATED and self.choose(roots, leaves, roles, (limit,) * len(streamed)) is None:
-            return  # more loops never hurt, so fewer are of no use either
-        vectors = sorted(itertools.product(range(limit + 1), repeat=len(streamed)), key=lambda b: (sum(b), b))
         seen: set[tuple[Node, ...]] = set()
-        for b in vectors:
+        for b in choice.budgets(limit):
             if first is not None and sum(b) > first + 1:
                 break
-            found = self.choose(roots, leaves, roles, b)
+            found = choice.solve(b)
             if found is not None:
                 if first is None:
                     first = sum(b)
                 if found[0] not in seen:
                     seen.add(found[0])
                     yield b, *found
-        for b in vectors:
-            found = self.choose(roots, leaves, roles, b, written=True)
+        for b in choice.budgets(limit, written=True):
+            found = choice.solve(b, written=True)
             if found is not None:
                 if found[0] not in seen:
                     yield b, *found
                 return
 
 
-class _Choice:
-    """One run of the dynamic program."""
+@dataclass(frozen=True)
+class _Option:
+    """A way to make a class: what, the states that it needs, and its own cost.  ``deep``: the streamed axis over which it needs a state
+    one loop earlier, if any, and how many loops before the roots that is."""
 
-    def __init__(
-        self,
-        chooser: Chooser,
-        roots: tuple[int, ...],
-        leaves: Mapping[int, Leaf],
-        roles: Mapping[Axis, Role],
-        budget: Budget,
-        written: bool = False,
-    ) -> None:
-        self.written = written
-        self.chooser, self.graph, self.roots, self.roles, self.top = chooser, chooser.graph, roots, roles, budget
+    what: ENode | Access
+    needs: tuple[State, ...]
+    cost: float
+    deep: tuple[int, int] | None = None
+
+    @property
+    def written(self) -> bool:
+        """It is the program itself."""
+        return isinstance(self.what, Access) or self.what.rule is None
+
+
+Best = dict[State, _Option]
+
+
+class _Choice:
+    """The dynamic program for some roots, leaves and roles, under one budget after the other.
+
+    A state is kept as (class, loops over each streamed axis that must *still* run before the roots): so its options are the same for
+    all budgets, but for those that a budget rules out.
+    """
+
+    def __init__(self, chooser: Chooser, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role]) -> None:
+        self.chooser, self.graph, self.roots, self.leaves, self.roles = chooser, chooser.graph, roots, leaves, roles
         self.slot = {a: k for k, a in enumerate(a for a, r in roles.items() if r.kind == "stream")}
+        self.streams = tuple(self.slot)
         self.access = chooser.accesses_of(leaves)
-        self.leaves = leaves
-        self.elements: list[float] = []
-        for axes in self.graph.axes:
+        self.top = (0,) * len(self.slot)
+        self._elements: dict[int, float] = {}
+        self._options: dict[State, tuple[_Option, ...]] = {}
+
+    def elements(self, c: int) -> float:
+        """How many elements of a class one program computes."""
+        n = self._elements.get(c)
+        if n is None:
             n = 1.0
-            for a in axes:
-                role = roles.get(a)
+            for a in self.graph.axes[c]:
+                role = self.roles.get(a)
                 if role is not None:
                     n *= role.tile if role.kind == "grid" else max(a.size, 1)
-            self.elements.append(n)
+            self._elements[c] = n
+        return n
 
-    def _legal(self, axes: Iterable[Axis]) -> bool:
-        return all(a in self.roles for a in axes)
+    def options(self, state: State) -> tuple[_Option, ...]:
+        """The ways to make a class so many loops before the roots, under any budget."""
+        found = self._options.get(state)
+        if found is None:
+            c, _ = state
+            made = self._accumulators(state) if c < 0 else self._ways(state)
+            found = self._options[state] = tuple(made)
+        return found
 
-    def _options(self, state: State) -> list[tuple[ENode | Access, tuple[State, ...], float]]:
-        """The ways to make a class under a budget: what, the states it needs, and its own cost."""
+    def _ways(self, state: State) -> Iterator[_Option]:
         c, b = state
-        out: list[tuple[ENode | Access, tuple[State, ...], float]] = []
         for a in self.access[c]:
-            if self._legal(a.axes):
-                out.append((a, (), EPSILON + (self.elements[c] * 0.5 if a.buffer else 0.0)))
+            if all(x in self.roles for x in a.axes):
+                yield _Option(a, (), EPSILON + (self.elements(c) * 0.5 if a.buffer else 0.0))
         if c in self.leaves:
-            return out
+            return
         for n in self.graph.classes[c]:
-            if self.written and n.rule is not None:
-                continue
             if n.op == "reduce" and n.attrs[1].size == 0 and n.attrs[1] not in self.graph.axes[n.args[0]]:
                 n = ENode("const", (MONOIDS[n.attrs[0]].identity,), (), n.rule)  # no times a value that does not depend on the axis
-            needs, own = self._needs(c, n, b)
-            if needs is not None:
-                out.append((n, needs, own))
-        return out
+            found = self._way(c, n, b)
+            if found is not None:
+                yield found
 
-    def _needs(self, c: int, n: ENode, b: Budget) -> tuple[tuple[State, ...] | None, float]:
-        op = n.op
+    def _way(self, c: int, n: ENode, b: Budget) -> _Option | None:
+        op, axes = n.op, self.graph.axes
         if op in ("const", "extent", "acc"):
-            return (), EPSILON
+            return _Option(n, (), EPSILON)
         if op in ("map", "cast"):
             args = tuple((x, b) for x in n.args)
             if op == "cast":
-                return args, self.elements[c] + EPSILON
-            if n.attrs[0] == "mul" and all(self.graph.axes[x] < self.graph.axes[c] for x in n.args):
-                return args, EPSILON  # an outer product: a contraction's, or a broadcast that the consumer folds in
-            return args, self.elements[c] * OPS[n.attrs[0]].cost + EPSILON
+                return _Option(n, args, self.elements(c) + EPSILON)
+            if n.attrs[0] == "mul" and all(axes[x] < axes[c] for x in n.args):
+                return _Option(n, args, EPSILON)  # an outer product: a contraction's, or a broadcast that the consumer folds in
+            return _Option(n, args, self.elements(c) * OPS[n.attrs[0]].cost + EPSILON)
         if op in ("reduce", "roll"):
             axis = n.attrs[1]
             role = self.roles.get(axis)
-            if role is None or axis not in self.graph.axes[n.args[0]]:
-                return None, 0.0
+            if role is None or axis not in axes[n.args[0]]:
+                return None
             k = self.slot.get(axis)
-            if k is None:
-                if op == "roll" or role.kind == "grid":
-                    return None, 0.0
-                return tuple((x, b) for x in n.args), self._reduction_cost(n)
-            if b[k] < 1:
-                return None, 0.0
-            earlier = (*b[:k], b[k] - 1, *b[k + 1 :])
-            return tuple((x, earlier) for x in n.args), self._reduction_cost(n)
+            if k is not None:
+                earlier = (*b[:k], b[k] + 1, *b[k + 1 :])
+                return _Option(n, tuple((x, earlier) for x in n.args), self._reduction_cost(n), (k, b[k] + 1))
+            if op == "roll" or role.kind == "grid":
+                return None
+            return _Option(n, tuple((x, b) for x in n.args), self._reduction_cost(n))
         if op in ("ref", "pre"):
-            axis = n.attrs[-1]
-            k = self.slot.get(axis)
-            if k is None or b[k] > self.top[k]:
-                return None, 0.0
-            later = (*b[:k], b[k] + 1, *b[k + 1 :])
-            if op == "ref":
-                return ((n.args[0], later),), EPSILON
-            return ((-1 - n.args[0], later),), EPSILON  # a negative class: the accumulator over that body
-        return None, 0.0  # input and view are accesses
+            k = self.slot.get(n.attrs[-1])
+            if k is None or b[k] < 0:
+                return None
+            later = (*b[:k], b[k] - 1, *b[k + 1 :])
+            return _Option(n, ((n.args[0] if op == "ref" else self._accumulator_of(n.args[0], k), later),), EPSILON)
+        return None  # input and view are accesses
 
     def _reduction_cost(self, n: ENode) -> float:
         body = n.args[0]
@@ -245,83 +244,105 @@ class _Choice:
             m.op == "map" and m.attrs[0] == "mul" and all(self.graph.axes[x] < self.graph.axes[body] for x in m.args)
             for m in self.graph.classes[body]
         )
-        return self.elements[body] * (TENSOR_SHARE if product else 1.0) + EPSILON
+        return self.elements(body) * (TENSOR_SHARE if product else 1.0) + EPSILON
 
-    def _accumulator_options(self, state: State, axis_slot: int) -> list[tuple[ENode | Access, tuple[State, ...], float]]:
+    def _accumulator_of(self, body: int, k: int) -> int:
+        """What stands for the accumulator over a body in a loop over the k-th streamed axis: a negative class."""
+        return -1 - body * len(self.streams) - k
+
+    def _accumulators(self, state: State) -> Iterator[_Option]:
         """The reductions that keep the accumulator of a ``pre``; bodies may be free of the axis (a count)."""
-        body, b = -1 - state[0], state[1]
-        axis = next(a for a, k in self.slot.items() if k == axis_slot)
-        earlier = (*b[:axis_slot], b[axis_slot] - 1, *b[axis_slot + 1 :])
-        return [
-            (n, tuple((x, earlier) for x in n.args), self.elements[body] + EPSILON)
-            for n in self.chooser.accumulators.get((axis, body), ())
-        ]
+        body, k = divmod(-1 - state[0], len(self.streams))
+        b = state[1]
+        earlier = (*b[:k], b[k] + 1, *b[k + 1 :])
+        for n in self.chooser.accumulators.get((self.streams[k], body), ()):
+            yield _Option(n, tuple((x, earlier) for x in n.args), self.elements(body) + EPSILON, (k, b[k] + 1))
 
-    def solve(self) -> tuple[tuple[Node, ...], tuple[int, ...], float] | None:
-        options: dict[State, list[tuple[ENode | Access, tuple[State, ...], float]]] = {}
-        users: dict[State, list[State]] = {}
-        slot_of: dict[State, int] = {}
-        todo: list[State] = [(r, self.top) for r in self.roots]
-        while todo:
-            s = todo.pop()
-            if s in options:
-                continue
-            options[s] = self._accumulator_options(s, slot_of[s]) if s[0] < 0 else self._options(s)
-            for what, needs, _ in options[s]:
-                for q in needs:
-                    if q[0] < 0 and isinstance(what, ENode):
-                        slot_of[q] = self.slot[what.attrs[0]]
-                    users.setdefault(q, []).append(s)
-                    todo.append(q)
-        cost, best = self._relax(options, users, frozenset())
-        if any((r, self.top) not in cost for r in self.roots):
+    def budgets(self, limit: int, *, written: bool = False) -> list[Budget]:
+        """The budgets worth solving, of at most ``limit`` loops over an axis, those with fewer loops first.  More loops never hurt: what
+        cannot be done with so many over one axis and any number over the others needs more over that axis."""
+        n = len(self.streams)
+        least = [0] * n
+        if n > ENUMERATED:
+            for k in range(n):
+                while self._solved((*(limit,) * k, least[k], *(limit,) * (n - k - 1)), written) is None:
+                    least[k] += 1
+                    if least[k] > limit:
+                        return []
+        return sorted(itertools.product(*(range(m, limit + 1) for m in least)), key=lambda b: (sum(b), b))
+
+    def solve(self, budget: Budget, *, written: bool = False) -> tuple[tuple[Node, ...], tuple[int, ...], float] | None:
+        """Concrete nodes for the roots, the positions of the roots and the cost; ``None`` if the roles, the budget or a verdict do not
+        allow it.
+
+        ``written`` admits only nodes of the program as written.
+        """
+        solved = self._solved(budget, written)
+        if solved is None:
             return None
-        if len(self.roots) > 1:  # what another root computes anyway costs this root nothing
-            shared = self._used(best, self.roots[0])
-            cost, best = self._relax(options, users, shared, best)
+        cost, best = solved
         builder = _Builder(best, self.chooser.stored)
         positions = tuple(builder.build((r, self.top)) for r in self.roots)
         refused = self.chooser.verdicts.against(builder.nodes, self.roots, self.leaves)
         if refused:
             self.chooser.refused[refused] = None
             return None
-        return tuple(builder.nodes), positions, sum(cost[(r, self.top)] for r in self.roots)
+        return tuple(builder.nodes), positions, sum(cost[r, self.top] for r in self.roots)
 
-    def _used(self, best: Mapping[State, tuple[ENode | Access, tuple[State, ...]]], root: int) -> frozenset[State]:
+    def _solved(self, budget: Budget, written: bool) -> tuple[dict[State, float], Best] | None:
+        """Least costs and the options to make the roots; ``None`` if the roles and the budget do not allow it."""
+        options: dict[State, list[_Option]] = {}
+        users: dict[State, list[State]] = {}
+        todo: list[State] = [(r, self.top) for r in self.roots]
+        while todo:
+            s = todo.pop()
+            if s in options:
+                continue
+            options[s] = [
+                o for o in self.options(s) if (o.deep is None or o.deep[1] <= budget[o.deep[0]]) and (o.written or not written)
+            ]
+            for o in options[s]:
+                for q in o.needs:
+                    users.setdefault(q, []).append(s)
+                    todo.append(q)
+        cost, best = self._relax(options, users, frozenset(), {})
+        if any((r, self.top) not in cost for r in self.roots):
+            return None
+        if len(self.roots) > 1:  # what another root computes anyway costs this root nothing
+            cost, best = self._relax(options, users, self._used(best, self.roots[0]), best)
+        return cost, best
+
+    def _used(self, best: Best, root: int) -> frozenset[State]:
         seen: set[State] = set()
         stack = [(root, self.top)]
         while stack:
             s = stack.pop()
             if s not in seen:
                 seen.add(s)
-                stack.extend(best[s][1])
+                stack.extend(best[s].needs)
         return frozenset(seen)
 
     def _relax(
-        self,
-        options: Mapping[State, list[tuple[ENode | Access, tuple[State, ...], float]]],
-        users: Mapping[State, list[State]],
-        fixed: frozenset[State],
-        chosen: Mapping[State, tuple[ENode | Access, tuple[State, ...]]] | None = None,
-    ) -> tuple[dict[State, float], dict[State, tuple[ENode | Access, tuple[State, ...]]]]:
-        """Least costs by relaxation.  ``fixed`` states keep their choice in ``chosen`` and cost next to nothing."""
+        self, options: Mapping[State, list[_Option]], users: Mapping[State, list[State]], fixed: frozenset[State], chosen: Best
+    ) -> tuple[dict[State, float], Best]:
+        """Least costs and their options by relaxation.  ``fixed`` states keep their choice in ``chosen`` and cost next to nothing."""
         cost: dict[State, float] = dict.fromkeys(fixed, EPSILON)
-        best: dict[State, tuple[ENode | Access, tuple[State, ...]]] = {s: chosen[s] for s in fixed} if chosen else {}
+        best: Best = {s: chosen[s] for s in fixed}
         work: dict[State, None] = dict.fromkeys(reversed(list(options)))
         while work:
             s = next(iter(work))
             del work[s]
             if s in fixed:
                 continue
-            for what, needs, own in options[s]:
-                total = own
-                for q in needs:
+            for o in options[s]:
+                total = o.cost
+                for q in o.needs:
                     if q not in cost:
                         break
                     total += cost[q]
                 else:
                     if s not in cost or total < cost[s] * (1 - 1e-12):
-                        cost[s], best[s] = total, (what, needs)
+                        cost[s], best[s] = total, o
                         for u in users.get(s, ()):
                             work[u] = None
         return cost, best
@@ -330,7 +351,7 @@ class _Choice:
 class _Builder:
     """Hash-cons the chosen options into nodes."""
 
-    def __init__(self, best: Mapping[State, tuple[ENode | Access, tuple[State, ...]]], stored: Mapping[int, DType]) -> None:
+    def __init__(self, best: Best, stored: Mapping[int, DType]) -> None:
         self.best, self.stored = best, stored
         self.nodes: list[Node] = []
         self.memo: dict[State, int] = {}
@@ -343,7 +364,7 @@ class _Builder:
             s, ready = stack.pop()
             if s in self.memo:
                 continue
-            what, needs = self.best[s]
+            what, needs = self.best[s].what, self.best[s].needs
             if not ready:
                 stack.append((s, True))
                 stack.extend((q, False) for q in reversed(needs))

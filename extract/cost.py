@@ -12,7 +12,8 @@ import math
 from dataclasses import dataclass
 
 from ..tiles.kernel import Kernel
-from ..tiles.walk import VECTOR_BYTES, Counts, Traffic
+from ..tiles.sizes import VECTOR_BYTES
+from ..tiles.walk import Counts, Traffic
 from .plan import Cost
 from .targets import Target
 
@@ -112,10 +113,12 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         "special": counts.special / (target.special_gops * 1e3) * idle,
         "latency": counts.steps / programs * STEP_US * waves / max(1, fitted.stages - 1),
     }
-    vector = max(terms["simt"], terms["special"])
-    arithmetic = terms["tensor"] + OVERLAP * vector if counts.dots else vector
-    body = max(terms["dram"], terms["l2"], arithmetic, terms["latency"])
-    bound = "launch" if body < target.launch_us else max(terms, key=lambda k: terms[k])
+    vector = max("simt", "special", key=lambda k: terms[k])
+    exposed = terms[vector] * (OVERLAP if counts.dots else 1.0)
+    ways = {k: terms[k] for k in ("dram", "l2", "latency")}
+    ways["tensor" if terms["tensor"] >= exposed else vector] = terms["tensor"] + exposed  # arithmetic, by the larger part of it
+    body = max(ways.values())
+    bound = "launch" if body < target.launch_us else max(ways, key=lambda k: ways[k])
     return Cost(
         us=body + target.launch_us,
         dram_bytes=dram,

@@ -12,8 +12,8 @@ considers has been lowered and priced.  It tries, in this order,
 4. merging kernels that can share their loops.
 
 Where step 3 runs, the answer is not worse, by the same model, than the cover it starts from; it is left out where a cover is already
-within ``CLOSE`` of the bound.  Of covers whose prices are a tie, the one with the
-fewest kernels is taken.  The answer is the same for the same input, unless ``time_budget`` ends the search.
+within ``CLOSE`` of the bound.  Of covers whose prices are a tie, the one with the fewest kernels is taken.  The answer is the same for
+the same input, unless ``time_budget`` ends the search.
 """
 
 from __future__ import annotations
@@ -611,6 +611,7 @@ class Extractor:
             saturation=self.graph.report.stopped,
             alternatives=tuple(sorted(self.rejected, key=lambda a: a.us)),
             refused=self._not_taken(best),
+            decisions=self.chooser.verdicts.decided(best.steps),
         )
 
 

@@ -1,7 +1,8 @@
 """The tile search: roles and tile sizes of one kernel, by coordinate descent over lowered candidates.
 
-A candidate is lowered to its tile program (a millisecond) and priced by walking it, so the search sees what will be printed:
-masks, reloads per pass, operands on chip.  Role *kinds* decide the choice of nodes and are enumerated; tile sizes are descended.
+A candidate is priced by walking its tile program, so the search sees what will be printed: masks, reloads per pass, operands on chip.
+Of candidates that differ in tile sizes only, most have one program but for its numbers, which is lowered once (:mod:`..tiles.tilings`).
+Role *kinds* decide the choice of nodes and are enumerated; tile sizes are descended.
 """
 
 from __future__ import annotations
@@ -9,20 +10,21 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
 from ..tiles.kernel import Buffer, Kernel, Node, Role, Root
-from ..tiles.lower import choose_order, lower, order_penalty
-from ..tiles.program import TileProgram
-from ..tiles.walk import Counts, walk
+from ..tiles.lower import lower
+from ..tiles.order import choose_order, order_penalty
+from ..tiles.tilings import Tilings
+from ..tiles.walk import Counts
 from .choose import Budget, Chooser, Leaf
 from .cost import Fit, fit, price
 from .plan import Cost, PlannedKernel
-from .structure import Structure, analyse
+from .structure import Structure, analyse, reachable
 from .targets import Target
 
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
@@ -71,13 +73,18 @@ class Rejection:
 class _Candidate:
     roles: dict[Axis, Role]
     kernel: Kernel
-    tiles: TileProgram
     counts: Counts
     cost: Cost
 
+    @property
+    def passes(self) -> dict[str, int]:
+        """Loops over each streamed axis."""
+        return {a.name: n for a, n in self.counts.passes.items()}
 
-def _passes(c: _Candidate) -> dict[str, int]:
-    return {a.name: n for a, n in c.counts.passes.items()}
+    def planned(self) -> PlannedKernel:
+        """The candidate as a step of a plan."""
+        rules = tuple(dict.fromkeys(n.rule for n in self.kernel.nodes if n.rule))
+        return PlannedKernel(self.kernel, lower(self.kernel), self.cost, rules, self.passes)
 
 
 def _misfit(fitted: Fit, kernel: Kernel) -> Refusal:
@@ -107,6 +114,8 @@ class KernelSearch:
 
     def best(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
         """The cheapest kernel that stores the roots, or why there is none."""
+        below = set(reachable(self.chooser.graph, tuple(r.cls for r in roots), leaves))
+        leaves = {c: leaf for c, leaf in leaves.items() if c in below}  # what lies behind other leaves does not matter
         key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())))
         if key not in self.memo:
             self.memo[key] = self._search(name, roots, leaves)
@@ -129,8 +138,7 @@ class KernelSearch:
         if best is None:
             words = [*self.chooser.refused, *(r.reason for r in reasons), "no legal representation of its roots"]
             return Rejection(words[0], tuple(reasons))
-        rules = tuple(dict.fromkeys(n.rule for n in best.kernel.nodes if n.rule))
-        return PlannedKernel(best.kernel, best.tiles, best.cost, rules, _passes(best))
+        return best.planned()
 
     def like(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
@@ -145,15 +153,14 @@ class KernelSearch:
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
-            dims = frozenset(a for a, r in roles.items() if r.tile > 1)
-            orders = {dims: order} if set(order) == dims else {}
-            found = self._evaluate(model.kernel.name, roots, nodes, positions, roles, orders, reasons, model.kernel)
-            if found is not None and (best is None or _passes(found) == dict(model.passes)):
+            form = _Form(self, model.kernel.name, roots, nodes, positions, reasons)
+            form.orders[frozenset(order)] = order
+            found = form.evaluate(roles, model.kernel)
+            if found is not None and (best is None or found.passes == dict(model.passes)):
                 best = found
         if best is None:
             return Rejection(reasons[0].reason if reasons else "its axes are other ones", tuple(reasons))
-        rules = tuple(dict.fromkeys(n.rule for n in best.kernel.nodes if n.rule))
-        return PlannedKernel(best.kernel, best.tiles, best.cost, rules, _passes(best))
+        return best.planned()
 
     # -- proposals -----------------------------------------------------------------------------------------------------------
     def _kinds(self, s: Structure, partial: Collection[Axis] = ()) -> list[dict[Axis, str]]:
@@ -218,29 +225,15 @@ class KernelSearch:
         choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles))
         best: _Candidate | None = None
         for _, nodes, positions, _ in choices[:2] + choices[2:][-1:]:
-            orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}
-            seen: dict[tuple[int, ...], _Candidate | None] = {}
-
-            def evaluate(
-                r: dict[Axis, Role],
-                nodes: tuple[Node, ...] = nodes,
-                positions: tuple[int, ...] = positions,
-                orders: dict[frozenset[Axis], tuple[Axis, ...]] = orders,
-                seen: dict[tuple[int, ...], _Candidate | None] = seen,
-            ) -> _Candidate | None:
-                key = tuple(r[a].tile for a in s.axes)
-                if key not in seen:
-                    seen[key] = self._evaluate(name, roots, nodes, positions, r, orders, reasons)
-                return seen[key]
-
+            form = _Form(self, name, roots, nodes, positions, reasons)
             starts = self._starts(roles, s)
             if best is not None:  # another form of the same kernel: worth a search only if it is near where the first one ended
-                there = evaluate(best.roles)
+                there = form.evaluate(best.roles)
                 if there is not None and there.cost.us > NEAR * best.cost.us:
                     continue
                 starts = [best.roles] if there is not None else starts
             for start in starts:
-                found = self._climb(evaluate, start, kinds, s)
+                found = self._climb(form, start, kinds, s)
                 if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-3)):
                     best = found
                 if best is not None and self._ideal(best):
@@ -268,15 +261,15 @@ class KernelSearch:
 
     def _climb(
         self,
-        evaluate: Callable[[dict[Axis, Role]], _Candidate | None],
+        form: _Form,
         start: dict[Axis, Role],
         kinds: Mapping[Axis, str],
         s: Structure,
     ) -> _Candidate | None:
-        best = evaluate(start)
+        best = form.evaluate(start)
         for shrink in (4, 16, 64):  # too large to start from: shrink every tile
             if best is None:
-                best = evaluate({a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()})
+                best = form.evaluate({a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()})
         if best is None:
             return None
         for _ in range(ROUNDS):
@@ -285,22 +278,20 @@ class KernelSearch:
             before = best
             for a in s.axes:
                 for tile in self._tiles(a, kinds[a], s):
-                    best = self._better(best, evaluate, {a: tile})
+                    best = self._better(best, form, {a: tile})
             if best is before:
                 for a, b in itertools.permutations(s.axes, 2):  # no single step helps: grow one tile, shrink another
                     up, down = self._beside(a, best.roles[a], s, 1), self._beside(b, best.roles[b], s, -1)
                     if up and down:
-                        best = self._better(best, evaluate, {a: up, b: down})
+                        best = self._better(best, form, {a: up, b: down})
                 if best is before:
                     break
         return best
 
-    def _better(
-        self, best: _Candidate, evaluate: Callable[[dict[Axis, Role]], _Candidate | None], tiles: Mapping[Axis, int]
-    ) -> _Candidate:
+    def _better(self, best: _Candidate, form: _Form, tiles: Mapping[Axis, int]) -> _Candidate:
         if all(best.roles[a].tile == t for a, t in tiles.items()):
             return best
-        found = evaluate({**best.roles, **{a: Role(best.roles[a].kind, t) for a, t in tiles.items()}})
+        found = form.evaluate({**best.roles, **{a: Role(best.roles[a].kind, t) for a, t in tiles.items()}})
         return found if found is not None and found.cost.us < best.cost.us * (1 - 1e-3) else best
 
     def _beside(self, a: Axis, role: Role, s: Structure, step: int) -> int | None:
@@ -309,65 +300,80 @@ class KernelSearch:
         at = tiles.index(role.tile) + step if role.tile in tiles else -1
         return tiles[at] if 0 <= at < len(tiles) else None
 
-    def _evaluate(
+
+class _Form:
+    """One choice of nodes for some roots: its candidates, each evaluated once."""
+
+    def __init__(
         self,
+        search: KernelSearch,
         name: str,
         roots: tuple[RootSpec, ...],
         nodes: tuple[Node, ...],
         positions: tuple[int, ...],
-        roles: dict[Axis, Role],
-        orders: dict[frozenset[Axis], tuple[Axis, ...]],
         reasons: list[Refusal],
-        model: Kernel | None = None,
-    ) -> _Candidate | None:
-        self.evaluated += 1
-        used = set().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.op in ("reduce", "roll")}
-        used |= {a for r in roots for a in r.layout if a is not None}
-        mine = {a: r for a, r in roles.items() if a in used}
-        grid = tuple(a for a, r in mine.items() if r.kind == "grid")
+    ) -> None:
+        self.search, self.name, self.nodes, self.reasons = search, name, nodes, reasons
+        self.roots = tuple(
+            Root(p, r.buffer, tuple(index(0) if a is None else index(a) for a in r.layout)) for p, r in zip(positions, roots, strict=True)
+        )
+        self.axes = frozenset().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.op in ("reduce", "roll")}
+        self.axes |= {a for r in roots for a in r.layout if a is not None}
+        names = [*(n.attrs[0] for n in nodes if n.op == "load"), *(r.buffer for r in roots)]
+        self.buffers = {b: search.buffers[b] for b in names}
+        self.tilings = Tilings()
+        self.orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}  # dims -> their order
+        self._seen: dict[tuple[int, ...], _Candidate | None] = {}
+
+    def evaluate(self, roles: dict[Axis, Role], model: Kernel | None = None) -> _Candidate | None:
+        """The candidate with some roles, or ``None`` if it is no kernel; with the warps and stages of ``model``, if given, whatever fits.
+        All roles given must be of the same kinds."""
+        key = tuple(r.tile for r in roles.values())
+        if key not in self._seen:
+            self._seen[key] = self._evaluate(roles, model)
+        return self._seen[key]
+
+    def _evaluate(self, roles: dict[Axis, Role], model: Kernel | None) -> _Candidate | None:
+        target = self.search.target
+        self.search.evaluated += 1
+        mine = {a: r for a, r in roles.items() if a in self.axes}
         dims = frozenset(a for a, r in mine.items() if r.tile > 1)
-        buffers = {n.attrs[0]: self.buffers[n.attrs[0]] for n in nodes if n.op == "load"}
-        buffers |= {r.buffer: self.buffers[r.buffer] for r in roots}
         kernel = Kernel(
-            name=name,
-            nodes=nodes,
-            roots=tuple(
-                Root(p, r.buffer, tuple(index(0) if a is None else index(a) for a in r.layout))
-                for p, r in zip(positions, roots, strict=True)
-            ),
-            buffers=buffers,
+            name=self.name,
+            nodes=self.nodes,
+            roots=self.roots,
+            buffers=self.buffers,
             roles=mine,
-            order=orders.get(dims, tuple(a for a in mine if a in dims)),
-            grid=grid,
-            exact=self.exact,
+            order=self.orders.get(dims, tuple(a for a in mine if a in dims)),
+            grid=tuple(a for a, r in mine.items() if r.kind == "grid"),
+            exact=self.search.exact,
         )
         try:
-            if dims not in orders:
+            if dims not in self.orders:
                 kernel = self._ordered(kernel, dims)
-                orders[dims] = kernel.order
-            tiles = lower(kernel)
+                self.orders[dims] = kernel.order
+            counts = self.tilings.counts(kernel)
         except PlanError as illegal:
-            reasons.append(Refusal(illegal.message, {a.name: str(r) for a, r in mine.items()}))
+            self.reasons.append(Refusal(illegal.message, {a.name: str(r) for a, r in mine.items()}))
             return None
-        counts = walk(tiles)
-        fitted = fit(counts, self.target)
+        fitted = fit(counts, target)
         if fitted.reason and model is None:
-            reasons.append(_misfit(fitted, kernel))
+            self.reasons.append(_misfit(fitted, kernel))
             return None
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
-        tiles = replace(tiles, kernel=kernel)
-        return _Candidate(dict(roles), kernel, tiles, counts, price(kernel, counts, fitted, self.target))
+        return _Candidate(dict(roles), kernel, counts, price(kernel, counts, fitted, target))
 
     def _ordered(self, kernel: Kernel, dims: frozenset[Axis]) -> Kernel:
         """The kernel with the best order of its dims; an order that served another form of it is taken if it serves as well."""
-        if dims in self.ordered:
-            order, penalty = self.ordered[dims]
+        known = self.search.ordered
+        if dims in known:
+            order, penalty = known[dims]
             again = replace(kernel, order=order)
-            if order_penalty(lower(again)) <= penalty:
+            if order_penalty(self.tilings.program(again)) <= penalty:
                 return again
-        found = choose_order(kernel)
-        self.ordered[dims] = found.order, order_penalty(lower(found))
+        found = choose_order(kernel, lowered=self.tilings.program)
+        known[dims] = found.order, order_penalty(self.tilings.program(found))
         return found
 
 

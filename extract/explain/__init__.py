@@ -1,8 +1,8 @@
 """The plan explained: why it is what it is.
 
-:func:`explain` gives the chain of rewrites from the program to every kernel, each replayed on random numbers; what fusion and each
-rule save; the plan that came second and the term of the cost that it lost by; and for two named values, why they do or do not
-share a kernel.  docs/explain.md describes the text and the JSON.
+:func:`explain` gives the chain of rewrites from the program to every kernel, each replayed on random numbers; what fusion, each step
+of the chain and each rule save; the plan that came second and the term of the cost that it lost by; and for two named values, why
+they do or do not share a kernel.  docs/explain.md describes the text and the JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ...errors import UnknownTargetError
 from ..plan import Plan, PlannedCall
 from ..report import bytes_text, plural
 from ..targets import Target, load_target
+from .chain import Chain, Part, Priced, Share
 from .costs import shares
 from .derivation import Step
 from .study import Options, RunnerUp, Saving, Study
@@ -97,6 +98,11 @@ class Explanation:
         """What each rule of the plan saves, and under ``""`` all rules together: one saturation and search for each."""
         return self._asked().savings
 
+    @property
+    def chain(self) -> Chain:
+        """What each step of the chain of rewrites saves: one search for each."""
+        return self._asked().chain
+
     def _asked(self) -> Study:
         if self.study is None:
             raise UnknownTargetError(f"no target is called {self.target}, which the plan was made for", cure="explain(graph, plan, target)")
@@ -117,6 +123,7 @@ class Explanation:
             "alternatives": list(self.lost),
             "runner_up": _runner_data(runner) if runner else None,
             "savings": [asdict(s) for s in self.savings.values()] if self.costs else None,
+            "chain": self.chain.data() if self.costs else None,
             "values": list(self.values),
             "stopped": self.stopped,
         }
@@ -131,7 +138,7 @@ class Explanation:
             lines += self._kernel_lines(k)
         lines.append(f"  against the unfused plan it saves {bytes_text(self.saved_bytes)} and {self.saved_us:.1f} us (modelled)")
         if self.costs:
-            lines += self._all_rules(self.savings[""])
+            lines += self._costs()
         lines.append(f"  saturation: {self.saturation}")
         if self.lost:
             lines.append("  what lost:")
@@ -151,7 +158,6 @@ class Explanation:
         if k.outside:
             lines.append(f"    not generated: {k.outside}, offered by {k.rules[0]} ({k.where}); {k.us:.1f} us by its own account")
             lines += [f"    computes {', '.join(k.computes)}"] if k.computes else []
-            lines += [f"    {saving_text(self.savings[r])}" for r in k.rules if self.costs and r in self.savings]
             return lines
         if k.rules:
             lines.append("    made by rules: " + ", ".join(k.rules))
@@ -162,8 +168,10 @@ class Explanation:
         if k.computes:
             lines.append(f"    computes {', '.join(k.computes)}")
         if k.steps:
-            lines.append(f"    {plural(len(k.steps), 'rewrite')} from the program, each replayed on random numbers:")
-        for number, s in enumerate(k.steps, 1):
+            through = "" if len(k.steps) == len(self.steps) else " (numbered through all kernels, from the outputs down)"
+            lines.append(f"    {plural(len(k.steps), 'rewrite')} from the program, each replayed on random numbers{through}:")
+        first = self.chain.number(k.name, 0) if self.study and k.steps else 1
+        for number, s in enumerate(k.steps, first):
             lines += self._step_lines(number, s)
         return lines
 
@@ -179,15 +187,19 @@ class Explanation:
             lines.append(f"       replayed: {plural(s.numbers, 'number')}, largest difference {s.difference:.1e}")
         else:
             lines.append(f"       DISAGREES: {plural(s.numbers, 'number')}, largest difference {s.difference:.1e}")
-        if self.costs and s.rule in self.savings:
-            lines.append(f"       {saving_text(self.savings[s.rule])}")
+        if self.costs:
+            lines.append(f"       {self.chain.step_line(number)}")
         return lines
 
-    def _all_rules(self, s: Saving) -> list[str]:
-        if s.us is None or s.dram_bytes is None:
-            return [f"  without any rule there is no plan: {s.note}"]
-        saved = f"{bytes_text(s.dram_bytes)} and {s.us:.1f} us"
-        return [f"  of that, all rules together save {saved}; the rest is fusion of the program as written"]
+    def _costs(self) -> list[str]:
+        """What adds up to the saving, step by step; and what the plan would be without each rule."""
+        lines = ["    step by step (the best plan of what stood there before, less that of what stands there after):"]
+        lines += [f"      {row}" for row in self.chain.table()]
+        rules = [s for s in self.savings.values() if s.rule]
+        if rules:
+            lines.append("    rule by rule (the best plan without it, of the program saturated again; these do not add up):")
+            lines += [f"      {s.rule}: {saving_text(s)}" for s in rules]
+        return lines
 
 
 def saving_text(s: Saving) -> str:
@@ -195,10 +207,10 @@ def saving_text(s: Saving) -> str:
     if s.us is None or s.dram_bytes is None or s.kernels is None:
         return s.note
     if s.note:
-        return f"without the rule {s.note}"
+        return s.note
     held = f"{bytes_text(abs(s.dram_bytes))} {'more' if s.dram_bytes >= 0 else 'less'}"
     time = f"{abs(s.us):.1f} us {'slower' if s.us >= 0 else 'faster'}"
-    return f"without the rule the best plan is {time} and moves {held}, in {plural(s.kernels, 'kernel')}"
+    return f"{time}, moves {held}, in {plural(s.kernels, 'kernel')}"
 
 
 def runner_lines(r: RunnerUp) -> list[str]:
@@ -236,7 +248,8 @@ def explain(
     """Explain a plan.
 
     ``target``: the device that it was made for, where its name is none of ``eqfuse.targets()``.  ``options``: how it was made.
-    ``costs=True`` also asks what each rule saves, which takes a saturation and a search per rule.
+    ``costs=True`` also asks what each step of the chain saves, which takes a search per step, and what each rule does, which takes a
+    saturation and a search per rule.
     """
     try:
         study = Study(graph, plan, target or load_target(plan.target), options or Options())
@@ -280,5 +293,6 @@ def explain(
 
 
 __all__ = [
-    "SCHEMA", "VERDICTS", "Explanation", "KernelExplanation", "Options", "RunnerUp", "Saving", "Step", "Value", "Why", "explain",
+    "SCHEMA", "VERDICTS", "Chain", "Explanation", "KernelExplanation", "Options", "Part", "Priced", "RunnerUp", "Saving", "Share", "Step",
+    "Value", "Why", "explain",
 ]  # fmt: skip

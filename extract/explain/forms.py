@@ -191,4 +191,5 @@ class CallForms:
         self.name, self.leaves, self.loaded = name, dict(leaves), set(leaves)
         self.stores = {buffer: cls}
         self.kept: dict[int, int] = {}
+        self.enode: list[ENode | None] = []
         self.computed = self.held = {cls}

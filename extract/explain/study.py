@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from ...egraph import saturate
 from ...egraph.frozen import FrozenGraph
@@ -20,10 +21,14 @@ from ..cover import MEMORY_WEIGHT, Cover, Extractor
 from ..plan import Plan, PlannedKernel
 from ..search import Rejection, RootSpec
 from ..targets import Target
+from .chain import Chain
 from .costs import Planned, TermDifference, compare, price
 from .derivation import Derivation, rules_by_name
 
 MOST_RULES = 16  # rules that are left out, one at a time, to see what each saves
+
+
+E = TypeVar("E", bound=Extractor)
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,17 @@ class Study:
         return tuple(n for n in self.names.spoken if (c := self.names.cls[self.names.table[n]]) in made and best.get(c) == n)
 
     # the search again ----------------------------------------------------------------------------------------------------------
+    def extracts(self, graph: FrozenGraph, kind: type[E], *, time_budget: float | None = None) -> E:
+        """An extractor over a graph, with the options that the plan was made with."""
+        budget = self.options.time_budget if time_budget is None else time_budget
+        ex = kind(graph, self.target, time_budget=budget, memory_weight=self.options.memory_weight)
+        ex.search.exact = self.plan.licence == "exact"
+        return ex
+
     @cached_property
     def extractor(self) -> Extractor:
         """An extractor to ask for single kernels."""
-        return Extractor(self.graph, self.target, time_budget=math.inf, memory_weight=self.options.memory_weight)
+        return self.extracts(self.graph, Extractor, time_budget=math.inf)
 
     def _lost(self) -> tuple[list[Cover], bool]:
         """Priced covers that lost to the plan, and whether the search itself priced them.
@@ -109,7 +121,7 @@ class Study:
         A search that ran out of time would do so again: then, as where it priced no other cover, the two ends are priced, one kernel
         for everything and one for every reduction.
         """
-        ex = _Recording(self.graph, self.target, time_budget=self.options.time_budget, memory_weight=self.options.memory_weight)
+        ex = self.extracts(self.graph, _Recording)
         if self.plan.stopped != "time":
             with suppress(PlanError):
                 ex.run()
@@ -166,7 +178,7 @@ class Study:
         """The plan of the same program saturated without some rules, or without any."""
         known = self.rules
         missing = [r.rule for r in self.graph.report.rules if r.rule not in known]
-        if missing:
+        if missing and not everything:
             raise PlanError(f"the rule {missing[0]} is not registered any more", cure="register it again to ask what rules save")
         graph = saturate(
             self.graph.program,
@@ -175,8 +187,17 @@ class Study:
             node_budget=self.options.node_budget,
             time_budget=self.options.time_budget,
         )
-        ex = Extractor(graph, self.target, time_budget=self.options.time_budget, memory_weight=self.options.memory_weight)
-        return ex.run()
+        return self.extracts(graph, Extractor).run()
+
+    @cached_property
+    def as_written(self) -> Plan:
+        """The plan of the program without any rule."""
+        return self.without((), everything=True)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """What each step of the chain saves."""
+        return Chain(self)
 
     @cached_property
     def savings(self) -> dict[str, Saving]:
@@ -191,7 +212,7 @@ class Study:
 
     def _saving(self, name: str) -> Saving:
         try:
-            other = self.without({name}, everything=not name)
+            other = self.without({name}) if name else self.as_written
         except EqFuseError as error:
             return Saving(name, None, None, None, f"no plan without it: {error.message}")
         us = other.estimated_us - self.plan.estimated_us

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from eqfuse.egraph import saturate
 from eqfuse.errors import OptionError
 from eqfuse.extract import extract
 from eqfuse.extract.explain import SCHEMA, Options, explain
+from eqfuse.extract.explain.chain import Standing
 from eqfuse.extract.explain.costs import compare
 from eqfuse.extract.explain.derivation import Derivation
 from eqfuse.extract.explain.forms import Forms
@@ -274,6 +276,167 @@ def test_savings_are_what_plans_without_a_rule_cost():
     assert json.loads(c.explain().json())["savings"] is None
 
 
+# what each step saves --------------------------------------------------------------------------------------------------------------
+@cache
+def costed(name):
+    case = PROGRAMS[name]
+    c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), target="h200")
+    return c, c.explain(costs=True)
+
+
+@pytest.fixture(scope="module")
+def weighted_costs(compiled):
+    return compiled.explain(costs=True)
+
+
+def adds_up(c, explained):
+    """Shares start at the unfused plan, end at the plan, meet, and tell every step once."""
+    shares = explained.chain.shares
+    assert sum(s.saved_bytes for s in shares) == explained.saved_bytes == c.plan.baseline_bytes - c.plan.dram_bytes
+    assert sum(s.saved_us for s in shares) == pytest.approx(explained.saved_us, abs=1e-6)
+    assert (shares[-1].after.us, shares[-1].after.dram_bytes) == (c.plan.estimated_us, c.plan.dram_bytes)
+    us, bytes_ = c.plan.baseline_us, c.plan.baseline_bytes
+    for s in shares:
+        assert s.saved_us == us - s.after.us
+        assert s.saved_bytes == bytes_ - s.after.dram_bytes
+        us, bytes_ = s.after.us, s.after.dram_bytes
+    assert [p.number for s in shares for p in s.parts if p.kind == "step"] == list(range(1, len(explained.steps) + 1))
+    assert shares[0].parts[0].kind == "fusion"
+    return shares
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "cross_entropy", "mean_variance", "rmsnorm_linear", "linear_cross_entropy", "attention_decode"])
+def test_what_steps_save_adds_up(name):
+    c, explained = costed(name)
+    shares = adds_up(c, explained)
+    written = extract(saturate(c.program, enable=False), c.target)
+    assert shares[0].after.us == pytest.approx(written.estimated_us)
+    assert shares[0].after.dram_bytes == written.dram_bytes
+
+
+def planned(p):
+    """The plan of a program with no rewriting."""
+    return extract(saturate(p, enable=False), load_target("h200"))
+
+
+def test_a_step_saves_the_difference_of_two_plans():
+    """The only step of a program: nothing of the chain's own machinery is in the expected number."""
+    i, j = axes(i=512, j=100_000)
+    x = tensor("x", i, j)
+    p = program("rows", y=(sum_over(j, exp(x - maximum_over(j, x))), (i,)))
+    graph = saturate(p)
+    plan, written = extract(graph, load_target("h200")), planned(p)
+    found = explain(graph, plan)
+    (step,) = found.steps
+    fusion, share = adds_up_to(found, plan)
+    assert step.rule == share.parts[0].rule == "roll_by_factor"
+    assert share.saved_us == written.estimated_us - plan.estimated_us > 1
+    assert share.saved_bytes == written.dram_bytes - plan.dram_bytes >= 512 * 100_000 * 4
+    assert fusion.saved_bytes == plan.baseline_bytes - written.dram_bytes
+
+
+def adds_up_to(found, plan):
+    shares = found.chain.shares
+    assert sum(s.saved_bytes for s in shares) == plan.baseline_bytes - plan.dram_bytes
+    return shares
+
+
+def test_a_program_between_costs_what_it_costs_when_written_by_hand():
+    """After the first step, which takes 1/z out of the sum, stands a program that a person can write."""
+    i, j, k = axes(i=2048, j=20_000, k=64)
+    x, v = tensor("x", i, j), tensor("v", j, k)
+    e = exp(x - maximum_over(j, x))
+    z = sum_over(j, e)
+    p = program("rows", y=(sum_over(j, e / z * v), (i, k)))
+    graph = saturate(p)
+    plan = extract(graph, load_target("h200"))
+    found = explain(graph, plan)
+    shares = found.chain.shares
+    assert shares[1].parts[0].rule == "factor_out"
+    between = planned(program("rows", y=(1.0 / z * sum_over(j, e * v), (i, k))))
+    assert len(shares) > 2
+    assert (shares[1].after.us, shares[1].after.dram_bytes) == (between.estimated_us, between.dram_bytes)
+    assert shares[1].saved_bytes == planned(p).dram_bytes - between.dram_bytes > 0
+    assert shares[1].after.us > plan.estimated_us
+
+
+def test_a_step_on_its_own_may_cost_something(compiled, weighted_costs):
+    shares = adds_up(compiled, weighted_costs)
+    costly = [s for s in shares[1:] if s.saved_us < -0.1]
+    assert costly, "a program that joins some loops only: if there is none any more, take another example"
+    text = str(weighted_costs)
+    for s in costly:
+        assert f"on its own it costs {-s.saved_us:.1f} us" in text
+
+
+def test_steps_without_a_plan_between_are_told_together():
+    c, explained = costed("mean_variance")
+    (_, share) = adds_up(c, explained)
+    assert [p.number for p in share.parts] == [1, 2, 3]
+    assert share.asked
+    assert share.reason.startswith("the program after step 1 has no plan: ")
+    text = str(explained)
+    assert text.count("counted with step 3: no plan computes what stands here") == 2
+    assert f"with steps 1 and 2 it saves {share.saved_us:.1f} us" in text
+    assert "steps 1 to 3 together (no plan stands between) -> 1 kernel" in text
+
+
+def test_programs_without_time_are_not_asked(monkeypatch):
+    from eqfuse.extract.explain import chain
+
+    monkeypatch.setattr(chain, "SECONDS", 0.0)
+    c = costed("cross_entropy")[0]
+    explained = c.explain(costs=True)
+    (_, share) = adds_up(c, explained)
+    assert [p.kind for p in share.parts] == ["step"] * 3
+    assert not share.asked
+    assert "was not asked for a plan" in share.reason
+    assert "there was no time to plan what stands here" in str(explained)
+
+
+@pytest.mark.parametrize("name", ["softmax_entropy", "attention_decode", "mean_variance"])
+def test_the_last_program_of_a_chain_is_the_plan(name):
+    """Searched for like the others, with the forms that the steps left, it costs what the plan costs."""
+    c, explained = costed(name)
+    study, priced = explained.study, explained.chain
+    *_, last = Standing(study.derivation).graphs()
+    assert all(len(members) <= 1 for members in last.classes), "one kernel computes each value in one form"
+    again = priced.priced(priced.extractor(last, 10.0).run())
+    assert again.us == pytest.approx(c.plan.estimated_us)
+    assert again.dram_bytes == c.plan.dram_bytes
+
+
+def test_steps_of_several_kernels_are_numbered_from_the_outputs():
+    c, explained = costed("attention_decode")
+    first, last = explained.kernels
+    parts = {p.number: p for s in adds_up(c, explained) for p in s.parts if p.number}
+    assert [(p.kernel, p.index) for p in parts.values()] == [
+        *((last.name, n) for n in range(len(last.steps))), *((first.name, n) for n in range(len(first.steps))),
+    ]  # fmt: skip
+    for p in parts.values():
+        assert next(k for k in explained.kernels if k.name == p.kernel).steps[p.index].rule == p.rule
+    text = str(explained)
+    assert f"    {len(last.steps) + 1}. {first.steps[0].rule}" in text
+    assert "numbered through all kernels, from the outputs down" in text
+
+
+def test_verdicts_count_before_any_step():
+    c = eqfuse.optimize(weighted, (empty(8, 2048, 64),) * 3, target="h200", fusion=[("forbid", "out", "weights")])
+    explained = c.explain(costs=True)
+    shares = adds_up(c, explained)
+    assert [p.kind for p in shares[1].parts] == ["found"]
+    assert shares[1].saved_bytes < 0, "storing the weights costs traffic"
+    assert shares[1].saved_temporary_bytes == -shares[1].after.temporary_bytes < 0
+
+
+def test_tiles_of_another_plan_are_a_line_of_their_own():
+    x = torch.randn(16, 4096)
+    c = eqfuse.optimize(lambda x: torch.softmax(x, -1), (x,), target="h200")
+    small = c.at(x[:, :100])
+    shares = adds_up(small, small.explain(costs=True))
+    assert [p.kind for s in shares for p in s.parts] == ["fusion", "like"]
+
+
 # outside implementations ------------------------------------------------------------------------------------------------------------
 @fusion(register=False)
 def library_matmul(y, a, b, i: Axis, j: Axis, k: Axis):
@@ -294,6 +457,10 @@ def test_a_step_that_an_outside_implementation_takes():
     assert (call.outside, call.rules, call.computes) == ("torch:matmul", ("library_matmul",), ("product",))
     assert call.where.startswith("api/test_explain.py:")
     assert found.savings["library_matmul"].us > 0
+    last = adds_up_to(found, plan)[-1]
+    assert [(p.kind, p.rule) for p in last.parts] == [("call", "library_matmul")]
+    assert last.saved_us > 0
+    assert "library_matmul, from outside -> 2 kernels" in str(found)
     assert f"not generated: torch:matmul, offered by library_matmul ({call.where})" in str(found)
     assert json.loads(found.json())["kernels"]
     answer = found.why("product", "y")
@@ -422,9 +589,12 @@ KERNEL_KEYS = {
     "name", "stores", "loads", "rules", "passes", "us", "bound", "dram_bytes", "terms_us", "computes", "outside", "where", "steps",
 }  # fmt: skip
 TOP_KEYS = {
-    "schema", "program", "target", "kernels", "saved_bytes", "saved_us", "saturation", "alternatives", "runner_up", "savings", "values",
-    "stopped",
-}  # fmt: skip
+    "schema", "program", "target", "kernels", "saved_bytes", "saved_us", "saturation", "alternatives", "runner_up", "savings", "chain",
+    "values", "stopped",
+}
+SHARE_KEYS = {"parts", "saved_us", "saved_bytes", "saved_temporary_bytes", "after", "reason", "asked"}
+PART_KEYS = {"kind", "rule", "number", "kernel", "index"}
+PRICE_KEYS = {"us", "dram_bytes", "temporary_bytes", "kernels", "stopped"}  # fmt: skip
 
 
 def test_json_has_the_documented_schema(explanation):
@@ -434,6 +604,20 @@ def test_json_has_the_documented_schema(explanation):
     assert all(set(k) == KERNEL_KEYS for k in data["kernels"])
     assert all(set(s) == STEP_KEYS for k in data["kernels"] for s in k["steps"])
     assert data["kernels"][0]["steps"]
+    assert data["chain"] is data["savings"] is None
+
+
+def test_json_of_what_steps_save(weighted_costs):
+    data = json.loads(weighted_costs.json())
+    chain = data["chain"]
+    assert all(set(s) == SHARE_KEYS and set(s["after"]) == PRICE_KEYS for s in chain)
+    assert all(set(p) == PART_KEYS for s in chain for p in s["parts"])
+    assert sum(s["saved_bytes"] for s in chain) == data["saved_bytes"]
+    assert sum(s["saved_us"] for s in chain) == pytest.approx(data["saved_us"])
+    kernels = {k["name"]: k for k in data["kernels"]}
+    steps = [p for s in chain for p in s["parts"] if p["kind"] == "step"]
+    assert len(steps) == sum(len(k["steps"]) for k in data["kernels"]) > 0
+    assert all(kernels[p["kernel"]]["steps"][p["index"]]["rule"] == p["rule"] for p in steps)
 
 
 def test_text_tells_every_step(explanation):

@@ -14,6 +14,12 @@ def weighted(q, k, v):
     weights = torch.softmax(scores, dim=-1)
     return weights @ v
 
+def rows(x):
+    return torch.exp(x - x.amax(-1, keepdim=True)).sum(-1)
+
+def example_rows():
+    return (torch.empty(512, 100_000, device="meta"),)
+
 def example_args():
     return tuple(torch.empty(4, 1024, 64, device="meta", dtype=torch.float16) for _ in range(3))
 """
@@ -47,6 +53,16 @@ def test_json(file, capsys):
     data = json.loads(out)
     assert data["schema"] == "eqfuse.explain/1"
     assert {s["rule"] for s in data["savings"]} >= {"factor_out", ""}
+    assert sum(s["saved_bytes"] for s in data["chain"]) == data["saved_bytes"]
+    assert {p["rule"] for s in data["chain"] for p in s["parts"]} >= {"factor_out"}
+
+
+def test_costs(file, capsys):
+    code, out, _ = run(capsys, "explain", f"{file}:rows", "--costs", "--args", "example_rows")
+    assert code == 0
+    assert "fusion of the program as written -> 1 kernel" in out
+    assert "step 1, roll_by_factor -> 1 kernel" in out
+    assert "rule by rule" in out
 
 
 def test_why(file, capsys):
