@@ -143,6 +143,12 @@ def _transfer(
         def ends(a: Interval) -> Interval:
             with np.errstate(all="ignore"):
                 low, high = (float(np.asarray(function(np.array([end])))[0]) for end in (a.lo, a.hi))
+            if low > high:
+                raise UnsoundOpError(
+                    f"op {name}: increasing, but {name}({a.lo!r}) = {low!r} and {name}({a.hi!r}) = {high!r}",
+                    where=where,
+                    cure="leave increasing= out, and give its range=",
+                )
             return Interval(-INF if math.isnan(low) else low, INF if math.isnan(high) else high)
 
         return ends

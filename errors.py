@@ -13,7 +13,7 @@ class EqFuseError(Exception):
 
     def __init__(self, message: str, *, where: str | None = None, cure: str | None = None) -> None:
         self.message, self.where, self.cure = message, where, cure
-        parts = [f"{where}: {message}" if where else message]
+        parts = [f"{where.removesuffix(':')}: {message}" if where else message]  # a place may end with the text of an "if ...:"
         if cure:
             parts.append(f"  try: {cure}")
         super().__init__("\n".join(parts))
@@ -23,12 +23,18 @@ class OptionError(EqFuseError, ValueError):
     """An option of ``optimize`` has a value that does not exist: a licence, the name of a rule or family."""
 
 
+class SourceError(EqFuseError):
+    """A Python file that the command line was given cannot be executed: a syntax error, a failing import, an exception at its top level
+    or in the function that makes the example arguments."""
+
+
 class UnsupportedOpError(EqFuseError):
-    """The program uses an operator that EqFuse has no meaning for, or a type in which kernels do not compute."""
+    """The program uses an operator that EqFuse has no meaning for, a type in which kernels do not compute, or a number it cannot hold."""
 
 
 class ShapeError(EqFuseError):
-    """Shapes or axes that do not fit: a broadcast, an index map, an argument of another shape or type than was compiled."""
+    """Shapes or axes that do not fit: a broadcast, an index map, an axis with two sizes, an argument of another shape or type than was
+    compiled."""
 
 
 class TraceError(EqFuseError):

@@ -71,7 +71,8 @@ def optimize(
     """Compile a tensor program into fused Triton kernels.
 
     ``fn``: a function on torch tensors, an ``nn.Module``, an ``ExportedProgram``, an ``fx.GraphModule``, or an
-    :class:`eqfuse.Program`.  ``args``: example arguments (any device; only shapes and dtypes are used: kernels take strides at run time).
+    :class:`eqfuse.Program`.  ``args``: example arguments (on any one device; only shapes and dtypes are used: kernels take strides at run
+    time).  An ``ExportedProgram`` or a ``Program`` has its shapes: arguments may be left out, and those given must fit it.
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
@@ -106,6 +107,7 @@ def optimize(
                 splits=propose_splits(traced.program, device),
                 node_budget=node_budget,
                 time_budget=time_budget,
+                fresh=True,
             )
         _audit(graph, chosen)
         graph = steer(graph, fusion)
@@ -126,7 +128,7 @@ def optimize(
         small = trace(fn, new_args, new_kwargs or kwargs, name=name, exact=licence == "exact")
         named = {a.name: a for a in small.program.axes}
         splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
-        graph = saturate(small.program, rules=chosen, splits=splits, node_budget=node_budget, time_budget=time_budget)
+        graph = saturate(small.program, rules=chosen, splits=splits, node_budget=node_budget, time_budget=time_budget, fresh=True)
         _audit(graph, chosen)
         graph = steer(graph, fusion)
         plan = replace(extract_like(graph, device, model), licence=licence, refused=model.refused)

@@ -6,7 +6,7 @@ what facts claim is tested in :mod:`.claims`.  A ``Roll`` is executed literally,
 accumulators that its update mentions, and the guard that lowering uses: the state is kept where the old reference is the identity.
 With ``masked=True`` some inputs are -inf, whole rows among them, and members must agree where the program's own form is finite (where
 both are, in a class that rules made); nothing is asked of a loop where a reference of it is NaN (a choice may have left out the 0 * inf
-that such data make of it, a repair cannot).
+that such data make of it, a repair cannot), or is 0 and positive over the reals (1/inf).
 
 What is found names the two nodes or the fact, the rules that introduced them, the rule that was first to conclude something false
 (:mod:`.blame`), and a minimal program, printed as code that runs (:mod:`.minimal`).
@@ -29,11 +29,13 @@ from ..ir.terms import Input
 from ..rewrites import registry
 from ..rewrites.patterns import left_range, read_at, reduce_array
 from ..rewrites.rule import Rule
-from .blame import blame
-from .claims import ABSOLUTE, RELATIVE, Claims, Finding
+from .blame import Blame, blame
+from .claims import ABSOLUTE, RELATIVE, Claims, Finding, constants_met
 from .frozen import ENode, FrozenGraph
-from .minimal import minimal
+from .minimal import Minimal, minimal
 
+LARGE = 4000  # e-nodes of a graph in which the rule that was wrong first is searched for only if it does not show in a small program
+MOST = 5_000_000  # numbers that an audit may hold to find out more about constants that met
 SHORT = 4  # the longest extent that is drawn for an axis
 STATE = 1.37  # of an accumulator outside its loop
 
@@ -63,35 +65,83 @@ def audit(
     inputs: Mapping[str, np.ndarray] | None = None,
     rules: Collection[Rule] | None = None,
     shrink_seconds: float = 10.0,
+    blame_seconds: float = 10.0,
 ) -> AuditReport:
     """Evaluate the whole graph; raises :class:`~eqfuse.errors.UnsoundGraphError` naming two nodes that disagree, or a fact that is false,
     and the rules behind them.
 
     The error ends with a minimal program as code.  ``rules``: those that the graph was saturated with (registered ones are found by
-    their names in its report); ``shrink_seconds``: processor time for making the program small, 0 to leave it out.
+    their names in its report); ``shrink_seconds``: processor time for making the program small, 0 to leave it out; ``blame_seconds``:
+    for finding the rule that was wrong first (in the small program, where the graph is large).  What was not found out is said, and why.
     """
     counts = _Counts()
-
-    def findings(of: FrozenGraph, data: Mapping[str, np.ndarray] | None = inputs) -> Iterator[Finding]:
-        return _findings(of, seed, masked, data, _Counts())
-
     found = next(_findings(graph, seed, masked, inputs, counts), None)
     if found is None:
         return counts.report()
+    options = {"shrink_seconds": shrink_seconds, "blame_seconds": blame_seconds, "most": math.inf}
+    raise explained(graph, found, rules, seed=seed, masked=masked, inputs=inputs, **options)
+
+
+def explained(
+    graph: FrozenGraph,
+    found: Finding,
+    rules: Collection[Rule] | None,
+    *,
+    seed: int = 0,
+    masked: bool = False,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    shrink_seconds: float = 10.0,
+    blame_seconds: float = 10.0,
+    most: float = MOST,
+) -> UnsoundGraphError:
+    """What is false in a graph, as an error: the rule that was wrong first, a minimal program; or why they were not found out.
+
+    Graphs at the audit's own data are evaluated if that takes no more than ``most`` numbers; of larger ones only constants are looked at.
+    """
+
+    def findings(of: FrozenGraph, data: Mapping[str, np.ndarray] | None = inputs) -> Iterator[Finding]:
+        if data is None and audit_elements(of) > most:
+            wrong = constants_met(of)
+            yield from [wrong] if wrong is not None else []
+        else:
+            yield from _findings(of, seed, masked, data, _Counts())
+
+    chosen = rules if rules is not None else registry.rules()
     matched = {r.rule for r in graph.report.rules if r.matches}
-    pool = tuple(r for r in (rules if rules is not None else registry.rules()) if r.name in matched)
     used = {r.rule for r in graph.report.rules}
-    whole = tuple(r for r in (rules if rules is not None else registry.rules()) if r.name in used)
-    begins = blame(graph, whole, findings) if matched <= {r.name for r in whole} else None
-    names = begins.rules if begins else found.rules
-    text = ""
+    pool, whole = (tuple(r for r in chosen if r.name in names) for names in (matched, used))
+    strange = sorted(matched - {r.name for r in whole})
+    small: Minimal | str = ""
+    begins: Blame | str = f"these rules are not registered, pass rules=: {', '.join(strange)}" if strange else ""
+    if not strange and (graph.enodes <= LARGE or shrink_seconds <= 0):
+        begins = blame(graph, whole, findings, blame_seconds)
+    culprits = begins.rules if isinstance(begins, Blame) else None
     if shrink_seconds > 0:
-        text = minimal(graph, pool, frozenset(names), findings, inputs, seed, masked, shrink_seconds)
+        near = found.classes | ({found.made} if found.made is not None else frozenset())
+        small = minimal(graph, pool, culprits, near, findings, inputs, seed, masked, shrink_seconds)
+    place = ""
+    if culprits is None and isinstance(small, Minimal) and isinstance(small.begins, Blame):
+        begins, place = small.begins, "the minimal program is "
+    elif not begins:
+        begins = blame(graph, whole, findings, blame_seconds)
+    return _error(found, begins, place, small)
+
+
+def _error(found: Finding, begins: Blame | str, place: str, small: Minimal | str) -> UnsoundGraphError:
+    """All that is known of a finding."""
+    names = (begins.rules if isinstance(begins, Blame) else frozenset()) or found.rules
+    if isinstance(begins, Blame):
+        first = place + begins.words(None if place else found)
+    else:
+        first = f"the rule that was wrong first is not known: {begins}"
+    if isinstance(small, Minimal):
+        text = f"\n  minimal program:\n\n{small.code}"
+    else:
+        text = f"\n  no minimal program: {small}" if small else ""
     cure = "check() the named rules; if they pass, the rule that united the class lacks a condition"
-    where = [found.where, begins.words(found) if begins else ""]
-    error = UnsoundGraphError(found.what, where="; ".join(filter(None, where)), cure=cure + text)
+    error = UnsoundGraphError(found.what, where="; ".join(filter(None, (found.where, first))), cure=cure + text)
     error.minimal, error.rules = text, tuple(sorted(names))
-    raise error
+    return error
 
 
 @dataclass
@@ -159,6 +209,7 @@ class _Audit:
         self.values: dict[int, np.ndarray] = {}
         self.old: dict[int, np.ndarray] = {}
         self.left_range = False  # whether something overflowed or underflowed, or is the inverse of an infinite number
+        self.inverted = False  # whether something is the inverse of -0, which is an infinite number of either sign
         self.pick: dict[int, ENode] = {}
         self.counts = [0, 0, 0, 0, 0]
         self.unknown: np.ndarray | None = None  # where the loop that was executed last has a reference that is NaN
@@ -275,12 +326,14 @@ class _Audit:
             return self.along(n.attrs[0]).astype(float)
         if n.op == "map":
             out = np.asarray(OPS[n.attrs[0]].numpy(*args), float)
+            if OPS[n.attrs[0]].domain == "nonzero" and np.any(np.isinf(out) & (args[-1] == 0) & np.signbit(args[-1])):
+                self.inverted = True
             if self.watching and not self.left_range and not np.all(np.isfinite(out) & (out != 0)):
                 inverse = OPS[n.attrs[0]].domain in ("nonzero", "positive") and np.any((out == 0) & np.isinf(args[0]))
                 self.left_range = bool(inverse) or left_range(n.attrs[0], out, tuple(args))
             return out
-        if n.op == "cast":
-            return args[0]
+        if n.op == "cast":  # to a floating type the identity over the reals
+            return args[0] if n.attrs[0].is_float else np.trunc(args[0])
         if n.op == "reduce":
             return self.reduce(n.attrs[0], n.attrs[1], args[0])
         assert n.op == "view", n
@@ -438,6 +491,8 @@ class _Audit:
                 return None
             running[r] = trajectory
             strange: np.ndarray = np.asarray(np.isnan(trajectory[1]).any(axis=0))
+            if self.left_range and r in self.positive:  # 1/inf, or too small a number: it has no ratio to what comes next
+                strange = strange | (np.asarray(trajectory[1][1:]) <= 0).any(axis=0)
             if strange.any():
                 self.unknown = strange if self.unknown is None else self.unknown | strange
         state = self.scalar(MONOIDS[MONOIDS[monoid].state].identity)

@@ -6,7 +6,8 @@ is tested as the meaning says with which the relation was declared (:class:`~eqf
 rules use, so that relations of users take part.  What is written at the new reference must read as the old value there (``back``).
 
 A row is tested where its left side is a number or infinite, not where that is NaN; of a change between references nothing is asked where
-the reference is infinite, which lowering guards, nor where the value at the old one is NaN, or infinite with an infinite change.
+the reference is infinite, which lowering guards, nor where the value at the old one is NaN, or infinite with an infinite change (or,
+where numbers have left the range of float64, zero with an infinite change).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # condition -> where 
     "truth": lambda x: (x != 0) & (x != 1),
 }
 LIMITS = ("positive", "bounded")  # true over the reals, and false of what overflows or underflows in float64, or of 1/inf
+SIGNS = ("nonneg", "nonpos")
 RUNNING = {"radd": 3, "rmul": 3, "rlin": 2, "rsub": 2}  # relation -> its column of the reduction that moves; t and t(new) stand around it
 
 
@@ -48,6 +50,18 @@ class Finding:
     made: int | None = None  # the class whose members differ
 
 
+def constants_met(graph: FrozenGraph) -> Finding | None:
+    """Two constants in one class that are not equal: this needs no values."""
+    for c, members in enumerate(graph.classes):
+        first, *others = [n.attrs[0] for n in members if n.op == "const"] or [0.0]
+        for x in others:
+            if not (first == x or (first != first and x != x) or abs(first - x) <= ABSOLUTE * max(abs(first), abs(x))):
+                rules = sorted({rule for rule, cls in graph.facts["united"] if cls == c})
+                where = f"class {c} united by {', '.join(rules) or 'no rule'}"
+                return Finding(f"the constants {first:g} and {x:g} were found equal", where, frozenset(rules), frozenset(), c)
+    return None
+
+
 class Values(Protocol):
     """The values of a graph's classes, as the audit has them: arrays with one dimension per axis, of size 1 where a value is free of it."""
 
@@ -58,6 +72,7 @@ class Values(Protocol):
     size: list[int]
     masked: bool
     left_range: bool  # whether something overflowed or underflowed, or is the inverse of an infinite number
+    inverted: bool  # whether something is the inverse of -0, which is an infinite number of either sign
 
     def back(self, cls: int) -> np.ndarray:
         """The value at the old reference."""
@@ -134,7 +149,8 @@ class Claims:
                 if c in self.of.values and not (table in LIMITS and self.of.left_range):
                     x = self.of.values[c]
                     self.numbers += 1
-                    if np.any(bad := broken(x) & self.of.lanes_of(x)):
+                    known = ~np.isinf(x) if self.of.inverted and table in SIGNS else True
+                    if np.any(bad := broken(x) & self.of.lanes_of(x) & known):
                         yield self.false(table, (c,), f"{_first(x, bad):.9g}")
         for c, size in self.graph.facts.get("size", ()):
             if c in self.of.values:
@@ -210,6 +226,8 @@ class Claims:
                 where = np.isfinite(of.values[row[r]]) & ~np.isnan(t)
                 change = self.forms[row[-1]] if relation.columns[-1] == "L" else of.values[row[-1]]
                 where = where & (np.isfinite(t) | np.isfinite(change))
+                if of.left_range:  # a zero may stand for a number that is too small, or for 1/inf
+                    where = where & ((t != 0) | np.isfinite(change))
                 plain = row[r - 1] in of.settled  # else other references are in it, which are not to be moved
                 if relation.columns[-1] == "L" and not plain:
                     return ""

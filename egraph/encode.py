@@ -6,6 +6,7 @@ expressions numbers; both are kept in a :class:`Codebook` per program.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,7 +71,7 @@ class Codebook:
 
 
 def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]]:
-    """One binding per term, and the name that each term got."""
+    """One binding per term and what is known of it, and the name that each term got."""
     for axis in program.axes:
         book.bit(axis)
     names: dict[Term, str] = {}
@@ -78,7 +79,14 @@ def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]
     for k, t in enumerate(program.terms()):
         names[t] = f"$v{k}"
         lines.append(f"(let $v{k} {_text(t, names, book)})")
+    lines += [f"(movable {names[t]})" for t in _lone_casts(program)]
     return lines, names
+
+
+def _lone_casts(program: Program) -> list[Term]:
+    """Casts of values that nothing else reads: what a cast rounds away is compared with nothing, as in x - cast(x)."""
+    readers = Counter(a for t in program.terms() for a in set(t.args)) + Counter(o.term for o in program.outputs)
+    return [t for t in program.terms() if isinstance(t, Cast) and readers[t.args[0]] == 1]
 
 
 def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:
@@ -159,6 +167,8 @@ class Decoder:
         axes, exprs = self.book.axes, self.book.exprs
         if name == "Input":
             return "input", (raw[0],)
+        if name == "Const":
+            return "const", (raw[0] + 0.0,)  # the engine has one zero, whichever sign it was first seen with
         if name in ("Map1", "Map2", "Map3"):
             return "map", raw
         if name in ("Extent", "Index", "Pre"):

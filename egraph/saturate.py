@@ -18,7 +18,6 @@ from typing import Any
 
 from egglog import bindings
 
-from ..errors import UnsoundGraphError
 from ..ir.index import Axis, index
 from ..ir.program import Program
 from ..ir.terms import Input, Reduce, Term
@@ -27,6 +26,7 @@ from ..rewrites.facts import RELATIONS, Row
 from ..rewrites.patterns import IndexVar
 from ..rewrites.rule import Rule
 from ..rewrites.verdicts import MOST_READS, Offer
+from .claims import constants_met
 from .encode import Codebook, Decoder, encode
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
 from .schema import CONSTRUCTORS, FORMS, claimable, schema, trait_facts
@@ -37,19 +37,31 @@ ENGINES_KEPT = 8
 
 ANALYSE = "(saturate (run analysis))"
 ROUNDS = 4  # rounds between two looks at the budgets
+MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
+
+
+def _new_engine(rules: tuple[Rule, ...], claims: bool = False) -> bindings.EGraph:
+    """An engine with these rules compiled in; ``claims``: one that keeps the rule that concluded each fact."""
+    engine = bindings.EGraph()
+    for text in (schema(claims), *(r.egglog(claims) for r in rules)):  # not as one: every node of a parsed text keeps the whole text
+        engine.run_program(*engine.parse_program(text))
+    return engine
 
 
 def _engine(rules: tuple[Rule, ...], claims: bool = False) -> bindings.EGraph:
-    """The engine with these rules compiled in, made once; ``claims``: one that keeps the rule that concluded each fact."""
+    """An engine that is used again and again, between push and pop."""
     found = _engines.get((rules, claims))
     if found is None:
-        found = bindings.EGraph()
-        for text in (schema(claims), *(r.egglog(claims) for r in rules)):  # not as one: every node of a parsed text keeps the whole text
-            found.run_program(*found.parse_program(text))
+        found = _new_engine(rules, claims)
         while len(_engines) >= ENGINES_KEPT:
             _engines.pop(next(iter(_engines)))
         _engines[rules, claims] = found
     return found
+
+
+def forget_engines() -> None:
+    """Drop all engines: for whoever interrupted a saturation where it could not clean up."""
+    _engines.clear()
 
 
 def _run(engine: bindings.EGraph, text: str) -> list[Any]:
@@ -130,28 +142,48 @@ class _Run:
 
 
 class _Steps(_Run):
-    """A saturation in steps of one round of one ruleset; it stops after ``most`` of them.  ``kept``: the tables after each, if wanted."""
+    """A saturation in steps of one round of one ruleset; it stops after ``most`` of them.
+
+    ``kept``: the tables after each round later than ``since`` (None: of no round), or, where that would be too much to hold, after every
+    second, fourth, ... of them, and after the last.
+    """
 
     claims = True
 
-    def __init__(self, engine: bindings.EGraph, node_budget: int, time_budget: float, most: int | None, keep: bool) -> None:
+    def __init__(self, engine: bindings.EGraph, node_budget: int, time_budget: float, most: int | None, since: int | None) -> None:
         super().__init__(engine, node_budget, time_budget)
-        self.most, self.keep = most, keep
+        self.most, self.since = most, since
         self.matched: list[frozenset[str]] = []  # after each round: the rules that matched in it
-        self.kept: list[Mapping[str, Any]] = []
+        self.kept: dict[int, Mapping[str, Any]] = {}
+        self.every = 1  # rounds from one that is kept to the next
+        self.held = 0  # e-nodes in the tables that are kept
 
     def step(self, text: str) -> bool:
-        """One round, unless there were enough."""
+        """One round, unless there were enough, or the time is up."""
         if len(self.matched) == self.most:
             self.stopped = "steps"
+            return False
+        if time.process_time() > self.deadline:
+            self.stopped = "time"
             return False
         before = dict(self.matches)
         if not self.schedule(text):
             return False
         self.matched.append(frozenset(name for name, n in self.matches.items() if n > before.get(name, 0)))
-        if self.keep:
-            self.kept.append(self.engine.freeze().functions)
+        done = len(self.matched)
+        if self.since is not None and done > self.since and (done - self.since) % self.every == 0:
+            self.keep(done)
         return True
+
+    def keep(self, done: int) -> None:
+        """Keep the tables as they are after so many rounds, and fewer of the others if they are too large together."""
+        self.kept[done] = self.engine.freeze().functions
+        self.held += self.size()
+        while self.held > MOST_HELD and len(self.kept) > 2 and self.since is not None:
+            self.every *= 2
+            before = len(self.kept)
+            self.kept = {k: t for k, t in self.kept.items() if (k - self.since) % self.every == 0 or k == done}
+            self.held = self.held * len(self.kept) // before
 
     def analyse(self) -> bool:
         changed = False
@@ -179,56 +211,113 @@ def saturate(
     time_budget: float = 2.0,
     disabled: Collection[str] = (),
     enable: bool = True,
+    fresh: bool = False,
+    shrink_seconds: float = 10.0,
 ) -> FrozenGraph:
     """Every form of a program that the rules reach.
 
     ``licence``: the equality that rules may use ("exact", "real" or "approx").  ``rules``: these instead of the registered ones.
     ``splits``: axis -> number of outer parts; the parts are the axes ``<name>_o`` and ``<name>_i``.  ``time_budget`` is in seconds of CPU.
-    ``enable=False`` applies no rule at all.  Raises :class:`~eqfuse.errors.UnsoundGraphError` if two constants meet in a class.
+    ``enable=False`` applies no rule at all; ``fresh`` asks for an engine of its own (:func:`saturated`).  Raises
+    :class:`~eqfuse.errors.UnsoundGraphError` if two constants meet in a class, with a minimal program as an audit gives it
+    (``shrink_seconds``).
     """
     chosen = tuple(rules) if rules is not None else registry.active(licence, disabled)
     if rules is not None:
         chosen = tuple(r for r in chosen if r.name not in disabled)
     if not enable:
         chosen = ()
-    engine = _engine(chosen)
-    _run(engine, "(push)")
-    try:
-        return _saturate(engine, program, chosen, dict(splits or {}), _Run(engine, node_budget, time_budget))
-    finally:
-        _run(engine, "(pop)")
+    graph = saturated(program, chosen, splits or {}, node_budget, time_budget, fresh)
+    wrong = constants_met(graph)
+    if wrong is not None:
+        from .audit import explained  # which saturates other programs to find out
+
+        raise explained(graph, wrong, chosen, shrink_seconds=shrink_seconds)
+    return graph
+
+
+def saturated(
+    program: Program,
+    rules: tuple[Rule, ...],
+    splits: Mapping[Axis, int],
+    node_budget: int,
+    time_budget: float,
+    fresh: bool = False,
+) -> FrozenGraph:
+    """The graph as these rules make it, whatever it says.
+
+    Compiling the rules takes longer than most saturations, so engines are used again: pushed, and popped afterwards.  But egglog 13.2 has
+    been seen, in an engine that had popped, to rebuild an operation of the program with another argument (twice in forty runs of one
+    program, in none of hundreds of others; never in a new engine).  So a program that is to be run gets a ``fresh`` engine; checks, which
+    saturate by the thousand, make sure that the program is still there, and use a new engine if it is not.
+    """
+    graph = None
+    if not fresh:
+        engine = _engine(rules)
+        _run(engine, "(push)")
+        try:
+            graph = _saturate(engine, program, rules, dict(splits), _Run(engine, node_budget, time_budget))
+        finally:
+            _run(engine, "(pop)")
+        if not holds_program(graph):
+            graph = None
+            _engines.pop((rules, False), None)
+    if graph is None:
+        engine = _new_engine(rules)
+        graph = _saturate(engine, program, rules, dict(splits), _Run(engine, node_budget, time_budget))
+        assert holds_program(graph), f"the engine lost an operation of {program.name}"
+    return graph
+
+
+def holds_program(graph: FrozenGraph) -> bool:
+    """Whether every operation of the program is a node of its class, over the classes of its arguments."""
+    number = dict(zip(graph.program.terms(), graph.original, strict=True))
+    nodes = {(c, *_comparable(n.op, n.attrs), n.args) for c in set(graph.original) for n in graph.classes[c]}
+    return all((c, *_comparable(*_shape(t)), tuple(number[a] for a in t.args)) in nodes for t, c in number.items())
+
+
+def _comparable(op: str, attrs: tuple[Any, ...]) -> tuple[str, Any]:
+    """A constant as text: NaN equals itself there."""
+    return op, str(attrs) if op == "const" else attrs
 
 
 class Replay:
     """The saturation that made a graph with these rules once more, in rounds of one ruleset; ``matched``: which rules did in each.
 
+    It ends after ``most`` rounds, or when its time is up (``late``), and can show the graphs after ``rounds``, later than ``since``.
     Graphs of it have a table ``claimed``, who concluded which fact.  Constants that meet raise nothing here: the graph is what is to be
     looked at.  The engine is this object's until :meth:`close`.
     """
 
-    def __init__(self, graph: FrozenGraph, rules: tuple[Rule, ...], most: int | None = None, time_budget: float = 10.0) -> None:
+    def __init__(
+        self, graph: FrozenGraph, rules: tuple[Rule, ...], most: int | None = None, since: int | None = 0, time_budget: float = 10.0
+    ) -> None:
         self.program, self.rules = graph.program, rules
         self.engine = _engine(rules, claims=True)
-        nodes = graph.enodes if graph.report.stopped == "nodes" else 20_000
-        run = _Steps(self.engine, nodes, time_budget, most, keep=most is None)
+        nodes = graph.enodes if graph.report.stopped == "nodes" else max(20_000, 4 * graph.enodes)
+        run = _Steps(self.engine, nodes, time_budget, most, since)
         _run(self.engine, "(push)")
         try:
             splits = {axis: outer.size for axis, outer, _ in graph.facts.get("split", ())}
             self.book, self.names, self.parts = _insert(run, self.program, splits)
             run.analyse()
             _phases(run, bool(self.parts), self.engine, self.book)
+            done = len(run.matched)
+            if since is not None and done > since and done not in run.kept:
+                run.keep(done)
         except BaseException:
             self.close()
             raise
-        self.run, self.matched = run, run.matched
+        self.run, self.matched, self.late = run, run.matched, run.stopped == "time"
+        self.rounds = sorted(run.kept)
 
     def close(self) -> None:
         """Give the engine back."""
         _run(self.engine, "(pop)")
 
     def graph(self, rounds: int) -> FrozenGraph:
-        """The graph after some rounds."""
-        return self._read(self.run.kept[rounds - 1])
+        """The graph after some rounds, one of ``rounds``."""
+        return self._read(self.run.kept[rounds])
 
     def after(self, rule: str) -> FrozenGraph:
         """The graph after what there was, and then one rule alone, wherever it matches; it is forgotten afterwards."""
@@ -251,7 +340,7 @@ def _saturate(
     if rules:
         _phases(run, bool(parts), engine, book)
     begun = time.process_time()
-    graph = _freeze(engine, book, program, names, parts, run, rules)
+    graph = _read(Decoder(engine, book), program, names, parts, run, rules)
     if not rules:
         run.stopped = "off"
     run.phases.append(("read", (time.process_time() - begun) * 1e3))
@@ -353,18 +442,6 @@ def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Co
     return facts
 
 
-def _freeze(
-    engine: bindings.EGraph,
-    book: Codebook,
-    program: Program,
-    names: dict[Term, str],
-    parts: list[tuple[Axis, Axis, Axis]],
-    run: _Run,
-    rules: tuple[Rule, ...],
-) -> FrozenGraph:
-    return _read(Decoder(engine, book), program, names, parts, run, rules)
-
-
 def _read(
     decoder: Decoder,
     program: Program,
@@ -416,8 +493,6 @@ def _read(
     facts = _facts(decoder, number, book, parts, rules)
     if run.claims:
         facts |= _claimed(decoder, number, book, rules)
-    else:
-        _check_constants(classes, facts["united"])
     roots = {o.name: number[lets[names[o.term]]] for o in program.outputs}
     original = tuple(number[lets[names[t]]] for t in terms)  # terms that were found equal repeat their class
     empty = SaturationReport(run.stopped, 0, 0, 0.0)
@@ -430,23 +505,6 @@ def _shape(t: Term) -> tuple[str, tuple[Any, ...]]:
         return "input", (t.name,)
     kind = type(t).__name__.lower()
     return kind, tuple(k for k in t.key if not isinstance(k, Term) and not (isinstance(k, tuple) and k and isinstance(k[0], Term)))
-
-
-def _check_constants(classes: list[list[ENode]], united: tuple[tuple[Any, ...], ...]) -> None:
-    """Two distinct constants in one class: some rule is wrong."""
-    for c, members in enumerate(classes):
-        values = [n for n in members if n.op == "const"]
-        for n in values[1:]:
-            a, b = values[0].attrs[0], n.attrs[0]
-            if not (a == b or (a != a and b != b) or abs(a - b) <= 1e-9 * max(abs(a), abs(b))):
-                names = sorted({rule for rule, cls in united if cls == c})
-                error = UnsoundGraphError(
-                    f"the constants {a:g} and {b:g} were found equal",
-                    where=", ".join(names) or None,
-                    cure="check the rules that made this class: eqfuse.rules() lists them, rule.check() tests one",
-                )
-                error.rules = tuple(names)
-                raise error
 
 
 def _facts(

@@ -21,6 +21,7 @@ import functools
 import math
 from collections.abc import Callable
 
+from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS, ScalarOp
 from ..ir.ranges import ALL, UNIT, Interval
@@ -258,6 +259,9 @@ def trait_facts() -> str:
         for source, target in op.turns:
             table = "turns" if op.domain in ("real", "nonzero") else "turns-nonneg"
             facts.append(f'({table} "{op.name}" "{source}" "{target}")')
+    for d in DTYPES.values():
+        facts += [f'(rounding "{d.name}")'] if d.is_float else []
+        facts += [f'(wide "{d.name}")'] if d.is_wide else []
     for m in MONOIDS.values():
         facts.append(f'(identity-of "{m.name}" {number_text(m.identity)})')
         if m.linear:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from ..ir import dtypes
 from ..ir.index import IndexExpr
-from ..ir.terms import Cast, Const, Map, Term, as_term
+from ..ir.terms import Cast, Const, Map, Term, as_term, number_of
 from .aten import OPS, AtenOp, Call, dims_of, is_inside
 from .spec import ir_dtype
 
@@ -23,7 +24,7 @@ def pointwise(*names: str, integer: Callable[..., IndexExpr | None] | None = Non
 
     def add(f: Callable[..., Term]) -> Callable[..., Term]:
         def read(call: Call, *args: Any) -> Term:
-            return as_term(f(*(call.aligned(a) if hasattr(a, "meta") else a for a in args)))
+            return as_term(f(*_operands(call, args)))
 
         for name in names:
             assert name not in OPS, name
@@ -31,6 +32,15 @@ def pointwise(*names: str, integer: Callable[..., IndexExpr | None] | None = Non
         return f
 
     return add
+
+
+def _operands(call: Call, args: Sequence[Any]) -> list[Any]:
+    """Tensors as terms; numbers stay numbers, but for -0.0 beside integers, which is a float: integers have one zero."""
+    read = [call.aligned(a) if hasattr(a, "meta") else a for a in args]
+    floats = any(isinstance(a, Term) and a.dtype is not None and a.dtype.is_float for a in read)
+    if floats:
+        return read
+    return [Cast(dtypes.float32, Const(a)) if isinstance(a, float) and a == 0 and math.copysign(1.0, a) < 0 else a for a in read]
 
 
 def _map(op: str, *args: Any) -> Term:
@@ -46,8 +56,8 @@ def _divide(x: Term, y: Any) -> Term:
 def _truth(x: Any) -> Term:
     """The truth value of a tensor: itself if it is bool, else x != 0."""
     x = as_term(x)
-    if isinstance(x, Const):
-        return Const(float(x.value != 0))
+    if (number := number_of(x)) is not None:
+        return Const(float(number != 0))
     return x if x.dtype is not None and x.dtype.kind == "bool" else _map("ne", x, 0.0)
 
 
@@ -215,11 +225,6 @@ def _tan(x: Term) -> Term:
 
 
 # activations ----------------------------------------------------------------------------------------------------------------------
-@pointwise("aten.relu.default")
-def _relu(x: Term) -> Term:
-    return _map("maximum", x, 0.0)
-
-
 @pointwise("aten.leaky_relu.default")
 def _leaky_relu(x: Term, slope: float) -> Term:
     return _map("where", _map("gt", x, 0.0), x, x * slope)
@@ -250,20 +255,43 @@ def _softplus(x: Term, beta: float, threshold: float) -> Term:
     return _map("where", _map("gt", _scaled(x, beta), float(threshold)), x, _divide(soft, beta) if beta != 1 else soft)
 
 
-@pointwise("aten.clamp.default", "aten.clamp.Tensor", "aten.hardtanh.default")
-def _clamp(x: Term, lo: Any = None, hi: Any = None) -> Term:
-    x = x if lo is None else _map("maximum", x, lo)
-    return x if hi is None else _map("minimum", x, hi)
+def _bounded(op: str, worse: str) -> Callable[[Call, Term, Any], Term]:
+    """``maximum`` / ``minimum`` with a bound, or none.
+
+    Where the licence is "exact" and the bound a number, it is a choice: torch keeps the value, and the sign of a zero, at the bound,
+    and a maximum of two zeros is one or the other.  A NaN is not worse than a bound, and stays.
+    """
+
+    def read(call: Call, x: Term, bound: Any) -> Term:
+        if bound is None:
+            return x
+        if call.reader.exact and isinstance(bound, int | float) and bound == bound:
+            return _map("where", _map(worse, x, bound), bound, x)
+        return _map(op, x, bound)
+
+    return read
 
 
-@pointwise("aten.clamp_min.default", "aten.clamp_min.Tensor")
-def _clamp_min(x: Term, lo: Any) -> Term:
-    return _clamp(x, lo)
+_at_least, _at_most = _bounded("maximum", "lt"), _bounded("minimum", "gt")
 
 
-@pointwise("aten.clamp_max.default", "aten.clamp_max.Tensor")
-def _clamp_max(x: Term, hi: Any) -> Term:
-    return _clamp(x, None, hi)
+def _clamp(call: Call, x: Any, lo: Any = None, hi: Any = None) -> Term:
+    x, lo, hi = _operands(call, (x, lo, hi))
+    return _at_most(call, _at_least(call, as_term(x), lo), hi)
+
+
+_BOUNDS: dict[str, Callable[..., Term]] = {
+    "relu.default": lambda call, x: _clamp(call, x, 0.0),
+    "clamp.default": _clamp,
+    "clamp.Tensor": _clamp,
+    "hardtanh.default": _clamp,
+    "clamp_min.default": _clamp,
+    "clamp_min.Tensor": _clamp,
+    "clamp_max.default": lambda call, x, hi: _clamp(call, x, None, hi),
+    "clamp_max.Tensor": lambda call, x, hi: _clamp(call, x, None, hi),
+}
+for _name, _read in _BOUNDS.items():
+    OPS[f"aten.{_name}"] = AtenOp(_align, _read)
 
 
 # truth ------------------------------------------------------------------------------------------------------------------------------

@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import logging
 import math
+import os
 import re
 import types
 import warnings
@@ -23,8 +25,9 @@ from torch.utils import _pytree as pytree
 
 from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
 from .aten import RESULT
-from .places import place, place_of_error
-from .spec import TensorSpec, spec_of
+from .naming import function_name
+from .places import place, place_of_error, place_of_function
+from .spec import ANYWHERE, TensorSpec, spec_of
 
 
 @dataclass(frozen=True)
@@ -181,10 +184,10 @@ def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 
 def one_device(places: Sequence[tuple[str, str]]) -> str:
-    """The device that all named tensors are on (``meta`` fits any); DeviceError if they are on several."""
+    """The device that all named tensors are on; DeviceError if they are on several."""
     found: dict[str, str] = {}
     for name, device in places:
-        if device != "meta":
+        if device != ANYWHERE:
             found.setdefault(device, name)
     if len(found) > 1:
         listed = ", ".join(f"{n!r} on {d}" for d, n in found.items())
@@ -197,12 +200,35 @@ def _on_device(obj: Any, names: Sequence[str], specs: Sequence[Any]) -> str:
     held = []
     if isinstance(obj, torch.nn.Module):
         held = [(n, str(t.device)) for n, t in (*obj.named_parameters(), *obj.named_buffers())]
-    return "meta" if held and all(d == "meta" for _, d in held) else one_device([*places, *held])
+    given = one_device(places)
+    if held and all(d == "meta" for _, d in held):
+        return "meta"
+    if given != "meta":
+        return one_device([*places, *held])
+    return one_device([(n, d) for n, d in held if d != "meta"])  # shapes alone fit a module wherever it is
+
+
+def _check_call(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """The arguments are those that the function takes."""
+    try:
+        signature = inspect.signature(obj.forward if isinstance(obj, torch.nn.Module) else obj)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        name, given = function_name(obj), len(args) + len(kwargs)
+        raise TraceError(
+            f"{name}{signature} was given {given} argument{'' if given == 1 else 's'}: {error}",
+            where=place_of_function(obj),
+            cure="give an example for each of its arguments, in a tuple: args=(x, ...), or by name: kwargs={...}",
+        ) from None
 
 
 # running ----------------------------------------------------------------------------------------------------------------------------
 def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
     """Trace a function, module or graph module on fake copies of its arguments."""
+    _check_call(obj, args, kwargs)
     flat, in_spec = pytree.tree_flatten((args, kwargs))
     names = argument_names(obj, args, kwargs)
     leaves: list[Any] = []
@@ -345,26 +371,42 @@ _SHAPES = re.compile(
 )
 _DATA = "a Python value, branch or shape depends on the data of a tensor"
 _NO_BRANCH = "choose with torch.where instead of if or a boolean index, and keep values as tensors (no .item())"
+_MUST_RETURN = "the function is run once, on tensors without data: call it on tensors of these shapes yourself, and correct what raises"
 _DEVICES = re.compile(r"same device|device propagation|found two different devices|on different devices", re.IGNORECASE)
 _BRANCH = re.compile(r"data-dependent|DataDependent|Could not guard|_local_scalar_dense|\.item\(\)|Eq\(u\d", re.IGNORECASE)
 
 
+_LOGGERS = (
+    "torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export._trace", "torch._export.non_strict_utils",
+)  # fmt: skip
+
+
 class _told_as_errors:  # noqa: N801 - reads as a statement
-    """Turns what tracing raises into the errors of :mod:`eqfuse.errors`, and silences torch's own warnings."""
+    """Turns what tracing raises into the errors of :mod:`eqfuse.errors`, and silences torch, which would say the same again.
+
+    torch warns, logs, and prints the graph so far: all three are restored on the way out.  With ``TORCH_LOGS`` set nothing is silenced
+    but warnings.
+    """
 
     def __init__(self) -> None:
         self._warnings = warnings.catch_warnings()
-        self._logger = logging.getLogger("torch._subclasses.fake_tensor")
-        self._silent = self._logger.disabled
+        self._loggers = [logging.getLogger(n) for n in (() if os.environ.get("TORCH_LOGS") else _LOGGERS)]
+        self._disabled = [g.disabled for g in self._loggers]
+        tracer = vars(importlib.import_module("torch.export._trace"))  # takes seconds the first time, and is needed in any case
+        self._printing = tracer if self._loggers and "print" not in tracer else {}
 
     def __enter__(self) -> None:
         self._warnings.__enter__()
-        self._logger.disabled = True
         warnings.simplefilter("ignore")
+        for logger in self._loggers:
+            logger.disabled = True
+        self._printing["print"] = lambda *_, **__: None  # for that module only: what the user's function prints is seen
 
     def __exit__(self, kind: Any, error: BaseException | None, tb: Any) -> None:
+        self._printing.pop("print", None)
+        for logger, before in zip(self._loggers, self._disabled, strict=True):
+            logger.disabled = before
         self._warnings.__exit__(kind, error, tb)
-        self._logger.disabled = self._silent
         if error is None or not isinstance(error, Exception):
             return
         if isinstance(error, EqFuseError):  # torch appends its own text on the way up
@@ -378,4 +420,4 @@ class _told_as_errors:  # noqa: N801 - reads as a statement
             raise DeviceError(first, where=where, cure="move all tensors to one device with .to(device)") from error
         if isinstance(error, RuntimeError | IndexError | ValueError) and _SHAPES.search(text):
             raise ShapeError(first, where=where, cure="check the shapes of the arguments at this line") from error
-        raise TraceError(f"the function could not be traced: {type(error).__name__}: {first}", where=where) from error
+        raise TraceError(f"the function could not be traced: {type(error).__name__}: {first}", where=where, cure=_MUST_RETURN) from error

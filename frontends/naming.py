@@ -56,6 +56,29 @@ def _bound(target: ast.expr) -> str | tuple[str, ...] | None:
     return None
 
 
+def function_name(f: object) -> str:
+    """What a function or module is called; a lambda by the variable it was bound to (``f = lambda x: ...``), else by its arguments."""
+    name = getattr(f, "__name__", type(f).__name__)
+    code = getattr(f, "__code__", None)
+    if name != "<lambda>" or code is None:
+        return name if name.isidentifier() else "program"
+    bound = dict(_lambdas("".join(linecache.getlines(code.co_filename)))).get(code.co_firstlineno)
+    return bound or "_".join(("lambda", *code.co_varnames[: min(code.co_argcount, 3)]))
+
+
+@lru_cache(maxsize=64)
+def _lambdas(text: str) -> tuple[tuple[int, str], ...]:
+    """(line, variable) of every lambda that is bound to a variable and has its line to itself."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    lines = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Lambda)]
+    bound = [n for n in ast.walk(tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Lambda) and len(n.targets) == 1]
+    named = [(n.value.lineno, n.targets[0].id) for n in bound if isinstance(n.targets[0], ast.Name)]
+    return tuple((line, name) for line, name in named if lines.count(line) == 1)
+
+
 class _Sources:
     """The assignments of source files, each read once."""
 

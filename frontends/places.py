@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import linecache
 import re
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -26,6 +28,17 @@ def place(node: Node) -> str | None:
     """``file.py:line  source text`` of the line that made a graph node, if it is known."""
     frames = [m for m in _FRAME.finditer(node.meta.get("stack_trace") or "") if not m["file"].startswith(_SKIPPED)]
     return _text(frames[-1]["file"], frames[-1]["line"], frames[-1]["text"]) if frames else None
+
+
+def place_of_function(obj: object) -> str | None:
+    """The same for a function or a module of the user: where it is defined."""
+    target: Any = type(obj).forward if isinstance(obj, torch.nn.Module) else inspect.unwrap(obj) if callable(obj) else obj
+    while isinstance(target, functools.partial):
+        target = target.func
+    code = getattr(target, "__code__", None)
+    if code is None or code.co_filename.startswith(_SKIPPED):
+        return None
+    return _text(code.co_filename, code.co_firstlineno, linecache.getline(code.co_filename, code.co_firstlineno))
 
 
 def user_frames(node: Node) -> list[tuple[str, int]]:

@@ -160,7 +160,12 @@ class Reader:
         key = (x, at, item)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._renamed(x, at, item) or self._read(x, at, item)
+            try:
+                found = self._memo[key] = self._renamed(x, at, item) or self._read(x, at, item)
+            except UnsupportedOpError as error:  # of a term that cannot be made: it knows no line
+                if error.where or place(x) is None:
+                    raise
+                raise UnsupportedOpError(error.message, where=place(x), cure=error.cure) from None
             self._record(found, x)
         return found
 

@@ -15,6 +15,9 @@ _TORCH = {name: getattr(torch, name) for name in DTYPES}
 _NAMES = {t: n for n, t in _TORCH.items()}
 
 
+ANYWHERE = "any"  # wherever the other arguments are
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """A tensor argument without data.  ``strides`` (in elements) default to contiguous."""
@@ -22,7 +25,7 @@ class TensorSpec:
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
     strides: tuple[int, ...] | None = None
-    device: str = "meta"  # "meta": wherever the other arguments are
+    device: str = ANYWHERE
 
     @property
     def stride(self) -> tuple[int, ...]:

@@ -13,12 +13,13 @@ from torch.utils import _pytree as pytree
 from ..errors import EmptyProgramError, ShapeError, StaticArgumentError, TraceError
 from ..ir.index import index
 from ..ir.program import Output, Program
-from ..ir.terms import Const, Input, Term
+from ..ir.terms import Input, Term, number_of
 from .aten import ZERO, dims_of, shape_of
 from .capture import Captured, Source, capture, capture_exported
-from .naming import value_names
+from .naming import function_name, value_names
+from .places import place_of_function
 from .reader import Reader, deep_recursion
-from .spec import TensorSpec, ir_dtype, spec_of
+from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype
 
 
 @dataclass(frozen=True)
@@ -51,23 +52,25 @@ def trace(
     ``args`` and ``kwargs`` are example arguments: tensors (on the meta device if need be) or anything with ``shape`` and
     ``dtype``.  Numbers are part of the program.  ``exact``: a quotient is one operation, rounded once; else it is a product with a
     reciprocal, of which rules know more.  Raises UnsupportedOpError, ShapeError, DeviceError, EmptyProgramError or
-    TraceError, each naming the user's line.
+    TraceError, each naming the user's line.  A ``Program`` and an ``ExportedProgram`` need no arguments; those given must fit.
     """
+    if isinstance(args, torch.Tensor | TensorSpec):
+        args = (args,)
     if isinstance(obj, Program):
-        return _from_program(obj)
+        traced = _from_program(obj)
+        _check_examples(traced, args, kwargs)
+        return traced
     if isinstance(obj, torch.export.ExportedProgram):
-        captured, eager = capture_exported(obj), _lazily(obj.module)
-    else:
-        if not callable(obj):
-            raise TraceError(
-                f"cannot trace a {type(obj).__name__}", cure="pass a function, nn.Module, ExportedProgram, GraphModule or Program"
-            )
-        if args is None and not kwargs:
-            raise TraceError("tracing needs example arguments", cure="pass args=(tensor, ...)")
-        if isinstance(args, torch.Tensor | TensorSpec):
-            args = (args,)
-        captured, eager = capture(obj, tuple(args or ()), dict(kwargs or {})), obj
-    return _from_graph(captured, obj, eager, name or _name_of(obj), exact)
+        traced = _from_graph(capture_exported(obj), obj, _lazily(obj.module), name or function_name(obj), exact)
+        _check_examples(traced, args, kwargs)
+        return traced
+    if not callable(obj):
+        raise TraceError(
+            f"cannot trace a {type(obj).__name__}", cure="pass a function, nn.Module, ExportedProgram, GraphModule or Program"
+        )
+    if args is None and not kwargs:
+        raise TraceError("tracing needs example arguments", cure="pass args=(tensor, ...)")
+    return _from_graph(capture(obj, tuple(args or ()), dict(kwargs or {})), obj, obj, name or function_name(obj), exact)
 
 
 def _lazily(make: Callable[[], Any]) -> Callable[..., Any]:
@@ -81,18 +84,16 @@ def _lazily(make: Callable[[], Any]) -> Callable[..., Any]:
     return call
 
 
-def _name_of(obj: Any) -> str:
-    name = getattr(obj, "__name__", type(obj).__name__)
-    return name if name.isidentifier() else "program"
-
-
 def _from_program(program: Program) -> Traced:
+    program.check()
+    _check_not_empty(program.name, program.outputs)
     names = [i.name for i in program.inputs]
 
     def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        if len(args) > len(names) or set(given) != set(names):
-            raise TraceError(f"{program.name} takes the tensors {', '.join(names)}")
+        if len(args) + len(kwargs) != len(names) or set(given) != set(names):
+            tensors = f"the tensor{'s' * (len(names) != 1)} {', '.join(names)}"
+            raise TraceError(f"{program.name} takes {tensors}; {len(args) + len(kwargs)} given", cure="pass each of them once")
         return {n: given[n] for n in names}
 
     def unflatten(outputs: Sequence[Any]) -> Any:
@@ -128,7 +129,7 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
                 outputs.append(found)
                 nodes.append(node)
         inputs = _inputs(reader, captured)
-    _check_not_empty(name, outputs)
+    _check_not_empty(name, outputs, place_of_function(obj))
     program = Program(name, tuple(outputs), tuple(i for i, _ in inputs), dict(reader.sources))
     program = replace(program, names=value_names(captured.graph, reader.values(), program.terms()))
     bind = _binder(name, captured, obj, [(i.name, s) for i, s in inputs])
@@ -168,7 +169,7 @@ def _known_number(source: Source, captured: Captured) -> float | None:
         return None
     value = captured.exported.constants.get(source.key)
     if isinstance(value, torch.Tensor) and value.dim() == 0 and value.device.type != "meta" and type(value) is torch.Tensor:
-        return float(value)
+        return value.item()
     return None
 
 
@@ -193,15 +194,49 @@ def _inputs(reader: Reader, captured: Captured) -> list[tuple[Input, Source]]:
     return sorted(found, key=lambda t: (order.index(t[1].kind), t[1].key if t[1].kind == "argument" else 0))
 
 
-def _check_not_empty(name: str, outputs: Sequence[Output]) -> None:
+def _check_examples(traced: Traced, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> None:
+    """Example arguments of a program that has its shapes and types: they may be left out, and those given are no others."""
+    args, kwargs = args or (), kwargs or {}
+    if not args and not kwargs:
+        return
+    inputs = {i.name: i for i in traced.program.inputs}
+    if traced.eager is None:  # a Program: which tensor is which is known before they are counted
+        for name, value in {**dict(zip(inputs, args, strict=False)), **kwargs}.items():
+            if name in inputs:
+                _check_example(traced.program.name, inputs[name], value)
+    try:
+        bound = traced.bind(*args, **kwargs)
+    except ShapeError as error:
+        raise ShapeError(error.message, where=traced.program.name, cure=_LIKE_THEM) from None
+    for name, value in bound.items():
+        _check_example(traced.program.name, inputs[name], value)
+
+
+_LIKE_THEM = "pass tensors like the program's inputs, or leave the arguments out"
+
+
+def _check_example(program: str, expected: Input, value: Any) -> None:
+    spec = spec_of(value)
+    if spec is None:
+        raise TraceError(f"input {expected.name!r} is a {type(value).__name__}, not a tensor", where=program, cure=_LIKE_THEM)
+    shape, dtype = tuple(1 if a is None else a.size for a in expected.layout), torch_dtype(expected.dtype)
+    if spec.shape != shape or spec.dtype != dtype:
+        raise ShapeError(
+            f"input {expected.name!r} is {spec.shape} {spec.dtype}, expected is {shape} {dtype}", where=program, cure=_LIKE_THEM
+        )
+
+
+def _check_not_empty(name: str, outputs: Sequence[Output], where: str | None = None) -> None:
     if not outputs:
-        raise EmptyProgramError(f"{name} returns no tensor", cure="return the tensors that it computes")
+        raise EmptyProgramError(f"{name} returns no tensor", where=where, cure="return the tensors that it computes")
 
     def bare(o: Output) -> bool:
-        return isinstance(o.term, Const) or (isinstance(o.term, Input) and o.term.layout == o.layout)
+        return number_of(o.term) is not None or (isinstance(o.term, Input) and o.term.layout == o.layout)
 
     if all(bare(o) for o in outputs):
-        raise EmptyProgramError(f"{name} computes nothing: it returns its inputs or constants", cure="optimise a function that computes")
+        raise EmptyProgramError(
+            f"{name} computes nothing: it returns its inputs or constants", where=where, cure="optimise a function that computes"
+        )
 
 
 def _spec(captured: Captured, source: Source) -> TensorSpec:
@@ -251,7 +286,7 @@ def _binder(name: str, captured: Captured, obj: Any, wanted: Sequence[tuple[str,
 
 def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:
     if not hasattr(value, "shape"):
-        raise TraceError(f"argument {name!r} is a {type(value).__name__}, not a tensor")
+        raise TraceError(f"argument {name!r} is a {type(value).__name__}, not a tensor", cure="pass a tensor, as when it was optimised")
     if tuple(value.shape) != expected.shape:
         raise ShapeError(
             f"argument {name!r} has shape {tuple(value.shape)}, compiled for {expected.shape}", cure="optimise again for this shape"

@@ -26,6 +26,11 @@ class DType:
         return self.kind == "float"
 
     @property
+    def is_wide(self) -> bool:
+        """A float with at least the exponents of bfloat16 and float32."""
+        return self.is_float and self.largest > 1e38
+
+    @property
     def numpy(self) -> np.dtype:
         """The numpy type that stores it; bfloat16 has none and is kept in float32."""
         return np.dtype({"bfloat16": "float32"}.get(self.name, self.name))

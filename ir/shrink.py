@@ -3,12 +3,15 @@
 ``shrink`` tries smaller programs, the boldest first, and goes on from each that still fails: one output instead of several, a subterm as
 the only output, a subterm replaced by one of its arguments or by an input of its axes, inputs with an axis less, plainer types, shorter
 axes.  Every accepted step makes a measure smaller, so it ends; a budget of processor time ends it sooner.
+
+``window`` cuts a few operations out of a program that is too large for that, and ``alike`` tells cuts that differ in names alone.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 
 from . import dtypes
 from .index import Axis, IndexExpr, index
@@ -36,6 +39,41 @@ def shrink(program: Program, fails: Callable[[Program], bool], *, seconds: float
                 program, again = candidate, True
                 break
     return program
+
+
+def window(p: Program, root: Term, depth: int) -> Program | None:
+    """``root`` as the only output, and the operations less than ``depth`` steps below it; what is cut off becomes inputs."""
+    inside, edge = {root}, [root]
+    for _ in range(depth - 1):
+        edge = [a for a in dict.fromkeys(a for t in edge for a in t.args) if a.args and a not in inside]
+        inside |= set(edge)
+    names = {i.name for i in p.inputs}
+    fresh = (n for n in (f"a{k}" for k in count()) if n not in names)
+    new: dict[Term, Term] = {}
+
+    def cut(t: Term) -> Term:
+        if t not in new:
+            if t in inside:
+                new[t] = with_args(t, tuple(cut(a) for a in t.args))
+            else:
+                new[t] = Input(next(fresh), tuple(sorted(t.axes)), t.dtype or dtypes.float32) if t.args else t
+        return new[t]
+
+    try:
+        found = _program(p, (_output(cut(root), "o0"),))
+    except AssertionError:
+        return None
+    return found if _well_formed(found) else None
+
+
+def alike(p: Program) -> Program:
+    """The program with other names for axes, inputs and outputs: the same one for all programs that differ in names alone."""
+    axes = dict.fromkeys(a for t in p.terms() for a in (t.layout if isinstance(t, Input) else t.key) if isinstance(a, Axis))
+    plain = resized(p, {a: Axis(f"n{k}", a.size) for k, a in enumerate(axes)}) or p
+    names = {t: f"x{k}" for k, t in enumerate(t for t in plain.terms() if isinstance(t, Input))}
+    new = rebuilt(plain, lambda t, args: Input(names[t], t.layout, t.dtype) if isinstance(t, Input) else with_args(t, args))
+    outputs = tuple(Output(f"o{k}", new[o.term], o.layout, o.dtype) for k, o in enumerate(plain.outputs))
+    return _program(Program("alike", outputs, ()), outputs)
 
 
 def _measure(p: Program) -> tuple[int, ...]:
@@ -77,22 +115,10 @@ def _smaller(p: Program) -> Iterator[Program]:
             for k in range(len(t.layout)):
                 yield from _replaced(p, t, Input(t.name, t.layout[:k] + t.layout[k + 1 :], t.dtype))
             yield from _replaced(p, t, Input(t.name, t.layout, dtypes.float32))
-    for axis in sorted(_all_axes(p), key=lambda a: -a.size):
+    for axis in sorted(p.every_axis, key=lambda a: -a.size):
         for size in dict.fromkeys((2, 3, (axis.size + 1) // 2, axis.size - 1, 1)):
             if 0 < size < axis.size and (found := resized(p, {axis: Axis(axis.name, size)})) is not None:
                 yield found
-
-
-def _all_axes(p: Program) -> set[Axis]:
-    found = set(p.axes)
-    for t in p.terms():
-        if isinstance(t, Reduce | View):
-            found.add(t.axis)
-        if isinstance(t, View):
-            found |= t.index.axes()
-        if isinstance(t, Input):
-            found |= t.axes
-    return found
 
 
 def _output(t: Term, name: str) -> Output:
@@ -140,7 +166,8 @@ def with_args(t: Term, args: tuple[Term, ...]) -> Term:
     if isinstance(t, Reduce):
         return Reduce(t.monoid, t.axis, args[0])
     if isinstance(t, View):
-        return View(args[0], t.axis, t.index) if t.axis in args[0].axes else args[0]
+        gone = t.axis in t.args[0].axes and t.axis not in args[0].axes
+        return args[0] if gone else View(args[0], t.axis, t.index)
     return Cast(t.to, args[0]) if isinstance(t, Cast) else t
 
 
@@ -178,7 +205,7 @@ def _well_formed(p: Program) -> bool:
     """Inputs have one meaning per name, axes one size per name, and views read inside."""
     inputs: dict[str, Term] = {}
     sizes: dict[str, int] = {}
-    for a in _all_axes(p):
+    for a in p.every_axis:
         if sizes.setdefault(a.name, a.size) != a.size:
             return False
     for t in p.terms():

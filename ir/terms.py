@@ -13,10 +13,15 @@ Terms are frozen and hash-consed (equal terms are one object), and print as Pyth
 
 from __future__ import annotations
 
+import difflib
+import math
+import operator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
+from ..errors import UnsupportedOpError
 from . import dtypes, ops
 from .dtypes import DType
 from .index import Axis, IndexExpr, index
@@ -82,7 +87,11 @@ class Term:
         return Map("neg", (self,))
 
     def __sub__(self, o: Term | Number) -> Term:
-        return self + (Const(-o) if isinstance(o, int | float) else -o)
+        if not isinstance(o, int | float):
+            return self + -o
+        if o == 0 and (self.dtype is None or self.dtype.is_float):
+            return self + Const(-float(o))  # x - 0 is x + (-0), for the int 0 as well: -0 + 0 would be 0
+        return self + Const(-o)
 
     def __rsub__(self, o: Number) -> Term:
         return as_term(o) + -self
@@ -124,10 +133,17 @@ class Input(Term):
 
 
 class Const(Term):
-    """A number; weakly typed, like a Python number in torch."""
+    """A number; weakly typed, like a Python number in torch.
 
-    def __new__(cls, value: float) -> Const:
-        return super().__new__(cls, float(value))
+    ``Const(-0.0)`` is ``-Const(0.0)``: equality of numbers, by which terms and the classes of the e-graph are told apart, knows one zero
+    only.  Raises UnsupportedOpError for an integer that float64, in which constants are kept, does not represent.
+    """
+
+    def __new__(cls, value: float) -> Any:
+        number = exact_float(value)
+        if number == 0 and math.copysign(1.0, number) < 0:
+            return Map("neg", (Const(0.0),))
+        return super().__new__(cls, number if number == number else math.nan)  # one NaN, since a NaN equals only the same object
 
     @property
     def value(self) -> float:
@@ -184,8 +200,11 @@ class Map(Term):
     """A scalar op applied element by element; arguments broadcast by axis name."""
 
     def __new__(cls, op: str, args: tuple[Term, ...]) -> Map:
-        assert op in ops.OPS, f"unknown op {op!r}"
-        assert len(args) == ops.OPS[op].arity, f"{op} takes {ops.OPS[op].arity} arguments"
+        if op not in ops.OPS:
+            raise _unknown("op", op, ops.OPS)
+        if len(args) != ops.OPS[op].arity:
+            takes = f"{ops.OPS[op].arity} argument" + "s" * (ops.OPS[op].arity != 1)
+            raise UnsupportedOpError(f"{op} takes {takes}, {len(args)} given", cure=f"pass a tuple of {takes}")
         return super().__new__(cls, op, tuple(args))
 
     @property
@@ -213,7 +232,8 @@ class Reduce(Term):
     """A monoid reduction over one axis.  If ``x`` does not depend on the axis it is the same value, ``axis.size`` times."""
 
     def __new__(cls, monoid: str, axis: Axis, x: Term) -> Reduce:
-        assert monoid in MONOIDS, f"unknown monoid {monoid!r}"
+        if monoid not in MONOIDS:
+            raise _unknown("monoid", monoid, MONOIDS)
         return super().__new__(cls, monoid, axis, x)
 
     @property
@@ -279,6 +299,37 @@ class Cast(Term):
     @cached_property
     def dtype(self) -> DType:
         return self.key[0]
+
+
+def exact_float(value: float) -> float:
+    """A number as a float64; UnsupportedOpError for an integer that is none: rounded in silence it would be another number."""
+    try:
+        whole = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return float(value)
+    try:
+        if int(float(whole)) == whole:
+            return float(whole)
+    except OverflowError:
+        pass
+    raise UnsupportedOpError(
+        f"the constant {whole} is no float64, in which constants are kept",
+        cure=f"pass it as an integer tensor, or as float({whole}) where the values beside it are floats",
+    )
+
+
+def number_of(t: Term) -> float | None:
+    """The value of a number, -0.0 included; ``None`` for other terms."""
+    if isinstance(t, Const):
+        return t.value
+    return -0.0 if isinstance(t, Map) and t is Const(-0.0) else None
+
+
+def _unknown(kind: str, name: object, known: Iterable[str]) -> UnsupportedOpError:
+    close = difflib.get_close_matches(str(name), list(known), n=3)
+    return UnsupportedOpError(
+        f"no {kind} is called {name!r}", cure=f"{' or '.join(map(repr, close))}" if close else f"one of {', '.join(known)}"
+    )
 
 
 def as_term(value: Term | Number) -> Term:

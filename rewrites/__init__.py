@@ -33,10 +33,12 @@ from .facts import (
     nonpos,
     positive,
     relation,
+    rounding,
     selective,
     truth,
     turns,
     turns_nonneg,
+    wide,
     within,
 )
 from .patterns import Cast, Const, Extent, Index, Map, Max, Mean, Reduce, Sum, View, Where
@@ -67,9 +69,9 @@ __all__ = [
     "AnyMonoid", "Axis", "Cast", "CheckSummary", "Const", "Extent", "FiniteOr", "IdempotentMonoid", "Index", "LinearMonoid", "Map",
     "Max", "Mean", "NonEmpty", "Nonzero", "Op1", "Op2", "Op3", "OtherAxis", "Position", "Reduce", "Rule", "Scalar", "SelectiveMonoid",
     "Sum", "Turns", "TypeName", "View", "Where", "active", "allow", "at_least_one", "at_most_one", "check_all", "check_rule", "depends",
-    "disable", "enable", "equal", "fact_rule", "families", "finite", "finite_or", "forbid", "free", "idempotent",
-    "increasing", "linear", "match", "nonneg", "nonpos", "offer", "positive", "register", "relation", "require", "rule", "rules",
-    "selective", "truth", "turns", "turns_nonneg", "unregister", "within",
+    "disable", "enable", "equal", "fact_rule", "families", "finite", "finite_or", "forbid", "free", "idempotent", "increasing",
+    "linear", "match", "nonneg", "nonpos", "offer", "positive", "register", "relation", "require", "rounding", "rule", "rules",
+    "selective", "truth", "turns", "turns_nonneg", "unregister", "wide", "within",
 ]  # fmt: skip
 
 

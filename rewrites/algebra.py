@@ -12,9 +12,28 @@ because both sides are then -inf. No law here expands a square of a sum.
 
 from __future__ import annotations
 
-from .facts import Nonzero, aspl, depends, equal, free, match, nonneg, separable, spl, want, wanta
-from .patterns import Const, Map, Where
-from .rule import Axis, Op1, Scalar, fact_rule, rule
+from .facts import (
+    Modest,
+    Nonzero,
+    aspl,
+    at_most_one,
+    depends,
+    equal,
+    free,
+    later,
+    match,
+    movable,
+    nonneg,
+    rounding,
+    separable,
+    spl,
+    want,
+    wanta,
+    wide,
+    within,
+)
+from .patterns import Cast, Const, Map, View, Where
+from .rule import Axis, Op1, Position, Scalar, TypeName, fact_rule, rule
 
 FAMILY = "algebra"
 
@@ -47,6 +66,52 @@ def factor_through_negation(t, a, f, x, j: Axis):
 def want_under_negation(t, a, j: Axis):
     """To factor -a, factor a."""
     return [want(t, j), match(t, -a)], [want(a, j)]
+
+
+# A cast to a floating type rounds relative to the value, so a factor may move out of it.  No cast is removed, and none moves whose value
+# is also used unrounded (``movable``): x - cast(x) would not be what cast(x) lost.  A factor moves only if it is ready after a loop over
+# the axis, which is when the sum could not run in that loop otherwise.
+
+
+@fact_rule(family=FAMILY)
+def want_under_cast(t, a, j: Axis, d: TypeName):
+    """To factor cast(a), factor a."""
+    return [want(t, j), match(t, Cast(d, a)), rounding(d), movable(t)], [want(a, j)]
+
+
+@fact_rule(family=FAMILY, licence="approx")
+def every_cast_moves(t, a, d: TypeName):
+    """A cast to a floating type may round elsewhere, even if the program looks at what it loses."""
+    return [match(t, Cast(d, a)), rounding(d)], [movable(t)]
+
+
+@fact_rule(family=FAMILY)
+def movable_in_a_view(t, x, j: Axis, e: Position):
+    """What may move may move in a part."""
+    return [match(t, View(x, j, e)), movable(x)], [movable(t)]
+
+
+@fact_rule(family=FAMILY)
+def factor_through_cast(t, a, f, x, j: Axis, d: TypeName):
+    """If a = f*x, then cast(a) = f * cast(x) for f ready after a loop, to a type that overflows no earlier than float32."""
+    rounded = Cast(d, x)
+    return (
+        [want(t, j), match(t, Cast(d, a)), movable(t), wide(d), spl(a, j, f, x), later(f, j)],
+        [spl(t, j, f, rounded), movable(rounded)],
+    )
+
+
+@fact_rule(family=FAMILY)
+def fraction_through_cast(t, a, f, x, n: Scalar, j: Axis, d: TypeName):
+    """The same for any floating type, if x is modest and f between 0 and 1: cast(x) does not overflow, nor vanish before cast(f*x)."""
+    rounded = Cast(d, x)
+    return (
+        [
+            want(t, j), match(t, Cast(d, a)), movable(t), rounding(d), spl(a, j, f, x), later(f, j),
+            nonneg(f), at_most_one(f), within(x, n), Modest(n),
+        ],
+        [spl(t, j, f, rounded), movable(rounded)],
+    )  # fmt: skip
 
 
 @fact_rule(family=FAMILY)

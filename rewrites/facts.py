@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import RuleError
+from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.ranges import ALL
@@ -567,6 +568,7 @@ separable = _relation(
 onehot = _relation("onehot", "T i64", "c holds at one place of the axis at most", Claim(_onehot))
 absorbs = _relation("absorbs", "T", "demand met: t is a product with a constant, which can take up another")
 scal = _relation("scal", "f64 T", "demand: fold the factor into t")
+movable = _relation("movable", "T", "t is a cast, and nothing shows where it rounds; it may round another multiple of its value")
 hot = _relation("hot", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
 rsub = _relation(
     "rsub", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old",
@@ -601,6 +603,10 @@ selective = _relation(
     "selective", "String f64", "trait: a monoid that picks one of its elements, with its identity",
     Trait(_monoid(lambda m: m.idempotent), lambda g: MONOIDS[g].identity),
 )  # fmt: skip
+rounding = _relation("rounding", "String", "trait: a floating type, to which a cast rounds", Trait(lambda d: DTYPES[d].is_float))
+wide = _relation(
+    "wide", "String", "trait: a floating type that overflows and vanishes no earlier than float32", Trait(lambda d: DTYPES[d].is_wide)
+)
 fuse = _relation("fuse", "String T T String", "for extractors: allow, forbid or require that two values share a kernel; the rule")
 outside = _relation("outside", "String T T T T T i64 i64 i64 i64", "for extractors: a rule offers a value; what it is made from; axes")
 split = _relation(

@@ -8,14 +8,16 @@ Arrays in checks have one dimension per axis of a small universe; an axis that a
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
+from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 
@@ -160,6 +162,9 @@ RATIONAL: dict[str, Callable[..., Any]] = {  # the ops of an ordered field, on a
 }
 
 
+Operand = Union["Pattern", "Number", float]
+
+
 class Pattern:
     """Base of patterns that stand for tensor values."""
 
@@ -181,25 +186,73 @@ class Pattern:
         """The same node over other parts."""
         raise NotImplementedError
 
-    def __add__(self, other: Pattern | float) -> Pattern:
+    # arithmetic sugar, spelled as the front end spells it: subtraction and division by neg and recip, of numbers by numbers ---------
+    def __add__(self, other: Operand) -> Pattern:
         return Map("add", self, pattern(other))
 
-    def __mul__(self, other: Pattern | float) -> Pattern:
+    def __radd__(self, other: Operand) -> Pattern:
+        return pattern(other) + self
+
+    def __mul__(self, other: Operand) -> Pattern:
         return Map("mul", self, pattern(other))
+
+    def __rmul__(self, other: Operand) -> Pattern:
+        return pattern(other) * self
 
     def __neg__(self) -> Pattern:
         return Map("neg", self)
 
-    def __sub__(self, other: Pattern | float) -> Pattern:
-        return self + -pattern(other)
+    def __sub__(self, other: Operand) -> Pattern:
+        if isinstance(other, Pattern | Number):
+            return self + -other
+        return self + -float(other) if isinstance(other, int | float) else self + -pattern(other)  # x - 0 is x + (-0.0)
 
-    def __truediv__(self, other: Pattern) -> Pattern:
-        return self * Map("recip", other)
+    def __rsub__(self, other: Operand) -> Pattern:
+        return pattern(other) + -self
+
+    def __truediv__(self, other: Operand) -> Pattern:
+        if isinstance(other, Pattern):
+            return self * Map("recip", other)
+        return self * pattern(other.reciprocal() if isinstance(other, Number) else 1.0 / other)
+
+    def __rtruediv__(self, other: Operand) -> Pattern:
+        one = Map("recip", self)
+        return one if not isinstance(other, Number) and other == 1 else pattern(other) * one
+
+    def __pow__(self, p: float) -> Pattern:
+        """``self`` to a power that is a number: products and roots for whole and half powers, else by exp and log."""
+        if isinstance(p, bool) or not isinstance(p, int | float):
+            return NotImplemented
+        if p < 0 and p != -0.5:
+            return Map("recip", self**-p)
+        simple = {2: "square", 0.5: "sqrt", -0.5: "rsqrt"}
+        if p in simple:
+            return Map(simple[p], self)
+        if p in (0, 1):
+            return self if p else Const(1.0)
+        if p == int(p) and p <= 64:
+            half = Map("square", self ** (p // 2))
+            return half * self if p % 2 else half
+        return Map("exp", Map("log", self) * float(p))
+
+    def __rpow__(self, base: float) -> Pattern:
+        """A positive number to the power ``self``."""
+        if isinstance(base, bool) or not isinstance(base, int | float) or not base > 0:
+            return NotImplemented
+        return Map("exp2", self) if base == 2 else Map("exp", self * math.log(base))
 
 
-def pattern(x: Pattern | float) -> Pattern:
-    """A pattern from a pattern or a number."""
-    return x if isinstance(x, Pattern) else Const(float(x))
+def pattern(x: Operand) -> Pattern:
+    """A pattern from a pattern, a number, or arithmetic on the numbers of constants."""
+    if isinstance(x, Pattern | Number | int | float):
+        return x if isinstance(x, Pattern) else Const(x)
+    cure = f": write Extent({x.name}) for its length, Index({x.name}) for positions" if isinstance(x, AxisVar) else ""
+    raise TypeError(f"{getattr(x, 'name', repr(x))} is no value but {_article(type(x).__name__)}{cure}")
+
+
+def _article(name: str) -> str:
+    kind = {"AxisVar": "axis", "NameVar": "name", "IndexVar": "position"}.get(name, name)
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
 # variables -----------------------------------------------------------------------------------------------------------------------
@@ -284,18 +337,43 @@ class Number:
     def parts(self) -> tuple[Any, ...]:
         return ()
 
-    def __mul__(self, other: Number) -> Number:
-        return NumberOp("*", (self, other), np.multiply)
+    def __mul__(self, other: Number | float) -> Number:
+        return NotImplemented if (o := _number(other)) is None else NumberOp("*", (self, o), np.multiply)
 
-    def __add__(self, other: Number) -> Number:
-        return NumberOp("+", (self, other), np.add)
+    def __rmul__(self, other: float) -> Number:
+        return NotImplemented if (o := _number(other)) is None else o * self
+
+    def __add__(self, other: Number | float) -> Number:
+        return NotImplemented if (o := _number(other)) is None else NumberOp("+", (self, o), np.add)
+
+    def __radd__(self, other: float) -> Number:
+        return NotImplemented if (o := _number(other)) is None else o + self
 
     def __neg__(self) -> Number:
         return NumberOp("neg", (self,), np.negative)
 
+    def __sub__(self, other: Number | float) -> Number:
+        return NotImplemented if (o := _number(other)) is None else self + -o
+
+    def __rsub__(self, other: float) -> Number:
+        return NotImplemented if (o := _number(other)) is None else o + -self
+
+    def __truediv__(self, other: Number | float) -> Number:
+        return NotImplemented if (o := _number(other)) is None else self * o.reciprocal()
+
+    def __rtruediv__(self, other: float) -> Number:
+        if (o := _number(other)) is None:
+            return NotImplemented
+        return self.reciprocal() if other == 1 else o * self.reciprocal()
+
     def reciprocal(self) -> Number:
         """1 / x."""
         return NumberOp("/", (NumberLiteral(1.0), self), np.divide)
+
+
+def _number(x: Any) -> Number | None:
+    """A number of a constant, or a literal one; patterns go their own way."""
+    return x if isinstance(x, Number) else NumberLiteral(float(x)) if isinstance(x, int | float) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,8 +453,8 @@ def _name(n: str | NameVar, world: World) -> str:
 class Map(Pattern):
     """A scalar op, by name or as a variable with a trait."""
 
-    def __init__(self, op: str | NameVar, *args: Pattern) -> None:
-        self.op, self.args = op, args
+    def __init__(self, op: str | NameVar, *args: Operand) -> None:
+        self.op, self.args = op, tuple(map(pattern, args))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.op, *self.args)
@@ -392,7 +470,13 @@ class Map(Pattern):
 
 
 class Const(Pattern):
-    """A constant."""
+    """A constant.  The engine's numbers have one zero: ``Const(-0.0)`` is ``-Const(0.0)``, and what is computed for a constant is 0.0."""
+
+    def __new__(cls, number: Number | float) -> Any:
+        literal = number.number if isinstance(number, NumberLiteral) else number
+        if not isinstance(literal, Number) and literal == 0 and np.signbit(literal):
+            return Map("neg", Const(0.0))
+        return super().__new__(cls)
 
     def __init__(self, number: Number | float) -> None:
         self.number = number if isinstance(number, Number) else NumberLiteral(float(number))
@@ -407,7 +491,8 @@ class Const(Pattern):
         return f"(Const {self.number.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return world.full(self.number.value(world))
+        value = self.number.value(world)
+        return world.full(value if world.rational else value + 0.0)
 
 
 class Extent(Pattern):
@@ -445,7 +530,7 @@ class Index(Extent):
 
 
 class Cast(Pattern):
-    """Rounding to a type; the identity over the reals, done in a bitwise world."""
+    """Rounding to a type: for a floating type the identity over the reals, done in a bitwise world; for an integer type done always."""
 
     def __init__(self, to: str | NameVar, x: Pattern) -> None:
         self.to, self.x = to, x
@@ -460,11 +545,13 @@ class Cast(Pattern):
         return f"(Cast {name_text(self.to)} {self.x.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        x = self.x.value(world)
+        x, to = self.x.value(world), _name(self.to, world)
+        if not DTYPES[to].is_float:
+            return world.cast(np.frompyfunc(math.trunc, 1, 1)(x)) if world.rational else np.trunc(x)
         if not world.bitwise:
             return x
         with np.errstate(all="ignore"):
-            return world.cast(x.astype(_name(self.to, world)))
+            return world.cast(x.astype(to))
 
 
 class View(Pattern):
@@ -514,8 +601,8 @@ def reduce_array(monoid: str, x: np.ndarray, axis: int, extent: int) -> np.ndarr
 class Reduce(Pattern):
     """A reduction, the monoid by name or as a variable."""
 
-    def __init__(self, monoid: str | NameVar, axis: AxisVar, x: Pattern) -> None:
-        self.monoid, self.axis, self.x = monoid, axis, x
+    def __init__(self, monoid: str | NameVar, axis: AxisVar, x: Operand) -> None:
+        self.monoid, self.axis, self.x = monoid, axis, pattern(x)
 
     def parts(self) -> tuple[Any, ...]:
         return (self.monoid, self.axis, self.x)
@@ -700,7 +787,7 @@ def Mean(axis: AxisVar, x: Pattern) -> Pattern:
 
 def Where(c: Pattern, x: Pattern | float, y: Pattern | float) -> Pattern:
     """``x`` where ``c`` holds, else ``y``."""
-    return Map("where", c, pattern(x), pattern(y))
+    return Map("where", c, x, y)
 
 
 def walk(p: Any) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from importlib import import_module
 
 from ..errors import RuleError
 from .rule import Rule
+from .verdicts import places
 
 FAMILIES = ("signs", "algebra", "reductions", "layout", "tiling", "repair", "reference", "strength", "fusion")
 
@@ -73,6 +74,7 @@ def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
             raise RuleError(
                 f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
             )
+    places.update((r.name, r.where) for r in named.values() if r.phase == "fusion")  # names are unique in a call, not in a process
     return tuple(named.values())
 
 
@@ -126,16 +128,20 @@ def _named(name: str, *, family: bool = True) -> list[str]:
     names = [r.name for r in _rules.values() if r.name == name or (family and r.family == name)]
     if not names:
         known = [*_rules, *(families() if family else ())]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"{close[0]!r}; " if close else ""
+        close = difflib.get_close_matches(name, known, n=3)
+        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
         raise RuleError(f"there is no rule {'or family ' if family else ''}{name!r}", cure=f"{hint}eqfuse.rules() lists them")
     return names
 
 
 def rules(family: str | None = None) -> tuple[Rule, ...]:
-    """All registered rules, in order of registration, disabled ones included."""
+    """All registered rules, in order of registration, or those of a family, or the one of this name.
+
+    Disabled ones are included, and say so: ``rule('name', disabled)``.  Raises :class:`~eqfuse.errors.RuleError` for a name that
+    neither a rule nor a family has.
+    """
     load()
-    return tuple(r for r in _rules.values() if family is None or r.family == family)
+    return tuple(_rules.values() if family is None else map(_rules.__getitem__, _named(family)))
 
 
 def active(licence: str = "real", without: Collection[str] = ()) -> tuple[Rule, ...]:

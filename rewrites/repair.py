@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 
 from .facts import (
+    Modest,
     NonEmpty,
     OtherAxis,
     apart,
@@ -33,21 +34,26 @@ from .facts import (
     later,
     linear,
     match,
+    movable,
     ninf,
     nonneg,
     positive,
     radd,
     rlin,
     rmul,
+    rounding,
     rsub,
     selective,
     settled,
     turns,
     turns_nonneg,
+    wide,
+    within,
 )  # fmt: skip
 from .patterns import (
     Acc,
     Along,
+    Cast,
     Const,
     LinearProduct,
     LinearSum,
@@ -73,6 +79,7 @@ from .rule import (
     Scalar,
     SelectiveMonoid,
     Turns,
+    TypeName,
     fact_rule,
 )  # fmt: skip
 
@@ -124,6 +131,12 @@ def stuck_below3_first(t, c, x, y, j: Axis, o: Op3):
 def stuck_below3_last(t, c, x, y, j: Axis, o: Op3):
     """So does what delays it, in any arm."""
     return [hot(t, j), match(t, Map(o, c, x, y)), later(y, j)], [hot(y, j)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def stuck_below_cast(t, x, j: Axis, d: TypeName):
+    """So does what delays it, before it is rounded."""
+    return [hot(t, j), match(t, Cast(d, x)), later(x, j)], [hot(x, j)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -334,6 +347,26 @@ def factor_of_choice_in_part(t, c, x, r, xn, q, j: Axis):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
+def factor_through_wide_cast(t, x, r, xn, q, j: Axis, k: Kind, d: TypeName):
+    """cast(x*q) = cast(x) * q, for a floating type that overflows no earlier than float32: rounding is relative."""
+    rounded = Cast(d, xn)
+    return (
+        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Cast(d, x)), movable(t), wide(d)],
+        [rmul(k, j, t, r, rounded, q), movable(rounded)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def factor_through_cast_of_modest(t, x, r, xn, q, n: Scalar, j: Axis, k: Kind, d: TypeName):
+    """The same for any floating type, if x is modest: cast(x) does not overflow."""
+    rounded = Cast(d, xn)
+    return (
+        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Cast(d, x)), movable(t), rounding(d), within(x, n), Modest(n)],
+        [rmul(k, j, t, r, rounded, q), movable(rounded)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
 def factor_through_other_sum(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
     """sum_i x*q = (sum_i x) * q, over another axis that q is free of."""
     return (
@@ -455,6 +488,12 @@ def gone_times(t, x, b, r, c):
 def gone_negated(t, x, r, c):
     """-0 = 0."""
     return [gone(x, r, c), match(t, -x)], [gone(t, r, c)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def gone_rounded(t, x, r, c, d: TypeName):
+    """cast(0) = 0."""
+    return [gone(x, r, c), match(t, Cast(d, x))], [gone(t, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)

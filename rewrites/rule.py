@@ -23,8 +23,12 @@ of the package are run by its tests.
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import inspect
-from collections.abc import Callable, Iterator
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,8 +164,11 @@ _NAMES: dict[Any, Callable[[], tuple[str, ...]]] = {
     Op1: _ops(1),
     Op2: _ops(2),
     Op3: _ops(3),
-    TypeName: lambda: ("float16", "float32"),
+    TypeName: lambda: ("float16", "float32", "int64"),
 }
+
+
+_ANNOTATIONS = ("Axis", "Scalar", "Position", "Form", "Turns[...]", *(a.__name__ for a in _NAMES))
 
 
 def _variable(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
@@ -207,8 +214,15 @@ class Rule:
         """``file:line``."""
         return f"{self.file}:{self.line}"
 
+    @property
+    def enabled(self) -> bool:
+        """Whether saturations may use it (see ``eqfuse.disable``)."""
+        from .registry import enabled
+
+        return enabled(self)
+
     def __repr__(self) -> str:
-        return f"rule({self.name!r})"
+        return f"rule({self.name!r}{'' if self.enabled else ', disabled'})"
 
     def egglog(self, claims: bool = False) -> str:
         """The text that the engine reads: one engine rule for every order of the arguments of commutative ops.
@@ -272,11 +286,36 @@ def _place(function: Callable[..., Any]) -> tuple[str, int]:
     return "/".join(path.parts[-2:]), inspect.getsourcelines(function)[1]
 
 
+_ELSEWHERE = (f"{Path(__file__).parent.parent}/", f"{sys.prefix}/lib")
+
+
+def _failed(function: Callable[..., Any], error: Exception) -> str:
+    """``file:line  text`` of the line of a rule's author at which its body raised: the innermost one outside of this package."""
+    own = inspect.getsourcefile(function)
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if f.filename == own or not f.filename.startswith(_ELSEWHERE)]
+    frame = (theirs or frames)[-1]
+    return f"{'/'.join(Path(frame.filename).parts[-2:])}:{frame.lineno}  {(frame.line or '').strip()}"
+
+
+def _cure(error: Exception, parameters: Sequence[str]) -> str:
+    """What to try where the body of a rule raised."""
+    if isinstance(error, NameError) and error.name:
+        name, exported = error.name, importlib.import_module(__package__).__all__
+        if name in exported:
+            return f"from eqfuse.rewrites import {name}"
+        close = difflib.get_close_matches(name, [*parameters, *exported], n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        return f"{meant}a variable of the rule must be one of its parameters, anything else defined or imported"
+    return "correct this line; a rule is run once, on patterns, which know + - * / ** and what eqfuse.rewrites has (Map, Sum, Where, ...)"
+
+
 def _facts(result: Any) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     """Both forms of a rule as (needs, gives)."""
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list):
         return tuple(result[0]), tuple(result[1]) if isinstance(result[1], list | tuple) else (result[1],)
     left, right, *conditions = result
+    left, right = P.pattern(left), P.pattern(right)
     whole = Var("whole__")
     return (Match(whole, left), *conditions), (Equal(whole, right),)
 
@@ -297,14 +336,26 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
         raise refuse("no docstring", "write the equation in plain notation")
     try:
         parameters = [_variable(p.name, p.annotation, function.__globals__) for p in inspect.signature(function).parameters.values()]
-        needs, gives = _facts(function(*parameters))
-        if not gives or not all(isinstance(f, Fact) for f in needs):
-            raise TypeError(f"premises {needs!r} and conclusions {gives!r}")
+    except Exception as error:
+        cure = f"annotations are classes of eqfuse.rewrites: {', '.join(_ANNOTATIONS)}"
+        raise refuse(f"{type(error).__name__}: {error}", cure) from error
+    try:
+        result = function(*parameters)
     except RuleError:
         raise
     except Exception as error:
+        message, cure = f"rule {name}: {type(error).__name__}: {error}", _cure(error, [p.name for p in parameters])
+        raise RuleError(message, where=_failed(function, error), cure=cure) from error
+    try:
+        needs, gives = _facts(result)
+        if not gives or not all(isinstance(f, Fact) for f in needs):
+            raise TypeError(f"premises {needs!r} and conclusions {gives!r}")
+    except Exception as error:
         raise refuse(f"{type(error).__name__}: {error}", "a rule returns (left, right, *conditions) or ([needs], [gives])") from error
-    bound = {v.name for f in needs for part in f.parts() for v in P.walk(part) if _is_variable(v)}
+    bound = {v.name for f in needs for part in f.parts() for v in _bindings(part)}
+    used = {v.name for f in needs for part in f.parts() for v in P.walk(part) if _is_variable(v)}
+    if loose := next(iter(sorted(used - bound)), None):
+        raise refuse(f"nothing says what {loose!r} is: it is only computed with", f"match Const({loose}) on the left, compute on the right")
     for fact in gives:
         if untestable := _untestable(fact, phase):
             raise refuse(f"concludes {untestable}, which no check can test", "conclude an equation, a condition, or a row with a meaning")
@@ -345,6 +396,15 @@ def _untestable(fact: Any, phase: str) -> str:
     elif not isinstance(fact, Equal | Match) and phase != "fusion" and not hasattr(fact, "test"):
         return f"{type(fact).__name__}, which has no test"
     return ""
+
+
+def _bindings(p: Any) -> Iterator[Any]:
+    """The variables that matching a pattern gives values to: those in arithmetic on numbers get none from it."""
+    if _is_variable(p):
+        yield p
+    elif isinstance(p, P.Pattern | P.Number) and not isinstance(p, P.NumberOp):
+        for part in p.parts():
+            yield from _bindings(part)
 
 
 def _is_variable(v: Any) -> bool:

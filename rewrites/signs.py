@@ -12,6 +12,8 @@ x - max x <= 0, and its exponentials are at most 1 and add up to at least 1, so 
 
 from __future__ import annotations
 
+import math
+
 from .facts import (
     Modest,
     NonEmpty,
@@ -106,6 +108,13 @@ def cast_of_nonpos(t, x, d: TypeName):
 def below_maximum(t, x, j: Axis):
     """x - max_j x <= 0."""
     return [match(t, x - Max(j, x)), NonEmpty(j)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def below_safe_maximum(t, x, j: Axis):
+    """x - max_j x <= 0, also with 0 for a maximum of -inf: there x is -inf."""
+    m = Max(j, x)
+    return [match(t, x - Where(Map("eq", m, Const(-math.inf)), 0.0, m)), NonEmpty(j)], [nonpos(t)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)

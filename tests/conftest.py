@@ -22,11 +22,11 @@ def every_graph_is_audited():
     from eqfuse.rewrites import registry
 
     module = sys.modules["eqfuse.egraph.saturate"]
-    freeze, twice, auditing = module._freeze, pipeline._audit, False
+    saturated, twice, auditing = module._saturate, pipeline._audit, False
 
-    def audited(engine, book, program, names, parts, run, rules):
+    def audited(engine, program, rules, splits, run):
         nonlocal auditing
-        graph = freeze(engine, book, program, names, parts, run, rules)
+        graph = saturated(engine, program, rules, splits, run)
         known = {id(r) for r in registry.rules()}
         if wanted and not auditing and auditable(graph) and all(id(r) in known for r in rules):
             auditing = True  # an audit that finds something saturates smaller programs
@@ -36,10 +36,10 @@ def every_graph_is_audited():
                 auditing = False
         return graph
 
-    module._freeze = audited
+    module._saturate = audited
     pipeline._audit = lambda graph, rules: None  # what it would do has been done
     yield
-    module._freeze, pipeline._audit = freeze, twice
+    module._saturate, pipeline._audit = saturated, twice
 
 
 @pytest.fixture(autouse=True)

@@ -435,6 +435,8 @@ FALSE = {
     "a range of other ends": ({"range": lambda a: (a.lo, a.hi)}, "its range on"),
     "a range of the wrong sign": ({"range": (0, INF)}, "its range on"),
     "increasing": ({"numpy": np.negative, "triton": "-{}", "range": (-INF, INF)}, "increasing"),
+    "increasing, and no range": ({"numpy": lambda x: x**2, "triton": "{0} * {0}"}, r"increasing, but halve\(-1.0\) = 1.0 and halve\(-0.99"),
+    "increasing at both ends of many ranges": ({"numpy": lambda x: x**3 - x, "triton": "{0} * {0} * {0} - {0}"}, "increasing, but"),
     "increasing in places": ({"numpy": np.sin, "triton": "tl.sin({})", "range": (-1, 1)}, "finite numbers|increasing"),
     "keeps_zero": ({"numpy": lambda x: x + 1, "triton": "{} + 1.0", "keeps_zero": True}, "keeps_zero"),
     "turns add into mul": ({"turns": (("add", "mul"),)}, "turns add into mul"),

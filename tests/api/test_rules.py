@@ -106,3 +106,23 @@ def test_disabled_rules_and_families():
     assert names(without) == plain - repair
     with pytest.raises(OptionError):
         eqfuse.optimize(P, target="h200", disable=["mend"])
+
+
+def test_disabled_rules_say_so():
+    family = eqfuse.rules("layout")
+    try:
+        eqfuse.disable("layout")
+        assert all(repr(r) == f"rule({r.name!r}, disabled)" for r in eqfuse.rules("layout"))
+        assert not any("disabled" in repr(r) for r in eqfuse.rules("repair"))
+    finally:
+        eqfuse.enable("layout")
+    assert eqfuse.rules("layout") == family
+    assert not any("disabled" in repr(r) for r in family)
+
+
+def test_rules_of_a_name_that_nothing_has():
+    one = eqfuse.rules()[0]
+    assert eqfuse.rules(one.name) == (one,)
+    with pytest.raises(RuleError, match="there is no rule or family 'repare'") as info:
+        eqfuse.rules("repare")
+    assert "did you mean 'repair'" in info.value.cure

@@ -181,6 +181,19 @@ def cast_attention() -> Program:
     return program("cast_attention", y=(sum_over(j, cast(dtypes.float16, p) * tensor("V", j, e)), (i, e)))
 
 
+def cast_compared() -> Program:
+    """What the casts lose is summed as well: there the program looks at where they round."""
+    s, v = tensor("S", i, j), tensor("V", j, e)
+    p = exp(s - maximum_over(j, s))
+    high = cast(dtypes.bfloat16, p)
+    return program("cast_compared", y=(sum_over(j, high * v), (i, e)), z=(sum_over(j, (p - high) * v), (i, e)))
+
+
+def cast_to_integer() -> Program:
+    s = tensor("S", i, j)
+    return program("cast_to_integer", y=(sum_over(j, cast(dtypes.int32, exp(s - maximum_over(j, s)) * 9.0) * tensor("V", j, e)), (i, e)))
+
+
 ONE_PASS = [  # program, axis, loops before the outputs as written, loops after saturation
     (softmax(), j, 2, 1),
     (log_softmax(), j, 2, 1),
@@ -202,6 +215,7 @@ ONE_PASS = [  # program, axis, loops before the outputs as written, loops after 
     (attention(bias=True, name="attention_bias"), j, 2, 1),
     (attention(cap=True, bias=True, normalise="inside", name="attention_cap_bias"), j, 3, 1),
     (attention(grouped=True, normalise="inside", name="attention_grouped"), j, 3, 1),
+    (cast_attention(), j, 2, 1),
     (cross_entropy(), v, 3, 1),
     (cross_entropy(linear=True), v, 3, 1),
 ]
@@ -210,7 +224,8 @@ NOT_ONE_PASS = [
     (saturating(), j, 2),  # tanh turns nothing into anything
     (root_of_signed(), j, 2),  # roots split over products of non-negative numbers only
     (divided_by_amax(), j, 2),  # a factor of the argument is no factor of the exponential
-    (cast_attention(), j, 2),  # rounding is not linear
+    (cast_compared(), j, 2),  # a cast whose value is also used unrounded does not move
+    (cast_to_integer(), j, 2),  # nor does one that cuts off
 ]
 ALL = [row[0] for row in (*ONE_PASS, *NOT_ONE_PASS)]
 

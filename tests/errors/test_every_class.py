@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import errors
+from eqfuse import cli, errors
 from eqfuse.egraph import audit, saturate
 from eqfuse.ir.build import axes, program, tensor
 from eqfuse.rewrites.patterns import Const
@@ -84,7 +84,13 @@ def false_op(tmp_path):
     eqfuse.op("halve", numpy=lambda x: x / 2, triton="{} * 0.25", increasing=True)
 
 
+def broken_file(tmp_path):
+    (tmp_path / "broken.py").write_text("x = (\n")
+    cli.load_file(tmp_path / "broken.py")
+
+
 RAISES = {
+    errors.SourceError: broken_file,
     errors.OptionError: optimize(lambda x: x * 2, licence="free"),
     errors.UnsupportedOpError: optimize(lambda x: x.sort().values),
     errors.ShapeError: optimize(lambda x: x @ x),

@@ -1,5 +1,8 @@
 """What cannot be traced is refused with the user's line and a cure: one tiny program for each."""
 
+import logging
+import sys
+
 import pytest
 import torch
 
@@ -89,6 +92,16 @@ def breaks(x):
     return x.no_such_method()
 
 
+def looks_in_a_table(x):
+    table = {}
+    return x * table["scale"]
+
+
+def asserts(x):
+    assert x.shape[0] == 3, "three rows"
+    return x * 2
+
+
 UNSUPPORTED = {
     branches: (TraceError, "if x.sum() > 0:", "torch.where"),
     counts: (TraceError, "return x * x.sum().item()", "torch.where"),
@@ -107,6 +120,8 @@ UNSUPPORTED = {
     drops: (UnsupportedOpError, "return torch.nn.functional.dropout(x) * 2", "call .eval()"),
     attends: (TraceError, "return torch.nn.functional.scaled_dot", "dropout_p=0.0"),
     breaks: (TraceError, "return x.no_such_method()", "no_such_method"),
+    looks_in_a_table: (TraceError, 'return x * table["scale"]', "KeyError: 'scale'"),
+    asserts: (TraceError, 'assert x.shape[0] == 3, "three rows"', "AssertionError: three rows"),
 }
 
 
@@ -120,6 +135,7 @@ def test_refused_with_place_and_cure(fn):
         assert info.value.where.startswith("test_tracing.py:")
         assert line in str(info.value)
     assert text in str(info.value)
+    assert info.value.cure
     assert len(str(info.value).splitlines()) <= 2, "torch's own text is left out"
 
 
@@ -132,8 +148,57 @@ def test_embedding_is_refused():
 
 @pytest.mark.parametrize("fn", [lambda x: x, lambda x: None, lambda x: 3, lambda x: torch.ones(3), lambda x: (x, x.clone())])
 def test_empty_programs(fn):
-    with pytest.raises(EmptyProgramError):
+    with pytest.raises(EmptyProgramError) as info:
         trace(fn, (X,))
+    assert info.value.where.startswith("test_tracing.py:")
+    assert info.value.cure
+
+
+def test_what_the_function_raised_is_kept():
+    with pytest.raises(TraceError) as info:
+        trace(asserts, (X,))
+    assert isinstance(info.value.__cause__, AssertionError)
+    assert "call it on tensors of these shapes yourself" in info.value.cure
+
+
+class Two(torch.nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+@pytest.mark.parametrize(("fn", "given", "kwargs"), [(looks_up, 1, {}), (looks_up, 3, {}), (Two(), 1, {}), (looks_up, 2, {"scale": 2.0})])
+def test_a_call_with_other_arguments_than_the_function_takes(fn, given, kwargs):
+    with pytest.raises(TraceError, match=rf"was given {given + len(kwargs)} argument.*(missing|too many|unexpected)") as info:
+        trace(fn, (X,) * given, kwargs)
+    assert info.value.where.startswith("test_tracing.py:")
+    assert "args=" in info.value.cure
+    assert "table)" in info.value.message or "y)" in info.value.message
+
+
+def test_torch_is_silent_and_what_the_function_prints_is_not(capfd, caplog):
+    """A branch on data makes torch log a warning and print its graph, twice; both are as before afterwards."""
+
+    def chatty(x):
+        print("traced", file=sys.stderr)
+        if x.sum() > 0:
+            return x + 1
+        return x
+
+    names = ("torch.fx.experimental.symbolic_shapes", "torch.export._trace", "torch._subclasses.fake_tensor")
+    before = [logging.getLogger(n).disabled for n in names]
+    with pytest.raises(TraceError, match="depends on the data"):
+        trace(chatty, (X,))
+    assert capfd.readouterr().err == "traced\n"
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert [logging.getLogger(n).disabled for n in names] == before == [False] * 3
+    assert "print" not in vars(torch.export._trace)
+
+
+def test_a_lambda_has_the_name_that_it_is_bound_to():
+    twice = lambda x: x * 2  # noqa: E731
+    assert trace(twice, (X,)).program.name == "twice"
+    assert trace(lambda x: x * 2, (X,)).program.name == "lambda_x"
+    assert trace(lambda: X * 2, ()).program.name == "lambda"
 
 
 def test_arguments_that_are_no_tensors():

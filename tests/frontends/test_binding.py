@@ -78,7 +78,7 @@ def test_programs_pass_through():
     assert traced.program is written
     assert traced.bind(X) == {"x": X}
     assert traced.unflatten([X]) is X
-    with pytest.raises(TraceError, match="takes the tensors x"):
+    with pytest.raises(TraceError, match="takes the tensor x; "):
         traced.bind(X, X)
 
 

@@ -35,6 +35,7 @@ from eqfuse.rewrites.facts import (
     ragged,
     relation,
     rmul,
+    rounding,
     rsub,
     same_index,
     selective,
@@ -93,6 +94,11 @@ def sum_in_another_order(x, y, k: Axis):
 
 
 def cast_of_square(x, d: TypeName):
+    """cast(x^2) = cast(x)^2, for a floating type."""
+    return Cast(d, Map("square", x)), Map("square", Cast(d, x)), rounding(d)
+
+
+def cast_of_square_to_any_type(x, d: TypeName):
     """cast(x^2) = cast(x)^2."""
     return Cast(d, Map("square", x)), Map("square", Cast(d, x))
 
@@ -101,6 +107,10 @@ def cast_of_square(x, d: TypeName):
 def test_exact_means_bits(function):
     assert check_rule(made(function, "real")).error is None
     assert "compared bit by bit" in refused(function, "exact")
+
+
+def test_a_cast_to_integers_is_no_rounding():
+    assert "d = int64" in refused(cast_of_square_to_any_type, "real")
 
 
 def test_signed_zeros_and_nan_positions_are_bits():

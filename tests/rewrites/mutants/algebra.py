@@ -4,10 +4,42 @@
 import numpy as np
 
 from eqfuse.ir import terms
-from eqfuse.ir.build import abs_, axes, exp, log, lt, maximum_over, program, recip, select, sqrt, square, sum_over, tensor
-from eqfuse.rewrites.facts import aspl, depends, equal, match, nonneg, separable, spl, want, wanta
-from eqfuse.rewrites.patterns import Const, Map, Where
-from eqfuse.rewrites.rule import Axis, Scalar
+from eqfuse.ir.build import (
+    abs_,
+    axes,
+    exp,
+    log,
+    lt,
+    maximum_over,
+    program,
+    recip,
+    select,
+    sigmoid,
+    sqrt,
+    square,
+    sum_over,
+    tensor,
+)
+from eqfuse.ir.dtypes import float32, int64
+from eqfuse.rewrites.facts import (
+    Modest,
+    aspl,
+    at_most_one,
+    depends,
+    equal,
+    later,
+    match,
+    movable,
+    nonneg,
+    separable,
+    spl,
+    want,
+    wanta,
+    wide,
+    within,
+)
+from eqfuse.rewrites.patterns import Cast, Const, Map, Where
+from eqfuse.rewrites.rule import Axis, Scalar, TypeName
 
 from . import close, mutant
 
@@ -20,6 +52,11 @@ a, b, f, x = np.array([1.0, 2]), np.array([3.0, 5]), 7.0, np.array([2.0, 3])
 def out(t):
     """A program whose one output is t."""
     return lambda: program("out", y=(t, tuple(sorted(t.axes))))
+
+
+def both(t):
+    """t is summed as it is, which asks for its factors, and as an integer; by another name, so that its cast is read alone."""
+    return sum_over(j, t) + sum_over(j, terms.Cast(int64, -(-t)) * z_)
 
 
 @mutant("factor_is_free", "free missing", lambda: (True, close(np.sum(a * b), a * np.sum(b))), out(sum_over(j, x_ * z_)))
@@ -44,6 +81,27 @@ def factor_taken_twice(t, a, b, f, x, j: Axis):
 def factor_negated_twice(t, a, f, x, j: Axis):
     """If a = f*x, then -a = -f * -x."""
     return [want(t, j), match(t, -a), spl(a, j, f, x)], [spl(t, j, -f, -x)]
+
+
+@mutant("factor_through_cast", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(both(x_ * sum_over(j, y_))))
+def factor_through_cast_to_integer(t, a, f, x, j: Axis, d: TypeName):
+    """If a = f*x, then cast(a) = f * cast(x), also for a type of integers."""
+    return [want(t, j), match(t, Cast(d, a)), movable(t), spl(a, j, f, x), later(f, j)], [spl(t, j, f, Cast(d, x))]
+
+
+@mutant("factor_through_cast", "operand order", lambda: (True, close(f * x, f * (f * x))), out(sum_over(j, terms.Cast(float32, x_ * sum_over(j, y_)) * z_)))
+def factor_out_of_cast_twice(t, a, f, x, j: Axis, d: TypeName):
+    """If a = f*x, then cast(a) = f * cast(a)."""
+    return [want(t, j), match(t, Cast(d, a)), movable(t), wide(d), spl(a, j, f, x), later(f, j)], [spl(t, j, f, Cast(d, a))]
+
+
+@mutant("fraction_through_cast", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(both(sigmoid(x_) * 50.0 * recip(sum_over(j, exp(y_ - maximum_over(j, y_)))))))
+def fraction_through_cast_to_integer(t, a, f, x, n: Scalar, j: Axis, d: TypeName):
+    """The same for any type, if x is modest and f between 0 and 1."""
+    return (
+        [want(t, j), match(t, Cast(d, a)), movable(t), spl(a, j, f, x), later(f, j), nonneg(f), at_most_one(f), within(x, n), Modest(n)],
+        [spl(t, j, f, Cast(d, x))],
+    )
 
 
 @mutant("term_is_free", "free missing", lambda: (True, close(np.max(a + b), a + np.max(b))), out(maximum_over(j, x_ + z_)))

@@ -11,11 +11,4 @@ SILENT = [
     "roll_by_local_factor", "roll_of_maximum_by_factor", "own_accumulator_by_local_factor", "own_accumulator_of_nothing",
 ]  # fmt: skip
 
-# two constants meet: saturation itself stops there, before any audit, and names every rule that united the class
-AMONG_OTHERS = {
-    "fold_sum_as_product": ("fold_sum",),
-    "fold_product_to_one": ("fold_product", "times_one"),
-    "fold_negation_without_sign": ("double_negation", "fold_negation"),
-}
-
 OUTCOME = dict.fromkeys(SILENT, "silent")  # else: it blames the mutant

@@ -26,7 +26,9 @@ from eqfuse.ir.build import (
     tanh,
     tensor,
 )
+from eqfuse.ir.dtypes import int64
 from eqfuse.rewrites.facts import (
+    Modest,
     NonEmpty,
     OtherAxis,
     apart,
@@ -39,6 +41,7 @@ from eqfuse.rewrites.facts import (
     increasing,
     linear,
     match,
+    movable,
     ninf,
     nonneg,
     positive,
@@ -49,10 +52,12 @@ from eqfuse.rewrites.facts import (
     selective,
     turns,
     turns_nonneg,
+    within,
 )
 from eqfuse.rewrites.patterns import (
     Acc,
     Along,
+    Cast,
     Const,
     LinearProduct,
     LinearSum,
@@ -65,7 +70,7 @@ from eqfuse.rewrites.patterns import (
     Summed,
     Where,
 )
-from eqfuse.rewrites.rule import AnyMonoid, Axis, Form, Kind, LinearMonoid, Op1, Scalar, SelectiveMonoid, Turns
+from eqfuse.rewrites.rule import AnyMonoid, Axis, Form, Kind, LinearMonoid, Op1, Scalar, SelectiveMonoid, Turns, TypeName
 
 from . import close, mutant
 
@@ -286,6 +291,21 @@ def factor_of_choice_with_one(t, c, x, r, xn, q, j: Axis, k: Kind):
     return (
         [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 1.0)), earlier(c, r, j)],
         [rmul(k, j, t, r, Where(c, xn, 1.0), q)],
+    )
+
+
+@mutant("factor_through_wide_cast", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(sum_over(j, terms.Cast(int64, exp(x_ - M_)) * v_)))
+def repair_through_cast_to_integer(t, x, r, xn, q, j: Axis, k: Kind, d: TypeName):
+    """cast(x*q) = cast(x) * q, also for a type of integers."""
+    return [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Cast(d, x)), movable(t)], [rmul(k, j, t, r, Cast(d, xn), q)]
+
+
+@mutant("factor_through_cast_of_modest", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(sum_over(j, terms.Cast(int64, exp(x_ - M_)) * v_)))
+def repair_through_cast_of_modest_to_integer(t, x, r, xn, q, n: Scalar, j: Axis, k: Kind, d: TypeName):
+    """The same, if x is modest."""
+    return (
+        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Cast(d, x)), movable(t), within(x, n), Modest(n)],
+        [rmul(k, j, t, r, Cast(d, xn), q)],
     )
 
 
