@@ -52,3 +52,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'eqfuse.testing' has no attribute {name!r}")
     return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

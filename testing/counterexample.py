@@ -1,9 +1,8 @@
-"""Counterexamples as code that runs: tensors as literals or by what :func:`~eqfuse.testing.sample` is told, functions by import."""
+"""Counterexamples as code that runs: tensors as literals or as :func:`~eqfuse.testing.sample` makes them, functions by import or source."""
 
 from __future__ import annotations
 
 import inspect
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .definitions import Definitions, Unknown
 from .strategies import Recipe, Size, lay_out, recipe_of
 
 LITERAL = 48
@@ -42,30 +42,25 @@ def code_of(f: Any, g: Any, args: Sequence[Any], options: dict[str, Any]) -> str
     numbers = [n for n in ("inf", "nan") if any(n in t and "sample(" not in t for t in tensors)]
     if numbers:
         lines.insert(0, f"from math import {', '.join(numbers)}")
-    (first, import_f), (second, import_g) = _reference(f, "f"), _reference(g, "g")
-    lines += dict.fromkeys((import_f, import_g))
+    known = Definitions([*names, *helpers, *numbers])
+    first, second = _reference(known, f, "f"), _reference(known, g, "g")
+    lines += sorted(known.lines, key=lambda line: not line.startswith(("from ", "import ")))
     given = "".join(f", {k}={v!r}" for k, v in options.items())
     call = f"assert_equivalent({first}, {second}, ({', '.join(names)}{',' * (len(names) == 1)}){given})"
     return "\n".join([*lines, "", body, call] if body else [*lines, "", call])
 
 
+def _reference(known: Definitions, fn: Any, fallback: str) -> str:
+    """How code names the function; where it cannot, it says so when it runs."""
+    try:
+        return known.name(fn, fallback)
+    except Unknown:
+        known.lines[f"raise NotImplementedError({f'define {fallback} here, which is {name_of(fn)}'!r})"] = None
+        return fallback
+
+
 def _variable(k: int) -> str:
     return f"x{k}"
-
-
-def _reference(fn: Any, fallback: str) -> tuple[str, str]:
-    """How code names the function, and the line that makes the name known."""
-    owner = getattr(fn, "__self__", None)
-    if isinstance(owner, type):
-        name, known = _reference(owner, fallback)
-        return (f"{name}.{fn.__name__}", known) if not known.startswith("#") else (fallback, f"# {fallback}: {name_of(fn)}")
-    module, name = getattr(fn, "__module__", None), getattr(fn, "__qualname__", "")
-    home = sys.modules.get(module or "")
-    if not name.isidentifier() or getattr(home, name, None) is not fn:
-        return fallback, f"# {fallback}: {name_of(fn)}"
-    if module == "__main__":  # a script: its file, if that can be imported
-        module = Path(getattr(home, "__file__", None) or "").stem
-    return (name, f"from {module} import {name}") if module else (name, f"# {name}: {name_of(fn)}")
 
 
 def _tensor(t: torch.Tensor) -> str:

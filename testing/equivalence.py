@@ -1,8 +1,8 @@
 """Are two tensor functions equal?  Judged by a float64 oracle instead of a guessed tolerance.
 
-The first function, run in float64 on the same numbers, is the oracle.  The second may be as inaccurate as the first is in its own
-type, times a stated factor, and never worse than a few roundings of the output type would explain.  (A function that casts to a
-narrower type inside is its own oracle only up to that cast.)
+The first function, run in float64 on the same numbers and without its casts to narrower types, is the oracle (see
+:mod:`~eqfuse.testing.oracle`).  The second may be as inaccurate as the first is in its own type, casts and all, times a stated factor,
+and never worse than a few roundings of the output type would explain.
 
 Either function may launch hand-written Triton kernels: on CPU tensors they are interpreted, with every access checked (see
 :mod:`~eqfuse.testing.kernels`).  Arguments may be Hypothesis strategies (see :mod:`~eqfuse.testing.strategies`): then many examples
@@ -28,6 +28,7 @@ from .diagnosis import ignored, observations, place
 from .gradients import results
 from .judge import Difference, Result, flat, judge
 from .kernels import Launches, interpreted_kernels, never_written, unwritten_memory
+from .oracle import nudged, oracles
 from .strategies import arguments, recipe_of
 
 Function = Callable[..., Any]
@@ -58,9 +59,9 @@ def assert_equivalent(
     Results are compared tensor by tensor, in order, whatever holds them; numbers of outputs, shapes and types must be the same.
     Floating point: ``factor`` times the error of ``f`` in its own type against ``f`` in float64 is allowed, and at least ``roundings``
     units in the last place of the output type, both relative to the largest exact element; where results hang on last bits (they
-    cancel), also ``factor`` times what rounding errors in the arguments and after every operation of ``f`` make of them.  NaN and
-    infinity must be where the oracle has them, or may be where ``f`` has them.  Integers and truth values must be those of ``f`` or of
-    the oracle.  Results in half precision may not be truncated where those of ``f`` are rounded.
+    cancel), also ``factor`` times what rounding errors in the arguments, after every operation and at every cast of ``f`` make of them.
+    NaN and infinity must be where the oracle has them, or may be where ``f`` has them.  Integers and truth values must be those of
+    ``f`` or of the oracle.  Results in half precision, and what is cast inside, may not be truncated where ``f`` rounds.
 
     ``gradients``: those of the floating-point arguments are compared, too, for random cotangents.  Neither function may change its
     arguments.  ``g`` runs ``repeats`` times and must give the same bits every time (1 for what uses floating-point atomics).
@@ -95,22 +96,30 @@ class Check:
     sanitize: bool
     shuffle: bool
 
-    def __call__(self, args: Sequence[Any], *, poison: bool = True, order: int | None = 0, launches: Launches | None = None) -> None:
+    def __call__(
+        self,
+        args: Sequence[Any],
+        *,
+        poison: bool = True,
+        order: int | None = 0,
+        launches: Launches | None = None,
+        masked: float | None = None,
+    ) -> None:
         """Raise what is wrong on these arguments."""
         launches = launches or Launches()
         before = launches.count
-        self._compare(args, poison, order, launches)
-        if launches.count > before and torch.cuda.is_available():
-            self._compare(_on_cuda(args), poison, order, launches)
+        self._compare(args, poison, order, launches, masked)
+        if launches.count > before and masked is None and torch.cuda.is_available():
+            self._compare(_on_cuda(args), poison, order, launches, masked)
 
-    def _compare(self, args: Sequence[Any], poison: bool, order: int | None, launches: Launches) -> None:
+    def _compare(self, args: Sequence[Any], poison: bool, order: int | None, launches: Launches, masked: float | None) -> None:
         ours: list[Result] = []
         for turn in range(self.repeats):
             seed = None if order is None or not self.shuffle else order + 7919 * turn
             untouched = _Snapshot(args, "second")
             # A compiled function is not what it is inside a dispatch mode, so later runs are without one.
             memory = unwritten_memory() if turn == 0 else contextlib.nullcontext()
-            with interpreted_kernels(sanitize=self.sanitize, poison=poison, order=seed, launches=launches), memory:
+            with interpreted_kernels(sanitize=self.sanitize, poison=poison, order=seed, launches=launches, masked=masked), memory:
                 found = _kept(results(self.g, args, gradients=self.gradients))
             untouched.check()
             if turn:
@@ -120,13 +129,13 @@ class Check:
         untouched = _Snapshot(args, "first")
         with interpreted_kernels(sanitize=False, order=None):
             theirs = results(self.f, args, gradients=self.gradients)
-            exact = results(self.f, args, gradients=self.gradients, exact=True)
+            exact = oracles(self.f, args, gradients=self.gradients)
         untouched.check()
 
-        def nudged() -> list[list[Result]]:
-            return [results(self.f, args, gradients=self.gradients, exact=True, nudge=seed) for seed in range(3)]
+        def again(k: int) -> list[list[Result]]:
+            return nudged(self.f, args, exact[k], gradients=self.gradients)
 
-        judge(ours, theirs, exact, self.factor, self.roundings, nudged)
+        judge(ours, theirs, exact, self.factor, self.roundings, again)
 
     def fault(self, args: Sequence[Any], **options: Any) -> Exception | None:
         """What is wrong on these arguments."""
@@ -149,6 +158,17 @@ class Check:
         launches = Launches()
         self.fault(args, launches=launches)
         return launches
+
+    def errors(self, args: Sequence[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Of each floating-point result: what the second function makes, in float64, and what it should be.  Empty if one fails."""
+        try:
+            with interpreted_kernels(sanitize=False, order=None):
+                ours = _kept(results(self.g, args, gradients=self.gradients))
+                exact = oracles(self.f, args, gradients=self.gradients)
+        except Exception:
+            return []
+        pairs = [(mine.value.cpu(), oracle.value.detach().cpu()) for mine, oracle in zip(ours, exact, strict=False)]
+        return [(a.double(), e.double()) for a, e in pairs if a.is_floating_point() and a.shape == e.shape]
 
     def depends(self, fn: Function, args: Sequence[Any], others: Sequence[Any]) -> bool:
         """Has the function other outputs on other arguments?  False if it fails."""
@@ -258,7 +278,7 @@ def _report(check: Check, failure: _Failure) -> Exception:
     """The error to raise: what is wrong, what was observed, and the code that shows it."""
     error, seen = failure.error, []
     if failure.seconds < _PATIENCE:
-        seen = observations(check, failure.args, error)
+        seen = observations(check, failure.args, error, failure.drawn if failure.tried else ())
         if not seen and isinstance(error, Difference) and failure.tried:
             seen = _in_larger_examples(check, failure)
     if isinstance(error, KernelBug):

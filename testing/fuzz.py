@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import random
 import signal
@@ -45,7 +46,7 @@ from ..tiles.lower import lower
 from ..tiles.program import Dot, Loop, TileProgram
 from ..tiles.simulate import simulate
 from .random_programs import Draw, draw
-from .whole_path import STAGES, Tally, fuzz
+from .whole_path import LIMIT, STAGES, Finding, Tally, fuzz
 
 TAME = 1e4  # larger reference values say nothing about float32
 
@@ -182,16 +183,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SECONDS",
         help="processor time for making a failing program small (default: %(default)g)",
     )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=LIMIT,
+        metavar="SECONDS",
+        help="processor time for one program, and ten times as much by the clock; one that takes longer is a finding, with the stage and "
+        "the place where it was, and the run goes on, but for native code that does not return (default: %(default)g; 0: no limit)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write what was done and found, as data")
     parser.add_argument("--lowering", action="store_true", help="only simulate random tile programs: random roles and tiles, no plan")
     options = parser.parse_args(arguments)
     if options.last <= options.first or options.first < 0:
         parser.error("FIRST must be below LAST, and no seed is negative")
+    if options.limit < 0:
+        parser.error("--limit must not be negative")
     seeds = range(options.first, options.last)
     if options.lowering:
         return _lowering(seeds)
     console = Console(stderr=True)
     started = time.process_time()
+
+    def show(finding: Finding) -> None:
+        console.print(str(finding), markup=False, highlight=False, soft_wrap=True)
+
+    def done(tally: Tally) -> None:
+        seconds = time.process_time() - started
+        Console(width=None if sys.stdout.isatty() else 120).print(summary(tally, seconds))
+        if options.json:
+            data = as_data(tally, seeds[: tally.programs], options.interpret, seconds)
+            Path(options.json).write_text(json.dumps(data, indent=1) + "\n")
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("programs", total=len(seeds))
@@ -200,18 +222,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         def report(tally: Tally) -> bool:
             nonlocal shown
             for finding in tally.findings[shown:]:
-                console.print(str(finding), markup=False, highlight=False, soft_wrap=True)
+                show(finding)
             shown = len(tally.findings)
             bar.update(task, advance=1, description=f"programs, {shown} found")
             return stop.asked
 
+        def stuck(tally: Tally, finding: Finding) -> None:
+            """The end, in another thread: this process cannot go on."""
+            bar.stop()
+            tally.findings.append(finding)
+            show(finding)
+            done(tally)
+            console.print(f"This process cannot be interrupted where it is; go on with seed {finding.seed + 1}.", highlight=False)
+            sys.stdout.flush()
+            os._exit(1)
+
         with _Interruptible() as stop:
-            tally = fuzz(seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report)
-    seeds = seeds[: tally.programs]
-    seconds = time.process_time() - started
-    Console(width=None if sys.stdout.isatty() else 120).print(summary(tally, seconds))
-    if options.json:
-        Path(options.json).write_text(json.dumps(as_data(tally, seeds, options.interpret, seconds), indent=1) + "\n")
+            tally = fuzz(
+                seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report, limit=options.limit, stuck=stuck
+            )
+    done(tally)
     return int(bool(tally.findings))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,29 +14,41 @@ from .judge import Difference, Result, flat
 
 
 def results(
-    fn: Callable[..., Any], args: Sequence[Any], *, gradients: bool = False, exact: bool = False, nudge: int | None = None
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    gradients: bool = False,
+    exact: bool = False,
+    nudge: int | None = None,
+    mode: TorchDispatchMode | None = None,
 ) -> list[Result]:
     """Outputs of ``fn(*args)`` in order, then gradients of the floating-point arguments.
 
     ``exact``: in float64, with the same numbers.  ``nudge``: seed of rounding errors that are thrown in, in the arguments and after
-    every operation: some units of float32 (of float64 if that is the type of the arguments).  Cotangents are random numbers of the
-    narrowest type, the same for every function, so an error in them is no error of the function.  Raises :class:`Difference` if an
-    output of floating point does not depend on any argument as far as autograd knows.
+    every operation: some units of float32 (of float64 if that is the type of the arguments).  ``mode``: what the function, and its
+    backward, runs in.  Cotangents are random numbers that every type holds, the same for every function, so an error in them is no
+    error of the function.  Raises :class:`Difference` if an output of floating point does not depend on any argument as far as
+    autograd knows.
     """
     if nudge is not None:
         double = any(isinstance(a, torch.Tensor) and a.dtype == torch.float64 for a in args)
         with _Rounding(nudge, torch.finfo(torch.float64 if double else torch.float32).eps):
-            return _results(fn, args, gradients, exact, nudge)
-    return _results(fn, args, gradients, exact, nudge)
+            return _results(fn, args, gradients, exact, nudge, mode)
+    return _results(fn, args, gradients, exact, nudge, mode)
 
 
-def _results(fn: Callable[..., Any], args: Sequence[Any], gradients: bool, exact: bool, nudge: int | None) -> list[Result]:
+def _results(
+    fn: Callable[..., Any], args: Sequence[Any], gradients: bool, exact: bool, nudge: int | None, mode: TorchDispatchMode | None
+) -> list[Result]:
+    within: contextlib.AbstractContextManager[Any] = mode if mode is not None else contextlib.nullcontext()
     inputs = [torch.utils._pytree.tree_map(partial(_double, nudge=nudge), a) if exact else a for a in args]
     if not gradients:
-        return [Result(f"output {k}", v) for k, v in enumerate(flat(fn(*inputs)))]
+        with within:
+            return [Result(f"output {k}", v) for k, v in enumerate(flat(fn(*inputs)))]
     with torch.enable_grad():
         leaves = {k: a.detach().requires_grad_() for k, a in enumerate(inputs) if isinstance(a, torch.Tensor) and a.is_floating_point()}
-        outputs = flat(fn(*[leaves.get(k, a) for k, a in enumerate(inputs)]))
+        with within:
+            outputs = flat(fn(*[leaves.get(k, a) for k, a in enumerate(inputs)]))
         found = [Result(f"output {k}", v.detach()) for k, v in enumerate(outputs)]
         ends = [(k, v) for k, v in enumerate(outputs) if v.is_floating_point()]
         for k, v in ends:
@@ -44,17 +57,18 @@ def _results(fn: Callable[..., Any], args: Sequence[Any], gradients: bool, exact
         if not ends or not leaves:
             return found
         narrow = next((a.dtype for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()), torch.float32)
-        cotangents = [_nudged(_cotangent(v, k, narrow), narrow, nudge) for k, v in ends]
-        pulled = torch.autograd.grad([v for _, v in ends], list(leaves.values()), cotangents, allow_unused=True)
+        cotangents = [_nudged(_cotangent(v, k), narrow, nudge) for k, v in ends]
+        with within:
+            pulled = torch.autograd.grad([v for _, v in ends], list(leaves.values()), cotangents, allow_unused=True)
     for (k, leaf), gradient in zip(leaves.items(), pulled, strict=True):
         found.append(Result(f"gradient of argument {k}", torch.zeros_like(leaf) if gradient is None else gradient, gradient=True))
     return found
 
 
-def _cotangent(output: torch.Tensor, k: int, narrow: torch.dtype) -> torch.Tensor:
-    """Numbers that the narrowest type holds, so that every function gets the same."""
+def _cotangent(output: torch.Tensor, k: int) -> torch.Tensor:
+    """Numbers that both bfloat16 and float16 hold, so that every function gets the same, whatever types it goes through."""
     drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(1000 + k), dtype=torch.float64)
-    return drawn.to(torch.bfloat16 if narrow == torch.bfloat16 else torch.float16).to(output.device, output.dtype)
+    return drawn.to(torch.bfloat16).to(torch.float16).to(output.device, output.dtype)
 
 
 def _double(a: Any, nudge: int | None) -> Any:

@@ -420,7 +420,7 @@ def _text(facts: Facts, node: int) -> str:
 def _of_operands(kernel: Kernel) -> Iterable[Hazard]:
     """Float16 operands of matrix products that are computed here and may not fit."""
     try:
-        lowering = Lowering(kernel, False, dots.MIN_DOT_K)
+        lowering = Lowering(kernel, Facts(kernel))
     except PlanError:
         return
     for n in kernel.nodes:

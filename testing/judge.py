@@ -40,39 +40,69 @@ class Result:
     gradient: bool = False
 
 
+@dataclass(frozen=True)
+class Oracle:
+    """What one result should be (:mod:`~eqfuse.testing.oracle`).
+
+    ``value``: what results are compared with, in float64 if it is of floating point.  ``rounded``: the same with the casts of the first
+    function.  ``coarsest``: the largest epsilon of a type that ``value`` was not rounded to; 0 if there is none.  ``rounds``: casts
+    are not left out of ``value``, because their roundings are what is computed.
+    """
+
+    value: torch.Tensor
+    rounded: torch.Tensor
+    coarsest: float = 0.0
+    rounds: bool = False
+
+
+_ROUNDS = "the oracle rounds where the first function casts: roundings are what it computes, or their bits are looked at"
+
+
 def judge(
     ours: Sequence[Result],
     theirs: Sequence[Result],
-    exact: Sequence[Result],
+    exact: Sequence[Oracle],
     factor: float,
     roundings: float,
-    nudged: Callable[[], Sequence[Sequence[Result]]] = tuple,
+    nudged: Callable[[int], Sequence[Sequence[Result]]] = lambda _: (),
 ) -> None:
-    """Raise :class:`Difference` at the first of ``ours`` that is wrong; ``theirs`` is the first function, ``exact`` in float64.
+    """Raise :class:`Difference` at the first of ``ours`` that is wrong; ``theirs`` is the first function, ``exact`` what it means.
 
-    ``nudged()`` is like ``exact`` with rounding errors thrown in, some times over: where results hang on them (what cancels), errors of
-    that size are allowed.  It is called only when an error is too large otherwise.
+    ``nudged(k)`` is like ``exact`` with rounding errors thrown in, as result ``k`` has its oracle, some times over: where results hang
+    on them (what cancels), errors of that size are allowed.  It is called only when an error is too large otherwise.
     """
     if len(ours) != len(theirs):
         raise Difference("outputs", f"the second function has {len(ours)} outputs, the first {len(theirs)}")
     for k, (mine, other, oracle) in enumerate(zip(ours, theirs, exact, strict=True)):
-        name, a, b, e = mine.label, mine.value, other.value, oracle.value
-        if a.shape != b.shape:
-            raise Difference("shape", f"{name} has shape {tuple(a.shape)}, not {tuple(b.shape)}")
-        if a.dtype != b.dtype:
-            raise Difference("type", f"{name} has type {a.dtype}, not {b.dtype}")
-        a, b, e = (x.detach().cpu() for x in (a, b, e))
-        lost = never_written(a) & ~never_written(b)
-        if bool(lost.any()):
-            raise Difference("unwritten", f"{name}: never written, or made of what was never written: {_many(lost)}{_at(lost)}", lost)
-        if a.is_floating_point():
-            _check_finite(name, a.double(), b.double(), e.double())
-            near = partial(_wobble, k, e.double(), nudged)
-            _check_error(name, a.double(), b.double(), e.double(), factor, _tolerance(mine, roundings), _underflow(a.dtype), near)
-            if a.dtype in (torch.bfloat16, torch.float16):
-                _check_rounding(name, a, b, e.double())
-        else:
-            _refuse("unequal", name, (a != b) & (a != e.to(a.dtype)), a, b, "are not equal")
+        try:
+            _judge(mine, other, oracle, factor, roundings, partial(_wobble, k, oracle.value, nudged))
+        except Difference as d:
+            if oracle.rounds and d.kind in ("error", "truncated", "not finite", "finite"):
+                raise Difference(d.kind, f"{d.message}\n  {_ROUNDS}", d.wrong) from None
+            raise
+
+
+def _judge(mine: Result, other: Result, oracle: Oracle, factor: float, roundings: float, wobble: Callable[[], float]) -> None:
+    """One result."""
+    name, a, b, e, r = mine.label, mine.value, other.value, oracle.value, oracle.rounded
+    if a.shape != b.shape:
+        raise Difference("shape", f"{name} has shape {tuple(a.shape)}, not {tuple(b.shape)}")
+    if a.dtype != b.dtype:
+        raise Difference("type", f"{name} has type {a.dtype}, not {b.dtype}")
+    a, b, e, r = (x.detach().cpu() for x in (a, b, e, r))
+    lost = never_written(a) & ~never_written(b)
+    if bool(lost.any()):
+        raise Difference("unwritten", f"{name}: never written, or made of what was never written: {_many(lost)}{_at(lost)}", lost)
+    if a.is_floating_point():
+        e, r = e.double(), r.double()
+        _check_finite(name, a.double(), [_overflowed(e, a.dtype), b.double(), _overflowed(r, a.dtype)])
+        _check_error(name, a.double(), b.double(), e, factor, _tolerance(mine, roundings), _underflow(a.dtype), wobble)
+        if a.dtype in (torch.bfloat16, torch.float16):
+            _check_rounding(name, a, b, e)
+        if oracle.coarsest > torch.finfo(a.dtype).eps:
+            _check_casts(name, a, e, r)
+    else:
+        _refuse("unequal", name, (a != b) & (a != e.to(a.dtype)), a, b, "are not equal")
 
 
 def _many(wrong: torch.Tensor) -> str:
@@ -93,13 +123,21 @@ def _refuse(kind: str, name: str, wrong: torch.Tensor, a: torch.Tensor, b: torch
         raise Difference(kind, message, wrong)
 
 
-def _check_finite(name: str, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor) -> None:
-    """NaN and infinities stand where the oracle or the first function has the same."""
+def _overflowed(e: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Exact results, infinite where they are far beyond the type."""
+    return torch.where(e.abs() > 2 * torch.finfo(dtype).max, e.sign() * torch.inf, e)
+
+
+def _check_finite(name: str, a: torch.Tensor, known: Sequence[torch.Tensor]) -> None:
+    """NaN and infinities stand where the oracle, or the first function, has the same."""
 
     def differs(x: torch.Tensor) -> torch.Tensor:
         return (a.isnan() != x.isnan()) | ((a.isinf() | x.isinf()) & (a != x))
 
-    odd = differs(e) & differs(b)
+    odd = differs(known[0])
+    for x in known[1:]:
+        odd &= differs(x)
+    e = known[0]
     _refuse("not finite", name, odd & ~a.isfinite(), a, e, "are not finite where they should be")
     _refuse("finite", name, odd & a.isfinite(), a, e, "are finite where they should not be")
 
@@ -117,9 +155,9 @@ def _underflow(dtype: torch.dtype) -> float:
     return max(4 * torch.finfo(torch.float32).tiny, torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
 
 
-def _wobble(k: int, e: torch.Tensor, nudged: Callable[[], Sequence[Sequence[Result]]]) -> float:
+def _wobble(k: int, e: torch.Tensor, nudged: Callable[[int], Sequence[Sequence[Result]]]) -> float:
     """How far an exact result moves when the arguments are nudged."""
-    moved = [(r[k].value.detach().cpu().double() - e).abs() for r in nudged()]
+    moved = [(r[k].value.detach().cpu().double() - e.detach().cpu().double()).abs() for r in nudged(k)]
     return max((float(m[m.isfinite()].max()) for m in moved if bool(m.isfinite().any())), default=0.0)
 
 
@@ -186,6 +224,28 @@ def _check_rounding(name: str, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor
             "truncated",
             f"{name}: truncated to {str(a.dtype).removeprefix('torch.')} instead of rounded to nearest: of {short.numel()} results "
             f"{int((short < 0.05).sum())} lie on the side of zero, by {-short.mean().item():.2f} units in the last place on average",
+        )
+
+
+def _check_casts(name: str, a: torch.Tensor, e: torch.Tensor, r: torch.Tensor) -> None:
+    """Where the first function casts inside to a narrower type, the second need not, or elsewhere; but if it casts there, it rounds.
+
+    A number that is cut off instead is either the rounded one, or the neighbour on the other side of the exact one, which is farther
+    away.  What is cast elsewhere is neither; what is not cast at all is near the exact one.
+    """
+    x, eps = a.double(), torch.finfo(a.dtype).eps
+    cast = r - e
+    matters = x.isfinite() & e.isfinite() & r.isfinite() & (cast.abs() > 64 * eps * e.abs())
+    mine, cast = (x - e)[matters], cast[matters]
+    slack = 0.02 * cast.abs()
+    same = (mine - cast).abs() <= slack
+    other = (mine * cast < 0) & (mine.abs() >= cast.abs() - slack)
+    total, several = int(matters.sum()), torch.unique((cast / e[matters])[other]).numel()
+    if several >= MANY // 2 and bool((same | other).double().mean() > 0.97) and 0.3 < float(other.double().mean()) < 0.7:
+        raise Difference(
+            "truncated",
+            f"{name}: made of numbers that were truncated instead of rounded to nearest: of {total} results that hang on how the first "
+            f"function casts, {int(same.sum())} are as if rounded there, and {int(other.sum())} as if rounded to the farther neighbour",
         )
 
 

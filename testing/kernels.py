@@ -45,13 +45,19 @@ class Launches:
 
 @contextlib.contextmanager
 def interpreted_kernels(
-    *, sanitize: bool = True, poison: bool = True, order: int | None = 0, launches: Launches | None = None
+    *,
+    sanitize: bool = True,
+    poison: bool = True,
+    order: int | None = 0,
+    launches: Launches | None = None,
+    masked: float | None = None,
 ) -> Iterator[Launches]:
     """Inside the block, Triton kernels that are launched with CPU tensors are interpreted.
 
     ``sanitize``: raise :class:`~eqfuse.errors.KernelBug` at the first out-of-bounds access, race, uninitialised read or wrapped
     offset.  ``poison``: give masked lanes of loads without ``other`` large values instead of zeros.  ``order``: seed of the order
-    in which programs run; None: as they are numbered.  ``launches``: continue these records.
+    in which programs run; None: as they are numbered.  ``launches``: continue these records.  ``masked``: what masked lanes of loads
+    of floating-point numbers hold, whatever their ``other`` is.
     """
     launches = launches or Launches()
     try:
@@ -67,7 +73,7 @@ def interpreted_kernels(
 
     def interpret(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
         if not warmup:
-            with _launch(launches, sanitize=sanitize, poison=poison, order=order) as executor:
+            with _launch(launches, sanitize=sanitize, poison=poison, order=order, masked=masked) as executor:
                 executor(self)(grid, *args, **kwargs)
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -100,7 +106,9 @@ def _on_device(args: Any, kwargs: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _launch(launches: Launches, *, sanitize: bool, poison: bool, order: int | None) -> Iterator[Callable[[Any], Callable[..., None]]]:
+def _launch(
+    launches: Launches, *, sanitize: bool, poison: bool, order: int | None, masked: float | None
+) -> Iterator[Callable[[Any], Callable[..., None]]]:
     """One launch: yields what makes of a kernel the function (grid, arguments) that interprets it."""
     import triton.language as tl
     from triton.runtime import interpreter as ti
@@ -146,6 +154,10 @@ def _launch(launches: Launches, *, sanitize: bool, poison: bool, order: int | No
         if sanitize:
             checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True))
             stack.callback(lambda: launches.wraps.extend(checks.wraps))
+        if masked is not None:
+            last = Patches()
+            stack.callback(last.undo)  # before those of the sanitizer, which are under them
+            _fill_masked(last, masked)
         launches.count += 1
         yield executor
 
@@ -195,6 +207,25 @@ def _shuffle(patches: Any, seed: int) -> None:
         self.grid_idx = (n // (ny * nz), n // nz % ny, n % nz)
 
     original = patches.set(ti.InterpreterBuilder, "set_grid_idx", set_grid_idx)
+
+
+def _fill_masked(patches: Any, value: float) -> None:
+    """Give masked lanes of floating-point loads this value."""
+    from triton.runtime import interpreter as ti
+
+    from ..runtime.interpreter_patches import float32_to_bfloat16
+    from ..runtime.sanitizer import _flags
+
+    def load(self: Any, ptrs: Any, mask: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, ptrs, mask, other, *args, **kwargs)
+        if not ptrs.get_element_ty().is_floating():
+            return result
+        narrow = result.data.dtype.kind != "f"  # bfloat16, as bits
+        filling = float32_to_bfloat16(np.array([value], np.float32))[0] if narrow else value
+        data = np.where(np.broadcast_to(_flags(mask), result.data.shape), result.data, filling)
+        return ti.TensorHandle(data.astype(result.data.dtype), result.dtype)
+
+    original = patches.set(ti.InterpreterBuilder, "create_masked_load", load)
 
 
 def _rewrite(kernel: Any) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..egraph.schema import sign_traits
-from ..errors import OpError, UnsoundOpError
+from ..errors import EqFuseError, OpError, UnsoundOpError
 from ..ir.ops import DOMAINS, OPS, RESULTS, ScalarOp
 from ..ir.ranges import ALL, INF, Interval
 
@@ -40,6 +40,7 @@ def check_op(op: ScalarOp) -> None:
     """
     check_form(op)
     check_meaning(op)
+    check_increasing(op)  # before the range, which may be derived from it
     check_range(op)
     check_domain(op)
     check_derived(op)
@@ -205,6 +206,8 @@ def transfer(op: ScalarOp, *spans: Interval) -> Interval:
     shown = ", ".join(f"Interval({s.lo:g}, {s.hi:g})" for s in spans)
     try:
         found = op.range(*spans)
+    except EqFuseError:
+        raise
     except Exception as error:
         raise OpError(
             f"op {op.name}: range= fails on {shown}: {type(error).__name__}: {error}",
@@ -302,13 +305,11 @@ _Test = Callable[[np.ndarray], np.ndarray]
 
 # traits ---------------------------------------------------------------------------------------------------------------------------------
 def check_traits(op: ScalarOp) -> None:
-    """Every algebraic trait that is declared."""
+    """Every algebraic trait that is declared, but for the order of values."""
     if op.keeps_zero:
         at_zero = float(value(op, *[0.0] * op.arity))
         if at_zero != 0:  # or NaN
             raise _false(op, "keeps_zero", f"{op.name}({', '.join(['0'] * op.arity)}) = {at_zero!r}")
-    if op.increasing:
-        _check_increasing(op)
     if op.commutative:
         x, y = samples(op, infinite=True)
         a, b = value(op, x, y), value(op, y, x)
@@ -329,16 +330,20 @@ def _pairs(
     raise _false(op, claim, f"{left} = {float(a[k])!r} and {right} = {float(b[k])!r} at {_point(x[k], y[k])}")
 
 
-def _check_increasing(op: ScalarOp) -> None:
+def check_increasing(op: ScalarOp) -> None:
+    """An op that is declared increasing never falls."""
+    if not op.increasing:
+        return
     x = np.unique(np.concatenate([samples(op, infinite=True, inside=False, count=3000)[0], np.linspace(-10, 10, 401)]))
     y = value(op, x)
     x, y = x[~np.isnan(y)], y[~np.isnan(y)]
     with np.errstate(all="ignore"):
         falls = (y[1:] < y[:-1]) & ~_close(y[1:], y[:-1], 1e-13)
     if falls.any():
-        k = int(np.flatnonzero(falls)[0])
+        places = np.flatnonzero(falls)
+        k = int(places[np.argmin(np.abs(np.maximum(np.abs(x[places]), np.abs(x[places + 1])) - 1.0))])  # not the steepest: the plainest
         shown = [f"{op.name}({float(a)!r}) = {float(b)!r}" for a, b in zip(x[k : k + 2], y[k : k + 2], strict=True)]
-        raise _false(op, "increasing", " and ".join(shown))
+        raise _false(op, "increasing", " and ".join(shown), "leave increasing= out, and give its range=")
 
 
 def _moderate(op: ScalarOp, source: str, count: int = 800) -> np.ndarray:

@@ -21,7 +21,7 @@ SIZES = ("small", "odd", "bench")
 # ``check``: the bench shapes with every length shrunk to one that no tile divides and that still takes several tiles, so that a
 # plan made for the bench shapes can be verified, loops, masks, tails and all, in an interpreter
 _CHECK = {128256: 2501, 16384: 2309, 14336: 211, 8192: 1103, 6144: 149, 4096: 197, 1000: 197, 777: 101, 300: 89, 32: 4, 8: 2}
-HALF = ("float16", "bfloat16", "float32")
+TYPES = ("float16", "bfloat16", "float32")  # what a program is meant to run in, unless it says otherwise; the first is the default
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Case:
     fn: Callable[..., Any]
     shapes: Mapping[str, tuple[Arg, ...]]
     expected: Mapping[str, Any] = field(default_factory=lambda: {"kernels": 1, "passes": 1})
-    dtypes: tuple[str, ...] = HALF
+    dtypes: tuple[str, ...] = TYPES
     notes: str = ""
 
     def args(
@@ -87,7 +87,7 @@ def _shrunk(a: Arg, lengths: Mapping[int, int]) -> Arg:
 
 def _case(
     *shapes: tuple[Arg, ...],
-    dtypes: tuple[str, ...] = HALF,
+    dtypes: tuple[str, ...] = TYPES,
     kernels: int = 1,
     passes: int = 1,
     check: Mapping[int, int] = MappingProxyType({}),

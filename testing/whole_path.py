@@ -13,6 +13,7 @@
 
 A program is *filtered*, and counted, only if its float64 reference is not finite or moves by whole steps under rounding.  The first
 disagreement is a finding; ``minimal`` makes it small.  Every check has a tolerance made from the program itself (:mod:`.conditioning`).
+A program that takes longer than a limit is a finding, too, with the stage and the place where it was (:mod:`.watchdog`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 from ..codegen.module import emit_module
 from ..egraph.audit import audit
 from ..egraph.frozen import FrozenGraph
-from ..egraph.saturate import saturate
+from ..egraph.saturate import forget_engines, saturate
 from ..errors import EqFuseError, PlanError
 from ..extract.choose import Chooser
 from ..extract.cover import Extractor, Rejection
@@ -52,6 +53,7 @@ from .conditioning import relative_move, spread
 from .grammar import Drawn, draw_data, draw_program
 from .hazards import new_hazards
 from .random_programs import random_roles
+from .watchdog import TooLong, limited
 
 STAGES = ("saturate", "audit", "plan", "simulate", "tiles", "hazards", "interpret")
 TARGETS = ("h200", "a100", "mi300x", "b200")
@@ -60,6 +62,7 @@ UNSTABLE = 1e-6  # how far a disturbance of 1e-12 may move an output
 STRESSES = ((1.0, 0.0), (30.0, 0.0), (1.0, 1e3), (1.0, -1e4), (100.0, 1e3), (-300.0, 0.0))  # factor and offset of the data
 WORTHLESS = 0.05  # a result that float32 or the program's own narrow types move so far says nothing
 NODE_BUDGET = 6000
+LIMIT = 120.0  # seconds of processor time for one program: they take one, on an old machine a few
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,12 @@ class Finding:
     seed: int
     stage: str
     message: str
-    program: Program
+    program: Program | None  # None: it could not even be drawn
     minimal: str = ""  # runnable code
 
     def __str__(self) -> str:
-        return f"seed {self.seed}, {self.stage}: {self.message}\n{self.minimal or program_text(self.program)}"
+        text = self.minimal or (program_text(self.program) if self.program is not None else "")
+        return f"seed {self.seed}, {self.stage}: {self.message}\n{text}"
 
 
 @dataclass
@@ -92,6 +96,7 @@ class Tally:
     alarms: int = 0  # plans in which the static check found a hazard that the program does not have
     seconds: Counter[str] = field(default_factory=Counter)  # CPU seconds per stage
     findings: list[Finding] = field(default_factory=list)
+    at: tuple[int, str] = (-1, "")  # the seed and the stage at hand
 
 
 class Disagreement(Exception):
@@ -103,35 +108,74 @@ class Disagreement(Exception):
 
 
 def fuzz(
-    seeds: range, *, interpret_every: int = 0, shrink_seconds: float = 20.0, report: Callable[[Tally], bool] | None = None
+    seeds: range,
+    *,
+    interpret_every: int = 0,
+    shrink_seconds: float = 20.0,
+    report: Callable[[Tally], bool] | None = None,
+    limit: float = LIMIT,
+    stuck: Callable[[Tally, Finding], None] | None = None,
 ) -> Tally:
     """Every seed through the whole path.  ``interpret_every``: how often the interpreter runs (0: never); ``report`` is called after
-    each, and says whether to stop there."""
+    each, and says whether to stop there.  ``limit``: seconds of processor time for one program, 0 for any (:func:`.watchdog.limited`);
+    ``stuck`` is called with what is known, in another thread, where native code does not return; it must end the process."""
     tally = Tally()
     for seed in seeds:
-        one(seed, tally, interpret=bool(interpret_every) and seed % interpret_every == 0, shrink_seconds=shrink_seconds)
+        interpret = bool(interpret_every) and seed % interpret_every == 0
+        one(seed, tally, interpret=interpret, shrink_seconds=shrink_seconds, limit=limit, stuck=stuck)
         if report is not None and report(tally):
             break
     return tally
 
 
-def one(seed: int, tally: Tally, *, interpret: bool = False, shrink_seconds: float = 20.0) -> None:
+def one(
+    seed: int,
+    tally: Tally,
+    *,
+    interpret: bool = False,
+    shrink_seconds: float = 20.0,
+    limit: float = LIMIT,
+    stuck: Callable[[Tally, Finding], None] | None = None,
+) -> None:
     """One seed; counts and findings go to the tally."""
-    started = time.process_time()
-    drawn = draw_program(seed)
-    tally.seconds["draw"] += time.process_time() - started  # type: ignore[assignment]
-    tally.taken_back += drawn.taken_back
+    drawn: Drawn | None = None
+
+    def finding(message: str, stack: str) -> Finding:
+        source = program_source(drawn.program) if drawn is not None else ""
+        return Finding(seed, tally.at[1], f"{message}, at\n{stack}", drawn.program if drawn is not None else None, source)
+
+    def hangs(message: str, stack: str) -> None:
+        if stuck is not None:
+            stuck(tally, finding(message, stack))
+
     tally.programs += 1
-    reason = filtered(drawn.program, drawn.inputs)
-    if reason is not None:
-        tally.filtered[reason] += 1
-        return
-    tally.covered.update(drawn.used.keys())
+    tally.at = seed, "draw"
+    failed: Disagreement | None = None
     try:
-        check(drawn.program, drawn.inputs, seed, interpret=interpret, tally=tally)
+        with limited(limit, hangs if stuck is not None else None):
+            started = time.process_time()
+            drawn = draw_program(seed)
+            tally.seconds["draw"] += time.process_time() - started  # type: ignore[assignment]
+            tally.taken_back += drawn.taken_back
+            reason = filtered(drawn.program, drawn.inputs)
+            if reason is not None:
+                tally.filtered[reason] += 1
+                return
+            tally.covered.update(drawn.used.keys())
+            check(drawn.program, drawn.inputs, seed, interpret=interpret, tally=tally)
+    except TooLong as e:
+        forget_engines()  # one may have been left in the middle of something
+        tally.findings.append(finding(str(e), e.stack))
     except Disagreement as d:
-        small = minimal(drawn, seed, d, shrink_seconds)
-        tally.findings.append(Finding(seed, d.stage, d.message, drawn.program, program_source(small)))
+        failed = d
+    if failed is not None and drawn is not None:
+        small = drawn.program
+        try:
+            with limited(limit + shrink_seconds if limit else 0.0):
+                small = minimal(drawn, seed, failed, shrink_seconds)
+        except TooLong:
+            forget_engines()
+        tally.findings.append(Finding(seed, failed.stage, failed.message, drawn.program, program_source(small)))
 
 
 def filtered(program: Program, inputs: Mapping[str, np.ndarray]) -> str | None:
@@ -216,6 +260,7 @@ class _Path:
     def run(self, stage: str) -> None:
         """One stage, timed and counted; what it raises is a finding."""
         started = time.process_time()
+        self.tally.at = self.seed, stage
         try:
             passed = getattr(self, stage)()
         except Disagreement:

@@ -106,6 +106,12 @@ def truncating_cast(x):
     return y
 
 
+def truncating_narrowing(x):
+    x, y = x.contiguous(), torch.empty(x.shape, dtype=torch.bfloat16, device=x.device)  # fault: of the kernel above, from float32
+    truncating_cast_kernel[(x.shape[0],)](x, y, x.shape[1], x.stride(0), BLOCK=triton.next_power_of_2(x.shape[1]))
+    return y
+
+
 @triton.jit
 def lost_tail_kernel(x_ptr, y_ptr, columns, row_stride, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
@@ -275,6 +281,41 @@ class ForgottenTerm(torch.autograd.Function):
 
 def forgotten_term(x, weight, bias):
     return ForgottenTerm.apply(x, weight, bias)
+
+
+# ---- root mean square normalisation ----
+
+
+def rms_norm(x, weight):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS) * weight
+
+
+@triton.jit
+def rms_kernel(x_ptr, weight_ptr, y_ptr, columns, x_row, eps, PADDING: tl.constexpr, NARROW: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    inside = at < columns
+    x = tl.load(x_ptr + row * x_row + at, mask=inside, other=PADDING)  # fault with PADDING=1: the sum below takes it in
+    weight = tl.load(weight_ptr + at, mask=inside, other=0.0)
+    y = x / tl.sqrt(tl.sum(x * x, axis=0) / columns + eps)
+    if NARROW:
+        y = y.to(tl.float16).to(tl.float32)  # fault with NARROW: digits are lost
+    tl.store(y_ptr + row * columns + at, y * weight, mask=inside)
+
+
+def _rms(x, weight, padding, narrow):
+    x, weight, y = x.contiguous(), weight.contiguous(), _empty(x)
+    block = triton.next_power_of_2(x.shape[1])
+    rms_kernel[(x.shape[0],)](x, weight, y, x.shape[1], x.stride(0), EPS, PADDING=padding, NARROW=narrow, BLOCK=block)
+    return y
+
+
+def padding_of_ones(x, weight):
+    return _rms(x, weight, 1.0, False)
+
+
+def narrow_inside(x, weight):
+    return _rms(x, weight, 0.0, True)
 
 
 # ---- what every function can get wrong ----

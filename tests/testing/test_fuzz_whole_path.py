@@ -19,16 +19,31 @@ from eqfuse import optimize
 from eqfuse.egraph import saturate
 from eqfuse.errors import UnsoundGraphError
 from eqfuse.extract import extract
+from eqfuse.extract.cover import Extractor, Rejection
 from eqfuse.extract.targets import load_target
 from eqfuse.ir import dtypes
-from eqfuse.ir.build import axes, cast, const, exp, index, maximum_over, mean_over, program, recip, sum_over, tanh, tensor
+from eqfuse.ir.build import (
+    axes,
+    cast,
+    const,
+    exp,
+    extent,
+    index,
+    maximum_over,
+    mean_over,
+    program,
+    recip,
+    sum_over,
+    tanh,
+    tensor,
+)
 from eqfuse.ir.index import Axis as NamedAxis
 from eqfuse.ir.index import FloorDiv
 from eqfuse.ir.monoids import MONOIDS
 from eqfuse.ir.ops import OPS
 from eqfuse.ir.program import Output, Program
 from eqfuse.ir.reference import evaluate
-from eqfuse.ir.shrink import shrink
+from eqfuse.ir.shrink import alike, shrink, window
 from eqfuse.ir.source import program_source
 from eqfuse.ir.terms import Index, Input, Map, Reduce, View
 from eqfuse.rewrites import registry
@@ -242,6 +257,9 @@ def test_filters_are_for_programs_without_a_stable_result():
     equal = program("equal", y=(Map("ne", (x * 3.0 * recip(const(3.0)), x)), (j,)))
     assert filtered(equal, data) == "ill-conditioned"
     assert filtered(program("ties", y=(Map("ne", (x, maximum_over(j, x))), (j,))), data) is None
+    alike = sum_over(i, tensor("w", i, j) * recip(sum_over(i, tensor("w", i, j))))  # 1 for all j, up to rounding
+    every = program("every", y=(Reduce("min", j, Map("eq", (alike, maximum_over(j, alike)))), ()))
+    assert filtered(every, {"w": np.random.default_rng(0).random((i.size, j.size))}) == "ill-conditioned"
     assert filtered(program("none", y=(recip(x - x), (j,))), data) == "reference not finite"
     assert filtered(program("fine", y=(exp(x - maximum_over(j, x)), (j,))), data) is None
     assert spread(program("sum", y=(sum_over(j, x), ())), data, 1e-12)["y"] < 1e-11
@@ -262,6 +280,27 @@ def test_shrinking_keeps_what_fails_and_drops_the_rest():
 def test_shrinking_ends_with_its_time():
     p = draw_program(12).program
     assert shrink(p, lambda q: True, seconds=0.0) == p
+
+
+def test_a_window_is_a_few_operations_and_inputs_for_what_is_cut_off():
+    x = tensor("x", i, j)
+    total = sum_over(j, exp(tanh(x)))
+    p = program("p", y=(tanh(total) + maximum_over(j, x), (i,)))
+    y = p.outputs[0].term
+    assert window(p, y, 1) == program("p", o0=(tensor("a0", i) + tensor("a1", i), (i,)))
+    assert window(p, y, 2) == program("p", o0=(tanh(tensor("a0", i)) + maximum_over(j, x), (i,)))
+    assert window(p, total, 2) == program("p", o0=(sum_over(j, exp(tensor("a0", i, j))), (i,)))
+    assert window(p, total, 9) == program("p", o0=(total, (i,)))
+    read = View(sum_over(j, x), j, index(i))  # a view of what does not depend on its axis is an operation as others
+    assert window(program("q", z=(exp(read), (i,))), read, 9) == program("q", o0=(read, (i,)))
+
+
+def test_programs_that_differ_in_names_alone_are_alike():
+    a, b, c = axes(a=5, b=7, c=5)
+    one, two, other = (program("p", y=(sum_over(b, exp(tensor(n, k, b))), (k,))) for n, k in (("x", a), ("z", c), ("x", b)))
+    assert alike(one) == alike(two) == alike(alike(one))
+    assert alike(one) != alike(other)
+    assert alike(one) != alike(program("p", y=(sum_over(a, exp(tensor("x", a, b))), (b,))))
 
 
 # the command line ---------------------------------------------------------------------------------------------------------------------
@@ -414,6 +453,34 @@ def test_groups_turned_around_in_torch():
     x = torch.arange(5.0)
     for f in (lambda x: x.repeat_interleave(3).flip(0) * 2, lambda x: x.repeat(3).flip(0)[1:] * 2):
         assert torch.equal(optimize(f, (x,)).interpret(x), f(x))
+
+
+FACTORS = {
+    "a number": lambda x, y, f: (x * 3.0) * y,
+    "the length of an axis": lambda x, y, f: (x * extent(j)) * x,
+    "data": lambda x, y, f: (x * (f * f + 0.5)) * x,
+    "data and a number": lambda x, y, f: ((x * exp(f)) * 3.0) * y,
+}
+
+
+@pytest.mark.parametrize("make", FACTORS.values(), ids=FACTORS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_below_exponentials_are_rounded_as_those_that_their_maximum_was_chosen_from(make, weighted):
+    """exp((x*c)*y - c*max(x*y)): at the largest product it must be 1, whatever the rounding of a score of some millions."""
+    x, y, f = tensor("x", i, j), tensor("y", i, j), tensor("f", i)
+    t = make(x, y, f)
+    weight = exp(t - maximum_over(j, t))
+    p = program("scores", o=(sum_over(j, weight * y) / sum_over(j, weight) if weighted else weight, (i,) if weighted else (i, j)))
+    rng = np.random.default_rng(1)
+    data = {k.name: rng.normal(size=[a.size for a in k.layout]) * 2 for k in p.inputs}
+    path = whole_path._Path(p, data, 0, Tally())
+    extractor = Extractor(saturate(p, splits={j: 2}), load_target("h200"))
+    parts = extractor._split(*extractor.graph.facts["split"][0])
+    path.plans = [extractor.run(), *([extractor._plan(parts, "split")] if not isinstance(parts, Rejection) else [])]
+    assert len(path.plans[0].kernels) == 1
+    path.simulate()
+    path.hazards()
+    path.interpret()
 
 
 @pytest.mark.unaudited

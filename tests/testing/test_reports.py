@@ -48,6 +48,63 @@ def test_printed_code_fails_again(f, g, args):
         exec(code, {"f": f, "g": g, "double": double, "double_but_not_seven": double_but_not_seven})
 
 
+def scaled_by(k):
+    def scaled(x, shift=0.0):
+        """The source of this one, and the value of k, are all that is needed."""
+        return top_level(x) * k + shift
+
+    return scaled
+
+
+def top_level(x):
+    return 1 * x
+
+
+def runs(code):
+    """What a printed program raises, alone."""
+    with pytest.raises((AccuracyError, NotImplementedError)) as caught:
+        exec(code, {})
+    return caught.value
+
+
+HALVES = 0.5
+
+
+@pytest.mark.parametrize(
+    ("f", "g", "lines"),
+    [
+        (lambda x: 2 * x, lambda x: 2 * x + HALVES, ["f = lambda x: 2 * x", "HALVES = 0.5", "g = lambda x: 2 * x + HALVES"]),
+        (torch.sin, torch.Tensor.cos, ["assert_equivalent(torch.sin, torch.Tensor.cos, (x0,))"]),
+        (double, scaled_by(3), ["k = 3", "def scaled(x, shift=0.0):", "    return top_level(x) * k + shift"]),
+        (lambda x: torch.nn.functional.relu(x), lambda x: (lambda y: x)(1), ["import torch", "g = lambda x: (lambda y: x)(1)"]),
+    ],
+    ids=["lambdas", "torch", "closure", "nested"],
+)
+def test_lambdas_and_closures_are_printed_with_what_they_use(f, g, lines):
+    code = code_in(report(f, g, [X]))
+    assert not [line for line in lines if line not in code.splitlines()], code
+    assert isinstance(runs(code), AccuracyError)
+
+
+def test_what_cannot_be_printed_is_asked_for():
+    table = {"a": 1}
+    code = code_in(report(lambda x: 2 * x, lambda x: 2 * x + table["a"], [X]))
+    assert "f = lambda x: 2 * x" in code
+    said = str(runs(code))
+    assert said.startswith("define g here, which is ") and "(test_reports.py:" in said
+    repaired = "\n".join("g = lambda x: 3 * x + 1" if line.startswith("raise") else line for line in code.splitlines())
+    assert isinstance(runs(repaired), AccuracyError)
+    one_name_two_values = code_in(report(scaled_by(2), scaled_by(3), [X]))
+    assert "k = 2" in one_name_two_values and "define g here" in str(runs(one_name_two_values))
+
+
+def test_what_there_is_to_import():
+    import eqfuse.testing
+
+    assert dir(eqfuse.testing) == sorted(eqfuse.testing.__all__)
+    assert all(getattr(eqfuse.testing, name) is not None for name in dir(eqfuse.testing))
+
+
 def test_counterexamples_are_small():
     text = report(double, double_but_not_seven, [X])
     assert "x0 = torch.tensor([[2.0]], dtype=torch.float32)" in text
@@ -176,12 +233,55 @@ def test_narrow_sums():
     assert "on float32 copies of the arguments they agree" in report(variance, narrow, (x,))
 
 
+EPSILON = "an epsilon, or its place"
+
+
 def test_epsilon():
     def norm(x):
         return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
 
     text = report(norm, lambda x: x / (x.square().mean(-1, keepdim=True).sqrt() + 1e-5), (sample(torch.float32, (3, 40), values="small"),))
     assert "with argument 0 1048576 times as large they agree (something small is added: an epsilon, or its place)" in text
+
+
+def rms_norm(x):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
+
+
+def padded(tile, value):
+    """Rows filled up with a value to a multiple of ``tile``, as a kernel without a mask sees them."""
+
+    def g(x):
+        fill = x.new_full((*x.shape[:-1], -x.shape[-1] % tile), value)
+        return x * torch.rsqrt(torch.cat([x, fill], -1).square().sum(-1, keepdim=True) / x.shape[-1] + 1e-5)
+
+    return g
+
+
+def test_padding_is_no_epsilon():
+    """The larger the argument the less does a one beside it matter, but that is not what tells the two apart."""
+    wide = size("N", 1, 100)
+    args = [tensors(torch.float32, ("B", wide), values="normal")]
+    for tile in (8, 32):
+        text = report(rms_norm, padded(tile, 1.0), args, shrink_seconds=1.0)
+        assert "they agree, with" in text and "(padding takes part" in text
+        assert EPSILON not in text
+    concrete = report(rms_norm, padded(4, 1.0), (sample(torch.float32, (3, 37)),))
+    assert "with a last axis of length" in concrete and "(padding takes part" in concrete
+    for said in (report(rms_norm, padded(128, 1.0), args, shrink_seconds=1.0), report(rms_norm, padded(128, 1.0), (sample(torch.float32, (3, 127)),))):
+        assert EPSILON not in said  # every row is padded: there is nothing to tell
+
+
+@pytest.mark.parametrize("narrow", [torch.float16, torch.bfloat16], ids=str)
+def test_a_rounding_inside_is_no_epsilon(narrow):
+    def g(x):
+        y = rms_norm(x)
+        return y if x.dtype == torch.float64 else y.to(narrow).float()
+
+    for args in ([tensors(torch.float32, ("B", N))], (sample(torch.float32, (3, 37)),)):
+        text = report(rms_norm, g, args, shrink_seconds=1.0)
+        assert f"(something is rounded to {str(narrow).removeprefix('torch.')} inside)" in text
+        assert EPSILON not in text
 
 
 def test_masked_rows():

@@ -1,5 +1,6 @@
 """Hand-written kernels run on CPU tensors as their launchers call them, and leave nothing behind."""
 
+import math
 import subprocess
 import sys
 
@@ -152,6 +153,25 @@ def test_reads_between_the_rows_of_a_view():
         gap_kernel[(4,)](x, y, x.stride(0), COLUMNS=8, BLOCK=16)
         with pytest.raises(KernelBug, match="1 of 9 lanes between the elements of x_ptr, which is a view with gaps"):
             gap_kernel[(3,)](x, y, x.stride(0), COLUMNS=9, BLOCK=16)
+
+
+@triton.jit
+def masked_kernel(x_ptr, y_ptr, n, OTHER: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n, other=OTHER))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int32], ids=str)
+def test_masked_lanes_can_be_given_a_value(dtype):
+    x, floats = torch.ones(4, dtype=dtype), dtype.is_floating_point
+    for value in (0.0, -math.inf) if floats else (7.0,):
+        y = torch.empty(8, dtype=dtype)
+        with interpreted_kernels(masked=value):
+            masked_kernel[(1,)](x, y, 4, OTHER=3, BLOCK=8)
+        assert y.tolist() == [1] * 4 + [value if floats else 3] * 4
+    with interpreted_kernels():  # and it is over then
+        masked_kernel[(1,)](x, y, 4, OTHER=3, BLOCK=8)
+    assert y.tolist() == [1] * 4 + [3] * 4
 
 
 @triton.jit
