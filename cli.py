@@ -7,20 +7,23 @@ Exit codes: 0 done, 1 an :class:`~eqfuse.errors.EqFuseError` or a failed check, 
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib.util
 import inspect
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
-from .errors import EqFuseError
+from .errors import EqFuseError, SourceError
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +55,10 @@ file named by --args that returns a tuple of tensors; without either, from its f
 
 
 class UsageError(Exception):
-    """Something on the command line does not name what it should; exit code 2."""
+    """Something on the command line does not name what it should; exit code 2.  ``cure`` says what to try."""
+
+    def __init__(self, message: str, *, cure: str = "") -> None:
+        super().__init__(message + (f"\n  try: {cure}" if cure else ""))
 
 
 # ---- parsing -----------------------------------------------------------------------------------------------------------------
@@ -91,7 +97,8 @@ def parser() -> argparse.ArgumentParser:
     takes_program(p)
     p.add_argument("--why", nargs=2, metavar=("A", "B"), help="only: why two values share a kernel or do not; a value is an input, "
                    "an output, a variable of the source, or a line as in model.py:12")  # fmt: skip
-    p.add_argument("--costs", action="store_true", help="also what each rule saves (a saturation and a search for each)")
+    p.add_argument("--costs", action="store_true", help="also what each step and each rule saves (a search for each step, "
+                   "a saturation and a search for each rule)")  # fmt: skip
     p.add_argument("--json", action="store_true", help="as JSON (docs/explain.md has the schema)")
 
     p = command("rules", "list the rewrite rules, or test them on random arrays", rules_command)
@@ -152,8 +159,29 @@ def load_file(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    with executing(path):
+        spec.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def executing(path: Path, what: str = "the file is executed first, as python FILE would do it") -> Iterator[None]:
+    """Turns what a user's file raises into a :class:`~eqfuse.errors.SourceError` with the line of the file; our own errors have one."""
+    try:
+        yield
+    except EqFuseError:
+        raise
+    except SyntaxError as error:
+        file, text = Path(error.filename or path).name, (error.text or "").strip()
+        message = f"{type(error).__name__}: {error.msg}"
+        where = f"{file}:{error.lineno}  {text}"
+        raise SourceError(message, where=where, cure="correct the syntax of this line, or of one above it") from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f for f in frames if Path(f.filename).resolve() == path.resolve()]
+        where = f"{path.name}:{own[-1].lineno}  {(own[-1].line or '').strip()}" if own else path.name
+        cure = "install it, or run where it can be imported" if isinstance(error, ImportError) else f"{what}: correct what raises"
+        raise SourceError(f"{type(error).__name__}: {error}", where=where, cure=cure) from error
 
 
 def load_program(args: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
@@ -166,28 +194,55 @@ def load_program(args: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
     def member(wanted: str) -> Any:
         if not hasattr(module, wanted):
             own = sorted(n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__)
-            raise UsageError(f"{file} has no {wanted!r}; it defines: {', '.join(own) or 'nothing callable'}")
+            close = difflib.get_close_matches(wanted, own, n=1)
+            cure = f"{file}:{close[0]}" if close and wanted == name else ""
+            raise UsageError(f"{file} has no {wanted!r}; it defines: {', '.join(own) or 'nothing callable'}", cure=cure)
         return getattr(module, wanted)
 
     function = member(name)
     if args.shape:
-        return function, tuple(s.tensor() for s in in_order(function, args.shape))
+        return function, tuple(s.tensor() for s in in_order(function, args.shape, name))
     if not args.args and not hasattr(module, "example_args"):
-        raise UsageError(f"{file} has no example_args(); describe the arguments with --shape or --args")
-    made = member(args.args or "example_args")()
+        parameters = _parameters(function)
+        shapes = " ".join(f"--shape {p.name}=DIMS" for p in parameters if p.default is p.empty) or "--shape NAME=DIMS"
+        raise UsageError(
+            f"{file} has no example_args(); describe the arguments of {_called(function, name)} with --shape or --args", cure=shapes
+        )
+    make = member(args.args or "example_args")
+    with executing(Path(file), "it is called for the example arguments"):
+        made = make()
     return function, tuple(made) if isinstance(made, tuple | list) else (made,)
 
 
-def in_order(function: Any, shapes: Sequence[Shape]) -> list[Shape]:
-    """The shapes in the order of the function's parameters; each must name one."""
-    code = function.forward if hasattr(function, "forward") else function
-    names = list(inspect.signature(code).parameters)
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    """What a function, or the forward of a module, takes."""
+    return list(inspect.signature(function.forward if hasattr(function, "forward") else function).parameters.values())
+
+
+def _called(function: Any, name: str) -> str:
+    """A function with its arguments and its place, for messages."""
+    code = getattr(function.forward if hasattr(function, "forward") else function, "__code__", None)
+    place = f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""
+    return f"{name}({', '.join(p.name for p in _parameters(function))}){place}"
+
+
+def in_order(function: Any, shapes: Sequence[Shape], name: str = "the function") -> list[Shape]:
+    """The shapes in the order of the function's parameters; each must name one, and each parameter without a default needs one."""
+    names = [p.name for p in _parameters(function)]
     given = [s.name for s in shapes]
     if len(set(given)) != len(given):
-        raise UsageError(f"an argument is given twice: {', '.join(given)}")
+        raise UsageError(f"an argument is given twice: {', '.join(given)}", cure="one --shape for each argument")
     unknown = [n for n in given if n not in names]
     if unknown:
-        raise UsageError(f"no parameter {', '.join(map(repr, unknown))}; the function takes {', '.join(names)}")
+        close = difflib.get_close_matches(unknown[0], names, n=1)
+        cure = f"did you mean {close[0]}?" if close else ""
+        raise UsageError(f"no parameter {', '.join(map(repr, unknown))}; the function takes {', '.join(names)}", cure=cure)
+    needed = [p.name for p in _parameters(function) if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if missing := [n for n in needed if n not in given]:
+        raise UsageError(
+            f"no --shape for {', '.join(map(repr, missing))} of {_called(function, name)}",
+            cure=" ".join(f"--shape {n}=DIMS" for n in missing) + ", with DIMS such as 4096,128 or 4096,128:float16",
+        )
     return sorted(shapes, key=lambda s: names.index(s.name))
 
 
@@ -302,9 +357,13 @@ def rules_command(args: argparse.Namespace) -> int:
             raise UsageError(f"no rule in {args.file}")
         names, families = {r.name for r in chosen}, sorted({r.family for r in chosen})
         if args.family is not None and args.family not in families:
-            raise UsageError(f"no rule of family {args.family!r}; families: {', '.join(families)}")
+            close = difflib.get_close_matches(args.family, families, n=1)
+            cure = f"--family {close[0]}" if close else ""
+            raise UsageError(f"no rule of family {args.family!r}; families: {', '.join(families)}", cure=cure)
         if unknown := [n for n in args.name if n not in names]:
-            raise UsageError(f"no rule {', '.join(map(repr, unknown))}; see: eqfuse rules")
+            close = difflib.get_close_matches(unknown[0], sorted(names), n=1)
+            cure = f"--name {close[0]}" if close else ""
+            raise UsageError(f"no rule {', '.join(map(repr, unknown))}; see: eqfuse rules", cure=cure)
         chosen = [r for r in chosen if args.family in (None, r.family) and (not args.name or r.name in args.name)]
         if not chosen:
             raise UsageError(f"no rule of family {args.family!r} is called that")
@@ -315,10 +374,13 @@ def rules_command(args: argparse.Namespace) -> int:
             if r.name not in before:
                 registry.unregister(r.name)
     if args.json:
-        keys = ("name", "family", "licence", "doc", "file", "line")
+        keys = ("name", "family", "licence", "doc", "file", "line", "enabled")
         print(json.dumps([{k: summary.plain(getattr(r, k)) for k in keys} for r in chosen], indent=2))
         return 0
-    rows = [(r.name, r.family, r.licence, first_line(r.doc), f"{Path(str(r.file)).name}:{r.line}") for r in chosen]
+    rows = [
+        (r.name + ("" if r.enabled else " (disabled)"), r.family, r.licence, first_line(r.doc), f"{Path(str(r.file)).name}:{r.line}")
+        for r in chosen
+    ]
     show_table(("rule", "family", "licence", "equation", "where"), rows)
     return 0
 

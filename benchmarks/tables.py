@@ -56,6 +56,10 @@ def programs(result):
     where = env["device"] or f"no GPU, modelled for {result['target']}"
     software = ", ".join(f"{k} {env[k]}" for k in ("torch", "triton", "python"))
     parts = [f"### {env['date'][:10]}: {where}", f"{software}; {machine(env)}; commit {env['commit']}.", modelled(result)]
+    if first := env.get("first_call_cpu_s"):
+        torchs = env.get("first_call_torch_cpu_s")
+        of = f", {torchs} s of it the import of torch's export machinery" if torchs else ""
+        parts.append(f"The first `optimize` of a process took {first} s of CPU time{of}; the table has later ones.")
     if times := measured(result):
         parts += ["Times: median (10th to 90th percentile).", times]
     if result["failed"]:

@@ -1,9 +1,9 @@
 """A standalone Python module from lowered kernels: the Triton functions and a host function ``run``.
 
 The module needs only torch and triton, and the modules of outside implementations if the plan calls any.  ``run`` takes the inputs
-in argument order, checks that they are what the plan is valid for, allocates outputs and temporaries, launches the kernels in order
-and returns a tuple of outputs.  Sizes and strides are read from the tensors, so inputs may have any memory layout, and any shape
-that the conditions allow.
+in argument order, checks that they are on a GPU and what the plan is valid for, allocates outputs and temporaries, launches the
+kernels in order and returns a tuple of outputs.  Sizes and strides are read from the tensors, so inputs may have any memory layout,
+and any shape that the conditions allow.
 
 *Which sizes may vary.*  An axis that always indexes whole buffer dimensions takes its length from an argument; axes that index the same
 dimension have the same length.  An axis inside a compound index expression (a split, a shift) keeps the length that was planned for.
@@ -85,6 +85,12 @@ def _check_tensor(name, tensor, dtype, dims):
     """Raise ValueError unless ``tensor`` has the element type and the number of dimensions that the kernels expect."""
     if tensor.dtype != dtype or tensor.dim() != dims:
         raise ValueError(f"{name} must be a {dims}-dimensional tensor of {dtype}, not {tensor.dim()}-dimensional of {tensor.dtype}")
+
+
+def _check_device(name, tensor, kernel):
+    """Raise ValueError for a tensor that no kernel can read: one on the CPU, unless Triton interprets its kernels."""
+    if tensor.device.type in ("cpu", "meta") and isinstance(kernel, triton.JITFunction):
+        raise ValueError(f"{name} is on {tensor.device}: these are Triton kernels, which need tensors on a GPU; move it with .to('cuda')")
 
 
 def _check_shape(name, tensor, shape):
@@ -237,6 +243,8 @@ class _Host:
         for b in inputs:
             name = self.argument[b.name]
             self.lines.append(f'_check_tensor("{name}", {name}, {torch_name(b.dtype)}, {len(b.shape)})')
+            if self.spec.kernels:
+                self.lines.append(f'_check_device("{name}", {name}, {identifier(self.spec.kernels[0].name)})')
         for r, (buffer, d) in self.sizes.source.items():
             if r in self.sizes.names:
                 self.lines.append(f"{self.sizes.names[r]} = {self.argument[buffer]}.shape[{d}]")

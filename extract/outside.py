@@ -13,7 +13,7 @@ from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis, IndexExpr
 from ..ir.terms import Term
 from ..rewrites.rule import Rule
-from ..rewrites.verdicts import Offer
+from ..rewrites.verdicts import Offer, Verdict
 from ..tiles.kernel import Buffer
 from ..tiles.outside import Operand, OutsideCall
 from .choose import Access
@@ -58,14 +58,17 @@ def withheld(rules: Collection[Rule], licence: str) -> tuple[str, ...]:
 
 
 def unmatched(graph: FrozenGraph, rules: Collection[Rule]) -> tuple[str, ...]:
-    """What to say of offers by these rules that were made for no value of the program, whatever its axes."""
-    made = {offer.by for offer, *_ in graph.facts.get("outside", ())}
-    return tuple(
-        f"{spoken(fact)}, but no value of the program is what its premises describe"
-        for rule in rules
-        for fact in rule.gives
-        if isinstance(fact, Offer) and rule.name not in made
-    )
+    """What to say of offers and verdicts by these rules that were made for no value of the program, whatever its axes."""
+    made = {offer.by for offer, *_ in graph.facts.get("outside", ())} | {by for *_, by in graph.facts.get("fuse", ())}
+    found = []
+    for rule in rules:
+        for fact in rule.gives if rule.name not in made else ():
+            if isinstance(fact, Offer):
+                found.append(f"{spoken(fact)}, but no value of the program is what its premises describe")
+            elif isinstance(fact, Verdict):
+                said = f"{rule.name} ({rule.where}) would {fact.verdict} {fact.outer.name} with {fact.inner.name}"
+                found.append(f"{said}, but no values of the program are what its premises describe")
+    return tuple(found)
 
 
 def misfits(graph: FrozenGraph) -> dict[str, str]:

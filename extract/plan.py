@@ -33,11 +33,17 @@ class Cost:
 class PlannedKernel:
     """A kernel, its tile program, its cost and the classes it covers."""
 
-    kernel: Kernel
-    tiles: TileProgram
-    cost: Cost
+    kernel: Kernel = field(repr=False)
+    tiles: TileProgram = field(repr=False)
+    cost: Cost = field(repr=False)
     rules: tuple[str, ...]  # the rules that introduced its nodes
     passes: Mapping[str, int]  # loops over each streamed axis
+
+    def __repr__(self) -> str:
+        roles = " ".join(f"{a.name}={r}" for a, r in self.kernel.roles.items())
+        made = ", ".join(r.buffer for r in self.kernel.roots)
+        reads = ", ".join(sorted(self.loads))
+        return f"<PlannedKernel {self.kernel.name}: {reads} -> {made}; {roles}; {self.cost.us:.1f} us, bound by {self.cost.bound}>"
 
     @property
     def loads(self) -> frozenset[str]:
@@ -82,6 +88,41 @@ class Alternative:
     reason: str
 
 
+LIFTED = "lifted by"  # how the outcome of a forbid begins that an allow lifts
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a verdict about two values did.  ``by`` is who gave it: a request, or a fusion rule, which stands at ``where``;
+    ``outcome`` is what became of the values; ``ruled_out`` how many of the kernels that the search tried it refused."""
+
+    verdict: str
+    by: str
+    where: str
+    outer: str
+    inner: str
+    outcome: str
+    ruled_out: int = 0
+
+    @property
+    def giver(self) -> str:
+        """Who gave it, with the place."""
+        return f"{self.by} ({self.where})" if self.where else self.by
+
+    def __str__(self) -> str:
+        speaks = "" if not self.where else {"require": "requires ", "forbid": "forbids ", "allow": "allows "}[self.verdict]
+        about = f" {speaks}{self.outer} with {self.inner}" if speaks else ""
+        return f"{self.giver}{about}: {self.outcome}{self._effect}"
+
+    @property
+    def _effect(self) -> str:
+        if self.verdict == "allow" or self.outcome.startswith(LIFTED):
+            return ""
+        if not self.ruled_out:
+            return "; no kernel that was tried is against it"
+        return f"; it ruled out {self.ruled_out} of the kernels that were tried"
+
+
 @dataclass(frozen=True)
 class Plan:
     """Steps in execution order.  Nothing is left to torch but what a fusion rule offers: what cannot be planned is refused by
@@ -104,6 +145,7 @@ class Plan:
     accuracy: tuple[str, ...] = ()  # what optimize(accuracy_factor=...) tried at small sizes: refused plans, and this one
     licence: str = "real"  # what rewrites may claim; under "exact" kernels round every operation by itself
     refused: tuple[str, ...] = ()  # offers of outside implementations that the plan does not use, each with the reason
+    decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .plan import Plan, PlannedCall, PlannedKernel
+from collections.abc import Sequence
+
+from .plan import Decision, Plan, PlannedCall, PlannedKernel
 
 _EARLY = {
     "saturation: nodes": "the e-graph reached node_budget before saturation",
@@ -29,8 +31,22 @@ def _roles(k: PlannedKernel) -> str:
     return " ".join(f"{a.name}={r}" for a, r in k.kernel.roles.items())
 
 
-def plan_text(plan: Plan) -> str:
-    """The plan as a table."""
+MOST_DECISIONS = 3  # lines for the verdicts of one rule: it may match in every layer
+
+
+def decision_lines(decisions: Sequence[Decision]) -> list[str]:
+    """What verdicts did, a line for each; of a rule that says the same of many values, for the first few."""
+    lines: list[str] = []
+    for giver in dict.fromkeys(d.giver for d in decisions):
+        of = [d for d in decisions if d.giver == giver]
+        lines += map(str, of[:MOST_DECISIONS])
+        if len(of) > MOST_DECISIONS:
+            lines.append(f"{giver}: {plural(len(of) - MOST_DECISIONS, 'more pair')} of values")
+    return lines
+
+
+def plan_text(plan: Plan, *, module: bool = False) -> str:
+    """The plan as a table; ``module``: for the text of a generated module, which has no program to fall back on."""
     calls = f" and {plural(len(plan.calls), 'outside call')}" if plan.calls else ""
     steps = f"{plural(len(plan.kernels), 'kernel')}{calls}"
     lines = [f"plan for {plan.program.name} on {plan.target}: {steps}, {plan.estimated_us:.1f} us estimated"]
@@ -59,11 +75,15 @@ def plan_text(plan: Plan) -> str:
     )
     if plan.licence == "exact":
         lines.append("  licence exact: no rewrite that changes bits, and every operation of a kernel is rounded by itself")
-    lines.append("  CPU tensors run the original program in torch; CUDA tensors run these kernels")
+    if module:
+        lines.append("  this module has kernels only: run() takes tensors on a GPU")
+    else:
+        lines.append("  CPU tensors run the original program in torch; CUDA tensors run these kernels")
     lost = [a for a in plan.alternatives if a.kernels]
     if lost:
         lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")
     lines += [f"  not taken: {why}" for why in plan.refused]
+    lines += [f"  verdict: {line}" for line in decision_lines(plan.decisions)]
     early = [_EARLY[why] for why in (f"saturation: {plan.saturation}", f"search: {plan.stopped}") if why in _EARLY]
     lines += [f"  accuracy: {tried}" for tried in plan.accuracy]
     lines.append(f"  search ended: {plan.stopped}")

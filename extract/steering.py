@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..egraph.frozen import FrozenGraph
 from ..errors import OptionError
-from ..ir.terms import Input
+from ..ir.terms import Input, postorder
 from ..rewrites.verdicts import VERDICTS
 from .explain.values import Names
 
@@ -19,8 +19,9 @@ def steer(graph: FrozenGraph, requests: Sequence[Request]) -> FrozenGraph:
     """The graph with a verdict for each request ``(verdict, outer, inner)``.
 
     ``verdict`` is ``allow``, ``forbid`` or ``require``; the values are named as :meth:`~eqfuse.Compiled.explain` names them, the one
-    that is computed from the other first.  Raises :class:`~eqfuse.errors.OptionError` for an unknown verdict or name, and for a
-    pair that no kernel could part or join: an input, or one value twice.
+    that is computed from the other first.  Raises :class:`~eqfuse.errors.OptionError` for an unknown verdict or name, for a
+    pair that no kernel could part or join (an input, or one value twice), and for a required pair of which neither needs the other
+    or the second needs the first.
     """
     if not requests:
         return graph
@@ -40,5 +41,11 @@ def steer(graph: FrozenGraph, requests: Sequence[Request]) -> FrozenGraph:
                 raise OptionError(f"{value.name} is an input, which no kernel makes", cure="name two values that are computed")
         if a.cls == b.cls:
             raise OptionError(f"{a.name} and {b.name} are one value", cure="name two values, one computed from the other")
+        if verdict == "require" and not any(t is b.term for t in postorder(a.term)):
+            turned = any(t is a.term for t in postorder(b.term))
+            raise OptionError(
+                f"fusion={(verdict, outer, inner)!r}: {a.name} is not computed from {b.name}",
+                cure=f"fusion={(verdict, inner, outer)!r}: {b.name} is computed from {a.name}" if turned else "name an outer value that is",
+            )
         rows.append((verdict, a.cls, b.cls, f"fusion={(verdict, outer, inner)!r}"))
     return replace(graph, facts={**graph.facts, "fuse": (*graph.facts.get("fuse", ()), *rows)})

@@ -8,6 +8,7 @@ has that value.  Reading a stored value covers nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +16,9 @@ from functools import cached_property
 from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis
 from ..ir.terms import Input, Term
-from ..rewrites.verdicts import told
+from ..rewrites.verdicts import places, told
 from ..tiles.kernel import Node
+from .plan import LIFTED, Decision, PlannedCall, PlannedKernel
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class Verdicts:
         allowed = {frozenset((p.outer, p.inner)) for verdict, p in rows if verdict == "allow"}
         self.forbidden = [p for v, p in rows if v == "forbid" and frozenset((p.outer, p.inner)) not in allowed]
         self.required = [p for v, p in rows if v == "require"]
+        self.allowed = [p for v, p in rows if v == "allow"]
+        self.lifted = [p for v, p in rows if v == "forbid" and p not in self.forbidden]
+        self.ruled_out: Counter[tuple[str, Pair]] = Counter()  # kernels that each verdict refused
 
     @property
     def conflicts(self) -> list[tuple[Pair, Pair]]:
@@ -127,11 +132,15 @@ class Verdicts:
 
     def against_call(self, root: int, loaded: Collection[str], leaves: Mapping[int, Leaf]) -> str:
         """Why an outside implementation of ``root`` that reads these buffers may not be, in words: it covers what lies between."""
+        covered = self._covers_call(root, loaded, leaves)
+        return self._said(covered, covered)
+
+    def _covers_call(self, root: int, loaded: Collection[str], leaves: Mapping[int, Leaf]) -> frozenset[int]:
+        """The classes that lie between an outside implementation's arguments and its result, that one included."""
         stored = {c for c, leaf in leaves.items() if leaf.buffer in loaded}
         below: dict[int, bool] = {}
         self._reaches(self._terms[root], set(loaded), stored, below)
-        covered = {root, *(self._class_of[t] for t, reached in below.items() if reached)} - stored
-        return self._said(covered, covered)
+        return frozenset({root, *(self._class_of[t] for t, reached in below.items() if reached)} - stored)
 
     def against_parts(self, roots: Sequence[int], loaded: set[str]) -> str:
         """Why two kernels that only pass partial results may not be, in words: together they cover what one kernel would.
@@ -141,8 +150,11 @@ class Verdicts:
             if r in self._terms:
                 self._reaches(self._terms[r], loaded, set(), below)
         covered = {self._class_of[t] for t, reached in below.items() if reached}
-        found = (p for p in self.forbidden if p.outer in covered and p.inner in covered)
-        return next((f"forbidden by {p.by}" for p in found), "")
+        found = next((p for p in self.forbidden if p.outer in covered and p.inner in covered), None)
+        if found is None:
+            return ""
+        self.ruled_out["forbid", found] += 1
+        return f"forbidden by {found.by}"
 
     def against(self, nodes: Sequence[Node], roots: Sequence[int], leaves: Mapping[int, Leaf]) -> str:
         """Why a kernel may not be, in words; empty if it may."""
@@ -159,8 +171,59 @@ class Verdicts:
             # what is no value of the program, as the part of a split sum, is just itself: the whole sum is the part at another reference
             both = covered if p.inner in own else literal
             if p.outer in both and p.inner in both:
+                self.ruled_out["forbid", p] += 1
                 return f"forbidden by {p.by}"
         for p in self.required:
             if p.outer in covered and p.inner not in covered:
+                self.ruled_out["require", p] += 1
                 return f"{p.by} requires a value that it does not make"
         return ""
+
+    # what they did ---------------------------------------------------------------------------------------------------------------
+    def decided(self, steps: Sequence[PlannedKernel | PlannedCall]) -> tuple[Decision, ...]:
+        """What became of every verdict about two values of the program, in a plan of these steps that the search ended with."""
+        own = frozenset(self.graph.original)
+        rows = [("require", self.required), ("forbid", self.forbidden), ("allow", self.allowed), ("forbid", self.lifted)]
+        mine = [(v, p) for v, pairs in rows for p in dict.fromkeys(pairs) if p.outer in own and p.inner in own]
+        if not mine:
+            return ()
+        from .explain.values import Names
+
+        names, covered = Names(self.graph), self._covered(steps)
+
+        def made(c: int) -> str:
+            return " and ".join(name for name, classes in covered.items() if c in classes)
+
+        def outcome(verdict: str, p: Pair) -> str:
+            pair = {p.outer, p.inner}
+            if verdict == "allow":
+                lifted = [told(f.by) for f in self.lifted if {f.outer, f.inner} == pair]
+                return f"lifts what {' and '.join(lifted)} forbids" if lifted else "nothing forbids it, so it has no effect"
+            if verdict == "forbid" and p in self.lifted:
+                return f"{LIFTED} {' and '.join(told(a.by) for a in self.allowed if {a.outer, a.inner} == pair)}"
+            first, second = names.label(p.outer), names.label(p.inner)
+            if verdict == "require" and made(p.outer):
+                return f"held, {made(p.outer)} makes both"
+            if made(p.outer) and made(p.inner):
+                return f"held, {first} is made in {made(p.outer)}, {second} in {made(p.inner)}"
+            return f"held, no kernel makes {first if not made(p.outer) else second}"
+
+        return tuple(
+            Decision(v, p.by, places.get(p.by, ""), names.label(p.outer), names.label(p.inner), outcome(v, p), self.ruled_out[v, p])
+            for v, p in mine
+        )
+
+    def _covered(self, steps: Sequence[PlannedKernel | PlannedCall]) -> dict[str, frozenset[int]]:
+        """The classes that each step covers, by its name."""
+        classes = {f"t{k}": c for k, c in enumerate(self.graph.original)}
+        classes |= {o.name: self._class_of[id(o.term)] for o in self.graph.program.outputs}
+        stored: dict[int, Leaf] = {}
+        found: dict[str, frozenset[int]] = {}
+        for step in steps:
+            made = {b.name: classes[b.name] for b in step.stores if b.name in classes}  # partial results are no values of the program
+            if isinstance(step, PlannedCall):
+                found[step.call.name] = self._covers_call(self._class_of[id(step.term)], step.loads, stored)
+            else:
+                found[step.kernel.name] = self.covers(step.kernel.nodes, tuple(made.values()), stored)
+            stored |= {c: Leaf(name, ()) for name, c in made.items()}
+        return found

@@ -76,10 +76,11 @@ def _argument(lowering: Lowering, node: int, where: Block, mode: Mode | None, st
         return lowering.let(where, "mul", (argument(lowering, x, where, mode, state), lowering.emit(k, where, mode, state)))
     found = _common(facts, node)
     if found is None:
-        k = _chosen_from(facts, node)
-        assert k is not None
-        terms = [lowering.emit(n.args[k], where, mode, state), _as_chosen(lowering, n.args[k], where, mode, state)]
-        if _product(facts, n.args[k])[0] > 0:
+        at = _chosen_from(facts, node)
+        assert at is not None
+        chosen = n.args[at]
+        terms = [lowering.emit(chosen, where, mode, state), _as_chosen(lowering, chosen, where, mode, state)]
+        if _product(facts, chosen)[0] > 0:
             terms[1] = lowering.let(where, "neg", (terms[1],))
         return lowering.let(where, "add", tuple(terms), hint="diff")
     c, d = found

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...egraph.frozen import FrozenGraph
@@ -21,6 +22,7 @@ from ..targets import Target, load_target
 from .chain import Chain, Part, Priced, Share
 from .costs import shares
 from .derivation import Step
+from .effects import Effect, effects
 from .study import Options, RunnerUp, Saving, Study
 from .values import Value
 from .why import VERDICTS, Why, term_data, why
@@ -93,6 +95,11 @@ class Explanation:
         """The best plan that lost; runs the search once more when it is first asked for."""
         return self.study.runner_up if self.study else None
 
+    @cached_property
+    def verdicts(self) -> tuple[Effect, ...]:
+        """What the requests and fusion rules with a verdict about two values did: one search for each."""
+        return effects(self.study) if self.study and self.study.plan.decisions else ()
+
     @property
     def savings(self) -> Mapping[str, Saving]:
         """What each rule of the plan saves, and under ``""`` all rules together: one saturation and search for each."""
@@ -124,6 +131,7 @@ class Explanation:
             "runner_up": _runner_data(runner) if runner else None,
             "savings": [asdict(s) for s in self.savings.values()] if self.costs else None,
             "chain": self.chain.data() if self.costs else None,
+            "verdicts": [v.data() for v in self.verdicts],
             "values": list(self.values),
             "stopped": self.stopped,
         }
@@ -139,6 +147,7 @@ class Explanation:
         lines.append(f"  against the unfused plan it saves {bytes_text(self.saved_bytes)} and {self.saved_us:.1f} us (modelled)")
         if self.costs:
             lines += self._costs()
+        lines += [f"  {line}" for v in self.verdicts for line in v.lines()]
         lines.append(f"  saturation: {self.saturation}")
         if self.lost:
             lines.append("  what lost:")
@@ -293,6 +302,6 @@ def explain(
 
 
 __all__ = [
-    "SCHEMA", "VERDICTS", "Chain", "Explanation", "KernelExplanation", "Options", "Part", "Priced", "RunnerUp", "Saving", "Share", "Step",
-    "Value", "Why", "explain",
+    "SCHEMA", "VERDICTS", "Chain", "Effect", "Explanation", "KernelExplanation", "Options", "Part", "Priced", "RunnerUp", "Saving",
+    "Share", "Step", "Value", "Why", "explain",
 ]  # fmt: skip

@@ -63,10 +63,6 @@ class Target:
         """
         return self.tensor_tflops.get(operand, 2e-3 * self.simt_gops)
 
-    def on_tensor_cores(self, operand: str) -> bool:
-        """Whether a matrix product with such operands runs on the matrix units at all."""
-        return operand in self.tensor_tflops
-
     def occupancy(self, *, registers: int, shared_bytes: int, num_warps: int) -> int:
         """How many CTAs fit an SM at a time; 0 means that the kernel cannot be launched.
 

@@ -50,6 +50,13 @@ def test_cpu_tensors_run_torch_to_the_bit(name):
     assert "CPU tensors run the original program in torch" in str(compiled.plan)
 
 
+def test_a_kernel_prints_on_one_line(compiled):
+    (kernel,) = compiled.plan.kernels
+    assert repr(kernel).startswith(f"<PlannedKernel {kernel.kernel.name}: ")
+    assert len(repr(compiled.plan.kernels)) < 300
+    assert "bound by" in repr(kernel)
+
+
 def test_cpu_and_meta_tensors_of_any_shape_run_torch(compiled):
     assert torch.equal(compiled(X.T), rows(X.T))
     assert torch.equal(compiled(X.half()), rows(X.half()))
@@ -236,6 +243,8 @@ def test_saved_file_runs_alone(tmp_path):
     args = case.args("small", "float16", generator=3)
     compiled = eqfuse.optimize(case.fn, args, target="h200")
     path = compiled.save(tmp_path / "kernels.py")
+    assert "original program" not in path.read_text(), "it has no program to fall back on"
+    assert "run() takes tensors on a GPU" in path.read_text()
     assert path.read_text() == compiled.source
     torch.save(list(args), tmp_path / "data.pt")
     command = [sys.executable, "-c", STANDALONE, str(path), str(tmp_path / "data.pt")]

@@ -34,7 +34,7 @@ def run(*command, cwd):
 RESULT = {
     "environment": {
         "date": "2026-01-02T00:00:00+00:00", "device": "Some GPU", "torch": "2.13.0", "triton": "3.7.1", "python": "3.11.7",
-        "cores": 2, "cpu": "Some CPU", "load": 0.5, "commit": "abcdef0",
+        "cores": 2, "cpu": "Some CPU", "load": 0.5, "commit": "abcdef0", "first_call_cpu_s": 2.5, "first_call_torch_cpu_s": 1.5,
     },
     "target": "h200",
     "failed": {"other": "PlanError: no kernel\n  try: less"},
@@ -63,6 +63,7 @@ def test_tables_from_data(tmp_path):
     assert "| rows | float16[8, 64] | 2 | 2 | 3.00 | 1.50 | 3.0 | 5.0 | 12.3 | 0.12 |" in text
     assert "| rows | 10.0 (9.5..11.2) | 40.0 (39.0..41.0) | - | - | 2.00 |" in text
     assert "Some GPU" in text
+    assert "The first `optimize` of a process took 2.5 s of CPU time, 1.5 s of it the import of torch's export machinery" in text
     assert "Not planned: other (PlanError: no kernel)" in text
 
 
@@ -74,6 +75,8 @@ def test_runs_without_a_gpu(tmp_path):
     lines = done.stdout.splitlines()
     assert "torch 2" in lines[0]
     assert "load " in lines[0]
+    total, torchs = (float(re.search(rf"first_call_{n}cpu_s ([\d.]+)", lines[0])[1]) for n in ("", "torch_"))
+    assert total > torchs > 0
     rows = {line.split()[0]: line.split() for line in lines[2:]}
     assert set(rows) == {"rmsnorm", "matmul"}
     assert float(rows["rmsnorm"][4]) >= 1.0  # bytes over compulsory

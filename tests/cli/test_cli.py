@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import eqfuse
 from eqfuse import cli
 
 PROGRAM = '''
@@ -71,6 +72,11 @@ def test_help_loads_no_heavy_library():
         (["optimize", "{file}:rows", "--args", "absent"], "absent"),
         (["optimize", "{file}:rows", "--shape", "y=1,2"], "takes x"),
         (["optimize", "{file}:rows", "--shape", "x=1", "--shape", "x=2"], "twice"),
+        (["optimize", "{file}:two", "--shape", "x=4,4"], "no --shape for 'y' of two(x, y) (cli_example.py:7)\n  try: --shape y=DIMS"),
+        (["explain", "{file}:two"], "the arguments of two(x, y) (cli_example.py:7) with --shape or --args\n  try: --shape x=DIMS --shape y=DIMS"),
+        (["optimize", "{file}:row", "--shape", "x=1"], "cli_example.py:rows"),
+        (["rules", "--family", "repare"], "try: --family repair"),
+        (["rules", "--name", "log_of_ex"], "try: --name "),
     ],
 )
 def test_usage_errors(argv, says, file, capsys):
@@ -173,3 +179,41 @@ def test_rules(capsys):
     code, out, _ = run(capsys, "rules", "--family", "repair", "--json")
     assert {r["family"] for r in json.loads(out)} == {"repair"}
     assert run(capsys, "rules", "--family", "nonsense")[0] == 2
+
+
+def test_disabled_rules_are_marked(capsys):
+    one = eqfuse.rules()[0].name
+    try:
+        eqfuse.disable(one)
+        out = run(capsys, "rules")[1]
+        marked = [line.split()[0] for line in out.splitlines() if " (disabled)" in line]
+        assert marked == [one]
+        shown = json.loads(run(capsys, "rules", "--json")[1])
+        assert [r["name"] for r in shown if not r["enabled"]] == [one]
+    finally:
+        eqfuse.enable(one)
+
+
+# ---- files that cannot be executed: exit 1, the line, no traceback ---------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import torch\ndef f(x, w:\n    return x\n", "SourceError: file_in_error.py:2  def f(x, w: SyntaxError: '(' was never closed"),
+        ("def f(x):\n\treturn x\n        return x\n", "file_in_error.py:3  return x: TabError"),
+        ("import nowhere_to_be_found\n", "file_in_error.py:1  import nowhere_to_be_found: ModuleNotFoundError"),
+        ("def half():\n    return 1 / 0\n\nhalf()\n", "file_in_error.py:2  return 1 / 0: ZeroDivisionError"),
+        ("def example_args():\n    raise ValueError('no data')\n\ndef f(x):\n    return x\n", "file_in_error.py:2  raise ValueError('no data')"),
+    ],
+)
+def test_a_file_that_cannot_be_executed(text, says, tmp_path, capsys):
+    path = tmp_path / "file_in_error.py"
+    path.write_text(text)
+    for argv in (["explain", f"{path}:f"], ["optimize", f"{path}:f"], ["rules", "check", path]):
+        if argv[0] == "rules" and "example_args" in text:
+            continue
+        code, out, err = run(capsys, *argv)
+        assert code == 1
+        assert says in err
+        assert "\n  try: " in err
+        assert len(err.splitlines()) == 2
+        assert not out

@@ -251,3 +251,15 @@ def test_offsets_beyond_32_bits_are_wide():
     text = print_kernel(lower(kernel_from_program(p, {i: Role("grid", 32768), j: Role("grid", 1)})))
     assert ".to(tl.int64) * x_stride_i" in text
     assert Buffer("x", dtypes.float32, (70000, 70000)).bytes > 2**32
+
+
+def test_a_module_refuses_tensors_that_its_kernels_cannot_read(tmp_path):
+    """Triton's own error for them names no argument, and says that there is no driver where there is no GPU."""
+    i = b.axes(i=40)[0]
+    k = kernel_from_program(b.program("twice", y=(b.tensor("x", i) * 2.0, (i,))), {i: Role("grid", 16)})
+    module = load_module(emit_module(module_of(k)), "run", directory=tmp_path)
+    for device in ("cpu", "meta"):
+        with pytest.raises(ValueError, match=rf"x is on {device}: these are Triton kernels, which need tensors on a GPU"):
+            module.run(torch.ones(40, device=device))
+    interpreted = load_module(emit_module(module_of(k)), "interpret", directory=tmp_path)
+    assert interpret(interpreted, "run", torch.ones(40))[0].tolist() == [2.0] * 40

@@ -26,7 +26,6 @@ def test_numbers_agree_with_each_other(name):
     assert t.special_gops / (t.sm_count * t.clock_ghz) == pytest.approx(16, rel=0.02)
     assert t.tensor_rate("float16") == t.tensor_rate("bfloat16") == pytest.approx(2 * t.tensor_rate("tf32"), rel=0.001)
     assert t.tensor_rate("float32") == pytest.approx(2e-3 * t.simt_gops)
-    assert not t.on_tensor_cores("float32")
     assert t.dram_gb_s < t.l2_gb_s
     assert t.shared_bytes_per_block <= t.shared_bytes_per_sm
     assert t.threads_per_sm % t.warp_size == 0
