@@ -4,10 +4,11 @@
 """Reductions.
 
 A linear reduction (sum, mean) lets factors out: sum_k f*x = f * sum_k x for f free of k.  A selective one (max, min) lets terms
-out, max_k (f+x) = f + max_k x, and positive factors.  A reduction of what does not depend on the axis is known.  A term f that is
-ready only after everything around it may leave a sum: sum_k a*(f+b) = f * sum_k a + sum_k a*b, for weights a >= 0.  That last law
-is asked for only when f needs two loops, and f may not cancel against b (``separable``): a shift of data by their mean or maximum
-is never undone.
+out, max_k (f+x) = f + max_k x, and positive factors, but only those that the program itself adds and multiplies last: rounding is
+monotone, so both sides round alike, and x - max x stays at 0 or below; of regrouped products that is not true.  A reduction of what
+does not depend on the axis is known.  A term f that is ready only after everything around it may leave a sum:
+sum_k a*(f+b) = f * sum_k a + sum_k a*b, for weights a >= 0.  That last law is asked for only when f needs two loops, and f may not
+cancel against b (``separable``): a shift of data by their mean or maximum is never undone.
 """
 
 from __future__ import annotations
@@ -33,21 +34,15 @@ from .facts import (
     wanta,
 )
 from .patterns import Const, Extent, Map, Pattern, Reduce, Sum, Where
-from .rule import AnyMonoid, Axis, IdempotentMonoid, LinearMonoid, Scalar, SelectiveMonoid, fact_rule, rule
+from .rule import Axis, IdempotentMonoid, LinearMonoid, Scalar, SelectiveMonoid, fact_rule, rule
 
 FAMILY = "reductions"
 
 
 @fact_rule(family=FAMILY)
-def sum_wants_factors(e, t, j: Axis, g: AnyMonoid):
-    """A reduction asks for the factors of its body."""
-    return [match(e, Reduce(g, j, t)), depends(t, j)], [want(t, j)]
-
-
-@fact_rule(family=FAMILY)
-def selection_wants_terms(e, t, j: Axis, g: SelectiveMonoid, z: Scalar):
-    """A maximum or minimum asks for the terms of its body."""
-    return [match(e, Reduce(g, j, t)), selective(g, z)], [wanta(t, j)]
+def sum_wants_factors(e, t, j: Axis, g: LinearMonoid):
+    """A linear reduction asks for the factors of its body."""
+    return [match(e, Reduce(g, j, t)), linear(g), depends(t, j)], [want(t, j)]
 
 
 @fact_rule(family=FAMILY)
@@ -65,14 +60,14 @@ def negation_out(e, t, a, j: Axis, g: LinearMonoid):
 @fact_rule(family=FAMILY)
 def term_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j (f+b) = f + max_j b, for f free of j; so for min."""
-    return [match(e, Reduce(g, j, t)), selective(g, z), aspl(t, j, f, b)], [equal(e, f + Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), selective(g, z), match(t, f + b), free(f, j), depends(b, j)], [equal(e, f + Reduce(g, j, b))]
 
 
 @fact_rule(family=FAMILY)
 def factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j f*b = f * max_j b, for f > 0 free of j; so for min."""
     return (
-        [match(e, Reduce(g, j, t)), selective(g, z), spl(t, j, f, b), depends(b, j), positive(f)],
+        [match(e, Reduce(g, j, t)), selective(g, z), match(t, f * b), free(f, j), depends(b, j), positive(f)],
         [equal(e, f * Reduce(g, j, b))],
     )
 

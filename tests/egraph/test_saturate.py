@@ -283,6 +283,21 @@ def test_split_merges_the_parts(n, causal):
         audit(graph, seed=seed, masked=True)
 
 
+def members(graph, name) -> set[str]:
+    return {n.attrs[0] if n.op == "map" else n.op for n in graph.classes[graph.roots[name]]}
+
+
+def test_only_the_last_factor_leaves_a_maximum():
+    """Rounding is monotone: max(3 * t) is 3 * max t to the last bit, and stays above every 3 * t.  Of (3 * x) * y that is not true: there
+    the difference from the maximum could be positive, and large where the products are."""
+    x, y = tensor("x", i, j), tensor("y", i, j)
+    last, inside = maximum_over(j, (x * y) * 3.0), maximum_over(j, (x * 3.0) * y)
+    graph = saturate(program("maxima", a=(last, (i,)), b=(inside, (i,)), s=(sum_over(j, (x * 3.0) * y), (i,))))
+    assert members(graph, "a") == {"reduce", "mul"}
+    assert members(graph, "b") == {"reduce"}
+    assert members(graph, "s") == {"reduce", "mul"}
+
+
 def test_views_sink_and_compose():
     a, b, c, c2 = axes(a=6, b=4, c=24, c2=24)
     x = tensor("x", c)

@@ -104,25 +104,25 @@ def fraction_through_cast_to_integer(t, a, f, x, n: Scalar, j: Axis, d: TypeName
     )
 
 
-@mutant("term_is_free", "free missing", lambda: (True, close(np.max(a + b), a + np.max(b))), out(maximum_over(j, x_ + z_)))
+@mutant("term_is_free", "free missing", lambda: (True, close(np.max(a + b), a + np.max(b))), out(sum_over(j, exp(x_ + z_))))
 def term_is_anything(t, a, b, j: Axis):
     """a+b = f + rest with f = a, also if a depends on j."""
     return [wanta(t, j), match(t, a + b), depends(b, j)], [aspl(t, j, a, b)]
 
 
-@mutant("term_from_inside", "term lost", lambda: (True, close(f + x + b, f + x)), out(maximum_over(j, (square(c_) + square(x_)) + y_)))
+@mutant("term_from_inside", "term lost", lambda: (True, close(f + x + b, f + x)), out(sum_over(j, exp((square(c_) + square(x_)) + y_))))
 def term_forgets_the_rest(t, a, b, f, x, j: Axis):
     """If a = f+x, then a+b = f + x."""
     return [wanta(t, j), match(t, a + b), depends(b, j), aspl(a, j, f, x), separable(f, x)], [aspl(t, j, f, x)]
 
 
-@mutant("terms_collected", "free missing", lambda: (True, close(np.max(f + x + b), f + b + np.max(x))), out(maximum_over(j, (square(c_) + square(x_)) + y_)))
+@mutant("terms_collected", "free missing", lambda: (True, close(np.max(f + x + b), f + b + np.max(x))), out(sum_over(j, exp((square(c_) + square(x_)) + y_))))
 def terms_collected_anyway(t, a, b, f, x, j: Axis):
     """If a = f+x, then a+b = (f+b) + x, also for a b that depends on j."""
     return [wanta(t, j), match(t, a + b), aspl(a, j, f, x), separable(f, x)], [aspl(t, j, f + b, x)]
 
 
-@mutant("negated_sum", "sign guard", lambda: (True, close(-(a + b), -a + b)), out(maximum_over(j, -(x_ + c_))))
+@mutant("negated_sum", "sign guard", lambda: (True, close(-(a + b), -a + b)), out(sum_over(j, exp(-(x_ + c_)))))
 def half_negated_sum(t, a, b, j: Axis):
     """-(a+b) = -a + b."""
     x = a + b

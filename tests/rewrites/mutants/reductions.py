@@ -56,7 +56,7 @@ def out(t):
     return lambda: program("out", y=(t, tuple(sorted(t.axes))))
 
 
-@mutant("factor_out", "monoid", lambda: (True, close(np.max(-2 * a), -2 * np.max(a))), out(maximum_over(j, c_ * x_)))
+@mutant("factor_out", "monoid", lambda: (True, close(np.max(-2 * a), -2 * np.max(a))), out(maximum_over(j, c_ * x_) + sum_over(j, c_ * x_)))
 def factor_out_of_anything(e, t, f, b, j: Axis, g: AnyMonoid):
     """max_j f*b = f * max_j b, for f of either sign."""
     return [match(e, Reduce(g, j, t)), spl(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Reduce(g, j, b))]
@@ -89,20 +89,20 @@ def negation_forgotten(e, t, a, j: Axis, g: LinearMonoid):
 @mutant("term_out_of_selection", "count lost", lambda: (True, close(np.sum(7 + b), 7 + np.sum(b))), out(sum_over(j, c_ + x_) + maximum_over(j, c_ + x_)))
 def term_out_of_sum(e, t, f, b, j: Axis, g: LinearMonoid):
     """sum_j (f+b) = f + sum_j b: f is counted once."""
-    return [match(e, Reduce(g, j, t)), linear(g), aspl(t, j, f, b)], [equal(e, f + Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), linear(g), match(t, f + b), free(f, j), depends(b, j)], [equal(e, f + Reduce(g, j, b))]
 
 
 @mutant("term_out_of_selection", "monoid", lambda: (True, close(np.max(7 + b), 7 + np.min(b))), out(maximum_over(j, c_ + x_)))
 def term_out_of_the_other_end(e, t, f, b, j: Axis):
     """max_j (f+b) = f + min_j b."""
-    return [match(e, Reduce("max", j, t)), aspl(t, j, f, b)], [equal(e, f + Reduce("min", j, b))]
+    return [match(e, Reduce("max", j, t)), match(t, f + b), free(f, j), depends(b, j)], [equal(e, f + Reduce("min", j, b))]
 
 
 @mutant("factor_out_of_selection", "sign guard", lambda: (0.0 >= 0, close(np.max(0.0 * np.array([-np.inf, 1])), 0.0 * np.max([-np.inf, 1]))), out(maximum_over(j, maximum(c_, 0.0) * select(eq(iota(j), 0.0), -np.inf, x_))))
 def nonneg_factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j f*b = f * max_j b for f >= 0: 0 times an infinite maximum is NaN."""
     return (
-        [match(e, Reduce(g, j, t)), selective(g, z), spl(t, j, f, b), depends(b, j), nonneg(f)],
+        [match(e, Reduce(g, j, t)), selective(g, z), match(t, f * b), free(f, j), depends(b, j), nonneg(f)],
         [equal(e, f * Reduce(g, j, b))],
     )
 
@@ -111,7 +111,7 @@ def nonneg_factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: S
 def signed_factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j f*b = f * max_j b, for every f."""
     return (
-        [match(e, Reduce(g, j, t)), selective(g, z), spl(t, j, f, b), depends(b, j)],
+        [match(e, Reduce(g, j, t)), selective(g, z), match(t, f * b), free(f, j), depends(b, j)],
         [equal(e, f * Reduce(g, j, b))],
     )
 

@@ -180,19 +180,19 @@ def size_of_any_function(t, x, a: Scalar, o: Op1):
     return [match(t, Map(o, x)), within(x, a)], [within(t, a)]
 
 
-@mutant("separable_nonneg", "condition dropped", lambda: (1e4 >= 0, abs(1e4) <= max(abs(1e4 - 9999.0), 100)), claim(maximum_over(j, abs_(c_) * 1e4 + x_ * 1e4)))
+@mutant("separable_nonneg", "condition dropped", lambda: (1e4 >= 0, abs(1e4) <= max(abs(1e4 - 9999.0), 100)), claim(sum_over(j, tanh(abs_(c_) * 1e4 + x_ * 1e4))))
 def separable_of_one_nonneg(t, f, x, j: Axis):
     """|f| <= |f + x| for f >= 0, whatever x is."""
     return [aspl(t, j, f, x), nonneg(f)], [separable(f, x)]
 
 
-@mutant("separable_nonpos", "sign guard", lambda: (-1e4 <= 0 and 9999.0 >= 0, abs(-1e4) <= max(abs(-1e4 + 9999.0), 100)), claim(maximum_over(j, -abs_(c_ * 1e4) + abs_(x_ * 1e4))))
+@mutant("separable_nonpos", "sign guard", lambda: (-1e4 <= 0 and 9999.0 >= 0, abs(-1e4) <= max(abs(-1e4 + 9999.0), 100)), claim(sum_over(j, tanh(-abs_(c_ * 1e4) + abs_(x_ * 1e4)))))
 def separable_of_signs(t, f, x, j: Axis):
     """|f| <= |f + x| for f <= 0 <= x."""
     return [aspl(t, j, f, x), nonpos(f), nonneg(x)], [separable(f, x)]
 
 
-@mutant("separable_modest", "condition dropped", lambda: (abs(1e4) <= 1e6, abs(1e4) <= max(abs(1e4 - 9999.0), 100)), claim(maximum_over(j, (tanh(c_) * 99.0 + tanh(c_ * 2.0) * 99.0) + x_ * 99.0)))
+@mutant("separable_modest", "condition dropped", lambda: (abs(1e4) <= 1e6, abs(1e4) <= max(abs(1e4 - 9999.0), 100)), claim(sum_over(j, tanh((tanh(c_) * 99.0 + tanh(c_ * 2.0) * 99.0) + x_ * 99.0))))
 def separable_bounded(t, f, x, a: Scalar, j: Axis):
     """Any bounded f may be added later, however large its bound."""
     return [aspl(t, j, f, x), within(f, a)], [separable(f, x)]
