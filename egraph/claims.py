@@ -7,7 +7,7 @@ rules use, so that relations of users take part.  What is written at the new ref
 
 A row is tested where its left side is a number or infinite, not where that is NaN; of a change between references nothing is asked where
 the reference is infinite, which lowering guards, nor where the value at the old one is NaN, or infinite with an infinite change (or,
-where numbers have left the range of float64, zero with an infinite change).
+where numbers have left the range of float64, zero with an infinite change, or infinite with none left).
 """
 
 from __future__ import annotations
@@ -226,8 +226,9 @@ class Claims:
                 where = np.isfinite(of.values[row[r]]) & ~np.isnan(t)
                 change = self.forms[row[-1]] if relation.columns[-1] == "L" else of.values[row[-1]]
                 where = where & (np.isfinite(t) | np.isfinite(change))
-                if of.left_range:  # a zero may stand for a number that is too small, or for 1/inf
-                    where = where & ((t != 0) | np.isfinite(change))
+                if of.left_range:  # a zero may stand for a number that is too small, or for 1/inf; and so for infinities
+                    moved = of.values[row[r + 1]] if "loc" in row else t
+                    where = where & ((moved != 0) | np.isfinite(change)) & (np.isfinite(moved) | (change != 0))
                 plain = row[r - 1] in of.settled  # else other references are in it, which are not to be moved
                 if relation.columns[-1] == "L" and not plain:
                     return ""

@@ -80,7 +80,15 @@ def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]
         names[t] = f"$v{k}"
         lines.append(f"(let $v{k} {_text(t, names, book)})")
     lines += [f"(movable {names[t]})" for t in _lone_casts(program)]
+    lines += [f"({WRITTEN[t.op]} {names[t]} {names[a]} {names[b]})" for t in _operations(program) for a, b in (t.args, t.args[::-1])]
     return lines, names
+
+
+WRITTEN = {"mul": "written-product", "add": "written-sum"}
+
+
+def _operations(program: Program) -> list[Map]:
+    return [t for t in program.terms() if isinstance(t, Map) and t.op in WRITTEN]
 
 
 def _lone_casts(program: Program) -> list[Term]:

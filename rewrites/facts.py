@@ -562,6 +562,8 @@ want = _relation("want", "T i64", "demand: somebody sums t over the axis; write 
 wanta = _relation("wanta", "T i64", "demand: write t as a sum, one part free of the axis")
 spl = _relation("spl", "T i64 T T", "t = f * b, f free of the axis", Equation(lambda t, j, f, b: (t, f * b), FIRST_FREE))
 aspl = _relation("aspl", "T i64 T T", "t = f + b, f free of the axis", Equation(lambda t, j, f, b: (t, f + b), FIRST_FREE))
+written_product = _relation("written-product", "T T T", "t = f * b, what the program multiplies last", Equation(lambda t, f, b: (t, f * b)))
+written_sum = _relation("written-sum", "T T T", "t = f + b, which the program adds last", Equation(lambda t, f, b: (t, f + b)))
 separable = _relation(
     "separable", "T T", "f x: |f| is at most |f + x| or modest, so f and x may be rounded apart", Claim(_separable, assumed=False)
 )

@@ -290,12 +290,16 @@ def members(graph, name) -> set[str]:
 def test_only_the_last_factor_leaves_a_maximum():
     """Rounding is monotone: max(3 * t) is 3 * max t to the last bit, and stays above every 3 * t.  Of (3 * x) * y that is not true: there
     the difference from the maximum could be positive, and large where the products are."""
-    x, y = tensor("x", i, j), tensor("y", i, j)
+    x, y, c = tensor("x", i, j), tensor("y", i, j), square(tensor("c")) + 1.0
     last, inside = maximum_over(j, (x * y) * 3.0), maximum_over(j, (x * 3.0) * y)
     graph = saturate(program("maxima", a=(last, (i,)), b=(inside, (i,)), s=(sum_over(j, (x * 3.0) * y), (i,))))
     assert members(graph, "a") == {"reduce", "mul"}
     assert members(graph, "b") == {"reduce"}
     assert members(graph, "s") == {"reduce", "mul"}
+    total, least = sum_over(j, (c * x) * y), Reduce("min", i, sum_over(j, (c * x) * y))
+    graph = saturate(program("sums", t=(total, (i,)), m=(least, ())))
+    assert members(graph, "t") == {"reduce", "mul"}  # c * sum(x * y): equal, but not what the program multiplies last
+    assert members(graph, "m") == {"reduce"}
 
 
 def test_views_sink_and_compose():
