@@ -82,7 +82,7 @@ def test_what_is_not_finite_stays_what_it_is(values, expected):
 def averaged(exact=False, rows=64):
     i, j = b.axes(i=rows, j=4098)
     p = b.program("means", y=(b.mean_over(j, b.tensor("x", i, j)), (i,)))
-    return replace(kernel_from_program(p, {i: Role("grid", 1), j: Role("stream", 2)}), exact=exact)
+    return replace(kernel_from_program(p, {i: Role("grid", 64), j: Role("stream", 2)}), exact=exact)
 
 
 def test_a_final_mean_takes_what_its_sum_lost_and_is_rounded_once():
