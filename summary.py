@@ -47,6 +47,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
                 "roles": {a.name: str(r) for a, r in k.kernel.roles.items()},
                 "warps": k.kernel.warps,
                 "stages": k.kernel.stages,
+                "persistent": k.kernel.persistent,
                 "passes": {str(getattr(a, "name", a)): n for a, n in k.passes.items()},
                 "rules": list(k.rules),
                 "cost": plain(k.cost),

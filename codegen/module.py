@@ -280,7 +280,8 @@ class _Host:
             n = self.sizes.of_axis(b.axis)
             blocks.append(n if b.tile == 1 else f"triton.cdiv({n}, {b.tile})")
         kernel = program.kernel
-        yield f"{identifier(program.name)}[({' * '.join(blocks) or '1'},)]("
+        programs = " * ".join(blocks) or "1"
+        yield f"{identifier(program.name)}[({f'min({programs}, {kernel.persistent})' if kernel.persistent else programs},)]("
         params = signature(program)
         for group in ("pointer", "int", "constexpr"):
             for line in wrap([self.value(p) for p in params if p.kind == group], 112):

@@ -98,7 +98,7 @@ class KernelPrinter:
     def __init__(self, program: TileProgram, *, exact: bool = False) -> None:
         self.program, self.kernel, self.exact = program, program.kernel, exact
         self.dim_of = {a: d for d in program.dims for a in d.axes}
-        self.indent = 1
+        self.indent = 2 if self.kernel.persistent else 1
         self.lines: list[str] = []
         self.names: dict[str, str] = {}  # value name -> printed name, where another value's name serves
         self.full: set[str] = set()  # bindings that have no padded lanes here
@@ -111,7 +111,7 @@ class KernelPrinter:
         self.products = {} if exact else _products(program, _below_exponentials(program))
         self.reuse = reuse(program)
         self.block(program.body)
-        body, self.lines = self.lines, []
+        body, self.lines, self.indent = self.lines, [], 1
         self.preamble()
         head, self.lines = self.lines, []
         self.parameters: tuple[Param, ...] = signature.build(
@@ -147,21 +147,43 @@ class KernelPrinter:
         for b in self.masks_used.values():
             self.extent(b.axis)
             self.lanes_used[b.axis] = None
-        if grid:
+        if self.kernel.persistent:
+            self.write_lanes()
+            self.write_masks("resident")
+            self.write(f"tasks = {product([self.blocks(b) for b in grid])}")
+            # one stage: it is the loops inside that are pipelined
+            self.write("for task in tl.range(tl.program_id(0), tasks, tl.num_programs(0), num_stages=1):")
+            self.indent += 1
+            self.write("pid = task")
+        elif grid:
             self.write("pid = tl.program_id(0)")
         for b in reversed(grid):
             name, first = self.start_name(b), b is grid[0]
-            blocks = f"tl.cdiv({self.extent(b.axis)}, {self.tile(b.axis)})" if b.tile > 1 and not first else ""
-            blocks = blocks or ("" if first else self.extent(b.axis))
+            blocks = "" if first else self.blocks(b)
             index = "pid" if first else f"(pid % {blocks})"
             self.write(f"{name} = {index}.to(tl.int64)" + (f" * {self.tile(b.axis)}" if b.tile > 1 else ""))
             if not first:
                 self.write(f"pid = pid // {blocks}")
+        if not self.kernel.persistent:
+            self.write_lanes()
+            self.write_masks("grid", "resident")
+        else:
+            self.write_masks("grid")
+            self.indent -= 1
+
+    def blocks(self, b: Binding) -> str:
+        """How many tiles a grid axis has."""
+        extent = self.extent(b.axis)
+        return f"tl.cdiv({extent}, {self.tile(b.axis)})" if b.tile > 1 else extent
+
+    def write_lanes(self) -> None:
         for a in self.kernel.roles:
             if a in self.lanes_used:
                 self.write(f"{self.lanes_name(a)} = {self.lanes_text(a)}")
+
+    def write_masks(self, *kinds: str) -> None:
         for b in self.masks_used.values():
-            if b.kind != "stream":
+            if b.kind in kinds:
                 start = f"{self.start_name(b)} + " if b.kind == "grid" else ""
                 self.write(f"{self.mask_name(b)} = {start}{self.lanes_name(b.axis)} < {self.extent(b.axis)}")
 

@@ -94,15 +94,27 @@ def _warps_wanted(counts: Counts) -> int:
     return max(w for w in (1, 2, 4, 8, 16) if w == 1 or elements >= 256 * w)
 
 
+def persistent(counts: Counts, fitted: Fit, target: Target) -> int:
+    """How many programs to launch at most, each of which takes several tiles of the grid in turn; 0 for one program per tile.
+
+    Fewer programs at a time leave each of them more of the L2, so that a later loop still finds there what an earlier one loaded.
+    """
+    if not _spilled(counts, _running(counts, fitted, target), target):
+        return 0
+    most = int(L2_SHARE * target.l2_bytes) // max(_between(counts, target), 1)
+    return most // target.sm_count * target.sm_count or most  # every multiprocessor gets as many
+
+
 def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     """The cost of one kernel on a target."""
-    programs = max(counts.programs, 1)
-    slots = _slots(fitted, target, BASE_REGISTERS)
-    waves = math.ceil(programs / slots)
-    dram = _dram(kernel, counts, min(programs, _slots(fitted, target, LEAST_REGISTERS, LEAST_SHARE)), target)
+    tiles = max(counts.programs, 1)
+    programs = min(tiles, kernel.persistent or tiles)
+    slots = min(programs, _slots(fitted, target, BASE_REGISTERS))
+    waves = math.ceil(tiles / slots)
+    dram = _dram(kernel, counts, _running(counts, fitted, target, kernel.persistent), target)
     l2 = counts.load_bytes + counts.store_bytes
     # work runs on whole SMs: a device that is not full, or a last wave that is not, leaves some of them idle
-    idle = math.ceil(programs / target.sm_count) * target.sm_count / programs
+    idle = math.ceil(tiles / min(programs, target.sm_count)) * target.sm_count / tiles
     bandwidth = min(1.0, PER_SM_SHARE * programs / target.sm_count)
     tensor = sum(f / (target.tensor_rate(_operand(p)) * 1e6) for p, f in counts.tensor_flops.items())
     terms = {
@@ -111,7 +123,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         "tensor": tensor * idle * _small_rows(counts),
         "simt": counts.simt / (target.simt_gops * 1e3) * idle,
         "special": counts.special / (target.special_gops * 1e3) * idle,
-        "latency": counts.steps / programs * STEP_US * waves / max(1, fitted.stages - 1),
+        "latency": counts.steps / tiles * STEP_US * waves / max(1, fitted.stages - 1),
     }
     vector = max("simt", "special", key=lambda k: terms[k])
     exposed = terms[vector] * (OVERLAP if counts.dots else 1.0)
@@ -158,21 +170,37 @@ def _small_rows(counts: Counts) -> float:
     return 1.0 if counts.smallest_m >= 64 else 1.6
 
 
-def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
-    """DRAM traffic: every buffer once, and once more per loop that loads it when what lies between two loops does not stay in L2.
+def _running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int:
+    """Programs that run at a time at most, of ``limit`` launched ones."""
+    return min(max(counts.programs, 1), _slots(fitted, target, LEAST_REGISTERS, LEAST_SHARE), limit or counts.programs or 1)
 
-    Between them lies what the running programs load in one pass, and what they store, where the cache is not told to let that go.
-    """
-    passes = max(counts.passes.values(), default=1)
+
+def _between(counts: Counts, target: Target) -> int:
+    """Bytes per program that lie between two loops over the same data: what it loads in one pass, and what it stores, where the cache
+    is not told to let that go."""
+    beside = 0 if counts.kept and target.vendor == "nvidia" else counts.store_bytes
+    return (counts.load_bytes // max(_passes(counts), 1) + beside) // max(counts.programs, 1)
+
+
+def _passes(counts: Counts) -> int:
+    return max(counts.passes.values(), default=1)
+
+
+def _spilled(counts: Counts, running: int, target: Target) -> bool:
+    """What lies between two loops does not stay in the L2."""
+    return _passes(counts) > 1 and _between(counts, target) * running > L2_SHARE * target.l2_bytes
+
+
+def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
+    """DRAM traffic: every buffer once, and once more per loop that loads it when what lies between two loops does not stay in L2."""
+    passes = _passes(counts)
     total: dict[str, int] = {}
     times: dict[str, int] = {}  # load statements
     for t in counts.loads:
         total[t.buffer] = total.get(t.buffer, 0) + t.bytes
         times[t.buffer] = times.get(t.buffer, 0) + 1
     dram = counts.store_bytes
-    beside = 0 if counts.kept and target.vendor == "nvidia" else counts.store_bytes
-    between = (counts.load_bytes // max(passes, 1) + beside) // max(counts.programs, 1) * running
-    spilled = passes > 1 and between > L2_SHARE * target.l2_bytes
+    spilled = _spilled(counts, running, target)
     for name, loaded in total.items():
         unique = min(kernel.buffers[name].bytes, loaded)
         dram += unique * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if spilled else 1)

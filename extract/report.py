@@ -60,7 +60,8 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
             continue
         loads = sorted({n.attrs[0] for n in k.kernel.nodes if n.op == "load"})
         lines.append(f"  {k.kernel.name}: {', '.join(loads)} -> {', '.join(r.buffer for r in k.kernel.roots)}")
-        lines.append(f"    roles   {_roles(k)}   ({c.programs} programs, {k.kernel.warps} warps, {k.kernel.stages} stages)")
+        programs = f"{c.programs} programs" + (f" for {k.tiles.tasks} tiles" if k.kernel.persistent else "")
+        lines.append(f"    roles   {_roles(k)}   ({programs}, {k.kernel.warps} warps, {k.kernel.stages} stages)")
         passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
         lines.append(f"    loops   {passes}")
         lines.append(

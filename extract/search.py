@@ -22,7 +22,7 @@ from ..tiles.order import choose_order, order_penalty
 from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .choose import Budget, Chooser, Leaf
-from .cost import Fit, fit, price
+from .cost import Fit, fit, persistent, price
 from .plan import Cost, PlannedKernel
 from .structure import Structure, analyse, reachable
 from .targets import Target
@@ -188,7 +188,7 @@ class KernelSearch:
         if kind == "stream":
             sizes: tuple[int, ...] = (16, 32, 64, 128) if a in s.contracted or a in s.free else (16, 64, 256, 1024, 2048, 4096)
             if a in s.stored and not s.has_contraction:
-                sizes += (8192, 16384, 32768)  # so few rows in flight that a second loop finds its row in the L2
+                sizes += (8192,)  # few programs may run at a time, and then each has much to load
             return [t for t in sizes if t < whole] or [min(16, whole)]
         if a in s.parts:
             return [1]
@@ -361,8 +361,15 @@ class _Form:
             self.reasons.append(_misfit(fitted, kernel))
             return None
         chosen = model or fitted
-        kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
-        return _Candidate(dict(roles), kernel, counts, price(kernel, counts, fitted, target))
+        kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages, persistent=model.persistent if model else 0)
+        cost = price(kernel, counts, fitted, target)
+        fewer = persistent(counts, fitted, target) if model is None else 0
+        if fewer:
+            again = replace(kernel, persistent=fewer)
+            there = price(again, counts, fitted, target)
+            if there.us < cost.us:
+                kernel, cost = again, there
+        return _Candidate(dict(roles), kernel, counts, cost)
 
     def _ordered(self, kernel: Kernel, dims: frozenset[Axis]) -> Kernel:
         """The kernel with the best order of its dims; an order that served another form of it is taken if it serves as well."""

@@ -4,9 +4,9 @@
 
 As functions: fuzzing of lowering and printing alone, random program x random roles x random tiles, against the float64 reference.
 A program is lowered as it stands, or (``saturated``) from nodes that extraction chooses in its saturated e-graph, which is where
-rolling reductions come from, once for every feasible number of passes.  The order of tile dims is random, too.  ``simulated`` runs
-the tile program in float64 numpy, where it must agree to rounding.  ``printed`` gives the emitted module to a runner (Triton's
-interpreter) in float32.  ``--lowering`` runs the first of these.
+rolling reductions come from, once for every feasible number of passes.  The order of tile dims is random, too, and how many programs
+are launched.  ``simulated`` runs the tile program in float64 numpy, where it must agree to rounding.  ``printed`` gives the emitted
+module to a runner (Triton's interpreter) in float32.  ``--lowering`` runs the first of these.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ def cases(seeds: Sequence[int], saturated: bool = False) -> Iterator[tuple[int, 
             continue
         plain = kernel_from_program(d.program, d.roles)
         order = list(plain.order)
-        random.Random(seed).shuffle(order)
-        plain = replace(plain, order=tuple(order))
+        rng = random.Random(seed)
+        rng.shuffle(order)
+        plain = replace(plain, order=tuple(order), persistent=rng.choice((0, 0, 1, 3)) if plain.grid else 0)
         for kernel in _chosen(d, plain) if saturated else (plain,):
             yield seed, d, kernel, expected
 
@@ -151,6 +152,7 @@ def _coverage(tiles: TileProgram) -> Counter[str]:
         roots=len(tiles.kernel.roots) > 1,
         rolls=any(n.op == "roll" for n in tiles.kernel.nodes),
         prefixes=any(n.op == "pre" for n in tiles.kernel.nodes),
+        persistent=tiles.kernel.persistent > 0,
     )
 
 

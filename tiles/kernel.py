@@ -88,8 +88,9 @@ class Root:
 @dataclass(frozen=True)
 class Kernel:
     """Everything that lowering needs.  ``order`` is the canonical order of tile dims (axes with tile > 1, packs by first axis);
-    ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first.  ``exact``: the
-    nodes are computed as they are written, without the better conditioned forms of :mod:`.exponents`."""
+    ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first.  ``persistent``: the
+    most programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
+    ``exact``: the nodes are computed as they are written, without the better conditioned forms of :mod:`.exponents`."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -101,6 +102,7 @@ class Kernel:
     packs: tuple[tuple[Axis, ...], ...] = ()
     warps: int = 4
     stages: int = 2
+    persistent: int = 0
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
     exact: bool = False
 

@@ -8,7 +8,7 @@ import re
 from ..ir.index import Axis
 from .kernel import Kernel
 
-RESERVED = frozenset(("tl", "triton", "torch", "math", "pid", "run", "float", "int", "min", "max", "sum", "abs", "range"))
+RESERVED = frozenset(("tl", "triton", "torch", "math", "pid", "task", "tasks", "run", "float", "int", "min", "max", "sum", "abs", "range"))
 
 
 def identifier(text: str) -> str:

@@ -11,6 +11,7 @@ loops, one inside the other even, so statements name bindings and never axes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as OneOf
@@ -310,6 +311,11 @@ class TileProgram:
     def grid(self) -> tuple[Binding, ...]:
         """The grid bindings, slowest first."""
         return tuple(b for b in self.fixed if b.kind == "grid")
+
+    @property
+    def tasks(self) -> int:
+        """How many tiles the grid has."""
+        return math.prod(-(-b.axis.size // b.tile) for b in self.grid)
 
     def statements(self) -> Iterator[Statement]:
         """All statements in program order, a loop before its body."""

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 
 import hand_kernels as kernels
 import numpy as np
@@ -54,6 +55,20 @@ def test_hand_made_kernels(run, name):
     k, oracle = kernels.CASES[name]()
     spec, data = module_of(k), kernels.inputs(k)
     found = run(emit_module(spec), tensors(spec, data))
+    expected = oracle(**data)
+    for x, t in zip(spec.outputs, found, strict=True):
+        np.testing.assert_allclose(t.double().numpy(), expected[x.name], rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("programs", [1, 3, 1000])
+@pytest.mark.parametrize("name", [n for n in kernels.CASES if kernels.CASES[n]()[0].grid])
+def test_few_programs_take_all_tiles(run, name, programs):
+    """One program, several with and without an equal share, and more than there are tiles."""
+    k, oracle = kernels.CASES[name]()
+    spec, data = module_of(replace(k, persistent=programs)), kernels.inputs(k)
+    source = emit_module(spec)
+    assert f", {programs}),)](" in source
+    found = run(source, tensors(spec, data))
     expected = oracle(**data)
     for x, t in zip(spec.outputs, found, strict=True):
         np.testing.assert_allclose(t.double().numpy(), expected[x.name], rtol=2e-5, atol=2e-5)
@@ -150,6 +165,7 @@ def test_random_programs(run):
     covered, wrong = printed(range(2000, 2040), interpreted)
     assert not wrong, str(wrong[0])
     assert covered["programs"] >= 38
+    assert covered["persistent"] >= 5
     covered, wrong = printed(range(500, 530), interpreted, saturated=True)
     assert not wrong, str(wrong[0])
     assert covered["rolls"] >= 3

@@ -45,18 +45,24 @@ def test_reductions_move_only_what_they_must(name, planned):
     assert plan.dram_bytes <= 1.1 * plan.compulsory_bytes, str(plan)
 
 
-@pytest.mark.parametrize("target", ["h200", "a100", "b200"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("target", ["h200", "a100", "b200", "mi300x"])
 @pytest.mark.parametrize("name", LONG_ROWS)
-def test_rows_in_flight_fit_the_l2(name, target, planned):
+def test_rows_in_flight_fit_the_l2(name, target, dtype, planned):
     """The model says that a second loop reads from the L2: the compiled kernel must leave it room, so few may run at a time, and say
     to the cache what to keep."""
-    compiled = planned(name, "float16", target)
+    compiled = planned(name, dtype, target)
     (kernel,), (report,) = compiled.plan.kernels, compiled.compile()
     assert kernel.passes["j"] == 2
     assert compiled.plan.dram_bytes <= 1.1 * compiled.plan.compulsory_bytes
-    row = 128256 * 2 * kernel.kernel.roles[next(a for a in kernel.kernel.roles if a.name == "i")].tile
-    assert report.occupancy * compiled.target.sm_count * row <= L2_SHARE * compiled.target.l2_bytes, report
+    programs = min(report.occupancy * compiled.target.sm_count, kernel.kernel.persistent or kernel.tiles.tasks)
+    row = 128256 * compiled.program.inputs[0].dtype.itemsize * kernel.kernel.roles[compiled.program.inputs[0].layout[0]].tile
+    if compiled.target.vendor == "amd":
+        row *= 2  # nothing tells its cache to let go of what is stored
+    assert programs * row <= L2_SHARE * compiled.target.l2_bytes, report
     assert compiled.source.count('eviction_policy="evict_last"') >= 1
+    if compiled.target.vendor == "amd":
+        return
     assert report.assembly.count("L2::evict_last") >= 1
     assert report.assembly.count("L2::evict_first") >= 2  # the second loop's loads, and the stores
 
