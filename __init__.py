@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .loading import collector_resting
+
 __version__ = "0.1.0"
 
 _HOME = {
@@ -51,7 +53,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         value: Any = importlib.import_module(f".{name}", __name__)
     elif name in _HOME:
-        home = importlib.import_module(_HOME[name], __name__)
+        with collector_resting():
+            home = importlib.import_module(_HOME[name], __name__)
         value = getattr(home, name)
         if name in ("fusion", "optimize"):
             verdicts: Any = importlib.import_module(".rewrites.verdicts", __name__)

@@ -27,6 +27,7 @@ from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
 from .ir.program import Program
+from .loading import for_optimize
 from .rewrites import registry
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def optimize(
 
     Raises the classes of :mod:`eqfuse.errors`.
     """
+    for_optimize(traced=not isinstance(fn, Program))
     import torch
 
     from .frontends import trace

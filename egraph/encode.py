@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from egglog import bindings
-
 from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis, IndexExpr
 from ..ir.program import Program
 from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
 from ..rewrites.patterns import number_text
+from .engine import bindings
 from .schema import CONSTRUCTORS, TRACED
 
 MAX_AXES = 62

@@ -16,8 +16,6 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from egglog import bindings
-
 from ..ir.index import Axis, index
 from ..ir.program import Program
 from ..ir.terms import Input, Reduce, Term
@@ -28,6 +26,7 @@ from ..rewrites.rule import Rule
 from ..rewrites.verdicts import MOST_READS, Offer
 from .claims import constants_met
 from .encode import Codebook, Decoder, encode
+from .engine import bindings
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
 from .schema import CONSTRUCTORS, FORMS, claimable, schema, trait_facts
 
@@ -43,8 +42,9 @@ MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
 def _new_engine(rules: tuple[Rule, ...], claims: bool = False) -> bindings.EGraph:
     """An engine with these rules compiled in; ``claims``: one that keeps the rule that concluded each fact."""
     engine = bindings.EGraph()
-    for text in (schema(claims), *(r.egglog(claims) for r in rules)):  # not as one: every node of a parsed text keeps the whole text
-        engine.run_program(*engine.parse_program(text))
+    for text in (schema(claims), *(r.egglog(claims) for r in rules)):
+        for command in text.splitlines():  # one by one: every node of a parsed text keeps, and hands over, a copy of the whole text
+            engine.run_program(*engine.parse_program(command))
     return engine
 
 

@@ -283,7 +283,7 @@ class Rule:
 
 def _place(function: Callable[..., Any]) -> tuple[str, int]:
     path = Path(inspect.getsourcefile(function) or "?")
-    return "/".join(path.parts[-2:]), inspect.getsourcelines(function)[1]
+    return "/".join(path.parts[-2:]), inspect.unwrap(function).__code__.co_firstlineno  # the decorator's, as inspect's own, without parsing
 
 
 _ELSEWHERE = (f"{Path(__file__).parent.parent}/", f"{sys.prefix}/lib")

@@ -2,36 +2,17 @@
 
 import pytest
 import torch
+from verdict_rules import joined, optimised, parted
 
 import eqfuse
 from eqfuse.errors import PlanError
-from eqfuse.rewrites import Map, forbid, match, require
 
-HERE = "test_verdicts.py"
-
-
-@eqfuse.fusion(register=False)
-def joined(y, x):
-    """A tanh is made where its argument is."""
-    return [match(y, Map("tanh", x))], require(y, x)
-
-
-@eqfuse.fusion(register=False)
-def parted(y, x):
-    """A tanh is not made where its argument is."""
-    return [match(y, Map("tanh", x))], forbid(y, x)
-
-
-def layer(a, b):
-    product = a @ b
-    bounded = torch.tanh(product)
-    return bounded * 2
+HERE = "verdict_rules.py"
 
 
 def refused(**options):
-    args = [torch.empty(64, 64, device="meta", dtype=torch.float16)] * 2
     with pytest.raises(PlanError) as info:
-        eqfuse.optimize(layer, args, target="h200", **options)
+        optimised(**options)
     return info.value
 
 

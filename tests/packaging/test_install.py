@@ -41,6 +41,57 @@ def test_import_adds_under_half_a_second_to_torch(tmp_path):
     assert min(float(python(code, tmp_path)) for _ in range(2)) < 0.5
 
 
+SUM = "import sys, gc, torch, eqfuse; eqfuse.optimize(lambda x: x.sum(-1), torch.empty(8, 64, device='meta'), target='h200'); "
+
+
+def test_the_engine_comes_without_the_language_around_it(tmp_path):
+    code = SUM + "assert not {'egglog', 'black', 'hypothesis'} & set(sys.modules)"
+    python(code, tmp_path)
+
+
+def test_egglog_imported_later_has_the_same_engine(tmp_path):
+    code = SUM + (
+        "from eqfuse.egraph.engine import bindings; import egglog; import egglog.bindings as b; "
+        "assert bindings is egglog.bindings is b, b; print(egglog.EGraph().extract(egglog.i64(1)))"
+    )
+    assert python(code, tmp_path).strip() == "i64(1)"
+
+
+def test_egglog_imported_before_has_the_same_engine(tmp_path):
+    python("import egglog; " + SUM + "from eqfuse.egraph.engine import bindings; assert bindings is egglog.bindings", tmp_path)
+
+
+def test_the_garbage_collector_is_as_it_was(tmp_path):
+    python(SUM + "assert gc.isenabled() and gc.get_freeze_count() == 0", tmp_path)
+    python("import gc; gc.disable(); " + SUM + "assert not gc.isenabled()", tmp_path)
+    python("import gc; gc.freeze(); n = gc.get_freeze_count(); " + SUM + "assert gc.isenabled() and gc.get_freeze_count() > n / 2", tmp_path)
+
+
+def test_the_garbage_collector_works_again_after_an_import_that_fails(tmp_path):
+    code = """if True:
+        import gc, sys, eqfuse
+        sys.modules["eqfuse.pipeline"] = None
+        try:
+            eqfuse.optimize
+        except ImportError:
+            assert gc.isenabled()
+        else:
+            raise AssertionError("imported")
+    """
+    python(code, tmp_path)
+
+
+def test_a_program_in_terms_is_optimised_without_torch_export(tmp_path):
+    code = """if True:
+        import sys, torch, eqfuse
+        from eqfuse.ir.build import axes, exp, program, tensor
+        i, = axes(i=64)
+        eqfuse.optimize(program("p", y=(exp(tensor("x", i)), (i,))), target="h200")
+        assert "torch.export._trace" not in sys.modules
+    """
+    python(code, tmp_path)
+
+
 def test_the_package_is_typed(tmp_path):
     code = "import eqfuse, pathlib; print((pathlib.Path(eqfuse.__file__).parent / 'py.typed').exists())"
     assert python(code, tmp_path).strip() == "True"
