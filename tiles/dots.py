@@ -80,7 +80,8 @@ def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
 def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
     """The type that both operands are cast to, and the precision of the unit for it."""
     facts = lowering.facts
-    promoted = dtypes.promote(*(facts.dtype(f) for f in (*a, *b)))
+    kept = {f: lowering.nodes[f].stored or facts.dtype(f) for f in (*a, *b)}  # a statistic read in float32 makes no float32 factor
+    promoted = dtypes.promote(*kept.values())
     if promoted not in (dtypes.float16, dtypes.bfloat16):
         return dtypes.float32, "ieee"
     for side in (a, b):
