@@ -25,8 +25,8 @@ def host(*packages):
 
 
 def commit():
-    """The checkout's short commit, or None outside one."""
-    return shell("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD")
+    """The checkout's short commit; outside one, what EQFUSE_COMMIT says (a copy on another machine knows it from there), or None."""
+    return shell("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD") or os.environ.get("EQFUSE_COMMIT")
 
 
 def version(package):
@@ -36,6 +36,6 @@ def version(package):
 
 
 def shell(*command):
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout.strip() or None
     return None

@@ -3,29 +3,34 @@
     python benchmarks/run.py                        every program, modelled side only where there is no GPU
     python benchmarks/run.py attention rmsnorm      programs whose name contains a word
     python benchmarks/run.py --compile sm_90        with the static report of the compiled kernels
-    python benchmarks/run.py --save                 also write benchmarks/results/DATE-DEVICE.json
+    python benchmarks/run.py --save                 also write benchmarks/results/DATE-DEVICE.json, after every step
+    python benchmarks/run.py --save --resume        the rest of a run that was cut short, into the same file
 
-The method is in benchmarks/README.md.
+On a CUDA device every program is checked before any is timed.  Exit 3: the device answers no more (an illegal access, say); what
+was found is saved, and --resume goes on without the program that did it.  The method is in benchmarks/README.md.
 """
 
 import argparse
-import importlib
 import json
 import statistics
 import time
 from pathlib import Path
 
+import first
 import torch
 from host import commit, host, shell
 
 import eqfuse
 from eqfuse import summary
 from eqfuse.errors import EqFuseError
+from eqfuse.runtime.accuracy import AccuracyReport, OutputError
 from eqfuse.testing.programs import PROGRAMS
 
 RESULTS = Path(__file__).parent / "results"
 WARMUP_S = 0.5
 REPEATS = 50
+DEVICE = "cuda"
+LOST = 3  # exit status
 
 
 # ---- where it ran ----------------------------------------------------------------------------------------------------------------
@@ -37,16 +42,6 @@ def environment():
         query = shell("nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem,power.limit", "--format=csv,noheader")
         env |= {"device": p.name, "cuda": torch.version.cuda, "l2_bytes": p.L2_cache_size, "driver, clocks, power limit": query}
     return env
-
-
-def first_call(target):
-    """CPU seconds of the first `optimize` of a process, which later calls do not pay: imports and the rules' compilation; and of them
-    those of the import of torch's own export machinery (dynamo, sympy), which `import torch` leaves out."""
-    start = time.process_time()
-    importlib.import_module("torch.export._trace")
-    torchs = time.process_time() - start
-    eqfuse.optimize(lambda x: x.sum(dim=-1), (torch.empty(8, 64, device="meta"),), target=target)
-    return {"first_call_cpu_s": round(time.process_time() - start, 2), "first_call_torch_cpu_s": round(torchs, 2)}
 
 
 # ---- the modelled side -----------------------------------------------------------------------------------------------------------
@@ -65,6 +60,96 @@ def modelled(program, target, architectures, check):
                         "eager": max(o.eager for o in report.outputs), "dtype": program.dtypes[0]}  # fmt: skip
     row["static"] = {arch: [summary.plain(r) for r in c.compile(arch)] for arch in architectures}
     return c, row
+
+
+# ---- correctness on the device ---------------------------------------------------------------------------------------------------
+def on_device(program):
+    """Arguments of bench size, drawn where they are used: on the CPU half a billion numbers take seconds."""
+    random = torch.Generator(DEVICE).manual_seed(0)
+    dtype = getattr(torch, program.dtypes[0])
+
+    def make(a):
+        if a.labels:
+            return torch.randint(0, a.labels, a.shape, generator=random, device=DEVICE)
+        return torch.randn(a.shape, generator=random, device=DEVICE).mul_(a.scale).add_(a.offset).to(dtype)
+
+    return [make(a) for a in program.shapes["bench"]]
+
+
+def listed(result):
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def relative_error(got, exact):
+    """The largest error over the largest exact value where both are finite, and the elements where just one of them is; on the device."""
+    finite = torch.isfinite(exact)
+    lost = int((finite != torch.isfinite(got)).sum())
+    error = torch.where(finite, got.to(exact.dtype) - exact, 0.0).nan_to_num_(0.0, 0.0, 0.0).abs_().max().item()
+    return error / (torch.where(finite, exact, 0.0).abs_().max().item() or 1.0), lost
+
+
+def at_bench_size(program, c):
+    """The kernels that are timed, on the shapes that they are timed at, against the program in float64 on the device; None if float64
+    does not fit its memory.  Memory that a kernel should write and does not is NaN."""
+    args = on_device(program)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)  # fills what torch.empty() gives
+    try:
+        ours = listed(c(*args))
+    finally:
+        torch.use_deterministic_algorithms(deterministic)
+    try:
+        eager = listed(program.fn(*args))
+        exact = listed(program.fn(*(a.double() if a.is_floating_point() else a for a in args)))
+        found = []
+        for o, a, b, e in zip(c.program.outputs, ours, eager, exact, strict=True):
+            (mine, mine_lost), (theirs, theirs_lost) = relative_error(a, e), relative_error(b, e)
+            found.append(OutputError(o.name, o.dtype.name, mine, theirs, mine_lost, theirs_lost))
+        return AccuracyReport("cuda, the timed kernels at bench size", tuple(found))
+    except torch.OutOfMemoryError:
+        return None
+
+
+def checked(program, c, row):
+    """Whether the kernels are right on the device; what is wrong stands in the row.  ``check``: the same plan at reduced sizes, where its
+    kernels need masks; ``odd``: plans of their own; ``bench``: the very kernels that are timed."""
+    row["device_check"] = {}
+
+    def at(size, plan):
+        args = program.args(size, device=DEVICE)
+        return plan(*args).accuracy(*args)
+
+    for size, report in (
+        ("check", lambda: at("check", c.at)),
+        ("odd", lambda: at("odd", lambda *a: eqfuse.optimize(program.fn, a, target=c.target))),
+        ("bench", lambda: at_bench_size(program, c)),
+    ):
+        try:
+            found = report()
+        except Exception as e:  # a kernel that cannot be launched, or an access where nothing is, is a result of its program
+            row["measured"] = f"not timed: {size}: {said(e)}"
+            return False
+        finally:
+            torch.cuda.empty_cache()
+        row["device_check"][size] = summary.plain(found.outputs) if found else "float64 does not fit the device's memory"
+        if found and not all(o.within() for o in found.outputs):
+            row["measured"] = f"not timed: the check failed: {size}\n{found}"
+            return False
+    return True
+
+
+def said(e):
+    """An exception on one line."""
+    return f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
+
+
+def lost():
+    """Whether the device answers no more, as after an illegal access: whatever this process does with it then fails."""
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 # ---- the measured side -----------------------------------------------------------------------------------------------------------
@@ -132,27 +217,20 @@ def library(name):
 
 
 def measured(program, c, row):
-    """Correctness on the device first; times only of kernels that are right."""
-    row["device_check"] = {}
-    for size, plan in (("check", c.at), ("odd", lambda *a: eqfuse.optimize(program.fn, a, target=c.target))):
-        args = program.args(size, device="cuda")
-        report = plan(*args).accuracy(*args)  # check: the planned kernels at other sizes; odd: plans of their own
-        row["device_check"][size] = str(report)
-        if not all(o.within() for o in report.outputs):
-            row["measured"] = f"not timed: the check failed\n{report}"
-            return
-    inputs = rotations(program.args("bench", device="cuda"), torch.cuda.get_device_properties(0).L2_cache_size)
+    """Times of kernels that are right."""
+    inputs = rotations(on_device(program), torch.cuda.get_device_properties(0).L2_cache_size)
     contenders = {"eqfuse": c, "eager": program.fn, "torch.compile": torch.compile(program.fn)}
     if call := library(program.name):
         contenders["library"] = call
-    row["measured"] = {}
+    times = {}
     for name, f in contenders.items():
         try:
-            row["measured"][name] = time_us(f, inputs)
+            times[name] = time_us(f, inputs)
         except Exception as e:  # a baseline that cannot run is a result, not a crash of the benchmark
-            row["measured"][name] = {"failed": f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"}
+            times[name] = {"failed": said(e)}
         torch.cuda.empty_cache()
-    ours = row["measured"]["eqfuse"].get("median_us")
+    row["measured"] = times
+    ours = times["eqfuse"].get("median_us")
     row["measured_over_modelled"] = ours / c.plan.estimated_us if ours else None
 
 
@@ -206,6 +284,14 @@ def matches(wanted, name):
     return wanted == name if wanted in PROGRAMS else wanted in name
 
 
+def write(path, result):
+    """The file in one step: a run that is cut short leaves a whole one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=1) + "\n")
+    part.replace(path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="only programs whose name contains one of these")
@@ -214,14 +300,31 @@ def main():
     parser.add_argument("--check", action="store_true", help="run the planned kernels in Triton's interpreter against float64")
     parser.add_argument("--model-only", action="store_true", help="do not run on the GPU even if there is one")
     parser.add_argument("--save", action="store_true", help="write the results as JSON")
+    parser.add_argument("--resume", action="store_true", help="keep what the file of this day and device has, and do the rest")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="where --save writes (default: benchmarks/results)")
     options = parser.parse_args()
     chosen = [p for p in PROGRAMS.values() if not options.names or any(matches(n, p.name) for n in options.names)]
     if not chosen:
         parser.error(f"no such program; there are {', '.join(PROGRAMS)}")
-    env = environment() | first_call(options.target)
+    measuring = torch.cuda.is_available() and not options.model_only
+    env = environment() | ({} if measuring else first.medians(options.target))  # a minute that a lent device need not wait for
+    path = options.results / f"{env['date'][:10]}-{(env['device'] or 'no-gpu').lower().replace(' ', '-')}.json"
     result = {"environment": env, "target": options.target, "rows": [], "failed": {}}
+    if options.resume and path.exists():
+        before = json.loads(path.read_text())
+        differs = [k for k in ("commit", "torch", "triton", "numpy", "device") if before["environment"].get(k) != env.get(k)]
+        if differs or before["target"] != options.target:
+            parser.error(f"{path.name} is of another environment: {', '.join(differs) or 'target'}")
+        result["rows"] = [r for r in before["rows"] if "measured" in r or not measuring]
+        chosen = [p for p in chosen if all(r["program"] != p.name for r in result["rows"])]
     print("  ".join(f"{k} {v}" for k, v in result["environment"].items() if v is not None))
     print(line(HEADER))
+
+    def save():
+        if options.save:
+            write(path, result)
+
+    timed = []
     for program in chosen:
         try:
             c, row = modelled(program, options.target, options.compile, options.check)
@@ -229,16 +332,23 @@ def main():
             result["failed"][program.name] = f"{type(e).__name__}: {e}"
             print(f"{program.name:30s}{type(e).__name__}: {e.message}")
             continue
-        if torch.cuda.is_available() and not options.model_only:
-            measured(program, c, row)
         result["rows"].append(row)
+        if measuring and checked(program, c, row):
+            timed.append((program, c, row))
         print(line(cells(row)), flush=True)
         details(row)
+        save()
+        if "measured" in row and lost():
+            return LOST
+    for program, c, row in timed:
+        measured(program, c, row)
+        print(program.name, flush=True)
+        details(row | {"static": {}})
+        save()
+        if lost():
+            return LOST
+    save()
     if options.save:
-        RESULTS.mkdir(exist_ok=True)
-        device = (result["environment"]["device"] or "no-gpu").lower().replace(" ", "-")
-        path = RESULTS / f"{result['environment']['date'][:10]}-{device}.json"
-        path.write_text(json.dumps(result, indent=1) + "\n")
         print(f"wrote {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
     return 1 if result["failed"] else 0
 

@@ -59,9 +59,13 @@ def programs(result):
     if first := env.get("first_call_cpu_s"):
         torchs = env.get("first_call_torch_cpu_s")
         of = f", {torchs} s of it the import of torch's export machinery" if torchs else ""
-        parts.append(f"The first `optimize` of a process took {first} s of CPU time{of}; the table has later ones.")
+        bare = env.get("bare_export_cpu_s")
+        alone = f" Torch's own export and decomposition of the same program took {bare} s without EqFuse." if bare else ""
+        parts.append(f"The first `optimize` of a process took {first} s of CPU time{of}; the table has later ones.{alone}")
     if times := measured(result):
         parts += ["Times: median (10th to 90th percentile).", times]
+    if untimed := {r["program"]: r["measured"] for r in result["rows"] if isinstance(r.get("measured"), str)}:
+        parts.append("Not timed: " + "; ".join(f"{n} ({' '.join(why.split()).removeprefix('not timed: ')})" for n, why in untimed.items()))
     if result["failed"]:
         parts.append("Not planned: " + "; ".join(f"{n} ({e.splitlines()[0]})" for n, e in result["failed"].items()))
     return "\n\n".join(parts)

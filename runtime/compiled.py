@@ -105,9 +105,9 @@ class Compiled:
         if self._device(list(tensors.values())) != "cuda":
             return self.eager(*args, **kwargs)
         given = [tensors[i.name] for i in self.program.inputs]
-        if torch.is_grad_enabled() and any(t.requires_grad for t in given):
-            return self.traced.unflatten(list(self.op(*given)))  # the operator knows its backward pass
-        return self.traced.unflatten(list(self._run(given)))
+        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in given)):
+            return self.traced.unflatten(list(self.op(*given)))  # the operator knows its backward pass, and graphs know it
+        return self.traced.unflatten(list(self._run([t.resolve_neg() for t in given])))  # a sign may stand beside the memory of a view
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """The tensor of every input; ShapeError where one has another shape or type than the plan was made for."""
@@ -176,7 +176,7 @@ class Compiled:
     def op(self) -> RegisteredOp:
         """The kernels as a torch operator, for ``torch.compile`` and ``torch.export``: takes the tensors of ``program.inputs`` in
         order, returns the tuple of ``program.outputs``.  On CPU tensors it runs the original program; so does its backward pass,
-        on every device."""
+        on every device.  Made when it is first asked for, which ``fullgraph=True`` does not allow inside a graph: ask before."""
         import torch
 
         from .ops import OutputSpec, register_op
@@ -195,7 +195,7 @@ class Compiled:
         tensors = self.bind(args, kwargs)
         module = load_module(self.source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
-            found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
+            found = interpret(module, "run", *[tensors[i.name].cpu().resolve_neg() for i in self.program.inputs], sanitize=sanitize)
         return self.traced.unflatten(list(found))
 
     def _in_torch(self, *tensors: torch.Tensor) -> list[torch.Tensor]:

@@ -19,7 +19,7 @@ from .modules import load_module, source_hash
 
 Fallback = Callable[..., "torch.Tensor | Sequence[torch.Tensor]"]
 
-_registered: dict[str, RegisteredOp] = {}
+_registered: dict[str, dict[Fallback, RegisteredOp]] = {}  # by name, without the number that tells fallbacks apart
 _registering = threading.RLock()
 
 
@@ -48,20 +48,23 @@ def register_op(
     """Register the function ``run`` of a generated module, which takes tensors and returns one tensor or several.
 
     ``fallback`` computes the same function with torch operations, and is what runs on CPU tensors.  With ``differentiable`` its
-    derivative is the backward pass on every device.  Registering one source again returns the first registration.
+    derivative is the backward pass on every device.  Registering one source again with one fallback returns the first registration;
+    with another fallback it is another operator: functions of one source may have captured different tensors.
     """
     qualified = f"eqfuse::{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{source_hash(source)}"
     with _registering:
-        if qualified not in _registered:
-            _registered[qualified] = _register(qualified, source, tuple(outputs), fallback, differentiable)
-        return _registered[qualified]
+        known = _registered.setdefault(qualified, {})
+        if fallback not in known:
+            unique = f"{qualified}_{len(known)}" if known else qualified
+            known[fallback] = _register(unique, source, tuple(outputs), fallback, differentiable)
+        return known[fallback]
 
 
 def _register(
     qualified: str, source: str, outputs: tuple[OutputSpec, ...], fallback: Fallback, differentiable: bool
 ) -> RegisteredOp:
     def on_cpu(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        return _fresh(_listed(fallback(*tensors)), tensors)
+        return _fresh([r.contiguous() for r in _listed(fallback(*tensors))], tensors)  # as kernels store them, and fake tensors say
 
     def on_gpu(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return _fresh(_listed(load_module(source, "run").run(*tensors)), tensors)

@@ -165,7 +165,7 @@ class Check:
             with interpreted_kernels(sanitize=False, order=None):
                 ours = _kept(results(self.g, args, gradients=self.gradients))
                 exact = oracles(self.f, args, gradients=self.gradients)
-        except Exception:
+        except Exception:  # the user's functions may raise anything on what the diagnosis tries; then nothing is learnt from it
             return []
         pairs = [(mine.value.cpu(), oracle.value.detach().cpu()) for mine, oracle in zip(ours, exact, strict=False)]
         return [(a.double(), e.double()) for a, e in pairs if a.is_floating_point() and a.shape == e.shape]
@@ -175,7 +175,7 @@ class Check:
         try:
             with interpreted_kernels(sanitize=False, order=None):
                 ours, theirs = (_kept(results(fn, a)) for a in (args, others))
-        except Exception:
+        except Exception:  # as above
             return False
         return any(not torch.equal(a.value.nan_to_num(), b.value.nan_to_num()) for a, b in zip(ours, theirs, strict=True))
 
@@ -248,7 +248,7 @@ def _search(
         if error is None or (best is not None and not best.like(error)):
             return
         if best is None:
-            limit = now + seconds
+            limit = now if _device_lost() else now + seconds
             best = _Failure(args, error, args, args, tried, now - start)
         elif _weight(args) <= _weight(best.args):
             best = replace(best, args=args, error=error, drawn=args, seconds=now - start)
@@ -262,9 +262,22 @@ def _search(
     if best is None:
         return None
     failure = best
+    if _device_lost():
+        return failure
     args = simplify(failure.args, lambda trial: failure.like(check.fault(trial)), max(1.0, seconds / 4))
     error = check.fault(args)
     return replace(failure, args=tuple(args), error=error) if error is not None and failure.like(error) else failure
+
+
+def _device_lost() -> bool:
+    """Whether the CUDA device answers no more, as after an illegal access: then every example fails, and with the same error."""
+    if not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _weight(args: Sequence[Any]) -> tuple[int, int]:
@@ -277,7 +290,9 @@ def _weight(args: Sequence[Any]) -> tuple[int, int]:
 def _report(check: Check, failure: _Failure) -> Exception:
     """The error to raise: what is wrong, what was observed, and the code that shows it."""
     error, seen = failure.error, []
-    if failure.seconds < _PATIENCE:
+    if _device_lost():
+        seen = ["the device answers no more: whatever this process asks of it fails now, so nothing was tried on smaller arguments"]
+    elif failure.seconds < _PATIENCE:
         seen = observations(check, failure.args, error, failure.drawn if failure.tried else ())
         if not seen and isinstance(error, Difference) and failure.tried:
             seen = _in_larger_examples(check, failure)

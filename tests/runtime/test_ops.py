@@ -94,3 +94,11 @@ def test_a_compiled_graph_holds_the_operator(op):
 def test_cuda_tensors_run_the_module(op):
     with pytest.raises(RuntimeError, match="the kernels ran"):
         op(*(t.cuda() for t in inputs()))
+
+
+def test_results_are_contiguous_wherever_they_are_made():
+    """Graphs are planned with the strides that fake tensors have; torch's own result here is transposed."""
+    op = register_op(SOURCE + "# transposed\n", [OutputSpec((4, 6), torch.float32)], torch.relu, name="transposed")
+    x = torch.randn(6, 4).T
+    assert op(x)[0].is_contiguous()
+    assert set(opcheck(op.op, ([x],)).values()) == {"SUCCESS"}
