@@ -53,6 +53,7 @@ from .program import (
     Value,
     Where,
 )
+from .skipping import skip
 
 INT32_MAX = 2**31 - 1
 
@@ -119,7 +120,10 @@ class Lowering:
         """Emit all roots and close the blocks."""
         for i in range(len(self.kernel.roots)):
             self._store(i)
-        return TileProgram(self.kernel, self.dims, self.fixed, close(self.root), self.facts.split)
+        body = close(self.root)
+        if not self.kernel.exact:
+            body = skip(body, {name for name, b in self.kernel.buffers.items() if b.role == "temporary"})
+        return TileProgram(self.kernel, self.dims, self.fixed, body, self.facts.split)
 
     # -- small services ------------------------------------------------------------------------------------------------------
     def dims_of(self, axes: frozenset[Axis]) -> tuple[Dim, ...]:
@@ -516,8 +520,11 @@ class Lowering:
                 accumulator = acc if isinstance(acc, Value) else None
                 dot = dots.emit(self, found, axis, where, mode, accumulator, hint or f"dot_{axis.name}")
                 return dot if acc is accumulator else self.let(where, "add", (acc, dot), hint=hint)  # type: ignore[arg-type]
-        v = self.as_float(self.emit(body, where, mode))
         dim = self.dim_of.get(axis)
+        picked = self._picked(body, axis, where, mode) if m.name == "sum" and dim is not None and len(dim.axes) == 1 else None
+        if picked is not None:
+            return picked if acc is None else self.let(where, "add", (acc, picked), hint=hint)
+        v = self.as_float(self.emit(body, where, mode))
         if axis not in self.nodes[body].axes:  # runs along the loop, but is one value per tile
             if m.name == "sum":
                 loop_body = where.enclosing(axis)
@@ -532,6 +539,36 @@ class Lowering:
             name = f"tile_{m.name}" if acc is not None else hint or f"{m.name}_{axis.name}"
             v = self.put(where, Reduce(self.value(name, dims, dtypes.float32), m.name, dim, v))
         return v if acc is None else self.let(where, m.combine, (acc, v), hint=hint)
+
+    def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None) -> Operand | None:
+        """sum_j where(j + c == y, x, 0) over one tile, for whole y, and x and c free of j: x if y is a position of this tile, else 0.
+
+        One comparison for each y, in place of a tile of them (whose sum a compiler would lay out by itself, unlike the tiles beside it).
+        """
+        nodes = self.nodes
+        n = nodes[body]
+        if n.op != "map" or n.attrs[0] != "where":
+            return None
+        choice, x, zero = n.args
+        c = nodes[choice]
+        if c.op != "map" or c.attrs[0] != "eq" or nodes[zero].op != "const" or nodes[zero].attrs[0] != 0 or axis in nodes[x].axes:
+            return None
+        place, y = c.args if nodes[c.args[0]].op == "index" else c.args[::-1]
+        if nodes[place].op != "index" or axis in nodes[y].axes or not _shifts(nodes[place].attrs[0], axis):
+            return None
+        wanted = self.emit(y, where, mode)
+        if not isinstance(wanted, Value) or wanted.dtype.kind != "int":
+            return None
+        expr = nodes[place].attrs[0]
+        axes = expr.axes()
+        # without lanes for the axis, the position of the first element of the tile
+        dst = self.value("first", self.dims_of(axes - {axis}), dtypes.int64)
+        first = self.put(where, IndexValue(dst, expr, self.bindings(axes, where)))
+        after = self.let(where, "add", (wanted, self.let(where, "neg", (first,))), hint="after")
+        loop = where.enclosing(axis) if axis in self.facts.streamed else None
+        count = self.extent(axis) if loop is None else self._count(loop, "tile")
+        here = self.let(where, "and", (self.let(where, "ge", (after, Literal(0.0))), self.let(where, "lt", (after, count))), hint="here")
+        return self.as_float(self.let(where, "where", (here, self.emit(x, where, mode), Literal(0.0))))
 
     # -- roots ---------------------------------------------------------------------------------------------------------------
     def _store(self, position: int) -> None:
@@ -550,6 +587,12 @@ class Lowering:
         )
         once = tuple(b for b in self.fixed if b.kind == "grid" and b.axis not in axes)
         block.statements.append(Store(v, at, once))
+
+
+def _shifts(expr: IndexExpr, axis: Axis) -> bool:
+    """Whether an index expression is the position on an axis plus what is free of it."""
+    own = [(atom, c) for atom, c in expr.terms if (atom == axis if isinstance(atom, Axis) else axis in atom.numerator.axes())]
+    return own == [(axis, 1)]
 
 
 def tile_dims(kernel: Kernel) -> tuple[Dim, ...]:

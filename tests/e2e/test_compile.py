@@ -1,7 +1,7 @@
 """Every program compiles ahead of time in every type for every architecture: no spill, within shared memory, launchable.
 
-How many registers a kernel needs is the compiler's business, and the model of it was fitted to one version: with another Triton than the one
-that torch 2.13 brings the same kernels must compile and be launchable, but may spill.
+How many registers a kernel needs is the compiler's business, and the model of it was fitted to the version that torch 2.13 brings.
+Of the same kernels under other versions, those in ``SPILLS`` spill a few bytes, and no other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import triton
 from eqfuse.testing.programs import PROGRAMS
 
 NAMES = sorted(PROGRAMS)
-FITTED = "3.7.1"
+# Bytes per thread at most, by Triton version.  The assembler gives the first one 80 registers, to have three programs on a multiprocessor,
+# where it may take 255; it loads the second tile of the other one so early that the 128 registers of sixteen warps do not suffice.
+SPILLS = {
+    ("rmsnorm_linear", "float32", "sm_80"): {"3.6.0": 4, "3.9.0": 40},
+    ("attention_decode", "float32", "sm_80"): {"3.9.0": 8},
+}
 REPRESENTATIVE = {"sm_80": "a100", "sm_90": "h200", "sm_100": "b200", "gfx942": "mi300x"}
 
 
@@ -25,9 +30,8 @@ def test_compiles_within_limits(name, arch, dtype, planned):
     assert len(reports) == len(compiled.plan.kernels)
     for report, kernel in zip(reports, compiled.plan.kernels, strict=True):
         assert report.arch == arch
-        spills = 1 if report.spill_bytes and triton.__version__ != FITTED else 0
-        assert len(report.exceeded) == spills, report
-        assert report.spill_bytes == 0 or spills, report
+        assert report.spill_bytes <= SPILLS.get((name, dtype, arch), {}).get(triton.__version__, 0), report
+        assert len(report.exceeded) == bool(report.spill_bytes), report
         assert report.occupancy >= 1
         # the search keeps to a budget of shared memory: what the model predicts must cover what the compiler uses
         assert report.shared_bytes <= compiled.target.shared_bytes_per_block
