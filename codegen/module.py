@@ -1,7 +1,7 @@
 """A standalone Python module from lowered kernels: the Triton functions and a host function ``run``.
 
 The module needs only torch and triton, and the modules of outside implementations if the plan calls any.  ``run`` takes the inputs
-in argument order, checks that they are on a GPU and what the plan is valid for, allocates outputs and temporaries, launches the
+in argument order, checks that they are on one GPU and what the plan is valid for, allocates outputs and temporaries, launches the
 kernels in order and returns a tuple of outputs.  Sizes and strides are read from the tensors, so inputs may have any memory layout,
 and any shape that the conditions allow.
 
@@ -11,6 +11,7 @@ dimension have the same length.  An axis inside a compound index expression (a s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from ..tiles.kernel import Buffer
 from ..tiles.names import identifier
 from ..tiles.outside import Operand, OutsideCall
 from ..tiles.program import IndexValue, Load, Store, TileProgram
-from .signature import Param, signature
+from .signature import Param, is_wide, last_lanes, signature
 from .text import torch_name, wrap
 from .triton import contracts, helpers, print_kernel
 
@@ -87,10 +88,12 @@ def _check_tensor(name, tensor, dtype, dims):
         raise ValueError(f"{name} must be a {dims}-dimensional tensor of {dtype}, not {tensor.dim()}-dimensional of {tensor.dtype}")
 
 
-def _check_device(name, tensor, kernel):
-    """Raise ValueError for a tensor that no kernel can read: one on the CPU, unless Triton interprets its kernels."""
-    if tensor.device.type in ("cpu", "meta") and isinstance(kernel, triton.JITFunction):
-        raise ValueError(f"{name} is on {tensor.device}: these are Triton kernels, which need tensors on a GPU; move it with .to('cuda')")
+def _check_device(name, tensor, device, kernel):
+    """Raise ValueError for a tensor on another device than the first one, or on the CPU unless Triton interprets its kernels."""
+    if tensor.device != device:
+        raise ValueError(f"{name} is on {tensor.device}, the first argument that is used is on {device}; move them to one GPU")
+    if device.type in ("cpu", "meta") and isinstance(kernel, triton.JITFunction):
+        raise ValueError(f"{name} is on {device}: these are Triton kernels, which need tensors on a GPU; move it with .to('cuda')")
 
 
 def _check_shape(name, tensor, shape):
@@ -103,6 +106,28 @@ def _check_size(axis, condition, requirement):
     """Raise ValueError unless a size is one that the kernels were planned for."""
     if not condition:
         raise ValueError(f"the kernels were planned for {axis} {requirement}; optimize again for this shape")
+
+
+def _check_reach(name, strides, last):
+    """Raise ValueError unless 32 bits hold the offset from a tile's first lane to the last, so far away along each dimension."""
+    if sum(n * s for n, s in zip(last, strides)) >= 2**31:
+        raise ValueError(f"{name} has strides {strides}: a tile of it would span 2**31 elements; optimize again for this shape")
+
+
+def _readable(name, tensor, last):
+    """The tensor as kernels can read it, copied if need be: with signs in its memory, and so that ``_check_reach`` passes."""
+    tensor = tensor.resolve_neg()
+    if sum(n * s for n, s in zip(last, tensor.stride())) >= 2**31:
+        tensor = tensor.contiguous()
+        _check_reach(name, tensor.stride(), last)
+    return tensor
+
+
+def _grid(programs):
+    """The launch grid of a kernel."""
+    if programs >= 2**31:
+        raise ValueError(f"{programs} programs are more than a GPU can launch; pass the tensors in parts")
+    return (programs,)
 '''
 
 
@@ -179,6 +204,19 @@ def _accesses(spec: ModuleSpec) -> Iterator[tuple[str, tuple[IndexExpr, ...]]]:
             yield o.buffer.name, tuple(as_index(0 if a is None else a) for a in o.dims)
 
 
+def _last_lanes(spec: ModuleSpec) -> dict[str, tuple[int, ...]]:
+    """For each buffer of kernels and each of its dimensions, how far the last lane of a tile is from the first; 0 for 64-bit offsets."""
+    found: dict[str, tuple[int, ...]] = {}
+    for k in spec.kernels:
+        for s in k.statements():
+            if isinstance(s, Load | Store):
+                name, last = s.access.buffer, last_lanes(k.kernel, s.access)
+                if is_wide(k.kernel, s.access):
+                    last = (0,) * len(last)
+                found[name] = tuple(map(max, last, found.get(name, last)))
+    return found
+
+
 def _reads(step: TileProgram | OutsideCall) -> set[str]:
     """The buffers that a step reads."""
     if isinstance(step, OutsideCall):
@@ -194,6 +232,10 @@ class _Host:
         self.lines: list[str] = []
         self.imported = _imported(spec)
         self.argument = _argument_names(spec, {*self.sizes.names.values()})
+        accessed = {name for name, _ in _accesses(spec)}
+        self.used = [b for b in spec.inputs if b.name in accessed]
+        self.first = self.argument[(self.used or [*spec.inputs])[0].name] if spec.inputs else None  # all are on its device
+        self.last = _last_lanes(spec)
 
     def text(self) -> str:
         spec = self.spec
@@ -201,7 +243,7 @@ class _Host:
         called = {c.result.buffer.name for _, c in spec.calls}
         for b in spec.outputs:
             if all(b.name != i.name for i in spec.inputs) and b.name not in called:
-                self.lines.append(self.allocated(b))
+                self.lines += self.allocated(b)
         launches = []
         steps: list[TileProgram | OutsideCall] = []
         for at in range(len(spec.kernels) + 1):
@@ -210,14 +252,14 @@ class _Host:
         reads = [_reads(s) for s in steps]
         for at, step in enumerate(steps):
             made = {r.buffer for r in step.kernel.roots} if isinstance(step, TileProgram) else set()
-            launches += [self.allocated(b) for b in spec.temporaries if b.name in made]
+            launches += [line for b in spec.temporaries if b.name in made for line in self.allocated(b)]
             launches += self.launch(step) if isinstance(step, TileProgram) else self.call(step)
             later = {name for r in reads[at + 1 :] for name in r}
             done = [self.argument[b.name] for b in spec.temporaries if b.name in reads[at] and b.name not in later]
             if done and at + 1 < len(steps):  # its memory can serve the temporaries and outputs of later calls
                 launches.append(f"del {', '.join(done)}")
-        if spec.inputs:
-            self.lines.append(f"with torch.cuda.device_of({self.argument[spec.inputs[0].name]}):")
+        if self.first:
+            self.lines.append(f"with torch.cuda.device_of({self.first}):")
             launches = [f"    {line}" for line in launches]
         self.lines += launches
         self.lines.append(f"return {_tuple([self.argument[b.name] for b in spec.outputs])}")
@@ -225,11 +267,14 @@ class _Host:
         head.append(f'    """{self.summary()}"""')
         return "\n".join([*head, *(f"    {line}" for line in self.lines)])
 
-    def allocated(self, b: Buffer) -> str:
-        """The statement that makes a buffer."""
-        device = f"{self.argument[self.spec.inputs[0].name]}.device" if self.spec.inputs else '"cpu"'
-        shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
-        return f"{self.argument[b.name]} = torch.empty({shape}, dtype={torch_name(b.dtype)}, device={device})"
+    def allocated(self, b: Buffer) -> Iterator[str]:
+        """The statement that makes a buffer, and a check if its strides may become too large for its tiles."""
+        name, device = self.argument[b.name], f"{self.first}.device" if self.first else '"cpu"'
+        lengths = [self.sizes.of_dimension(b, d) for d in range(len(b.shape))]
+        yield f"{name} = torch.empty({_tuple(lengths)}, dtype={torch_name(b.dtype)}, device={device})"
+        last = self.last[b.name]
+        if any(n and not all(x.isdigit() for x in lengths[d + 1 :]) for d, n in enumerate(last)):
+            yield f'_check_reach("{name}", {name}.stride(), {last})'
 
     def summary(self) -> str:
         outputs = ", ".join(self.argument[b.name] for b in self.spec.outputs)
@@ -238,17 +283,15 @@ class _Host:
         return f"Return the tuple ({outputs}), computed by {n} kernel{'s' if n != 1 else ''}{calls} on the device of the arguments."
 
     def checks(self) -> None:
-        used = {s for s, _ in _accesses(self.spec)}
-        inputs = [b for b in self.spec.inputs if b.name in used]
-        for b in inputs:
+        for b in self.used:
             name = self.argument[b.name]
             self.lines.append(f'_check_tensor("{name}", {name}, {torch_name(b.dtype)}, {len(b.shape)})')
             if self.spec.kernels:
-                self.lines.append(f'_check_device("{name}", {name}, {identifier(self.spec.kernels[0].name)})')
+                self.lines.append(f'_check_device("{name}", {name}, {self.first}.device, {identifier(self.spec.kernels[0].name)})')
         for r, (buffer, d) in self.sizes.source.items():
             if r in self.sizes.names:
                 self.lines.append(f"{self.sizes.names[r]} = {self.argument[buffer]}.shape[{d}]")
-        for b in inputs:
+        for b in self.used:
             name = self.argument[b.name]
             shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
             self.lines.append(f'_check_shape("{name}", {name}, {shape})')
@@ -272,6 +315,12 @@ class _Host:
                 elif role.kind == "resident":
                     conditions[f'_check_size("{a.name}", {size} <= {role.tile}, "of at most {role.tile}")'] = None
         self.lines += conditions
+        self.lines += [self.readable(b) for b in self.used if b.name in self.last]
+
+    def readable(self, b: Buffer) -> str:
+        """The statement that gives kernels a tensor that they did not make."""
+        name = self.argument[b.name]
+        return f'{name} = _readable("{name}", {name}, {self.last[b.name]})'
 
     def launch(self, program: TileProgram) -> Iterator[str]:
         """The launch of one kernel."""
@@ -281,7 +330,8 @@ class _Host:
             blocks.append(n if b.tile == 1 else f"triton.cdiv({n}, {b.tile})")
         kernel = program.kernel
         programs = " * ".join(blocks) or "1"
-        yield f"{identifier(program.name)}[({f'min({programs}, {kernel.persistent})' if kernel.persistent else programs},)]("
+        grid = f"(min({programs}, {kernel.persistent}),)" if kernel.persistent else f"_grid({programs})"
+        yield f"{identifier(program.name)}[{grid}]("
         params = signature(program)
         for group in ("pointer", "int", "constexpr"):
             for line in wrap([self.value(p) for p in params if p.kind == group], 112):
@@ -306,6 +356,8 @@ class _Host:
         yield f"{name} = {name}.to({torch_name(buffer.dtype)}){contiguous}"
         shape = _tuple([self.sizes.of_dimension(buffer, d) for d in range(len(buffer.shape))])
         yield f'_check_shape("{name}", {name}, {shape})'
+        if buffer.name in self.last:
+            yield self.readable(buffer)
 
     def seen(self, o: Operand) -> str:
         """A buffer as a function sees it."""
@@ -330,7 +382,8 @@ class _Host:
 
 def _argument_names(spec: ModuleSpec, taken: set[str]) -> dict[str, str]:
     """A variable of the host function for every buffer, different from each other and from every other name in it."""
-    taken |= {"torch", "triton", "tl", "run", *(identifier(k.name) for k in spec.kernels)}
+    taken |= {"torch", "triton", "tl", "run", *re.findall(r"^def (\w+)", _HOST_HELPERS, re.MULTILINE)}
+    taken |= {identifier(k.name) for k in spec.kernels}
     taken |= {*_imported(spec).values()}
     names: dict[str, str] = {}
     for b in (*spec.inputs, *spec.temporaries, *spec.outputs):

@@ -12,9 +12,10 @@ from typing import Literal
 
 from ..ir import dtypes
 from ..ir.dtypes import DType
-from ..ir.index import Axis
+from ..ir.index import Atom, Axis, IndexExpr
+from ..tiles.kernel import Kernel
 from ..tiles.names import identifier
-from ..tiles.program import TileProgram
+from ..tiles.program import Access, TileProgram
 
 INT32_MAX = 2**31 - 1
 
@@ -59,6 +60,27 @@ def pointer_name(buffer: str) -> str:
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of a dense tensor, in elements."""
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def last_lanes(kernel: Kernel, at: Access) -> tuple[int, ...]:
+    """For each dimension of a buffer, how far the lanes of a tile are from its start at most, padded lanes included."""
+    tiles = {b.axis: b.tile for b in at.bindings}
+
+    def last(atom: Atom) -> int:
+        if isinstance(atom, Axis):
+            return kernel.tile(atom) - 1
+        e = IndexExpr(((atom, 1),))
+        if any(at.binding(a).kind != "resident" for a in e.axes()):
+            return 0  # the start of a tile is in it, and that has 64 bits
+        return max(map(abs, e.bounds(tiles)))
+
+    return tuple(sum(abs(c) * last(atom) for atom, c in e.terms) for e in at.index)
+
+
+def is_wide(kernel: Kernel, at: Access) -> bool:
+    """Whether the lanes of a tile need offsets of 64 bits, by the planned shape."""
+    strides = contiguous_strides(kernel.buffers[at.buffer].shape)
+    return sum(n * s for n, s in zip(last_lanes(kernel, at), strides, strict=True)) > INT32_MAX // 2
 
 
 def build(program: TileProgram, extents: list[Axis], strides: dict[tuple[str, int], str], tiles: list[Axis]) -> tuple[Param, ...]:

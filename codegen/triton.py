@@ -22,6 +22,7 @@ from ..tiles.program import (
     Count,
     Dim,
     Dot,
+    Edge,
     ExtentValue,
     Fill,
     IndexValue,
@@ -45,7 +46,7 @@ from ..tiles.program import (
 )
 from ..tiles.reuse import reuse
 from . import signature
-from .signature import INT32_MAX, Param, contiguous_strides, pointer_name
+from .signature import Param, is_wide, pointer_name
 from .text import broadcast, extent, number, position, product, split_index, total, type_name, wrap
 
 LINE = 128  # longest line before a call is broken
@@ -271,9 +272,7 @@ class KernelPrinter:
 
     def address(self, at: Access) -> str:
         """A pointer tile."""
-        strides = contiguous_strides(self.kernel.buffers[at.buffer].shape)
-        reach = sum(abs(c) * strides[p] * self.kernel.tile(a) for p, e in enumerate(at.index) for a, c in _linear(e))
-        wide = reach > INT32_MAX // 2
+        wide = is_wide(self.kernel, at)
         scalars, vectors = [], []
         for p, e in enumerate(at.index):
             if not e.terms and not e.const:
@@ -343,17 +342,38 @@ class KernelPrinter:
             fill = "tl.zeros({}, tl.float32)" if a.identity == 0 else f"tl.full({{}}, {number(a.identity)}, tl.float32)"
             self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims))}")
         inplace = {a.new.name: a.old.name for a in s.accumulators if _overwritable(s, a.old, a.new, self.negated)}
+        first, end = "0", n
+        if s.starts:
+            first = f"{identifier(b.name)}_from"
+            edges = [f"tl.maximum({self.edge(e)}, 0)" for e in s.starts]
+            self.write(f"{first} = ({_nested('tl.maximum', edges)} // {tile} * {tile}).to(tl.int32)")
+        if s.stops:
+            end = f"{identifier(b.name)}_to"
+            self.write(f"{end} = {_nested('tl.minimum', [n, *map(self.edge, s.stops)])}.to(tl.int32)")
         if s.peeled:
             stop = f"{identifier(b.name)}_full"
             self.write(f"{stop} = {n} // {tile} * {tile}")
             self.full.add(b.name)
-            self.one_loop(s, f"for {name} in tl.range(0, {stop}, {tile}):", inplace)
+            until = f"tl.minimum({stop}, {end})" if s.stops else stop
+            self.one_loop(s, f"for {name} in tl.range({first}, {until}, {tile}):", inplace)
             self.full.discard(b.name)
             self.names = dict(outside)
-            self.one_loop(s, f"for {name} in tl.range({stop}, {n}, {tile}, num_stages=1):  # the ragged last tile", inplace)
+            since = f"tl.maximum({stop}, {first})" if s.starts else stop
+            self.one_loop(s, f"for {name} in tl.range({since}, {end}, {tile}, num_stages=1):  # the ragged last tile", inplace)
         else:
-            self.one_loop(s, f"for {name} in tl.range(0, {n}, {tile}):", inplace)
+            self.one_loop(s, f"for {name} in tl.range({first}, {end}, {tile}):", inplace)
         self.names = outside
+
+    def edge(self, e: Edge) -> str:
+        """The position of an edge."""
+        const, text = e.const, ""
+        for b, c, last in e.terms:
+            const -= c * last  # the last lane is a tile minus one from the first
+            parts = [self.start_name(b)] * (b.kind != "resident") + [self.tile(b.axis)] * last
+            for p in parts:
+                sign = ("-" if c < 0 else "") if not text else " - " if c < 0 else " + "
+                text += sign + (p if abs(c) == 1 else f"{abs(c)} * {p}")
+        return f"{text} {'+-'[const < 0]} {abs(const)}" if text and const else text or str(const)
 
     def one_loop(self, s: Loop, head: str, inplace: dict[str, str]) -> None:
         b = s.binding
@@ -476,7 +496,7 @@ class KernelPrinter:
         of = {b.axis: b for b in s.bindings}
         scalars, vectors = split_index(
             s.expr,
-            self.has_lanes,
+            lambda a: self.has_lanes(a) and self.dim_of[a] in s.dst.dims,  # without them, the start of the tile
             lambda a: None if of[a].kind == "resident" else self.start_name(of[a]),
             lambda a: self.lanes(a, s.dst.dims),
         )
@@ -490,10 +510,6 @@ class KernelPrinter:
 def _grouped(parts: list[str]) -> str:
     text = total(parts)
     return f"({text})" if len(parts) > 1 or "*" in text else text
-
-
-def _linear(e: IndexExpr) -> list[tuple[Axis, int]]:
-    return [(a, c) for a, c in e.terms if isinstance(a, Axis)]
 
 
 def _overwritable(s: Loop, old: Value, new: Value, negated: Mapping[str, Value]) -> bool:
@@ -596,3 +612,11 @@ def _products(program: TileProgram, rounded: frozenset[str] = frozenset()) -> di
 def _direct_uses(s: Statement) -> tuple[Value, ...]:
     """What a statement reads; for a loop, the values its accumulators take at the end of a step."""
     return tuple(a.new for a in s.accumulators) if isinstance(s, Loop) else uses(s)
+
+
+def _nested(function: str, parts: list[str]) -> str:
+    """A function of two arguments over several."""
+    text = parts[0]
+    for p in parts[1:]:
+        text = f"{function}({text}, {p})"
+    return text

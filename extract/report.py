@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..tiles.walk import shares
 from .plan import Decision, Plan, PlannedCall, PlannedKernel
 
 _EARLY = {
@@ -63,6 +64,7 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
         programs = f"{c.programs} programs" + (f" for {k.tiles.tasks} tiles" if k.kernel.persistent else "")
         lines.append(f"    roles   {_roles(k)}   ({programs}, {k.kernel.warps} warps, {k.kernel.stages} stages)")
         passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
+        passes += "".join(f"; {share:.0%} of the tiles of {a}, the others being masked" for a, share in shares(k.tiles).items())
         lines.append(f"    loops   {passes}")
         lines.append(
             f"    cost    {c.us:.1f} us, bound by {c.bound}; {bytes_text(c.dram_bytes)} DRAM, {bytes_text(c.l2_bytes)} L2, "

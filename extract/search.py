@@ -30,6 +30,8 @@ from .targets import Target
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
 ROUNDS = 3
+TIE = 1e-3  # times that differ by this share are the same
+LEANER = 0.95  # of two candidates that take the same time, one that moves at most this share of the bytes is better
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
 
 
@@ -292,7 +294,11 @@ class KernelSearch:
         if all(best.roles[a].tile == t for a, t in tiles.items()):
             return best
         found = form.evaluate({**best.roles, **{a: Role(best.roles[a].kind, t) for a, t in tiles.items()}})
-        return found if found is not None and found.cost.us < best.cost.us * (1 - 1e-3) else best
+        if found is None:
+            return best
+        gain = best.cost.us / found.cost.us - 1
+        leaner = found.cost.dram_bytes < LEANER * best.cost.dram_bytes
+        return found if gain > TIE or (leaner and gain > -TIE) else best
 
     def _beside(self, a: Axis, role: Role, s: Structure, step: int) -> int | None:
         """The next larger (1) or smaller (-1) tile to try for an axis."""
@@ -367,7 +373,7 @@ class _Form:
         if fewer:
             again = replace(kernel, persistent=fewer)
             there = price(again, counts, fitted, target)
-            if there.us < cost.us:
+            if (there.us, there.dram_bytes) < (cost.us, cost.dram_bytes):
                 kernel, cost = again, there
         return _Candidate(dict(roles), kernel, counts, cost)
 

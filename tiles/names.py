@@ -30,7 +30,7 @@ class Names:
 
     def _reserve(self, name: str, axis: Axis) -> None:
         a = identifier(axis.name)
-        for n in (f"{name}0", f"r_{a}", f"{name}_ok", f"{name}_full", f"N_{a}", f"T_{a}", f"{name}_at"):
+        for n in (f"{name}0", f"r_{a}", f"{name}_ok", f"{name}_full", f"{name}_from", f"{name}_to", f"N_{a}", f"T_{a}", f"{name}_at"):
             self._used[n] = 1
 
     def fresh(self, hint: str) -> str:

@@ -7,6 +7,7 @@ from .program import (
     Cast,
     Count,
     Dot,
+    Edge,
     ExtentValue,
     Fill,
     IndexValue,
@@ -58,10 +59,15 @@ def _access(a: Access) -> str:
     return f"{a.buffer}[{', '.join(map(str, a.index))}]" + (f" where {', '.join(masks)}" if masks else "")
 
 
+def _edge(e: Edge) -> str:
+    return " + ".join([*(f"{c} * {'last' if last else 'first'}({b.name})" for b, c, last in e.terms), str(e.const)])
+
+
 def _statement(s: Statement) -> str:
     if isinstance(s, Loop):
         states = ", ".join(f"{_value(a.old)} = {a.identity}" for a in s.accumulators)
-        return f"for {s.binding.name}/{s.binding.tile} (level {s.level})" + (f" carrying {states}" if states else "")
+        edges = "".join(f" from {_edge(e)}" for e in s.starts) + "".join(f" to {_edge(e)}" for e in s.stops)
+        return f"for {s.binding.name}/{s.binding.tile}{edges} (level {s.level})" + (f" carrying {states}" if states else "")
     if isinstance(s, Store):
         once = f" once per {', '.join(b.name for b in s.once)}" if s.once else ""
         return f"{_access(s.access)} = {s.src.name}{once}"

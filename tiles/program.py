@@ -265,13 +265,28 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
+class Edge:
+    """A position on the axis of a loop: ``const`` plus multiples of positions of other bindings, (binding, coefficient, last), each at
+    the first lane of its tile or at the last one."""
+
+    terms: tuple[tuple[Binding, int, bool], ...]
+    const: int
+
+
+@dataclass(frozen=True)
 class Loop:
-    """Steps over the tiles of a streamed axis.  ``level``: how many loops over this axis ran before it."""
+    """Steps over the tiles of a streamed axis.  ``level``: how many loops over this axis ran before it.
+
+    Only tiles with an element at or above every edge of ``starts`` and below every edge of ``stops`` are visited: the others would
+    change nothing (:mod:`.skipping`).
+    """
 
     binding: Binding
     level: int
     accumulators: tuple[Accumulator, ...]
     body: tuple[Statement, ...]
+    starts: tuple[Edge, ...] = ()
+    stops: tuple[Edge, ...] = ()
 
     @property
     def innermost(self) -> bool:

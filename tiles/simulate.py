@@ -23,6 +23,7 @@ from .program import (
     Count,
     Dim,
     Dot,
+    Edge,
     ExtentValue,
     Fill,
     IndexValue,
@@ -134,12 +135,21 @@ class _Simulation:
         for a in accumulators:
             env[a.old.name] = np.full([d.size for d in a.old.dims], a.identity, self.dtype)
         b = s.binding
-        for at in range(0, b.axis.size, b.tile):
+        for at in range(*self.reach(s), b.tile):
             self.start[b.name] = at
             inner = dict(env)
             self.block(s.body, inner)
             for a in accumulators:
                 env[a.old.name] = inner[a.new.name]
+
+    def reach(self, s: Loop) -> tuple[int, int]:
+        """From the first tile that the loop visits to the end of the last one."""
+
+        def position(e: Edge) -> int:
+            return e.const + sum(c * (self.start[b.name] + (b.tile - 1) * last) for b, c, last in e.terms)
+
+        first = max([0, *map(position, s.starts)])
+        return first // s.binding.tile * s.binding.tile, min([s.binding.axis.size, *map(position, s.stops)])
 
     def store(self, s: Store, env: dict[str, np.ndarray]) -> None:
         if any(self.start[b.name] for b in s.once):

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from ..ir.index import Axis
 from .kernel import Buffer, Role
-from .program import Access, Binding, Load, Store, TileProgram, Value
+from .program import Access, Binding, Edge, Load, Loop, Store, TileProgram, Value
 
 VECTOR_BYTES = 16  # a full-width memory instruction
+SAMPLES = 256  # tiles along an axis that an average is taken over
 EXTENT_DIVISOR = 16  # Triton knows of sizes and strides only whether 16 divides them
 
 
@@ -62,6 +65,28 @@ class Sizes:
     def steps(self, b: Binding) -> int:
         """Tiles of a binding's axis."""
         return -(-b.axis.size // self.roles[b.axis].tile)
+
+    def taken(self, loop: Loop) -> float:
+        """The share of its steps that a loop takes, on average over the tiles that its edges depend on."""
+        steps = self.steps(loop.binding)
+        if not steps or not (loop.starts or loop.stops):
+            return 1.0
+        over = list(dict.fromkeys(b for e in (*loop.starts, *loop.stops) for b, _, _ in e.terms))
+        tile = {b.name: self.roles[b.axis].tile for b in over}
+        tiles = [np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int)) for b in over]
+        at = np.meshgrid(*(t * tile[b.name] for b, t in zip(over, tiles, strict=True)), indexing="ij") if over else []
+        where = {b.name: p for b, p in zip(over, at, strict=True)}
+
+        def position(e: Edge) -> np.ndarray:
+            return np.asarray(e.const + sum(c * (where[b.name] + (tile[b.name] - 1) * last) for b, c, last in e.terms))
+
+        mine = self.roles[loop.binding.axis].tile
+        first, end = np.asarray(0), np.asarray(loop.binding.axis.size)
+        for e in loop.starts:
+            first = np.maximum(first, position(e) // mine * mine)
+        for e in loop.stops:
+            end = np.minimum(end, position(e))
+        return float(np.mean(np.maximum(-((first - end) // mine), 0))) / steps
 
     def vector(self, at: Access, itemsize: int) -> int:
         """Bytes per memory instruction: the longest run of neighbouring lanes that are neighbours in memory and surely aligned."""

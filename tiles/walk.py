@@ -103,6 +103,13 @@ def walk(program: TileProgram) -> Counts:
     return Counter(program).at(program.kernel.roles)
 
 
+def shares(program: TileProgram) -> dict[str, float]:
+    """The share of its steps that a loop takes, on average, of every loop that leaves some out; by the name of its axis."""
+    sizes = Sizes(program, program.kernel.roles, {})
+    loops = (s for s in program.statements() if isinstance(s, Loop) and (s.starts or s.stops))
+    return {s.binding.axis.name: sizes.taken(s) for s in loops}
+
+
 class Counter:
     """A tile program to be counted under any roles of the same shape (:mod:`.tilings`), as if it had been lowered for them."""
 
@@ -165,7 +172,7 @@ class _Walk:
             kept=kept,
         )
 
-    def _traffic(self, at: Access, around: Mapping[str, int]) -> Traffic:
+    def _traffic(self, at: Access, around: Mapping[str, int], visited: float = 1.0) -> Traffic:
         """Bytes: existing elements along the bindings of the access, times the steps of everything else around it."""
         used = [b.name for b in at.bindings]
         elements, requests = math.prod([b.axis.size for b in at.bindings]), 1
@@ -174,27 +181,31 @@ class _Walk:
             if name not in used:
                 elements *= n
         size = self.buffers[at.buffer].dtype.itemsize
-        return Traffic(at.buffer, elements * size, requests, self.sizes.vector(at, size))
+        return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), self.sizes.vector(at, size))
 
-    def _block(self, body: tuple[Statement, ...], trips: float, around: dict[str, int], masked: float) -> None:
+    def _block(
+        self, body: tuple[Statement, ...], trips: float, around: dict[str, int], masked: float, visited: float = 1.0
+    ) -> None:
+        """``visited``: the share of their steps that the loops around take, on average."""
         work, in_loop, elements = self.work, len(around) > len(self.program.grid), self.sizes.elements
         for s in body:
             if isinstance(s, Loop):
                 n = self.sizes.steps(s.binding)
                 self.trips.append((s.binding.name, s.level, n))
-                self.steps += trips * n
+                taken = self.sizes.taken(s)
+                self.steps += trips * n * taken
                 self.accumulators += sum(self.sizes.bytes(a.old) for a in s.accumulators)
                 ragged = not s.binding.even
                 share = (1.0 / max(n, 1) if s.peeled else 1.0) if ragged else masked
                 self.masked += ragged and not s.peeled
-                self._block(s.body, trips * n, {**around, s.binding.name: n}, share)
+                self._block(s.body, trips * n * taken, {**around, s.binding.name: n}, share, visited * taken)
             elif isinstance(s, Let):
                 op = ops.OPS[s.op]
                 n = elements(s.dst)
                 work["let"] += trips * n * op.cost
                 self.special += trips * n * op.special
             elif isinstance(s, Load):
-                self.loads.append(self._traffic(s.access, around))
+                self.loads.append(self._traffic(s.access, around, visited))
                 if in_loop and len(s.dst.dims) > 1:
                     self.streamed[s.dst.name] = self.sizes.bytes(s.dst)
             elif isinstance(s, Reduce):

@@ -2,12 +2,14 @@
 
 import ast
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import hand_kernels as kernels
 import numpy as np
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from eqfuse.codegen.module import ModuleSpec, emit_module
 from eqfuse.codegen.signature import signature
@@ -279,3 +281,118 @@ def test_a_module_refuses_tensors_that_its_kernels_cannot_read(tmp_path):
             module.run(torch.ones(40, device=device))
     interpreted = load_module(emit_module(module_of(k)), "interpret", directory=tmp_path)
     assert interpret(interpreted, "run", torch.ones(40))[0].tolist() == [2.0] * 40
+
+
+# -- what run does with tensors before kernels see them -------------------------------------------------------------------------
+
+
+class Launches:
+    """In the place of a kernel: notes how it is launched."""
+
+    def __init__(self):
+        self.grids, self.arguments = [], []
+
+    def __getitem__(self, grid):
+        self.grids.append(grid)
+        return lambda *given, **_: self.arguments.append(given)
+
+
+@pytest.fixture
+def on_gpus(tmp_path, monkeypatch):
+    """A module with launches noted, and a mode in which tensors on GPUs can be made, without data."""
+    monkeypatch.setattr(torch.cuda, "device_of", lambda tensor: nullcontext(devices.append(str(tensor.device))))
+    devices: list[str] = []
+
+    def load(k):
+        module = load_module(emit_module(module_of(k)), "run", directory=tmp_path)
+        launches = Launches()
+        monkeypatch.setattr(module, k.name, launches)
+        launches.devices = devices
+        return module, launches
+
+    with FakeTensorMode():
+        yield load
+
+
+def doubled(rows=1, columns=64):
+    """y[i, j] = 2 x[i, j], in tiles."""
+    i, j = b.axes(i=64, j=64)
+    p = b.program("doubled", y=(b.tensor("x", i, j) * 2.0, (i, j)))
+    return kernel_from_program(p, {i: Role("grid", rows), j: Role("grid", columns)})
+
+
+def test_tiles_that_32_bits_do_not_span_are_copied(run):
+    """The offsets of lanes have 32 bits where those of a contiguous tensor fit; with these strides they would wrap."""
+    i, j = b.axes(i=4, j=64)
+    p = b.program("m", y=(b.select(b.tensor("x", i, j, dtype=dtypes.bool_), 2.0, 1.0), (i, j)))
+    k = kernel_from_program(p, {i: Role("grid", 1), j: Role("grid", 64)})
+    memory = torch.empty(64 * 35_000_000, dtype=torch.bool)  # 64 pages of it are touched
+    x = memory.as_strided((4, 64), (1, 35_000_000))
+    x[:] = torch.arange(4 * 64).reshape(4, 64) % 3 == 0
+    (y,) = run(emit_module(module_of(k)), [x])
+    assert torch.equal(y, torch.where(x, 2.0, 1.0))
+
+
+def test_other_tiles_are_left_where_they_are(on_gpus):
+    """A view is copied if the lanes of one tile span 2**31 elements: not if the whole tensor does."""
+    module, launches = on_gpus(doubled())
+    for strides in [(10**9, 1), (1, 2**31 // 64), (1, 35_000_000)]:
+        x = torch.empty_strided((64, 64), strides)
+        module.run(x)
+        assert (launches.arguments[-1][0] is x) == (strides != (1, 35_000_000))
+    assert launches.arguments[-1][0].stride() == (64, 1)
+
+
+def test_sizes_for_which_a_tile_is_too_far_apart_are_refused(on_gpus):
+    """One text serves every shape, but for those where offsets that were planned in 32 bits need more."""
+    module, launches = on_gpus(doubled(rows=64, columns=1))
+    module.run(torch.empty(64, 30_000_000))
+    with pytest.raises(ValueError, match=r"x has strides .* a tile of it would span"):
+        module.run(torch.empty(64, 40_000_000))
+    with pytest.raises(ValueError, match="y has strides"):
+        module.run(torch.empty(64, 1).expand(64, 40_000_000))
+    assert len(launches.grids) == 1
+
+
+def test_tensors_on_two_gpus_are_refused(on_gpus):
+    i = b.axes(i=64)[0]
+    p = b.program("added", y=(b.tensor("x", i) + b.tensor("z", i), (i,)))
+    module, launches = on_gpus(kernel_from_program(p, {i: Role("grid", 64)}))
+    given = [torch.empty(64, device=f"cuda:{n}") for n in range(2)]
+    with pytest.raises(ValueError, match="z is on cuda:1, the first argument that is used is on cuda:0"):
+        module.run(*given)
+    assert not launches.grids
+
+
+def test_an_unused_input_does_not_say_where_kernels_run(on_gpus, tmp_path, monkeypatch):
+    k = doubled()
+    spec = module_of(k)
+    spec = replace(spec, inputs=(Buffer("unused", dtypes.float32, (4,)), *spec.inputs))
+    module = load_module(emit_module(spec), "run", directory=tmp_path)
+    launches = Launches()
+    monkeypatch.setattr(module, k.name, launches)
+    (y,) = module.run(torch.empty(4), torch.empty(64, 64, device="cuda:1"))
+    assert str(y.device) == "cuda:1"
+    assert on_gpus(doubled())[1].devices == ["cuda:1"]
+
+
+def test_signs_that_are_not_in_memory(run):
+    x = torch.complex(torch.ones(64, 64), torch.arange(64.0 * 64).reshape(64, 64)).conj().imag
+    assert x.is_neg()
+    (y,) = run(emit_module(module_of(doubled())), [x])
+    assert torch.equal(y, x * 2)
+
+
+def test_a_grid_that_no_gpu_launches_is_refused(on_gpus):
+    module, launches = on_gpus(doubled())
+    module.run(torch.empty(2**31 - 1, 64, device="cuda:0"))
+    assert launches.grids == [(2**31 - 1,)]
+    with pytest.raises(ValueError, match="2147483648 programs are more than a GPU can launch"):
+        module.run(torch.empty(2**31, 64, device="cuda:0"))
+
+
+def test_helpers_of_a_module_are_not_shadowed_by_arguments(run):
+    i = b.axes(i=4)[0]
+    k = kernel_from_program(b.program("m", y=(b.tensor("_readable", i) + b.tensor("_grid", i), (i,))), {i: Role("grid", 4)})
+    (y,) = run(emit_module(module_of(k)), [torch.ones(4), torch.ones(4)])
+    assert y.tolist() == [2.0] * 4

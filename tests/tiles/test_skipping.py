@@ -1,0 +1,232 @@
+"""Masked tiles are left out of loops: those that are, would change nothing, and of the masks that people use, none is left in."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import eqfuse
+from eqfuse.egraph.saturate import saturate
+from eqfuse.extract.choose import Chooser
+from eqfuse.frontends import trace
+from eqfuse.ir.reference import evaluate
+from eqfuse.testing.fuzz import relative_error
+from eqfuse.tiles import skipping
+from eqfuse.tiles.direct import kernel_from_program
+from eqfuse.tiles.kernel import Role
+from eqfuse.tiles.lower import lower
+from eqfuse.tiles.program import Loop, TileProgram
+from eqfuse.tiles.simulate import _Simulation, simulate
+
+INF = float("inf")
+
+
+class Visits(_Simulation):
+    """Counts the steps of loops."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.steps = 0
+
+    def reach(self, s: Loop) -> tuple[int, int]:
+        first, end = super().reach(s)
+        self.steps += max(-((first - end) // s.binding.tile), 0)
+        return first, end
+
+
+def weighted(mask):
+    """softmax of masked scores, times values."""
+
+    def f(s, v):
+        i, j = torch.arange(s.shape[0])[:, None], torch.arange(s.shape[1])[None, :]
+        return torch.softmax(torch.where(mask(i, j), s, -INF), -1) @ v
+
+    return f
+
+
+def summed(mask):
+    """A sum of what a mask keeps."""
+
+    def f(s, v):
+        i, j = torch.arange(s.shape[0])[:, None], torch.arange(s.shape[1])[None, :]
+        return torch.where(mask(i, j), s, 0.0) @ v
+
+    return f
+
+
+def programs(fn, rows, columns, tiles, seed=0):
+    """The program, its inputs, and its kernels with rows in the grid and columns streamed, for every feasible number of passes."""
+    args = (torch.empty(rows, columns), torch.empty(columns, 3))
+    program = trace(fn, args).program
+    (out,) = program.outputs
+    row, streamed = out.layout[0], next(i.layout[1] for i in program.inputs if i.layout[0] == out.layout[0])
+    roles = {row: Role("grid", tiles[0]), streamed: Role("stream", tiles[1]), out.layout[1]: Role("resident", 4)}
+    plain = kernel_from_program(program, roles)
+    graph = saturate(program)
+    random_ = np.random.default_rng(seed)
+    data = {i.name: random_.standard_normal([a.size for a in i.layout]) for i in program.inputs}
+    kernels = []
+    for _, nodes, positions, _ in Chooser(graph).cheapest((graph.roots[out.name],), {}, roles):
+        roots = tuple(replace(r, node=n) for r, n in zip(plain.roots, positions, strict=True))
+        kernels.append(replace(plain, nodes=nodes, roots=roots))
+    return program, data, kernels
+
+
+def visited(tiles: TileProgram, data) -> int:
+    run = Visits(tiles, data, np.float64, False)
+    run.run()
+    return run.steps
+
+
+def needed(mask, rows, columns, tiles) -> int:
+    """Tiles in which the mask keeps something."""
+    i, j = torch.arange(rows)[:, None], torch.arange(columns)[None, :]
+    kept = np.broadcast_to(mask(i, j).numpy(), (rows, columns))
+    cuts = [list(pairwise([*range(0, n, t), n])) for n, t in zip((rows, columns), tiles, strict=True)]
+    return sum(bool(kept[a:b, c:d].any()) for a, b in cuts[0] for c, d in cuts[1])
+
+
+MASKS = {
+    "causal": lambda i, j: j <= i,
+    "strictly causal": lambda i, j: j < i,  # the first row keeps nothing
+    "last rows": lambda i, j: j <= i + 9,
+    "first rows keep nothing": lambda i, j: j <= i - 7,
+    "anticausal": lambda i, j: j >= i,
+    "window": lambda i, j: (j <= i) & (i - j < 6),
+    "both sides": lambda i, j: (j - i < 4) & (i - j < 4),
+    "prefix": lambda i, j: (j <= i) | (j < 5),
+    "columns": lambda i, j: (j > 3) & (j < 12) & (i >= 0),
+    "reversed": lambda i, j: ~(j + i > 20),
+}
+# of a disjunction no single inequality tells where it fails, and all tiles are visited
+EXACT = set(MASKS) - {"prefix"}
+
+
+@pytest.mark.unaudited  # of a row that keeps nothing, exp(x - max x) is NaN as written and 0 as rolled, before both are divided by their sum
+@pytest.mark.parametrize("sizes", [(17, 23, 4, 4), (16, 16, 4, 4), (8, 33, 2, 8), (23, 9, 8, 2), (2, 7, 1, 4), (5, 2, 4, 4)])
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("form", [weighted, summed])
+def test_named_masks(form, name, sizes):
+    rows, columns, *tiles = sizes
+    program, data, kernels = programs(form(MASKS[name]), rows, columns, tiles)
+    expected = evaluate(program, data)
+    assert kernels
+    for k in kernels:
+        tiles_ = lower(k, min_dot_k=2)
+        found = simulate(tiles_, data)
+        for out, value in expected.items():
+            nan = np.isnan(value)
+            assert (np.isnan(found[out]) == nan).all()
+            assert relative_error(np.where(nan, 0, found[out]), np.where(nan, 0, value)) < 1e-12
+
+
+@pytest.mark.unaudited
+@pytest.mark.parametrize("name", sorted(EXACT))
+@pytest.mark.parametrize("form", [weighted, summed])
+def test_no_masked_tile_is_visited(form, name):
+    rows, columns, tiles = 36, 41, (4, 4)  # whole tiles of rows: the edges of a padded one are where its last lane would be
+    _, data, kernels = programs(form(MASKS[name]), rows, columns, tiles)
+    mask = MASKS[name]
+    one = [k for k in (lower(k, min_dot_k=2) for k in kernels) if sum(isinstance(s, Loop) for s in k.statements()) == 1]
+    assert one
+    for k in one:
+        # a loop has one first and one last tile for all lanes of a program
+        assert visited(k, data) == needed(mask, rows, columns, tiles), str(k)
+
+
+def formula(rng: random.Random, depth: int = 2):
+    if depth == 0 or rng.random() < 0.4:
+        a, b, c = rng.choice((-2, -1, 0, 1, 2)), rng.choice((-1, 1)), rng.randint(-12, 12)
+        compare = rng.choice((torch.le, torch.lt, torch.ge, torch.gt))
+        return lambda i, j: compare(a * i + b * j, c)
+    x, y = formula(rng, depth - 1), formula(rng, depth - 1)
+    return rng.choice((lambda i, j: x(i, j) & y(i, j), lambda i, j: x(i, j) | y(i, j), lambda i, j: ~x(i, j)))
+
+
+def disagreements(seeds) -> tuple[int, list[int]]:
+    """How many loops of random masks have edges, and the seeds of which something else is computed than the program says."""
+    bounded, wrong = 0, []
+    for seed in seeds:
+        rng = random.Random(seed)
+        mask, form = formula(rng), rng.choice((weighted, summed))
+        sizes = rng.randint(2, 20), rng.randint(2, 20), (rng.choice((1, 2, 4)), rng.choice((2, 4)))
+        program, data, kernels = programs(form(lambda i, j, mask=mask: mask(i, j) & (i >= 0)), *sizes, seed)
+        expected = evaluate(program, data)
+        for k in kernels:
+            tiles = lower(k, min_dot_k=2)
+            bounded += any(isinstance(s, Loop) and (s.starts or s.stops) for s in tiles.statements())
+            found = simulate(tiles, data)
+            for out, value in expected.items():
+                nan = np.isnan(value)
+                same = (np.isnan(found[out]) == nan).all()
+                if not same or relative_error(np.where(nan, 0, found[out]), np.where(nan, 0, value)) > 1e-11:
+                    wrong.append(seed)
+    return bounded, wrong
+
+
+@pytest.mark.unaudited
+def test_random_masks():
+    bounded, wrong = disagreements(range(60))
+    assert not wrong
+    assert bounded >= 30
+
+
+@pytest.mark.unaudited
+@pytest.mark.parametrize("off", [-1, 1])
+def test_an_edge_in_the_wrong_place_is_found(monkeypatch, off):
+    """Too early an end, too late a start."""
+    right = skipping._edges
+
+    def wrong(*args):
+        for up, e in right(*args):
+            if up == (off < 0):
+                e = replace(e, const=e.const + 2 * off)
+            yield up, e
+
+    monkeypatch.setattr(skipping, "_edges", wrong)
+    assert disagreements(range(60))[1]
+
+
+def test_a_step_that_does_something_is_not_left_out(monkeypatch):
+    monkeypatch.setattr(skipping, "_does_nothing", lambda *_: True)
+    fn = weighted(lambda i, j: j <= i)
+    program, data, kernels = programs(lambda s, v: fn(s, v) + torch.where(torch.arange(s.shape[1]) > 3, s, 1.0).sum(-1, True), 17, 23, (4, 4))
+    expected = evaluate(program, data)
+    out = next(iter(expected))
+    assert any(relative_error(simulate(lower(k, min_dot_k=2), data)[out], expected[out]) > 1e-3 for k in kernels)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda s, v: torch.softmax(torch.where(torch.ones_like(s).tril() > 0, s, -1e9), -1) @ v,  # a finite mask: such a row is uniform
+        lambda s, v: torch.softmax(s, -1) @ v,
+        lambda s, v: torch.where(s > 0, s, 0.0) @ v,  # known from data only
+    ],
+)
+def test_other_loops_visit_every_tile(fn):
+    for k in programs(fn, 17, 23, (4, 4))[2]:
+        assert not any(isinstance(s, Loop) and (s.starts or s.stops) for s in lower(k, min_dot_k=2).statements())
+
+
+def test_the_plan_says_so_and_costs_less():
+    args = tuple(torch.empty(1, 8, 4096, 128, dtype=torch.float16, device="meta") for _ in range(3))
+
+    def plain(q, k, v):
+        return torch.softmax(q @ k.transpose(-1, -2), -1) @ v
+
+    def causal(q, k, v):
+        n = q.shape[2]
+        mask = torch.ones(n, n, dtype=torch.bool, device=q.device).tril()
+        return torch.softmax((q @ k.transpose(-1, -2)).masked_fill(~mask, -INF), -1) @ v
+
+    every, half = (eqfuse.optimize(f, args, target="h200").plan for f in (plain, causal))
+    assert half.estimated_us < 0.6 * every.estimated_us
+    assert "% of the tiles of" in str(half)
+    exact = eqfuse.optimize(causal, args, target="h200", licence="exact").plan
+    assert "% of the tiles of" not in str(exact)
