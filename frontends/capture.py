@@ -16,11 +16,12 @@ import os
 import re
 import types
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
@@ -51,6 +52,7 @@ class Captured:
     in_spec: Any
     leaves: tuple[Any, ...]  # per flat argument: its TensorSpec, or its value if it is no tensor
     exported: Any
+    captured: Mapping[str, torch.Tensor] = field(default_factory=dict)  # by key of a constant, the very tensor that may want a gradient
 
 
 class _Function(torch.nn.Module):
@@ -250,9 +252,35 @@ def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured
         ]
     fake_args, fake_kwargs = pytree.tree_unflatten(fake, in_spec)
     module = obj if isinstance(obj, torch.nn.Module) else _Function(obj)
-    with _told_as_errors():
+    seen = _TensorsSeen()
+    with _told_as_errors(), seen:
         exported = torch.export.export(module, fake_args, fake_kwargs, strict=False)
-    return _decomposed(exported, names, in_spec, leaves)
+    return replace(_decomposed(exported, names, in_spec, leaves), captured=seen.among(exported.constants))
+
+
+class _TensorsSeen(TorchFunctionMode):
+    """Parameters and tensors with a gradient that a traced function uses.  Export keeps detached aliases of those that it captures, which
+    get no gradient and stay behind when a module moves to another device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[int, torch.Tensor] = {}
+
+    def __torch_function__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for t in pytree.tree_leaves((args, kwargs)):
+            if type(t) in (torch.Tensor, torch.nn.Parameter) and (t.requires_grad or isinstance(t, torch.nn.Parameter)):
+                self._seen[id(t)] = t
+        return f(*args, **(kwargs or {}))
+
+    def among(self, constants: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """The tensors seen that have the memory of a constant, by its name."""
+
+        def memory(t: torch.Tensor) -> tuple[Any, ...]:
+            return t.untyped_storage()._cdata, t.storage_offset(), t.shape, t.stride()
+
+        at = {memory(t): t for t in self._seen.values() if t.layout == torch.strided}
+        tensors = {k: t for k, t in constants.items() if isinstance(t, torch.Tensor) and t.layout == torch.strided}
+        return {k: at[memory(t)] for k, t in tensors.items() if memory(t) in at}
 
 
 def capture_exported(exported: Any) -> Captured:

@@ -64,3 +64,8 @@ def spec_of(x: Any) -> TensorSpec | None:
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         return TensorSpec(tuple(int(n) for n in x.shape), torch_dtype(x.dtype))
     return None
+
+
+def value_key(value: Any) -> tuple[type, str]:
+    """Equal for arguments that make the same program: 2 is not 2.0, 1 is not True, -0.0 is not 0.0, and NaN is NaN."""
+    return type(value), repr(value)

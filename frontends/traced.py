@@ -19,7 +19,7 @@ from .capture import Captured, Source, capture, capture_exported
 from .naming import function_name, value_names
 from .places import place_of_function
 from .reader import Reader, deep_recursion
-from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype
+from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype, value_key
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Traced:
     eager: Callable[..., Any] | None = field(default=None, repr=False)  # the user's own program
     replay: Callable[[Sequence[Any]], Any] | None = field(default=None, repr=False)  # the same from the tensors of program.inputs
     specs: Mapping[str, TensorSpec] = field(default_factory=dict, repr=False)  # example shape, type and strides of each input
+    captured: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)  # inputs that no call passes; ``replay`` ignores them
 
 
 def trace(
@@ -132,7 +133,8 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     _check_not_empty(name, outputs, place_of_function(obj))
     program = Program(name, tuple(outputs), tuple(i for i, _ in inputs), dict(reader.sources))
     program = replace(program, names=value_names(captured.graph, reader.values(), program.terms()))
-    bind = _binder(name, captured, obj, [(i.name, s) for i, s in inputs])
+    constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
+    bind = _binder(name, captured, obj, [(i.name, s) for i, s in inputs], constants)
     out_spec = captured.out_spec
 
     def unflatten(results: Sequence[Any]) -> Any:
@@ -144,7 +146,7 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
         return pytree.tree_unflatten(flat, out_spec)
 
     specs = {i.name: _spec(captured, s) for i, s in inputs}
-    return Traced(program, bind, unflatten, eager, _replayer(captured, obj, eager, [s for _, s in inputs]), specs)
+    return Traced(program, bind, unflatten, eager, _replayer(captured, obj, eager, [s for _, s in inputs]), specs, constants)
 
 
 def _replayer(captured: Captured, obj: Any, eager: Callable[..., Any], sources: Sequence[Source]) -> Callable[[Sequence[Any]], Any]:
@@ -164,8 +166,8 @@ def _replayer(captured: Captured, obj: Any, eager: Callable[..., Any], sources: 
 
 
 def _known_number(source: Source, captured: Captured) -> float | None:
-    """The value of a 0-dimensional constant made in the function; such a number is part of the program."""
-    if source.kind != "constant":
+    """The value of a 0-dimensional constant made in the function; such a number is part of the program.  No parameter: it changes."""
+    if source.kind != "constant" or source.key in captured.captured:
         return None
     value = captured.exported.constants.get(source.key)
     if isinstance(value, torch.Tensor) and value.dim() == 0 and value.device.type != "meta" and type(value) is torch.Tensor:
@@ -248,23 +250,41 @@ def _spec(captured: Captured, source: Source) -> TensorSpec:
     return found
 
 
-def _binder(name: str, captured: Captured, obj: Any, wanted: Sequence[tuple[str, Source]]) -> Callable[..., dict[str, Any]]:
-    """Arguments to inputs.  Tensors of the module are looked up at every call, so replaced parameters are seen."""
+def _constant(captured: Captured, source: Source, where: str | None) -> torch.Tensor:
+    """The tensor that the function itself holds, not export's alias of it."""
+    found = captured.captured.get(str(source.key), captured.exported.constants.get(source.key))
+    if not isinstance(found, torch.Tensor) or isinstance(found, torch._subclasses.FakeTensor):
+        what = f"{source.name!r}, a tensor that the function holds, has no data when it is traced"
+        raise TraceError(what, where=where, cure="use .detach(), not .data")
+    return found
+
+
+def _binder(
+    name: str, captured: Captured, obj: Any, wanted: Sequence[tuple[str, Source]], constants: Mapping[str, torch.Tensor]
+) -> Callable[..., dict[str, Any]]:
+    """Arguments to inputs.  Tensors of the module are looked up at every call, so replaced parameters are seen.
+
+    Constants on the CPU follow the arguments to their device: tracing takes ``torch.tensor([1, 2], device=x.device)`` and
+    ``table.to(x.device)`` as they are on the CPU.  They are copied at every call, as those are.
+    """
     exported = captured.exported
     labels = {s.key: s.name for s in captured.sources.values() if s.kind == "argument"}
+    keys = [value_key(v) for v in captured.leaves]
     arguments = [(n, s.key) for n, s in wanted if s.kind == "argument"]
 
     def held(source: Source) -> Callable[[], Any]:
-        if source.kind == "constant" or not isinstance(obj, torch.nn.Module):
+        if not isinstance(obj, torch.nn.Module):
             table = exported.constants if source.key in exported.constants else exported.state_dict
             return lambda: table[source.key]
         get = operator.attrgetter(str(source.key))
         return lambda: get(obj)
 
-    holders = [(n, held(s)) for n, s in wanted if s.kind != "argument"]
+    holders = [(n, held(s)) for n, s in wanted if s.kind in ("parameter", "buffer")]
 
     def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
         flat, spec = pytree.tree_flatten((args, kwargs))
+        if spec != captured.in_spec:
+            flat, spec = pytree.tree_flatten(_in_order((args, kwargs), pytree.tree_unflatten(captured.leaves, captured.in_spec)))
         if spec != captured.in_spec:
             raise TraceError(
                 f"{name} was traced with other arguments: {len(captured.leaves)} values, now {len(flat)}",
@@ -273,15 +293,28 @@ def _binder(name: str, captured: Captured, obj: Any, wanted: Sequence[tuple[str,
         for k, (value, expected) in enumerate(zip(flat, captured.leaves, strict=True)):
             if isinstance(expected, TensorSpec):
                 _check_tensor(labels.get(k, f"argument {k}"), value, expected)
-            elif value != expected:
+            elif value_key(value) != keys[k]:
                 raise StaticArgumentError(
                     f"{name} was traced with the number {expected!r} as argument {k}, now {value!r}", cure="optimise again for it"
                 )
         bound = {n: flat[k] for n, k in arguments}
         bound.update((n, get()) for n, get in holders)
+        if constants:
+            device = next((v.device for v in flat if isinstance(v, torch.Tensor) and v.device.type != "cpu"), None)
+            move = device is not None
+            bound.update((n, t.detach().to(device) if move and t.device.type == "cpu" else t) for n, t in constants.items())
         return bound
 
     return bind
+
+
+def _in_order(given: Any, model: Any) -> Any:
+    """The same arguments, with the keys of dicts in the order of ``model``: keyword arguments have none."""
+    if type(given) is dict and type(model) is dict and given.keys() == model.keys():
+        return {k: _in_order(given[k], model[k]) for k in model}
+    if type(given) in (list, tuple) and type(model) is type(given) and len(given) == len(model):
+        return type(given)(_in_order(g, m) for g, m in zip(given, model, strict=True))
+    return given
 
 
 def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:

@@ -1,1 +1,1 @@
-"""Running what was generated: loading modules, interpreting and compiling them without a GPU, timing them with one."""
+"""Running what was generated: loading modules, interpreting and compiling them without a GPU."""

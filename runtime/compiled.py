@@ -6,9 +6,10 @@ the plan says so).  ``interpret`` and ``simulate`` run what was generated withou
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 MOST_VARIANTS = 64  # plans for other shapes that one Compiled keeps
+
 
 def module_spec(plan: Plan) -> ModuleSpec:
     """What code generation needs of a plan."""
@@ -90,7 +92,8 @@ class Compiled:
         """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
 
         CUDA tensors of another shape or type than the plan was made for are planned for, once each.  Where a gradient is wanted,
-        the backward pass differentiates the original program in torch.
+        the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
+        the original program runs in either direction: kernels would know that tensor's value, and not that it is a variable.
         """
         import torch
 
@@ -104,10 +107,27 @@ class Compiled:
             return self._variant(args, kwargs)(*args, **kwargs)
         if self._device(list(tensors.values())) != "cuda":
             return self.eager(*args, **kwargs)
+        if torch.is_grad_enabled() and self.learned:
+            if not torch.compiler.is_compiling():
+                warnings.warn(self._learned_text, stacklevel=2)
+            return self.eager(*args, **kwargs)
         given = [tensors[i.name] for i in self.program.inputs]
         if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in given)):
             return self.traced.unflatten(list(self.op(*given)))  # the operator knows its backward pass, and graphs know it
-        return self.traced.unflatten(list(self._run([t.resolve_neg() for t in given])))  # a sign may stand beside the memory of a view
+        return self.traced.unflatten(list(self._run(given)))
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """The inputs that are captured tensors (no arguments, nor a module's own parameters) of which a gradient is wanted now."""
+        return tuple(n for n, t in self.traced.captured.items() if t.requires_grad)
+
+    @property
+    def _learned_text(self) -> str:
+        listed = ", ".join(f"{n} {tuple(self.traced.captured[n].shape)}" for n in self.learned)
+        return (
+            f"{self.program.name}: the function has captured what requires a gradient ({listed}); unless under torch.no_grad(), calls run "
+            "the original program in torch.  For kernels, pass it as an argument or optimize an nn.Module that holds it"
+        )
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """The tensor of every input; ShapeError where one has another shape or type than the plan was made for."""
@@ -148,7 +168,8 @@ class Compiled:
     def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
         """This program planned for arguments of another shape or type; each is planned once."""
         assert self.respecialise is not None
-        key = tuple((tuple(v.shape), v.dtype) if hasattr(v, "dtype") else (type(v), v) for v in _leaves((args, kwargs)))
+        # other values by type and spelling, as tracing tells them apart: 2 is not 2.0, and NaN is NaN
+        key = tuple((tuple(v.shape), v.dtype) if hasattr(v, "dtype") else (type(v), repr(v)) for v in _leaves((args, kwargs)))
         if key not in self._variants:
             while len(self._variants) >= MOST_VARIANTS:
                 del self._variants[next(iter(self._variants))]  # the oldest
@@ -182,7 +203,10 @@ class Compiled:
         from .ops import OutputSpec, register_op
 
         outputs = [OutputSpec(o.shape, getattr(torch, o.dtype.name)) for o in self.program.outputs]
-        return register_op(self.source, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None)
+        registered = register_op(
+            self.source, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None
+        )
+        return replace(registered, captured=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.captured))
 
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
         """The generated Triton through Triton's interpreter, on CPU tensors of any size the plan admits.
@@ -195,7 +219,7 @@ class Compiled:
         tensors = self.bind(args, kwargs)
         module = load_module(self.source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
-            found = interpret(module, "run", *[tensors[i.name].cpu().resolve_neg() for i in self.program.inputs], sanitize=sanitize)
+            found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
         return self.traced.unflatten(list(found))
 
     def _in_torch(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -319,7 +343,7 @@ class Compiled:
         return path
 
     def __str__(self) -> str:
-        return str(self.plan)
+        return f"{self.plan}\n  {self._learned_text}" if self.learned else str(self.plan)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ..errors import TraceError
 from .modules import load_module, source_hash
 
 Fallback = Callable[..., "torch.Tensor | Sequence[torch.Tensor]"]
@@ -37,8 +38,15 @@ class RegisteredOp:
 
     name: str  # "eqfuse::softmax_0123456789abcdef"
     op: Any  # the torch operator, for opcheck and for graphs
+    captured: tuple[int, ...] = ()  # inputs that the original program holds itself: their gradients would be 0, so they are refused
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if torch.is_grad_enabled() and any(tensors[k].requires_grad for k in self.captured):
+            raise TraceError(
+                "the original program has captured a tensor that requires a gradient; the operator cannot differentiate it for that tensor",
+                where=self.name,
+                cure="optimize a function that takes it as an argument, or an nn.Module that holds it",
+            )
         return tuple(self.op(list(tensors)))
 
 

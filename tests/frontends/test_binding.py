@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import ShapeError, StaticArgumentError, TraceError
 from eqfuse.frontends import TensorSpec, trace
 from eqfuse.ir.build import axes, program, sum_over, tensor
 from eqfuse.ir.reference import evaluate
@@ -176,3 +177,98 @@ def test_deep_programs():
         return x
 
     assert len(trace(f, (X,)).program.terms()) > 700
+
+
+# -- constants ---------------------------------------------------------------------------------------------------------------
+
+
+TABLE = torch.arange(7, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * torch.tensor([1.0, 2, 3, 4, 5, 6, 7], device=x.device),
+        lambda x: x * TABLE.to(x.device),
+        lambda x: x * TABLE.to(x.device) + torch.arange(7, device=x.device),
+    ],
+)
+def test_constants_follow_the_arguments_to_their_device(f):
+    for example in (X, X.to("meta"), TensorSpec(tuple(X.shape), X.dtype, device="cuda:0")):
+        traced = trace(f, (example,))
+        assert len(traced.program.inputs) == 2
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            bound = traced.bind(torch.empty(5, 7, dtype=X.dtype, device="cuda:1"))
+        assert {str(t.device) for t in bound.values()} == {"cuda:1"}
+        assert {str(t.device) for t in traced.bind(X).values()} == {"cpu"}
+    agree(f, (X,))
+
+
+def test_constants_are_read_at_every_call():
+    table = np.ones(7)
+    traced = trace(lambda x: x * torch.from_numpy(table), (X,))
+    (name,) = (i.name for i in traced.program.inputs if i.name != "x")
+    table[:] = 2  # unknown to torch
+    assert traced.bind(X)[name].tolist() == [2.0] * 7
+
+
+def test_a_parameter_that_a_function_captures_is_bound_itself():
+    """Export's alias of it has no gradient, and its old memory when the module has moved."""
+    layer, scale = nn.Linear(7, 3).double(), nn.Parameter(torch.ones(7, dtype=torch.float64))
+    learned = torch.ones(7, dtype=torch.float64, requires_grad=True)
+    frozen = nn.Parameter(torch.ones(3, dtype=torch.float64), requires_grad=False)
+    traced = agree(lambda x: layer(x * scale + learned) * frozen, (X,))
+    held = [t for n, t in traced.bind(X).items() if n != "x"]
+    assert {id(t) for t in held} == {id(t) for t in (layer.weight, layer.bias, scale, learned, frozen)}
+    assert {id(t) for t in traced.captured.values()} == {id(t) for t in held}
+
+
+def test_a_parameter_without_dimensions_is_no_number():
+    """It changes with every step of training."""
+    temperature = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+    traced = trace(lambda x: x * temperature, (X,))
+    x, held = traced.program.inputs
+    assert x.name == "x"
+    assert traced.bind(X)[held.name] is temperature
+
+
+def test_data_of_a_captured_tensor_is_refused():
+    """Export leaves a tensor without data of it, which no kernel can read."""
+    scale = nn.Parameter(torch.ones(7, dtype=torch.float64))
+    with pytest.raises(TraceError, match=r"no data when it is traced\n  try: use \.detach\(\)"):
+        trace(lambda x: x * scale.data, (X,))
+
+
+# -- arguments that are no tensors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("traced_with", "others"), [(2, [2.0, 3, True]), (1, [True, 1.0]), (2.0, [2]), (True, [1]), (0.0, [-0.0, 0])])
+def test_numbers_of_another_type_are_others(traced_with, others):
+    traced = trace(lambda x, n: x * n, (X, traced_with))
+    assert traced.bind(X, traced_with)["x"] is X
+    for other in others:
+        with pytest.raises(StaticArgumentError, match=f"number {traced_with}"):
+            traced.bind(X, other)
+
+
+def test_nan_is_the_number_that_it_is():
+    traced = trace(lambda x, n: x.masked_fill(x > 0, n), (X, float("nan")))
+    assert traced.bind(X, float("nan"))["x"] is X
+    with pytest.raises(StaticArgumentError):
+        traced.bind(X, 0.0)
+
+
+def test_keyword_arguments_have_no_order():
+    def f(x, *, shift, options, by=1.0):
+        return x * options["a"] + options["b"][0]["c"] * by + shift
+
+    tensors = [X + n for n in range(4)]
+    x, shift, a, c = tensors
+    traced = trace(f, (x,), {"shift": shift, "options": {"a": a, "b": [{"c": c, "d": None}]}, "by": 2.0})
+    expected = traced.bind(x, shift=shift, options={"a": a, "b": [{"c": c, "d": None}]}, by=2.0)
+    found = traced.bind(x, by=2.0, options={"b": [{"d": None, "c": c}], "a": a}, shift=shift)
+    assert list(found) == ["x", "shift", "options_a", "options_b_0_c"]
+    assert all(found[n] is t for n, t in zip(found, (x, shift, a, c), strict=True))
+    assert all(found[n] is expected[n] for n in found)
+    with pytest.raises(TraceError, match="other arguments"):
+        traced.bind(x, by=2.0, shift=shift)

@@ -4,7 +4,10 @@ import pytest
 import torch
 
 import eqfuse
+from eqfuse.errors import TraceError
 from eqfuse.runtime.compiled import Compiled
+from eqfuse.runtime.interpreter import interpret
+from eqfuse.runtime.modules import load_module
 
 X = torch.randn(6, 40, generator=torch.Generator().manual_seed(0))
 
@@ -65,3 +68,102 @@ def test_functions_of_one_source_have_operators_of_their_own():
         expected.square().sum().backward()
         torch.testing.assert_close(x.grad, y.grad)
         assert c.op is c.op
+
+
+# -- gradients of what a function has captured -------------------------------------------------------------------------------
+
+
+def captured(kind):
+    """A function that has captured tensors with a gradient, and these tensors."""
+    random = torch.Generator().manual_seed(1)
+    if kind == "module":
+        layer = torch.nn.Linear(40, 24)
+        return lambda x: torch.softmax(layer(x), -1), list(layer.parameters())
+    shape = () if kind == "parameter without dimensions" else (40,)
+    scale = torch.rand(shape, generator=random)
+    scale = scale.requires_grad_() if kind == "tensor" else torch.nn.Parameter(scale)
+    return lambda x: torch.softmax(x * scale, -1), [scale]
+
+
+@pytest.fixture
+def kernels_run(monkeypatch, on_device):
+    """Calls run the kernels, in the interpreter, and are counted."""
+    calls = []
+
+    def run(self):
+        def count(tensors):
+            calls.append(self)
+            return interpret(load_module(self.source, "interpret"), "run", *tensors)
+
+        return count
+
+    monkeypatch.setattr(Compiled, "_run", property(run))
+    return calls
+
+
+@pytest.mark.parametrize("kind", ["parameter", "parameter without dimensions", "tensor", "module"])
+def test_gradients_of_captured_tensors(kernels_run, kind):
+    """Kernels know the value of a captured tensor; as a variable only the original program knows it."""
+    f, learned = captured(kind)
+    c = eqfuse.optimize(f, (X,), target="h200", name="f")
+    x, y = (X.clone().requires_grad_() for _ in range(2))
+    with pytest.warns(UserWarning, match="f: the function has captured what requires a gradient"):
+        found = c(x)
+    found.square().sum().backward()
+    grads = [t.grad for t in learned]
+    for t in learned:
+        t.grad = None
+    f(y).square().sum().backward()
+    for mine, theirs in zip([x.grad, *grads], [y.grad, *(t.grad for t in learned)], strict=True):
+        torch.testing.assert_close(mine, theirs)
+        assert theirs.abs().max() > 0
+    assert not kernels_run
+    with torch.no_grad():
+        learned[0].mul_(2)  # seen by kernels
+        torch.testing.assert_close(c(X), f(X))
+    assert kernels_run == [c]
+    assert "unless under torch.no_grad(), calls run the original program in torch" in str(c)
+    with pytest.raises(TraceError, match="captured a tensor that requires a gradient"):
+        c.op(*c.bind((X,), {}).values())
+    for t in learned:
+        t.requires_grad_(False)
+    assert "no_grad" not in str(c)
+    torch.testing.assert_close(c(X), f(X))
+    assert len(kernels_run) == 2
+
+
+def test_captured_tensors_without_a_gradient_leave_kernels_alone(kernels_run):
+    table = torch.linspace(0, 3, 40)
+    c = eqfuse.optimize(lambda x: torch.softmax(x * table, -1), (X,), target="h200")
+    torch.testing.assert_close(c(X), torch.softmax(X * table, -1))
+    x, y = (X.clone().requires_grad_() for _ in range(2))
+    c(x).square().sum().backward()  # by the operator
+    torch.softmax(y * table, -1).square().sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
+
+
+# -- arguments that are no tensors -------------------------------------------------------------------------------------------
+
+
+def test_a_number_of_another_type_is_planned_for(kernels_run):
+    def f(x, by):
+        return x * by + 1
+
+    x = torch.arange(40).reshape(5, 8)
+    c = eqfuse.optimize(f, (x, 2), target="h200")
+    for by in (2, 2.0, True, 2.0):
+        found = c(x, by)
+        assert found.dtype == f(x, by).dtype
+        torch.testing.assert_close(found, f(x, by))
+    assert len(c._variants) == 2
+
+
+@pytest.mark.parametrize("planned", [float("nan"), 0.0])
+def test_nan_is_planned_for_once(kernels_run, planned):
+    def f(x, by):
+        return torch.softmax(x, -1).masked_fill(x > 0, by)
+
+    c = eqfuse.optimize(f, (X, planned), target="h200")
+    for _ in range(3):
+        torch.testing.assert_close(c(X, float("nan")), f(X, float("nan")), equal_nan=True)
+    assert len(c._variants) == (planned == 0.0)
