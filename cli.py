@@ -115,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
 
     p = command("demo", "run the whole path on naive attention at Llama-3-8B prefill shape", demo_command)
     p.add_argument("--target", default="h200")
-    p.add_argument("--tokens", type=int, default=4096, help="sequence length (default %(default)s)")
+    p.add_argument("--tokens", type=_positive, default=4096, help="sequence length (default %(default)s)")
     return top
 
 
@@ -135,6 +135,13 @@ class Shape:
 
 
 DTYPES = ("float16", "bfloat16", "float32", "int32", "int64", "bool")
+
+
+def _positive(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text)
 
 
 def shape_spec(text: str) -> Shape:
@@ -200,35 +207,46 @@ def load_program(args: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
         return getattr(module, wanted)
 
     function = member(name)
+    if isinstance(function, type):
+        raise UsageError(f"{name} is a class", cure=f"an object of it in the file, such as model = {name}(), and {file}:model")
     if args.shape:
         return function, tuple(s.tensor() for s in in_order(function, args.shape, name))
     if not args.args and not hasattr(module, "example_args"):
-        parameters = _parameters(function)
+        parameters = _parameters(function, name)
         shapes = " ".join(f"--shape {p.name}=DIMS" for p in parameters if p.default is p.empty) or "--shape NAME=DIMS"
         raise UsageError(
             f"{file} has no example_args(); describe the arguments of {_called(function, name)} with --shape or --args", cure=shapes
         )
     make = member(args.args or "example_args")
+    if not callable(make):
+        raise UsageError(f"{args.args or 'example_args'} is no function but a {type(make).__name__}", cure="--args with a function")
     with executing(Path(file), "it is called for the example arguments"):
         made = make()
     return function, tuple(made) if isinstance(made, tuple | list) else (made,)
 
 
-def _parameters(function: Any) -> list[inspect.Parameter]:
+def _parameters(function: Any, name: str) -> list[inspect.Parameter]:
     """What a function, or the forward of a module, takes."""
-    return list(inspect.signature(function.forward if hasattr(function, "forward") else function).parameters.values())
+    called = function.forward if hasattr(function, "forward") else function
+    if not callable(called):
+        raise UsageError(f"{name} is no function or nn.Module but a {type(function).__name__}")
+    try:
+        return list(inspect.signature(called).parameters.values())
+    except (TypeError, ValueError):  # a function in C, of which Python knows no names
+        raise UsageError(f"the parameters of {name} have no names", cure="--args, or a function of your own that calls it") from None
 
 
 def _called(function: Any, name: str) -> str:
     """A function with its arguments and its place, for messages."""
     code = getattr(function.forward if hasattr(function, "forward") else function, "__code__", None)
     place = f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""
-    return f"{name}({', '.join(p.name for p in _parameters(function))}){place}"
+    return f"{name}({', '.join(p.name for p in _parameters(function, name))}){place}"
 
 
 def in_order(function: Any, shapes: Sequence[Shape], name: str = "the function") -> list[Shape]:
     """The shapes in the order of the function's parameters; each must name one, and each parameter without a default needs one."""
-    names = [p.name for p in _parameters(function)]
+    parameters = _parameters(function, name)
+    names = [p.name for p in parameters]
     given = [s.name for s in shapes]
     if len(set(given)) != len(given):
         raise UsageError(f"an argument is given twice: {', '.join(given)}", cure="one --shape for each argument")
@@ -237,7 +255,7 @@ def in_order(function: Any, shapes: Sequence[Shape], name: str = "the function")
         close = difflib.get_close_matches(unknown[0], names, n=1)
         cure = f"did you mean {close[0]}?" if close else ""
         raise UsageError(f"no parameter {', '.join(map(repr, unknown))}; the function takes {', '.join(names)}", cure=cure)
-    needed = [p.name for p in _parameters(function) if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if missing := [n for n in needed if n not in given]:
         raise UsageError(
             f"no --shape for {', '.join(map(repr, missing))} of {_called(function, name)}",
@@ -276,6 +294,8 @@ def optimize_command(args: argparse.Namespace) -> int:
     """``eqfuse optimize``."""
     from . import summary
 
+    if args.save:
+        _check_place(args.save)
     c, function, example = _compiled(args)
     reports = [r for arch in args.compile for r in c.compile(arch)]
     check, passed = _check(c, function, example, args) if args.check else (None, True)
@@ -309,6 +329,14 @@ def optimize_command(args: argparse.Namespace) -> int:
     if args.save:
         print(f"\nwrote {args.save}")
     return 0 if passed else 1
+
+
+def _check_place(path: Path) -> None:
+    """A file can be written here: known before a long planning, not after it."""
+    if not path.parent.is_dir():
+        raise UsageError(f"--save {path}: no directory {path.parent}", cure=f"mkdir -p {path.parent}")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"--save {path}: {'this is a directory' if path.is_dir() else 'you may not write there'}", cure="another file")
 
 
 def _check(c: Compiled, function: Any, example: tuple[Any, ...], args: argparse.Namespace) -> tuple[Any, bool]:

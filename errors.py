@@ -20,7 +20,8 @@ class EqFuseError(Exception):
 
 
 class OptionError(EqFuseError, ValueError):
-    """An option of ``optimize`` has a value that does not exist: a licence, the name of a rule or family."""
+    """An option of ``optimize``, or an argument of a question about its result, has a value that it cannot have: a licence, rule or family
+    that does not exist, a budget that is no number, a file that cannot be written."""
 
 
 class SourceError(EqFuseError):

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from .codegen.limits import check_computable
@@ -86,6 +88,9 @@ def optimize(
 
     Raises the classes of :mod:`eqfuse.errors`.
     """
+    _check_numbers(node_budget, time_budget, memory_weight, accuracy_factor)
+    _check_lists(rules, disable, fusion, kwargs, name)
+    level = _debug_level()
     for_optimize(traced=not isinstance(fn, Program))
     import torch
 
@@ -120,7 +125,7 @@ def optimize(
         fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
         compiled = Compiled(traced, graph, plan, device, replan, None if fixed else again, None if fixed else resize, asked)
         if report:
-            _debug(compiled, timer)
+            _debug(compiled, timer, level)
         return compiled
 
     def replan(name: str) -> Compiled:
@@ -158,9 +163,49 @@ def optimize(
         return plan_for(device, report=True)
     from .runtime.accuracy import first_accurate
 
-    if not accuracy_factor > 0:
-        raise OptionError(f"accuracy_factor is {accuracy_factor!r}", cure="a number above 0; 2.0 allows twice the error of eager")
     return first_accurate(attempts(), () if args is None else (args,) if isinstance(args, torch.Tensor) else args, kwargs, accuracy_factor)
+
+
+def _shown(value: object) -> str:
+    """A value in an error: itself if that is short, else what it is."""
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
+
+
+def _check_numbers(node_budget: object, time_budget: object, memory_weight: object, accuracy_factor: object) -> None:
+    """Raises :class:`~eqfuse.errors.OptionError` for what is no number, NaN, or out of range.  Infinite budgets are none at all."""
+    for option, value, cure in (
+        ("node_budget", node_budget, "a number of e-nodes, 0 or more; the default is 20_000"),
+        ("time_budget", time_budget, "seconds, 0 or more; the default is 10.0"),
+        ("memory_weight", memory_weight, f"a finite number, 0 or more; the default is {MEMORY_WEIGHT:g}"),
+        ("accuracy_factor", 1.0 if accuracy_factor is None else accuracy_factor, "a number above 0; 2.0 allows twice the error of eager"),
+    ):
+        number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        if not number >= 0 or (option, number) in (("memory_weight", math.inf), ("accuracy_factor", 0)):
+            raise OptionError(f"{option} is {_shown(value)}", cure=cure)
+
+
+def _check_lists(rules: object, disable: object, fusion: object, kwargs: object, name: object) -> None:
+    """Raises :class:`~eqfuse.errors.OptionError` for an option that is no list, mapping or text where it has to be."""
+    for option, value, cure in (
+        ("rules", () if rules is None else rules, "a list of rules: rules=[my_rule]"),
+        ("disable", disable, "a list of names: disable=['repair']"),
+        ("fusion", () if fusion is None else fusion, "a list of verdicts: fusion=[('forbid', 'out', 'scores')]"),
+    ):
+        if isinstance(value, str) or not isinstance(value, Collection):
+            raise OptionError(f"{option} is {_shown(value)}", cure=cure)
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise OptionError(f"kwargs is {_shown(kwargs)}", cure="example arguments by name: kwargs={'x': x}")
+    if name is not None and not isinstance(name, str):
+        raise OptionError(f"name is {_shown(name)}", cure="a text; without it, the function's own name is taken")
+
+
+def _debug_level() -> int:
+    """The number in ``EQFUSE_DEBUG``."""
+    text = os.environ.get("EQFUSE_DEBUG", "").strip() or "0"
+    if not text.isdecimal():
+        raise OptionError(f"EQFUSE_DEBUG is {text!r}", cure="a number from 0 to 5 (docs/debug.md)")
+    return int(text)
 
 
 def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple[Rule, ...]:
@@ -172,8 +217,8 @@ def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple
     extra = registry.extras(extra)
     known = {name for r in (*registry.rules(), *extra) for name in (r.name, r.family)}
     for name in disable:
-        if name not in known:
-            close = difflib.get_close_matches(name, sorted(known), n=1)
+        if not isinstance(name, str) or name not in known:
+            close = difflib.get_close_matches(str(name), sorted(known), n=1)
             hint = f"{close[0]!r}; " if close else ""
             raise OptionError(f"cannot disable {name!r}: no rule or family is called that", cure=f"{hint}eqfuse.rules() lists them")
     allowed = LICENCES[: LICENCES.index(licence) + 1]
@@ -203,9 +248,7 @@ def _audit(graph: FrozenGraph, rules: Sequence[Rule]) -> None:
         audit(graph, rules=rules)
 
 
-def _debug(compiled: Compiled, timer: _Timer) -> None:
-    level = int(os.environ.get("EQFUSE_DEBUG", "0") or 0)
-
+def _debug(compiled: Compiled, timer: _Timer, level: int) -> None:
     def say(text: object) -> None:
         print(text, file=sys.stderr)
 

@@ -1,9 +1,10 @@
 """Equality saturation of one program.
 
-One engine with all rules compiled lives in the process for every set of rules; a program is pushed on top of it, saturated,
-read out and popped, so that rule compilation is paid once.  Phases run in order: views sink to the leaves, products are factored
-and reductions simplified, late references are exchanged, axes are split, repair facts spread, loops are formed, spellings are
-made cheap.  Rounds go on until nothing changes or a budget is spent; what is there then is a valid graph in every case, because
+Rules are compiled into an engine; a program is inserted, saturated and read out.  What is to be run gets a new engine (``fresh``);
+checks, which saturate by the thousand, share one engine for each set of rules, pushed before a program and popped after it, so that
+rule compilation is paid once (:func:`saturated` says why not always).  Phases run in order: views sink to the leaves, products are
+factored and reductions simplified, late references are exchanged, axes are split, repair facts spread, loops are formed, spellings
+are made cheap.  Rounds go on until nothing changes or a budget is spent; what is there then is a valid graph in every case, because
 every rule only adds equal forms.
 
 :class:`Replay` does the same again one round at a time, with the rule that concluded each fact: for an audit that has found something.

@@ -28,7 +28,7 @@ def steer(graph: FrozenGraph, requests: Sequence[Request]) -> FrozenGraph:
     names = Names(graph)
     rows = []
     for request in requests:
-        if isinstance(request, str) or len(request) != 3 or not all(isinstance(word, str) for word in request):
+        if not isinstance(request, tuple | list) or len(request) != 3 or not all(isinstance(word, str) for word in request):
             raise OptionError(f"fusion={request!r} is no verdict", cure="write it as ('forbid', 'out', 'scores')")
         verdict, outer, inner = request
         if verdict not in VERDICTS:

@@ -43,7 +43,8 @@ class Verdicts:
 
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
-        rows = [(verdict, Pair(outer, inner, by)) for verdict, outer, inner, by in graph.facts.get("fuse", ())]
+        # two values that turned out to be one cannot be parted, as the sum over parts and the part where nothing is summed
+        rows = [(verdict, Pair(outer, inner, by)) for verdict, outer, inner, by in graph.facts.get("fuse", ()) if outer != inner]
         allowed = {frozenset((p.outer, p.inner)) for verdict, p in rows if verdict == "allow"}
         self.forbidden = [p for v, p in rows if v == "forbid" and frozenset((p.outer, p.inner)) not in allowed]
         self.required = [p for v, p in rows if v == "require"]

@@ -48,15 +48,24 @@ def deferred() -> Iterator[None]:
         _deferring = before
 
 
+def known(rule: object) -> Rule:
+    """A rule, tested or not; raises :class:`~eqfuse.errors.RuleError` for anything else."""
+    if isinstance(rule, Rule):
+        return rule
+    cure = "decorate it with @eqfuse.rule(register=False)" if callable(rule) else "a rule is a function decorated with @eqfuse.rule"
+    if isinstance(rule, str):
+        load()
+        cure = f"eqfuse.rules({rule!r})[0]" if rule in _rules else f"{cure}; eqfuse.rules() lists those that are registered"
+    raise RuleError(f"{getattr(rule, '__name__', repr(rule))} is no rule", cure=cure)
+
+
 def admit(rule: Rule) -> Rule:
     """A rule that may be used: the package's own, or one that has passed a quick check now or before.
 
     Raises :class:`~eqfuse.errors.RuleError` for what is no rule or cannot be tested, and its subclass
     :class:`~eqfuse.errors.UnsoundRuleError` for a false one.
     """
-    if not isinstance(rule, Rule):
-        cure = "decorate it with @eqfuse.rule(register=False)" if callable(rule) else "a rule is a function decorated with @eqfuse.rule"
-        raise RuleError(f"{getattr(rule, '__name__', repr(rule))} is no rule", cure=cure)
+    known(rule)
     if not rule.builtin and not _deferring and id(rule) not in _admitted:
         rule.check(QUICK)
         _admitted[id(rule)] = rule

@@ -104,8 +104,10 @@ def measure(
     """
     if runner not in RUNNERS:
         raise OptionError(f"no runner is called {runner!r}", where="accuracy", cure=f"one of {', '.join(RUNNERS)}")
+    if not isinstance(orders, int) or orders < 0:
+        raise OptionError(f"orders is {orders!r}", where="accuracy", cure="how many random orders to try, 0 or more")
     given = dict(kwargs or {})
-    tensors = compiled.bind(args, given)
+    tensors = compiled.bind_data(args, given)
     cuda = any(t.is_cuda for t in tensors.values())
     runner = ("cuda" if cuda else "interpret") if runner == "auto" else runner
     run: Callable[..., Any] = {"cuda": compiled.__call__, "interpret": compiled.interpret, "simulate": compiled.simulate}[runner]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, assume, find, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample, Unsatisfiable
 
-from ...errors import RuleError, UnsoundRuleError
+from ...errors import OptionError, RuleError, UnsoundRuleError
 from ..facts import Row, gone, ninf
 from ..patterns import Undefined, World
 from ..rule import Rule
@@ -124,9 +124,14 @@ class RuleReport:
 
 def check_rule(rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = ORACLES) -> RuleReport:
     """Test a rule; raises :class:`~eqfuse.errors.UnsoundRuleError` with the smallest counterexample found, or
-    :class:`~eqfuse.errors.RuleError` if a conclusion could not be tested at all or its meaning raised an error."""
+    :class:`~eqfuse.errors.RuleError` if a conclusion could not be tested at all, its meaning raised an error, or it is no rule.
+    ``examples`` is at least 1 and ``oracles`` are some of ``ORACLES``; else :class:`~eqfuse.errors.OptionError`."""
+    from ..registry import known
+
+    known(rule)
+    wanted = _asked(examples, oracles)
     try:
-        return _check(rule, examples, oracles)
+        return _check(rule, examples, wanted)
     except RuleError:
         raise
     except Exception as error:  # a user's relation, op or test
@@ -137,8 +142,19 @@ def check_rule(rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = OR
         ) from error
 
 
-def _check(rule: Rule, examples: int, oracles: Iterable[str]) -> RuleReport:
-    start, plan, wanted = time.perf_counter(), Plan(rule), tuple(oracles)
+def _asked(examples: int, oracles: Iterable[str]) -> tuple[str, ...]:
+    """The oracles that were asked for."""
+    if not isinstance(examples, int) or isinstance(examples, bool) or examples < 1:
+        raise OptionError(f"examples is {examples!r}", cure=f"a whole number above 0; the default is {EXAMPLES}")
+    wanted = (oracles,) if isinstance(oracles, str) or not isinstance(oracles, Iterable) else tuple(oracles)
+    for oracle in wanted:
+        if oracle not in ORACLES:
+            raise OptionError(f"no oracle is called {oracle!r}", cure=f"some of {', '.join(ORACLES)}, in a list")
+    return wanted
+
+
+def _check(rule: Rule, examples: int, wanted: Collection[str]) -> RuleReport:
+    start, plan = time.perf_counter(), Plan(rule)
     claims = [k for k, f in enumerate(rule.gives) if not claims_nothing(rule, f)]
     report = RuleReport(rule)
     if not claims:
@@ -318,9 +334,9 @@ def check_all(
     """
     from .. import registry
 
-    start, wanted = time.perf_counter(), tuple(oracles)
+    start, wanted = time.perf_counter(), _asked(examples, oracles)
     reports = []
-    for rule in registry.rules() if rules is None else rules:
+    for rule in registry.rules() if rules is None else [registry.known(r) for r in rules]:
         progress(rule, None)
         begun = time.perf_counter()
         try:

@@ -21,8 +21,15 @@ def two(x, y):
 def broken(x):
     return torch.fft.fft(x)
 
+three = 3
+nameless = torch.softmax
+
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
 def make():
-    return (torch.randn(8, 100),)
+    return (torch.randn(8, 100, generator=torch.Generator().manual_seed(0)),)
 '''
 
 
@@ -67,7 +74,12 @@ def test_help_loads_no_heavy_library():
     [
         (["optimize", "nowhere.py:f", "--shape", "x=1"], "no such file"),
         (["optimize", "{file}"], "FILE:FUNCTION"),
-        (["optimize", "{file}:nothing", "--shape", "x=1"], "it defines: broken, make, rows, two"),
+        (["optimize", "{file}:nothing", "--shape", "x=1"], "it defines: Block, broken, make, rows, two"),
+        (["optimize", "{file}:three", "--shape", "x=1"], "three is no function or nn.Module but a int"),
+        (["explain", "{file}:three"], "three is no function or nn.Module but a int"),
+        (["optimize", "{file}:nameless", "--shape", "x=1"], "the parameters of nameless have no names\n  try: --args"),
+        (["optimize", "{file}:Block", "--shape", "x=1"], "Block is a class\n  try: an object of it in the file, such as model = Block()"),
+        (["optimize", "{file}:rows", "--args", "three"], "three is no function but a int"),
         (["optimize", "{file}:rows"], "--shape or --args"),
         (["optimize", "{file}:rows", "--args", "absent"], "absent"),
         (["optimize", "{file}:rows", "--shape", "y=1,2"], "takes x"),
@@ -84,6 +96,24 @@ def test_usage_errors(argv, says, file, capsys):
     assert code == 2
     assert says in err
     assert "Traceback" not in err
+
+
+def test_where_a_module_cannot_be_saved_is_known_before_planning(file, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(eqfuse, "optimize", lambda *args, **options: pytest.fail("planned first"))
+    wanted = {tmp_path / "absent" / "x.py": f"mkdir -p {tmp_path / 'absent'}", tmp_path: "this is a directory"}
+    for path, says in wanted.items():
+        code, _, err = run(capsys, "optimize", f"{file}:rows", "--shape", "x=3,5", "--save", path)
+        assert code == 2
+        assert says in err
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("tokens", ["0", "-1", "many"])
+def test_the_demo_needs_tokens(tokens, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["demo", "--tokens", tokens])
+    assert stop.value.code == 2
+    assert "no number above 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("shape", ["q", "q=1,a", "q=1:float7", "=3", "q=1,,2"])

@@ -20,6 +20,7 @@ from eqfuse.frontends import TensorSpec
 from eqfuse.ir import dtypes
 from eqfuse.ir.build import axes, program, sum_over, tensor
 from eqfuse.rewrites import rule
+from eqfuse.rewrites.check import check_all, check_rule
 from eqfuse.runtime.compiled import Compiled
 
 X = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
@@ -64,6 +65,66 @@ def test_unknown_licence():
 
 def test_unknown_rule_in_disable():
     refused(OptionError, rows, (X,), "'repiar'", "'repair'", disable=["repiar"])
+
+
+WRONG = [
+    *[("node_budget", v) for v in (None, "a", -1, float("nan"), True)],
+    *[("time_budget", v) for v in (None, "a", -1, float("nan"))],
+    *[("memory_weight", v) for v in (None, "a", -1, float("nan"), float("inf"))],
+    *[("accuracy_factor", v) for v in ("a", -1, 0, float("nan"), [])],
+    *[("disable", v) for v in (None, "repair", 3)],
+    *[("fusion", v) for v in (3, "out")],
+    *[("rules", v) for v in (3, "repair", eqfuse.rules()[0])],
+    *[("kwargs", v) for v in (3, ["x"])],
+    ("name", 3),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), WRONG, ids=lambda v: str(v))
+def test_options_that_have_no_such_value(option, value):
+    refused(OptionError, rows, (X,), f"{option} is {value!r}", **{option: value})
+
+
+def test_options_that_are_long_are_not_repeated():
+    refused(OptionError, rows, (X,), "kwargs is a list", kwargs=[X])
+    refused(OptionError, rows, (X,), "node_budget is a Tensor", node_budget=X)
+
+
+def test_names_that_are_no_text():
+    refused(OptionError, rows, (X,), "cannot disable 3", disable=[3])
+    for request in (None, 3, "out", ("forbid", "out"), ("forbid", "out", 3)):
+        refused(OptionError, rows, (X,), f"fusion={request!r} is no verdict", fusion=[request])
+
+
+def test_a_program_without_limits():
+    """Infinity is a budget: none at all."""
+    c = eqfuse.optimize(rows, (X,), target="h200", node_budget=float("inf"), time_budget=float("inf"))
+    assert "stopped early" not in str(c.plan)
+
+
+def test_a_level_of_debugging_that_is_no_number(monkeypatch):
+    monkeypatch.setenv("EQFUSE_DEBUG", "plan")
+    refused(OptionError, rows, (X,), "EQFUSE_DEBUG is 'plan'", "0 to 5")
+
+
+@pytest.mark.parametrize("options", [{"factor": "a"}, {"factor": 0}, {"orders": "a"}, {"orders": -1}], ids=str)
+def test_options_of_accuracy(compiled, options):
+    with pytest.raises(OptionError, match=r"accuracy: \w+ is .*\n  try: ") as info:
+        compiled.accuracy(X, **options)
+    assert info.value.cure
+
+
+@pytest.mark.parametrize("run", ["interpret", "simulate", "accuracy"])
+def test_tensors_without_data(compiled, run):
+    with pytest.raises(DeviceError, match=r"rows: x is on the meta device, where tensors hold no data\n  try: CPU or CUDA tensors"):
+        getattr(compiled, run)(X.to("meta"))
+
+
+def test_files_that_cannot_be_written(compiled, tmp_path):
+    with pytest.raises(OptionError, match=r"rows: cannot write .*x\.py.*\n  try: make the directory .*absent first"):
+        compiled.save(tmp_path / "absent" / "x.py")
+    with pytest.raises(OptionError, match=r"rows: cannot write .*\n  try: a file in a directory"):
+        compiled.save(tmp_path)
 
 
 def test_unknown_runner(compiled):
@@ -182,6 +243,35 @@ def test_rule_with_an_unbound_name():
 
     assert "test_pipeline_errors.py:" in info.value.where
     assert "invents" not in {r.name for r in eqfuse.rules()}
+
+
+def returned(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("value", "cure"),
+    [
+        (None, "decorated with @eqfuse.rule"),
+        ("factor_out_of_nothing", "eqfuse.rules() lists"),
+        (returned, "@eqfuse.rule(register=False)"),
+        (eqfuse.rules()[0].name, "eqfuse.rules('"),
+    ],
+    ids=str,
+)
+def test_checks_of_what_is_no_rule(value, cure):
+    for check in (check_rule, lambda v: check_all([v])):
+        with pytest.raises(RuleError, match="is no rule") as info:
+            check(value)
+        assert cure in info.value.cure
+
+
+@pytest.mark.parametrize("options", [{"examples": None}, {"examples": 0}, {"oracles": ["array"]}, {"oracles": 3}], ids=str)
+def test_options_of_a_check(options):
+    for check in (check_rule, lambda v, **o: check_all([v], **o)):
+        with pytest.raises(OptionError) as info:
+            check(eqfuse.rules()[0], **options)
+        assert info.value.cure
 
 
 # calls ------------------------------------------------------------------------------------------------------------------------------

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from eqfuse.extract.splits import FULLER, TILE, _busy, _parts
+from eqfuse.egraph import saturate
+from eqfuse.extract import extract
+from eqfuse.extract.splits import FULLER, TILE, _busy, _parts, propose_splits
 from eqfuse.extract.targets import load_target, targets
+from eqfuse.extract.verdicts import Verdicts
+from eqfuse.frontends import trace
+from eqfuse.testing.programs import PROGRAMS
 
 VOCABULARY = 128256
 
@@ -31,3 +37,25 @@ def test_a_last_wave_that_is_half_empty_is_worth_splitting():
 def test_parts_are_not_too_short():
     assert _parts(1, 1000, 132, False) == 4
     assert _parts(1, 200, 132, False) == 1
+
+
+@pytest.mark.parametrize("tiled", [True, False])
+def test_nothing_and_a_single_element_are_not_split(tiled):
+    assert _parts(1, 0, 132, tiled) == 1
+    assert _parts(1, 1, 132, tiled) == 1
+
+
+def test_no_split_of_an_empty_axis_is_offered():
+    x, g, w = torch.randn(5, 0), torch.randn(0), torch.randn(3, 0)
+    assert propose_splits(trace(PROGRAMS["rmsnorm_linear"].fn, (x, g, w)).program, load_target("h200")) == {}
+
+
+def test_one_value_is_not_parted_from_itself():
+    """The mean of the parts of nothing is the mean of one of them: that the parts are stored says nothing there."""
+    x, g, w = torch.randn(5, 0), torch.randn(0), torch.randn(3, 0)
+    p = trace(PROGRAMS["rmsnorm_linear"].fn, (x, g, w)).program
+    k = next(a for a in p.axes if a.size == 0)
+    graph = saturate(p, splits={k: 2})
+    assert any(verdict == "forbid" and outer == inner for verdict, outer, inner, _ in graph.facts["fuse"])
+    assert all(f.outer != f.inner for f in Verdicts(graph).forbidden)
+    assert len(extract(graph, load_target("h200")).kernels) == 1

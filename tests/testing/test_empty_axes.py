@@ -26,6 +26,7 @@ from eqfuse.runtime.compiled import module_spec
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing import whole_path
+from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
@@ -55,6 +56,7 @@ CASES = {  # name -> function, shapes
     "matrix product without rows": (lambda x, y: x @ y, ((0, 5), (5, 3))),
     "matrix product of nothing": (lambda x, y: x @ y, ((5, 0), (0, 3))),
     "linear without inputs": (F.linear, ((2, 0), (3, 0), (3,))),
+    "rms norm and linear of nothing": (PROGRAMS["rmsnorm_linear"].fn, ((5, 0), (0,), (3, 0))),
     "outer product summed over nothing": (lambda x, y: torch.outer(x, y).sum(0), ((0,), (3,))),
     "attention of an empty batch": (F.scaled_dot_product_attention, ((0, 2, 4, 8),) * 3),
     "attention to no keys": (F.scaled_dot_product_attention, ((2, 4, 8), (2, 0, 8), (2, 0, 8))),
