@@ -17,7 +17,7 @@ from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term
 from .aten import ZERO, At, Call, dims_of, free_axes, register, shape_of
-from .places import place
+from .places import place_of_node
 
 
 def _wrapped(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ def _some_extremum(call: Call, x: Any, dim: int | None, keepdim: bool, monoid: s
     if s.count == 0:
         raise ShapeError(
             f"the {monoid} of no elements, of a tensor of shape {tuple(shape_of(x))}",
-            where=place(call.node),
+            where=place_of_node(call.node),
             cure="pass a tensor with elements, or leave it to torch",
         )
     return s.reduced(monoid)

@@ -17,17 +17,19 @@ import re
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch._C import _functorch as functorch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
 from .aten import RESULT
 from .naming import function_name
-from .places import place, place_of_error, place_of_function
+from .places import PLACE, node_name, place, place_of_call, place_of_error, place_of_function, place_of_node
 from .spec import ANYWHERE, TensorSpec, spec_of
 
 
@@ -113,23 +115,59 @@ def upper_triangle(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
     return _triangle(x, columns[None, :] - rows[:, None] >= diagonal)
 
 
+def identity_matrix(
+    n: int, m: int | None = None, *, dtype: torch.dtype | None = None, device: torch.device | None = None, **_: Any
+) -> torch.Tensor:
+    """``eye`` as a comparison of positions (torch's own decomposition counts in uint8)."""
+    rows, columns = (torch.arange(k, device=device) for k in (n, n if m is None else m))
+    return (rows[:, None] == columns[None, :]).to(dtype or torch.get_default_dtype())
+
+
 _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.tril.default: lower_triangle,
     torch.ops.aten.triu.default: upper_triangle,
+    torch.ops.aten.eye.default: identity_matrix,
+    torch.ops.aten.eye.m: identity_matrix,
     torch.ops.aten.scaled_dot_product_attention.default: attention_by_definition,
 }
 
+_LEVEL = {"_add_batch_dim": 2, "_remove_batch_dim": 1}  # calls of torch.vmap, and which argument counts the transforms around them
+_VMAP = {*_LEVEL, "_vmap_increment_nesting", "_vmap_decrement_nesting", "lazy_load_decompositions"}
+
+
+def _transform(target: Any) -> str | None:
+    """The name of a call by which ``torch.func`` transforms a function; None for what computes."""
+    return target.__name__ if str(getattr(target, "__module__", "")).startswith("torch._functorch") else None
+
 
 class _Lowering(torch.fx.Interpreter):
-    """Runs an exported graph; a few composite ops by their definition instead of by device-specific kernels."""
+    """Runs an exported graph; a few composite ops by their definition instead of by device-specific kernels.
+
+    ``torch.vmap`` is in the graph as calls that open a level, wrap and unwrap tensors at it and close it.  Their levels are counted from
+    1, as it was when nothing was around the function; here ``functionalize`` is.  If one is left open by an error, all of torch in this
+    process would be inside it from then on.
+    """
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self._below = functorch.get_dynamic_layer_stack_depth()
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().run(*args, **kwargs)
+        finally:
+            functorch.pop_dynamic_layer_stack_and_undo_to_depth(self._below)
 
     def run_node(self, n: torch.fx.Node) -> Any:
         try:
             return super().run_node(n)
         except EqFuseError as error:
-            raise type(error)(error.message, where=error.where or place(n), cure=error.cure) from None
+            raise type(error)(error.message, where=error.where or place_of_node(n), cure=error.cure) from None
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        level = _LEVEL.get(_transform(target) or "")
+        if level is not None:
+            args = (*args[:level], args[level] + self._below, *args[level + 1 :])
         definition = _BY_DEFINITION.get(target)
         return definition(*args, **kwargs) if definition else super().call_function(target, args, kwargs)
 
@@ -252,25 +290,34 @@ def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured
         ]
     fake_args, fake_kwargs = pytree.tree_unflatten(fake, in_spec)
     module = obj if isinstance(obj, torch.nn.Module) else _Function(obj)
-    seen = _TensorsSeen()
-    with _told_as_errors(), seen:
+    seen = _Watch()
+    with _told_as_errors(), torch.fx.traceback.preserve_node_meta(), seen:  # for what `seen` writes into metadata
         exported = torch.export.export(module, fake_args, fake_kwargs, strict=False)
-    return replace(_decomposed(exported, names, in_spec, leaves), captured=seen.among(exported.constants))
+    found = _decomposed(exported, names, in_spec, leaves)
+    return replace(found, captured=seen.among(exported.constants))
 
 
-class _TensorsSeen(TorchFunctionMode):
-    """Parameters and tensors with a gradient that a traced function uses.  Export keeps detached aliases of those that it captures, which
-    get no gradient and stay behind when a module moves to another device."""
+class _Watch(TorchFunctionMode):
+    """What export does not keep of a traced function.
+
+    Parameters and tensors with a gradient that it uses: export has detached aliases of those that it captures, which get no gradient and
+    stay behind when a module moves to another device.  And the line that calls each op: export records frames called ``forward`` only,
+    which for an op in a helper is the line that calls the helper, and nothing for a graph.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._seen: dict[int, torch.Tensor] = {}
 
-    def __torch_function__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, f: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         for t in pytree.tree_leaves((args, kwargs)):
             if type(t) in (torch.Tensor, torch.nn.Parameter) and (t.requires_grad or isinstance(t, torch.nn.Parameter)):
                 self._seen[id(t)] = t
-        return f(*args, **(kwargs or {}))
+        if isinstance(f, types.MethodWrapperType):  # an attribute is read
+            return f(*args, **(kwargs or {}))
+        where = place_of_call(capture.__code__)
+        with torch.fx.traceback.annotate({PLACE: where}) if where else nullcontext():
+            return f(*args, **(kwargs or {}))
 
     def among(self, constants: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """The tensors seen that have the memory of a constant, by its name."""
@@ -294,13 +341,13 @@ def capture_exported(exported: Any) -> Captured:
             raise TraceError(f"input {n!r} has symbolic sizes", cure="export it without dynamic_shapes")
         spec = spec_of(value)
         leaves.append(value if spec is None else spec)
-    return _decomposed(exported, names, exported.call_spec.in_spec, leaves)
+    return _decomposed(exported, names, exported.call_spec.in_spec, leaves, of_graph=True)
 
 
 _KIND = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant", "USER_INPUT": "argument"}
 
 
-def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Sequence[Any]) -> Captured:
+def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Sequence[Any], of_graph: bool = False) -> Captured:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
@@ -323,11 +370,15 @@ def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Seque
     values = [n.meta["val"] for n in placeholders]
     tensors = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]
 
+    if of_graph:
+        for n in exported.graph.nodes:
+            n.meta["custom"] = {**(n.meta.get("custom") or {}), PLACE: place(n) or node_name(n)}
     for n in exported.graph.nodes:  # what one op of the user gives, for telling casts that the user wrote from a decomposition's
         value = n.meta.get("val")
         value = next((v for v in value if isinstance(v, torch.Tensor)), None) if isinstance(value, list | tuple) else value
         if n.op == "call_function" and isinstance(value, torch.Tensor):
-            n.meta["custom"] = {**n.meta.get("custom", {}), RESULT: None if _is_cast(n) else value.dtype}
+            n.meta["custom"] = {**(n.meta.get("custom") or {}), RESULT: None if _is_cast(n) else value.dtype}
+    _check_transforms(exported.graph)
 
     def run(*given: torch.Tensor) -> Any:
         full = list(values)
@@ -335,7 +386,8 @@ def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Seque
             full[i] = t
         return _Lowering(exported.graph_module).run(*full)
 
-    fakes = [values[i].detach() for i in tensors]
+    with _told_as_errors():
+        fakes = [values[i].detach() for i in tensors]
     mode = torch._guards.detect_fake_mode(fakes) or torch._subclasses.FakeTensorMode()
     with _told_as_errors(), torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode:  # tensors made inside are fake too
         module = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=_decompositions())(*fakes)
@@ -351,6 +403,7 @@ def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Seque
             s = by_node[n.args[0]]
             raise TraceError(
                 f"the function writes to its {s.kind} {s.name!r}",
+                where=_place_of_write(exported.graph, placeholders[sources.index(s)]),
                 cure="return the new value instead" if s.kind == "argument" else "call .eval() on the module",
             )
     (outputs,) = next(n for n in graph.nodes if n.op == "output").args
@@ -363,6 +416,23 @@ def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Seque
     out_names = ["out"] if single else [_output_name(p) for p, _ in paths]
     taken = _unique([*(s.name for s in sources), *out_names])[len(sources) :]
     return Captured(graph, by_node, tuple(kept), out_spec, tuple(taken), in_spec, tuple(leaves), exported)
+
+
+def _place_of_write(graph: torch.fx.Graph, written: torch.fx.Node) -> str | None:
+    """The line that writes to a placeholder or a view of it."""
+    for n in graph.nodes:
+        schema = getattr(n.target, "_schema", None)
+        if n.op != "call_function" or schema is None or not schema.is_mutable:
+            continue
+        x = n
+        while isinstance(x, torch.fx.Node) and x.op == "call_function" and x.args:  # what shares memory does so with its first argument
+            x = x.args[0]
+            if x is written:
+                return place_of_node(n)
+            schema = getattr(getattr(x, "target", None), "_schema", None)
+            if schema is None or not any(r.alias_info for r in schema.returns):
+                break
+    return None
 
 
 def _output_name(path: Sequence[Any]) -> str:
@@ -381,7 +451,19 @@ def _check_static(graph: torch.fx.Graph) -> None:
         value = n.meta.get("val")
         shape = value.shape if isinstance(value, torch.Tensor) else ()
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) or any(isinstance(s, torch.SymInt) for s in shape):
-            raise TraceError(_DATA, where=place(n), cure=_NO_BRANCH)
+            raise TraceError(_DATA, where=place_of_node(n), cure=_NO_BRANCH)
+
+
+def _check_transforms(graph: torch.fx.Graph) -> None:
+    """Of the transforms of ``torch.func``, export follows ``vmap``; of a derivative it keeps parts as constants, of no use."""
+    for n in graph.nodes:
+        name = _transform(n.target) if n.op == "call_function" else None
+        if name is not None and name not in _VMAP:
+            raise TraceError(
+                f"a derivative is taken inside the function (torch.func calls {name})",
+                where=place_of_node(n),
+                cure="optimise the function itself and differentiate what optimize returns, or write the derivative out",
+            )
 
 
 def _mutates(graph: torch.fx.Graph) -> bool:

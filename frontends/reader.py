@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import UnsupportedOpError
+from ..errors import TraceError, UnsupportedOpError
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View
 from . import aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
 from .alignment import Alignment
 from .aten import OPS, At, AtenOp, Call, broadcast_at, dims_of, fresh_dims, is_inside, shape_of
-from .places import place
+from .places import place, place_of_node
 from .spec import ir_dtype
 
 if TYPE_CHECKING:
@@ -162,10 +162,10 @@ class Reader:
         if found is None:
             try:
                 found = self._memo[key] = self._renamed(x, at, item) or self._read(x, at, item)
-            except UnsupportedOpError as error:  # of a term that cannot be made: it knows no line
-                if error.where or place(x) is None:
+            except (UnsupportedOpError, TraceError) as error:  # of a term that cannot be made, or its type: they know no line
+                if error.where or place_of_node(x) is None:
                     raise
-                raise UnsupportedOpError(error.message, where=place(x), cure=error.cure) from None
+                raise type(error)(error.message, where=place_of_node(x), cure=error.cure) from None
             self._record(found, x)
         return found
 
@@ -319,7 +319,7 @@ class Reader:
         """The error for an op without meaning here."""
         name = str(node.target)
         text = f"the operator {name} is not supported" if not why else f"the operator {name} is not supported {why}"
-        return UnsupportedOpError(text, where=place(node), cure=_cure(name))
+        return UnsupportedOpError(text, where=place_of_node(node), cure=_cure(name))
 
 
 def _is_complex(node: Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ from ..ir.program import Output, Program
 from ..ir.terms import Input, Term, number_of
 from .aten import ZERO, dims_of, shape_of
 from .capture import Captured, Source, capture, capture_exported
+from .convention import Convention, shown
 from .naming import function_name, value_names
 from .places import place_of_function
 from .reader import Reader, deep_recursion
@@ -38,6 +40,12 @@ class Traced:
     replay: Callable[[Sequence[Any]], Any] | None = field(default=None, repr=False)  # the same from the tensors of program.inputs
     specs: Mapping[str, TensorSpec] = field(default_factory=dict, repr=False)  # example shape, type and strides of each input
     captured: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)  # inputs that no call passes; ``replay`` ignores them
+    convention: Convention | None = field(default=None, repr=False)  # how the function is called; a program in terms has none
+
+    def key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        """Equal for calls that make the same program, however they are spelled."""
+        assert self.convention is not None, "a program in terms has its shapes"
+        return self.convention.key(args, kwargs)
 
 
 def trace(
@@ -55,6 +63,14 @@ def trace(
     reciprocal, of which rules know more.  Raises UnsupportedOpError, ShapeError, DeviceError, EmptyProgramError or
     TraceError, each naming the user's line.  A ``Program`` and an ``ExportedProgram`` need no arguments; those given must fit.
     """
+    with _TRACING:
+        return _trace(obj, args, kwargs, name, exact)
+
+
+_TRACING = threading.RLock()  # torch.export keeps what it is at in globals; re-entrant, for a traced function may call what traces
+
+
+def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, name: str | None, exact: bool) -> Traced:
     if isinstance(args, torch.Tensor | TensorSpec):
         args = (args,)
     if isinstance(obj, Program):
@@ -83,6 +99,14 @@ def _lazily(make: Callable[[], Any]) -> Callable[..., Any]:
         return made[0](*args, **kwargs)
 
     return call
+
+
+def _rearranging(call: Callable[..., Any], convention: Convention) -> Callable[..., Any]:
+    def rearranged(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = pytree.tree_unflatten(convention.arranged(args, kwargs), convention.spec)
+        return call(*args, **kwargs)
+
+    return rearranged
 
 
 def _from_program(program: Program) -> Traced:
@@ -134,7 +158,8 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     program = Program(name, tuple(outputs), tuple(i for i, _ in inputs), dict(reader.sources))
     program = replace(program, names=value_names(captured.graph, reader.values(), program.terms()))
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
-    bind = _binder(name, captured, obj, [(i.name, s) for i, s in inputs], constants)
+    convention = Convention(name, obj, captured.in_spec, captured.leaves)
+    bind = _binder(convention, captured, obj, [(i.name, s) for i, s in inputs], constants)
     out_spec = captured.out_spec
 
     def unflatten(results: Sequence[Any]) -> Any:
@@ -146,7 +171,10 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
         return pytree.tree_unflatten(flat, out_spec)
 
     specs = {i.name: _spec(captured, s) for i, s in inputs}
-    return Traced(program, bind, unflatten, eager, _replayer(captured, obj, eager, [s for _, s in inputs]), specs, constants)
+    if isinstance(obj, torch.export.ExportedProgram):  # its module takes one spelling alone
+        eager = _rearranging(eager, convention)
+    replay = _replayer(captured, obj, eager, [s for _, s in inputs])
+    return Traced(program, bind, unflatten, eager, replay, specs, constants, convention)
 
 
 def _replayer(captured: Captured, obj: Any, eager: Callable[..., Any], sources: Sequence[Source]) -> Callable[[Sequence[Any]], Any]:
@@ -260,17 +288,17 @@ def _constant(captured: Captured, source: Source, where: str | None) -> torch.Te
 
 
 def _binder(
-    name: str, captured: Captured, obj: Any, wanted: Sequence[tuple[str, Source]], constants: Mapping[str, torch.Tensor]
+    convention: Convention, captured: Captured, obj: Any, wanted: Sequence[tuple[str, Source]], constants: Mapping[str, torch.Tensor]
 ) -> Callable[..., dict[str, Any]]:
     """Arguments to inputs.  Tensors of the module are looked up at every call, so replaced parameters are seen.
 
     Constants on the CPU follow the arguments to their device: tracing takes ``torch.tensor([1, 2], device=x.device)`` and
     ``table.to(x.device)`` as they are on the CPU.  They are copied at every call, as those are.
     """
-    exported = captured.exported
+    name, exported = convention.name, captured.exported
     labels = {s.key: s.name for s in captured.sources.values() if s.kind == "argument"}
     keys = [value_key(v) for v in captured.leaves]
-    arguments = [(n, s.key) for n, s in wanted if s.kind == "argument"]
+    arguments = [(n, int(s.key)) for n, s in wanted if s.kind == "argument"]
 
     def held(source: Source) -> Callable[[], Any]:
         if not isinstance(obj, torch.nn.Module):
@@ -282,20 +310,14 @@ def _binder(
     holders = [(n, held(s)) for n, s in wanted if s.kind in ("parameter", "buffer")]
 
     def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        flat, spec = pytree.tree_flatten((args, kwargs))
-        if spec != captured.in_spec:
-            flat, spec = pytree.tree_flatten(_in_order((args, kwargs), pytree.tree_unflatten(captured.leaves, captured.in_spec)))
-        if spec != captured.in_spec:
-            raise TraceError(
-                f"{name} was traced with other arguments: {len(captured.leaves)} values, now {len(flat)}",
-                cure="call it as it was traced",
-            )
+        flat = convention.arranged(args, kwargs)
         for k, (value, expected) in enumerate(zip(flat, captured.leaves, strict=True)):
             if isinstance(expected, TensorSpec):
                 _check_tensor(labels.get(k, f"argument {k}"), value, expected)
-            elif value_key(value) != keys[k]:
+            elif isinstance(value, torch.Tensor) or value_key(value) != keys[k]:
+                what = "number" if isinstance(expected, bool | int | float) else "value"
                 raise StaticArgumentError(
-                    f"{name} was traced with the number {expected!r} as argument {k}, now {value!r}", cure="optimise again for it"
+                    f"{name} was traced with the {what} {expected!r} as argument {k}, now {shown(value)}", cure="optimise again for it"
                 )
         bound = {n: flat[k] for n, k in arguments}
         bound.update((n, get()) for n, get in holders)
@@ -308,18 +330,10 @@ def _binder(
     return bind
 
 
-def _in_order(given: Any, model: Any) -> Any:
-    """The same arguments, with the keys of dicts in the order of ``model``: keyword arguments have none."""
-    if type(given) is dict and type(model) is dict and given.keys() == model.keys():
-        return {k: _in_order(given[k], model[k]) for k in model}
-    if type(given) in (list, tuple) and type(model) is type(given) and len(given) == len(model):
-        return type(given)(_in_order(g, m) for g, m in zip(given, model, strict=True))
-    return given
-
-
 def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:
     if not hasattr(value, "shape"):
-        raise TraceError(f"argument {name!r} is a {type(value).__name__}, not a tensor", cure="pass a tensor, as when it was optimised")
+        kind = StaticArgumentError if value is None or isinstance(value, bool | int | float) else TraceError
+        raise kind(f"argument {name!r} is a {type(value).__name__}, not a tensor", cure="pass a tensor, as when it was optimised")
     if tuple(value.shape) != expected.shape:
         raise ShapeError(
             f"argument {name!r} has shape {tuple(value.shape)}, compiled for {expected.shape}", cure="optimise again for this shape"

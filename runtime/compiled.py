@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,18 @@ class Compiled:
                 )
         return tensors
 
+    def bind_data(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """As :meth:`bind`, for who reads the numbers; DeviceError where a tensor has none."""
+        tensors = self.bind(args, kwargs)
+        for name, t in tensors.items():
+            if t.is_meta:
+                raise errors.DeviceError(
+                    f"{name} is on the meta device, where tensors hold no data",
+                    where=self.program.name,
+                    cure="CPU or CUDA tensors; small ones will do for c.at(*small)",
+                )
+        return tensors
+
     def _device(self, tensors: Sequence[torch.Tensor]) -> str:
         """The type of the one device that all tensors are on."""
         found = sorted({str(t.device) for t in tensors})
@@ -168,8 +181,7 @@ class Compiled:
     def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
         """This program planned for arguments of another shape or type; each is planned once."""
         assert self.respecialise is not None
-        # other values by type and spelling, as tracing tells them apart: 2 is not 2.0, and NaN is NaN
-        key = tuple((tuple(v.shape), v.dtype) if hasattr(v, "dtype") else (type(v), repr(v)) for v in _leaves((args, kwargs)))
+        key = self.traced.key(args, kwargs)
         if key not in self._variants:
             while len(self._variants) >= MOST_VARIANTS:
                 del self._variants[next(iter(self._variants))]  # the oldest
@@ -216,7 +228,7 @@ class Compiled:
         from .interpreter import interpret
         from .modules import load_module
 
-        tensors = self.bind(args, kwargs)
+        tensors = self.bind_data(args, kwargs)
         module = load_module(self.source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
             found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
@@ -239,7 +251,7 @@ class Compiled:
         import numpy as np
         import torch
 
-        tensors = self.bind(args, kwargs)
+        tensors = self.bind_data(args, kwargs)
         arrays: dict[str, np.ndarray] = {n: _array(t) for n, t in tensors.items()}
         for k in self.plan.steps:
             arrays.update(simulate(k.tiles, arrays, dtype=dtype or np.float64) if isinstance(k, PlannedKernel) else self._meant(k, arrays))
@@ -297,6 +309,8 @@ class Compiled:
         """
         from .accuracy import measure
 
+        if factor is not None and (isinstance(factor, bool) or not isinstance(factor, Real) or not factor > 0):
+            raise errors.OptionError(f"factor is {factor!r}", where="accuracy", cure="a number above 0, such as 2.0")
         report = measure(self, args, runner, kwargs, orders)
         if factor is not None:
             report.check(factor)
@@ -330,7 +344,8 @@ class Compiled:
 
     def save(self, path: str | Path) -> Path:
         """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside
-        implementations.  Raises :class:`~eqfuse.errors.PlanError` if one of these is defined in the script that is running."""
+        implementations.  Raises :class:`~eqfuse.errors.PlanError` if one of these is defined in the script that is running, and
+        :class:`~eqfuse.errors.OptionError` if there can be no such file."""
         path = Path(path)
         for step in self.plan.calls:
             if step.call.entry[0] == "__main__":
@@ -339,7 +354,13 @@ class Compiled:
                     where=step.where,
                     cure="move it from the script into a module of its own, or leave the rule out with disable=",
                 )
-        path.write_text(self.source)
+        source = self.source
+        try:
+            path.write_text(source)
+        except OSError as error:
+            missing = not path.parent.is_dir()
+            cure = f"make the directory {path.parent} first" if missing else "a file in a directory that you may write to"
+            raise errors.OptionError(f"cannot write {path}: {error.strerror}", where=self.program.name, cure=cure) from error
         return path
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from eqfuse.errors import DeviceError, EmptyProgramError, ShapeError, TraceError, UnsupportedOpError
+from eqfuse.errors import DeviceError, EmptyProgramError, EqFuseError, ShapeError, TraceError, UnsupportedOpError
 from eqfuse.frontends import TensorSpec, trace
 
 X = torch.ones(5, 7)
@@ -80,6 +80,28 @@ def writes(x):
     return x * 2
 
 
+def writes_to_a_view(x):
+    y = (x + 1).mul_(2)
+    x.view(35)[3:].mul_(2)
+    return x * y
+
+
+def energy(x):
+    return torch.softmax(x, -1).pow(2).sum()
+
+
+def differentiates(x):
+    return torch.func.grad(energy)(x)
+
+
+def maps_a_scan(x):
+    return torch.vmap(scans)(x)
+
+
+def counts_bytes(x):
+    return x * torch.arange(7, dtype=torch.uint8)
+
+
 def drops(x):
     return torch.nn.functional.dropout(x) * 2
 
@@ -111,12 +133,16 @@ UNSUPPORTED = {
     scans: (UnsupportedOpError, "return x.cumsum(-1)", "aten.cumsum"),
     finds: (UnsupportedOpError, "return x.argmax(-1)", "compute the position outside"),
     finds_pair: (UnsupportedOpError, "return x.max(-1).indices", "positions"),
-    calls_helper: (UnsupportedOpError, "return helper(x) + 1", "aten.median"),
+    calls_helper: (UnsupportedOpError, "return x.median(-1).values", "aten.median"),
+    differentiates: (TraceError, "return torch.func.grad(energy)(x)", "differentiate what optimize returns"),
+    maps_a_scan: (UnsupportedOpError, "return x.cumsum(-1)", "aten.cumsum"),
+    counts_bytes: (TraceError, "return x * torch.arange(7, dtype=torch.uint8)", "torch.uint8"),
     draws: (UnsupportedOpError, "return x + torch.rand(5, 7)", "draw random numbers outside"),
     misfits: (ShapeError, "return x + torch.ones(3)", "shapes"),
     multiplies: (ShapeError, "return x @ x", "shapes"),
     reshapes: (ShapeError, "return x.view(4, 9)", "shapes"),
-    writes: (TraceError, "", "return the new value"),
+    writes: (TraceError, "x.add_(1)", "return the new value"),
+    writes_to_a_view: (TraceError, "x.view(35)[3:].mul_(2)", "return the new value"),
     drops: (UnsupportedOpError, "return torch.nn.functional.dropout(x) * 2", "call .eval()"),
     attends: (TraceError, "return torch.nn.functional.scaled_dot", "dropout_p=0.0"),
     breaks: (TraceError, "return x.no_such_method()", "no_such_method"),
@@ -137,6 +163,68 @@ def test_refused_with_place_and_cure(fn):
     assert text in str(info.value)
     assert info.value.cure
     assert len(str(info.value).splitlines()) <= 2, "torch's own text is left out"
+
+
+def test_the_line_is_that_of_the_users_innermost_function():
+    class Module(torch.nn.Module):
+        def part(self, x):
+            return torch.relu(helper(x))
+
+        def forward(self, x):
+            return self.part(x) * 2
+
+    with pytest.raises(UnsupportedOpError, match=r"^test_tracing\.py:\d+  return x\.median"):
+        trace(Module(), (X,))
+
+
+def graph(build):
+    """A graph module made by hand, whose nodes have names of the user's choice."""
+    made = torch.fx.Graph()
+    x = made.placeholder("x")
+    made.output(build(made, made.create_node("call_function", torch.add, (x, 1), name="shifted")))
+    return torch.fx.GraphModule({}, made)
+
+
+def node(name, f, *more):
+    return lambda g, x: g.create_node("call_function", f, (x, *more), name=name)
+
+
+@pytest.mark.parametrize(
+    ("build", "kind"),
+    [
+        (node("scan", torch.cumsum, -1), UnsupportedOpError),
+        (node("wrong", torch.reshape, (4, 9)), ShapeError),
+        (lambda g, _: g.create_node("call_method", "add_", (next(iter(g.nodes)), 1), name="written"), TraceError),
+    ],
+)
+def test_a_graph_without_source_names_its_node(build, kind):
+    module = graph(build)
+    name = list(module.graph.nodes)[-2].name
+    with pytest.raises(kind) as info:
+        trace(module, (X,))
+    assert type(info.value) is kind
+    assert info.value.where == f"node {name} of the graph"
+
+
+def test_an_exported_program_without_source_names_its_node():
+    exported = torch.export.export(graph(node("scan", torch.cumsum, -1)), (X,))
+    with pytest.raises(UnsupportedOpError) as info:
+        trace(exported)
+    assert info.value.where == "node cumsum of the graph"
+
+
+def attends_by_row(x):
+    return torch.vmap(lambda r: torch.nn.functional.scaled_dot_product_attention(r[None], r[None], r[None], dropout_p=0.1), randomness="same")(x)
+
+
+@pytest.mark.parametrize("fn", [maps_a_scan, attends_by_row, differentiates, lambda x: torch.func.jvp(torch.exp, (x,), (x,))[1]])
+def test_torch_is_as_before_after_a_transform_that_is_refused(fn):
+    """A level of torch.func that is left open changes every operation of the process."""
+    with pytest.raises(EqFuseError):
+        trace(fn, (X,))
+    assert torch._C._functorch.maybe_current_level() is None
+    assert type(torch.randn(3) + 1) is torch.Tensor
+    assert trace(torch.exp, (X,)).program.outputs
 
 
 def test_embedding_is_refused():

@@ -1,6 +1,8 @@
 """What can be traced, how its tensors become inputs, and how results get their structure back."""
 
 import collections
+import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -34,6 +36,11 @@ class Block(nn.Module):
         return {"value": torch.relu(self.up(self.norm(x))) * self.scale * self.factor + shift, "norm": self.norm(x)}
 
 
+class Mapped(nn.Module):
+    def forward(self, x):
+        return torch.vmap(lambda r: torch.softmax(r, -1))(x)
+
+
 def test_module_inputs_are_arguments_then_parameters_buffers_constants():
     block = Block()
     traced = agree(block, (X, torch.ones(9, dtype=torch.float64)))
@@ -65,6 +72,8 @@ def test_graph_module_and_exported_program():
     args = (X, torch.ones(9, dtype=torch.float64))
     agree(torch.fx.symbolic_trace(nn.Linear(7, 3).double()), (X,))
     exported = torch.export.export(block, args, strict=False)
+    mapped = torch.export.export(nn.Sequential(Mapped()), (X,), strict=False)
+    assert trace(mapped).program.outputs
     for program_ in (exported, exported.run_decompositions()):
         traced = trace(program_)
         values = evaluate(traced.program, {n: t.detach().numpy() for n, t in traced.bind(*args).items()})
@@ -272,3 +281,118 @@ def test_keyword_arguments_have_no_order():
     assert all(found[n] is expected[n] for n in found)
     with pytest.raises(TraceError, match="other arguments"):
         traced.bind(x, by=2.0, shift=shift)
+
+
+# -- spellings of one call ---------------------------------------------------------------------------------------------------
+
+
+def scaled(x, y, scale=2.0, *, activation=torch.relu, bias=None):
+    return activation(x) * scale + y if bias is None else activation(x) * scale + y + bias
+
+
+class Scaled(nn.Module):
+    def forward(self, x, y, scale=2.0, *, activation=torch.relu, bias=None):
+        return scaled(x, y, scale, activation=activation, bias=bias)
+
+
+Y, B = X + 1, X + 2
+SPELLINGS = [((X, Y), {}), ((X,), {"y": Y}), ((), {"y": Y, "x": X}), ((X, Y, 2.0), {}), ((X,), {"scale": 2.0, "y": Y}), ((X, Y), {"bias": None, "activation": torch.relu})]
+
+
+@pytest.mark.parametrize("obj", [scaled, Scaled(), torch.no_grad()(scaled)])
+@pytest.mark.parametrize("traced_with", [s for s in SPELLINGS if "activation" not in s[1]])
+def test_every_spelling_of_a_call_is_the_same(obj, traced_with):
+    traced = trace(obj, *traced_with)
+    for args, kwargs in SPELLINGS:
+        bound = traced.bind(*args, **kwargs)
+        assert bound["x"] is X
+        assert bound["y"] is Y
+        assert traced.key(args, kwargs) == traced.key((X, Y), {})
+    others = [((X, Y, 3.0), {}), ((X, Y), {"scale": 2}), ((X,), {"scale": 1.0, "y": Y}), ((X, Y), {"activation": torch.exp}), ((X, Y), {"bias": B})]
+    for args, kwargs in others:
+        with pytest.raises(StaticArgumentError):
+            traced.bind(*args, **kwargs)
+        assert traced.key(args, kwargs) != traced.key((X, Y), {})
+    for args, kwargs, what in [((X,), {}, "missing.*'y'"), ((X, Y), {"bais": B}, "unexpected.*'bais'"), ((X, Y, 2.0, B), {}, "too many"), ((X, Y), {"y": Y}, "multiple")]:
+        with pytest.raises(TraceError, match=rf"other arguments: .*, now .*; it takes \(x, y, scale=2\.0.*{what}"):
+            traced.bind(*args, **kwargs)
+
+
+def test_keys_say_which_parameter_a_value_is_for():
+    traced = trace(lambda x, a=1.0, b=1.0: x * a + b, (X,))
+    keys = [traced.key((X,), k) for k in ({}, {"a": 2.0}, {"b": 2.0}, {"a": 2})]
+    assert len(set(keys)) == 4
+    assert traced.key((X, 1.0, 2.0), {}) == traced.key((X,), {"b": 2.0}) == keys[2]
+
+
+def test_a_default_that_was_given_may_be_left_out():
+    """What it then is, is what the function has as its default."""
+    table = torch.ones(7, dtype=torch.float64)
+
+    def f(x, by=table, *, bias=None):
+        return x * by if bias is None else x * by + bias
+
+    traced = trace(f, (X, table * 2), {"bias": B})
+    assert traced.bind(x=X, bias=B)["by"] is table
+    with pytest.raises(StaticArgumentError, match="'bias' is a NoneType"):
+        traced.bind(X)
+    left_out = trace(f, (X,))
+    assert left_out.bind(X, by=table).keys() == left_out.bind(X).keys()
+    with pytest.raises(StaticArgumentError, match=r"by=a tensor \(7,\), now a tensor \(7,\)"):
+        left_out.bind(X, table * 2)
+
+
+def test_parameters_without_names_of_their_own():
+    def f(first, *rest, **named):
+        return first + sum(rest) * named["by"] + named["to"]
+
+    traced = trace(f, (X, Y, B), {"by": Y, "to": X})
+    assert traced.bind(X, Y, B, to=X, by=Y)["rest_1"] is B
+    with pytest.raises(TraceError, match="other arguments: 'rest' was 2 values, now 1"):
+        traced.bind(X, Y, by=Y, to=X)
+    with pytest.raises(TraceError, match="other arguments: 'named' was 2 values, now 3"):
+        traced.bind(X, Y, B, by=Y, to=X, at=X)
+
+
+def test_a_decorator_may_have_defaults_of_its_own():
+    @functools.wraps(scaled)
+    def doubled(*args, **kwargs):
+        return scaled(*args, **{"scale": 4.0, **kwargs})
+
+    traced = trace(doubled, (X, Y))
+    assert traced.bind(X, y=Y)["y"] is Y
+    with pytest.raises(StaticArgumentError, match="'scale' left out, now it is given"):
+        traced.bind(X, Y, scale=2.0)
+
+
+def test_without_a_signature_the_message_says_what_differs():
+    traced = trace(torch.add, (X, Y))
+    assert traced.bind(X, Y)
+    with pytest.raises(TraceError, match="other arguments: 2 by position, now 1 by position and other="):
+        traced.bind(X, other=Y)
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+@pytest.mark.parametrize("exported_with", [((X, Y), {}), ((X,), {"y": Y})])
+def test_spellings_of_an_exported_program(exported_with):
+    traced = trace(torch.export.export(Two(), *exported_with, strict=False))
+    for args, kwargs in SPELLINGS[:3]:
+        assert traced.bind(*args, **kwargs)["y"] is Y
+        assert torch.equal(traced.eager(*args, **kwargs), X + 2 * Y)
+
+
+class Two(nn.Module):
+    def forward(self, x, y):
+        return x + 2 * y
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------------
+
+
+def test_threads_trace_one_after_the_other():
+    def terms(k):
+        return [str(trace(lambda x, n=n: torch.softmax(x * (k + n), -1), (X,), name="rows").program) for n in range(5)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(terms, range(4)))
+    assert found == [terms(k) for k in range(4)]

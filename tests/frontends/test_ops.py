@@ -86,6 +86,11 @@ def test_view(name):
     agree(VIEWS[name], (X,))
 
 
+def causal(n):
+    positions = torch.arange(n)
+    return torch.vmap(torch.vmap(lambda a, b: a >= b, (None, 0)), (0, None))(positions, positions)
+
+
 SEVERAL = {
     "broadcast": (lambda x, r, c, s: x * r + c - s, (X, ROW, COLUMN, SCALAR)),
     "extrema": (lambda x, y: torch.maximum(x, y) - torch.minimum(x, y), (X, Y)),
@@ -137,6 +142,14 @@ SEVERAL = {
     "empty_axis": (lambda x: (x[:, :0].sum(1), x.sum(1)), (X,)),
     "empty_contraction": (lambda x: x[:, :0] @ x.T[:0] + 1, (X,)),
     "bools": (lambda x, y: (x > 0) & (y > 0), (X, Y)),
+    "vmap": (torch.vmap(lambda r: torch.softmax(r, -1)), (X,)),
+    "vmap_of_positions": (lambda q, k: torch.where(causal(5), q @ k.T, -1e9).softmax(-1), (X, Y)),
+    "vmap_attention": (torch.vmap(F.scaled_dot_product_attention, in_dims=(0, 0, None)), (BATCH, OTHER, OTHER[0])),
+    "vmap_triangle": (torch.vmap(torch.tril, in_dims=2, out_dims=1), (data(4, 4, 3),)),
+    "vmap_in_place": (torch.vmap(lambda r: (r * 2).add_(1).cos()), (X,)),
+    "eye": (lambda x: x @ torch.eye(7, dtype=x.dtype), (X,)),
+    "eye_of_rows": (lambda x: x * torch.eye(5, 7, dtype=x.dtype) + torch.where(torch.eye(5, 7, dtype=torch.bool), x, 1), (X,)),
+    "eye_of_floats": (lambda x: (torch.eye(5) * 2, x.exp()), (X,)),
     "positions_and_data": (lambda x, n: torch.where(torch.arange(7) < n[:, None], x, -math.inf).amax(1), (X, torch.tensor([1, 3, 7, 2, 4]))),
 }
 

@@ -1,5 +1,7 @@
 """Calls of what ``optimize`` returns that differ on a GPU, without one: CPU tensors count as CUDA tensors."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -167,3 +169,42 @@ def test_nan_is_planned_for_once(kernels_run, planned):
     for _ in range(3):
         torch.testing.assert_close(c(X, float("nan")), f(X, float("nan")), equal_nan=True)
     assert len(c._variants) == (planned == 0.0)
+
+
+# -- spellings ---------------------------------------------------------------------------------------------------------------
+
+
+def test_calls_by_keyword_are_the_calls_that_they_are(kernels_run):
+    def f(x, scale=2.0, shift=0.0):
+        return torch.softmax(x * scale + shift, -1)
+
+    c = eqfuse.optimize(f, (), kwargs={"x": X}, target="h200")
+    for args, kwargs in [((X,), {}), ((X, 2.0), {}), ((X,), {"scale": 2.0}), ((), {"shift": 0.0, "x": X})]:
+        torch.testing.assert_close(c(*args, **kwargs), f(*args, **kwargs))
+        torch.testing.assert_close(c.interpret(*args, **kwargs), f(*args, **kwargs))
+    assert not c._variants
+    for args, kwargs in [((X, 3.0), {}), ((X,), {"scale": 3.0}), ((X,), {"shift": 3.0}), ((X, 2.0, 3.0), {}), ((), {"scale": 3.0, "x": X})]:
+        torch.testing.assert_close(c(*args, **kwargs), f(*args, **kwargs))
+    assert len(c._variants) == 2
+
+
+def test_a_module_is_called_by_keyword(kernels_run):
+    class Masked(torch.nn.Module):
+        def forward(self, hidden, mask=None):
+            return torch.softmax(hidden if mask is None else hidden.masked_fill(mask, -1e9), -1)
+
+    f, mask = Masked(), X > 0
+    c = eqfuse.optimize(f, (X,), target="h200")
+    for _ in range(2):
+        for args, kwargs in [((), {"hidden": X}), ((X, None), {}), ((X, mask), {}), ((X,), {"mask": mask})]:
+            torch.testing.assert_close(c(*args, **kwargs), f(*args, **kwargs))
+    assert len(c._variants) == 1
+
+
+def test_optimize_in_threads():
+    def one(k):
+        return eqfuse.optimize(lambda x: torch.softmax(x * k, -1), (X,), target="h200").interpret(X)
+
+    with ThreadPoolExecutor(4) as pool:
+        for k, found in zip(range(1, 5), pool.map(one, range(1, 5)), strict=True):
+            torch.testing.assert_close(found, torch.softmax(X * k, -1))
