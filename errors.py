@@ -43,7 +43,7 @@ class TraceError(EqFuseError):
 
 
 class StaticArgumentError(TraceError):
-    """A number that is part of the traced program has another value now."""
+    """An argument that is part of the traced program, as numbers and defaults are, is another one now."""
 
 
 class DeviceError(EqFuseError):

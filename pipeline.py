@@ -132,7 +132,7 @@ def optimize(
         return plan_for(load_target(name), report=False)
 
     def resize(model: Plan, new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
-        small = trace(fn, new_args, new_kwargs or kwargs, name=name, exact=licence == "exact")
+        small = trace(fn, new_args, new_kwargs or _beside(fn, new_args, kwargs), name=name, exact=licence == "exact")
         named = {a.name: a for a in small.program.axes}
         splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
         graph = saturate(small.program, rules=chosen, splits=splits, node_budget=node_budget, time_budget=time_budget, fresh=True)
@@ -170,6 +170,15 @@ def _shown(value: object) -> str:
     """A value in an error: itself if that is short, else what it is."""
     text = repr(value)
     return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
+
+
+def _beside(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The keyword arguments of an earlier call whose parameters these positional ones do not take."""
+    from .frontends.convention import signature_of
+
+    found = signature_of(fn)
+    taken = list(found[0].parameters)[: len(args)] if found else []
+    return {k: v for k, v in (kwargs or {}).items() if k not in taken}
 
 
 def _check_numbers(node_budget: object, time_budget: object, memory_weight: object, accuracy_factor: object) -> None:

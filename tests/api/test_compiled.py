@@ -254,8 +254,26 @@ def test_saved_file_runs_alone(tmp_path):
         assert torch.equal(found, expected)
 
 
+def test_other_sizes_however_the_first_call_was_spelled():
+    def scaled(x, y, scale=1.0):
+        return torch.softmax(x * scale, -1) + y
+
+    def args(n):
+        random = torch.Generator().manual_seed(n)
+        return [torch.randn(n, 7, generator=random) for _ in range(2)]
+
+    x, y = args(5)
+    for c in (
+        eqfuse.optimize(scaled, (x, y), kwargs={"scale": 2.0}, target="h200"),
+        eqfuse.optimize(scaled, (x,), kwargs={"y": y, "scale": 2.0}, target="h200"),
+        eqfuse.optimize(scaled, (), kwargs={"x": x, "y": y, "scale": 2.0}, target="h200"),
+    ):
+        other = c.at(*args(3))
+        torch.testing.assert_close(other.interpret(*args(3), scale=2.0), scaled(*args(3), scale=2.0))
+
+
 def test_save_says_where_it_cannot_write(compiled, tmp_path):
-    with pytest.raises(OSError, match="nowhere"):
+    with pytest.raises(eqfuse.errors.OptionError, match="nowhere"):
         compiled.save(tmp_path / "nowhere" / "kernels.py")
 
 
