@@ -257,7 +257,7 @@ def returned(x):
         (returned, "@eqfuse.rule(register=False)"),
         (eqfuse.rules()[0].name, "eqfuse.rules('"),
     ],
-    ids=str,
+    ids=["nothing", "unknown name", "function", "name"],
 )
 def test_checks_of_what_is_no_rule(value, cure):
     for check in (check_rule, lambda v: check_all([v])):
