@@ -186,12 +186,19 @@ def _norm(call: Call, x: Any, order: float = 2, dims: Any = None, keepdim: bool 
 
 # moments --------------------------------------------------------------------------------------------------------------------------
 def _moments(s: Slices, correction: float | None) -> tuple[Term, Term]:
-    """Variance and mean: mean((x - mean)**2), times N / (N - correction)."""
+    """Variance and mean: mean((x - mean)**2), times N / (N - correction).
+
+    That factor is 1 + c with c = correction / (N - correction), and m + m * c has one rounding of a small term less: N / (N - 1) in float32
+    is off by up to half a unit in the last place, by the same in all rows.  For a c of the size of 1 that would gain nothing, and for
+    a negative one the sum of an infinite m would be NaN.
+    """
     mean = s.reduced("mean")
     var = s.reduced("mean", Map("square", (s.inside - mean,)))
     correction = 1.0 if correction is None else float(correction)
-    if correction:
-        left = max(s.count - correction, 0.0)
+    left = max(s.count - correction, 0.0)
+    if 0.0 < correction <= left / 2:
+        var = var + var * Const(correction / left)
+    elif correction:
         var = var * Const(s.count / left if left else math.inf)
     return var, mean
 
