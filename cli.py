@@ -90,6 +90,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--source", action="store_true", help="print the Triton module")
     p.add_argument("--check", action="store_true", help="run the emitted Triton in its interpreter, at reduced sizes")
     p.add_argument("--compile", metavar="ARCH", action="append", default=[], help="compile for sm_80, sm_90, sm_100 or gfx942")
+    p.add_argument("--no-spills", action="store_true", help="compile the plan for its target, and plan again with smaller tiles for "
+                   "kernels that spill registers")  # fmt: skip
     p.add_argument("--save", metavar="OUT.py", type=Path, help="write a standalone module (needs only torch and triton)")
     p.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
@@ -287,7 +289,8 @@ def _compiled(args: argparse.Namespace) -> tuple[Compiled, Any, tuple[Any, ...]]
     function, example = load_program(args)
     import eqfuse
 
-    return eqfuse.optimize(function, example, target=args.target, licence=args.licence), function, example
+    no_spills = getattr(args, "no_spills", False)
+    return eqfuse.optimize(function, example, target=args.target, licence=args.licence, no_spills=no_spills), function, example
 
 
 def optimize_command(args: argparse.Namespace) -> int:

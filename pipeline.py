@@ -70,6 +70,7 @@ def optimize(
     time_budget: float = 10.0,
     memory_weight: float = MEMORY_WEIGHT,
     accuracy_factor: float | None = None,
+    no_spills: bool = False,
 ) -> Compiled:
     """Compile a tensor program into fused Triton kernels.
 
@@ -85,10 +86,15 @@ def optimize(
     ``accuracy_factor``: try the plan at small sizes in Triton's interpreter, and refuse it if its error against float64 is more than so
     many times that of the eager program; then a plan by exact rules is tried, and one by no rules, and what was refused stands in the
     plan.  AccuracyError if none is left.
+    ``no_spills``: compile the plan ahead of time, which takes seconds and no GPU, and plan again with smaller tiles for every kernel of
+    which the compiler spills registers to memory; the plan says what was tried, and what spills still if nothing helped.  Without it
+    registers are counted by a model, which is right for most kernels and not for all (docs/design.md has the numbers).
 
     Raises the classes of :mod:`eqfuse.errors`.
     """
     _check_numbers(node_budget, time_budget, memory_weight, accuracy_factor)
+    if not isinstance(no_spills, bool):
+        raise OptionError(f"no_spills is {_shown(no_spills)}", cure="True or False")
     _check_lists(rules, disable, fusion, kwargs, name)
     level = _debug_level()
     for_optimize(traced=not isinstance(fn, Program))
@@ -118,12 +124,23 @@ def optimize(
             )
         _audit(graph, chosen)
         graph = steer(graph, fusion)
-        with timer.stage("extract"):
-            plan = extract(graph, device, time_budget=time_budget, memory_weight=memory_weight, exact=licence == "exact")
+        fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
+
+        def extracted(shares: Mapping[tuple[str, ...], float]) -> Compiled:
+            plan = extract(
+                graph, device, time_budget=time_budget, memory_weight=memory_weight, exact=licence == "exact", register_shares=shares
+            )
             given = [r for r in rules or () if r in chosen]
             plan = replace(plan, licence=licence, refused=(*withheld(left_out, licence), *plan.refused, *unmatched(graph, given)))
-        fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
-        compiled = Compiled(traced, graph, plan, device, replan, None if fixed else again, None if fixed else resize, asked)
+            return Compiled(traced, graph, plan, device, replan, None if fixed else again, None if fixed else resize, asked)
+
+        with timer.stage("extract"):
+            compiled = extracted({})
+        if no_spills:
+            from .runtime.spills import without_spills
+
+            with timer.stage("compile"):
+                compiled = without_spills(compiled, extracted)
         if report:
             _debug(compiled, timer, level)
         return compiled
@@ -145,6 +162,7 @@ def optimize(
         return optimize(
             fn, new_args, kwargs=new_kwargs, target=device, licence=licence, rules=rules, disable=disable, fusion=fusion, name=name,
             node_budget=node_budget, time_budget=time_budget, memory_weight=memory_weight, accuracy_factor=accuracy_factor,
+            no_spills=no_spills,
         )  # fmt: skip
 
     def attempts() -> Iterator[tuple[str, Compiled]]:
@@ -152,7 +170,7 @@ def optimize(
         yield f"licence {licence!r}", plan_for(device, report=True)
         common: dict[str, Any] = {
             "kwargs": kwargs, "target": device, "rules": rules, "fusion": fusion, "name": name, "node_budget": node_budget,
-            "time_budget": time_budget, "memory_weight": memory_weight,
+            "time_budget": time_budget, "memory_weight": memory_weight, "no_spills": no_spills,
         }  # fmt: skip
         if licence != "exact":
             yield "exact rules", optimize(fn, args, licence="exact", disable=disable, **common)

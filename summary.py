@@ -59,6 +59,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
             for k in plan.calls
         ],
         "alternatives": [plain(a) for a in plan.alternatives],
+        "compiled": list(plan.compiled),
     }
 
 

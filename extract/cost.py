@@ -12,9 +12,10 @@ import math
 from dataclasses import dataclass
 
 from ..tiles.kernel import Kernel
+from ..tiles.liveness import ADDRESS_BYTES
 from ..tiles.sizes import VECTOR_BYTES
 from ..tiles.walk import Counts, Traffic
-from .plan import Cost
+from .plan import Cost, PlannedKernel
 from .targets import Target
 
 OVERLAP = 0.6  # share of SIMT and special-function work that tensor-core work does not hide (assumption, to be calibrated)
@@ -25,6 +26,8 @@ BASE_REGISTERS = 40  # addresses, indices and scalars
 # how many programs run at a time at most: a compiler needs no fewer registers than these, and this share of the tiles
 LEAST_REGISTERS = 12  # (measured on the compiled corpus)
 LEAST_SHARE = 0.8  # (measured on the compiled corpus)
+POINTERS = 1 / 3  # of the pointers that a loop could hold, how many a compiler does hold (measured: docs/design.md)
+SECTOR_BYTES = 32  # the least that the L2 moves at a time (CUDA C++ best practices guide, section on coalesced access)
 MAX_THREADS = 1024  # of a CTA
 AHEAD = 0.3  # of the operands of a product on the general units, how much a compiler keeps in registers (measured on the compiled corpus)
 
@@ -42,8 +45,9 @@ class Fit:
     over: int = 0  # by how many bytes
 
 
-def fit(counts: Counts, target: Target) -> Fit:
-    """Choose warps and stages by the footprint; ``reason`` is set when nothing fits."""
+def fit(counts: Counts, target: Target, share: float = 1.0) -> Fit:
+    """Choose warps and stages by the footprint; ``reason`` is set when nothing fits.  ``share`` of the registers that tiles may take
+    by the model: less than 1 for a kernel of which a compiler has shown that it needs more than the model counts."""
     registers = max(counts.live_bytes, counts.accumulator_bytes) + counts.address_bytes
     limit = target.shared_bytes_per_block
     stages = 3 if counts.dot_operand_bytes else 2 if counts.trips else 1
@@ -54,13 +58,13 @@ def fit(counts: Counts, target: Target) -> Fit:
         over = shared - limit
         return Fit(8, 1, shared, registers, f"a tile needs {over} bytes more shared memory than the device has", "shared memory", over)
     possible = [w for w in ((4, 8) if counts.dots else (1, 2, 4, 8, 16)) if w * target.warp_size <= MAX_THREADS]
-    needed = {w: registers + _operands(counts, w, target) for w in possible}
-    able = [w for w in possible if needed[w] <= _tile_bytes(w, target)]
+    needed = {w: registers + _operands(counts, w, target) + _pointers(counts, w, target) for w in possible}
+    able = [w for w in possible if needed[w] <= share * _tile_bytes(w, target)]
     if able:
         wanted = _warps_wanted(counts)
         warps = next((w for w in able if w >= wanted), able[-1])
         return Fit(warps, stages, shared, needed[warps])
-    over = min(needed[w] - _tile_bytes(w, target) for w in possible)
+    over = min(needed[w] - int(share * _tile_bytes(w, target)) for w in possible)
     return Fit(8, stages, shared, registers, f"a tile needs {over} bytes more registers than a block can use", "registers", over)
 
 
@@ -68,6 +72,11 @@ def _tile_bytes(warps: int, target: Target) -> int:
     """Bytes of registers that the tiles of a program may take: all its warps must fit a multiprocessor."""
     threads = warps * target.warp_size
     return 4 * threads * min(target.tile_registers, target.registers_per_sm // threads - BASE_REGISTERS)
+
+
+def register_share(planned: PlannedKernel, target: Target) -> float:
+    """The share of the registers that tiles may take which a kernel takes, by the model."""
+    return planned.cost.register_bytes / _tile_bytes(planned.kernel.warps, target)
 
 
 def _operands(counts: Counts, warps: int, target: Target) -> int:
@@ -80,6 +89,13 @@ def _operands(counts: Counts, warps: int, target: Target) -> int:
         return 0
     threads = warps * target.warp_size
     return max((int(AHEAD * threads * 4 * k * 2 * math.sqrt(m * n / threads)) for m, k, n in counts.wide_dots), default=0)
+
+
+def _pointers(counts: Counts, warps: int, target: Target) -> int:
+    """Bytes of registers for pointers that live through a loop (:mod:`eqfuse.tiles.addresses`)."""
+    threads = warps * target.warp_size
+    most = max((sum(t.pointers(threads) for t in loop) for loop in counts.addressed), default=0)
+    return int(POINTERS * most * threads * ADDRESS_BYTES)
 
 
 def _shared(counts: Counts, stages: int) -> int:
@@ -161,8 +177,9 @@ def _operand(precision: tuple[str, str]) -> str:
 
 
 def _effective(t: Traffic) -> float:
-    """Bytes, weighted for narrow instructions: a scalar access occupies the memory pipeline like a wider one would."""
-    return t.bytes * max(1.0, VECTOR_BYTES / max(t.vector, 1) / 2)
+    """Bytes, weighted for narrow instructions: a scalar access occupies the memory pipeline like a wider one would.  And for pieces that
+    are shorter than the sectors that memory is moved in."""
+    return t.bytes * max(1.0, VECTOR_BYTES / max(t.vector, 1) / 2, SECTOR_BYTES / max(t.run, 1))
 
 
 def _small_rows(counts: Counts) -> float:

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from ..egraph.frozen import FrozenGraph
 from ..errors import PlanError
@@ -626,16 +627,25 @@ def _why(cover: Cover) -> str:
 
 
 def extract(
-    graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, memory_weight: float = MEMORY_WEIGHT, exact: bool = False
+    graph: FrozenGraph,
+    target: Target,
+    *,
+    time_budget: float = 10.0,
+    memory_weight: float = MEMORY_WEIGHT,
+    exact: bool = False,
+    register_shares: Mapping[tuple[str, ...], float] = MappingProxyType({}),
 ) -> Plan:
     """The cheapest plan found for a saturated graph on a target.
 
     ``time_budget`` is CPU seconds; the plan is valid in any case.  ``memory_weight`` is the price of holding a byte of temporary
     memory beyond a tenth of the L2, in bytes moved; 0 asks for speed alone.  ``exact``: kernels compute what is written, to the bit.
+    ``register_shares``: by the buffers that a kernel stores, the share of the registers that its tiles may take (less than 1 where a
+    compiler needs more than the model counts).
     """
     extractor = Extractor(graph, target, time_budget=time_budget, memory_weight=memory_weight)
     extractor.search.exact = exact
-    return extractor.run()
+    extractor.search.register_shares = register_shares
+    return replace(extractor.run(), register_shares=register_shares)
 
 
 def extract_like(graph: FrozenGraph, target: Target, model: Plan) -> Plan:

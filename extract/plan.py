@@ -143,6 +143,8 @@ class Plan:
     saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
     alternatives: tuple[Alternative, ...] = ()
     accuracy: tuple[str, ...] = ()  # what optimize(accuracy_factor=...) tried at small sizes: refused plans, and this one
+    compiled: tuple[str, ...] = ()  # what optimize(no_spills=True) had compiled: kernels that spilled, and what is left of that
+    register_shares: Mapping[tuple[str, ...], float] = field(default_factory=dict)  # and what it let each of these kernels use
     licence: str = "real"  # what rewrites may claim; under "exact" kernels round every operation by itself
     refused: tuple[str, ...] = ()  # offers of outside implementations that the plan does not use, each with the reason
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did

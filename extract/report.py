@@ -89,6 +89,7 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
     lines += [f"  verdict: {line}" for line in decision_lines(plan.decisions)]
     early = [_EARLY[why] for why in (f"saturation: {plan.saturation}", f"search: {plan.stopped}") if why in _EARLY]
     lines += [f"  accuracy: {tried}" for tried in plan.accuracy]
+    lines += [f"  compiler: {said}" for said in plan.compiled]
     lines.append(f"  search ended: {plan.stopped}")
     lines += [f"  stopped early: {what}; a larger budget may find a better plan" for what in early]
     return "\n".join(lines)

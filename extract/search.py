@@ -112,6 +112,7 @@ class KernelSearch:
         self.evaluated = 0
         self.ordered: dict[frozenset[Axis], tuple[tuple[Axis, ...], tuple[int, ...]]] = {}  # dims -> the last order found, its penalty
         self.exact = False  # kernels compute what is written, to the bit
+        self.register_shares: Mapping[tuple[str, ...], float] = {}  # what :func:`.cost.fit` may use, by the buffers a kernel stores
         self.deadline = math.inf  # process time after which no further form of a kernel is tried
 
     def best(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
@@ -327,6 +328,7 @@ class _Form:
         self.axes |= {a for r in roots for a in r.layout if a is not None}
         names = [*(n.attrs[0] for n in nodes if n.op == "load"), *(r.buffer for r in roots)]
         self.buffers = {b: search.buffers[b] for b in names}
+        self.share = search.register_shares.get(tuple(r.buffer for r in roots), 1.0)
         self.tilings = Tilings()
         self.orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}  # dims -> their order
         self._seen: dict[tuple[int, ...], _Candidate | None] = {}
@@ -362,7 +364,7 @@ class _Form:
         except PlanError as illegal:
             self.reasons.append(Refusal(illegal.message, {a.name: str(r) for a, r in mine.items()}))
             return None
-        fitted = fit(counts, target)
+        fitted = fit(counts, target, self.share)
         if fitted.reason and model is None:
             self.reasons.append(_misfit(fitted, kernel))
             return None

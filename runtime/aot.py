@@ -134,6 +134,9 @@ def _source(function: JITFunction, params: Sequence[Parameter]) -> ASTSource:
     return ASTSource(fn=function, signature=types, constexprs=constants, attrs=attributes)
 
 
+_logs: dict[str, str] = {}  # by the compiler's hash of a kernel: what was printed when this process compiled it
+
+
 def _compile(source: ASTSource, device: Target, num_warps: int, num_stages: int, contract: bool, where: str) -> tuple[Any, str]:
     """Run the compiler in its own cache, silently; returns the compiled kernel and what was printed."""
     options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": contract}
@@ -144,7 +147,7 @@ def _compile(source: ASTSource, device: Target, num_warps: int, num_stages: int,
         except Exception as error:
             printed = noise()
             raise CompileError(_first_relevant_line(error, printed), where=where) from error
-        return compiled, noise()
+        return compiled, _logs.setdefault(compiled.metadata.hash, noise())  # a kernel from the cache comes without one
 
 
 @functools.cache
@@ -248,7 +251,7 @@ def _exceeded(device: Target, spill_bytes: int, shared: int, tensor_memory: int,
     if tensor_memory > device.tensor_memory_columns:
         said.append(f"tensor memory {tensor_memory} columns > {device.tensor_memory_columns}")
     if spill_bytes:
-        said.append(f"spills {spill_bytes} B per thread")
+        said.append(f"spills {spill_bytes} B per thread (optimize(no_spills=True) plans around that)")
     if occupancy == 0:
         said.append("cannot be launched: not one CTA fits an SM")
     return tuple(said)

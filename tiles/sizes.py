@@ -13,26 +13,31 @@ import numpy as np
 
 from ..ir.index import Axis
 from .kernel import Buffer, Role
-from .program import Access, Binding, Edge, Load, Loop, Store, TileProgram, Value
+from .program import Access, Binding, Dim, Edge, Load, Loop, Store, TileProgram, Value
 
 VECTOR_BYTES = 16  # a full-width memory instruction
 SAMPLES = 256  # tiles along an axis that an average is taken over
 EXTENT_DIVISOR = 16  # Triton knows of sizes and strides only whether 16 divides them
 
 
-def wide_axis(at: Access, buffer: Buffer) -> Axis | None:
-    """The axis whose neighbouring lanes are neighbours in memory and surely aligned, if there is one."""
+def run_dim(at: Access, buffer: Buffer) -> Dim | None:
+    """The dim of a tile whose neighbouring lanes are neighbours in memory, if there is one."""
     real = [p for p, n in enumerate(buffer.shape) if n > 1]
     if not real:
         return None
-    position = real[-1]
-    expr = at.index[position]
-    for d in at.dims:
-        axis = d.axes[-1]
-        if any(c == 1 and a == axis for a, c in expr.terms):
-            aligned = buffer.shape[position] % EXTENT_DIVISOR == 0 and (at.binding(axis).even or axis.size % EXTENT_DIVISOR == 0)
-            return axis if aligned and expr.const % EXTENT_DIVISOR == 0 and not at.inside else None
-    return None
+    neighbours = [a for a, c in at.index[real[-1]].terms if c == 1]
+    return next((d for d in at.dims if d.axes[-1] in neighbours), None)
+
+
+def wide_axis(at: Access, buffer: Buffer) -> Axis | None:
+    """The axis whose neighbouring lanes are neighbours in memory and surely aligned, if there is one."""
+    dim = run_dim(at, buffer)
+    if dim is None:
+        return None
+    axis = dim.axes[-1]
+    position = max(p for p, n in enumerate(buffer.shape) if n > 1)
+    aligned = buffer.shape[position] % EXTENT_DIVISOR == 0 and (at.binding(axis).even or axis.size % EXTENT_DIVISOR == 0)
+    return axis if aligned and at.index[position].const % EXTENT_DIVISOR == 0 and not at.inside else None
 
 
 def wide_axes(program: TileProgram) -> Mapping[int, Axis | None]:
@@ -87,6 +92,21 @@ class Sizes:
         for e in loop.stops:
             end = np.minimum(end, position(e))
         return float(np.mean(np.maximum(-((first - end) // mine), 0))) / steps
+
+    def run(self, at: Access, buffer: Buffer) -> int:
+        """Bytes that lie in one piece: neighbours along the last axis of the buffer, times those of the axis before it where they
+        are all there, and so on."""
+        elements = 1
+        for position in reversed(range(len(buffer.shape))):
+            length = buffer.shape[position]
+            if length == 1:
+                continue
+            axis = next((a for a, c in at.index[position].terms if c == 1), None)
+            lanes = 1 if axis is None or axis not in self.roles else min(self.roles[axis].tile, length)
+            elements *= lanes
+            if lanes < length:
+                break
+        return elements * buffer.dtype.itemsize
 
     def vector(self, at: Access, itemsize: int) -> int:
         """Bytes per memory instruction: the longest run of neighbouring lanes that are neighbours in memory and surely aligned."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ..ir import ops
 from ..ir.index import Axis
+from .addresses import Addresses, Tile
 from .kernel import Role
 from .liveness import ADDRESS_BYTES, Liveness
 from .program import (
@@ -43,12 +44,14 @@ MIN_DOT_M = 16  # rows that the matrix unit computes at least
 
 @dataclass(frozen=True)
 class Traffic:
-    """Accesses to one buffer.  ``vector``: bytes that one thread moves per instruction (16 is best, the item size is scalar)."""
+    """Accesses to one buffer.  ``vector``: bytes that one thread moves per instruction (16 is best, the item size is scalar); ``run``:
+    bytes of a tile that lie in one piece."""
 
     buffer: str
     bytes: int
     requests: int  # tile accesses, over all programs and steps
     vector: int
+    run: int
 
     @property
     def vectorised(self) -> bool:
@@ -77,6 +80,7 @@ class Counts:
     live_bytes: int  # per program: registers of live values at the worst point, accumulators included
     dots: int
     smallest_m: int  # smallest row count of a contraction, 0 without one
+    addressed: tuple[tuple[Tile, ...], ...]  # of each loop: what it accesses by addresses that it holds in registers
     wide_dots: tuple[tuple[int, int, int], ...]  # rows, contracted length and columns of contractions in full float32
     permutes: int  # layout changes
     masked_loops: int  # loops that run all their steps with masks
@@ -116,6 +120,7 @@ class Counter:
     def __init__(self, program: TileProgram) -> None:
         self.program = program
         self._liveness = Liveness(program)
+        self._addresses = Addresses(program)
         streamed = dict.fromkeys(s.binding.axis for s in program.statements() if isinstance(s, Loop))
         self._passes = {a: _passes(program.body, a) for a in streamed}
         self._kept = bool(reuse(program).loads)
@@ -124,7 +129,7 @@ class Counter:
     def at(self, roles: Mapping[Axis, Role]) -> Counts:
         """The counts with these tile sizes."""
         sizes = Sizes(self.program, roles, self._wide)
-        return _Walk(self.program, sizes).counts(self._passes, self._liveness.worst(sizes), self._kept)
+        return _Walk(self.program, sizes).counts(self._passes, self._liveness.worst(sizes), self._addresses.at(sizes), self._kept)
 
 
 class _Walk:
@@ -146,7 +151,7 @@ class _Walk:
         for b in program.grid:
             self.programs *= sizes.steps(b)
 
-    def counts(self, passes: Mapping[Axis, int], live_bytes: int, kept: bool) -> Counts:
+    def counts(self, passes: Mapping[Axis, int], live_bytes: int, addressed: tuple[tuple[Tile, ...], ...], kept: bool) -> Counts:
         self._block(self.program.body, float(self.programs), {b.name: self.sizes.steps(b) for b in self.program.grid}, 1.0)
         return Counts(
             programs=self.programs,
@@ -166,6 +171,7 @@ class _Walk:
             live_bytes=live_bytes,
             dots=self.dots,
             smallest_m=self.smallest_m,
+            addressed=addressed,
             wide_dots=tuple(self.wide_dots),
             permutes=self.permutes,
             masked_loops=self.masked,
@@ -180,8 +186,10 @@ class _Walk:
             requests *= n
             if name not in used:
                 elements *= n
-        size = self.buffers[at.buffer].dtype.itemsize
-        return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), self.sizes.vector(at, size))
+        buffer = self.buffers[at.buffer]
+        size = buffer.dtype.itemsize
+        vector, run = self.sizes.vector(at, size), self.sizes.run(at, buffer)
+        return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), vector, run)
 
     def _block(
         self, body: tuple[Statement, ...], trips: float, around: dict[str, int], masked: float, visited: float = 1.0

@@ -108,6 +108,7 @@ class Study:
         budget = self.options.time_budget if time_budget is None else time_budget
         ex = kind(graph, self.target, time_budget=budget, memory_weight=self.options.memory_weight)
         ex.search.exact = self.plan.licence == "exact"
+        ex.search.register_shares = self.plan.register_shares
         return ex
 
     @cached_property

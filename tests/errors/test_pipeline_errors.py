@@ -72,6 +72,7 @@ WRONG = [
     *[("time_budget", v) for v in (None, "a", -1, float("nan"))],
     *[("memory_weight", v) for v in (None, "a", -1, float("nan"), float("inf"))],
     *[("accuracy_factor", v) for v in ("a", -1, 0, float("nan"), [])],
+    *[("no_spills", v) for v in (None, 1, "yes")],
     *[("disable", v) for v in (None, "repair", 3)],
     *[("fusion", v) for v in (3, "out")],
     *[("rules", v) for v in (3, "repair", eqfuse.rules()[0])],

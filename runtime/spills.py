@@ -1,0 +1,57 @@
+"""Plans that the compiler has seen: planned again until no kernel spills registers to memory.
+
+The model counts registers, but how many a compiler needs it can only estimate.  So a plan is compiled ahead of time, and of a kernel that
+spills the search may use fewer registers next time: a share of what the model allows, somewhat below the share that was too much.  That
+is a correction of the model for this kernel alone, so the search stays the same search, and it ends: the shares only fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import PlanError
+from ..extract.cost import register_share
+from ..extract.report import plural
+
+if TYPE_CHECKING:
+    from .aot import StaticReport
+    from .compiled import Compiled
+
+ATTEMPTS = 10  # plans that are compiled at most
+LESS = 0.92  # of the share that was too much
+
+
+def without_spills(first: Compiled, extracted: Callable[[Mapping[tuple[str, ...], float]], Compiled]) -> Compiled:
+    """The first of ever smaller plans that compiles without spills, beginning with ``first``, or else the one that spills least.
+
+    ``extracted`` plans with the share of registers that kernels may take, by the buffers that they store.  ``plan.compiled`` says what
+    spilled.  Raises :class:`~eqfuse.errors.CompileError` if a kernel does not compile.
+    """
+    shares: dict[tuple[str, ...], float] = {}
+    tried: dict[str, None] = {}
+    best: tuple[int, Compiled, list[StaticReport]] | None = None
+    current = first
+    for _ in range(ATTEMPTS):
+        reports = current.compile()
+        spilled = sum(r.spill_bytes for r in reports)
+        if best is None or spilled < best[0]:
+            best = (spilled, current, reports)
+        if not spilled:
+            break
+        for k, r in zip(current.plan.kernels, reports, strict=True):
+            if r.spill_bytes:
+                roles = " ".join(f"{a.name}={role}" for a, role in k.kernel.roles.items())
+                tried[f"{k.kernel.name} with {roles} spills {r.spill_bytes} B per thread on {r.arch}"] = None
+                shares[tuple(b.name for b in k.stores)] = LESS * register_share(k, current.target)
+        try:
+            current = extracted(dict(shares))
+        except PlanError:  # nothing is small enough
+            break
+    assert best is not None
+    spilled, found, reports = best
+    kernels = plural(len(reports), "kernel")
+    end = f"{spilled} B per thread of spills are left" if spilled else f"{kernels} without spills on {found.target.arch}"
+    found.plan = replace(found.plan, compiled=(*tried, end))
+    return found

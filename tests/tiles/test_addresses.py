@@ -1,0 +1,84 @@
+"""Pointers that a loop holds: one for each row of a tile that a thread has a part of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import eqfuse
+from eqfuse.extract.cost import fit
+from eqfuse.extract.targets import load_target
+from eqfuse.testing.programs import PROGRAMS
+from eqfuse.tiles.addresses import Addresses, Tile
+from eqfuse.tiles.kernel import Role
+from eqfuse.tiles.sizes import Sizes, wide_axes
+from eqfuse.tiles.tilings import Tilings
+
+H200 = load_target("h200")
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "pointers"),
+    [
+        (Tile(1, 4096), 128, 1),  # one row: neighbours are constants apart
+        (Tile(32, 1024), 512, 32),  # every thread has a part of every row
+        (Tile(32, 128), 512, 8),  # four rows at a time
+        (Tile(2, 4), 512, 1),  # more threads than instructions
+        (Tile(4096, 1), 128, 32),  # no two lanes are neighbours
+    ],
+)
+def test_pointers_of_a_thread(tile, threads, pointers):
+    assert tile.pointers(threads) == pointers
+
+
+def held(fn, *shapes, dtype=torch.float32):
+    """The tiles whose addresses the loops of a planned program hold, and its roles."""
+    c = eqfuse.optimize(fn, [torch.empty(s, dtype=dtype, device="meta") for s in shapes], target="h200")
+    tiles = c.plan.kernels[0].tiles
+    return Addresses(tiles).at(Sizes(tiles, tiles.kernel.roles, wide_axes(tiles))), tiles.kernel.roles
+
+
+def tile_of(roles, name):
+    return next(r.tile for a, r in roles.items() if a.name == name)
+
+
+def test_wide_instructions_take_several_neighbours():
+    odd, roles = held(PROGRAMS["logsumexp"].fn, (4096, 50257))
+    assert odd[0][0] == Tile(tile_of(roles, "i"), tile_of(roles, "j")), "one lane at a time: no row after the first is aligned"
+    even, roles = held(PROGRAMS["logsumexp"].fn, (4096, 50304))
+    assert even[0][0] == Tile(tile_of(roles, "i"), tile_of(roles, "j") // 4), "four floats at a time"
+
+
+def test_rows_that_stay_on_chip_are_in_no_loop():
+    found, _ = held(PROGRAMS["layernorm"].fn, (4096, 1024), (1024,), (1024,))
+    assert found == ()
+
+
+def test_operands_of_products_are_not_counted_twice():
+    found, _ = held(PROGRAMS["matmul"].fn, (512, 512), (512, 512), dtype=torch.float16)
+    assert found == ((),)
+
+
+def test_values_beside_a_product_are_counted():
+    shapes = ((1, 4, 512, 64),) * 3
+    plain, _ = held(PROGRAMS["attention"].fn, *shapes, dtype=torch.float16)
+    biased, roles = held(PROGRAMS["attention_bias"].fn, *shapes, (4, 512, 512), dtype=torch.float16)
+    assert plain == ((),)
+    assert sum(len(loop) for loop in biased) == 1, roles
+
+
+def test_rows_along_a_sum_have_a_pointer_each():
+    """A maximum over the rows of a matrix: its lanes are a stride apart, those across are neighbours."""
+    found, roles = held(lambda x: x.amax(dim=0), (4096, 4096))
+    assert found[0][0] == Tile(tile_of(roles, "j"), tile_of(roles, "i") // 4)
+
+
+@pytest.mark.parametrize(("columns", "warps"), [(32003, 8), (32000, 16)])
+def test_many_rows_of_odd_length_need_registers(columns, warps):
+    """32 rows of 32003 columns at a time, in sixteen warps, compile to 3910 bytes of spills: 32 pointers for each of two tensors."""
+    args = [torch.empty(s, dtype=torch.bfloat16, device="meta") for s in ((8192, columns), (columns,))]
+    kernel = eqfuse.optimize(PROGRAMS["rmsnorm"].fn, args, target="h200").plan.kernels[0].kernel
+    roles = {a: Role("grid", 32) if a.name == "i" else Role("stream", 1024) for a in kernel.roles}
+    assert fit(Tilings().counts(replace(kernel, roles=roles)), H200).warps == warps
