@@ -110,14 +110,14 @@ def _warps_wanted(counts: Counts) -> int:
     return max(w for w in (1, 2, 4, 8, 16) if w == 1 or elements >= 256 * w)
 
 
-def persistent(counts: Counts, fitted: Fit, target: Target) -> int:
+def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> int:
     """How many programs to launch at most, each of which takes several tiles of the grid in turn; 0 for one program per tile.
 
     Fewer programs at a time leave each of them more of the L2, so that a later loop still finds there what an earlier one loaded.
     """
-    if not _spilled(counts, _running(counts, fitted, target), target):
+    if not _spilled(kernel, counts, _running(counts, fitted, target), target):
         return 0
-    most = int(L2_SHARE * target.l2_bytes) // max(_between(counts, target), 1)
+    most = int(L2_SHARE * target.l2_bytes) // max(_between(kernel, counts, target), 1)
     return most // target.sm_count * target.sm_count or most  # every multiprocessor gets as many
 
 
@@ -192,20 +192,25 @@ def _running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int
     return min(max(counts.programs, 1), _slots(fitted, target, LEAST_REGISTERS, LEAST_SHARE), limit or counts.programs or 1)
 
 
-def _between(counts: Counts, target: Target) -> int:
+def _between(kernel: Kernel, counts: Counts, target: Target) -> int:
     """Bytes per program that lie between two loops over the same data: what it loads in one pass, and what it stores, where the cache
-    is not told to let that go."""
+    is not told to let that go.  Of what all programs load, the cache holds one copy."""
     beside = 0 if counts.kept and target.vendor == "nvidia" else counts.store_bytes
-    return (counts.load_bytes // max(_passes(counts), 1) + beside) // max(counts.programs, 1)
+    loaded: dict[str, int] = {}
+    for t in counts.loads:
+        loaded[t.buffer] = loaded.get(t.buffer, 0) + t.bytes
+    passes = max(_passes(counts), 1)
+    own = sum(min(n // passes, kernel.buffers[name].bytes) for name, n in loaded.items())
+    return (own + beside) // max(counts.programs, 1)
 
 
 def _passes(counts: Counts) -> int:
     return max(counts.passes.values(), default=1)
 
 
-def _spilled(counts: Counts, running: int, target: Target) -> bool:
+def _spilled(kernel: Kernel, counts: Counts, running: int, target: Target) -> bool:
     """What lies between two loops does not stay in the L2."""
-    return _passes(counts) > 1 and _between(counts, target) * running > L2_SHARE * target.l2_bytes
+    return _passes(counts) > 1 and _between(kernel, counts, target) * running > L2_SHARE * target.l2_bytes
 
 
 def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
@@ -217,7 +222,7 @@ def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
         total[t.buffer] = total.get(t.buffer, 0) + t.bytes
         times[t.buffer] = times.get(t.buffer, 0) + 1
     dram = counts.store_bytes
-    spilled = _spilled(counts, running, target)
+    spilled = _spilled(kernel, counts, running, target)
     for name, loaded in total.items():
         unique = min(kernel.buffers[name].bytes, loaded)
         dram += unique * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if spilled else 1)

@@ -371,7 +371,7 @@ class _Form:
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages, persistent=model.persistent if model else 0)
         cost = price(kernel, counts, fitted, target)
-        fewer = persistent(counts, fitted, target) if model is None else 0
+        fewer = persistent(kernel, counts, fitted, target) if model is None else 0
         if fewer:
             again = replace(kernel, persistent=fewer)
             there = price(again, counts, fitted, target)

@@ -61,7 +61,7 @@ def analyse(
     graph: FrozenGraph, roots: tuple[int, ...], layouts: tuple[tuple[Axis | None, ...], ...], leaves: Mapping[int, Leaf]
 ) -> Structure:
     """The structure below some roots.  Axes made by splitting take part only if a root or a leaf has one of them; then the axis
-    that was split does not."""
+    that was split does not, or, where partial results are leaves, only as one that is stored: nothing is left to reduce over it."""
     below = reachable(graph, roots, leaves)
     stored: dict[Axis, None] = {}
     for layout in layouts:
@@ -96,7 +96,8 @@ def analyse(
         if outer in stored:
             excluded.add(axis)
         elif outer in mentioned:
-            excluded |= {axis, inner}
+            excluded |= {axis, inner} - set(stored)
+            reduced.pop(axis, None)
         else:
             excluded |= {outer, inner}
     order = [a for a in (*graph.program.axes, *sorted(set(found) - set(graph.program.axes))) if a in found and a not in excluded]

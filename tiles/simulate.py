@@ -180,6 +180,8 @@ class _Simulation:
             return np.where(mask, data[picks] if picks else data, 0)
         if isinstance(s, Let):
             args = [self.operand(a, s.dst.dims, env) for a in s.args]
+            if any(isinstance(a, Value) and a.dtype.is_float for a in s.args):  # numbers beside them have their type
+                args = [x.astype(self.dtype) if isinstance(a, Literal) else x for a, x in zip(s.args, args, strict=True)]
             return ops.OPS[s.op].numpy(*args)
         if isinstance(s, Lost):
             new, kept, small = (self.operand(v, s.dst.dims, env) for v in (s.new, s.kept, s.small))
