@@ -8,6 +8,7 @@ plans and explains them; it is not a clock (benchmarks/NOTES.md holds what measu
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 
@@ -115,9 +116,10 @@ def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> i
 
     Fewer programs at a time leave each of them more of the L2, so that a later loop still finds there what an earlier one loaded.
     """
-    if not _spilled(kernel, counts, _running(counts, fitted, target), target):
+    running = _running(counts, fitted, target)
+    if not _spilled(kernel, counts, running, target):
         return 0
-    most = int(L2_SHARE * target.l2_bytes) // max(_between(kernel, counts, target), 1)
+    most = bisect.bisect_left(range(1, running), True, key=lambda n: _spilled(kernel, counts, n, target))
     return most // target.sm_count * target.sm_count or most  # every multiprocessor gets as many
 
 
@@ -192,16 +194,19 @@ def _running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int
     return min(max(counts.programs, 1), _slots(fitted, target, LEAST_REGISTERS, LEAST_SHARE), limit or counts.programs or 1)
 
 
-def _between(kernel: Kernel, counts: Counts, target: Target) -> int:
-    """Bytes per program that lie between two loops over the same data: what it loads in one pass, and what it stores, where the cache
-    is not told to let that go.  Of what all programs load, the cache holds one copy."""
-    beside = 0 if counts.kept and target.vendor == "nvidia" else counts.store_bytes
+def _between(kernel: Kernel, counts: Counts, running: int, target: Target) -> float:
+    """Bytes that lie between two loops over the same data, of so many programs at a time: what they load in one pass, and what they store,
+    where the cache is not told to let that go.  What several programs load, the cache holds once; they run at the same time."""
+    programs, passes = max(counts.programs, 1), max(_passes(counts), 1)
+    held = 0.0 if counts.kept and target.vendor == "nvidia" else counts.store_bytes / programs * running
     loaded: dict[str, int] = {}
     for t in counts.loads:
         loaded[t.buffer] = loaded.get(t.buffer, 0) + t.bytes
-    passes = max(_passes(counts), 1)
-    own = sum(min(n // passes, kernel.buffers[name].bytes) for name, n in loaded.items())
-    return (own + beside) // max(counts.programs, 1)
+    for name, n in loaded.items():
+        size = kernel.buffers[name].bytes
+        sharing = max(n / passes / max(size, 1), 1.0)  # programs that load the same part of it
+        held += min(math.ceil(running / sharing) * n / passes / programs, size)
+    return held
 
 
 def _passes(counts: Counts) -> int:
@@ -210,7 +215,7 @@ def _passes(counts: Counts) -> int:
 
 def _spilled(kernel: Kernel, counts: Counts, running: int, target: Target) -> bool:
     """What lies between two loops does not stay in the L2."""
-    return _passes(counts) > 1 and _between(kernel, counts, target) * running > L2_SHARE * target.l2_bytes
+    return _passes(counts) > 1 and _between(kernel, counts, running, target) > L2_SHARE * target.l2_bytes
 
 
 def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:

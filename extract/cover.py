@@ -137,7 +137,8 @@ class Extractor:
             if term is not None and own and term.dtype is not None and (term.dtype.is_float or c in self._handed):
                 dtype = term.dtype
             order = {a: k for k, a in enumerate(self.program.axes)}
-            layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, len(order)), a)))
+            # the parts of a split outermost: programs that make them would else write into each other's sectors of memory
+            layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, -1), a)))
             spec = RootSpec(c, name, layout, dtype)
             self.temporaries[c] = spec
             self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary")

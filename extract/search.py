@@ -270,7 +270,7 @@ class KernelSearch:
         s: Structure,
     ) -> _Candidate | None:
         best = form.evaluate(start)
-        for shrink in (4, 16, 64):  # too large to start from: shrink every tile
+        for shrink in (2, 4, 16, 64):  # too large to start from: shrink every tile
             if best is None:
                 best = form.evaluate({a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()})
         if best is None:

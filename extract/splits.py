@@ -12,6 +12,7 @@ from ..ir.index import Axis
 from ..ir.program import Program
 from ..ir.terms import Reduce
 from .baseline import is_contraction
+from .cost import SECTOR_BYTES
 from .targets import Target
 
 SHORTEST_PART = 128  # elements of the axis that one part should at least have
@@ -30,10 +31,15 @@ def propose_splits(program: Program, target: Target) -> dict[Axis, int]:
         if is_contraction(t):
             left, right = (x.axes for x in t.args[0].args)
             rows |= left ^ right
+    # and of the neighbours in memory as many as fill a sector
+    lanes = dict.fromkeys(rows, TILE)
+    for i in program.inputs:
+        if last := [a for a in i.layout if a is not None][-1:]:
+            lanes.setdefault(last[0], SECTOR_BYTES // i.dtype.itemsize)
     programs: dict[Axis, float] = {}
     for t in terms:
         if isinstance(t, Reduce) and t.axis in t.args[0].axes:
-            count = float(math.prod(math.ceil(a.size / TILE) if a in rows else a.size for a in t.axes))
+            count = float(math.prod(math.ceil(a.size / lanes.get(a, 1)) for a in t.axes))
             programs[t.axis] = min(count, programs.get(t.axis, math.inf))
     offers = {a: parts for a, n in programs.items() if (parts := _parts(n, a.size, target.sm_count, bool(rows))) >= 2}
     if not offers:

@@ -2,7 +2,8 @@
 
 The model counts registers, but how many a compiler needs it can only estimate.  So a plan is compiled ahead of time, and of a kernel that
 spills the search may use fewer registers next time: a share of what the model allows, somewhat below the share that was too much.  That
-is a correction of the model for this kernel alone, so the search stays the same search, and it ends: the shares only fall.
+corrects the model for kernels that store the same, and the search stays the same search.  Shares only fall, and after :data:`ATTEMPTS`
+plans the one that spills least is taken.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ LESS = 0.92  # of the share that was too much
 
 
 def without_spills(first: Compiled, extracted: Callable[[Mapping[tuple[str, ...], float]], Compiled]) -> Compiled:
-    """The first of ever smaller plans that compiles without spills, beginning with ``first``, or else the one that spills least.
+    """The first plan that compiles without spills, beginning with ``first``, each with fewer registers for what spilled; or else the one
+    that spills least.
 
     ``extracted`` plans with the share of registers that kernels may take, by the buffers that they store.  ``plan.compiled`` says what
     spilled.  Raises :class:`~eqfuse.errors.CompileError` if a kernel does not compile.
@@ -51,7 +53,10 @@ def without_spills(first: Compiled, extracted: Callable[[Mapping[tuple[str, ...]
             break
     assert best is not None
     spilled, found, reports = best
-    kernels = plural(len(reports), "kernel")
-    end = f"{spilled} B per thread of spills are left" if spilled else f"{kernels} without spills on {found.target.arch}"
-    found.plan = replace(found.plan, compiled=(*tried, end))
+    if reports:
+        kernels = plural(len(reports), "kernel")
+        end = f"{spilled} B per thread of spills are left" if spilled else f"{kernels} without spills on {found.target.arch}"
+        if found is not first:
+            end += f": {found.plan.estimated_us:.1f} us estimated, where the first plan has {first.plan.estimated_us:.1f} us and spills"
+        found.plan = replace(found.plan, compiled=(*tried, end))
     return found

@@ -12,7 +12,7 @@ from eqfuse.extract.cost import SECTOR_BYTES, fit, price
 from eqfuse.extract.targets import load_target
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
-from eqfuse.tiles.program import Load
+from eqfuse.tiles.program import Load, Store
 from eqfuse.tiles.sizes import Sizes
 from eqfuse.tiles.walk import walk
 
@@ -43,12 +43,14 @@ def planned(fn, *shapes, dtype):
         (lambda x: x.sum((0, 1)), (8, 2048, 8192)),
         (lambda x: (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5), (8192, 1024)),
         (lambda x: x.transpose(0, 1).contiguous() * 2, (8192, 1024)),
+        (lambda x: x.sum(0), (100352, 256)),
+        (lambda x: x.sum(0), (1 << 20, 64)),
     ],
-    ids=["amax", "sum", "sum of two", "batch", "transposed"],
+    ids=["amax", "sum", "sum of two", "batch", "transposed", "few columns", "very few columns"],
 )
 def test_tiles_across_a_sum_use_whole_sectors(fn, shape, dtype):
     found = runs(planned(fn, shape, dtype=dtype))
-    assert min(found.values()) >= SECTOR_BYTES, found
+    assert found["x"] >= SECTOR_BYTES, found
 
 
 def test_a_run_goes_on_where_rows_are_there_in_full():
@@ -58,6 +60,32 @@ def test_a_run_goes_on_where_rows_are_there_in_full():
     rows = next(r.tile for a, r in kernel.kernel.roles.items() if a.size == 4096)
     columns = next(r.tile for a, r in kernel.kernel.roles.items() if a.size == 3)
     assert runs(plan)["x"] == (12 * rows if columns >= 3 else 4 * columns)
+
+
+@pytest.mark.parametrize(
+    ("fn", "shape"),
+    [
+        (lambda x, w: (x.reshape(-1, 32, 4) * w[:, None]).reshape(-1, 128), ((65536, 128), (32,))),
+        (lambda x, w: x.reshape(65536, 64, 2).sum(-1) * w[0], ((65536, 128), (32,))),
+    ],
+    ids=["groups of four", "pairs"],
+)
+def test_pieces_of_several_axes_are_one(fn, shape):
+    """Positions 2 j + k of neighbours j and k lie side by side."""
+    plan = planned(fn, *shape, dtype="float16")
+    assert runs(plan)["x"] >= SECTOR_BYTES
+    assert plan.estimated_us < 15.0, "16 MB in and out"
+
+
+@pytest.mark.parametrize("shapes", [((64, 16384), (16384, 512)), ((128, 4096), (4096, 128))], ids=str)
+def test_parts_of_a_product_lie_in_rows(shapes):
+    """Programs of different parts do not write into one sector: the parts are the outermost axis of what is stored between the kernels."""
+    plan = planned(lambda x, y: x @ y, *shapes, dtype="float16")
+    assert plan.split is not None
+    part = plan.kernels[0]
+    sizes = Sizes(part.tiles, part.kernel.roles, {})
+    stores = [s.access for s in part.tiles.statements() if isinstance(s, Store)]
+    assert min(sizes.run(at, part.kernel.buffers[at.buffer]) for at in stores) >= SECTOR_BYTES
 
 
 def test_pieces_of_a_sector_are_priced_as_sectors():

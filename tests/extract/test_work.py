@@ -18,11 +18,11 @@ from eqfuse.tiles import tilings
 
 # program -> kernels lowered at most, tilings priced at least (of which most have the shape of another)
 WORK = {
-    "attention": (60, 200),
-    "attention_lse": (60, 250),
-    "attention_softcap": (120, 500),
+    "attention": (60, 150),
+    "attention_lse": (60, 180),
+    "attention_softcap": (120, 400),
     "linear_cross_entropy": (60, 200),
-    "matmul": (60, 120),
+    "matmul": (60, 100),
 }
 
 
