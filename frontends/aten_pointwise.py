@@ -342,8 +342,10 @@ def _copy(x: Term, y: Term) -> Term:
 
 # copies -----------------------------------------------------------------------------------------------------------------------------
 def _read_cast(call: Call, x: Any, *_: Any) -> Term:
-    before, after = x.meta["val"].dtype, call.node.meta["val"].dtype
-    term = call.aligned(x)
+    after = call.node.meta["val"].dtype
+    if isinstance(x, bool | int | float):  # a number that torch has made a tensor of
+        return call.aligned(x if after.is_floating_point else bool(x) if after == torch.bool else int(x))
+    before, term = x.meta["val"].dtype, call.aligned(x)
     if before == after or isinstance(term, Const):
         return term
     if before.is_floating_point and after.is_floating_point and (is_inside(call.node, before) or is_inside(call.node, after)):

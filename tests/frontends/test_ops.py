@@ -143,6 +143,7 @@ SEVERAL = {
     "empty_contraction": (lambda x: x[:, :0] @ x.T[:0] + 1, (X,)),
     "bools": (lambda x, y: (x > 0) & (y > 0), (X, Y)),
     "vmap": (torch.vmap(lambda r: torch.softmax(r, -1)), (X,)),
+    "vmap_of_sizes": (torch.vmap(lambda a, b: (a * b).sum(-1) / a.shape[0]), (X, X)),
     "vmap_of_positions": (lambda q, k: torch.where(causal(5), q @ k.T, -1e9).softmax(-1), (X, Y)),
     "vmap_attention": (torch.vmap(F.scaled_dot_product_attention, in_dims=(0, 0, None)), (BATCH, OTHER, OTHER[0])),
     "vmap_triangle": (torch.vmap(torch.tril, in_dims=2, out_dims=1), (data(4, 4, 3),)),
