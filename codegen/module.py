@@ -7,12 +7,13 @@ and any shape that the conditions allow.
 
 *Which sizes may vary.*  An axis that always indexes whole buffer dimensions takes its length from an argument; axes that index the same
 dimension have the same length.  An axis inside a compound index expression (a split, a shift) keeps the length that was planned for.
+So does one on whose length the program itself depends, which kernels do not show: the caller finds these (``ModuleSpec.fixed``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..ir.index import Axis, IndexExpr
@@ -20,17 +21,21 @@ from ..ir.index import index as as_index
 from ..tiles.kernel import Buffer
 from ..tiles.names import identifier
 from ..tiles.outside import Operand, OutsideCall
-from ..tiles.program import IndexValue, Load, Store, TileProgram
+from ..tiles.program import ExtentValue, IndexValue, Load, Store, TileProgram
 from .signature import Param, is_wide, last_lanes, signature
 from .text import torch_name, wrap
 from .triton import contracts, helpers, print_kernel
+from .units import LARGEST
+
+Dimension = tuple[str, int]  # of a buffer, by its name
 
 
 @dataclass(frozen=True)
 class ModuleSpec:
     """What a module is made from.  ``inputs`` in argument order; ``kernels`` in execution order; ``header`` is the docstring;
     ``calls`` are outside implementations, each with the number of kernels that run before it.  ``exact``: every operation is
-    rounded by itself; else the compiler may contract a product and a sum into one operation."""
+    rounded by itself; else the compiler may contract a product and a sum into one operation.  ``fixed``: dimensions of inputs whose
+    lengths the program depends on; ``equal``: dimensions of inputs that must have the length of another one."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -40,10 +45,42 @@ class ModuleSpec:
     header: str = ""
     calls: tuple[tuple[int, OutsideCall], ...] = ()
     exact: bool = False
+    fixed: frozenset[Dimension] = frozenset()
+    equal: tuple[tuple[Dimension, Dimension], ...] = ()
+
+
+@dataclass(frozen=True)
+class Length:
+    """A number that ``run`` reads from the shape of an argument: the dimensions of inputs and the axes that have it."""
+
+    dimensions: tuple[Dimension, ...]
+    axes: frozenset[str]
+
+
+def lengths(spec: ModuleSpec) -> tuple[Length, ...]:
+    """What ``run`` takes from the shapes of its arguments.  Every other length in it is a number, the planned one."""
+    sizes = _Sizes(spec)
+    dimensions = [(b.name, d) for b in spec.inputs for d in range(len(b.shape)) if (b.name, d) in sizes.dimensions]
+    return tuple(
+        Length(tuple(x for x in dimensions if sizes.root(x) == r), frozenset(a.name for a in sizes.axes if sizes.root(a) == r))
+        for r in sizes.source
+        if r in sizes.names
+    )
+
+
+def mentioned(spec: ModuleSpec) -> frozenset[str]:
+    """The names of all axes that kernels and calls know."""
+    extents = {s.axis.name for k in spec.kernels for s in k.statements() if isinstance(s, ExtentValue)}
+    return frozenset({a.name for a in _Sizes(spec).axes} | extents)
 
 
 def emit_module(spec: ModuleSpec) -> str:
     """The module as text."""
+    return with_host(emit_kernels(spec), spec)
+
+
+def emit_kernels(spec: ModuleSpec) -> str:
+    """The module without its host function."""
     names = [identifier(k.name) for k in spec.kernels]
     assert len(set(names)) == len(names), f"kernel names must differ: {names}"
     parts = [_docstring(spec), _imports(spec)]
@@ -51,8 +88,15 @@ def emit_module(spec: ModuleSpec) -> str:
     if prelude:
         parts.append(prelude)
     parts += [print_kernel(k, exact=spec.exact).rstrip("\n") for k in spec.kernels]
-    parts.append(_HOST_HELPERS)
-    parts.append(_Host(spec).text())
+    return _joined(parts)
+
+
+def with_host(kernels: str, spec: ModuleSpec) -> str:
+    """The module of these kernels."""
+    return _joined([kernels, _HOST_HELPERS, _Host(spec).text()])
+
+
+def _joined(parts: Iterable[str]) -> str:
     return "\n\n\n".join(p.strip("\n") for p in parts) + "\n"
 
 
@@ -66,7 +110,8 @@ import triton.language as tl
 def _imports(spec: ModuleSpec) -> str:
     """The imports, those of outside implementations included."""
     names = _imported(spec)
-    return _IMPORTS + "".join(f"from {module} import {name} as {names[module, name]}\n" for module, name in names)
+    mathematics = "import math\n" if any(p.divides for k in spec.kernels for p in signature(k)) else ""
+    return mathematics + _IMPORTS + "".join(f"from {module} import {name} as {names[module, name]}\n" for module, name in names)
 
 
 def _imported(spec: ModuleSpec) -> dict[tuple[str, str], str]:
@@ -153,17 +198,20 @@ class _Sizes:
                 if isinstance(s, IndexValue) and s.expr.as_axis() is None:
                     self._fix(*s.expr.axes())
         fixed = {self.root(x) for x in self._fixed}
-        self.source: dict[object, tuple[str, int]] = {}  # class -> input dimension that gives its length
+        self.dimensions = frozenset(x for x in self._parent if isinstance(x, tuple))  # those that something indexes
+        self.source: dict[object, Dimension] = {}  # class -> input dimension that gives its length
         for b in spec.inputs:
             for d in range(len(b.shape)):
                 r = self.root((b.name, d))
                 if (b.name, d) in self._parent and r not in fixed:
                     self.source.setdefault(r, (b.name, d))
         self.names: dict[object, str] = {}
+        self.axis_names: dict[object, str] = {}
         for a in self.axes:
             self.names.setdefault(self.root(a), f"N_{identifier(a.name)}")
+            self.axis_names.setdefault(self.root(a), a.name)
 
-    def _relate(self, dimension: tuple[str, int], e: IndexExpr, extent: int) -> None:
+    def _relate(self, dimension: Dimension, e: IndexExpr, extent: int) -> None:
         axis = e.as_axis()
         self._parent.setdefault(dimension, dimension)
         if axis is not None and axis.size == extent:
@@ -295,11 +343,12 @@ class _Host:
             name = self.argument[b.name]
             shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
             self.lines.append(f'_check_shape("{name}", {name}, {shape})')
-        conditions: dict[str, None] = {}
+        conditions = dict.fromkeys(self.depended())
+        fixed = {self.sizes.root(x) for x in self.spec.fixed}
         for k in self.spec.kernels:
             for a, role in k.kernel.roles.items():
                 size = self.sizes.of_axis(a)
-                if size.isdigit():
+                if size.isdigit() or (self.sizes.root(a) in fixed and a.size > 0):
                     continue
                 once = any(b.axis == a for s in k.statements() if isinstance(s, Store) for b in s.once)
                 if a.size == 0:
@@ -316,6 +365,25 @@ class _Host:
                     conditions[f'_check_size("{a.name}", {size} <= {role.tile}, "of at most {role.tile}")'] = None
         self.lines += conditions
         self.lines += [self.readable(b) for b in self.used if b.name in self.last]
+
+    def depended(self) -> Iterator[str]:
+        """The checks of lengths that the program depends on, whatever its kernels could do."""
+
+        def length(x: Dimension) -> tuple[str, str]:
+            """What to call it, and where the host function has it."""
+            r, name = self.sizes.root(x), self.argument[x[0]]
+            if r in self.sizes.source and r in self.sizes.names:
+                return self.sizes.axis_names[r], self.sizes.names[r]
+            return (f"{name}.shape[{x[1]}]",) * 2
+
+        for b in self.spec.inputs:
+            for d, n in enumerate(b.shape):
+                if (b.name, d) in self.spec.fixed:
+                    axis, size = length((b.name, d))
+                    yield f'_check_size("{axis}", {size} == {n}, "of {n}, on which the program depends")'
+        for x, y in self.spec.equal:
+            (axis, size), (other, wanted) = length(x), length(y)
+            yield f'_check_size("{axis}", {size} == {wanted}, "as long as {other}")'
 
     def readable(self, b: Buffer) -> str:
         """The statement that gives kernels a tensor that they did not make."""
@@ -372,6 +440,8 @@ class _Host:
         if p.kind == "pointer":
             assert p.buffer is not None
             return self.argument[p.buffer]
+        if p.divides:
+            return f"{p.name}=math.gcd({LARGEST}, {', '.join(map(self.value, p.divides))})"
         if p.kind == "constexpr":
             return f"{p.name}={p.value}"
         if p.axis is not None:
@@ -382,7 +452,7 @@ class _Host:
 
 def _argument_names(spec: ModuleSpec, taken: set[str]) -> dict[str, str]:
     """A variable of the host function for every buffer, different from each other and from every other name in it."""
-    taken |= {"torch", "triton", "tl", "run", *re.findall(r"^def (\w+)", _HOST_HELPERS, re.MULTILINE)}
+    taken |= {"math", "torch", "triton", "tl", "run", *re.findall(r"^def (\w+)", _HOST_HELPERS, re.MULTILINE)}
     taken |= {identifier(k.name) for k in spec.kernels}
     taken |= {*_imported(spec).values()}
     names: dict[str, str] = {}

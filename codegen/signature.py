@@ -26,6 +26,7 @@ class Param:
 
     ``value`` is the constant of a ``constexpr`` and the planned value of an ``int``.  A pointer belongs to ``buffer``; a stride to
     ``buffer`` and its dimension ``position``; an extent or a tile size to ``axis``.  ``dtype`` is the pointee of a pointer.
+    A unit (:mod:`.units`) ``divides`` others; its ``value`` is the planned one.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Param:
     buffer: str | None = None
     axis: Axis | None = None
     position: int | None = None
+    divides: tuple[Param, ...] = ()
 
     @property
     def triton(self) -> str:

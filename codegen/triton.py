@@ -48,6 +48,7 @@ from ..tiles.reuse import reuse
 from . import signature
 from .signature import Param, is_wide, pointer_name
 from .text import broadcast, extent, number, position, product, split_index, total, type_name, wrap
+from .units import units
 
 LINE = 128  # longest line before a call is broken
 
@@ -121,7 +122,9 @@ class KernelPrinter:
             self.strides,
             [a for a in self.kernel.roles if a in self.tiles],
         )
-        self.text = "\n".join([*self.header(), *head, *body]) + "\n"
+        self.units = units(program, self.parameters)
+        self.parameters += self.units
+        self.text = "\n".join([*self.header(), *self.in_units(), *head, *body]) + "\n"
 
     # -- the function around the body ----------------------------------------------------------------------------------------
     def header(self) -> list[str]:
@@ -141,6 +144,11 @@ class KernelPrinter:
         else:
             lines += [f'    """{quoted[0]}', *(f"    {line}".rstrip() for line in quoted[1:]), '    """']
         return lines
+
+    def in_units(self) -> list[str]:
+        """Lengths as multiples of what divides them."""
+        lines = [f"    {p.name} = {p.name} // {u.name} * {u.name}" for u in self.units for p in u.divides]
+        return ["    # for the compiler, which does not know that these are multiples of U", *lines] if lines else []
 
     def preamble(self) -> None:
         """Program indices, lanes and masks that the body uses."""

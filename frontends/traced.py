@@ -41,6 +41,29 @@ class Traced:
     specs: Mapping[str, TensorSpec] = field(default_factory=dict, repr=False)  # example shape, type and strides of each input
     captured: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)  # inputs that no call passes; ``replay`` ignores them
     convention: Convention | None = field(default=None, repr=False)  # how the function is called; a program in terms has none
+    exact: bool = field(default=False, repr=False)  # how quotients were read
+
+    @property
+    def arguments(self) -> dict[str, int]:
+        """The inputs that are tensors among the arguments, with their flat positions; none for a program in terms."""
+        leaves = self.convention.leaves if self.convention else ()
+        positions = [k for k, leaf in enumerate(leaves) if isinstance(leaf, TensorSpec)]
+        return {i.name: k for i, k in zip(self.program.inputs, positions, strict=False) if self.specs[i.name] is leaves[k]}
+
+    @property
+    def static(self) -> bool:
+        """What was traced is itself a trace, whose sizes are numbers."""
+        return self.convention is not None and isinstance(self.convention.obj, torch.export.ExportedProgram)
+
+    def resized(self, shapes: Mapping[str, Sequence[int]]) -> Traced:
+        """The same function traced again for arguments of other shapes, by input; nothing is computed, everything else is as it was."""
+        assert self.convention is not None and not self.static, "a program in terms has its shapes, an exported one too"
+        leaves, positions = list(self.convention.leaves), self.arguments
+        for name, shape in shapes.items():
+            spec = self.specs[name]
+            leaves[positions[name]] = replace(spec, shape=tuple(shape), strides=_strides_like(spec.stride, shape))
+        args, kwargs = pytree.tree_unflatten(leaves, self.convention.spec)
+        return trace(self.convention.obj, args, kwargs, self.program.name, exact=self.exact)
 
     def key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Equal for calls that make the same program, however they are spelled."""
@@ -65,6 +88,15 @@ def trace(
     """
     with _TRACING:
         return _trace(obj, args, kwargs, name, exact)
+
+
+def _strides_like(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor of another shape, its dimensions in the same order in memory; an expanded dimension stays one."""
+    found, step = [0] * len(shape), 1
+    for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
+        if strides[d]:
+            found[d], step = step, step * max(shape[d], 1)
+    return tuple(found)
 
 
 _TRACING = threading.RLock()  # torch.export keeps what it is at in globals; re-entrant, for a traced function may call what traces
@@ -174,7 +206,7 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     if isinstance(obj, torch.export.ExportedProgram):  # its module takes one spelling alone
         eager = _rearranging(eager, convention)
     replay = _replayer(captured, obj, eager, [s for _, s in inputs])
-    return Traced(program, bind, unflatten, eager, replay, specs, constants, convention)
+    return Traced(program, bind, unflatten, eager, replay, specs, constants, convention, exact)
 
 
 def _replayer(captured: Captured, obj: Any, eager: Callable[..., Any], sources: Sequence[Source]) -> Callable[[Sequence[Any]], Any]:

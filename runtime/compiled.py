@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
-from ..codegen.module import ModuleSpec, emit_module
+from ..codegen.module import ModuleSpec, emit_kernels, lengths, with_host
 from ..codegen.signature import signature
 from ..egraph.frozen import FrozenGraph
 from ..extract.explain import Explanation, Options, Why, explain
@@ -27,6 +27,7 @@ from ..ir.program import Output, Program
 from ..ir.reference import evaluate
 from ..rewrites import verdicts
 from ..tiles.simulate import simulate
+from .fixed_sizes import dependence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,16 +78,37 @@ class Compiled:
     resize: Callable[[Plan, Sequence[Any], Mapping[str, Any]], Compiled] | None = field(default=None, repr=False)
     options: Options = field(default_factory=Options, repr=False)  # how it was planned, for questions about it
     _variants: dict[object, Compiled] = field(default_factory=dict, repr=False)  # this program for arguments of other shapes
+    _source: str | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def program(self) -> Program:
         """The traced program, as terms."""
         return self.plan.program
 
-    @cached_property
+    @property
     def source(self) -> str:
-        """The generated Triton module, as text; it needs only torch and triton."""
-        return emit_module(module_spec(self.plan))
+        """The generated Triton module, as text; it needs only torch and triton.
+
+        Its ``run`` takes tensors of any size that its kernels and the program admit.  To know what the program admits, the function is
+        traced again at other sizes when this is first asked for, some 0.04 s each time.
+        """
+        # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
+        if self._source is None:
+            spec = module_spec(self.plan)
+            found = dependence(self.traced, spec)
+            self._source = with_host(self._kernels, replace(spec, fixed=found.fixed, equal=found.equal))
+        return self._source
+
+    @cached_property
+    def _exact_source(self) -> str:
+        """The module for the planned sizes alone, which is what is called here: the same kernels, known without tracing again."""
+        spec = module_spec(self.plan)
+        return with_host(self._kernels, replace(spec, fixed=frozenset(x for one in lengths(spec) for x in one.dimensions)))
+
+    @cached_property
+    def _kernels(self) -> str:
+        """What both have in common, printed once: what operators of the user are spelled as may change."""
+        return emit_kernels(module_spec(self.plan))
 
     # -- running -------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -202,7 +224,7 @@ class Compiled:
     def _run(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
         from .modules import load_module
 
-        module = load_module(self.source, "run")
+        module = load_module(self._exact_source, "run")
         return lambda tensors: module.run(*tensors)
 
     @cached_property
@@ -216,7 +238,7 @@ class Compiled:
 
         outputs = [OutputSpec(o.shape, getattr(torch, o.dtype.name)) for o in self.program.outputs]
         registered = register_op(
-            self.source, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None
+            self._exact_source, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None
         )
         return replace(registered, captured=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.captured))
 
@@ -229,7 +251,7 @@ class Compiled:
         from .modules import load_module
 
         tensors = self.bind_data(args, kwargs)
-        module = load_module(self.source, "interpret")
+        module = load_module(self._exact_source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
             found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
         return self.traced.unflatten(list(found))
@@ -328,7 +350,7 @@ class Compiled:
             other = load_target(arch)
             if other.arch != self.target.arch:
                 return self.replan(other.name).compile(other.arch)
-        module = load_module(self.source, "aot")
+        module = load_module(self._exact_source, "aot")
         return [
             compile_kernel(
                 module,

@@ -26,11 +26,12 @@ class Names:
         for axis in kernel.roles:
             self._reserve(identifier(axis.name), axis)
         for buffer in kernel.buffers:
-            self._used[identifier(buffer) + "_ptr"] = 1
+            self._used[identifier(buffer) + "_ptr"] = self._used["U_" + identifier(buffer)] = 1
 
     def _reserve(self, name: str, axis: Axis) -> None:
         a = identifier(axis.name)
-        for n in (f"{name}0", f"r_{a}", f"{name}_ok", f"{name}_full", f"{name}_from", f"{name}_to", f"N_{a}", f"T_{a}", f"{name}_at"):
+        words = ("{}0", "{}_ok", "{}_full", "{}_from", "{}_to", "{}_at")
+        for n in (*(w.format(name) for w in words), f"r_{a}", f"N_{a}", f"T_{a}", f"U_N_{a}"):
             self._used[n] = 1
 
     def fresh(self, hint: str) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir.index import Axis
+from ..ir.index import Atom, Axis, FloorDiv, IndexExpr
 from .kernel import Buffer, Role
 from .program import Access, Binding, Dim, Edge, Load, Loop, Store, TileProgram, Value
 
 VECTOR_BYTES = 16  # a full-width memory instruction
 SAMPLES = 256  # tiles along an axis that an average is taken over
-EXTENT_DIVISOR = 16  # Triton knows of sizes and strides only whether 16 divides them
+MOST_UNIT = 16  # elements; Triton finds out by itself whether this divides a length, of what is less kernels tell it (codegen/units.py)
 
 
 def run_dim(at: Access, buffer: Buffer) -> Dim | None:
@@ -29,18 +29,20 @@ def run_dim(at: Access, buffer: Buffer) -> Dim | None:
     return next((d for d in at.dims if d.axes[-1] in neighbours), None)
 
 
-def wide_axis(at: Access, buffer: Buffer) -> Axis | None:
-    """The axis whose neighbouring lanes are neighbours in memory and surely aligned, if there is one."""
+def wide_axis(at: Access, buffer: Buffer) -> tuple[Axis, int] | None:
+    """The axis whose neighbouring lanes are neighbours in memory, if there is one, and how many of them are surely aligned."""
     dim = run_dim(at, buffer)
-    if dim is None:
+    if dim is None or at.inside:
         return None
     axis = dim.axes[-1]
     position = max(p for p, n in enumerate(buffer.shape) if n > 1)
-    aligned = buffer.shape[position] % EXTENT_DIVISOR == 0 and (at.binding(axis).even or axis.size % EXTENT_DIVISOR == 0)
-    return axis if aligned and at.index[position].const % EXTENT_DIVISOR == 0 and not at.inside else None
+    expr = at.index[position]
+    others = (c for atom, c in expr.terms if atom != axis)
+    unit = math.gcd(MOST_UNIT, buffer.shape[position], expr.const, 0 if at.binding(axis).even else axis.size, *others)
+    return (axis, unit) if unit > 1 else None
 
 
-def wide_axes(program: TileProgram) -> Mapping[int, Axis | None]:
+def wide_axes(program: TileProgram) -> Mapping[int, tuple[Axis, int] | None]:
     """:func:`wide_axis` of every access of a program, by the access's id."""
     accesses = (s.access for s in program.statements() if isinstance(s, Load | Store))
     return {id(at): wide_axis(at, program.kernel.buffers[at.buffer]) for at in accesses}
@@ -50,7 +52,7 @@ class Sizes:
     """Sizes of values, loops and memory instructions.  ``wide``: the :func:`wide_axes` of the program, which are the same under all
     roles."""
 
-    def __init__(self, program: TileProgram, roles: Mapping[Axis, Role], wide: Mapping[int, Axis | None]) -> None:
+    def __init__(self, program: TileProgram, roles: Mapping[Axis, Role], wide: Mapping[int, tuple[Axis, int] | None]) -> None:
         self.roles = roles
         self.dims = {d.name: math.prod([roles[a].tile for a in d.axes]) for d in program.dims}  # dim name -> lanes
         self._wide = wide
@@ -101,14 +103,29 @@ class Sizes:
             length = buffer.shape[position]
             if length == 1:
                 continue
-            axis = next((a for a, c in at.index[position].terms if c == 1), None)
-            lanes = 1 if axis is None or axis not in self.roles else min(self.roles[axis].tile, length)
+            lanes = min(self._span(at.index[position]), length)
             elements *= lanes
             if lanes < length:
                 break
         return elements * buffer.dtype.itemsize
 
+    def _span(self, expr: IndexExpr) -> int:
+        """How many neighbouring positions an index takes in one tile: a term with coefficient 1 takes some, a term whose coefficient is
+        just as many goes on where these end."""
+        span, left = 1, dict(expr.terms)
+        while (atom := next((a for a, c in left.items() if c == span), None)) is not None:
+            del left[atom]
+            span *= self._values(atom)
+        return span
+
+    def _values(self, atom: Atom) -> int:
+        """How many values an atom takes in one tile."""
+        if isinstance(atom, Axis):
+            return min(self.roles[atom].tile, atom.size) if atom in self.roles else 1
+        inside = self._span(atom.numerator)
+        return -(-inside // atom.divisor) if isinstance(atom, FloorDiv) else min(inside, atom.divisor)
+
     def vector(self, at: Access, itemsize: int) -> int:
         """Bytes per memory instruction: the longest run of neighbouring lanes that are neighbours in memory and surely aligned."""
-        axis = self._wide[id(at)]
-        return itemsize if axis is None else min(VECTOR_BYTES, self.roles[axis].tile * itemsize)
+        wide = self._wide[id(at)]
+        return itemsize if wide is None else min(VECTOR_BYTES, self.roles[wide[0]].tile * itemsize, wide[1] * itemsize)
