@@ -441,7 +441,7 @@ class _Host:
             assert p.buffer is not None
             return self.argument[p.buffer]
         if p.divides:
-            return f"{p.name}=math.gcd({LARGEST}, {', '.join(map(self.value, p.divides))})"
+            return f"{p.name}=math.gcd({LARGEST}, {', '.join(map(self.value, p.divides))}).bit_length() - 1"
         if p.kind == "constexpr":
             return f"{p.name}={p.value}"
         if p.axis is not None:

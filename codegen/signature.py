@@ -26,7 +26,7 @@ class Param:
 
     ``value`` is the constant of a ``constexpr`` and the planned value of an ``int``.  A pointer belongs to ``buffer``; a stride to
     ``buffer`` and its dimension ``position``; an extent or a tile size to ``axis``.  ``dtype`` is the pointee of a pointer.
-    A unit (:mod:`.units`) ``divides`` others; its ``value`` is the planned one.
+    A unit (:mod:`.units`) ``divides`` others; its ``value`` is the logarithm of the planned one.
     """
 
     name: str

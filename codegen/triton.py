@@ -147,8 +147,8 @@ class KernelPrinter:
 
     def in_units(self) -> list[str]:
         """Lengths as multiples of what divides them."""
-        lines = [f"    {p.name} = {p.name} // {u.name} * {u.name}" for u in self.units for p in u.divides]
-        return ["    # for the compiler, which does not know that these are multiples of U", *lines] if lines else []
+        lines = [f"    {p.name} = {p.name} >> {u.name} << {u.name}" for u in self.units for p in u.divides]
+        return ["    # for the compiler, which does not know that these are multiples of 2**S", *lines] if lines else []
 
     def preamble(self) -> None:
         """Program indices, lanes and masks that the body uses."""

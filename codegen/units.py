@@ -22,7 +22,8 @@ LARGEST = 8  # of twice as much the compiler finds out
 
 
 def units(program: TileProgram, parameters: Sequence[Param]) -> tuple[Param, ...]:
-    """The constants that a kernel takes beside its parameters: where the planned lengths are no multiples of 16, but of less."""
+    """The constants that a kernel takes beside its parameters, the logarithms of units: where planned lengths are no multiples of 16, but
+    of less."""
     buffers = program.kernel.buffers
     runs: dict[Axis, None] = {}
     for s in program.statements():
@@ -31,12 +32,12 @@ def units(program: TileProgram, parameters: Sequence[Param]) -> tuple[Param, ...
     groups: dict[str, list[Param]] = {}
     for p in parameters:
         if p.kind == "int" and p.buffer is not None and p.value != 1:  # neighbours are at a distance of 1, which is a constant
-            groups.setdefault(f"U_{identifier(p.buffer)}", []).append(p)
+            groups.setdefault(f"S_{identifier(p.buffer)}", []).append(p)
         elif p.kind == "int" and p.axis in runs:
-            groups.setdefault(f"U_{p.name}", []).append(p)
+            groups.setdefault(f"S_{p.name}", []).append(p)
     found = []
     for name, of in groups.items():
         unit = math.gcd(MOST_UNIT, *(p.value or 0 for p in of))
         if 1 < unit <= LARGEST:
-            found.append(replace(of[0], name=name, kind="constexpr", dtype=None, value=unit, divides=tuple(of)))
+            found.append(replace(of[0], name=name, kind="constexpr", dtype=None, value=unit.bit_length() - 1, divides=tuple(of)))
     return tuple(found)

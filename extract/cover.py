@@ -137,8 +137,10 @@ class Extractor:
             if term is not None and own and term.dtype is not None and (term.dtype.is_float or c in self._handed):
                 dtype = term.dtype
             order = {a: k for k, a in enumerate(self.program.axes)}
-            # the parts of a split outermost: programs that make them would else write into each other's sectors of memory
-            layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, -1), a)))
+            # the parts of a matrix outermost: programs that make them would else write into each other's sectors of memory; those of a
+            # statistic side by side, as the kernel that merges them reads them
+            parts = -1 if sum(a in order for a in self.graph.axes[c]) > 1 else len(order)
+            layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, parts), a)))
             spec = RootSpec(c, name, layout, dtype)
             self.temporaries[c] = spec
             self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary")

@@ -26,12 +26,12 @@ class Names:
         for axis in kernel.roles:
             self._reserve(identifier(axis.name), axis)
         for buffer in kernel.buffers:
-            self._used[identifier(buffer) + "_ptr"] = self._used["U_" + identifier(buffer)] = 1
+            self._used[identifier(buffer) + "_ptr"] = self._used["S_" + identifier(buffer)] = 1
 
     def _reserve(self, name: str, axis: Axis) -> None:
         a = identifier(axis.name)
         words = ("{}0", "{}_ok", "{}_full", "{}_from", "{}_to", "{}_at")
-        for n in (*(w.format(name) for w in words), f"r_{a}", f"N_{a}", f"T_{a}", f"U_N_{a}"):
+        for n in (*(w.format(name) for w in words), f"r_{a}", f"N_{a}", f"T_{a}", f"S_N_{a}"):
             self._used[n] = 1
 
     def fresh(self, hint: str) -> str:

@@ -15,7 +15,7 @@ from ..ir import ops
 from ..ir.index import Axis
 from .addresses import Addresses, Tile
 from .kernel import Role
-from .liveness import ADDRESS_BYTES, Liveness
+from .liveness import ADDRESS_BYTES, ASYNC_BYTES, Liveness
 from .program import (
     Access,
     Cast,
@@ -74,6 +74,7 @@ class Counts:
     trips: tuple[tuple[str, int, int], ...]  # (loop, level, steps per entry), in program order
     passes: Mapping[Axis, int]  # loops in sequence over each streamed axis
     dot_operand_bytes: int  # per program and pipeline stage: operands of contractions in loops
+    dot_operand_instructions: int  # that load them; what is too narrow for the asynchronous copy counts with the live values
     staged_bytes: int  # per program and stage but one: other tiles that loops with contractions load
     static_operand_bytes: int  # per program: operands of contractions that stay
     accumulator_bytes: int  # per program
@@ -88,8 +89,8 @@ class Counts:
 
     @property
     def address_bytes(self) -> int:
-        """Registers for the addresses of a pipelined loop: one per wide instruction, all of them alive throughout."""
-        return (self.dot_operand_bytes + self.staged_bytes) // VECTOR_BYTES * ADDRESS_BYTES
+        """Registers for the addresses of a pipelined loop: one per instruction, all of them alive throughout."""
+        return (self.dot_operand_instructions + self.staged_bytes // VECTOR_BYTES) * ADDRESS_BYTES
 
     @property
     def load_bytes(self) -> int:
@@ -142,10 +143,11 @@ class _Walk:
         self.work = {"let": 0.0, "reduce": 0.0, "where": 0.0, "cast": 0.0}
         self.special = self.steps = 0.0
         self.trips: list[tuple[str, int, int]] = []
-        self.dot_bytes = self.static_bytes = self.accumulators = self.permutes = self.dots = self.masked = 0
+        self.dot_bytes = self.dot_instructions = self.static_bytes = self.accumulators = self.permutes = self.dots = self.masked = 0
         self.smallest_m = 0
         self.wide_dots: dict[tuple[int, int, int], None] = {}
         self.streamed: dict[str, int] = {}  # tiles loaded inside a loop, and their bytes: the pipeline holds several of them
+        self.vectors: dict[str, int] = {}  # and the bytes that an instruction of theirs moves
         self.operands: set[str] = set()  # values that a contraction takes straight from memory
         self.programs = 1
         for b in program.grid:
@@ -165,6 +167,7 @@ class _Walk:
             trips=tuple(self.trips),
             passes=passes,
             dot_operand_bytes=self.dot_bytes,
+            dot_operand_instructions=self.dot_instructions,
             staged_bytes=sum(n for v, n in self.streamed.items() if v not in self.operands) if self.dots else 0,
             static_operand_bytes=self.static_bytes,
             accumulator_bytes=self.accumulators,
@@ -216,6 +219,7 @@ class _Walk:
                 self.loads.append(self._traffic(s.access, around, visited))
                 if in_loop and len(s.dst.dims) > 1:
                     self.streamed[s.dst.name] = self.sizes.bytes(s.dst)
+                    self.vectors[s.dst.name] = self.loads[-1].vector
             elif isinstance(s, Reduce):
                 work["reduce"] += trips * elements(s.src)
             elif isinstance(s, Where):
@@ -250,6 +254,8 @@ class _Walk:
             if loaded and in_loop and operand.name in self.streamed:
                 self.operands.add(operand.name)
                 self.dot_bytes += self.sizes.bytes(operand)
+                vector = self.vectors[operand.name]
+                self.dot_instructions += self.sizes.bytes(operand) // (vector if vector >= ASYNC_BYTES else VECTOR_BYTES)
             elif loaded or operand is s.b:  # computed A operands stay in registers
                 self.operands.add(operand.name)
                 self.static_bytes += self.sizes.bytes(operand)

@@ -20,7 +20,7 @@ def planned(fn, *shapes, dtype=torch.float16, target="h200"):
 
 
 def units(c):
-    return {p.name: p.value for k in c.plan.kernels for p in signature(k.tiles) if p.divides}
+    return {p.name: 1 << p.value for k in c.plan.kernels for p in signature(k.tiles) if p.divides}
 
 
 def normalised(x, w):
@@ -34,13 +34,13 @@ def test_units_of_rows(columns, unit):
     found = units(planned(normalised, (64, columns), (columns,)))
     assert set(found.values()) == ({unit} if unit else set())
     if unit:
-        assert {"U_x", "U_out"} <= set(found), "w has neighbours only, at a distance of 1"
+        assert {"S_x", "S_out"} <= set(found), "w has neighbours only, at a distance of 1"
 
 
 def test_only_lengths_along_neighbours_have_units():
     found = units(planned(PROGRAMS["attention"].fn, *[(2, 4, 1500, 72)] * 3))
-    assert {"U_q", "U_k", "U_v", "U_out"} <= set(found)
-    assert not {"U_N_k", "U_N_m"} & set(found), "no row is longer or shorter for 1500 of them"
+    assert {"S_q", "S_k", "S_v", "S_out"} <= set(found)
+    assert not {"S_N_k", "S_N_m"} & set(found), "no row is longer or shorter for 1500 of them"
     assert set(found.values()) == {8}
 
 

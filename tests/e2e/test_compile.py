@@ -17,6 +17,7 @@ NAMES = sorted(PROGRAMS)
 SPILLS = {
     ("rmsnorm_linear", "float32", "sm_80"): {"3.6.0": 4, "3.9.0": 40},
     ("attention_decode", "float32", "sm_80"): {"3.9.0": 8},
+    ("matmul", "float32", "sm_80"): {"3.6.0": 4},
 }
 REPRESENTATIVE = {"sm_80": "a100", "sm_90": "h200", "sm_100": "b200", "gfx942": "mi300x"}
 
