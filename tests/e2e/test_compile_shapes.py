@@ -36,6 +36,8 @@ BY_MODEL = [
     ("linear_cross_entropy", "bfloat16", [(8192, 2304), (256000, 2304), "labels"], "sm_80"),
     ("linear_cross_entropy", "float32", [(8192, 2048), (50257, 2048), "labels"], "sm_90"),
     ("rmsnorm_linear", "float32", [(4096, 4096), (4096,), (6144, 4096)], "sm_80"),
+    ("matmul", "float32", [(1000, 777), (777, 300)], "sm_80"),
+    ("matmul", "float16", [(1000, 777), (777, 300)], "sm_90"),
     ("attention_decode", "float32", [(1, 32, 1, 128), (1, 32, 8192, 128), (1, 32, 8192, 128)], "sm_80"),
 ]
 BY_COMPILER = [
