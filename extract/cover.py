@@ -401,6 +401,10 @@ class Extractor:
         merge = self.search.like(outputs, leaves, model.kernels[1]) if model else self._kernel(outputs, leaves)
         if isinstance(merge, Rejection):
             return merge
+        nodes = merge.kernel.nodes
+        if any(n.op in ("reduce", "roll") and axis in nodes[n.args[0]].axes for n in nodes):
+            # x - max x, with x a sum that either kernel adds up in its own order, would be an error of x where it should be zero
+            return Rejection(f"elements along {axis.name} would be summed again, in another order than for the parts")
         loaded = {n.attrs[0] for n in merge.kernel.nodes if n.op == "load"}
         roots = tuple(p for p in partials if p.buffer in loaded)
         if not roots:

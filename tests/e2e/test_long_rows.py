@@ -65,3 +65,13 @@ def test_many_rows_are_one_kernel():
 
 def test_short_rows_are_one_kernel():
     assert len(planned("softmax", 4, 2048).plan.kernels) == 1
+
+
+def test_sums_that_the_parts_are_of_are_not_added_up_again():
+    """Scores of one query, and the largest of them: two kernels would round the same sum in two ways."""
+    shapes = ((1, 4096), (65536, 4096))
+    c = eqfuse.optimize(lambda q, k: torch.softmax(q @ k.T, -1), [torch.empty(s, device="meta") for s in shapes], target="h200")
+    for k in c.plan.kernels:
+        stored = {a.name for root in k.kernel.roots for e in root.index for a in e.axes()}
+        summed = [n for n in k.kernel.nodes if n.op in ("reduce", "roll") and "out" in {r.buffer for r in k.kernel.roots}]
+        assert c.plan.split is None or not any(a.name in stored for n in summed for a in k.kernel.nodes[n.args[0]].axes), c.plan
