@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.index import Axis
-from .program import Accumulator, Binding, Dot, Load, Loop, Operand, Statement, Store, Value, defines, uses
+from .program import Accumulator, Binding, Dot, Load, Loop, Mean, Operand, Statement, Store, Value, defines, uses
 
 
 class LoopCycle(Exception):
@@ -74,7 +74,7 @@ class Block:
 
 def close(block: Block) -> tuple[Statement, ...]:
     """The block's statements, loops closed, in an order where definitions come before uses; the order of demand otherwise, but that
-    what can be computed at any time comes late in a block with a loop."""
+    what can be computed at any time comes late in a block with a loop.  Means that another form of theirs has replaced are left out."""
     statements: list[Statement] = [
         Loop(
             s.binding,
@@ -102,9 +102,12 @@ def close(block: Block) -> tuple[Statement, ...]:
         state[i] = 2
         ordered.append(statements[i])
 
+    read = {v.name for s in statements for v in uses(s)} | {_known(a).name for a in (block.loop.accumulators if block.loop else ())}
+    unread = {i for i, s in enumerate(statements) if isinstance(s, Mean) and s.dst.name not in read}
     late = _any_time(statements, needs) if any(isinstance(s, Loop) for s in statements) else set()
     for i in (*(i for i in range(len(statements)) if i not in late), *sorted(late)):
-        place(i)
+        if i not in unread:
+            place(i)
     return tuple(ordered)
 
 

@@ -11,7 +11,12 @@ what was lost; terms that it adds are of the size of a step or smaller, and meet
 the tile is rounded once.  What was lost is forgotten where it is not finite: an infinite sum stays infinite.
 
 A final mean is (state - lost) / count, rounded once (``program.Mean``): the difference itself is no number of the type, but the remainder
-of the quotient of the state is, and takes it in.
+of the quotient of the state is, and takes it in.  So does a mean that is multiplied by a number next to one: m + m * c.
+
+Where such a mean is itself what the kernel stores, nothing after it hides a digit, and what is left is the sum of a tile, whose last
+additions are rounded at the size of the whole.  A sum s of n elements x has lost sum (x - c) + (n * c - s), for any c.  With c = s / n
+the second is the remainder of a quotient and the first adds up to little: where the x have one sign, its partial sums are smaller
+than those of s by the square root of n, and so are its errors.  Where the x are products, their roundings are taken in as well.
 
 Contractions on the matrix unit are left as they are: a step of theirs is as large as their accumulator.  Nor is there anything to gain
 in a kernel that contracts 16-bit operands for 16-bit results: its terms were rounded 2^13 times coarser.
@@ -20,18 +25,20 @@ in a kernel that contracts 16-bit operands for 16-bit results: its terms were ro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir.monoids import MONOIDS
 from . import dots, guards
 from .blocks import OpenAccumulator
-from .program import Literal, Lost, Operand, Value
+from .program import Let, Literal, Lost, Operand, Rest, Value, Where
 
 if TYPE_CHECKING:
     from .blocks import Block
     from .facts import Facts
     from .lower import Lowering, Mode
+
+SMALL_EXCESS = 0.5  # of a factor beside one: m * c is then rounded finer than m is
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,94 @@ def worthwhile(lowering: Lowering) -> bool:
         if n.op in ("reduce", "roll") and MONOIDS[n.attrs[0]].state == "sum"
         for found in (dots.match(lowering, n.args[0], n.attrs[1]),)
     )
+
+
+def stored_means(lowering: Lowering) -> frozenset[int]:
+    """The means that are stored as wide as they are computed: themselves, with a number as a factor, or their roots, whose relative
+    errors are no larger."""
+    if not lowering.compensates or lowering.kernel.exact:
+        return frozenset()
+    found: set[int] = set()
+    for root in lowering.kernel.roots:
+        node = root.node
+        if lowering.kernel.buffers[root.buffer].dtype.itemsize > 2:
+            n = lowering.nodes[node]
+            node = n.args[0] if n.op == "map" and n.attrs[0] in ("sqrt", "rsqrt") else node
+            more = _one_more(lowering, node)
+            node = node if more is None else more[0]
+            n = lowering.nodes[node]
+            if n.op in ("reduce", "roll") and n.attrs[0] == "mean":
+                found.add(node)
+    return frozenset(found)
+
+
+def means_below(lowering: Lowering, nodes: frozenset[int]) -> frozenset[int]:
+    """The means that some nodes are computed from, they included: deviations from a mean that is off by d add d * d to their squares."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    stack = list(nodes)
+    while stack:
+        n = lowering.nodes[node := stack.pop()]
+        if n.op in ("reduce", "roll") and n.attrs[0] == "mean":
+            found.add(node)
+        stack.extend(set(n.args) - seen)
+        seen.update(n.args)
+    return frozenset(found)
+
+
+def _one_more(lowering: Lowering, node: int) -> tuple[int, float] | None:
+    """m and c of m + m * c, for a mean m and a number c that is small beside one."""
+    nodes = lowering.nodes
+    n = nodes[node]
+    if n.op != "map" or n.attrs[0] != "add":
+        return None
+    for m, product in (n.args, n.args[::-1]):
+        p = nodes[product]
+        if nodes[m].op in ("reduce", "roll") and nodes[m].attrs[0] == "mean" and p.op == "map" and p.attrs[0] == "mul" and m in p.args:
+            c = nodes[p.args[1 - p.args.index(m)]]
+            if c.op == "const" and abs(c.attrs[0]) <= SMALL_EXCESS:
+                return m, float(c.attrs[0])
+    return None
+
+
+def more_than_mean(lowering: Lowering, node: int, where: Block) -> Value | None:
+    """m + m * c, rounded once, if the node is that and m is a mean that knows what its sum lost."""
+    found = None if lowering.kernel.exact else _one_more(lowering, node)
+    if found is None:
+        return None
+    v = lowering.emit(found[0], where)
+    m = lowering.means.get(v.name) if isinstance(v, Value) else None
+    if m is None or m.lost is None:
+        return None
+    return lowering.mean(where, replace(m, dst=lowering.value(m.dst.name, m.dst.dims, m.dst.dtype), excess=found[1]))
+
+
+def lost_in(lowering: Lowering, total: Operand, where: Block) -> Value | None:
+    """What the sum of a tile loses, if the value is that: total - sum."""
+    rest = _rest(lowering, total, where)
+    if rest is None:
+        return None
+    lost = lowering.let(where, "neg", (rest,), hint="lost")
+    assert isinstance(lost, Value)
+    return lost
+
+
+def _rest(lowering: Lowering, total: Operand, where: Block) -> Value | None:
+    found = lowering.sums.get(total.name) if isinstance(total, Value) else None
+    if found is None:
+        return None
+    s, binding = found
+    made = {t.dst.name: t for t in where.statements if isinstance(t, Let | Where)}
+    src, of = s.src, made.get(s.src.name)
+    if isinstance(of, Where) and of.bindings == (binding,):
+        src, of = of.src, made.get(of.src.name)
+    factors = None
+    if isinstance(of, Let) and (of.op == "square" or of.op == "mul"):
+        x, y = of.args * 2 if of.op == "square" else of.args
+        if all(isinstance(v, Value) and v.dims == src.dims for v in (x, y)):
+            factors = x, y
+    dst = lowering.value(f"{s.dst.name}_rest", s.dst.dims, s.dst.dtype)
+    return lowering.put(where, Rest(dst, src, s.dim, s.dst, binding, factors))  # type: ignore[arg-type]
 
 
 def update_of(facts: Facts, node: int) -> Update | None:
@@ -107,6 +202,9 @@ def step(
                 carried = let(body, "where", (untouched, Literal(0.0), carried))
             terms = [let(body, "where", (untouched, Literal(0.0), t)) for t in terms]
     total = tile()
+    if node in lowering.stored_means:
+        rest_of_tile = _rest(lowering, total, body)
+        terms += [] if rest_of_tile is None else [rest_of_tile]
     rest = let(body, "neg", (carried,))
     for t in terms:
         rest = let(body, "add", (t, rest))

@@ -115,6 +115,10 @@ class Lowering:
         self._negations: set[str] = set()  # values that are negations: sums with them are named differences
         self.root = Block()
         self.compensates = compensation.worthwhile(self)
+        self.stored_means = compensation.stored_means(self)
+        self.precise_means = compensation.means_below(self, self.stored_means)
+        self.sums: dict[str, tuple[Reduce, Binding]] = {}  # of tiles, by the name of what they give
+        self.means: dict[str, Mean] = {}
 
     def program(self) -> TileProgram:
         """Emit all roots and close the blocks."""
@@ -143,6 +147,11 @@ class Lowering:
         dst: Value = statement.dst
         self.define(dst, block)
         return dst
+
+    def mean(self, block: Block, m: Mean) -> Value:
+        """Append a mean; what is made of it may be made of its sum instead."""
+        self.means[m.dst.name] = m
+        return self.put(block, m)
 
     def define(self, v: Value, block: Block) -> None:
         """Note which block defines a value."""
@@ -319,6 +328,10 @@ class Lowering:
             return self._reduction(node, where, mode)
         if n.op == "map" and exponents.is_exponential(n.attrs[0]):
             return self.let(where, n.attrs[0], (exponents.argument(self, n.args[0], where, mode, state),))
+        if n.op == "map" and mode is None and state is None:
+            found = compensation.more_than_mean(self, node, where)
+            if found is not None:
+                return found
         args = tuple(self.emit(x, where, mode, state) for x in n.args)
         if n.op == "map":
             return self.let(where, n.attrs[0], args)
@@ -381,7 +394,8 @@ class Lowering:
             v = self._tile(n.args[0], axis, monoid, where, mode, None)
             if monoid == "mean":
                 assert isinstance(v, Value)
-                v = self.put(where, Mean(self.value(f"mean_{axis.name}", v.dims, dtypes.float32), v, axis, None, "final"))
+                lost = compensation.lost_in(self, v, where) if node in self.precise_means else None
+                v = self.mean(where, Mean(self.value(f"mean_{axis.name}", v.dims, dtypes.float32), v, axis, None, "final", lost))
             return self._safe(node, v, where, mode)
         level = max(facts.level(x, axis) for x in n.args)
         if mode is not None and mode.block is not None and mode.axis == axis and level >= mode.level:
@@ -506,7 +520,7 @@ class Lowering:
             dst = self.value(f"mean_{b.axis.name}", v.dims, dtypes.float32)
             kind = {"final": "final", "old": "old", "new": "new"}[which]
             lost = state.lost.old if which == "final" and state.lost is not None and not self.kernel.exact else None
-            where.memo[key] = self.put(where, Mean(dst, v, b.axis, None if which == "final" else b, kind, lost))  # type: ignore[arg-type]
+            where.memo[key] = self.mean(where, Mean(dst, v, b.axis, None if which == "final" else b, kind, lost))  # type: ignore[arg-type]
         return where.memo[key]
 
     def _tile(
@@ -537,7 +551,9 @@ class Lowering:
                 v = self.masked(where, v, padded((self.binding(axis, where),)), m.identity)
             dims = tuple(d for d in v.dims if d != dim)
             name = f"tile_{m.name}" if acc is not None else hint or f"{m.name}_{axis.name}"
-            v = self.put(where, Reduce(self.value(name, dims, dtypes.float32), m.name, dim, v))
+            reduction = Reduce(self.value(name, dims, dtypes.float32), m.name, dim, v)
+            self.sums[reduction.dst.name] = reduction, self.binding(axis, where)
+            v = self.put(where, reduction)
         return v if acc is None else self.let(where, m.combine, (acc, v), hint=hint)
 
     def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None) -> Operand | None:

@@ -21,6 +21,7 @@ from .program import (
     Operand,
     Permute,
     Reduce,
+    Rest,
     Statement,
     Store,
     TileProgram,
@@ -85,13 +86,16 @@ def _right(s: Statement) -> str:
         return f"{s.src.name} where {', '.join(b.name for b in s.bindings)} ok else {s.fill}"
     if isinstance(s, Reduce):
         return f"{s.monoid} {s.dim.name} of {s.src.name}"
+    if isinstance(s, Rest):
+        return f"lost in {s.total.name} = sum {s.dim.name} of {' * '.join(v.name for v in s.factors or (s.src,))}"
     if isinstance(s, Dot):
         return f"dot({s.a.name}, {s.b.name})" + (f" + {s.acc.name}" if s.acc else "") + (f" {s.precision}" if s.precision else "")
     if isinstance(s, Permute | Cast):
         return f"{type(s).__name__.lower()}({s.src.name})"
     if isinstance(s, Mean):
         total = s.src.name if s.lost is None else f"({s.src.name} - {s.lost.name})"
-        return f"{total} / seen({s.axis.name}, {s.which})"
+        more = f" * (1 + {s.excess})" if s.excess else ""
+        return f"{total} / seen({s.axis.name}, {s.which}){more}"
     if isinstance(s, Count):
         return f"seen({s.binding.name}, {s.which})"
     if isinstance(s, IsFirst):

@@ -179,10 +179,25 @@ class Lost:
 
 
 @dataclass(frozen=True)
+class Rest:
+    """``dst =`` about what rounding kept from ``total``, the sum of ``src`` over a dim: that sum less ``total``.
+
+    ``binding``: of the one axis of the dim; its padded lanes do not count.  ``factors``: ``src`` is their product, rounded.
+    """
+
+    dst: Value
+    src: Value
+    dim: Dim
+    total: Value
+    binding: Binding
+    factors: tuple[Value, Value] | None
+
+
+@dataclass(frozen=True)
 class Mean:
     """``dst = src / count``: a mean from its sum.  ``binding`` is the loop, ``None`` when the whole axis has been seen.
 
-    ``lost``: ``dst = (src - lost) / count``, rounded once; for sums that carry what they lose, when they are final.
+    ``lost``: ``dst = (src - lost) / count * (1 + excess)``, rounded once; for sums that carry what they lose, when they are final.
     """
 
     dst: Value
@@ -191,6 +206,7 @@ class Mean:
     binding: Binding | None
     which: OneOf["old", "new", "final"]
     lost: Value | None = None
+    excess: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -300,7 +316,7 @@ class Loop:
 
 
 Statement = (
-    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Mean | Where | Reduce | Dot | Permute | Cast | Store | Loop
+    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Rest | Mean | Where | Reduce | Dot | Permute | Cast | Store | Loop
 )
 
 
@@ -373,6 +389,8 @@ def uses(s: Statement) -> tuple[Value, ...]:
         return tuple(a for a in s.args if isinstance(a, Value))
     if isinstance(s, Lost):
         return (s.new, s.kept, s.small)
+    if isinstance(s, Rest):
+        return (*(s.factors or (s.src,)), s.total)
     if isinstance(s, Mean) and s.lost is not None:
         return (s.src, s.lost)
     if isinstance(s, Dot):

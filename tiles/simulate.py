@@ -37,6 +37,7 @@ from .program import (
     Operand,
     Permute,
     Reduce,
+    Rest,
     Statement,
     Store,
     TileProgram,
@@ -191,6 +192,14 @@ class _Simulation:
             return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.fill)
         if isinstance(s, Reduce):
             return _REDUCE[s.monoid](env[s.src.name], axis=s.src.dims.index(s.dim))
+        if isinstance(s, Rest):
+            x, y = (self.operand(v, s.src.dims, env).astype(np.float64) for v in s.factors or (s.src, Literal(1.0)))
+            total, count = env[s.total.name], self.seen(s.binding, "tile")
+            mean = total / total.dtype.type(count)
+            centre = mean.reshape([1 if d == s.dim else d.size for d in s.src.dims])
+            off = np.where(self.valid((s.binding,), s.src.dims), (x * y - centre).astype(total.dtype), 0)
+            lost = off.sum(s.src.dims.index(s.dim), dtype=total.dtype) + (mean.astype(np.float64) * count - total).astype(total.dtype)
+            return np.where(np.isfinite(lost), lost, 0.0)
         if isinstance(s, Dot):
             product = env[s.a.name] @ env[s.b.name]
             return product if s.acc is None else product + self.operand(s.acc, s.dst.dims, env)
@@ -202,7 +211,7 @@ class _Simulation:
             total = env[s.src.name]
             if s.lost is not None:
                 total = np.subtract(total, env[s.lost.name], dtype=np.float64)
-            return total / max(self.seen(s.binding, s.which) if s.binding else s.axis.size, 1)
+            return total / max(self.seen(s.binding, s.which) if s.binding else s.axis.size, 1) * (1.0 + s.excess)
         if isinstance(s, Count):
             return self.seen(s.binding, s.which)
         if isinstance(s, IsFirst):

@@ -41,6 +41,7 @@ from .program import (
     Operand,
     Permute,
     Reduce,
+    Rest,
     Statement,
     Store,
     Value,
@@ -252,7 +253,7 @@ def _step(s: Statement, env: Mapping[str, _Symbol]) -> _Symbol:
 
     if isinstance(s, Fill):
         return s.value
-    if isinstance(s, Lost):
+    if isinstance(s, Lost | Rest):
         return 0.0
     if isinstance(s, Let):
         return _applied(s.op, [of(a) for a in s.args])

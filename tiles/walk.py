@@ -29,6 +29,7 @@ from .program import (
     Mean,
     Permute,
     Reduce,
+    Rest,
     Statement,
     Store,
     TileProgram,
@@ -222,6 +223,9 @@ class _Walk:
                     self.vectors[s.dst.name] = self.loads[-1].vector
             elif isinstance(s, Reduce):
                 work["reduce"] += trips * elements(s.src)
+            elif isinstance(s, Rest):
+                work["reduce"] += trips * elements(s.src)
+                work["let"] += trips * elements(s.src)
             elif isinstance(s, Where):
                 work["where"] += trips * elements(s.dst) * masked
             elif isinstance(s, Cast):
