@@ -316,7 +316,8 @@ class Loop:
 
 
 Statement = (
-    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Rest | Mean | Where | Reduce | Dot | Permute | Cast | Store | Loop
+    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Rest | Mean | Where | Reduce | Dot | Permute | Cast
+    | Store | Loop
 )
 
 
