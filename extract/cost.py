@@ -28,6 +28,7 @@ BASE_REGISTERS = 40  # addresses, indices and scalars
 LEAST_REGISTERS = 12  # (measured on the compiled corpus)
 LEAST_SHARE = 0.8  # (measured on the compiled corpus)
 POINTERS = 1 / 3  # of the pointers that a loop could hold, how many a compiler does hold (measured: docs/design.md)
+ROWS = 0.5  # of the numbers that a thread has for its rows, how many a compiler holds at a time (measured: docs/design.md)
 SECTOR_BYTES = 32  # the least that the L2 moves at a time (CUDA C++ best practices guide, section on coalesced access)
 MAX_THREADS = 1024  # of a CTA
 AHEAD = 0.3  # of the operands of a product on the general units, how much a compiler keeps in registers (measured on the compiled corpus)
@@ -59,7 +60,7 @@ def fit(counts: Counts, target: Target, share: float = 1.0) -> Fit:
         over = shared - limit
         return Fit(8, 1, shared, registers, f"a tile needs {over} bytes more shared memory than the device has", "shared memory", over)
     possible = [w for w in ((4, 8) if counts.dots else (1, 2, 4, 8, 16)) if w * target.warp_size <= MAX_THREADS]
-    needed = {w: registers + _operands(counts, w, target) + _pointers(counts, w, target) for w in possible}
+    needed = {w: registers + _operands(counts, w, target) + _pointers(counts, w, target) + _rows(counts, w, target) for w in possible}
     able = [w for w in possible if needed[w] <= share * _tile_bytes(w, target)]
     if able:
         wanted = _warps_wanted(counts)
@@ -97,6 +98,19 @@ def _pointers(counts: Counts, warps: int, target: Target) -> int:
     threads = warps * target.warp_size
     most = max((sum(t.pointers(threads) for t in loop) for loop in counts.addressed), default=0)
     return int(POINTERS * most * threads * ADDRESS_BYTES)
+
+
+def _rows(counts: Counts, warps: int, target: Target) -> int:
+    """Bytes of registers for the copies of values that have one number for each row.
+
+    Threads are spread over a row first (:class:`~eqfuse.tiles.addresses.Tile`), and each holds the numbers of all rows that it has a part of.
+    Beside a contraction the liveness counts them, in the layout of the matrix unit.
+    """
+    if counts.rows is None or counts.dots:
+        return 0
+    threads = warps * target.warp_size
+    values, tile = counts.rows
+    return int(ROWS * values * (tile.pointers(threads) * threads - tile.rows)) * 4
 
 
 def _shared(counts: Counts, stages: int) -> int:

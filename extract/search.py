@@ -283,8 +283,10 @@ class KernelSearch:
                 for tile in self._tiles(a, kinds[a], s):
                     best = self._better(best, form, {a: tile})
             if best is before:
-                for a, b in itertools.permutations(s.axes, 2):  # no single step helps: grow one tile, shrink another
-                    up, down = self._beside(a, best.roles[a], s, 1), self._beside(b, best.roles[b], s, -1)
+                for a, b in itertools.permutations(s.axes, 2):  # no single step helps: grow one tile, shrink another until both fit
+                    up, smaller = self._larger(a, best.roles[a], s), self._smaller(b, best.roles[b], s)
+                    fits = (t for t in smaller if form.evaluate(_with_tiles(best.roles, {a: up, b: t})) is not None) if up else ()
+                    down = next(iter(fits), None)
                     if up and down:
                         best = self._better(best, form, {a: up, b: down})
                 if best is before:
@@ -294,18 +296,27 @@ class KernelSearch:
     def _better(self, best: _Candidate, form: _Form, tiles: Mapping[Axis, int]) -> _Candidate:
         if all(best.roles[a].tile == t for a, t in tiles.items()):
             return best
-        found = form.evaluate({**best.roles, **{a: Role(best.roles[a].kind, t) for a, t in tiles.items()}})
+        found = form.evaluate(_with_tiles(best.roles, tiles))
         if found is None:
             return best
         gain = best.cost.us / found.cost.us - 1
         leaner = found.cost.dram_bytes < LEANER * best.cost.dram_bytes
         return found if gain > TIE or (leaner and gain > -TIE) else best
 
-    def _beside(self, a: Axis, role: Role, s: Structure, step: int) -> int | None:
-        """The next larger (1) or smaller (-1) tile to try for an axis."""
+    def _larger(self, a: Axis, role: Role, s: Structure) -> int | None:
+        """The next larger tile to try for an axis."""
         tiles = self._tiles(a, role.kind, s)
-        at = tiles.index(role.tile) + step if role.tile in tiles else -1
-        return tiles[at] if 0 <= at < len(tiles) else None
+        return next((t for t in tiles[tiles.index(role.tile) + 1 :]), None) if role.tile in tiles else None
+
+    def _smaller(self, a: Axis, role: Role, s: Structure) -> list[int]:
+        """The smaller tiles to try for an axis, the largest of them first."""
+        tiles = self._tiles(a, role.kind, s)
+        return tiles[: tiles.index(role.tile)][::-1] if role.tile in tiles else []
+
+
+def _with_tiles(roles: Mapping[Axis, Role], tiles: Mapping[Axis, int]) -> dict[Axis, Role]:
+    """Roles with other tile sizes for some axes."""
+    return {**roles, **{a: Role(roles[a].kind, t) for a, t in tiles.items()}}
 
 
 class _Form:

@@ -49,6 +49,12 @@ class Addresses:
         """The tiles of each loop."""
         return tuple(tuple(self._tile(h, sizes) for h in loop) for loop in self._loops)
 
+    def widest(self, sizes: Sizes) -> tuple[tuple[Dim, ...], Tile] | None:
+        """The tile with the most instructions, which a compiler lays out others by, and the dims of its rows."""
+        held = [h for loop in self._loops for h in loop if h.run is not None and len(h.access.dims) > 1]
+        tiles = [(tuple(d for d in h.access.dims if d != h.run), self._tile(h, sizes)) for h in held]
+        return max(tiles, key=lambda t: t[1].rows * t[1].instructions, default=None)
+
     def _collect(self, body: tuple[Statement, ...], in_loop: bool) -> None:
         direct: dict[str, bool] = {}  # values that only contractions read: they go past the registers, and are counted with these
         for s in body:

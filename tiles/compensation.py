@@ -61,14 +61,15 @@ def worthwhile(lowering: Lowering) -> bool:
 
 
 def stored_means(lowering: Lowering) -> frozenset[int]:
-    """The means that are stored as wide as they are computed: themselves, with a number as a factor, or their roots, whose relative
+    """The means that are outputs, as wide as they are computed: themselves, with a number as a factor, or their roots, whose relative
     errors are no larger."""
     if not lowering.compensates or lowering.kernel.exact:
         return frozenset()
     found: set[int] = set()
     for root in lowering.kernel.roots:
         node = root.node
-        if lowering.kernel.buffers[root.buffer].dtype.itemsize > 2:
+        buffer = lowering.kernel.buffers[root.buffer]
+        if buffer.role == "output" and buffer.dtype.itemsize > 2:
             n = lowering.nodes[node]
             node = n.args[0] if n.op == "map" and n.attrs[0] in ("sqrt", "rsqrt") else node
             more = _one_more(lowering, node)

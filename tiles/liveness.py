@@ -10,11 +10,11 @@ any sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..ir import ops
-from .program import Access, Cast, Dot, Let, Load, Loop, Lost, Mean, Statement, Store, TileProgram, Value, Where, defines, uses
+from .program import Access, Cast, Dim, Dot, Let, Load, Loop, Lost, Mean, Statement, Store, TileProgram, Value, Where, defines, uses
 from .sizes import Sizes
 
 LANE_BY_LANE = (Let, Lost, Where, Cast, Mean, Store)
@@ -75,6 +75,11 @@ class Liveness:
     def worst(self, sizes: Sizes) -> int:
         """Bytes at the worst point."""
         return _worst(self._body, [a.bytes(sizes) for a in self._listed])
+
+    def numbers(self, sizes: Sizes, dims: Collection[Dim]) -> int:
+        """Elements of values with just some of these dims, at the worst point for them."""
+        found = [bool(a.value.dims) and all(d in dims for d in a.value.dims) for a in self._listed]
+        return _worst(self._body, [sizes.elements(a.value) * counts for a, counts in zip(self._listed, found, strict=True)])
 
     def _analysed(self, body: tuple[Statement, ...], outer: frozenset[str], held: dict[str, int], states: Mapping[str, str]) -> _Body:
         """``outer``: values of enclosing blocks, held throughout; ``held``: their amounts.  ``states``: accumulators of this loop, old

@@ -83,6 +83,7 @@ class Counts:
     dots: int
     smallest_m: int  # smallest row count of a contraction, 0 without one
     addressed: tuple[tuple[Tile, ...], ...]  # of each loop: what it accesses by addresses that it holds in registers
+    rows: tuple[int, Tile] | None  # the widest tile, and how many values with a number for each row of it live at a time
     wide_dots: tuple[tuple[int, int, int], ...]  # rows, contracted length and columns of contractions in full float32
     permutes: int  # layout changes
     masked_loops: int  # loops that run all their steps with masks
@@ -131,7 +132,13 @@ class Counter:
     def at(self, roles: Mapping[Axis, Role]) -> Counts:
         """The counts with these tile sizes."""
         sizes = Sizes(self.program, roles, self._wide)
-        return _Walk(self.program, sizes).counts(self._passes, self._liveness.worst(sizes), self._addresses.at(sizes), self._kept)
+        widest = self._addresses.widest(sizes)
+        rows = None
+        if widest is not None and widest[1].rows > 1:
+            rows = -(-self._liveness.numbers(sizes, widest[0]) // widest[1].rows), widest[1]
+        return _Walk(self.program, sizes).counts(
+            self._passes, self._liveness.worst(sizes), self._addresses.at(sizes), rows, self._kept
+        )
 
 
 class _Walk:
@@ -154,7 +161,7 @@ class _Walk:
         for b in program.grid:
             self.programs *= sizes.steps(b)
 
-    def counts(self, passes: Mapping[Axis, int], live_bytes: int, addressed: tuple[tuple[Tile, ...], ...], kept: bool) -> Counts:
+    def counts(self, passes: Mapping[Axis, int], live_bytes: int, addressed: tuple[tuple[Tile, ...], ...], rows: tuple[int, Tile] | None, kept: bool) -> Counts:
         self._block(self.program.body, float(self.programs), {b.name: self.sizes.steps(b) for b in self.program.grid}, 1.0)
         return Counts(
             programs=self.programs,
@@ -176,6 +183,7 @@ class _Walk:
             dots=self.dots,
             smallest_m=self.smallest_m,
             addressed=addressed,
+            rows=rows,
             wide_dots=tuple(self.wide_dots),
             permutes=self.permutes,
             masked_loops=self.masked,

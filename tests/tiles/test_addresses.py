@@ -82,3 +82,18 @@ def test_many_rows_of_odd_length_need_registers(columns, warps):
     kernel = eqfuse.optimize(PROGRAMS["rmsnorm"].fn, args, target="h200").plan.kernels[0].kernel
     roles = {a: Role("grid", 32) if a.name == "i" else Role("stream", 1024) for a in kernel.roles}
     assert fit(Tilings().counts(replace(kernel, roles=roles)), H200).warps == warps
+
+
+@pytest.mark.parametrize(("columns", "warps"), [(50257, 0), (50304, 16)])
+def test_numbers_of_rows_are_copied_to_all_threads_that_share_them(columns, warps):
+    """32 rows of 50257 columns, 256 at a time, one lane to an instruction: eight warps lie along a row, so a thread has sixteen rows, each with
+    the sums and means of a running variance.  In sixteen warps that compiled to 812 bytes of spills, of 128 registers."""
+    args = [torch.empty(s, dtype=torch.float16, device="meta") for s in ((8192, columns), (columns,), (columns,))]
+    kernel = eqfuse.optimize(PROGRAMS["layernorm"].fn, args, target="h200").plan.kernels[0].kernel
+    roles = {a: Role("grid", 32) if a.name == "i" else Role("stream", 256) for a in kernel.roles}
+    counts = Tilings().counts(replace(kernel, roles=roles))
+    assert counts.rows is not None
+    values, tile = counts.rows
+    assert tile.rows == 32 and values >= 6  # three sums and what they lose
+    found = fit(counts, H200)
+    assert found.warps == warps if warps else found.resource == "registers"
