@@ -123,11 +123,30 @@ def identity_matrix(
     return (rows[:, None] == columns[None, :]).to(dtype or torch.get_default_dtype())
 
 
+def group_norm_by_definition(
+    x: torch.Tensor,
+    groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> torch.Tensor:
+    """``group_norm`` by its definition, in float32 as torch computes it: statistics of each sample's groups of channels."""
+    grouped = (x if x.dtype == torch.float64 else x.float()).reshape(x.shape[0], groups, -1)
+    var, mean = torch.var_mean(grouped, -1, correction=0, keepdim=True)
+    out = ((grouped - mean) * torch.rsqrt(var + eps)).reshape(x.shape)
+    channels = (-1, *(1,) * (x.dim() - 2))
+    out = out if weight is None else out * weight.reshape(channels)
+    out = out if bias is None else out + bias.reshape(channels)
+    return out.to(x.dtype)
+
+
 _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.tril.default: lower_triangle,
     torch.ops.aten.triu.default: upper_triangle,
     torch.ops.aten.eye.default: identity_matrix,
     torch.ops.aten.eye.m: identity_matrix,
+    torch.ops.aten.group_norm.default: group_norm_by_definition,
     torch.ops.aten.scaled_dot_product_attention.default: attention_by_definition,
 }
 

@@ -8,6 +8,7 @@ of *atoms*, an atom being an axis, a floor division or a remainder by a positive
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -80,6 +81,17 @@ class IndexExpr:
         whole = IndexExpr(tuple((a, c // divisor) for a, c in self.terms if c % divisor == 0), blocks)
         return whole, rest + (self.const - blocks * divisor)
 
+    def _units(self, divisor: int) -> tuple[IndexExpr, IndexExpr, int]:
+        """Split into ``unit * coarse + fine`` for the largest unit that divides the divisor and that ``fine`` stays below, 1 if there is none.
+        Then ``self // divisor`` is ``coarse // (divisor // unit)``: whether a position is in a block does not depend on ``fine``.
+        """
+        for unit in sorted({math.gcd(divisor, c) for _, c in self.terms}, reverse=True):
+            fine = IndexExpr(tuple((a, c) for a, c in self.terms if c % unit), self.const % unit)
+            lo, hi = fine.bounds()
+            if unit > 1 and lo >= 0 and hi < unit:
+                return IndexExpr(tuple((a, c // unit) for a, c in self.terms if c % unit == 0), self.const // unit), fine, unit
+        return self, IndexExpr(), 1
+
     def __floordiv__(self, divisor: int) -> IndexExpr:
         if divisor == 1:
             return self
@@ -90,6 +102,9 @@ class IndexExpr:
         if len(rest.terms) == 1 and rest.const == 0 and rest.terms[0][1] == 1 and isinstance(rest.terms[0][0], FloorDiv):
             inner = rest.terms[0][0]  # (x // a) // b == x // (a*b)
             return whole + inner.numerator // (inner.divisor * divisor)
+        coarse, _, unit = rest._units(divisor)
+        if unit > 1:
+            return whole + coarse // (divisor // unit)
         return whole + IndexExpr(((FloorDiv(rest, divisor), 1),))
 
     def __mod__(self, divisor: int) -> IndexExpr:
@@ -103,6 +118,9 @@ class IndexExpr:
         lo, hi = rest.bounds()
         if lo // divisor == hi // divisor:
             return rest - (lo // divisor) * divisor
+        coarse, fine, unit = rest._units(divisor)
+        if unit > 1:
+            return coarse % (divisor // unit) * unit + fine
         return IndexExpr(((Mod(rest, divisor), 1),))
 
     def axes(self) -> frozenset[Axis]:
