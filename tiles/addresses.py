@@ -42,6 +42,7 @@ class Addresses:
 
     def __init__(self, program: TileProgram) -> None:
         self._loops: list[tuple[_Held, ...]] = []
+        self._tiles: list[_Held] = []  # of two dims and more, in loops and outside, with lanes that are neighbours in memory
         self._buffers: Mapping[str, Buffer] = program.kernel.buffers
         self._collect(program.body, False)
 
@@ -51,8 +52,7 @@ class Addresses:
 
     def widest(self, sizes: Sizes) -> tuple[tuple[Dim, ...], Tile] | None:
         """The tile with the most instructions, which a compiler lays out others by, and the dims of its rows."""
-        held = [h for loop in self._loops for h in loop if h.run is not None and len(h.access.dims) > 1]
-        tiles = [(tuple(d for d in h.access.dims if d != h.run), self._tile(h, sizes)) for h in held]
+        tiles = [(tuple(d for d in h.access.dims if d != h.run), self._tile(h, sizes)) for h in self._tiles]
         return max(tiles, key=lambda t: t[1].rows * t[1].instructions, default=None)
 
     def _collect(self, body: tuple[Statement, ...], in_loop: bool) -> None:
@@ -62,10 +62,12 @@ class Addresses:
                 direct[v.name] = direct.get(v.name, True) and isinstance(s, Dot)
             if isinstance(s, Loop):
                 self._collect(s.body, True)
+        found = [s.access for s in body if (isinstance(s, Load) and not direct.get(s.dst.name, False)) or isinstance(s, Store)]
+        buffers = [self._buffers[at.buffer] for at in found]
+        held = tuple(_Held(at, b.dtype.itemsize, run_dim(at, b)) for at, b in zip(found, buffers, strict=True) if at.dims)
+        self._tiles.extend(h for h in held if h.run is not None and len(h.access.dims) > 1)
         if in_loop:
-            found = [s.access for s in body if (isinstance(s, Load) and not direct.get(s.dst.name, False)) or isinstance(s, Store)]
-            buffers = [self._buffers[at.buffer] for at in found]
-            self._loops.append(tuple(_Held(at, b.dtype.itemsize, run_dim(at, b)) for at, b in zip(found, buffers, strict=True) if at.dims))
+            self._loops.append(held)
 
     @staticmethod
     def _tile(held: _Held, sizes: Sizes) -> Tile:
