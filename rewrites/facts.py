@@ -582,6 +582,16 @@ rlin = _relation(
     "rlin", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference",
     Equation(lambda j, t, r, tn, form: (tn, form)),
 )  # fmt: skip
+near = _relation("near", "T T", "demand: count x from p, which is x itself or a mean of it")
+ends = _relation("ends", "T i64 i64", "demand: h chooses what is before the end in a part that may be shorter; outer and inner axis")
+spoils = _relation("spoils", "T T", "r p: r is finite only where p is", Claim(lambda r, p: (p - p == 0) | ~(r - r == 0)))
+offset = _relation(
+    "offset", "T T T", "v d u: v = u + d, where one part of a split axis knows u, but not d", Equation(lambda v, d, u: (v, u + d))
+)
+shifted = _relation(
+    "shifted", "T T T T T T T", "t d e a b c n: t = a + d b + e c + d e n, where one part of a split axis knows a, b, c and n",
+    Equation(lambda t, d, e, a, b, c, n: (t, a + d * b + e * (c + d * n))),
+)  # fmt: skip
 ninf = _relation(
     "ninf", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds",
     Equation(lambda x, r, c: (x, Vanishing(x, r, c, -np.inf))),

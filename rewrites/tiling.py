@@ -9,6 +9,9 @@ reference r is q times t at the part's own reference, then sum_jo sum_ji t(r) = 
 reference is the identity (nothing in it) merges with factor 1,
 which is right because t vanishes there (``gone``), and a part that is zero stays zero whatever its factor: the reference may be NaN
 because of elements that t does not choose.  The same split makes partial results private to their program.
+
+Moments merge by another relation, ``shifted``: squares and products of data about their mean are a form of degree two in how far the
+part's own mean is from that of the whole, with coefficients that the part can sum up.
 """
 
 from __future__ import annotations
@@ -16,21 +19,29 @@ from __future__ import annotations
 import math
 
 from .facts import (
+    NonEmpty,
     depends,
+    distinct,
+    ends,
     equal,
     finite_or,
     free,
     gone,
     hot,
+    later,
     linear,
     match,
+    near,
+    offset,
     part,
     positive,
     radd,
     ragged,
     rmul,
     selective,
+    shifted,
     split,
+    spoils,
 )
 from .patterns import Const, Extent, Index, Map, NumberLiteral, Reduce, View, Where
 from .rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid, fact_rule
@@ -56,6 +67,17 @@ def split_ragged_sum(r, t, j: Axis, jo: Axis, ji: Axis, e: Position):
     return (
         [match(r, Reduce("sum", j, t)), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji)],
         [equal(r, Reduce("sum", jo, Reduce("sum", ji, body)))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def split_ragged_average(r, t, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """mean_j t = (sum_jo sum_ji where(jo*T + ji < size(j), t[j = jo*T + ji], 0)) / size(j)."""
+    inside = Map("lt", View(Index(j), j, e), Extent(j))
+    body = Where(inside, View(t, j, e), 0.0)
+    return (
+        [match(r, Reduce("mean", j, t)), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji), NonEmpty(j)],
+        [equal(r, Reduce("sum", jo, Reduce("sum", ji, body)) / Extent(j))],
     )
 
 
@@ -126,3 +148,124 @@ def merge_positive_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid,
         ],
         [equal(e, Reduce(g, jo, q * Reduce(g, ji, tl)))],
     )  # fmt: skip
+
+
+# moments -------------------------------------------------------------------------------------------------------------------------
+#
+# (x - r)^2 needs the mean r of the whole axis, which no part knows.  With u = x - p and v = y - q for the means p and q of a part, and
+# d = p - r, e = q - s, it is (x-r)(y-s) = uv + d v + e u + d e: a form in d and e whose coefficients a part can sum up.  Nothing
+# cancels, and the equation holds for any p and q: the sums of u and v are what rounding left of them, and make up for it.
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def square_wants_means(t, x, f, jo: Axis, ji: Axis):
+    """(x+f)^2, with an f that no part knows, asks for means of x."""
+    return [match(t, Map("square", x + f)), part(jo, ji), later(f, jo)], [near(x, x)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def product_wants_means(t, v, w, x, y, f, h, jo: Axis, ji: Axis):
+    """(x+f)(y+h), with f and h that no part knows, asks for means of x and y."""
+    return (
+        [match(t, v * w), match(v, x + f), match(w, y + h), distinct(v, w), part(jo, ji), later(f, jo), later(h, jo)],
+        [near(x, x), near(y, y)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def near_mean(p, q, x, k: Axis):
+    """Over one axis or several."""
+    return [near(x, p), match(q, Reduce("mean", k, p))], [near(x, q)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def spoilt_by_part(r, x, p, jo: Axis, ji: Axis):
+    """Infinite values of a part show in the mean over the parts."""
+    return [near(x, p), match(r, Reduce("mean", jo, p)), part(jo, ji), free(p, ji), NonEmpty(jo)], [spoils(r, p)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def spoilt_mean(r, q, p, k: Axis):
+    """And in the mean over other axes, which is taken later."""
+    return [spoils(q, p), match(r, Reduce("mean", k, q)), NonEmpty(k)], [spoils(r, p)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def offset_from_mean(v, x, p, r, jo: Axis, ji: Axis):
+    """x - r = (x-p) + (p-r) for the mean p of a part, and the mean r of all."""
+    return (
+        [near(x, p), spoils(r, p), match(v, x - r), part(jo, ji), free(p, ji), later(r, jo)],
+        [offset(v, p - r, x - p)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def part_that_ends(h, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """What chooses the elements of a part that may be shorter."""
+    return [match(h, Map("lt", View(Index(j), j, e), Extent(j))), ragged(j, jo, ji, e)], [ends(h, jo, ji)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def spoilt_by_shorter_part(x, h, q, s, w, r, j: Axis, jo: Axis, ji: Axis):
+    """Infinite sums of parts show in their sum, and in the mean that this is divided for."""
+    return (
+        [
+            near(x, q), ends(h, jo, ji), match(s, Reduce("sum", ji, Where(h, q, 0.0))), match(w, Reduce("sum", jo, s)),
+            match(r, w / Extent(j)), NonEmpty(jo), NonEmpty(j),
+        ],
+        [spoils(r, s)],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def offset_from_shorter_mean(v, x, h, q, s, r, jo: Axis, ji: Axis):
+    """The same for the mean p of what is in a part that may be shorter: a result of the part as well, to be stored as it was rounded."""
+    p = s / Map("maximum", Reduce("sum", ji, Where(h, 1.0, 0.0)), 1.0)
+    return (
+        [
+            near(x, q), ends(h, jo, ji), match(s, Reduce("sum", ji, Where(h, q, 0.0))), spoils(r, s), match(v, x - r), later(r, jo),
+            NonEmpty(ji),
+        ],
+        [offset(v, p - r, x - p), equal(p, Reduce("mean", ji, p))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def square_of_offset(t, v, d, u):
+    """(u+d)^2 = u^2 + d u + d u + d^2."""
+    return [match(t, Map("square", v)), offset(v, d, u)], [shifted(t, d, d, Map("square", u), u, u, Const(1.0))]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def product_of_offsets(t, v, w, d, e, a, b):
+    """(a+d)(b+e) = ab + d b + e a + d e."""
+    return [match(t, v * w), offset(v, d, a), offset(w, e, b), distinct(v, w)], [shifted(t, d, e, a * b, b, a, Const(1.0))]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def shifted_and_summed(s, t, d, e, a, b, c, n, g: LinearMonoid, k: Axis):
+    """sum_k (a + d b + e c + d e n) = sum_k a + d sum_k b + e sum_k c + d e sum_k n, for d and e free of k."""
+    return (
+        [shifted(t, d, e, a, b, c, n), match(s, Reduce(g, k, t)), linear(g), free(d, k), free(e, k), NonEmpty(k)],
+        [shifted(s, d, e, Reduce(g, k, a), Reduce(g, k, b), Reduce(g, k, c), Reduce(g, k, n))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def shifted_before_the_end(s, t, d, e, a, b, c, n, h, jo: Axis, ji: Axis):
+    """The same for a sum of what h chooses, with d = e = 0 where that is nothing."""
+    nothing = Map("eq", Reduce("sum", ji, Where(h, 1.0, 0.0)), Const(0.0))
+    sums = (Reduce("sum", ji, Where(h, x, 0.0)) for x in (a, b, c, n))
+    return (
+        [shifted(t, d, e, a, b, c, n), ends(h, jo, ji), match(s, Reduce("sum", ji, Where(h, t, 0.0))), free(d, ji), free(e, ji)],
+        [shifted(s, Where(nothing, 0.0, d), Where(nothing, 0.0, e), *sums)],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def merge_shifted(r, t, d, e, a, b, c, n, g: LinearMonoid, jo: Axis, ji: Axis):
+    """sum_jo t = sum_jo (a + d b + e (c + d n)), where parts know a, b, c and n."""
+    return (
+        [match(r, Reduce(g, jo, t)), linear(g), shifted(t, d, e, a, b, c, n), free(a, ji), part(jo, ji)],
+        [equal(r, Reduce(g, jo, a + d * b + e * (c + d * n)))],
+    )

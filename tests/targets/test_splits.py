@@ -59,3 +59,20 @@ def test_one_value_is_not_parted_from_itself():
     assert any(verdict == "forbid" and outer == inner for verdict, outer, inner, _ in graph.facts["fuse"])
     assert all(f.outer != f.inner for f in Verdicts(graph).forbidden)
     assert len(extract(graph, load_target("h200")).kernels) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "offered"),
+    [
+        ((32, 56, 56, 256), (56, 7)),  # 8 x 56 rows of a sector fit on chip; the first axis takes one position per program
+        ((33, 57, 55, 130), (57, 7)),  # no equal parts
+        ((64, 9, 9, 256), (64, 32)),  # short parts fill the device
+        ((31, 61, 53, 4096), None),  # columns enough
+        ((2, 3, 5, 256), None),  # next to nothing
+        ((0, 56, 56, 256), None),
+    ],
+)
+def test_of_several_short_axes_one_is_split(shape, offered):
+    program = trace(lambda x: x.mean((0, 1, 2)), [torch.empty(shape, dtype=torch.float16, device="meta")]).program
+    found = propose_splits(program, load_target("h200"))
+    assert [(a.size, n) for a, n in found.items()] == ([] if offered is None else [offered])

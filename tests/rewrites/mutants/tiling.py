@@ -4,22 +4,44 @@ import math
 
 import numpy as np
 
-from eqfuse.ir.build import abs_, axes, exp, iota, le, maximum, maximum_over, mean_over, program, select, sum_over, tanh, tensor
+from eqfuse.ir.build import (
+    abs_,
+    axes,
+    exp,
+    iota,
+    le,
+    maximum,
+    maximum_over,
+    mean_over,
+    program,
+    select,
+    square,
+    sum_over,
+    tanh,
+    tensor,
+)
 from eqfuse.rewrites.facts import (
+    NonEmpty,
     depends,
+    distinct,
     equal,
     free,
     gone,
     hot,
+    later,
     linear,
     match,
+    near,
+    offset,
     part,
     positive,
     radd,
     ragged,
     rmul,
     selective,
+    shifted,
     split,
+    spoils,
 )
 from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Reduce, View, Where
 from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid
@@ -267,3 +289,65 @@ def merge_without_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid,
         ],
         [equal(e, Reduce(g, jo, Reduce(g, ji, tl)))],
     )  # fmt: skip
+
+
+# moments ------------------------------------------------------------------------------------------------------------------------
+
+
+def variance():
+    """A mean of squares of distances from the mean."""
+    x = tensor("x", i, j)
+    return program("variance", y=(mean_over(j, square(x - mean_over(j, x))), (i,)))
+
+
+def covariance():
+    """A mean of products of such distances."""
+    x, y = tensor("x", i, j), tensor("y", j, d)
+    return program("covariance", y=(mean_over(j, (x - mean_over(j, x)) * (y - mean_over(j, y))), (i, d)))
+
+
+@mutant("square_of_offset", "term lost", lambda: (True, close((2.0 + 3) ** 2, 2.0**2 + 2 * 3 * 2)), variance, splits={"j": 3})
+def square_of_offset_within_the_part(t, v, d, u):
+    """(u+d)^2 = u^2 + d u + d u: the parts' variances, without the variance of their means."""
+    return [match(t, Map("square", v)), offset(v, d, u)], [shifted(t, d, d, Map("square", u), u, u, Const(0.0))]
+
+
+@mutant("product_of_offsets", "term lost", lambda: (True, close((2.0 + 3) * (5 + 7), 2 * 5 + 3 * 5 + 7 * 2)), covariance, splits={"j": 3})
+def product_of_offsets_within_the_part(t, v, w, d, e, a, b):
+    """(a+d)(b+e) = ab + d b + e a."""
+    return [match(t, v * w), offset(v, d, a), offset(w, e, b), distinct(v, w)], [shifted(t, d, e, a * b, b, a, Const(0.0))]
+
+
+@mutant("product_of_offsets", "operand order", lambda: (True, close((2.0 + 3) * (5 + 7), 2 * 5 + 3 * 2 + 7 * 5 + 3 * 7)), covariance, splits={"j": 3})
+def product_of_offsets_crossed(t, v, w, d, e, a, b):
+    """(a+d)(b+e) = ab + d a + e b + d e."""
+    return [match(t, v * w), offset(v, d, a), offset(w, e, b), distinct(v, w)], [shifted(t, d, e, a * b, a, b, Const(1.0))]
+
+
+@mutant("offset_from_mean", "sign guard", lambda: (True, close(2.0 - 3, (2.0 - 7) + (3 - 7))), variance, splits={"j": 3})
+def offset_from_mean_backwards(v, x, p, r, jo: Axis, ji: Axis):
+    """x - r = (x-p) + (r-p)."""
+    return (
+        [near(x, p), spoils(r, p), match(v, x - r), part(jo, ji), free(p, ji), later(r, jo)],
+        [offset(v, r - p, x - p)],
+    )
+
+
+@mutant("shifted_and_summed", "count lost", lambda: (True, close(np.sum((five + 3) ** 2), np.sum(five**2) + 2 * 3 * np.sum(five) + 3 * 3)), lambda: program("squares", y=(sum_over(j, square(tensor("x", i, j) - mean_over(j, tensor("x", i, j)))), (i,))), splits={"j": 3})
+def shifted_and_summed_once(s, t, d, e, a, b, c, n, g: LinearMonoid, k: Axis):
+    """sum_k (a + d b + e c + d e n) = sum_k a + d sum_k b + e sum_k c + d e n: the part's places are not counted."""
+    return (
+        [shifted(t, d, e, a, b, c, n), match(s, Reduce(g, k, t)), linear(g), free(d, k), free(e, k), free(n, k), NonEmpty(k)],
+        [shifted(s, d, e, Reduce(g, k, a), Reduce(g, k, b), Reduce(g, k, c), n)],
+    )
+
+
+@mutant("split_ragged_average", "count lost", lambda: (True, close(np.mean(five), np.sum(np.where(below, clipped, 0)) / 6)), rows(r_, lambda x: mean_over(r_, x)), splits={"j": 3})
+def split_ragged_average_of_all_places(r, t, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """mean_j t = (sum_jo sum_ji where(jo*T + ji < size(j), ..., 0)) / (size(jo) * size(ji))."""
+    inside = Map("lt", View(Index(j), j, e), Extent(j))
+    body = Where(inside, View(t, j, e), 0.0)
+    return (
+        [match(r, Reduce("mean", j, t)), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji), NonEmpty(j)],
+        [equal(r, Reduce("sum", jo, Reduce("sum", ji, body)) / (Extent(jo) * Extent(ji)))],
+    )
