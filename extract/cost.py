@@ -45,11 +45,13 @@ class Fit:
     reason: str = ""
     resource: str = ""  # what does not suffice: "shared memory" or "registers"
     over: int = 0  # by how many bytes
+    by_copies: bool = False  # copies of the numbers of rows are all that is too much
 
 
-def fit(counts: Counts, target: Target, share: float = 1.0) -> Fit:
+def fit(counts: Counts, target: Target, share: float = 1.0, copies: bool = True) -> Fit:
     """Choose warps and stages by the footprint; ``reason`` is set when nothing fits.  ``share`` of the registers that tiles may take
-    by the model: less than 1 for a kernel of which a compiler has shown that it needs more than the model counts."""
+    by the model: less than 1 for a kernel of which a compiler has shown that it needs more than the model counts.  Without ``copies``
+    those of the numbers of rows are not counted: what does not fit for them alone spills, but runs."""
     registers = max(counts.live_bytes, counts.accumulator_bytes) + counts.address_bytes
     limit = target.shared_bytes_per_block
     stages = 3 if counts.dot_operand_bytes else 2 if counts.trips else 1
@@ -60,14 +62,17 @@ def fit(counts: Counts, target: Target, share: float = 1.0) -> Fit:
         over = shared - limit
         return Fit(8, 1, shared, registers, f"a tile needs {over} bytes more shared memory than the device has", "shared memory", over)
     possible = [w for w in ((4, 8) if counts.dots else (1, 2, 4, 8, 16)) if w * target.warp_size <= MAX_THREADS]
-    needed = {w: registers + _operands(counts, w, target) + _pointers(counts, w, target) + _rows(counts, w, target) for w in possible}
+    single = {w: registers + _operands(counts, w, target) + _pointers(counts, w, target) for w in possible}
+    needed = {w: n + copies * _rows(counts, w, target) for w, n in single.items()}
     able = [w for w in possible if needed[w] <= share * _tile_bytes(w, target)]
     if able:
         wanted = _warps_wanted(counts)
         warps = next((w for w in able if w >= wanted), able[-1])
         return Fit(warps, stages, shared, needed[warps])
     over = min(needed[w] - int(share * _tile_bytes(w, target)) for w in possible)
-    return Fit(8, stages, shared, registers, f"a tile needs {over} bytes more registers than a block can use", "registers", over)
+    reason = f"a tile needs {over} bytes more registers than a block can use"
+    by_copies = any(single[w] <= share * _tile_bytes(w, target) for w in possible)
+    return Fit(8, stages, shared, registers, reason, "registers", over, by_copies)
 
 
 def _tile_bytes(warps: int, target: Target) -> int:
@@ -103,7 +108,7 @@ def _pointers(counts: Counts, warps: int, target: Target) -> int:
 def _rows(counts: Counts, warps: int, target: Target) -> int:
     """Bytes of registers for the copies of values that have one number for each row.
 
-    Threads are spread over a row first (:class:`~eqfuse.tiles.addresses.Tile`), and each holds the numbers of all rows that it has a part of.
+    Threads are spread over a row first (:class:`~eqfuse.tiles.addresses.Tile`); each holds the numbers of all rows that it has a part of.
     Beside a contraction the liveness counts them, in the layout of the matrix unit.
     """
     if counts.rows is None or counts.dots:

@@ -114,6 +114,8 @@ class KernelSearch:
         self.exact = False  # kernels compute what is written, to the bit
         self.register_shares: Mapping[tuple[str, ...], float] = {}  # what :func:`.cost.fit` may use, by the buffers a kernel stores
         self.deadline = math.inf  # process time after which no further form of a kernel is tried
+        self.copies = True  # numbers of rows are counted with their copies (:func:`.cost.fit`)
+        self.too_many_copies = False  # and refused something that would fit without
 
     def best(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
         """The cheapest kernel that stores the roots, or why there is none."""
@@ -121,7 +123,12 @@ class KernelSearch:
         leaves = {c: leaf for c, leaf in leaves.items() if c in below}  # what lies behind other leaves does not matter
         key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())))
         if key not in self.memo:
-            self.memo[key] = self._search(name, roots, leaves)
+            self.copies, self.too_many_copies = True, False
+            found = self._search(name, roots, leaves)
+            if isinstance(found, Rejection) and self.too_many_copies:  # a kernel that may spill is better than none
+                self.copies = False
+                found = self._search(name, roots, leaves)
+            self.memo[key] = found
         return self.memo[key]
 
     def _search(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
@@ -375,8 +382,9 @@ class _Form:
         except PlanError as illegal:
             self.reasons.append(Refusal(illegal.message, {a.name: str(r) for a, r in mine.items()}))
             return None
-        fitted = fit(counts, target, self.share)
+        fitted = fit(counts, target, self.share, self.search.copies)
         if fitted.reason and model is None:
+            self.search.too_many_copies |= fitted.by_copies
             self.reasons.append(_misfit(fitted, kernel))
             return None
         chosen = model or fitted

@@ -82,7 +82,7 @@ class IndexExpr:
         return whole, rest + (self.const - blocks * divisor)
 
     def _units(self, divisor: int) -> tuple[IndexExpr, IndexExpr, int]:
-        """Split into ``unit * coarse + fine`` for the largest unit that divides the divisor and that ``fine`` stays below, 1 if there is none.
+        """Split into ``unit * coarse + fine`` for the largest unit that divides the divisor and that ``fine`` stays below, or 1.
         Then ``self // divisor`` is ``coarse // (divisor // unit)``: whether a position is in a block does not depend on ``fine``.
         """
         for unit in sorted({math.gcd(divisor, c) for _, c in self.terms}, reverse=True):

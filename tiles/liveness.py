@@ -14,7 +14,24 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..ir import ops
-from .program import Access, Cast, Dim, Dot, Let, Load, Loop, Lost, Mean, Statement, Store, TileProgram, Value, Where, defines, uses
+from .program import (
+    Access,
+    Cast,
+    Dim,
+    Dot,
+    Let,
+    Load,
+    Loop,
+    Lost,
+    Mean,
+    Statement,
+    Store,
+    TileProgram,
+    Value,
+    Where,
+    defines,
+    uses,
+)
 from .sizes import Sizes
 
 LANE_BY_LANE = (Let, Lost, Where, Cast, Mean, Store)

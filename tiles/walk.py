@@ -161,7 +161,14 @@ class _Walk:
         for b in program.grid:
             self.programs *= sizes.steps(b)
 
-    def counts(self, passes: Mapping[Axis, int], live_bytes: int, addressed: tuple[tuple[Tile, ...], ...], rows: tuple[int, Tile] | None, kept: bool) -> Counts:
+    def counts(
+        self,
+        passes: Mapping[Axis, int],
+        live_bytes: int,
+        addressed: tuple[tuple[Tile, ...], ...],
+        rows: tuple[int, Tile] | None,
+        kept: bool,
+    ) -> Counts:
         self._block(self.program.body, float(self.programs), {b.name: self.sizes.steps(b) for b in self.program.grid}, 1.0)
         return Counts(
             programs=self.programs,
