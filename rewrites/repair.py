@@ -261,17 +261,6 @@ def shift_through_other_sum(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: Linear
     )
 
 
-@fact_rule(family=FAMILY, phase=PHASE)
-def shift_of_other_sum(t, x, r, xn, xo, j: Axis, i: Axis, g: LinearMonoid):
-    """sum_i x, over another axis, of a function x of r alone changes by the difference of its values: to the digit that these were rounded to,
-    which the sum of the differences is not."""
-    new, old = Reduce(g, i, xn), Reduce(g, i, xo)
-    return (
-        [rsub(j, x, r, xn, xo), hot(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j)],
-        [rsub(j, t, r, new, old), radd("run", j, t, r, new, new - old)],
-    )
-
-
 # change by a factor --------------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import pytest
 from eqfuse import errors
 from eqfuse.ir import ops, ranges
 from eqfuse.rewrites import registry
+from eqfuse.rewrites.check import CI_EXAMPLES
 from eqfuse.rewrites.facts import (
     NonEmpty,
     aspl,
@@ -30,7 +31,7 @@ from eqfuse.rewrites.rule import Axis, Kind, LinearMonoid, Scalar, Turns, make_r
 
 @pytest.mark.parametrize("r", registry.rules(), ids=lambda r: r.name)
 def test_every_rule_holds(r):
-    r.check(60)
+    r.check(CI_EXAMPLES)  # a difference of infinite values was refuted by these, and not by 60
 
 
 @pytest.mark.parametrize("r", registry.rules(), ids=lambda r: r.name)

@@ -210,16 +210,6 @@ def shift_through_other_sum_once(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: L
     )
 
 
-@mutant("shift_of_other_sum", "old and new swapped", lambda: (True, close(new, old + (old - new))), out(sum_over(j, exp(x_ - sum_over(i, M_)) * v_)))
-def shift_of_other_sum_backwards(t, x, r, xn, xo, j: Axis, i: Axis, g: LinearMonoid):
-    """A sum of maxima changes by old - new."""
-    new, old = Reduce(g, i, xn), Reduce(g, i, xo)
-    return (
-        [rsub(j, x, r, xn, xo), hot(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j)],
-        [rsub(j, t, r, new, old), radd("run", j, t, r, new, old - new)],
-    )
-
-
 @mutant("factor_of_exponential", "term lost", lambda: (True, close(np.exp(1 + 2.0), np.exp(1.0) * 2)), WEIGHTED)
 def factor_is_the_shift(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
     """o(x+d) = o(x) * d."""
