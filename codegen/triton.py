@@ -70,15 +70,20 @@ def _lost_digits(new, kept, small):
 REST = '''
 @triton.jit
 def _lost_in_sum(x, y, total, count, ok, axis: tl.constexpr):
-    """What rounding lost in total = the sum of x * y; nothing where it is not finite.  Deviations from the mean have small sums."""
-    mean = total / count
+    """What rounding lost in total = the sum of x * y; nothing where it is not finite.  Deviations from the mean have small sums, and are
+    exact from a short number of the same size."""
+    size = tl.abs(x * y)
+    if ok is not None:
+        size = tl.where(ok, size, 0.0)
+    near = (total / count).to(tl.bfloat16).to(tl.float32)
+    near = tl.where(tl.abs(near) * 64.0 >= tl.max(size, axis=axis), near, 0.0)
     if len(x.shape) > 1:
-        off = tl.fma(x, y, -tl.expand_dims(mean, axis))
+        off = tl.fma(x, y, -tl.expand_dims(near, axis))
     else:
-        off = tl.fma(x, y, -mean)
+        off = tl.fma(x, y, -near)
     if ok is not None:
         off = tl.where(ok, off, 0.0)
-    lost = tl.sum(off, axis=axis) + tl.fma(mean, count, -total)
+    lost = tl.sum(off, axis=axis) + tl.fma(near, count, -total)
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
 '''
 MEAN = '''

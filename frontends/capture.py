@@ -132,7 +132,8 @@ def group_norm_by_definition(
     cudnn_enabled: bool = True,
 ) -> torch.Tensor:
     """``group_norm`` by its definition, in float32 as torch computes it: statistics of each sample's groups of channels."""
-    grouped = (x if x.dtype == torch.float64 else x.float()).reshape(x.shape[0], groups, -1)
+    length = math.prod(x.shape[1:]) // groups
+    grouped = (x if x.dtype == torch.float64 else x.float()).reshape(x.shape[0], groups, length)
     var, mean = torch.var_mean(grouped, -1, correction=0, keepdim=True)
     out = ((grouped - mean) * torch.rsqrt(var + eps)).reshape(x.shape)
     channels = (-1, *(1,) * (x.dim() - 2))

@@ -14,9 +14,11 @@ A final mean is (state - lost) / count, rounded once (``program.Mean``): the dif
 of the quotient of the state is, and takes it in.  So does a mean that is multiplied by a number next to one: m + m * c.
 
 Where such a mean is itself what the kernel stores, nothing after it hides a digit, and what is left is the sum of a tile, whose last
-additions are rounded at the size of the whole.  A sum s of n elements x has lost sum (x - c) + (n * c - s), for any c.  With c = s / n
-the second is the remainder of a quotient and the first adds up to little: where the x have one sign, its partial sums are smaller
-than those of s by the square root of n, and so are its errors.  Where the x are products, their roundings are taken in as well.
+additions are rounded at the size of the whole.  A sum s of n elements x has lost sum (x - c) + (n * c - s), for any c.  With c near s / n
+the first adds up to little: where the x have one sign, its partial sums are smaller than those of s by the square root of n, and so are
+its errors.  c is rounded to eight bits, so that x - c and n * c - s are exact (but for x smaller than c), and is zero, with nothing
+gained or lost, where it is small beside the largest x: for data around zero x - c would be rounded as often as the sum.  Where the x are
+products, their roundings are taken in as well.
 
 Contractions on the matrix unit are left as they are: a step of theirs is as large as their accumulator.  Nor is there anything to gain
 in a kernel that contracts 16-bit operands for 16-bit results: its terms were rounded 2^13 times coarser.

@@ -194,11 +194,13 @@ class _Simulation:
             return _REDUCE[s.monoid](env[s.src.name], axis=s.src.dims.index(s.dim))
         if isinstance(s, Rest):
             x, y = (self.operand(v, s.src.dims, env).astype(np.float64) for v in s.factors or (s.src, Literal(1.0)))
-            total, count = env[s.total.name], self.seen(s.binding, "tile")
-            mean = total / total.dtype.type(count)
-            centre = mean.reshape([1 if d == s.dim else d.size for d in s.src.dims])
-            off = np.where(self.valid((s.binding,), s.src.dims), (x * y - centre).astype(total.dtype), 0)
-            lost = off.sum(s.src.dims.index(s.dim), dtype=total.dtype) + (mean.astype(np.float64) * count - total).astype(total.dtype)
+            total, count, at = env[s.total.name], self.seen(s.binding, "tile"), s.src.dims.index(s.dim)
+            inside = self.valid((s.binding,), s.src.dims)
+            near = round_to(np.asarray(total / count), "bfloat16").astype(total.dtype)
+            near = np.where(np.abs(near) * 64 >= np.where(inside, np.abs(x * y), 0).max(at), near, 0)
+            centre = near.reshape([1 if d == s.dim else d.size for d in s.src.dims])
+            off = np.where(inside, (x * y - centre).astype(total.dtype), 0)
+            lost = off.sum(at, dtype=total.dtype) + (near.astype(np.float64) * count - total).astype(total.dtype)
             return np.where(np.isfinite(lost), lost, 0.0)
         if isinstance(s, Dot):
             product = env[s.a.name] @ env[s.b.name]

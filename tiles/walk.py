@@ -239,8 +239,8 @@ class _Walk:
             elif isinstance(s, Reduce):
                 work["reduce"] += trips * elements(s.src)
             elif isinstance(s, Rest):
-                work["reduce"] += trips * elements(s.src)
-                work["let"] += trips * elements(s.src)
+                work["reduce"] += 2 * trips * elements(s.src)
+                work["let"] += 3 * trips * elements(s.src)
             elif isinstance(s, Where):
                 work["where"] += trips * elements(s.dst) * masked
             elif isinstance(s, Cast):

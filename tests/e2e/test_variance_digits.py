@@ -20,7 +20,7 @@ PROGRAMS = {
 }
 
 
-SHAPES = [(128, 300), (33, 131), (40, 2050), (5, 2), (2, 3001)]
+SHAPES = [(128, 300), (33, 131), (40, 2050), (5, 2), (2, 1501)]
 CASES = [(n, s) for n in PROGRAMS if n != "everything" for s in SHAPES]
 # all rows at a time on chip; otherwise parts are stored, each rounded, or the mean of all rows runs along them (docs/design.md, known limits)
 CASES += [("everything", (128, 300)), ("everything", (5, 2))]
@@ -50,3 +50,35 @@ def test_what_is_not_finite_is_what_it_is_in_eager(value, length):
     np.testing.assert_array_equal(var.isnan(), torch.var(x, -1, correction=0).isnan())
     if value == 3e38:
         np.testing.assert_allclose(mean, x.double().mean(-1).float(), rtol=1e-6)
+
+
+DATA = {
+    "around 0": lambda s, g: torch.randn(s, generator=g),
+    "around 1": lambda s, g: torch.randn(s, generator=g) + 1,
+    "whole": lambda s, g: torch.randint(-3, 4, s, generator=g).float(),
+    "two values": lambda s, g: torch.randint(0, 2, s, generator=g).float() * 2 - 1,
+}
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("name", ["mean", "var", "columns"])
+def test_data_around_zero_loses_nothing(name, data):
+    """Deviations from a mean that is small beside the data would be rounded like the data: then there are none."""
+    f, shape = PROGRAMS[name], (64, 1000)
+    compiled = eqfuse.optimize(f, (torch.empty(shape),), target="h200")
+    for seed in range(3):
+        x = DATA[data](shape, torch.Generator().manual_seed(seed))
+        found, eager, exact = (r if isinstance(r, tuple) else (r,) for r in (compiled.interpret(x), f(x), f(x.double())))
+        for ours, theirs, right in zip(found, eager, exact, strict=True):
+            off, allowed = (float((t.double() - right).abs().max() / right.abs().max()) for t in (ours, theirs))
+            assert off <= 2 * max(allowed, 2.0**-24), (seed, off, allowed)
+
+
+@pytest.mark.parametrize("length", [300, 30000])
+def test_sums_that_are_exact_stay_exact(length):
+    """Ones and minus ones, whose mean is 2 / n: every deviation from it would be rounded in the same direction."""
+    x = torch.ones(4, length)
+    x[:, : length // 2 - 1] = -1
+    x = x[:, torch.randperm(length, generator=torch.Generator().manual_seed(0))].contiguous()
+    found = eqfuse.optimize(lambda x: x.mean(-1), (x,), target="h200").interpret(x)
+    np.testing.assert_allclose(found, 2 / length, rtol=2.0**-23)

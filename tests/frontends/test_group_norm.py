@@ -34,3 +34,8 @@ def test_the_group_of_a_channel_does_not_depend_on_the_pixel():
     means = [t for t in program.terms() if type(t).__name__ == "Reduce"]
     assert means and all(len(t.axes) == 2 for t in means)
     assert eqfuse.optimize(lambda x: torch.nn.functional.group_norm(x, 32), (x,), target="h200").plan.estimated_us < 1000
+
+
+def test_an_empty_batch_is_empty():
+    x = torch.empty(0, 12, 3)
+    assert eqfuse.optimize(lambda x: torch.nn.functional.group_norm(x, 3), (x,), target="h200")(x).shape == x.shape
