@@ -36,6 +36,7 @@ from .blocks import OpenAccumulator
 from .program import Let, Literal, Lost, Operand, Rest, Value, Where
 
 if TYPE_CHECKING:
+    from ..ir.index import Axis
     from .blocks import Block
     from .facts import Facts
     from .lower import Lowering, Mode
@@ -123,9 +124,9 @@ def more_than_mean(lowering: Lowering, node: int, where: Block) -> Value | None:
     return lowering.mean(where, replace(m, dst=lowering.value(m.dst.name, m.dst.dims, m.dst.dtype), excess=found[1]))
 
 
-def lost_in(lowering: Lowering, total: Operand, where: Block) -> Value | None:
-    """What the sum of a tile loses, if the value is that: total - sum."""
-    rest = _rest(lowering, total, where)
+def lost_in(lowering: Lowering, total: Operand, axis: Axis, where: Block) -> Value | None:
+    """What the sum of a tile along an axis loses, if the value is that: total - sum."""
+    rest = _rest(lowering, total, axis, where)
     if rest is None:
         return None
     lost = lowering.let(where, "neg", (rest,), hint="lost")
@@ -133,9 +134,10 @@ def lost_in(lowering: Lowering, total: Operand, where: Block) -> Value | None:
     return lost
 
 
-def _rest(lowering: Lowering, total: Operand, where: Block) -> Value | None:
+def _rest(lowering: Lowering, total: Operand, axis: Axis, where: Block) -> Value | None:
+    """Sum less total; ``None`` where a tile has one lane of the axis, whose value may be another reduction's."""
     found = lowering.sums.get(total.name) if isinstance(total, Value) else None
-    if found is None:
+    if found is None or found[1].axis != axis:
         return None
     s, binding = found
     made = {t.dst.name: t for t in where.statements if isinstance(t, Let | Where)}
@@ -206,7 +208,7 @@ def step(
             terms = [let(body, "where", (untouched, Literal(0.0), t)) for t in terms]
     total = tile()
     if node in lowering.stored_means:
-        rest_of_tile = _rest(lowering, total, body)
+        rest_of_tile = _rest(lowering, total, lowering.nodes[node].attrs[1], body)
         terms += [] if rest_of_tile is None else [rest_of_tile]
     rest = let(body, "neg", (carried,))
     for t in terms:

@@ -394,7 +394,7 @@ class Lowering:
             v = self._tile(n.args[0], axis, monoid, where, mode, None)
             if monoid == "mean":
                 assert isinstance(v, Value)
-                lost = compensation.lost_in(self, v, where) if node in self.precise_means else None
+                lost = compensation.lost_in(self, v, axis, where) if node in self.precise_means else None
                 v = self.mean(where, Mean(self.value(f"mean_{axis.name}", v.dims, dtypes.float32), v, axis, None, "final", lost))
             return self._safe(node, v, where, mode)
         level = max(facts.level(x, axis) for x in n.args)
@@ -552,7 +552,8 @@ class Lowering:
             dims = tuple(d for d in v.dims if d != dim)
             name = f"tile_{m.name}" if acc is not None else hint or f"{m.name}_{axis.name}"
             reduction = Reduce(self.value(name, dims, dtypes.float32), m.name, dim, v)
-            self.sums[reduction.dst.name] = reduction, self.binding(axis, where)
+            if m.name == "sum":
+                self.sums[reduction.dst.name] = reduction, self.binding(axis, where)
             v = self.put(where, reduction)
         return v if acc is None else self.let(where, m.combine, (acc, v), hint=hint)
 

@@ -164,6 +164,18 @@ def test_only_means_that_are_stored_take_the_trouble():
     assert not any(isinstance(s, Rest) for s in lower(exact).statements())
 
 
+@pytest.mark.parametrize("reduce", [b.maximum_over, b.sum_over, b.mean_over], ids=["max", "sum", "mean"])
+def test_a_mean_of_one_element_is_that_element(reduce):
+    """A random program found that what the maximum over another axis had "lost" was taken from the mean (seed 95783)."""
+    i, j = b.axes(i=1, j=6)
+    p = b.program("mean of one", y=(b.mean_over(i, reduce(j, b.tensor("x", j, i))), ()))
+    x = np.random.default_rng(0).standard_normal((6, 1)).astype(np.float32)
+    expected = {b.maximum_over: np.max, b.sum_over: np.sum, b.mean_over: np.mean}[reduce](x.astype(float))
+    for roles in ({i: Role("resident", 1), j: Role("resident", 8)}, {i: Role("stream", 1), j: Role("resident", 8)}):
+        found = simulate(lower(kernel_from_program(p, roles)), {"x": x}, np.float32)["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_a_mean_times_nearly_one_replaces_the_mean():
     program = lower(moments(300, Role("resident", 512), 1 / 299))
     assert [m.excess for m in program.statements() if isinstance(m, Mean)] == [0.0, 1 / 299]
