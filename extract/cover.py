@@ -30,7 +30,7 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis, index
 from ..ir.printing import equations
-from ..ir.terms import Input, Map, Reduce, Term, postorder
+from ..ir.terms import Input, Map, Reduce, Term, View, postorder
 from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer
 from .baseline import Baseline, baseline, contraction_us, is_contraction
@@ -136,7 +136,7 @@ class Extractor:
             own = term is not None and (is_contraction(term) or isinstance(term, Map) or c in self._handed)
             if term is not None and own and term.dtype is not None and (term.dtype.is_float or c in self._handed):
                 dtype = term.dtype
-            order = {a: k for k, a in enumerate(self.program.axes)}
+            order = self._order
             # the parts of a matrix outermost: programs that make them would else write into each other's sectors of memory; those of a
             # statistic side by side, as the kernel that merges them reads them
             parts = -1 if sum(a in order for a in self.graph.axes[c]) > 1 else len(order)
@@ -146,6 +146,17 @@ class Extractor:
             self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary")
             self.search.buffers[spec.buffer] = self.buffers[spec.buffer]
         return self.temporaries[c]
+
+    @cached_property
+    def _order(self) -> Mapping[Axis, float]:
+        """The places of the program's axes in temporaries, the last running fastest; one that is read at a position made of others (a
+        group of channels, a head that several share) goes before them."""
+        order: dict[Axis, float] = {a: float(k) for k, a in enumerate(self.program.axes)}
+        stored = {a for i in self.program.inputs for a in i.layout} | {a for o in self.program.outputs for a in o.layout}
+        for t in self.program.terms():
+            if isinstance(t, View) and t.axis in order and t.axis not in stored:
+                order[t.axis] = min([order[t.axis], *(order[a] - 0.5 for a in t.index.axes())])
+        return order
 
     @cached_property
     def _handed(self) -> frozenset[int]:
@@ -479,7 +490,8 @@ class Extractor:
         return self.timed_out
 
     def _merge(self, cover: Cover) -> Cover:
-        """Join kernels that store outputs and can share loops, when one kernel costs less than two."""
+        """Join kernels that can share loops, when one kernel costs less than two.  One may read what the other stores: together they
+        compute it once, and store it for the kernels after them."""
         kernels = list(cover.steps)
         specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
         changed = True
@@ -491,11 +503,11 @@ class Extractor:
                     if isinstance(a, PlannedCall) or isinstance(b, PlannedCall):
                         continue
                     stored = {r.buffer for r in a.kernel.roots}
-                    between = {name for k in kernels[i + 1 : j + 1] for name in k.loads}
-                    if stored & between:
+                    if stored & {name for k in kernels[i + 1 : j] for name in k.loads}:
                         continue
-                    roots = tuple(specs[r.buffer] for r in (*a.kernel.roots, *b.kernel.roots))
-                    loaded = {n.attrs[0] for k in (a, b) for n in k.kernel.nodes if n.op == "load"}
+                    kept = stored & {*(o.buffer for o in self.outputs), *(name for k in kernels[j + 1 :] for name in k.loads)}
+                    roots = tuple(specs[r.buffer] for r in (*a.kernel.roots, *b.kernel.roots) if r.buffer in kept or r in b.kernel.roots)
+                    loaded = {n.attrs[0] for k in (a, b) for n in k.kernel.nodes if n.op == "load"} - stored
                     leaves = {s.cls: self._leaf(s) for s in specs.values() if s.buffer in loaded}
                     found = self._kernel(roots, leaves)
                     if isinstance(found, PlannedKernel) and found.cost.us < (a.cost.us + b.cost.us) * (1 - 1e-9):

@@ -185,7 +185,7 @@ class KernelSearch:
             kinds: list[tuple[Axis, str]] = []
             if power(a.size) <= limit:
                 kinds.append((a, "resident"))
-            if a.size > 32:
+            if a.size > 32 or a in s.summed:
                 kinds.append((a, "stream"))
             options.append(kinds or [(a, "stream")])
         return [dict(c) for c in itertools.product(*options)]
@@ -195,6 +195,8 @@ class KernelSearch:
         whole = power(a.size)
         if kind == "resident":
             return [max(whole, 16) if s.has_contraction and (a in s.contracted or a in s.free) else whole]
+        if kind == "stream" and a in s.summed:
+            return [1]  # a matrix product at a time
         if kind == "stream":
             sizes: tuple[int, ...] = (16, 32, 64, 128) if a in s.contracted or a in s.free else (16, 64, 256, 1024, 2048, 4096)
             if a in s.stored and not s.has_contraction:

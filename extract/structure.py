@@ -20,7 +20,8 @@ class Structure:
     ``stored``: axes of every root's layout.  ``reduced``: axes that some reduction below removes.  ``contracted``: those that a
     sum of products removes.  ``free``: axes that belong to one side of some contraction (rows and columns of a matrix product);
     an axis on both sides of all contractions is a batch axis.  A matrix product has one row and one column dim: of several free
-    axes on one side the longest is ``tiled``, the others take one position per program.
+    axes on one side the longest is ``tiled``, the others take one position per program.  ``summed``: batch axes that a sum removes
+    later; a product of rows with several axes is a sum of matrix products.
     """
 
     axes: tuple[Axis, ...]
@@ -30,6 +31,7 @@ class Structure:
     free: frozenset[Axis]
     parts: frozenset[Axis] = frozenset()  # outer axes of splits: one position per program
     tiled: frozenset[Axis] = frozenset()  # the longest free axis of each side of a contraction: the rows or columns of its tiles
+    summed: frozenset[Axis] = frozenset()
 
     @property
     def has_contraction(self) -> bool:
@@ -71,6 +73,7 @@ def analyse(
     contracted: set[Axis] = set()
     free: set[Axis] = set()
     tiled: set[Axis] = set()
+    batch: set[Axis] = set()
     for c in below:
         if c in leaves:
             continue
@@ -84,6 +87,7 @@ def analyse(
                 if n.attrs[0] == "sum" and axis in a and axis in b and a - b and b - a:
                     contracted.add(axis)
                     free |= a ^ b
+                    batch |= a & b
                     tiled |= {max(side, key=lambda x: (x.size, x.name)) for side in (a - b, b - a)}
     for c in below:
         found.update((a, None) for a in sorted(graph.axes[c]))
@@ -109,4 +113,5 @@ def analyse(
         frozenset(free - excluded),
         frozenset(outer for _, outer, _ in graph.facts.get("split", ()) if outer in stored),
         frozenset(tiled - excluded),
+        frozenset((batch & set(reduced)) - contracted - free - excluded),
     )

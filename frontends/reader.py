@@ -13,6 +13,7 @@ another one is bound; a value with reductions in it that is read under two sets 
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Iterator, Mapping
@@ -71,6 +72,17 @@ def substituted(x: Term, replacement: Mapping[Axis, IndexExpr], spare: Any) -> T
         x = View(x, a, index(other))
         todo[other] = todo.pop(a)
     return x
+
+
+def _linked(axes: Mapping[int, frozenset[Axis]]) -> list[list[int]]:
+    """Keys in groups that have no axis in common; without those that have none."""
+    groups: list[tuple[set[int], frozenset[Axis]]] = []
+    for key, mine in axes.items():
+        if mine:
+            joined = [g for g in groups if g[1] & mine]
+            groups = [g for g in groups if not g[1] & mine]
+            groups.append(({key}.union(*(g[0] for g in joined)), mine.union(*(g[1] for g in joined))))
+    return [sorted(keys) for keys, _ in groups]
 
 
 @contextmanager
@@ -157,6 +169,9 @@ class Reader:
         item: int | None = None
         while x.op == "call_function" and x.target is operator.getitem:
             x, item = x.args
+        return self._read_result(x, at, item)
+
+    def _read_result(self, x: Node, at: At, item: int | None) -> Term:
         key = (x, at, item)
         found = self._memo.get(key)
         if found is None:
@@ -181,6 +196,8 @@ class Reader:
             source = arguments(node)
             return self.read(source[0], op.move(call, *source))
         assert op.read is not None
+        if op.whole and (shared := self._shared(node, at, item)):
+            return shared
         term = op.read(call, *arguments(node))
         term = self._typed(node, item, term)
         if op.whole and self._bound_in(term):
@@ -223,6 +240,32 @@ class Reader:
         if self._bound_in(term) & {b for a, b in renaming.items() if a != b}:
             return None
         return substituted(term, {a: index(b) for a, b in renaming.items()}, self._spare)  # type: ignore[misc,arg-type]
+
+    def _shared(self, node: Node, at: At, item: int | None) -> Term | None:
+        """A value with reductions whose elements several positions share: that value at its own axes, and a ``View``.
+
+        Key and value heads of grouped queries are read at ``h // 4``, the mean of a group of channels at ``c // 10``.  Written at the
+        reader's axes, such a value would be computed once for each head or channel.
+        """
+        dims: Any = dims_of(node) if item is None else dims_of(node)[item]
+        plain = frozenset(a for e in at if (a := e.as_axis()) is not None)
+        taken = frozenset(a for e in at for a in e.axes())
+        own, moved = list(at), dict[Axis, IndexExpr]()
+        for group in _linked({d: e.axes() - plain for d, e in enumerate(at) if dims[d] is not None and e.as_axis() is None}):
+            readers = frozenset(a for d in group for a in at[d].axes()) - plain
+            if math.prod(a.size for a in readers) <= math.prod(self.alignment.size(dims[d]) for d in group):
+                continue
+            for d in group:
+                axes, own[d] = self.bind(dims[d], taken | frozenset(moved))
+                inner = self.alignment.size(dims[d])
+                for a in axes:
+                    inner //= a.size
+                    moved[a] = at[d] // inner % a.size
+        if not moved:
+            return None
+        same = {a: e for a, e in moved.items() if e.as_axis() is not None}  # of a merged dimension the part that the reader does not share
+        term = self._read_result(node, tuple(e.substitute(same) for e in own), item)
+        return substituted(term, {a: e for a, e in moved.items() if a not in same}, self._spare)
 
     def _bound_in(self, term: Term) -> frozenset[Axis]:
         """Axes that some reduction in the term binds."""

@@ -62,7 +62,7 @@ class IndexExpr:
         for atom, c in other.terms:
             total[atom] = total.get(atom, 0) + c
         kept = sorted(((a, c) for a, c in total.items() if c), key=lambda t: _key(t[0]))
-        return IndexExpr(tuple(kept), self.const + other.const)
+        return _rejoined(IndexExpr(tuple(kept), self.const + other.const))
 
     def __mul__(self, factor: int) -> IndexExpr:
         if factor == 0:
@@ -202,6 +202,24 @@ def index(value: IndexExpr | Axis | int) -> IndexExpr:
     if isinstance(value, Axis):
         return IndexExpr(((value, 1),))
     return IndexExpr((), int(value))
+
+
+def _rejoined(expr: IndexExpr) -> IndexExpr:
+    """What a reshape took apart, another one puts together: ``x // n * n + x % n`` is x, ``x // n % m * n + x % n`` is ``x % (m*n)``."""
+    for atom, c in expr.terms:
+        if isinstance(atom, Mod):
+            quotient = FloorDiv(atom.numerator, atom.divisor)
+            for other, k in expr.terms:
+                if k != c * atom.divisor:
+                    continue
+                if other == quotient:
+                    whole = atom.numerator
+                elif isinstance(other, Mod) and other.numerator == IndexExpr(((quotient, 1),)):
+                    whole = atom.numerator % (atom.divisor * other.divisor)
+                else:
+                    continue
+                return IndexExpr(tuple((a, k) for a, k in expr.terms if a not in (atom, other)), expr.const) + whole * c
+    return expr
 
 
 def _atom_axes(expr: IndexExpr) -> Iterator[Axis]:

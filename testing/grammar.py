@@ -348,8 +348,11 @@ class _Drawer:
         return View(x, k, index(k) * -1 + (k.size - 1))
 
     def of(self, *axes: Axis) -> Term:
-        """A new input with these axes, perhaps under an operation that a view has to sink through."""
+        """A new input with these axes, perhaps under an operation or a reduction that a view has to sink through."""
         named = tuple(dict.fromkeys(axes))
+        k = self.axis()
+        if k not in named and self.rng.random() < 0.2:
+            return Reduce(self.rng.choice(("sum", "max", "mean")), k, self.of(*named, k))
         t = Input(self.fresh("v"), named, self.rng.choice((dtypes.float32, dtypes.float32, dtypes.float16, dtypes.bfloat16)))
         self.inputs[t.name] = draw_data(self.rng, self.numbers, [a.size for a in named], t.dtype)
         over = (lambda: b.tanh(t), lambda: t * b.maximum_over(axes[-1], t), lambda: b.square(t) + 1.0)

@@ -45,3 +45,12 @@ def test_a_block_does_not_depend_on_what_is_finer_than_its_parts():
     assert (flat // 40960).axes() == {channel}
     assert str(flat % 40960) == str(index(channel) % 10 * 4096 + pixel)
     assert (flat + 1) // 40960 != index(channel) // 10  # the last pixel of a channel is in the next one then
+
+
+def test_what_a_reshape_took_apart_another_one_puts_together():
+    c, p = Axis("c", 320), Axis("p", 4096)
+    assert index(c) // 10 * 10 + index(c) % 10 == index(c)
+    assert (index(p) // 64 % 8) * 64 + index(p) % 64 == index(p) % 512
+    flat = index(c) * 4096 + p
+    assert flat // 7 * 7 + flat % 7 + 5 == flat + 5
+    assert (index(p) // 64) * 64 + index(p) % 32 != index(p)

@@ -1,0 +1,92 @@
+"""A value with reductions that several positions read: it is computed once for each of its own elements."""
+
+import pytest
+import torch
+
+import eqfuse
+from eqfuse.ir.terms import Reduce, View
+
+from .test_corpus import agree
+
+RANDOM = torch.Generator().manual_seed(0)
+
+
+def randn(*shape):
+    return torch.randn(*shape, generator=RANDOM, dtype=torch.float64)
+
+
+def sums(program):
+    """The extents of what each reduction gives."""
+    return sorted(sorted(a.size for a in t.axes) for t in program.terms() if isinstance(t, Reduce))
+
+
+class GroupedAttention(torch.nn.Module):
+    """Attention of a model whose heads share keys and values, from its input to its heads' outputs."""
+
+    def __init__(self, width=24, heads=6, kv=2, size=4):
+        super().__init__()
+        self.heads, self.kv, self.size = heads, kv, size
+        self.q = torch.nn.Linear(width, heads * size, bias=False)
+        self.k, self.v = (torch.nn.Linear(width, kv * size, bias=False) for _ in range(2))
+
+    def forward(self, x):
+        b, s, _ = x.shape
+        q, k, v = (p(x).view(b, s, n, self.size).transpose(1, 2) for p, n in ((self.q, self.heads), (self.k, self.kv), (self.v, self.kv)))
+        k, v = (t.repeat_interleave(self.heads // self.kv, 1) for t in (k, v))
+        return torch.softmax(q @ k.transpose(-1, -2) * 0.5, -1) @ v
+
+
+def test_keys_and_values_are_projected_once_for_the_heads_that_share_them():
+    program = agree(GroupedAttention().double(), (randn(2, 5, 24),)).program
+    assert sums(program).count([2, 2, 4, 5]) == 2, "keys and values of 2 rows of 5 have 2 heads of 4, not 6"
+
+
+@pytest.mark.parametrize("read", [lambda s: s.repeat_interleave(3, 0), lambda s: s.repeat(3), lambda s: s.expand(4, 6).reshape(24)])
+def test_repeated_sums(read):
+    def f(x, y):
+        return read(x.sum(-1)) * y
+
+    n = read(torch.zeros(6)).shape[0]
+    assert sums(agree(f, (randn(6, 7), randn(n))).program) == [[6]]
+
+
+def test_two_results_of_one_op():
+    def f(x):
+        var, mean = torch.var_mean(x.reshape(3, 8), -1)
+        return (x - mean.repeat_interleave(8)) * var.repeat_interleave(8)
+
+    assert sums(agree(f, (randn(24),)).program) == [[3], [3]]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.sum(-1)[2:5],  # fewer than there are
+        lambda x: x.sum(-1).flip(0),
+        lambda x: x.sum(-1).reshape(2, 3),  # every one once
+        lambda x: x.sum(-1)[::2],
+        lambda x: x.sum(-1)[1] * x.amax(0),
+    ],
+)
+def test_what_each_position_has_for_itself_is_read_where_it_is_needed(f):
+    program = agree(f, (randn(6, 7),)).program
+    assert all(not isinstance(t.args[0], Reduce) for t in program.terms() if isinstance(t, View))
+
+
+def test_a_plan_stores_what_is_shared():
+    """8 heads of keys for 32 of queries: the projections are a quarter of what one for each head of queries would cost."""
+
+    def f(x, w, q):
+        k = (x @ w).view(2048, 8, 128).transpose(0, 1).repeat_interleave(4, 0)
+        return q @ k.transpose(-1, -2)
+
+    args = [torch.empty(s, dtype=torch.float16, device="meta") for s in ((2048, 4096), (4096, 1024), (32, 2048, 128))]
+    flops = [k.cost.flops for k in eqfuse.optimize(f, args, target="h200").plan.kernels]
+    assert sum(flops) < 1.1 * (2 * 2048 * 4096 * 1024 + 2 * 32 * 2048 * 2048 * 128)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_kernels_that_read_what_is_shared_are_as_accurate_as_eager(dtype):
+    x = torch.randn(1, 19, 64, generator=RANDOM).to(dtype)
+    fused = eqfuse.optimize(GroupedAttention(64, 8, 2, 16).to(dtype), (x,), target="h200")
+    assert fused.accuracy(x, factor=2.0).outputs[0].ours_nonfinite == 0
