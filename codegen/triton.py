@@ -378,7 +378,7 @@ class KernelPrinter:
         outside = dict(self.names)
         for a in s.accumulators:
             fill = "tl.zeros({}, tl.float32)" if a.identity == 0 else f"tl.full({{}}, {number(a.identity)}, tl.float32)"
-            self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims))}")
+            self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims)) if a.start is None else self.name(a.start)}")
         inplace = {a.new.name: a.old.name for a in s.accumulators if _overwritable(s, a.old, a.new, self.negated)}
         first, end = "0", n
         if s.starts:
@@ -572,8 +572,8 @@ def _negated(program: TileProgram) -> dict[str, Value]:
     kept = {n: v for n, v in found.items() if isinstance(v, Value)}
     for s in program.statements():
         if isinstance(s, Loop):
-            for a in s.accumulators:
-                kept.pop(a.new.name, None)
+            for v in _direct_uses(s):
+                kept.pop(v.name, None)
             continue
         names = [v.name for v in uses(s)]
         pure = isinstance(s, Let) and s.op == "add" and sum(n in kept for n in names) <= 1
@@ -656,8 +656,10 @@ def _products(program: TileProgram, rounded: frozenset[str] = frozenset()) -> di
 
 
 def _direct_uses(s: Statement) -> tuple[Value, ...]:
-    """What a statement reads; for a loop, the values its accumulators take at the end of a step."""
-    return tuple(a.new for a in s.accumulators) if isinstance(s, Loop) else uses(s)
+    """What a statement reads; for a loop, the values that its accumulators start from and take at the end of a step."""
+    if isinstance(s, Loop):
+        return tuple(v for a in s.accumulators for v in (a.start, a.new) if v is not None)
+    return uses(s)
 
 
 def _nested(function: str, parts: list[str]) -> str:

@@ -160,7 +160,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         "tensor": tensor * idle * _small_rows(counts),
         "simt": counts.simt / (target.simt_gops * 1e3) * idle,
         "special": counts.special / (target.special_gops * 1e3) * idle,
-        "latency": counts.steps / tiles * STEP_US * waves / max(1, fitted.stages - 1),
+        "latency": (counts.steps / max(1, fitted.stages - 1) + counts.refills) / tiles * STEP_US * waves,
     }
     vector = max("simt", "special", key=lambda k: terms[k])
     exposed = terms[vector] * (OVERLAP if counts.dots else 1.0)

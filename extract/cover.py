@@ -30,11 +30,12 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis, index
 from ..ir.printing import equations
-from ..ir.terms import Input, Map, Reduce, Term, View, postorder
+from ..ir.terms import Input, Map, Reduce, Term, postorder
 from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer
 from .baseline import Baseline, baseline, contraction_us, is_contraction
 from .choose import Chooser, Leaf
+from .layouts import memory_order
 from .outside import Outside, misfits, offers, planned_call, spoken
 from .plan import Alternative, Plan, PlannedCall, PlannedKernel
 from .report import bytes_text, plural
@@ -148,15 +149,9 @@ class Extractor:
         return self.temporaries[c]
 
     @cached_property
-    def _order(self) -> Mapping[Axis, float]:
-        """The places of the program's axes in temporaries, the last running fastest; one that is read at a position made of others (a
-        group of channels, a head that several share) goes before them."""
-        order: dict[Axis, float] = {a: float(k) for k, a in enumerate(self.program.axes)}
-        stored = {a for i in self.program.inputs for a in i.layout} | {a for o in self.program.outputs for a in o.layout}
-        for t in self.program.terms():
-            if isinstance(t, View) and t.axis in order and t.axis not in stored:
-                order[t.axis] = min([order[t.axis], *(order[a] - 0.5 for a in t.index.axes())])
-        return order
+    def _order(self) -> Mapping[Axis, int]:
+        """The places of the program's axes in temporaries."""
+        return {a: k for k, a in enumerate(memory_order(self.program))}
 
     @cached_property
     def _handed(self) -> frozenset[int]:

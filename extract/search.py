@@ -195,10 +195,10 @@ class KernelSearch:
         whole = power(a.size)
         if kind == "resident":
             return [max(whole, 16) if s.has_contraction and (a in s.contracted or a in s.free) else whole]
-        if kind == "stream" and a in s.summed:
-            return [1]  # a matrix product at a time
         if kind == "stream":
             sizes: tuple[int, ...] = (16, 32, 64, 128) if a in s.contracted or a in s.free else (16, 64, 256, 1024, 2048, 4096)
+            if a in s.summed:  # a matrix product at a time, in those forms of the program where it is no side of one
+                sizes = (1, *sizes) if a in s.contracted or a in s.free else (1,)
             if a in s.stored and not s.has_contraction:
                 sizes += (8192,)  # few programs may run at a time, and then each has much to load
             return [t for t in sizes if t < whole] or [min(16, whole)]

@@ -87,7 +87,7 @@ def analyse(
                 if n.attrs[0] == "sum" and axis in a and axis in b and a - b and b - a:
                     contracted.add(axis)
                     free |= a ^ b
-                    batch |= a & b
+                    batch |= (a & b) - {axis}
                     tiled |= {max(side, key=lambda x: (x.size, x.name)) for side in (a - b, b - a)}
     for c in below:
         found.update((a, None) for a in sorted(graph.axes[c]))
@@ -113,5 +113,5 @@ def analyse(
         frozenset(free - excluded),
         frozenset(outer for _, outer, _ in graph.facts.get("split", ()) if outer in stored),
         frozenset(tiled - excluded),
-        frozenset((batch & set(reduced)) - contracted - free - excluded),
+        frozenset((batch & set(reduced)) - excluded),
     )

@@ -148,6 +148,7 @@ def _coverage(tiles: TileProgram) -> Counter[str]:
         nested=any(isinstance(s, Loop) and not s.innermost for s in statements),
         passes=any(isinstance(s, Loop) and s.level > 0 for s in statements),
         dots=any(isinstance(s, Dot) for s in statements),
+        continued=any(isinstance(s, Loop) and any(a.start is not None for a in s.accumulators) for s in statements),
         split=tiles.split,
         roots=len(tiles.kernel.roots) > 1,
         rolls=any(n.op == "roll" for n in tiles.kernel.nodes),

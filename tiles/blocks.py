@@ -33,6 +33,7 @@ class OpenAccumulator:
     node: int
     new: Value | None = None
     lost: OpenAccumulator | None = None  # of a sum: what its additions lose
+    start: Value | None = None  # of a sum: the value that it goes on from
 
 
 @dataclass(eq=False)
@@ -79,7 +80,7 @@ def close(block: Block) -> tuple[Statement, ...]:
         Loop(
             s.binding,
             s.level,
-            tuple(Accumulator(a.old, _known(a), a.monoid, a.identity) for a in s.accumulators),
+            tuple(Accumulator(a.old, _known(a), a.monoid, a.identity, a.start) for a in s.accumulators),
             close(s.body),
         )
         if isinstance(s, OpenLoop)

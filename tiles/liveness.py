@@ -131,9 +131,11 @@ class Liveness:
                 for a in s.accumulators:
                     held[a.old.name] = self._registers(a.old)
                     last.setdefault(a.old.name, i)
-                around = frozenset(live - {a.old.name for a in s.accumulators})
+                # what an accumulator goes on from is no longer needed once the loop runs, if nothing reads it later
+                taken = {a.start.name for a in s.accumulators if a.start is not None and last[a.start.name] <= i}
+                around = frozenset(live - {a.old.name for a in s.accumulators} - (taken - outer))
                 inner = self._analysed(s.body, around, dict(held), {a.old.name: a.new.name for a in s.accumulators})
-                if not s.innermost:
+                if any(isinstance(t, Loop) and t.innermost for t in s.body):  # once, however many loops are around
                     nested = NESTED if s.binding.even else NESTED_MASKED
             elif isinstance(s, Let) and ops.OPS[s.op].cost >= EXPENSIVE:
                 transient = (self._amount(_Amount(s.dst, max(s.dst.dtype.itemsize, 1))),)

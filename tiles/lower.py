@@ -15,6 +15,7 @@ the levels per axis, which cannot be cyclic but may take more passes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -112,6 +113,8 @@ class Lowering:
         self._fixed_of = {b.axis: b for b in self.fixed}
         self._dims_of: dict[frozenset[Axis], tuple[Dim, ...]] = {}
         self._home_of: dict[str, Block] = {}  # value name -> block that defines it
+        self.readers = Counter(a for n in self.nodes for a in n.args)
+        self.readers.update(r.node for r in kernel.roots)
         self._negations: set[str] = set()  # values that are negations: sums with them are named differences
         self.root = Block()
         self.compensates = compensation.worthwhile(self)
@@ -503,6 +506,8 @@ class Lowering:
         n = self.nodes[node]
         if MONOIDS[n.attrs[0]].state != "sum" or not self.compensates or dots.match(self, n.args[0], n.attrs[1]) is not None:
             return None
+        if self._goes_on(n.args[0], n.attrs[1]):
+            return None
         return compensation.update_of(self.facts, node)
 
     def _read(self, node: int, state: OpenAccumulator, where: Block, which: str, body: Block) -> Operand:
@@ -534,6 +539,8 @@ class Lowering:
                 accumulator = acc if isinstance(acc, Value) else None
                 dot = dots.emit(self, found, axis, where, mode, accumulator, hint or f"dot_{axis.name}")
                 return dot if acc is accumulator else self.let(where, "add", (acc, dot), hint=hint)  # type: ignore[arg-type]
+            if mode is None and isinstance(acc, Value) and self._goes_on(body, axis):
+                return self._summed_on(body, where, acc, hint)
         dim = self.dim_of.get(axis)
         picked = self._picked(body, axis, where, mode) if m.name == "sum" and dim is not None and len(dim.axes) == 1 else None
         if picked is not None:
@@ -556,6 +563,33 @@ class Lowering:
                 self.sums[reduction.dst.name] = reduction, self.binding(axis, where)
             v = self.put(where, reduction)
         return v if acc is None else self.let(where, m.combine, (acc, v), hint=hint)
+
+    def _goes_on(self, node: int, axis: Axis) -> bool:
+        """Whether a sum over an axis may add to its own state what the node sums: products on the matrix unit, over one axis or several,
+        that nothing else reads."""
+        n = self.nodes[node]
+        if axis in self.dim_of or axis not in n.axes or n.op != "reduce" or n.attrs[0] != "sum" or self.readers[node] != 1:
+            return False
+        product = dots.match(self, n.args[0], n.attrs[1]) is not None
+        return not self.kernel.exact and (product or self._goes_on(n.args[0], n.attrs[1]))
+
+    def _summed_on(self, node: int, where: Block, acc: Value, hint: str | None) -> Value:
+        """A sum of products added to ``acc`` as it is summed: one accumulator for all axes of a matrix product whose rows have several."""
+        n = self.nodes[node]
+        axis = n.attrs[1]
+        if axis not in self.facts.streamed:
+            found = self._tile(n.args[0], axis, "sum", where, None, acc, hint=hint)
+            assert isinstance(found, Value)
+            return found
+        loop = self.loop(where, axis, self.facts.level(n.args[0], axis))
+        old = self.value(f"sum_{axis.name}", acc.dims, dtypes.float32)
+        state = loop.body.states[(node, None)] = OpenAccumulator(old, "sum", 0.0, node, start=acc)
+        loop.body.loop.accumulators.append(state)  # type: ignore[union-attr]
+        self.define(old, loop.body)
+        new = self._tile(n.args[0], axis, "sum", loop.body, None, old, hint=old.name + "_new")
+        assert isinstance(new, Value)
+        state.new = new
+        return old
 
     def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None) -> Operand | None:
         """sum_j where(j + c == y, x, 0) over one tile, for whole y, and x and c free of j: x if y is a position of this tile, else 0.

@@ -66,7 +66,7 @@ def _edge(e: Edge) -> str:
 
 def _statement(s: Statement) -> str:
     if isinstance(s, Loop):
-        states = ", ".join(f"{_value(a.old)} = {a.identity}" for a in s.accumulators)
+        states = ", ".join(f"{_value(a.old)} = {a.identity if a.start is None else a.start.name}" for a in s.accumulators)
         edges = "".join(f" from {_edge(e)}" for e in s.starts) + "".join(f" to {_edge(e)}" for e in s.stops)
         return f"for {s.binding.name}/{s.binding.tile}{edges} (level {s.level})" + (f" carrying {states}" if states else "")
     if isinstance(s, Store):

@@ -272,12 +272,16 @@ class Store:
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A value carried around a loop: ``identity`` before it, ``old`` at the start of a step and after the loop, ``new`` at the end."""
+    """A value carried around a loop: ``identity`` before it, ``old`` at the start of a step and after the loop, ``new`` at the end.
+
+    ``start``: a value of the loop around it that this one goes on from, in place of the identity.
+    """
 
     old: Value
     new: Value
     monoid: str
     identity: float
+    start: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -399,6 +403,6 @@ def uses(s: Statement) -> tuple[Value, ...]:
     if isinstance(s, Loop):
         inner = {v.name for t in s.body for v in defines(t)} | {a.old.name for a in s.accumulators}
         found = {v.name: v for t in s.body for v in uses(t) if v.name not in inner}
-        found.update({a.new.name: a.new for a in s.accumulators if a.new.name not in inner})
+        found.update({v.name: v for a in s.accumulators for v in (a.new, a.start) if v is not None and v.name not in inner})
         return tuple(found.values())
     return (s.src,)

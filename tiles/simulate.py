@@ -134,7 +134,8 @@ class _Simulation:
     def loop(self, s: Loop, env: dict[str, np.ndarray]) -> None:
         accumulators: tuple[Accumulator, ...] = s.accumulators
         for a in accumulators:
-            env[a.old.name] = np.full([d.size for d in a.old.dims], a.identity, self.dtype)
+            start: np.ndarray = np.full([d.size for d in a.old.dims], a.identity, self.dtype)
+            env[a.old.name] = start if a.start is None else env[a.start.name]
         b = s.binding
         for at in range(*self.reach(s), b.tile):
             self.start[b.name] = at

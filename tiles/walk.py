@@ -72,6 +72,7 @@ class Counts:
     special: float  # special-function instructions, per element
     work: Mapping[str, float]  # simt by kind: let, reduce, where, cast
     steps: float  # loop steps, all programs
+    refills: float  # how often a loop starts inside another one, all programs: its pipeline of loads is empty then
     trips: tuple[tuple[str, int, int], ...]  # (loop, level, steps per entry), in program order
     passes: Mapping[Axis, int]  # loops in sequence over each streamed axis
     dot_operand_bytes: int  # per program and pipeline stage: operands of contractions in loops
@@ -149,7 +150,7 @@ class _Walk:
         self.stores: list[Traffic] = []
         self.flops: dict[tuple[str, str], float] = {}
         self.work = {"let": 0.0, "reduce": 0.0, "where": 0.0, "cast": 0.0}
-        self.special = self.steps = 0.0
+        self.special = self.steps = self.refills = 0.0
         self.trips: list[tuple[str, int, int]] = []
         self.dot_bytes = self.dot_instructions = self.static_bytes = self.accumulators = self.permutes = self.dots = self.masked = 0
         self.smallest_m = 0
@@ -179,6 +180,7 @@ class _Walk:
             special=self.special,
             work=self.work,
             steps=self.steps,
+            refills=self.refills,
             trips=tuple(self.trips),
             passes=passes,
             dot_operand_bytes=self.dot_bytes,
@@ -221,7 +223,8 @@ class _Walk:
                 self.trips.append((s.binding.name, s.level, n))
                 taken = self.sizes.taken(s)
                 self.steps += trips * n * taken
-                self.accumulators += sum(self.sizes.bytes(a.old) for a in s.accumulators)
+                self.refills += trips if in_loop and s.innermost else 0
+                self.accumulators += sum(self.sizes.bytes(a.old) for a in s.accumulators if a.start is None)
                 ragged = not s.binding.even
                 share = (1.0 / max(n, 1) if s.peeled else 1.0) if ragged else masked
                 self.masked += ragged and not s.peeled

@@ -1,0 +1,62 @@
+"""The order of axes in memory that a program suggests for values it does not store itself.
+
+A temporary is written and read by kernels that tile the axes its neighbours have innermost in memory.  So its axes are put in the order
+in which inputs and outputs have them: the dimensions of a tensor from the first to the last, and of a dimension that is read at
+``h*128 + d`` the head before the feature, the position ``c // 10`` of a group where its members are.  Where two tensors disagree the
+first one counts; what none of them orders stays in the order of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..ir.index import Axis, IndexExpr
+from ..ir.program import Program
+from ..ir.terms import View
+
+
+def memory_order(program: Program) -> list[Axis]:
+    """Every axis of a program, from those that run slowest in memory to those that run fastest."""
+    read: dict[Axis, dict[IndexExpr, None]] = {}  # at what an axis is read
+    for t in program.terms():
+        if isinstance(t, View):
+            read.setdefault(t.axis, {})[t.index] = None
+    after: dict[Axis, set[Axis]] = {a: set() for a in program.every_axis}
+    for layout in (t.layout for t in (*program.inputs, *program.outputs)):  # type: ignore[attr-defined]
+        before: dict[Axis, None] = {}
+        for a in layout:
+            if a is not None:
+                own = list(dict.fromkeys(_axes_at(a, read, frozenset())))
+                for k, b in enumerate(own):
+                    for first in (*before, *own[:k]):
+                        if first != b and not _leads(after, b, first):
+                            after[first].add(b)
+                before.update(dict.fromkeys(own))
+    order: list[Axis] = []
+    left = list(after)
+    while left:
+        first = next(a for a in left if not any(a in after[b] for b in left))
+        order.append(first)
+        left.remove(first)
+    return order
+
+
+def _axes_at(axis: Axis, read: dict[Axis, dict[IndexExpr, None]], seen: frozenset[Axis]) -> Iterator[Axis]:
+    """The axes that a dimension is read at, the ones with the larger steps first, then itself."""
+    for e in read.get(axis, ()) if axis not in seen else ():
+        for atom, _ in sorted(e.terms, key=lambda t: -abs(t[1])):
+            for a in (atom,) if isinstance(atom, Axis) else sorted(atom.numerator.axes()):
+                yield from _axes_at(a, read, seen | {axis})
+    yield axis
+
+
+def _leads(after: dict[Axis, set[Axis]], a: Axis, b: Axis) -> bool:
+    """Whether ``b`` comes after ``a`` already."""
+    todo, seen = [a], {a}
+    while todo:
+        if b in after[found := todo.pop()]:
+            return True
+        new = after[found] - seen
+        seen |= new
+        todo.extend(new)
+    return False
