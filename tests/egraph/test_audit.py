@@ -259,3 +259,13 @@ def test_a_zero_that_stands_for_too_small_a_number_has_no_ratio(masked):
     for inputs in (None, {"x": wide}, {"x": np.where(wide > 0.1, -np.inf, wide)}, {"x": np.full((5, 7), -np.inf)}):
         for seed in range(4):
             audit(graph, seed=seed, masked=masked or inputs is not None, inputs=inputs, shrink_seconds=0)
+
+
+def test_a_change_of_reference_too_large_for_a_float_is_no_finding():
+    """exp(m - m_new) of maxima that lie thousands apart is infinite, what it changes is not: nothing is known of their product."""
+    row, k = axes(row=1, k=10)
+    x = tensor("x", k, row)
+    t = x * x
+    graph = saturate(program("far", y=(sum_over(k, exp(t - maximum_over(k, t))), (row,))))
+    for seed in (44, 53):
+        audit(graph, seed=seed, inputs={"x": np.random.default_rng(seed).normal(size=(10, 1)) * 30}, shrink_seconds=0)

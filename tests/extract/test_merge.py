@@ -28,7 +28,13 @@ def test_what_only_the_joined_kernel_reads_is_not_stored():
 
 
 def test_joined_kernels_compute_the_same():
-    x = torch.randn(2, 12, 9) + 3
-    for both in (True, False):
-        fused = eqfuse.optimize(lambda x, both=both: scaled(x, both=both), (x,), target="h200")
-        assert fused.accuracy(x, factor=2.0).outputs[0].ours_nonfinite == 0
+    """Each of six roundings (mean, difference, variance, its root, two products) is half a unit in the last place, some of them seen
+    by several elements; eager rounds as often, and which of the two is luckier differs from draw to draw."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        x = torch.randn(2, 12, 9, generator=generator) + 3
+        for both in (True, False):
+            fused = eqfuse.optimize(lambda x, both=both: scaled(x, both=both), (x,), target="h200")
+            report = fused.accuracy(x).outputs[0]
+            assert report.ours_nonfinite == 0
+            assert report.ours < 6 * 2**-24

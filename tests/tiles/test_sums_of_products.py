@@ -20,7 +20,7 @@ from eqfuse.tiles.program import Dot, Loop
 from eqfuse.tiles.simulate import simulate
 from eqfuse.tiles.walk import walk
 
-i, j, k, l, m = (Axis(n, s) for n, s in zip("ijklm", (40, 36, 3, 5, 33), strict=True))  # noqa: E741
+i, j, k, l, m = (Axis(n, s) for n, s in zip("ijklm", (40, 36, 3, 5, 33), strict=True))
 
 
 def heads(x=None):
