@@ -350,7 +350,7 @@ class Extractor:
         points = tuple(p for p in self._points() if self._floor((p,)) < limit)
         if len(points) < len(self._points()):
             self._note(None, "more kernels", f"storing {len(self._points()) - len(points)} of the reductions cannot pay for itself")
-        if not points and limit < float("inf"):
+        if not points and limit < float("inf") and (len(self.outputs) == 1 or self._floor(()) >= limit):
             return Rejection("no reduction is worth storing")
         first = self._chain(points, "one kernel per reduction")
         if isinstance(first, Rejection):

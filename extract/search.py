@@ -207,7 +207,7 @@ class KernelSearch:
         if s.has_contraction:
             if a not in s.tiled:
                 return [1]
-            return [t for t in (16, 32, 64, 128, 256) if t <= max(16, whole)]
+            return [t for t in ((1,) if a in s.batch else ()) + (16, 32, 64, 128, 256) if t <= max(16, whole)]
         return [t for t in (1, 2, 4, 8, 16, 32, 128, 512, 1024, 2048) if t <= whole]
 
     def _start(self, a: Axis, kind: str, s: Structure, side: int = 64) -> int:
@@ -216,7 +216,7 @@ class KernelSearch:
             last = s.stored[-1] if s.stored else None
             want = 1024 if a == last else 1
         else:
-            want = {"grid": side, "stream": side if s.has_contraction else 16 * side, "resident": tiles[0]}[kind]
+            want = {"grid": 1 if a in s.batch else side, "stream": side if s.has_contraction else 16 * side, "resident": tiles[0]}[kind]
         return max((t for t in tiles if t <= want), default=tiles[0])
 
     def _shrunk(self, a: Axis, role: Role, s: Structure, factor: int) -> int:

@@ -21,7 +21,8 @@ class Structure:
     sum of products removes.  ``free``: axes that belong to one side of some contraction (rows and columns of a matrix product);
     an axis on both sides of all contractions is a batch axis.  A matrix product has one row and one column dim: of several free
     axes on one side the longest is ``tiled``, the others take one position per program.  ``summed``: batch axes that a sum removes
-    later; a product of rows with several axes is a sum of matrix products.
+    later; a product of rows with several axes is a sum of matrix products.  ``batch``: axes that some contraction has on both sides, which
+    in another form of the program may be free.
     """
 
     axes: tuple[Axis, ...]
@@ -32,6 +33,7 @@ class Structure:
     parts: frozenset[Axis] = frozenset()  # outer axes of splits: one position per program
     tiled: frozenset[Axis] = frozenset()  # the longest free axis of each side of a contraction: the rows or columns of its tiles
     summed: frozenset[Axis] = frozenset()
+    batch: frozenset[Axis] = frozenset()
 
     @property
     def has_contraction(self) -> bool:
@@ -114,4 +116,5 @@ def analyse(
         frozenset(outer for _, outer, _ in graph.facts.get("split", ()) if outer in stored),
         frozenset(tiled - excluded),
         frozenset((batch & set(reduced)) - excluded),
+        frozenset(batch - excluded),
     )

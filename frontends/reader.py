@@ -106,6 +106,7 @@ class Reader:
         self.alignment = Alignment()
         self._letters = axis_names()
         self._axes: dict[tuple[int, int], Axis] = {}
+        self._slices: dict[tuple[int, int, int, int], Axis] = {}
         self._memo: dict[tuple[Node, At, int | None], Term] = {}
         self._first: dict[tuple[Node, int | None], tuple[At, Term]] = {}
         self._bound: dict[Term, frozenset[Axis]] = {}
@@ -253,19 +254,37 @@ class Reader:
         own, moved = list(at), dict[Axis, IndexExpr]()
         for group in _linked({d: e.axes() - plain for d, e in enumerate(at) if dims[d] is not None and e.as_axis() is None}):
             readers = frozenset(a for d in group for a in at[d].axes()) - plain
-            if math.prod(a.size for a in readers) <= math.prod(self.alignment.size(dims[d]) for d in group):
+            ends = {d: (max(lo, 0), min(hi, self.alignment.size(dims[d]) - 1)) for d in group for lo, hi in (at[d].bounds(),)}
+            if math.prod(a.size for a in readers) <= math.prod(hi - lo + 1 for lo, hi in ends.values()):
                 continue
             for d in group:
-                axes, own[d] = self.bind(dims[d], taken | frozenset(moved))
-                inner = self.alignment.size(dims[d])
-                for a in axes:
-                    inner //= a.size
-                    moved[a] = at[d] // inner % a.size
+                lo, hi = ends[d]
+                inner = size = self.alignment.size(dims[d])
+                if lo == 0 and hi == size - 1:
+                    axes, own[d] = self.bind(dims[d], taken | frozenset(moved))
+                    for a in axes:
+                        inner //= a.size
+                        moved[a] = at[d] // inner % a.size
+                elif lo == hi:
+                    own[d] = index(lo)
+                else:  # a slice: what is not read is not computed
+                    a = self._slice(dims[d], lo, hi, taken | frozenset(moved))
+                    own[d], moved[a] = index(a) + lo, at[d] - lo
         if not moved:
             return None
         same = {a: e for a, e in moved.items() if e.as_axis() is not None}  # of a merged dimension the part that the reader does not share
         term = self._read_result(node, tuple(e.substitute(same) for e in own), item)
         return substituted(term, {a: e for a, e in moved.items() if a not in same}, self._spare)
+
+    def _slice(self, item: int, lo: int, hi: int, taken: frozenset[Axis]) -> Axis:
+        """An axis for the positions of a dimension from ``lo`` to ``hi``, one of those not in use."""
+        for alias in count():
+            key = (self.alignment.find(item), lo, hi, alias)
+            if key not in self._slices:
+                self._slices[key] = Axis(next(self._letters), hi - lo + 1)
+            if self._slices[key] not in taken:
+                return self._slices[key]
+        raise AssertionError
 
     def _bound_in(self, term: Term) -> frozenset[Axis]:
         """Axes that some reduction in the term binds."""

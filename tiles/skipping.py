@@ -71,7 +71,8 @@ def skip(
     for s in body:
         if isinstance(s, Loop):
             s = replace(s, body=skip(s.body, temporary, made, results | {a.old.name for a in s.accumulators}))
-            if all(v.name not in results for v in uses(s)):
+            alone = replace(s, accumulators=tuple(replace(a, start=None) for a in s.accumulators))
+            if all(v.name not in results for v in uses(alone)):  # a sum that another one goes on from is only added to
                 s = _bounded(s, made)
         made_before = isinstance(s, Load) and s.access.buffer in temporary
         if made_before or isinstance(s, Loop | Reduce) or any(v.name in results for v in uses(s)):

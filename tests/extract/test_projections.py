@@ -48,6 +48,36 @@ def test_as_accurate_as_eager(sizes, dtype):
     assert report.outputs[0].ours_nonfinite == 0
 
 
+@pytest.mark.parametrize(("heads", "kv", "size"), [(16, 8, 8), (64, 8, 32), (32, 8, 16), (32, 8, 20), (32, 8, 128)])
+@pytest.mark.parametrize("target", ["h200", "a100", "mi300x"])
+def test_keys_that_heads_share_are_projected_and_stored(heads, kv, size, target):
+    def f(x, w, q):
+        k = (x @ w).view(x.shape[0], kv, size).transpose(0, 1).repeat_interleave(heads // kv, 0)
+        return q @ k.transpose(-1, -2)
+
+    found = plan(f, (2048, 1024), (1024, kv * size), (heads, 2048, size), target=target)
+    products = 2 * 2048 * 1024 * kv * size, 2 * heads * 2048 * 2048 * max(size, 16)
+    assert sum(k.cost.flops for k in found.kernels) <= 2 * sum(products)
+    assert found.estimated_us < 2 * found.baseline_us
+
+
+def test_a_shared_value_that_is_a_result_is_read_from_there():
+    def f(x, w, q):
+        k = (x @ w).view(2048, 8, 128).transpose(0, 1)
+        return q @ k.repeat_interleave(4, 0).transpose(-1, -2), k
+
+    found = plan(f, (2048, 4096), (4096, 1024), (32, 2048, 128))
+    assert [len(k.stores) for k in found.kernels] == [1, 1]
+    assert found.estimated_us < 2 * found.baseline_us
+
+
+def test_sums_of_masked_products_leave_tiles_out():
+    found = plan(lambda x, w: torch.einsum("hij,hjk->ik", x.tril(), w), (16, 2048, 2048), (16, 2048, 2048))
+    assert len(found.kernels) == 1
+    full = plan(lambda x, w: torch.einsum("hij,hjk->ik", x, w), (16, 2048, 2048), (16, 2048, 2048))
+    assert found.kernels[0].cost.flops < 0.6 * full.kernels[0].cost.flops
+
+
 class Attention(torch.nn.Module):
     """Attention of a model, from rows to rows: projections, rotated queries and keys, heads that share keys, the output projection."""
 

@@ -1,5 +1,7 @@
 """A value with reductions that several positions read: it is computed once for each of its own elements."""
 
+import math
+
 import pytest
 import torch
 
@@ -56,6 +58,22 @@ def test_two_results_of_one_op():
         return (x - mean.repeat_interleave(8)) * var.repeat_interleave(8)
 
     assert sums(agree(f, (randn(24),)).program) == [[3], [3]]
+
+
+def test_only_the_part_that_is_read_is_computed():
+    """One product for queries, keys and values: keys are a third of its columns."""
+
+    def f(x, w):
+        q, k = (x @ w).split([12, 6], -1)
+        q, k = q.view(5, 4, 3).transpose(0, 1), k.view(5, 2, 3).transpose(0, 1).repeat_interleave(2, 0)
+        return q @ k.transpose(-1, -2)
+
+    assert sorted(map(math.prod, sums(agree(f, (randn(5, 7), randn(7, 18))).program))) == [5 * 6, 4 * 5 * 3, 4 * 5 * 5]
+
+    def rows(x, w, z):
+        return (x @ w)[:2].repeat_interleave(4, 0) * z
+
+    assert sums(agree(rows, (randn(9, 7), randn(7, 3), randn(8, 3))).program) == [[2, 3]]
 
 
 @pytest.mark.parametrize(

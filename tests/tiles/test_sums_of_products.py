@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eqfuse.extract.cost import fit, price
+from eqfuse.extract.targets import load_target
 from eqfuse.ir import build as b
 from eqfuse.ir.dtypes import float32
 from eqfuse.ir.index import Axis
@@ -85,6 +87,20 @@ def test_the_accumulator_that_was_gone_on_from_takes_no_registers():
     with_one = walk(lower(kernel(p, m=Role("resident", 64)))).live_bytes
     with_two = walk(lower(replace(kernel(p, m=Role("resident", 64)), exact=True))).live_bytes
     assert with_two - with_one >= 16 * 16 * 4
+
+
+def test_a_loop_that_starts_inside_another_one_starts_with_an_empty_pipeline():
+    p = b.program("heads", y=(heads(), (i, j)))
+    programs = 3 * 3
+    by_tile, whole = walk(lower(kernel(p))), walk(lower(kernel(p, m=Role("resident", 64))))
+    assert by_tile.refills == programs * k.size * l.size
+    assert whole.refills == programs * k.size
+    alone = b.program("rows", y=(b.sum_over(m, Input("x", (i, m), float32) * Input("w", (j, m), float32)), (i, j)))
+    roles = {i: Role("grid", 16), j: Role("grid", 16), m: Role("stream", 16)}
+    assert walk(lower(kernel_from_program(alone, roles))).refills == 0
+    h200 = load_target("h200")
+    slow, fast = (price(kernel(p), counts, fit(counts, h200), h200).terms["latency"] for counts in (by_tile, replace(by_tile, refills=0)))
+    assert slow > fast > 0
 
 
 def draw(seed):
