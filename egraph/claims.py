@@ -229,7 +229,8 @@ class Claims:
                 if of.left_range:  # a zero may stand for a number that is too small, or for 1/inf; an infinity for one that is too large
                     moved = of.values[row[r + 1]] if "loc" in row else t
                     where = where & ((t != 0) | np.isfinite(change)) & (np.isfinite(moved) | (change != 0))
-                    where = where & ((np.isfinite(t) & np.isfinite(change)) | ~np.isfinite(moved))
+                    before, after = (moved, t) if "loc" in row else (t, of.values[row[r + 1]])
+                    where = where & ~(np.isinf(change) & (before != 0) & np.isinf(after / before))  # the ratio itself is too large
                 plain = row[r - 1] in of.settled  # else other references are in it, which are not to be moved
                 if relation.columns[-1] == "L" and not plain:
                     return ""
