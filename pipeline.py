@@ -82,7 +82,7 @@ def optimize(
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
     ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case
     and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory beyond a tenth of the
-    L2 and a quarter of the inputs and outputs costs, in bytes moved; 0 asks for speed alone.
+    L2 costs, in bytes moved; 0 asks for speed alone.
     ``accuracy_factor``: try the plan at small sizes in Triton's interpreter, and refuse it if its error against float64 is more than so
     many times that of the eager program; then a plan by exact rules is tried, and one by no rules, and what was refused stands in the
     plan.  AccuracyError if none is left.

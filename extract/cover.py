@@ -45,7 +45,6 @@ from .targets import Target
 from .verdicts import Pair
 
 MEMORY_FREE = 0.1  # of the L2: temporaries so small, statistics and partial results, have no price
-MEMORY_SHARE = 0.25  # of the inputs and outputs: nor have those that are small beside what is held anyway
 MEMORY_WEIGHT = 60.0  # beyond that, holding a byte costs as much as moving this many: a gigabyte must save milliseconds
 ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
@@ -125,8 +124,7 @@ class Extractor:
 
     def _memory_price(self, held: int) -> float:
         """Microseconds that holding so many bytes must save."""
-        free = max(MEMORY_FREE * self.target.l2_bytes, MEMORY_SHARE * self.baseline.compulsory_bytes)
-        return self.memory_weight * max(0.0, held - free) / (self.target.dram_gb_s * 1e3)
+        return self.memory_weight * max(0.0, held - MEMORY_FREE * self.target.l2_bytes) / (self.target.dram_gb_s * 1e3)
 
     # -- pieces --------------------------------------------------------------------------------------------------------------
     def _temporary(self, c: int, name: str) -> RootSpec:
@@ -654,8 +652,7 @@ def extract(
     """The cheapest plan found for a saturated graph on a target.
 
     ``time_budget`` is CPU seconds; the plan is valid in any case.  ``memory_weight`` is the price of holding a byte of temporary
-    memory beyond a tenth of the L2 and a quarter of the inputs and outputs, in bytes moved; 0 asks for speed alone.  ``exact``: kernels
-    compute what is written, to the bit.
+    memory beyond a tenth of the L2, in bytes moved; 0 asks for speed alone.  ``exact``: kernels compute what is written, to the bit.
     ``register_shares``: by the buffers that a kernel stores, the share of the registers that its tiles may take (less than 1 where a
     compiler needs more than the model counts).
     """

@@ -103,13 +103,14 @@ class Attention(torch.nn.Module):
         return self.o(mixed.transpose(1, 2).reshape(b, n, -1))
 
 
-def test_the_attention_of_a_model_is_less_than_half_of_what_it_costs_unfused():
+@pytest.mark.parametrize(("options", "share"), [({}, 0.55), ({"memory_weight": 0}, 0.4)], ids=["lean", "fast"])
+def test_the_attention_of_a_model_is_half_of_what_it_costs_unfused(options, share):
     with torch.device("meta"):
         module = Attention(4096, 32, 8, 128).half()
     args = [torch.empty(s, dtype=torch.float16, device="meta") for s in ((1, 2048, 4096), (2048, 128), (2048, 128))]
-    found = eqfuse.optimize(module, args, target="h200").plan
+    found = eqfuse.optimize(module, args, target="h200", time_budget=60, **options).plan
     assert len(found.kernels) <= 6
-    assert found.estimated_us < found.baseline_us / 2
+    assert found.estimated_us < share * found.baseline_us
 
 
 def test_the_attention_of_a_model_is_as_accurate_as_eager():
