@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.errors import EqFuseError
 
 
 def heads(x, w):
@@ -117,8 +116,5 @@ def test_the_attention_of_a_model_is_as_accurate_as_eager():
     torch.manual_seed(0)
     module = Attention(48, 4, 2, 16)
     args = torch.randn(1, 13, 48), torch.randn(13, 16), torch.randn(13, 16)
-    try:
-        report = eqfuse.optimize(module, args, target="h200").accuracy(*args, factor=2.0)
-    except EqFuseError as error:
-        pytest.fail(str(error))
+    report = eqfuse.optimize(module, args, target="h200").accuracy(*args, factor=2.0)
     assert report.outputs[0].ours_nonfinite == 0
