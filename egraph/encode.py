@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import PlanError
 from ..ir import dtypes
+from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.program import Program
 from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
@@ -79,6 +80,7 @@ def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]
         names[t] = f"$v{k}"
         lines.append(f"(let $v{k} {_text(t, names, book)})")
     lines += [f"(movable {names[t]})" for t in _lone_casts(program)]
+    lines += [f'(typed {names[t]} "{d.name}")' for t, d in _types(program).items()]
     lines += [f"({WRITTEN[t.op]} {names[t]} {names[a]} {names[b]})" for t in _operations(program) for a, b in (t.args, t.args[::-1])]
     return lines, names
 
@@ -94,6 +96,30 @@ def _lone_casts(program: Program) -> list[Term]:
     """Casts of values that nothing else reads: what a cast rounds away is compared with nothing, as in x - cast(x)."""
     readers = Counter(a for t in program.terms() for a in set(t.args)) + Counter(o.term for o in program.outputs)
     return [t for t in program.terms() if isinstance(t, Cast) and readers[t.args[0]] == 1]
+
+
+KEEPS_TYPE = ("neg", "abs", "maximum", "minimum")  # ops whose results are their arguments, but for a sign
+
+
+def _types(program: Program) -> dict[Term, DType]:
+    """The 16-bit types that values are numbers of, wider as their own type may be: x.float() is as exact in float16 as x."""
+    found: dict[Term, DType] = {}
+    for t in program.terms():
+        values = t.args[1:] if isinstance(t, Map) and t.op == "where" else t.args
+        known = {found.get(x) for x in values}
+        if isinstance(t, Input | Cast):
+            own = t.dtype if isinstance(t, Input) else t.to
+            kept = found.get(t.args[0]) if isinstance(t, Cast) and own.is_float and own.itemsize > 2 else None
+            kind = kept or (own if own.is_float and own.itemsize == 2 else None)
+        elif isinstance(t, View) or (isinstance(t, Reduce) and t.monoid in ("max", "min")):
+            kind = found.get(t.args[0])
+        elif isinstance(t, Map) and t.op in (*KEEPS_TYPE, "where") and len(known) == 1:
+            kind = known.pop()
+        else:
+            continue
+        if kind is not None:
+            found[t] = kind
+    return found
 
 
 def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:

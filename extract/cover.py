@@ -594,6 +594,8 @@ class Extractor:
         notes = {"": "\n".join(lines)}
         if planned.rules:
             notes["rules"] = ", ".join(planned.rules)
+        if planned.kernel.scaled:
+            notes["scaled"] = "operands that float16 might not hold are divided by powers of two, row by row"
         notes["moves"] = f"{bytes_text(planned.cost.dram_bytes)} of memory for the planned sizes; bound by {planned.cost.bound}"
         kernel = replace(planned.kernel, notes=notes)
         return replace(planned, kernel=kernel, tiles=replace(planned.tiles, kernel=kernel))

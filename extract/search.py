@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ..errors import PlanError
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
+from ..tiles.dots import WIDE
 from ..tiles.kernel import Buffer, Kernel, Node, Role, Root
 from ..tiles.lower import lower
 from ..tiles.order import choose_order, order_penalty
@@ -163,7 +164,7 @@ class KernelSearch:
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
-            form = _Form(self, model.kernel.name, roots, nodes, positions, reasons)
+            form = _Form(self, model.kernel.name, roots, nodes, positions, reasons, model.kernel.scaled)
             form.orders[frozenset(order)] = order
             found = form.evaluate(roles, model.kernel)
             if found is not None and (best is None or found.passes == dict(model.passes)):
@@ -236,11 +237,14 @@ class KernelSearch:
         roles = {a: Role(kinds[a], self._start(a, kinds[a], s)) for a in s.axes}  # type: ignore[arg-type]
         choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles))
         best: _Candidate | None = None
-        for _, nodes, positions, _ in choices[:2] + choices[2:][-1:]:
-            form = _Form(self, name, roots, nodes, positions, reasons)
+        forms = [_Form(self, name, roots, nodes, positions, reasons) for _, nodes, positions, _ in choices[:2] + choices[2:][-1:]]
+        while forms:
+            form = forms.pop(0)
             starts = self._starts(roles, s)
+            there = form.evaluate(roles if best is None else best.roles)
+            if form.wide:
+                forms.insert(0, form.with_scales())
             if best is not None:  # another form of the same kernel: worth a search only if it is near where the first one ended
-                there = form.evaluate(best.roles)
                 if there is not None and there.cost.us > NEAR * best.cost.us:
                     continue
                 starts = [best.roles] if there is not None else starts
@@ -339,8 +343,11 @@ class _Form:
         nodes: tuple[Node, ...],
         positions: tuple[int, ...],
         reasons: list[Refusal],
+        scaled: bool = False,
     ) -> None:
-        self.search, self.name, self.nodes, self.reasons = search, name, nodes, reasons
+        self.search, self.name, self.nodes, self.reasons, self.scaled = search, name, nodes, reasons, scaled
+        self.wide = False  # it has products in tf32 that could be scaled
+        self._made = roots, positions
         self.roots = tuple(
             Root(p, r.buffer, tuple(index(0) if a is None else index(a) for a in r.layout)) for p, r in zip(positions, roots, strict=True)
         )
@@ -352,6 +359,10 @@ class _Form:
         self.tilings = Tilings()
         self.orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}  # dims -> their order
         self._seen: dict[tuple[int, ...], _Candidate | None] = {}
+
+    def with_scales(self) -> _Form:
+        """The same choice with scaled products."""
+        return _Form(self.search, self.name, self._made[0], self.nodes, self._made[1], self.reasons, scaled=True)
 
     def evaluate(self, roles: dict[Axis, Role], model: Kernel | None = None) -> _Candidate | None:
         """The candidate with some roles, or ``None`` if it is no kernel; with the warps and stages of ``model``, if given, whatever fits.
@@ -375,12 +386,14 @@ class _Form:
             order=self.orders.get(dims, tuple(a for a in mine if a in dims)),
             grid=tuple(a for a, r in mine.items() if r.kind == "grid"),
             exact=self.search.exact,
+            scaled=self.scaled,
         )
         try:
             if dims not in self.orders:
                 kernel = self._ordered(kernel, dims)
                 self.orders[dims] = kernel.order
             counts = self.tilings.counts(kernel)
+            self.wide = not self.scaled and any(precision == WIDE for _, precision in counts.tensor_flops)
         except PlanError as illegal:
             self.reasons.append(Refusal(illegal.message, {a.name: str(r) for a, r in mine.items()}))
             return None

@@ -182,7 +182,7 @@ for _op in (
     ScalarOp("maximum", 2, _quiet(np.maximum), "_maximum({}, {})", _maximum, "same", commutative=True, associative=True, keeps_zero=True, prelude=_MAXIMUM),
     ScalarOp("minimum", 2, _quiet(np.minimum), "_minimum({}, {})", _minimum, "same", commutative=True, associative=True, keeps_zero=True, prelude=_MINIMUM),
     ScalarOp("square", 1, _quiet(np.square), "{0} * {0}", _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
-    ScalarOp("abs", 1, _quiet(np.abs), "tl.abs({})", _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True),
+    ScalarOp("abs", 1, _quiet(np.abs), "tl.abs({})", _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True, cost=0.25),
     # exponentials ---------------------------------------------------------------------------------------------------------
     ScalarOp("exp", 1, _quiet(np.exp), "tl.exp({})", ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
     ScalarOp("exp2", 1, _quiet(np.exp2), "tl.exp2({})", ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),

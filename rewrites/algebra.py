@@ -27,6 +27,7 @@ from .facts import (
     rounding,
     separable,
     spl,
+    typed,
     want,
     wanta,
     wide,
@@ -97,6 +98,16 @@ def factor_through_cast(t, a, f, x, j: Axis, d: TypeName):
     rounded = Cast(d, x)
     return (
         [want(t, j), match(t, Cast(d, a)), movable(t), wide(d), spl(a, j, f, x), later(f, j)],
+        [spl(t, j, f, rounded), movable(rounded)],
+    )
+
+
+@fact_rule(family=FAMILY)
+def factor_through_cast_of_number(t, a, f, x, j: Axis, d: TypeName):
+    """The same for any floating type, if x is a number of that type already: cast(x) is x, however large or small."""
+    rounded = Cast(d, x)
+    return (
+        [want(t, j), match(t, Cast(d, a)), movable(t), rounding(d), spl(a, j, f, x), later(f, j), typed(x, d)],
         [spl(t, j, f, rounded), movable(rounded)],
     )
 

@@ -36,6 +36,7 @@ from rich.table import Table
 from ..codegen.module import ModuleSpec, emit_module
 from ..egraph.saturate import saturate
 from ..extract.choose import Chooser
+from ..ir import dtypes
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.reference import evaluate
@@ -44,6 +45,7 @@ from ..tiles.direct import kernel_from_program
 from ..tiles.kernel import Kernel
 from ..tiles.lower import lower
 from ..tiles.program import Dot, Loop, TileProgram
+from ..tiles.scaling import LEAST
 from ..tiles.simulate import simulate
 from .random_programs import Draw, draw
 from .whole_path import LIMIT, STAGES, Finding, Tally, fuzz
@@ -106,13 +108,28 @@ def simulated(
     wrong = []
     for seed, d, kernel, expected in cases(seeds, saturated):
         tiles = lower(kernel, min_dot_k=min_dot_k)
-        found = simulate(tiles, d.inputs)
         covered += _coverage(tiles)
-        for name, value in expected.items():
-            error = relative_error(found[name], value)
-            if error > tolerance:
-                wrong.append(Mismatch(seed, name, error, d, tiles))
+        made = [tiles]
+        if any(isinstance(s, Dot) for s in tiles.statements()):
+            made.append(lower(_scaled(kernel), min_dot_k=min_dot_k))
+            covered["scaled"] += _scales(made[-1])
+        for tiles in made:
+            found = simulate(tiles, d.inputs)
+            for name, value in expected.items():
+                error = relative_error(found[name], value)
+                if error > tolerance:
+                    wrong.append(Mismatch(seed, name, error, d, tiles))
     return covered, wrong
+
+
+def _scaled(kernel: Kernel) -> Kernel:
+    """The kernel with float16 inputs, whose products need scales; in float64 nothing is rounded to that type."""
+    narrow = {n: replace(b, dtype=dtypes.float16) if b.role == "input" and b.dtype.is_float else b for n, b in kernel.buffers.items()}
+    return replace(kernel, buffers=narrow, scaled=True)
+
+
+def _scales(tiles: TileProgram) -> bool:
+    return any(a.identity == LEAST for s in tiles.statements() if isinstance(s, Loop) for a in s.accumulators)
 
 
 def printed(

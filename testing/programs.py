@@ -175,8 +175,7 @@ def rmsnorm(x: Tensor, weight: Tensor) -> Tensor:
     dtypes=("bfloat16", "float16", "float32"),
 )
 def rmsnorm_linear(x: Tensor, weight: Tensor, w: Tensor) -> Tensor:
-    """A normalisation and the projection after it, in one pass over the row where the unscaled row fits the operand type; in float16,
-    which it does not, the statistics come from a kernel of their own."""
+    """A normalisation and the projection after it, in one pass over the row."""
     y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + 1e-6) * weight
     return y @ w.T
 

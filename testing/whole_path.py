@@ -46,6 +46,7 @@ from ..ir.terms import Reduce
 from ..rewrites import registry
 from ..runtime.compiled import module_spec
 from ..tiles.direct import kernel_from_program
+from ..tiles.dots import WIDE
 from ..tiles.lower import lower
 from ..tiles.program import Dot, Loop, TileProgram
 from ..tiles.simulate import simulate
@@ -331,14 +332,18 @@ class _Path:
         met = False
         for _, nodes, positions, _ in Chooser(self.graph).cheapest(classes, {}, roles):
             roots = tuple(replace(r, node=n) for r, n in zip(plain.roots, positions, strict=True))
+            kernel = replace(plain, nodes=nodes, roots=roots, order=tuple(order))
             try:
-                tiles = lower(replace(plain, nodes=nodes, roots=roots, order=tuple(order)), min_dot_k=2)
+                tiles = lower(kernel, min_dot_k=2)
             except PlanError as e:
                 self.tally.skipped[f"tiles: {str(e).split(':')[-1].strip()[:60]}"] += 1
                 continue
             met = True
-            self.cover(tiles)
-            self.compare("tiles", simulate(tiles, self.inputs), self.tolerance(_computes_again((tiles,))), tiles)
+            wide = any(isinstance(s, Dot) and s.precision == WIDE for s in tiles.statements())
+            scaled = [lower(replace(kernel, scaled=True), min_dot_k=2)] if wide else []
+            for t in (tiles, *scaled):
+                self.cover(t)
+                self.compare("tiles", simulate(t, self.inputs), self.tolerance(_computes_again((t,))), t)
         return met
 
     def hazards(self) -> None:
@@ -416,6 +421,7 @@ class _Path:
                 "matrix products": any(isinstance(s, Dot) for s in statements),
                 "rolling reductions": any(n.op == "roll" for n in tiles.kernel.nodes),
                 "prefixes": any(n.op == "pre" for n in tiles.kernel.nodes),
+                "scaled products": tiles.kernel.scaled,
             }
         )
 

@@ -34,6 +34,7 @@ class OpenAccumulator:
     new: Value | None = None
     lost: OpenAccumulator | None = None  # of a sum: what its additions lose
     start: Value | None = None  # of a sum: the value that it goes on from
+    power: OpenAccumulator | None = None  # of a sum of scaled products: what it is relative to
 
 
 @dataclass(eq=False)

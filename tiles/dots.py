@@ -6,31 +6,35 @@ exactly zero on padded lanes of k, because zero times infinity is not zero.
 
 *Operand type.*  Products whose type is a 16-bit float have their operands cast to it.  A computed float16 operand that may exceed the
 largest float16 would overflow where the program it came from did not, unless that program keeps this very value in float16; then both
-operands stay float32 and the unit runs in tf32, which has the mantissa of float16 and the exponent of float32.
+operands stay float32 and the unit runs in tf32, which has the mantissa of float16 and the exponent of float32.  Or, if the kernel says
+so, its rows are scaled (:mod:`.scaling`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.ranges import Interval, mul
+from . import scaling
 from .masks import padded
 from .program import Cast, Dim, Dot, Permute, Value
 
 if TYPE_CHECKING:
-    from .blocks import Block
+    from .blocks import Block, OpenAccumulator
     from .lower import Lowering, Mode
 
 MIN_DOT_K = 16  # the shortest contraction that the matrix units take
+WIDE = "tf32"  # the precision of products whose operands are too large for float16
 
 
 @dataclass(frozen=True)
 class DotMatch:
-    """How a product splits: the factors of each operand, the dims, and the operand type."""
+    """How a product splits: the factors of each operand, the dims, and the operand type.  ``scaled``: the operand, 0 or 1, that has that
+    type only if it is scaled."""
 
     a: tuple[int, ...]
     b: tuple[int, ...]
@@ -39,6 +43,11 @@ class DotMatch:
     k: Dim
     dtype: DType
     precision: str
+    scaled: int | None = None
+
+    def unscaled(self) -> DotMatch:
+        """The same product where nothing is scaled."""
+        return self if self.scaled is None else replace(self, dtype=dtypes.float32, precision=WIDE, scaled=None)
 
 
 def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
@@ -58,8 +67,9 @@ def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
         return None
     if not all(any(d in dims[f] for f in side) for side, d in ((a, m), (a, k), (b, k), (b, n))):
         return None
-    dtype, precision = operand_type(lowering, a, b)
-    return DotMatch(a, b, m, n, k, dtype, precision)
+    dtype, large = operand_type(lowering, a, b)
+    found = DotMatch(a, b, m, n, k, dtype, "ieee" if dtype == dtypes.float32 else "", large[0] if large else None)
+    return found if len(large) == 1 and lowering.kernel.scaled else found.unscaled()
 
 
 def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
@@ -77,14 +87,15 @@ def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
     return tuple(found)
 
 
-def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
-    """The type that both operands are cast to, and the precision of the unit for it."""
+def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, tuple[int, ...]]:
+    """The type of both operands, and which of them, 0 or 1, may be too large for it."""
     facts = lowering.facts
     kept = {f: lowering.nodes[f].stored or facts.dtype(f) for f in (*a, *b)}  # a statistic read in float32 makes no float32 factor
     promoted = dtypes.promote(*kept.values())
     if promoted not in (dtypes.float16, dtypes.bfloat16):
-        return dtypes.float32, "ieee"
-    for side in (a, b):
+        return dtypes.float32, ()
+    large = []
+    for which, side in enumerate((a, b)):
         only = lowering.nodes[side[0]]
         if len(side) == 1 and (only.stored == promoted or (facts.dtype(side[0]) == promoted and only.op in ("load", "cast"))):
             continue
@@ -92,19 +103,31 @@ def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> 
         for f in side:
             size = mul(size, facts.range(f, finite_inputs=True))
         if promoted is dtypes.float16 and size.magnitude > promoted.largest:
-            return dtypes.float32, "tf32"
-    return promoted, ""
+            large.append(which)
+    return promoted, tuple(large)
 
 
 def emit(
-    lowering: Lowering, found: DotMatch, axis: Axis, block: Block, mode: Mode | None, accumulator: Value | None, hint: str
+    lowering: Lowering,
+    found: DotMatch,
+    axis: Axis,
+    block: Block,
+    mode: Mode | None,
+    accumulator: Value | None,
+    hint: str,
+    power: OpenAccumulator | None = None,
 ) -> Value:
-    """Emit a contraction, added to ``accumulator`` if there is one."""
-    a, a_loaded = _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode)
-    b, b_loaded = _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode)
-    dst = lowering.value(hint, (found.m, found.n), dtypes.float32)
+    """Emit a contraction, added to ``accumulator`` if there is one; ``power``: what an accumulator of scaled products is relative to."""
+    if accumulator is not None and power is None:
+        found = found.unscaled()
+    scale = scaling.Scale(lowering, block, power) if found.scaled is not None else None
+    a, a_loaded = _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode, scale if found.scaled == 0 else None)
+    b, b_loaded = _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode, scale if found.scaled == 1 else None)
+    if scale is not None and accumulator is not None:
+        accumulator = scale.moved(accumulator)
+    dst = lowering.value(hint if scale is None or accumulator is not None else "product", (found.m, found.n), dtypes.float32)
     lowering.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded)))
-    return dst
+    return dst if scale is None or accumulator is not None else scale.undone(dst, hint)
 
 
 def _operand(
@@ -115,6 +138,7 @@ def _operand(
     axis: Axis,
     block: Block,
     mode: Mode | None,
+    scale: scaling.Scale | None,
 ) -> tuple[Value, bool]:
     facts = lowering.facts
     loaded = len(factors) == 1 and lowering.nodes[factors[0]].op == "load"
@@ -133,6 +157,8 @@ def _operand(
     )
     if not zero:
         v = lowering.masked(block, v, padded((lowering.binding(axis, block),)), 0.0)
+    if scale is not None:
+        v = scale.applied(v, found.k)
     if v.dtype != found.dtype:
         loaded = False
         to = found.dtype

@@ -27,7 +27,7 @@ from ..ir import dtypes, ops
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
-from . import compensation, dots, exponents, guards
+from . import compensation, dots, exponents, guards, scaling
 from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
 from .facts import Facts
 from .kernel import Kernel, Node
@@ -116,6 +116,7 @@ class Lowering:
         self.readers = Counter(a for n in self.nodes for a in n.args)
         self.readers.update(r.node for r in kernel.roots)
         self._negations: set[str] = set()  # values that are negations: sums with them are named differences
+        self._narrow: dict[str, Value] = {}  # what wider values were before they were widened
         self.root = Block()
         self.compensates = compensation.worthwhile(self)
         self.stored_means = compensation.stored_means(self)
@@ -224,7 +225,7 @@ class Lowering:
         """The operand in float32, the type of all arithmetic."""
         if isinstance(v, Literal) or v.dtype == dtypes.float32:
             return v
-        return self.once(v, ("cast", dtypes.float32), lambda s: Cast(self.value(s.name + "_f", s.dims, dtypes.float32), s))
+        return self._cast(v, dtypes.float32, v.name + "_f")
 
     def as_bool(self, v: Operand) -> Operand:
         """The operand as a truth value."""
@@ -281,7 +282,7 @@ class Lowering:
     def state_of(self, node: int, body: Block) -> Value | None:
         """The accumulator of a reduction in a loop, if its value is the reduction's own."""
         state = body.states.get((node, None))
-        return None if state is None or self.nodes[node].attrs[0] == "mean" else state.old
+        return None if state is None or state.power is not None or self.nodes[node].attrs[0] == "mean" else state.old
 
     # -- emission ------------------------------------------------------------------------------------------------------------
     def emit(self, node: int, block: Block, mode: Mode | None = None, state: OpenAccumulator | None = None) -> Operand:
@@ -341,9 +342,17 @@ class Lowering:
         assert n.op == "cast", f"unknown node op {n.op!r}"
         v = self.as_value(args[0], where)
         to = n.attrs[0]
-        if v.dtype == to:
-            return v
-        return self.once(v, ("cast", to), lambda s: Cast(self.value(f"{s.name}_{to.triton}", s.dims, to), s), where)
+        return v if v.dtype == to else self._cast(v, to, f"{v.name}_{to.triton}", where)
+
+    def _cast(self, v: Value, to: DType, hint: str, user: Block | None = None) -> Value:
+        """The value in another type; one that was widened from that type is what it was."""
+        narrow = self._narrow.get(v.name)
+        if narrow is not None and narrow.dtype == to:
+            return narrow
+        found = self.once(v, ("cast", to), lambda s: Cast(self.value(hint, s.dims, to), s), user)
+        if v.dtype.is_float and to == dtypes.float32:
+            self._narrow[found.name] = v
+        return found
 
     def extent(self, axis: Axis) -> Value:
         """The length of an axis as a float32 scalar."""
@@ -489,6 +498,15 @@ class Lowering:
 
             state.new = compensation.step(self, node, form, state, body, mode, tile)
             return state
+        product = dots.match(self, n.args[0], axis) if n.op == "reduce" and m.state == "sum" else None
+        if product is not None and product.scaled is not None:
+            dim = (product.m, product.n)[product.scaled]
+            power = OpenAccumulator(self.value("power", (dim,), dtypes.float32), "max", scaling.LEAST, node)
+            body.loop.accumulators.append(power)
+            self.define(power.old, body)
+            state.power = power
+            state.new = dots.emit(self, product, axis, body, mode, old, f"{old.name}_new", power)
+            return state
         update: Operand = old
         if n.op == "roll":
             update = self.emit(n.args[1], body, mode, state)
@@ -517,6 +535,13 @@ class Lowering:
             if state.new is None:
                 raise PlanError("a rolling reduction refers to its own new value")
             v = state.new
+        if state.power is not None:
+            power = state.power.new if which == "new" else state.power.old
+            assert power is not None
+            key = ("unscaled", v.name, which)
+            if key not in where.memo:
+                where.memo[key] = scaling.unscaled(self, where, v, power)
+            v = where.memo[key]  # type: ignore[assignment]
         if self.nodes[node].attrs[0] != "mean":
             return v
         b = body.loop.binding

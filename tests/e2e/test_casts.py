@@ -59,16 +59,32 @@ def test_few_queries_are_split_over_the_keys(dtype):
     c.accuracy(*args).check()
 
 
-def test_a_normalised_row_is_one_pass_before_a_product():
-    """bfloat16 has the exponents of float32: a row may be rounded before it is scaled.  In float16 it could overflow."""
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_a_normalised_row_is_one_pass_before_a_product(dtype):
+    """bfloat16 has the exponents of float32: a row may be rounded before it is normalised.  In float16 it could overflow, but for rows of
+    float16 numbers; their products with the gain are scaled."""
     shapes = (4096, 4096), (4096,), (4096, 4096)
-    (kernel,) = eqfuse.optimize(norm_in_float32, empty(*shapes, dtype=torch.bfloat16), target="h200").plan.kernels
+    c = eqfuse.optimize(norm_in_float32, empty(*shapes, dtype=dtype), target="h200")
+    (kernel,) = c.plan.kernels
     assert set(kernel.passes.values()) == {1}
-    narrow = eqfuse.optimize(norm_in_float32, empty(*shapes, dtype=torch.float16), target="h200")
-    assert sum(sum(k.passes.values()) for k in narrow.plan.kernels) == 2
-    g = torch.Generator().manual_seed(0)
-    args = tuple((torch.randn(s, generator=g) * scale).bfloat16() for s, scale in (((33, 257), 3.0), ((257,), 1.0), ((257, 65), 0.1)))
-    eqfuse.optimize(norm_in_float32, empty(*shapes, dtype=torch.bfloat16), target="h200").at(*args).accuracy(*args).check()
+    assert kernel.kernel.scaled == (dtype == torch.float16)
+    assert c.source.count(".to(tl.float16)") == 2 * (dtype == torch.float16)  # the operand and the result: what was widened is as it was
+    for size, gain in ((3.0, 1.0), (3e-6, 1e-3), (1e4, 100.0)):
+        g = torch.Generator().manual_seed(0)
+        args = tuple((torch.randn(s, generator=g) * scale).to(dtype) for s, scale in (((33, 257), size), ((257,), gain), ((257, 65), 0.1)))
+        c.at(*args).accuracy(*args).check()
+
+
+def test_a_row_that_was_computed_in_float32_is_not_rounded_early():
+    """x * 1.5 is no float16 number, so it is not rounded before it is normalised."""
+
+    def scaled(x, gain, w):
+        h = x.float() * 1.5
+        h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return (gain * h.to(x.dtype)) @ w
+
+    c = eqfuse.optimize(scaled, empty((4096, 4096), (4096,), (4096, 4096), dtype=torch.float16), target="h200")
+    assert not moved(c.graph)
 
 
 def test_casts_stay_under_exact():
@@ -80,7 +96,7 @@ def test_casts_stay_under_exact():
 
 def moved(graph):
     return {r.rule for r in graph.report.rules if r.matches} & {
-        "factor_through_cast", "fraction_through_cast", "factor_through_wide_cast", "factor_through_cast_of_modest",
+        "factor_through_cast", "factor_through_cast_of_number", "fraction_through_cast", "factor_through_wide_cast", "factor_through_cast_of_modest",
     }  # fmt: skip
 
 

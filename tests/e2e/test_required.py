@@ -76,11 +76,14 @@ def test_logits_are_never_stored(target, dtype, tokens):
 @pytest.mark.parametrize("target", eqfuse.targets())
 def test_normalised_rows_are_never_stored(target, dtype):
     """rmsnorm -> linear: one kernel whatever the cache, in two passes where the operands of a product on the general units leave no
-    registers for a sum beside it.  Where the operand type cannot hold the unscaled row, a kernel of its own makes the statistics."""
+    registers for a sum beside it.  float16 cannot hold the rows before they are normalised, so that they are scaled as they come; where
+    that takes longer than another kernel, a kernel of its own makes the statistics."""
     case = PROGRAMS["rmsnorm_linear"]
     plan = eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target).plan
-    assert len(plan.kernels) == (2 if dtype == "float16" else 1), str(plan)
-    assert held(plan) == (4096 * 4 if dtype == "float16" else 0)  # a number to a row
+    apart = dtype == "float16" and target in ("a100", "mi300x")
+    assert len(plan.kernels) == (2 if apart else 1), str(plan)
+    assert held(plan) == (4096 * 4 if apart else 0)  # a number to a row
+    assert any(k.kernel.scaled for k in plan.kernels) == (dtype == "float16" and not apart)
     passes = max(n for k in plan.kernels for n in k.passes.values())
     assert passes <= (2 if (target, dtype) == ("rtx6000ada", "float32") else 1)
     assert all(d == ("float16", "") for k in plan.kernels for d in walk(k.tiles).tensor_flops) or dtype != "float16"
@@ -88,11 +91,14 @@ def test_normalised_rows_are_never_stored(target, dtype):
 
 @pytest.mark.parametrize("target", eqfuse.targets())
 def test_statistics_and_product_share_a_kernel_where_that_is_required(target):
-    """The same in float16: one kernel on demand, which reads its rows twice (or once in tf32, on a B200), and takes longer."""
+    """The same in float16: one kernel on demand, also where it takes longer."""
     case = PROGRAMS["rmsnorm_linear"]
     args = case.args("bench", "float16", device="meta")
     plan = eqfuse.optimize(case.fn, args, target=target, fusion=[("require", "out", "mean")]).plan
     assert len(plan.kernels) == 1
     assert not held(plan)
-    assert dict(plan.kernels[0].passes)["k"] == (1 if target == "b200" else 2)
-    assert plan.estimated_us > eqfuse.optimize(case.fn, args, target=target).plan.estimated_us
+    free = eqfuse.optimize(case.fn, args, target=target).plan
+    if len(free.kernels) == 1:
+        assert plan.estimated_us == free.estimated_us
+    else:
+        assert plan.estimated_us > free.estimated_us

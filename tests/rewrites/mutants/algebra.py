@@ -20,7 +20,7 @@ from eqfuse.ir.build import (
     sum_over,
     tensor,
 )
-from eqfuse.ir.dtypes import float32, int64
+from eqfuse.ir.dtypes import float16, float32, int64
 from eqfuse.rewrites.facts import (
     Modest,
     aspl,
@@ -33,6 +33,7 @@ from eqfuse.rewrites.facts import (
     nonneg,
     separable,
     spl,
+    typed,
     want,
     wanta,
     wide,
@@ -45,6 +46,7 @@ from . import close, mutant
 
 i, j = axes(i=4, j=8)
 x_, y_, c_, z_ = tensor("x", i, j), tensor("y", i, j), tensor("c", i), tensor("z", j)
+half_ = tensor("h", i, j, dtype=float16)
 REAL = "true over the reals, which is what an audit compares; only the check looks at bits"
 a, b, f, x = np.array([1.0, 2]), np.array([3.0, 5]), 7.0, np.array([2.0, 3])
 
@@ -93,6 +95,12 @@ def factor_through_cast_to_integer(t, a, f, x, j: Axis, d: TypeName):
 def factor_out_of_cast_twice(t, a, f, x, j: Axis, d: TypeName):
     """If a = f*x, then cast(a) = f * cast(a)."""
     return [want(t, j), match(t, Cast(d, a)), movable(t), wide(d), spl(a, j, f, x), later(f, j)], [spl(t, j, f, Cast(d, a))]
+
+
+@mutant("factor_through_cast_of_number", "operand order", lambda: (True, close(f * x, f * (f * x))), out(sum_over(j, terms.Cast(float16, half_ * sum_over(j, y_)) * z_)))
+def factor_out_of_cast_of_number_twice(t, a, f, x, j: Axis, d: TypeName):
+    """If a = f*x, then cast(a) = f * cast(a), for x of the type of the cast."""
+    return [want(t, j), match(t, Cast(d, a)), movable(t), spl(a, j, f, x), later(f, j), typed(x, d)], [spl(t, j, f, Cast(d, a))]
 
 
 @mutant("fraction_through_cast", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(both(sigmoid(x_) * 50.0 * recip(sum_over(j, exp(y_ - maximum_over(j, y_)))))))
