@@ -1,6 +1,6 @@
 """Repairs to Triton's interpreter, found by probing it and applied only while it runs.
 
-Five defects matter, and which of them are present depends on the versions of Triton and numpy:
+Six defects matter, and which of them are present depends on the versions of Triton and numpy:
 
 * ``index``: a loop bound known only at run time is a one-element array, which recent numpy refuses to turn into an int;
 * ``bfloat16``: a value of that type is kept as its bits in ``uint16``; casts truncate instead of rounding to nearest even, and
@@ -8,7 +8,8 @@ Five defects matter, and which of them are present depends on the versions of Tr
 * ``condition``: the comparison of a scalar says that it is a float, and becomes one where it is broadcast to a tile;
 * ``device calls``: each call of a ``@triton.jit`` helper patches ``triton.language`` again and never takes it back, so a later
   compilation in the same process fails; it is also half of the running time;
-* the language is patched for every launch; here it is patched once for the whole time.
+* the language is patched for every launch; here it is patched once for the whole time;
+* sums of products are numpy's, whose order depends on the processor and differs from column to column.
 
 A probe runs the defective operation on two or three numbers and compares; nothing asks for a version number.
 """
@@ -24,6 +25,8 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as ti
+
+from ..tiles.simulate import products
 
 LANGUAGE_LOCK = threading.RLock()
 """Held while ``triton.language`` is patched and while a kernel is compiled: the two exclude each other."""
@@ -153,6 +156,7 @@ def patched_interpreter() -> Iterator[None]:
                 _repair_bfloat16_casts(patches)
             if "bfloat16 arithmetic" in found:
                 _repair_bfloat16_arithmetic(patches)
+            _repair_order_of_sums(patches)
             if "bfloat16 dot" in found:
                 _repair_bfloat16_dot(patches)
             patches.set(ti.InterpretedFunction, "__call__", _call_device_function)
@@ -230,6 +234,15 @@ def _repair_multiply_add(patches: Patches) -> None:
         return ti.TensorHandle(exact.astype(np.float32), z.dtype.scalar)
 
     original = patches.set(ti.InterpreterBuilder, "create_fma", fma)
+
+
+def _repair_order_of_sums(patches: Patches) -> None:
+    def dot(self: Any, a: Any, b: Any, d: Any, *options: Any) -> Any:
+        if d.dtype.scalar != tl.float32 or any(x.dtype.scalar not in (tl.float16, tl.float32) for x in (a, b)):
+            return original(self, a, b, d, *options)
+        return ti.TensorHandle(products(a.data, b.data) + d.data, d.dtype.scalar)
+
+    original = patches.set(ti.InterpreterBuilder, "create_dot", dot)
 
 
 def _repair_conditions(patches: Patches) -> None:

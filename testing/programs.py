@@ -172,7 +172,6 @@ def rmsnorm(x: Tensor, weight: Tensor) -> Tensor:
     (Arg((16, 32)), Arg((32,), offset=1.0, scale=0.1), weight(24, 32)),
     (Arg((17, 37)), Arg((37,), offset=1.0, scale=0.1), weight(1, 37)),
     (Arg((4096, 4096)), Arg((4096,), offset=1.0, scale=0.1), weight(6144, 4096)),
-    dtypes=("bfloat16", "float16", "float32"),
 )
 def rmsnorm_linear(x: Tensor, weight: Tensor, w: Tensor) -> Tensor:
     """A normalisation and the projection after it, in one pass over the row."""

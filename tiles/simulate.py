@@ -59,6 +59,15 @@ def simulate(
     return _Simulation(program, inputs, dtype, rounding).run()
 
 
+def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a @ b`` in float32, every element summed in one order, as a device does.
+
+    The library behind numpy's product takes another order at the edges of its blocks, and blocks depend on the processor: equal columns
+    come out different, which decides exponentials of large numbers.
+    """
+    return np.einsum("...mk,...kn->...mn", a.astype(np.float32), b.astype(np.float32))
+
+
 class _Simulation:
     def __init__(self, program: TileProgram, inputs: Mapping[str, np.ndarray], dtype: type, rounding: bool) -> None:
         self.program, self.dtype, self.rounding = program, dtype, rounding
@@ -204,7 +213,8 @@ class _Simulation:
             lost = off.sum(at, dtype=total.dtype) + (near.astype(np.float64) * count - total).astype(total.dtype)
             return np.where(np.isfinite(lost), lost, 0.0)
         if isinstance(s, Dot):
-            product = env[s.a.name] @ env[s.b.name]
+            a, b = env[s.a.name], env[s.b.name]
+            product = products(a, b) if self.dtype is np.float32 else a @ b
             return product if s.acc is None else product + self.operand(s.acc, s.dst.dims, env)
         if isinstance(s, Cast):
             return env[s.src.name]

@@ -2,7 +2,8 @@
 
 Every program is planned for its bench shapes, then run tile by tile in float32 at its ``check`` shapes, on data that punish a form
 which separates two large values of small difference: logits of 1e4, logits that all lie near 1e4, data around 1000, scores of 1e4 and
-more.  The error against float64 may be three times that of the eager program in float32, and 4 ulp.
+more.  The error against float64 may be three times that of the eager program in float32, and 4 ulp.  Eager is lucky at times (with its
+sums in the order of one processor's library): three times what one rounding of each value moves the exact result by will do as well.
 
 Then, statically: no plan of the corpus has a source of overflow or cancellation that its program did not have; an exact plan is the program
 to the last bit, and casts stay where they are; and a plan that is less accurate than a stated factor is refused.
@@ -33,6 +34,7 @@ from eqfuse.rewrites.rule import Axis, make_rule
 from eqfuse.runtime.accuracy import _written, relative_error
 from eqfuse.runtime.compiled import Compiled
 from eqfuse.testing import hazards as hazards_module
+from eqfuse.testing.conditioning import spread
 from eqfuse.testing.hazards import hazards, new_hazards, program_hazards
 from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles import dots
@@ -64,16 +66,17 @@ CASES = [  # program, spread of the data, added to its first argument, factor of
 
 
 def errors(compiled: Compiled, args: list[Tensor]) -> list[tuple[float, float]]:
-    """(ours, eager) for every output: float32 against float64."""
+    """(ours, eager's or what cannot be helped) for every output: float32 against float64."""
     at = compiled.at(*args)
     tensors = at.traced.bind(*args)
     exact = reference.evaluate(at.program, {n: t.double().numpy() for n, t in tensors.items()})
     found = [torch.utils._pytree.tree_leaves(v) for v in (at.simulate(*args, dtype=np.float32), at.eager(*args))]
+    unavoidable = spread(at.program, {n: t.double().numpy() for n, t in tensors.items()}, ULP / 2)
     rows = []
     for o, ours, eager in zip(at.program.outputs, *found, strict=True):
         (mine, lost), (theirs, theirs_lost) = (relative_error(t.double().numpy(), exact[o.name]) for t in (ours, eager))
         assert lost <= theirs_lost
-        rows.append((mine, theirs))
+        rows.append((mine, max(theirs, unavoidable[o.name])))
     return rows
 
 

@@ -27,11 +27,11 @@ REDUCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_plan(name, planned):
+@pytest.mark.parametrize(("name", "dtype"), TYPED)
+def test_plan(name, dtype, planned):
     """One kernel (two where parts are merged), the expected passes, nothing stored but parts of outputs."""
     case = PROGRAMS[name]
-    plan = planned(name, case.dtypes[0]).plan
+    plan = planned(name, dtype).plan
     assert len(plan.kernels) == case.expected["kernels"], str(plan)
     assert max((n for k in plan.kernels for n in k.passes.values()), default=0) <= case.expected["passes"], str(plan)
     temporary = sum(b.bytes for b in plan.buffers.values() if b.role == "temporary")
@@ -39,9 +39,9 @@ def test_plan(name, planned):
     assert plan.dram_bytes <= plan.baseline_bytes
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions_move_only_what_they_must(name, planned):
-    plan = planned(name, PROGRAMS[name].dtypes[0]).plan
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, d in TYPED if n in REDUCTIONS])
+def test_reductions_move_only_what_they_must(name, dtype, planned):
+    plan = planned(name, dtype).plan
     assert plan.dram_bytes <= 1.1 * plan.compulsory_bytes, str(plan)
 
 

@@ -19,6 +19,7 @@ from triton.runtime.jit import JITFunction
 from eqfuse.runtime import interpreter_patches
 from eqfuse.runtime.interpreter import forget, interpret, interpreter_mode
 from eqfuse.runtime.modules import load_module
+from eqfuse.tiles.simulate import products
 
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}  # about one rounding of a value near one
 
@@ -166,3 +167,17 @@ def test_reductions_by_a_function_of_the_user_keep_their_order(kernels, shape, k
         expected = torch.stack([expected[:, 0] * a[:, k], expected[:, 1] * a[:, k] + b[:, k]], -1)
     found = interpret(load_module(kernels.COMPOSED, "interpret"), "run", a, b, keep)
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_equal_columns_of_a_product_are_equal(kernels, dtype):
+    """Whatever the processor: a library's product takes another order at the edges of its blocks."""
+    row = torch.rand(70, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype)) * 100
+    a, b = row.expand(40, -1).contiguous(), row[:, None].expand(-1, 50).contiguous()
+    c = interpret(load_module(kernels.MATMUL, "interpret"), "run", a, b)
+    assert (c == c[:1, :1]).all()
+    for m, k, n in ((64, 128, 61), (128, 113, 256), (7, 64, 197), (1, 16, 3)):
+        row = np.random.default_rng(k).standard_normal(k).astype(np.float32)
+        c = products(np.broadcast_to(row, (m, k)), np.broadcast_to(row[:, None], (k, n)))
+        assert (c == c[0, 0]).all(), (m, k, n)
+        np.testing.assert_allclose(c[0, 0], np.sum(row.astype(float) ** 2), rtol=k * 2.0**-24)
