@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.program import Program
+from ..ir.reference import round_to
 from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
 from ..rewrites.patterns import number_text
 from .engine import bindings
@@ -106,7 +109,7 @@ def _types(program: Program) -> dict[Term, DType]:
     found: dict[Term, DType] = {}
     for t in program.terms():
         values = t.args[1:] if isinstance(t, Map) and t.op == "where" else t.args
-        known = {found.get(x) for x in values}
+        known = {found.get(x) for x in values if not isinstance(x, Const)}
         if isinstance(t, Input | Cast):
             own = t.dtype if isinstance(t, Input) else t.to
             kept = found.get(t.args[0]) if isinstance(t, Cast) and own.is_float and own.itemsize > 2 else None
@@ -115,11 +118,17 @@ def _types(program: Program) -> dict[Term, DType]:
             kind = found.get(t.args[0])
         elif isinstance(t, Map) and t.op in (*KEEPS_TYPE, "where") and len(known) == 1:
             kind = known.pop()
+            if kind is not None and not all(_holds(kind, x.value) for x in values if isinstance(x, Const)):
+                kind = None
         else:
             continue
         if kind is not None:
             found[t] = kind
     return found
+
+
+def _holds(d: DType, value: float) -> bool:
+    return bool(round_to(np.array([value]), d.name)[0] == value)
 
 
 def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:

@@ -114,8 +114,9 @@ class Chooser:
         self, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role], limit: int = 3
     ) -> Iterator[tuple[Budget, tuple[Node, ...], tuple[int, ...], float]]:
         """Choices worth pricing: the budget (one entry per streamed axis of ``roles``, in their order), concrete nodes, the positions of
-        the roots among them, and the cost.  These are the choice with the fewest loops, those with one loop more over one axis (fewer
-        operations, more bytes), and the program as written (whose operands have the types that the program gives them)."""
+        the roots among them, and the cost.  These are the choice with the fewest loops; after it, if rules moved casts in it, the one with
+        as many loops and casts where the program has them, as operands of products then have its types; those with one loop more over one
+        axis (fewer operations, more bytes); and the program as written."""
         choice = _Choice(self, roots, leaves, roles)
         first: int | None = None
         seen: set[tuple[Node, ...]] = set()
@@ -124,17 +125,24 @@ class Chooser:
                 break
             found = choice.solve(b)
             if found is not None:
+                kept = choice.solve(b, recast=False) if first is None and recast(found[0]) else None
                 if first is None:
                     first = sum(b)
-                if found[0] not in seen:
-                    seen.add(found[0])
-                    yield b, *found
+                for one in (found, kept):
+                    if one is not None and one[0] not in seen:
+                        seen.add(one[0])
+                        yield b, *one
         for b in choice.budgets(limit, written=True):
             found = choice.solve(b, written=True)
             if found is not None:
                 if found[0] not in seen:
                     yield b, *found
                 return
+
+
+def recast(nodes: tuple[Node, ...]) -> bool:
+    """Whether a rule moved a cast."""
+    return any(n.op == "cast" and n.rule is not None for n in nodes)
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,11 @@ class _Option:
     def written(self) -> bool:
         """It is the program itself."""
         return isinstance(self.what, Access) or self.what.rule is None
+
+    @property
+    def recast(self) -> bool:
+        """It is a cast that a rule moved."""
+        return isinstance(self.what, ENode) and self.what.op == "cast" and self.what.rule is not None
 
 
 Best = dict[State, _Option]
@@ -271,13 +284,15 @@ class _Choice:
                         return []
         return sorted(itertools.product(*(range(m, limit + 1) for m in least)), key=lambda b: (sum(b), b))
 
-    def solve(self, budget: Budget, *, written: bool = False) -> tuple[tuple[Node, ...], tuple[int, ...], float] | None:
+    def solve(
+        self, budget: Budget, *, written: bool = False, recast: bool = True
+    ) -> tuple[tuple[Node, ...], tuple[int, ...], float] | None:
         """Concrete nodes for the roots, the positions of the roots and the cost; ``None`` if the roles, the budget or a verdict do not
         allow it.
 
-        ``written`` admits only nodes of the program as written.
+        ``written`` admits only nodes of the program as written; without ``recast`` casts stay where they are.
         """
-        solved = self._solved(budget, written)
+        solved = self._solved(budget, written, recast)
         if solved is None:
             return None
         cost, best = solved
@@ -289,7 +304,7 @@ class _Choice:
             return None
         return tuple(builder.nodes), positions, sum(cost[r, self.top] for r in self.roots)
 
-    def _solved(self, budget: Budget, written: bool) -> tuple[dict[State, float], Best] | None:
+    def _solved(self, budget: Budget, written: bool, recast: bool = True) -> tuple[dict[State, float], Best] | None:
         """Least costs and the options to make the roots; ``None`` if the roles and the budget do not allow it."""
         options: dict[State, list[_Option]] = {}
         users: dict[State, list[State]] = {}
@@ -299,7 +314,9 @@ class _Choice:
             if s in options:
                 continue
             options[s] = [
-                o for o in self.options(s) if (o.deep is None or o.deep[1] <= budget[o.deep[0]]) and (o.written or not written)
+                o
+                for o in self.options(s)
+                if (o.deep is None or o.deep[1] <= budget[o.deep[0]]) and (o.written or not written) and (recast or not o.recast)
             ]
             for o in options[s]:
                 for q in o.needs:

@@ -33,6 +33,7 @@ from ..ir.printing import equations
 from ..ir.terms import Input, Map, Reduce, Term, postorder
 from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer
+from ..tiles.program import scales
 from .baseline import Baseline, baseline, contraction_us, is_contraction
 from .choose import Chooser, Leaf
 from .layouts import memory_order
@@ -594,7 +595,7 @@ class Extractor:
         notes = {"": "\n".join(lines)}
         if planned.rules:
             notes["rules"] = ", ".join(planned.rules)
-        if planned.kernel.scaled:
+        if scales(planned.tiles):
             notes["scaled"] = "operands that float16 might not hold are divided by powers of two, row by row"
         notes["moves"] = f"{bytes_text(planned.cost.dram_bytes)} of memory for the planned sizes; bound by {planned.cost.bound}"
         kernel = replace(planned.kernel, notes=notes)

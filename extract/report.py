@@ -72,8 +72,8 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
         )
         if k.rules:
             lines.append(f"    rules   {', '.join(k.rules)}")
-        if k.kernel.scaled:
-            lines.append("    scaled  operands that float16 might not hold are divided by powers of two, row by row")
+        if "scaled" in k.kernel.notes:
+            lines.append(f"    scaled  {k.kernel.notes['scaled']}")
     lines.append(
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"

@@ -22,7 +22,7 @@ from ..tiles.lower import lower
 from ..tiles.order import choose_order, order_penalty
 from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
-from .choose import Budget, Chooser, Leaf
+from .choose import Budget, Chooser, Leaf, recast
 from .cost import Fit, fit, persistent, price
 from .plan import Cost, PlannedKernel
 from .structure import Structure, analyse, reachable
@@ -32,7 +32,7 @@ RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
 ROUNDS = 3
 TIE = 1e-3  # times that differ by this share are the same
-LEANER = 0.95  # of two candidates that take the same time, one that moves at most this share of the bytes is better
+LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
 
 
@@ -84,10 +84,14 @@ class _Candidate:
         """Loops over each streamed axis."""
         return {a.name: n for a, n in self.counts.passes.items()}
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules that made its nodes."""
+        return tuple(dict.fromkeys(n.rule for n in self.kernel.nodes if n.rule))
+
     def planned(self) -> PlannedKernel:
         """The candidate as a step of a plan."""
-        rules = tuple(dict.fromkeys(n.rule for n in self.kernel.nodes if n.rule))
-        return PlannedKernel(self.kernel, lower(self.kernel), self.cost, rules, self.passes)
+        return PlannedKernel(self.kernel, lower(self.kernel), self.cost, self.rules, self.passes)
 
 
 def _misfit(fitted: Fit, kernel: Kernel) -> Refusal:
@@ -163,12 +167,14 @@ class KernelSearch:
         order = tuple(a for n in model.kernel.order for a in roles if a.name == n.name)
         best: _Candidate | None = None
         reasons: list[Refusal] = []
+        alike = -1
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
             form = _Form(self, model.kernel.name, roots, nodes, positions, reasons, model.kernel.scaled)
             form.orders[frozenset(order)] = order
             found = form.evaluate(roles, model.kernel)
-            if found is not None and (best is None or found.passes == dict(model.passes)):
-                best = found
+            likeness = -1 if found is None else 2 * (found.passes == dict(model.passes)) + (found.rules == model.rules)
+            if likeness > alike:
+                best, alike = found, likeness
         if best is None:
             return Rejection(reasons[0].reason if reasons else "its axes are other ones", tuple(reasons))
         return best.planned()
@@ -237,7 +243,8 @@ class KernelSearch:
         roles = {a: Role(kinds[a], self._start(a, kinds[a], s)) for a in s.axes}  # type: ignore[arg-type]
         choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles))
         best: _Candidate | None = None
-        forms = [_Form(self, name, roots, nodes, positions, reasons) for _, nodes, positions, _ in choices[:2] + choices[2:][-1:]]
+        first = 3 if choices and recast(choices[0][1]) else 2
+        forms = [_Form(self, name, roots, nodes, positions, reasons) for _, nodes, positions, _ in choices[:first] + choices[first:][-1:]]
         while forms:
             form = forms.pop(0)
             starts = self._starts(roles, s)
@@ -250,7 +257,7 @@ class KernelSearch:
                 starts = [best.roles] if there is not None else starts
             for start in starts:
                 found = self._climb(form, start, kinds, s)
-                if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-3)):
+                if found is not None and (best is None or _cheaper(found.cost, best.cost)):
                     best = found
                 if best is not None and self._ideal(best):
                     return best
@@ -325,6 +332,12 @@ class KernelSearch:
         """The smaller tiles to try for an axis, the largest of them first."""
         tiles = self._tiles(a, role.kind, s)
         return tiles[: tiles.index(role.tile)][::-1] if role.tile in tiles else []
+
+
+def _cheaper(a: Cost, b: Cost) -> bool:
+    """It takes less time; or the same, with less arithmetic that something else is said to hide."""
+    gain = b.us / a.us - 1
+    return gain > TIE or (gain >= 0 and a.simt < LEANER * b.simt)
 
 
 def _with_tiles(roles: Mapping[Axis, Role], tiles: Mapping[Axis, int]) -> dict[Axis, Role]:

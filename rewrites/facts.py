@@ -571,7 +571,7 @@ onehot = _relation("onehot", "T i64", "c holds at one place of the axis at most"
 absorbs = _relation("absorbs", "T", "demand met: t is a product with a constant, which can take up another")
 scal = _relation("scal", "f64 T", "demand: fold the factor into t")
 movable = _relation("movable", "T", "t is a cast, and nothing shows where it rounds; it may round another multiple of its value")
-typed = _relation("typed", "T String", "t is a number of the floating type, whatever its own: a cast to it changes nothing")
+typed = _relation("typed", "T String", "t is a number of the floating type, whatever its own: a cast to it changes nothing", given=True)
 hot = _relation("hot", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
 rsub = _relation(
     "rsub", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old",

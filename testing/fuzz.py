@@ -44,8 +44,7 @@ from ..rewrites import registry
 from ..tiles.direct import kernel_from_program
 from ..tiles.kernel import Kernel
 from ..tiles.lower import lower
-from ..tiles.program import Dot, Loop, TileProgram
-from ..tiles.scaling import LEAST
+from ..tiles.program import Dot, Loop, TileProgram, scales
 from ..tiles.simulate import simulate
 from .random_programs import Draw, draw
 from .whole_path import LIMIT, STAGES, Finding, Tally, fuzz
@@ -112,7 +111,7 @@ def simulated(
         made = [tiles]
         if any(isinstance(s, Dot) for s in tiles.statements()):
             made.append(lower(_scaled(kernel), min_dot_k=min_dot_k))
-            covered["scaled"] += _scales(made[-1])
+            covered["scaled"] += scales(made[-1])
         for tiles in made:
             found = simulate(tiles, d.inputs)
             for name, value in expected.items():
@@ -126,10 +125,6 @@ def _scaled(kernel: Kernel) -> Kernel:
     """The kernel with float16 inputs, whose products need scales; in float64 nothing is rounded to that type."""
     narrow = {n: replace(b, dtype=dtypes.float16) if b.role == "input" and b.dtype.is_float else b for n, b in kernel.buffers.items()}
     return replace(kernel, buffers=narrow, scaled=True)
-
-
-def _scales(tiles: TileProgram) -> bool:
-    return any(a.identity == LEAST for s in tiles.statements() if isinstance(s, Loop) for a in s.accumulators)
 
 
 def printed(

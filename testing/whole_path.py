@@ -48,7 +48,7 @@ from ..runtime.compiled import module_spec
 from ..tiles.direct import kernel_from_program
 from ..tiles.dots import WIDE
 from ..tiles.lower import lower
-from ..tiles.program import Dot, Loop, TileProgram
+from ..tiles.program import Dot, Loop, TileProgram, scales
 from ..tiles.simulate import simulate
 from .conditioning import relative_move, spread
 from .grammar import Drawn, draw_data, draw_program
@@ -421,7 +421,7 @@ class _Path:
                 "matrix products": any(isinstance(s, Dot) for s in statements),
                 "rolling reductions": any(n.op == "roll" for n in tiles.kernel.nodes),
                 "prefixes": any(n.op == "pre" for n in tiles.kernel.nodes),
-                "scaled products": tiles.kernel.scaled,
+                "scaled products": scales(tiles),
             }
         )
 

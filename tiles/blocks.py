@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.index import Axis
-from .program import Accumulator, Binding, Dot, Load, Loop, Mean, Operand, Statement, Store, Value, defines, uses
+from .program import Accumulator, Binding, Cast, Dot, Load, Loop, Mean, Operand, Statement, Store, Value, defines, uses
+
+if TYPE_CHECKING:
+    from .scaling import Scale
 
 
 class LoopCycle(Exception):
@@ -49,7 +52,8 @@ class OpenLoop:
 
 @dataclass(eq=False)
 class Block:
-    """A sequence of statements.  ``memo``: node and mode -> value; ``loops``: (axis, level) -> loop; ``states``: its own accumulators."""
+    """A sequence of statements.  ``memo``: node and mode -> value; ``loops``: (axis, level) -> loop; ``states``: its own accumulators;
+    ``operands``, ``scales``: of products, by their factors."""
 
     parent: Block | None = None
     loop: OpenLoop | None = None
@@ -57,6 +61,8 @@ class Block:
     memo: dict[Any, Operand] = field(default_factory=dict)
     loops: dict[tuple[Any, ...], OpenLoop] = field(default_factory=dict)
     states: dict[Any, OpenAccumulator] = field(default_factory=dict)
+    operands: dict[Any, tuple[Value, bool]] = field(default_factory=dict)
+    scales: dict[Any, Scale] = field(default_factory=dict)
     depth: int = 0
 
     def chain(self) -> Iterator[Block]:
@@ -76,7 +82,8 @@ class Block:
 
 def close(block: Block) -> tuple[Statement, ...]:
     """The block's statements, loops closed, in an order where definitions come before uses; the order of demand otherwise, but that
-    what can be computed at any time comes late in a block with a loop.  Means that another form of theirs has replaced are left out."""
+    what can be computed at any time comes late in a block with a loop.  Means that another form of theirs has replaced are left out, and
+    so are casts that were taken back."""
     statements: list[Statement] = [
         Loop(
             s.binding,
@@ -105,7 +112,7 @@ def close(block: Block) -> tuple[Statement, ...]:
         ordered.append(statements[i])
 
     read = {v.name for s in statements for v in uses(s)} | {_known(a).name for a in (block.loop.accumulators if block.loop else ())}
-    unread = {i for i, s in enumerate(statements) if isinstance(s, Mean) and s.dst.name not in read}
+    unread = {i for i, s in enumerate(statements) if isinstance(s, Mean | Cast) and s.dst.name not in read}
     late = _any_time(statements, needs) if any(isinstance(s, Loop) for s in statements) else set()
     for i in (*(i for i in range(len(statements)) if i not in late), *sorted(late)):
         if i not in unread:

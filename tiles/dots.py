@@ -21,10 +21,10 @@ from ..ir.index import Axis
 from ..ir.ranges import Interval, mul
 from . import scaling
 from .masks import padded
-from .program import Cast, Dim, Dot, Permute, Value
+from .program import Dim, Dot, Permute, Value
 
 if TYPE_CHECKING:
-    from .blocks import Block, OpenAccumulator
+    from .blocks import Block
     from .lower import Lowering, Mode
 
 MIN_DOT_K = 16  # the shortest contraction that the matrix units take
@@ -115,22 +115,41 @@ def emit(
     mode: Mode | None,
     accumulator: Value | None,
     hint: str,
-    power: OpenAccumulator | None = None,
+    scale: scaling.Scale | None = None,
 ) -> Value:
-    """Emit a contraction, added to ``accumulator`` if there is one; ``power``: what an accumulator of scaled products is relative to."""
-    if accumulator is not None and power is None:
+    """Emit a contraction, added to ``accumulator`` if there is one; ``scale``: of an accumulator that is relative to a power."""
+    if scale is None and accumulator is not None:
         found = found.unscaled()
-    scale = scaling.Scale(lowering, block, power) if found.scaled is not None else None
+    elif scale is None and found.scaled is not None:
+        scale = scaling.scale_of(lowering, found, block, mode, running=False)
     a, a_loaded = _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode, scale if found.scaled == 0 else None)
     b, b_loaded = _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode, scale if found.scaled == 1 else None)
     if scale is not None and accumulator is not None:
         accumulator = scale.moved(accumulator)
-    dst = lowering.value(hint if scale is None or accumulator is not None else "product", (found.m, found.n), dtypes.float32)
-    lowering.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded)))
-    return dst if scale is None or accumulator is not None else scale.undone(dst, hint)
+    relative = scale is not None and accumulator is None
+    dst = lowering.value("product" if relative else hint, (found.m, found.n), dtypes.float32)
+    lowering.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded), scale is not None))
+    return scaling.absolute(lowering, block, dst, scale.new, hint) if scale is not None and relative else dst
 
 
 def _operand(
+    lowering: Lowering,
+    factors: tuple[int, ...],
+    dims: tuple[Dim, ...],
+    found: DotMatch,
+    axis: Axis,
+    block: Block,
+    mode: Mode | None,
+    scale: scaling.Scale | None,
+) -> tuple[Value, bool]:
+    """An operand in its type and the order of its dims, made once in a block, and whether it comes straight from memory."""
+    key = (factors, dims, found.dtype, axis, mode and mode.key, id(scale))
+    if key not in block.operands:
+        block.operands[key] = _made(lowering, factors, dims, found, axis, block, mode, scale)
+    return block.operands[key]
+
+
+def _made(
     lowering: Lowering,
     factors: tuple[int, ...],
     dims: tuple[Dim, ...],
@@ -161,8 +180,7 @@ def _operand(
         v = scale.applied(v, found.k)
     if v.dtype != found.dtype:
         loaded = False
-        to = found.dtype
-        v = lowering.once(v, ("cast", to), lambda s: Cast(lowering.value(f"{s.name}_{to.triton}", s.dims, to), s), block)
+        v = lowering.cast(v, found.dtype, block)
     if v.dims != dims:
         v = lowering.once(v, ("permute", dims), lambda s: Permute(lowering.value(s.name + "_t", dims, s.dtype), s), block)
     return v, loaded

@@ -225,7 +225,7 @@ class Lowering:
         """The operand in float32, the type of all arithmetic."""
         if isinstance(v, Literal) or v.dtype == dtypes.float32:
             return v
-        return self._cast(v, dtypes.float32, v.name + "_f")
+        return self.cast(v, dtypes.float32, hint=v.name + "_f")
 
     def as_bool(self, v: Operand) -> Operand:
         """The operand as a truth value."""
@@ -280,9 +280,9 @@ class Lowering:
         return found
 
     def state_of(self, node: int, body: Block) -> Value | None:
-        """The accumulator of a reduction in a loop, if its value is the reduction's own."""
+        """The accumulator of a reduction in a loop, if it is at its identity where the reduction is; that of a scaled sum is."""
         state = body.states.get((node, None))
-        return None if state is None or state.power is not None or self.nodes[node].attrs[0] == "mean" else state.old
+        return None if state is None or self.nodes[node].attrs[0] == "mean" else state.old
 
     # -- emission ------------------------------------------------------------------------------------------------------------
     def emit(self, node: int, block: Block, mode: Mode | None = None, state: OpenAccumulator | None = None) -> Operand:
@@ -342,14 +342,14 @@ class Lowering:
         assert n.op == "cast", f"unknown node op {n.op!r}"
         v = self.as_value(args[0], where)
         to = n.attrs[0]
-        return v if v.dtype == to else self._cast(v, to, f"{v.name}_{to.triton}", where)
+        return v if v.dtype == to else self.cast(v, to, where)
 
-    def _cast(self, v: Value, to: DType, hint: str, user: Block | None = None) -> Value:
-        """The value in another type; one that was widened from that type is what it was."""
+    def cast(self, v: Value, to: DType, user: Block | None = None, hint: str = "") -> Value:
+        """The value in another type, for use in a block; one that was widened from that type is what it was."""
         narrow = self._narrow.get(v.name)
         if narrow is not None and narrow.dtype == to:
             return narrow
-        found = self.once(v, ("cast", to), lambda s: Cast(self.value(hint, s.dims, to), s), user)
+        found = self.once(v, ("cast", to), lambda s: Cast(self.value(hint or f"{s.name}_{to.triton}", s.dims, to), s), user)
         if v.dtype.is_float and to == dtypes.float32:
             self._narrow[found.name] = v
         return found
@@ -500,12 +500,9 @@ class Lowering:
             return state
         product = dots.match(self, n.args[0], axis) if n.op == "reduce" and m.state == "sum" else None
         if product is not None and product.scaled is not None:
-            dim = (product.m, product.n)[product.scaled]
-            power = OpenAccumulator(self.value("power", (dim,), dtypes.float32), "max", scaling.LEAST, node)
-            body.loop.accumulators.append(power)
-            self.define(power.old, body)
-            state.power = power
-            state.new = dots.emit(self, product, axis, body, mode, old, f"{old.name}_new", power)
+            scale = scaling.scale_of(self, product, body, mode, running=True)
+            state.power = scale.power
+            state.new = dots.emit(self, product, axis, body, mode, old, f"{old.name}_new", scale)
             return state
         update: Operand = old
         if n.op == "roll":
@@ -538,9 +535,9 @@ class Lowering:
         if state.power is not None:
             power = state.power.new if which == "new" else state.power.old
             assert power is not None
-            key = ("unscaled", v.name, which)
+            key = ("absolute", v.name, which)
             if key not in where.memo:
-                where.memo[key] = scaling.unscaled(self, where, v, power)
+                where.memo[key] = scaling.absolute(self, where, v, power)
             v = where.memo[key]  # type: ignore[assignment]
         if self.nodes[node].attrs[0] != "mean":
             return v

@@ -89,7 +89,8 @@ def _right(s: Statement) -> str:
     if isinstance(s, Rest):
         return f"lost in {s.total.name} = sum {s.dim.name} of {' * '.join(v.name for v in s.factors or (s.src,))}"
     if isinstance(s, Dot):
-        return f"dot({s.a.name}, {s.b.name})" + (f" + {s.acc.name}" if s.acc else "") + (f" {s.precision}" if s.precision else "")
+        words = [f"+ {s.acc.name}" if s.acc else "", s.precision, "scaled" if s.scaled else ""]
+        return " ".join(w for w in (f"dot({s.a.name}, {s.b.name})", *words) if w)
     if isinstance(s, Permute | Cast):
         return f"{type(s).__name__.lower()}({s.src.name})"
     if isinstance(s, Mean):

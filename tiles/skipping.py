@@ -184,10 +184,11 @@ def _affine(v: Operand, made: Made) -> _Affine | None:
 
 @dataclass(frozen=True)
 class _Old:
-    """The finite state of an accumulator before the step, or its negative."""
+    """The finite state of an accumulator before the step, or its negative.  ``least``: what a maximum is at least."""
 
     name: str
     negative: bool = False
+    least: float = -math.inf
 
 
 class _Unknown:
@@ -200,11 +201,11 @@ _Symbol = float | bool | _Old | _Unknown
 
 def _does_nothing(loop: Loop, condition: Value, truth: bool) -> bool:
     """Whether a step leaves all states as they are, if a condition has one truth in the whole tile."""
-    selective = [a for a in loop.accumulators if a.monoid in SELECTIVE]
+    selective = [a for a in loop.accumulators if a.monoid in SELECTIVE and math.isinf(a.identity)]
     if len(selective) > 1:
         return False
     digits = {s.dst.name for s in loop.body if isinstance(s, Lost)}
-    seen: dict[str, _Symbol] = {a.old.name: 0.0 if a.new.name in digits else _Old(a.old.name) for a in loop.accumulators}
+    seen: dict[str, _Symbol] = {a.old.name: 0.0 if a.new.name in digits else _Old(a.old.name, least=_least(a)) for a in loop.accumulators}
     known: dict[str, _Symbol] = {condition.name: truth}
     if not _unchanged(loop, seen, known):
         return False
@@ -213,6 +214,10 @@ def _does_nothing(loop: Loop, condition: Value, truth: bool) -> bool:
     unseen: dict[str, _Symbol] = {a.old.name: a.identity for a in loop.accumulators}
     nothing = _nothing_for(loop, selective[0])
     return nothing is not None and _unchanged(loop, unseen, known) and _unchanged(loop, unseen, nothing)
+
+
+def _least(a: Accumulator) -> float:
+    return a.identity if a.monoid == "max" else -math.inf
 
 
 def _nothing_for(loop: Loop, a: Accumulator) -> dict[str, _Symbol] | None:
@@ -284,8 +289,10 @@ def _applied(op: str, args: list[_Symbol]) -> _Symbol:
         return known if known == (op == "or") else next(a for a in args if a is not known)
     if op in ("eq", "ne") and any(isinstance(a, _Old) for a in args) and any(isinstance(a, float) and math.isinf(a) for a in args):
         return op == "ne"  # a state of which something has been seen
+    if op in ("eq", "ne") and isinstance(args[0], _Old) and args[0] == args[1]:
+        return op == "eq"
     if op == "neg" and isinstance(args[0], _Old):
-        return _Old(args[0].name, not args[0].negative)
+        return replace(args[0], negative=not args[0].negative)
     if len(args) == 2:
         for x, y in (args, args[::-1]):
             if isinstance(x, float):
@@ -294,6 +301,8 @@ def _applied(op: str, args: list[_Symbol]) -> _Symbol:
                 if op == "mul" and x in (0.0, 1.0):
                     return y if x == 1 else 0.0
                 if (op, x) in (("maximum", -math.inf), ("minimum", math.inf)):
+                    return y
+                if op == "maximum" and isinstance(y, _Old) and not y.negative and x <= y.least:
                     return y
         x, y = args
         if op == "add" and isinstance(x, _Old) and isinstance(y, _Old) and x.name == y.name and x.negative != y.negative:

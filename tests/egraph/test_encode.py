@@ -31,6 +31,10 @@ wide = cast(dtypes.float32, x)
         (maximum(x, y), None),
         (select(x, x, y), None),
         (select(y, x, x), "float16"),
+        (maximum(wide, 0.0), "float16"),
+        (select(y, wide, -1.5), "float16"),
+        (maximum(wide, 0.1), None),  # no float16 number
+        (maximum(wide, 1e5), None),
     ],
     ids=str,
 )

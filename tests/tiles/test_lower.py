@@ -9,13 +9,13 @@ import pytest
 from eqfuse.errors import PlanError
 from eqfuse.ir import build as b
 from eqfuse.ir import dtypes
-from eqfuse.ir.reference import evaluate
+from eqfuse.ir.reference import evaluate, round_to
 from eqfuse.tiles import lower as lowering
 from eqfuse.tiles.direct import NodeBuilder, kernel_from_program
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
 from eqfuse.tiles.order import choose_order, order_penalty
-from eqfuse.tiles.program import Count, Dot, IsFirst, Let, Load, Loop, Permute, Reduce, Store, Where
+from eqfuse.tiles.program import Cast, Count, Dot, IsFirst, Let, Load, Loop, Permute, Reduce, Store, Where
 from eqfuse.tiles.simulate import simulate
 
 
@@ -304,3 +304,16 @@ def test_a_tile_program_prints():
     text = str(lower(kernels.attention()[0]))
     assert "for j/16 (level 0) carrying" in text
     assert "k[h, j, d] where j ok" in text
+
+
+@pytest.mark.parametrize(("to", "rounds"), [(dtypes.float16, False), (dtypes.bfloat16, True)])
+def test_what_was_widened_is_as_it_was(to, rounds):
+    """float16 -> float32 -> float16 is nothing at all, and leaves no code; bfloat16 is another type."""
+    i, j = b.axes(i=4, j=16)
+    x = b.tensor("x", i, j, dtype=dtypes.float16)
+    y = b.cast(to, b.cast(dtypes.float32, x))
+    k = kernel_from_program(b.program("p", y=(y, (i, j))), {i: Role("grid", 1), j: Role("resident", 16)})
+    assert [s.dst.dtype for s in lower(k).statements() if isinstance(s, Cast)] == ([dtypes.float32, to] if rounds else [])
+    data = {"x": np.random.default_rng(0).standard_normal((4, 16)).astype(np.float16).astype(float)}
+    found = simulate(lower(k), data, np.float32, rounding=True)["y"]
+    np.testing.assert_array_equal(found, round_to(data["x"], to.name))

@@ -8,9 +8,10 @@ import pytest
 
 from eqfuse.ir import build as b
 from eqfuse.ir import dtypes
+from eqfuse.ir.index import index
 from eqfuse.tiles import scaling
-from eqfuse.tiles.direct import kernel_from_program
-from eqfuse.tiles.kernel import Role
+from eqfuse.tiles.direct import NodeBuilder, kernel_from_program
+from eqfuse.tiles.kernel import Buffer, Kernel, Role, Root
 from eqfuse.tiles.lower import lower
 from eqfuse.tiles.program import Dot, Let, Loop
 from eqfuse.tiles.simulate import simulate
@@ -153,25 +154,140 @@ def test_a_state_that_rolls_stays_wide():
     assert [s for s in lower(scaled).statements() if isinstance(s, Dot)] == [s for s in lower(k).statements() if isinstance(s, Dot)]
 
 
-@pytest.mark.parametrize("fault", ["moved", "power", "undone"])
-def test_these_tests_can_fail(monkeypatch, fault):
-    """A step left out of the scheme is off by orders of magnitude."""
-    if fault == "moved":
-        monkeypatch.setattr(scaling.Scale, "moved", lambda self, accumulator: accumulator)
-    elif fault == "power":  # a power for each tile, not one that only grows
-        monkeypatch.setattr(scaling, "LEAST", 2.0**-1)
-        monkeypatch.setattr(scaling, "TOP", 0)
-        monkeypatch.setattr(scaling, "MOST", 2.0**-1)
-    else:
-        monkeypatch.setattr(scaling, "unscaled", lambda lowering, block, v, power, hint=None: v)
-    inputs = data(scale=100.0)
-    inputs["x"] *= np.linspace(0.01, 1, 64)
-    found = simulate(lower(product(b.square)), inputs, np.float32, rounding=True)["y"]
-    a = np.square(inputs["x"])
-    with np.errstate(invalid="ignore"):
-        assert not (np.abs(found - a @ inputs["w"]) <= HALF * (a @ np.abs(inputs["w"]))).all()
+def mantissas():
+    """float16 numbers whose exponentials lie just below a power of two."""
+    x = np.arange(1, 80, 2.0**-5)
+    fraction = np.frexp(np.exp(x))[0]
+    return x[np.argsort(fraction)[-16:]]
+
+
+def near_the_top(rows):
+    rows[:] = np.tile(mantissas(), 4)
+
+
+def one_large_among_small(rows):
+    """What is 2**-25 of the largest element counts alone, for the weight of that one is zero."""
+    rows[:] = -17.0
+    rows[:, 7] = 0.0
+
+
+def tiny(rows):
+    rows[:] = -60.0 + rows
+
+
+def huge(rows):
+    """Up to 3.2e38; the sum of so many overflows, so one of them is all there is."""
+    rows[:] = -100.0
+    rows[:, 9] = 88.6875
+
+
+def small_then_large(rows):
+    rows[:] = np.sort(rows * 8, axis=1)
+
+
+def large_then_small(rows):
+    rows[:] = np.sort(rows * 8, axis=1)[:, ::-1]
+
+
+EXPONENTS = [near_the_top, one_large_among_small, tiny, huge, small_then_large, large_then_small]
+
+
+def exponentials_hold(fill) -> bool:
+    """Whether sums of products with exponentials of such exponents are as exact as rounding each operand once."""
+    inputs = data()
+    fill(inputs["x"])
+    inputs["x"] = inputs["x"].astype(np.float16).astype(float)
+    if fill is one_large_among_small:
+        inputs["w"][7] = 0
+    if fill is huge:
+        inputs["w"] = np.abs(inputs["w"]) * 2.0**-8
+    return bool(error(product(b.exp), inputs, np.exp) <= 2 * HALF)
+
+
+@pytest.mark.parametrize("fill", EXPONENTS)
+def test_exponentials(fill):
+    assert exponentials_hold(fill)
+
+
+def test_an_infinite_element_makes_an_infinite_sum():
+    inputs = data()
+    inputs["x"][3, 40] = np.inf
+    inputs["w"] = np.abs(inputs["w"]) + 1
+    found = simulate(lower(product(lambda x: x * 2.0)), inputs, np.float32, rounding=True)["y"]
+    assert (found[3] == np.inf).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TOP", 15),  # what is just below 2 p overflows
+        ("TOP", 4),  # what is small beside p loses digits
+        ("LEAST", 2.0**-20),  # small rows vanish
+        ("MOST", 2.0**40),  # large ones overflow
+        ("moved", lambda self, accumulator: accumulator),
+        ("absolute", lambda lowering, block, v, power, hint=None: v),
+    ],
+)
+def test_these_tests_can_fail(monkeypatch, name, value):
+    monkeypatch.setattr(scaling.Scale if name == "moved" else scaling, name, value)
+    with np.errstate(all="ignore"):
+        assert not all(exponentials_hold(fill) for fill in EXPONENTS)
 
 
 def test_one_accumulator_more():
     (loop,) = (s for s in lower(product(b.square)).statements() if isinstance(s, Loop))
     assert [a.monoid for a in loop.accumulators] == ["sum", "max"]
+
+
+def test_products_that_share_an_operand_share_its_scale():
+    i, j, k = b.axes(i=32, j=32, k=64)
+    a = b.square(b.tensor("x", i, k, dtype=dtypes.float16)) * b.tensor("g", k, dtype=dtypes.float16)
+    y, z = (b.cast(dtypes.float32, b.sum_over(k, a * b.tensor(n, k, j, dtype=dtypes.float16))) for n in ("w", "v"))
+    roles = {i: Role("grid", 16), j: Role("grid", 16), k: Role("stream", 16)}
+    kernel = dataclasses.replace(kernel_from_program(b.program("p", y=(y, (i, j)), z=(z, (i, j))), roles), scaled=True)
+    tiles = lower(kernel)
+    (loop,) = (s for s in tiles.statements() if isinstance(s, Loop))
+    assert sorted(a.monoid for a in loop.accumulators) == ["max", "sum", "sum"]
+    assert [s.op for s in tiles.statements() if isinstance(s, Let)].count("exp2") == 1
+    assert len({s.a.name for s in tiles.statements() if isinstance(s, Dot)}) == 1
+    inputs = {**data(scale=100.0), "v": data(seed=1)["w"], "g": np.arange(64.0) - 20}
+    found = simulate(tiles, inputs)
+    for name, w in (("y", "w"), ("z", "v")):
+        np.testing.assert_allclose(found[name], (np.square(inputs["x"]) * inputs["g"]) @ inputs[w], rtol=1e-9, atol=1e-6)
+
+
+def test_masked_tiles_are_left_out():
+    """A tile of zeros changes neither the sum nor the power."""
+    i, j, k = b.axes(i=64, j=64, k=64)
+    x = b.square(b.tensor("x", i, k, dtype=dtypes.float16))
+    masked = b.select(b.le(b.iota(k), b.iota(i)), x, 0.0)
+    y = b.cast(dtypes.float32, b.sum_over(k, masked * b.tensor("w", k, j, dtype=dtypes.float16)))
+    roles = {i: Role("grid", 16), j: Role("grid", 16), k: Role("stream", 16)}
+    kernel = dataclasses.replace(kernel_from_program(b.program("p", y=(y, (i, j))), roles), scaled=True)
+    (loop,) = (s for s in lower(kernel).statements() if isinstance(s, Loop))
+    assert loop.stops
+    rng = np.random.default_rng(0)
+    inputs = {n: rng.standard_normal((64, 64)) for n in ("x", "w")}
+    np.testing.assert_allclose(simulate(lower(kernel), inputs)["y"], np.tril(np.square(inputs["x"])) @ inputs["w"], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_scaled_sum_is_zero_where_the_sum_is(scaled):
+    """A roll that divides by it takes nothing from a first tile of zeros."""
+    i, j, k = b.axes(i=16, j=16, k=40)
+    g = NodeBuilder()
+    s = g.reduce("sum", k, g.map("mul", g.map("square", g.load("x", i, k)), g.map("abs", g.load("w", k, j))))
+    new, old = g.ref("new", k, s), g.ref("old", k, s)
+    t = g.roll("sum", k, g.map("mul", g.load("y", i, k), new), g.map("mul", g.acc(), g.map("mul", new, g.map("recip", old))))
+    shapes = {"x": (16, 40), "w": (40, 16), "y": (16, 40)}
+    buffers = {n: Buffer(n, dtypes.float16, shape) for n, shape in shapes.items()}
+    buffers["out"] = Buffer("out", dtypes.float32, (16, 16), "output")
+    roles = {i: Role("grid", 16), j: Role("grid", 16), k: Role("stream", 16)}
+    roots = (Root(t, "out", (index(i), index(j))),)
+    kernel = Kernel("p", tuple(g.nodes), roots, buffers, roles, (i, j, k), (i, j), scaled=scaled)
+    rng = np.random.default_rng(0)
+    inputs = {n: rng.standard_normal(shape) for n, shape in shapes.items()}
+    inputs["x"][:, :16] = inputs["y"][:, :16] = 0
+    expected = inputs["y"].sum(1)[:, None] * (np.square(inputs["x"]) @ np.abs(inputs["w"]))
+    assert any(isinstance(st, Dot) and st.scaled for st in lower(kernel).statements()) == scaled
+    np.testing.assert_allclose(simulate(lower(kernel), inputs)["out"], expected, rtol=1e-9, atol=1e-9)
