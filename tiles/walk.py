@@ -34,6 +34,7 @@ from .program import (
     Store,
     TileProgram,
     Where,
+    uses,
 )
 from .reuse import reuse
 from .sizes import VECTOR_BYTES, Sizes, wide_axes
@@ -128,6 +129,7 @@ class Counter:
         streamed = dict.fromkeys(s.binding.axis for s in program.statements() if isinstance(s, Loop))
         self._passes = {a: _passes(program.body, a) for a in streamed}
         self._kept = bool(reuse(program).loads)
+        self._contracted = _contracted(program)
         self._wide = wide_axes(program)
 
     def at(self, roles: Mapping[Axis, Role]) -> Counts:
@@ -137,14 +139,14 @@ class Counter:
         rows = None
         if widest is not None and widest[1].rows > 1:
             rows = -(-self._liveness.numbers(sizes, widest[0]) // widest[1].rows), widest[1]
-        return _Walk(self.program, sizes).counts(
+        return _Walk(self.program, sizes, self._contracted).counts(
             self._passes, self._liveness.worst(sizes), self._addresses.at(sizes), rows, self._kept
         )
 
 
 class _Walk:
-    def __init__(self, program: TileProgram, sizes: Sizes) -> None:
-        self.program, self.sizes = program, sizes
+    def __init__(self, program: TileProgram, sizes: Sizes, contracted: frozenset[str]) -> None:
+        self.program, self.sizes, self.contracted = program, sizes, contracted
         self.buffers = program.kernel.buffers
         self.loads: list[Traffic] = []
         self.stores: list[Traffic] = []
@@ -232,7 +234,7 @@ class _Walk:
             elif isinstance(s, Let):
                 op = ops.OPS[s.op]
                 n = elements(s.dst)
-                work["let"] += trips * n * op.cost
+                work["let"] += trips * n * op.cost if s.dst.name not in self.contracted else 0.0
                 self.special += trips * n * op.special
             elif isinstance(s, Load):
                 self.loads.append(self._traffic(s.access, around, visited))
@@ -281,6 +283,18 @@ class _Walk:
             elif loaded or operand is s.b:  # computed A operands stay in registers
                 self.operands.add(operand.name)
                 self.static_bytes += self.sizes.bytes(operand)
+
+
+def _contracted(program: TileProgram) -> frozenset[str]:
+    """Products that a sum over their tile alone reads: a compiler makes multiply-adds of them (seen in the compiled corpus)."""
+    if program.kernel.exact:
+        return frozenset()
+    readers: dict[str, list[Statement]] = {}
+    for s in program.statements():
+        for v in uses(s):
+            readers.setdefault(v.name, []).append(s)
+    made = {s.dst.name for s in program.statements() if isinstance(s, Let) and s.op in ("mul", "square")}
+    return frozenset(n for n in made if all(isinstance(r, Reduce) and r.monoid == "sum" for r in readers.get(n, ())))
 
 
 def _passes(body: tuple[Statement, ...], axis: Axis) -> int:

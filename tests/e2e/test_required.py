@@ -11,6 +11,7 @@ import torch
 
 import eqfuse
 from eqfuse.testing.programs import PROGRAMS, TYPES
+from eqfuse.tiles.program import scales
 from eqfuse.tiles.walk import walk
 
 MANY, FEW = PROGRAMS["linear_cross_entropy"], PROGRAMS["linear_cross_entropy_few_rows"]
@@ -75,30 +76,13 @@ def test_logits_are_never_stored(target, dtype, tokens):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("target", eqfuse.targets())
 def test_normalised_rows_are_never_stored(target, dtype):
-    """rmsnorm -> linear: one kernel whatever the cache, in two passes where the operands of a product on the general units leave no
-    registers for a sum beside it.  float16 cannot hold the rows before they are normalised, so that they are scaled as they come; where
-    that takes longer than another kernel, a kernel of its own makes the statistics."""
+    """rmsnorm -> linear: one kernel whatever the cache.  In float16, which cannot hold the rows before they are normalised, they are scaled
+    as they come.  Rows are read twice where that takes less time: on an A100, whose general units are slow beside its matrix units."""
     case = PROGRAMS["rmsnorm_linear"]
     plan = eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target).plan
-    apart = dtype == "float16" and target in ("a100", "mi300x")
-    assert len(plan.kernels) == (2 if apart else 1), str(plan)
-    assert held(plan) == (4096 * 4 if apart else 0)  # a number to a row
-    assert any(k.kernel.scaled for k in plan.kernels) == (dtype == "float16" and not apart)
-    passes = max(n for k in plan.kernels for n in k.passes.values())
-    assert passes <= (2 if (target, dtype) == ("rtx6000ada", "float32") else 1)
-    assert all(d == ("float16", "") for k in plan.kernels for d in walk(k.tiles).tensor_flops) or dtype != "float16"
-
-
-@pytest.mark.parametrize("target", eqfuse.targets())
-def test_statistics_and_product_share_a_kernel_where_that_is_required(target):
-    """The same in float16: one kernel on demand, also where it takes longer."""
-    case = PROGRAMS["rmsnorm_linear"]
-    args = case.args("bench", "float16", device="meta")
-    plan = eqfuse.optimize(case.fn, args, target=target, fusion=[("require", "out", "mean")]).plan
-    assert len(plan.kernels) == 1
+    (kernel,) = plan.kernels
     assert not held(plan)
-    free = eqfuse.optimize(case.fn, args, target=target).plan
-    if len(free.kernels) == 1:
-        assert plan.estimated_us == free.estimated_us
-    else:
-        assert plan.estimated_us > free.estimated_us
+    twice = (target, dtype) == ("a100", "float16")
+    assert dict(kernel.passes)["k"] == (2 if twice else 1), str(plan)
+    assert scales(kernel.tiles) == (dtype == "float16" and not twice)
+    assert dtype != "float16" or set(walk(kernel.tiles).tensor_flops) == {("float16", "")}

@@ -17,10 +17,11 @@ TARGETS = ("h100", "a100", "b200", "mi300x")
 INTERPRETED = ("a100", "b200", "mi300x")
 ROWS = 37  # of the 197 rows of logits at check lengths; they share nothing
 
-# (program, target): what is other than expected, and what the plan itself says of it (modelled times)
-KERNELS = {
-    ("attention_decode", "h100"): (1, "a tie by the model: 47.2 us, the keys in 8 parts 46.2 us"),
-    ("attention_decode", "mi300x"): (1, "bound by memory either way: 36.1 us, the keys in 16 parts 37.4 us"),
+# (program, target): kernels and passes other than expected, and what the plan itself says of them (modelled times)
+OTHER = {
+    ("attention_decode", "h100"): ({"kernels": 1}, "a tie by the model: 47.2 us, the keys in 8 parts 46.2 us"),
+    ("attention_decode", "mi300x"): ({"kernels": 1}, "bound by memory either way: 36.1 us, the keys in 16 parts 37.4 us"),
+    ("rmsnorm_linear", "a100"): ({"passes": 2}, "general units that are slow beside the matrix units: 901 us, in one pass with scaled rows 912"),
 }
 
 assert set(TARGETS) < set(eqfuse.targets())
@@ -36,10 +37,10 @@ def plan_for(request) -> tuple[str, str, Compiled]:
 
 def test_kernels_and_passes(plan_for):
     name, target, compiled = plan_for
-    kernels, _ = KERNELS.get((name, target), (PROGRAMS[name].expected["kernels"], ""))
+    expected = {**PROGRAMS[name].expected, **OTHER.get((name, target), ({}, ""))[0]}
     plan = compiled.plan
-    assert len(plan.kernels) == kernels, str(plan)
-    assert max((n for k in plan.kernels for n in k.passes.values()), default=0) <= PROGRAMS[name].expected["passes"], str(plan)
+    assert len(plan.kernels) == expected["kernels"], str(plan)
+    assert max((n for k in plan.kernels for n in k.passes.values()), default=0) <= expected["passes"], str(plan)
     assert plan.dram_bytes <= plan.baseline_bytes
 
 
@@ -62,4 +63,4 @@ def test_source_is_as_accurate_as_eager(plan_for):
 
 
 def test_exceptions_are_of_the_corpus():
-    assert {n for n, _ in KERNELS} <= set(PROGRAMS)
+    assert {n for n, _ in OTHER} <= set(PROGRAMS)
