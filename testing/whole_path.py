@@ -50,6 +50,7 @@ from ..tiles.dots import WIDE
 from ..tiles.lower import lower
 from ..tiles.program import Dot, Loop, TileProgram, scales
 from ..tiles.simulate import simulate
+from ..tiles.walk import walk
 from .conditioning import relative_move, spread
 from .grammar import Drawn, draw_data, draw_program
 from .hazards import new_hazards
@@ -63,6 +64,7 @@ UNSTABLE = 1e-6  # how far a disturbance of 1e-12 may move an output
 STRESSES = ((1.0, 0.0), (30.0, 0.0), (1.0, 1e3), (1.0, -1e4), (100.0, 1e3), (-300.0, 0.0))  # factor and offset of the data
 WORTHLESS = 0.05  # a result that float32 or the program's own narrow types move so far says nothing
 NODE_BUDGET = 6000
+MOST_STEPS = 50_000  # of the loops of one kernel, all its programs together: numpy takes some ten seconds for them
 LIMIT = 120.0  # seconds of processor time for one program: they take one, on an old machine a few
 
 
@@ -337,6 +339,9 @@ class _Path:
                 tiles = lower(kernel, min_dot_k=2)
             except PlanError as e:
                 self.tally.skipped[f"tiles: {str(e).split(':')[-1].strip()[:60]}"] += 1
+                continue
+            if walk(tiles).steps > MOST_STEPS:
+                self.tally.skipped["tiles: more steps of loops than a simulation is given time for"] += 1
                 continue
             met = True
             wide = any(isinstance(s, Dot) and s.precision == WIDE for s in tiles.statements())

@@ -168,6 +168,13 @@ def test_memory_is_bounded():
     assert after < 800
 
 
+def test_kernels_that_take_too_long_to_simulate_are_left_out_and_counted():
+    """Random roles made 785664 steps of four nested loops."""
+    drawn, tally = draw_program(111400), Tally()
+    check(drawn.program, drawn.inputs, 111400, tally=tally, only="tiles")
+    assert sum(n for why, n in tally.skipped.items() if "more steps" in why) == 4  # all choices of nodes
+
+
 def test_programs_print_as_code_that_rebuilds_them():
     for seed in range(150):
         p = draw_program(seed).program
