@@ -79,6 +79,8 @@ class Sizes:
         if not steps or not (loop.starts or loop.stops):
             return 1.0
         over = list(dict.fromkeys(b for e in (*loop.starts, *loop.stops) for b, _, _ in e.terms))
+        if not all(map(self.steps, over)):
+            return 1.0  # no program runs it
         tile = {b.name: self.roles[b.axis].tile for b in over}
         tiles = [np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int)) for b in over]
         at = np.meshgrid(*(t * tile[b.name] for b, t in zip(over, tiles, strict=True)), indexing="ij") if over else []

@@ -14,6 +14,7 @@ import eqfuse
 from eqfuse.egraph.saturate import saturate
 from eqfuse.extract.choose import Chooser
 from eqfuse.frontends import trace
+from eqfuse.ir.build import axes, const, iota, le, maximum_over, program, select, tensor
 from eqfuse.ir.reference import evaluate
 from eqfuse.testing.fuzz import relative_error
 from eqfuse.tiles import skipping
@@ -22,6 +23,7 @@ from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
 from eqfuse.tiles.program import Loop, TileProgram
 from eqfuse.tiles.simulate import _Simulation, simulate
+from eqfuse.tiles.walk import walk
 
 INF = float("inf")
 
@@ -230,3 +232,13 @@ def test_the_plan_says_so_and_costs_less():
     assert "% of the tiles of" in str(half)
     exact = eqfuse.optimize(causal, args, target="h200", licence="exact").plan
     assert "% of the tiles of" not in str(exact)
+
+
+def test_loops_that_no_program_runs_are_counted():
+    """The edge depends on an axis of length 0: there is no tile to take the average over."""
+    i, k = axes(i=4, k=0)
+    rows = maximum_over(i, select(le(iota(i), iota(k)), tensor("x", i), const(-INF)))
+    kernel = kernel_from_program(program("p", y=(rows, (k,))), {i: Role("stream", 2), k: Role("grid", 2)})
+    (loop,) = (s for s in lower(kernel).statements() if isinstance(s, Loop))
+    assert loop.starts or loop.stops
+    assert walk(lower(kernel)).steps == 0
