@@ -144,21 +144,8 @@ def _operand(
 ) -> tuple[Value, bool]:
     """An operand in its type and the order of its dims, made once in a block, and whether it comes straight from memory."""
     key = (factors, dims, found.dtype, axis, mode and mode.key, id(scale))
-    if key not in block.operands:
-        block.operands[key] = _made(lowering, factors, dims, found, axis, block, mode, scale)
-    return block.operands[key]
-
-
-def _made(
-    lowering: Lowering,
-    factors: tuple[int, ...],
-    dims: tuple[Dim, ...],
-    found: DotMatch,
-    axis: Axis,
-    block: Block,
-    mode: Mode | None,
-    scale: scaling.Scale | None,
-) -> tuple[Value, bool]:
+    if key in block.operands:
+        return block.operands[key]
     facts = lowering.facts
     loaded = len(factors) == 1 and lowering.nodes[factors[0]].op == "load"
     if loaded:
@@ -183,4 +170,5 @@ def _made(
         v = lowering.cast(v, found.dtype, block)
     if v.dims != dims:
         v = lowering.once(v, ("permute", dims), lambda s: Permute(lowering.value(s.name + "_t", dims, s.dtype), s), block)
+    block.operands[key] = v, loaded
     return v, loaded
