@@ -73,6 +73,25 @@ def op(name: str) -> ScalarOp:
     return OPS[name]
 
 
+def apply(name: str, *args: np.ndarray) -> np.ndarray:
+    """An operation on numbers as :mod:`.reference` keeps them: float64, or int64 for integers and truth values.
+
+    It is one on integers if some argument is an array of them and no other one has a fraction: numbers without a type, which are arrays
+    of no dimension, take that of what stands beside them.
+    """
+    spec = OPS[name]
+    arrays = [np.asarray(a) for a in args]
+    values = arrays[1:] if name == "where" else arrays
+    whole = spec.result != "float" and any(a.dtype.kind in "iub" for a in values) and all(
+        a.dtype.kind in "iub" or (a.size == 1 and np.isfinite(a).all() and bool((a == np.rint(a)).all())) for a in values
+    )  # fmt: skip
+    kind = np.int64 if whole else next((a.dtype for a in values if a.dtype.kind == "f"), np.dtype(np.float64))
+    arrays = [a.astype(kind) if a.dtype != kind and not (name == "where" and k == 0) else a for k, a in enumerate(arrays)]
+    with np.errstate(all="ignore"):
+        found = np.asarray(spec.numpy(*arrays))
+    return found.astype(np.int64) if found.dtype.kind in "iub" else found
+
+
 def _quiet(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
     """Numpy without warnings: overflow and NaN are ordinary values here."""
 
