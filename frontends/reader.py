@@ -24,8 +24,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import TraceError, UnsupportedOpError
+from ..ir import bounds
+from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
-from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View
+from ..ir.ranges import Interval
+from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, number_of
 from . import aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
 from .alignment import Alignment
 from .aten import OPS, At, AtenOp, Call, broadcast_at, dims_of, fresh_dims, is_inside, shape_of
@@ -108,6 +111,7 @@ class Reader:
         self._axes: dict[tuple[int, int], Axis] = {}
         self._slices: dict[tuple[int, int, int, int], Axis] = {}
         self._memo: dict[tuple[Node, At, int | None], Term] = {}
+        self._bounds: dict[Term, Interval] = {}
         self._first: dict[tuple[Node, int | None], tuple[At, Term]] = {}
         self._bound: dict[Term, frozenset[Axis]] = {}
         for node in graph.nodes:
@@ -301,7 +305,17 @@ class Reader:
         if is_inside(node, value.dtype):
             return term
         wanted = ir_dtype(value.dtype, f"the result of {node.target}")
+        if wanted.kind == "int" and number_of(term) is None:
+            return term if term.dtype == wanted and not self.wraps(term, wanted) else Cast(wanted, term)
         return term if term.dtype in (None, wanted) else Cast(wanted, term)
+
+    def wraps(self, term: Term, to: DType) -> bool:
+        """Whether a value that is made of integers may be none of the type."""
+        return bounds.wraps(term, to, self._bounds)
+
+    def small(self, term: Term) -> bool:
+        """Whether every integer that the value may be is a number of float32."""
+        return bounds.bounds(term, self._bounds).magnitude <= 2.0**24
 
     # integers that are index expressions ----------------------------------------------------------------------------------------
     def integer(self, x: Any, at: At) -> IndexExpr | None:

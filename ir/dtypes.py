@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,14 @@ class DType:
     def meaning(self) -> np.dtype:
         """The numpy type in which a value of this type means itself: float64, or int64 for integers and truth values (0 and 1)."""
         return np.dtype(np.float64 if self.is_float else np.int64)
+
+    def number(self, value: float) -> float:
+        """A number as one of this type; infinities, which integers do not have, as the least and the largest of them."""
+        if self.kind != "int":
+            return value
+        if math.isinf(value):
+            return int(np.iinfo(self.numpy).max if value > 0 else np.iinfo(self.numpy).min)
+        return int(value)
 
     @property
     def numpy(self) -> np.dtype:
