@@ -28,7 +28,7 @@ from ..ir import bounds
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
-from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, number_of
+from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
 from . import aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
 from .alignment import Alignment
 from .aten import OPS, At, AtenOp, Call, broadcast_at, dims_of, fresh_dims, is_inside, shape_of
@@ -170,7 +170,7 @@ class Reader:
     def read(self, x: Any, at: At) -> Term:
         """The term for a node (or number) at an index."""
         if not hasattr(x, "meta"):
-            return Const(x)
+            return as_term(whole_number(x))
         item: int | None = None
         while x.op == "call_function" and x.target is operator.getitem:
             x, item = x.args
@@ -191,7 +191,7 @@ class Reader:
 
     def _read(self, node: Node, at: At, item: int | None) -> Term:
         if node.op == "placeholder":
-            return Const(self.constants[node]) if node in self.constants else self._read_input(node, at)
+            return as_term(whole_number(self.constants[node])) if node in self.constants else self._read_input(node, at)
         known = self.integer(node, at)
         if known is not None:
             return self.position(known)
@@ -357,11 +357,11 @@ class Reader:
                 alone = IndexExpr(((atom, 1),))
                 whole = self._spare(Axis("", alone.bounds()[1] + 1))
                 value = View(Index(whole), whole, alone)
-            value = value if c == 1 else -value if c == -1 else value * c
+            value = value if c == 1 else -value if c == -1 else value * whole_number(c)
             total = value if total is None else total + value
         if total is None:
-            return Const(e.const)
-        return total + e.const if e.const else total
+            return as_term(whole_number(e.const))
+        return total + whole_number(e.const) if e.const else total
 
     def values(self) -> dict[tuple[Node, int | None], list[Term]]:
         """The terms that each node (or item of a node with several results) was read as, in order of reading."""
