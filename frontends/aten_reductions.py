@@ -15,9 +15,10 @@ import torch
 from ..errors import ShapeError
 from ..ir import dtypes
 from ..ir.index import Axis
-from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term
+from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term, number_of
 from .aten import ZERO, At, Call, dims_of, free_axes, register, shape_of
 from .places import place_of_node
+from .spec import ir_dtype
 
 
 def _wrapped(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -74,9 +75,11 @@ def _align_all(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
 
 # sums and extrema -----------------------------------------------------------------------------------------------------------------
 def _numeric(call: Call, x: Term) -> Term:
-    """torch sums booleans and small integers as int64."""
-    out = call.node.meta["val"].dtype
-    return Cast(dtypes.int64, x) if out == torch.int64 and x.dtype not in (dtypes.int64, None) else x
+    """What is summed has the type of the sum: torch sums booleans and integers as int64, or in the type that it is told."""
+    out = ir_dtype(call.node.meta["val"].dtype)
+    if out.is_float:
+        return Cast(dtypes.float32, x) if x.dtype is not None and not x.dtype.is_float else x
+    return Cast(out, x) if x.dtype != out and number_of(x) is None else x
 
 
 @register("aten.sum.dim_IntList", "aten.sum.default", align=_align)
@@ -87,7 +90,8 @@ def _sum(call: Call, x: Any, dims: Any = None, keepdim: bool = False) -> Term:
 
 @register("aten.mean.dim", "aten.mean.default", align=_align)
 def _mean(call: Call, x: Any, dims: Any = None, keepdim: bool = False) -> Term:
-    return Slices(call, x, dims, keepdim).reduced("mean")
+    s = Slices(call, x, dims, keepdim)
+    return s.reduced("mean", _numeric(call, s.inside))
 
 
 @register("aten.amax.default", align=_align)
