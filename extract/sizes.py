@@ -60,9 +60,9 @@ def escapes(plan: Facts, program: Facts) -> Iterator[Escape]:
     sources = sources_of(program.kernel)
     if any(_is_free_exponential(program, k) for k in range(len(program.nodes))):
         sources[EXPONENTIALS] = (SMALLEST, LARGEST)
-    tried = _assignments(sources)
-    if not tried:
+    if not sources:  # a program of integers
         return
+    tried = _assignments(sources)
     alone = {e.large for e in _least(plan, program, tried, lengths=False)}
     yield from (e for e in (_least(plan, program, tried, lengths=True) if alone else ()) if e.large in alone)
 
