@@ -93,11 +93,10 @@ def _assignments(sources: dict[str, tuple[float, float]]) -> dict[str, np.ndarra
     names = list(sources)
     rows: list[tuple[float, ...]] = []
     for k, name in enumerate(names):
-        others = [{} for _ in range(3)] if len(names) > 1 else [{}]
-        for o, size in zip(others, (0.0, ORDINARY, -ORDINARY), strict=False):
-            o.update({j: size for j in range(len(names)) if j != k})
+        rest = [j for j in range(len(names)) if j != k]
+        others = [dict.fromkeys(rest, size) for size in (0.0, ORDINARY, -ORDINARY)[: 3 if rest else 1]]
         if 2 < len(names) <= MOST_PAIRS:
-            others += [{j: size} for j in range(len(names)) if j != k for size in (ORDINARY, -ORDINARY)]
+            others += [{j: size} for j in rest for size in (ORDINARY, -ORDINARY)]
         lo, hi = sources[name]
         for size in (size for size in SIZES if lo <= size <= hi):
             for o in others:
