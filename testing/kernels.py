@@ -118,13 +118,21 @@ def _launch(
     from ..runtime.interpreter_patches import Patches
     from ..runtime.sanitizer import sanitizer
 
+    rewritten: dict[int, Callable[..., Any]] = {}
+
+    def rewrite(kernel: Any) -> Callable[..., Any]:
+        found = rewritten.get(id(kernel))
+        if found is None:
+            found = rewritten[id(kernel)] = _rewrite(kernel, language.now)
+        return found
+
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _rewrite(self)(*args, **kwargs)
+        return rewrite(self)(*args, **kwargs)
 
     def executor(kernel: Any) -> Callable[..., None]:
         def execute(grid: Any, *args: Any, **kwargs: Any) -> None:
             names = list(kernel.arg_names)
-            ti.GridExecutor(_rewrite(kernel), names, grid, list(kernel.pre_run_hooks))(*args, **kwargs)
+            ti.GridExecutor(rewrite(kernel), names, grid, list(kernel.pre_run_hooks))(*args, **kwargs)
 
         return execute
 
@@ -141,7 +149,7 @@ def _launch(
             restore(self, dev, host, kwargs_dev, kwargs_host)
 
     patches = Patches()
-    with interpreter_mode(), contextlib.ExitStack() as stack:
+    with interpreter_mode() as language, contextlib.ExitStack() as stack:
         stack.callback(patches.undo)
         patches.set(JITFunction, "__call__", call)
         plain_apply = patches.set(ti.ReduceScanOpInterface, "apply", apply)
@@ -228,8 +236,11 @@ def _fill_masked(patches: Any, value: float) -> None:
     original = patches.set(ti.InterpreterBuilder, "create_masked_load", load)
 
 
-def _rewrite(kernel: Any) -> Callable[..., Any]:
-    """The kernel's function as the interpreter wants it, in a copy of its globals (the interpreter adds names of its own to them)."""
+def _rewrite(kernel: Any, now: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The kernel's function as the interpreter wants it, in a copy of its globals (the interpreter adds names of its own to them).
+
+    ``now``: what a function of the language is while the language is patched.
+    """
     from triton.runtime import interpreter as ti
 
     class Rewriter(ti.FunctionRewriter):
@@ -240,10 +251,10 @@ def _rewrite(kernel: Any) -> Callable[..., Any]:
 
     function = kernel.fn
     found = _rewritten.get(id(kernel))
-    outer = dict(function.__globals__)
+    outer = {name: now(value) for name, value in function.__globals__.items()}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # not bound yet
-            outer[name] = cell.cell_contents
+            outer[name] = now(cell.cell_contents)
     if found is None:
         namespace = {k: v for k, v in vars(ti).items() if not k.startswith("__")} | outer
         found = _rewritten[id(kernel)] = (kernel, Rewriter(function).rewrite_ast(), namespace)
