@@ -6,7 +6,8 @@ device as always.  Beyond what the interpreter does by itself:
 
 * programs of a grid run in a random order (``order``), because a device promises none;
 * sums of half precision values round at every step of a tree, as a device's do (numpy sums float16 in float32);
-* an autotuned kernel runs with each of its configurations in turn, launch by launch;
+* an autotuned kernel runs with each of its configurations in turn, launch by launch; nothing is timed;
+* questions about a device are answered where there is none (:mod:`~eqfuse.testing.device`);
 * what ``torch.empty`` and its kin allocate is filled with a bit pattern that stands for "never written" (:func:`unwritten_memory`).
 """
 
@@ -23,6 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..runtime.unwritten import UNWRITTEN
+from .device import stand_in
 
 _rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
 _hooks = threading.RLock()
@@ -84,7 +86,11 @@ def interpreted_kernels(
     def tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _on_device(args, kwargs):
             return run_tuned(self, *args, **kwargs)
-        config = self.configs[launches.turn(self) % len(self.configs)]
+        configs = self.configs
+        if self.early_config_prune:
+            given = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+            configs = list(self.early_config_prune(configs, given, **kwargs)) or configs
+        config = configs[launches.turn(self) % len(configs)]
         if config.pre_hook is not None:
             config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
         return self.fn.run(*args, **kwargs, **config.all_kwargs())
@@ -94,6 +100,7 @@ def interpreted_kernels(
         try:
             run_compiled = patches.set(JITFunction, "run", run)
             run_tuned = patches.set(Autotuner, "run", tuned)
+            stand_in(patches)
             if knobs.runtime.interpret:  # the kernels are interpreted functions already
                 patches.set(InterpretedFunction, "run", interpret)
             yield launches

@@ -244,3 +244,52 @@ def test_functions_of_the_language():
     expected = [torch.where(at % 2 == 1, x, x.clamp(max=2)), x.clamp(0, 1.5), x.flip(0), torch.tensor([3.0, 3, 2, 0, 0, 0, 0, 0]),
                 torch.tensor(scanned), x.flip(0), torch.full((8,), 4.0), torch.cat([x.view(4, 2).sum(1), torch.zeros(4)])]  # fmt: skip
     assert torch.equal(found, torch.stack(expected))
+
+
+def keep_small(configs, given, **kwargs):
+    return [c for c in configs if c.kwargs["BLOCK"] <= given["n"]]
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": b}) for b in (4, 8, 1024)], key=["n"], prune_configs_by={"early_config_prune": keep_small})
+@triton.jit(do_not_specialize=["n"])
+def pruned_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n, other=0.0) + BLOCK, mask=at < n)
+
+
+def pruned(x):
+    y = torch.empty_like(x)
+    with torch.cuda.device(x.device):
+        pruned_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+    return y
+
+
+@torch.library.triton_op("eqfuse_tests::wrapped", mutates_args=())
+def wrapped(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    torch.library.wrap_triton(fixed_kernel)[(1,)](x, y, x.numel(), BLOCK=16)
+    return y
+
+
+@triton.jit
+def fixed_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n, other=0.0) * 2, mask=at < n)
+
+
+def test_launchers_of_every_kind():
+    with interpreted_kernels():
+        assert [pruned(torch.zeros(8))[0].item() for _ in range(3)] == [4, 8, 4]
+    x = tensors((torch.float32,), (16,), values="normal", layouts="contiguous")
+    assert_equivalent(lambda x: x * 2, wrapped, [x], examples=3)
+
+
+def test_questions_about_a_device_have_answers_while_kernels_are_interpreted():
+    with interpreted_kernels():
+        properties = triton.runtime.driver.active.utils.get_device_properties(triton.runtime.driver.active.get_current_device())
+        assert properties["multiprocessor_count"] == torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+        assert torch.cuda.get_device_capability() >= (7, 0)
+        assert triton.runtime.driver.active.get_current_target().backend == "cuda"
+    if not torch.cuda.is_available():
+        with pytest.raises((RuntimeError, AssertionError)):
+            torch.cuda.get_device_properties(0)
