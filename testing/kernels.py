@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..runtime.unwritten import UNWRITTEN
-from .device import no_device, stand_in
+from .device import device, on_device
 
 _rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
 _hooks = threading.RLock()
@@ -100,17 +100,16 @@ def interpreted_kernels(
         try:
             run_compiled = patches.set(JITFunction, "run", run)
             run_tuned = patches.set(Autotuner, "run", tuned)
-            stand_in(patches)
             if knobs.runtime.interpret:  # the kernels are interpreted functions already
                 patches.set(InterpretedFunction, "run", interpret)
-            with no_device():
+            with device(patches):
                 yield launches
         finally:
             patches.undo()
 
 
 def _on_device(args: Any, kwargs: Any) -> bool:
-    return any(isinstance(a, torch.Tensor) and a.is_cuda for a in (*args, *kwargs.values()))
+    return any(isinstance(a, torch.Tensor) and on_device(a) for a in (*args, *kwargs.values()))
 
 
 @contextlib.contextmanager
