@@ -22,7 +22,7 @@ import torch
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from ..errors import AccuracyError, KernelBug
+from ..errors import AccuracyError, KernelBug, KernelError
 from .counterexample import code_of, name_of, named_sizes, resized, simplify
 from .diagnosis import ignored, observations, place
 from .gradients import results
@@ -194,7 +194,7 @@ class _Failure:
     @property
     def ours(self) -> bool:
         """A finding, and no exception that the function raised itself."""
-        return isinstance(self.error, Difference | KernelBug)
+        return isinstance(self.error, Difference | KernelBug | KernelError)
 
     def like(self, error: Exception | None) -> bool:
         """Is it of the same kind as another error."""
@@ -204,8 +204,8 @@ class _Failure:
 def _kind(error: Exception) -> tuple[str, str]:
     if isinstance(error, Difference):
         return "difference", error.kind
-    if isinstance(error, KernelBug):
-        return "kernel", error.message.split(":")[0]
+    if isinstance(error, KernelBug | KernelError):
+        return type(error).__name__, error.message.split(":")[0]
     return "raised", type(error).__name__
 
 
@@ -305,8 +305,8 @@ def _report(check: Check, failure: _Failure) -> Exception:
         lines += [f"  {place}:", "", *(f"    {line}" if line else "" for line in code.splitlines())]
     tail = "\n" + "\n".join(lines) if lines else ""
     pair = f"{name_of(check.g)} does not compute what {name_of(check.f)} does"
-    if isinstance(error, KernelBug):
-        return KernelBug(error.message + tail, where=error.where, cure=error.cure)
+    if isinstance(error, KernelBug | KernelError):
+        return type(error)(error.message + tail, where=error.where, cure=error.cure)
     if isinstance(error, Difference):
         return AccuracyError(f"{pair}\n  {error.message}{tail}")
     error.add_note(f"{pair}: it raised an exception{tail}")
