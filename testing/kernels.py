@@ -23,6 +23,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..runtime.unwritten import UNWRITTEN
+from .loops import Loops, counting
 
 _rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
 _hooks = threading.RLock()
@@ -36,6 +37,8 @@ class Launches:
         """Launches that were interpreted."""
         self.wraps: list[str] = []
         """Places where signed 32-bit arithmetic wrapped."""
+        self.loops = Loops()
+        """How often the loops of kernels ran."""
         self._turns: dict[int, Iterator[int]] = {}
 
     def turn(self, tuner: Any) -> int:
@@ -96,7 +99,8 @@ def interpreted_kernels(
             run_tuned = patches.set(Autotuner, "run", tuned)
             if knobs.runtime.interpret:  # the kernels are interpreted functions already
                 patches.set(InterpretedFunction, "run", interpret)
-            yield launches
+            with launches.loops.recorded():
+                yield launches
         finally:
             patches.undo()
 
@@ -234,8 +238,9 @@ def _rewrite(kernel: Any) -> Callable[..., Any]:
 
     class Rewriter(ti.FunctionRewriter):
         def _compile_and_exec(self, transformed_ast: Any) -> Any:
-            code = compile(transformed_ast, filename=self.filename, mode="exec")
-            exec(code, namespace)
+            counted, names = counting(transformed_ast, self.fn.__name__, self.filename)
+            namespace.update(names)
+            exec(compile(counted, filename=self.filename, mode="exec"), namespace)
             return namespace[self.fn.__name__]
 
     function = kernel.fn
