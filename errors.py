@@ -99,6 +99,11 @@ class KernelBug(EqFuseError):
     """The interpreter's sanitizer caught an out-of-bounds access, a race or a read of undefined lanes."""
 
 
+class KernelError(EqFuseError):
+    """A Triton kernel cannot be run in the interpreter: one of its lines raises an exception, uses what is not modelled, or the launch does
+    not fit its parameters."""
+
+
 class AccuracyError(EqFuseError):
     """Two programs that should be equal are not, or a plan is less accurate than it may be."""
 

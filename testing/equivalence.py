@@ -23,7 +23,7 @@ import torch
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, OptionError
+from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError
 from .constants import blocks, bound
 from .counterexample import code_of, name_of, named_sizes, resized, simplify
 from .diagnosis import ignored, observations, place
@@ -318,7 +318,7 @@ class _Failure:
     @property
     def ours(self) -> bool:
         """A finding, and no exception that the function raised itself."""
-        return isinstance(self.error, Difference | KernelBug)
+        return isinstance(self.error, Difference | KernelBug | KernelError)
 
     def like(self, error: Exception | None) -> bool:
         """Is it of the same kind as another error."""
@@ -328,8 +328,8 @@ class _Failure:
 def _kind(error: Exception) -> tuple[str, str]:
     if isinstance(error, Difference):
         return "difference", error.kind
-    if isinstance(error, KernelBug):
-        return "kernel", error.message.split(":")[0]
+    if isinstance(error, KernelBug | KernelError):
+        return type(error).__name__, error.message.split(":")[0]
     return "raised", type(error).__name__
 
 
@@ -440,8 +440,8 @@ def _report(check: Check, failure: _Failure) -> Exception:
     if getattr(error, "eqfuse_blamed", "") == "first":
         error.add_note(f"{name_of(check.f)}, the first function, raised this itself, on arguments of shapes {_shapes(failure.args)}{tail}")
         return error
-    if isinstance(error, KernelBug):
-        return KernelBug(error.message + tail, where=error.where, cure=error.cure)
+    if isinstance(error, KernelBug | KernelError):
+        return type(error)(error.message + tail, where=error.where, cure=error.cure)
     if isinstance(error, Difference):
         return AccuracyError(f"{pair}\n  {error.message}{tail}")
     error.add_note(f"{pair}: it raised an exception, on arguments of shapes {_shapes(failure.args)}{tail}")

@@ -76,6 +76,10 @@ def out_of_bounds(tmp_path):
     interpret(load_module(BEYOND, "interpret", directory=tmp_path), "run", torch.zeros(6))
 
 
+def no_method(tmp_path):
+    interpret(load_module(BEYOND.replace("tl.arange(0, 4)", "y_ptr.rank"), "interpret", directory=tmp_path), "run", torch.zeros(6))
+
+
 def inaccurate(tmp_path):
     assert_equivalent(lambda x: x + 1, lambda x: x + 1.5, (X,))
 
@@ -108,6 +112,7 @@ RAISES = {
     errors.CompileError: no_kernel,
     errors.CacheError: public_cache,
     errors.KernelBug: out_of_bounds,
+    errors.KernelError: no_method,
     errors.AccuracyError: inaccurate,
 }
 CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.EqFuseError) and c is not errors.EqFuseError]
