@@ -314,6 +314,7 @@ class _Failure:
     drawn: tuple[Any, ...]
     tried: int  # 0: there were no strategies
     seconds: float
+    known: str = ""  # how it was found, if that says something
 
     @property
     def ours(self) -> bool:
@@ -385,11 +386,12 @@ def _search(
         if best is None:
             raise
     if best is None:
-        for args in larger(check, drawn, tally.launches):
+        for args, loop in larger(check, drawn, tally.launches):
             start = time.monotonic()
             error = check.fault(args, tally=tally)
             if isinstance(error, Difference | KernelBug):
-                best = _Failure(tuple(args), error, tuple(args), tuple(args), tally.calls + 1, time.monotonic() - start)
+                known, seconds = f"only in examples where the loop `{loop.text}` runs twice or more, larger ones", time.monotonic() - start
+                best = _Failure(tuple(args), error, tuple(args), tuple(args), tally.calls + 1, seconds, known)
                 break
     if best is None:
         return None
@@ -428,6 +430,7 @@ def _report(check: Check, failure: _Failure) -> Exception:
         seen = observations(check, failure.args, error, failure.drawn if failure.tried else ())
         if not seen and isinstance(error, Difference) and failure.tried:
             seen = _in_larger_examples(check, failure)
+    seen = [failure.known, *seen] if failure.known else seen
     if isinstance(error, KernelBug):
         seen = [*seen, *(f"try: {cure}" for kind, cure in _CURES.items() if error.message.startswith(kind))]
     lines = [f"  {s}" if s.startswith("try: ") else f"  seen: {s}" for s in seen]

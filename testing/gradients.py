@@ -67,10 +67,10 @@ def results(
     """Outputs of ``fn(*args)`` in order, then gradients of the floating-point arguments that are ``wanted``.
 
     ``exact``: in float64, with the same numbers.  ``nudge``: seed of rounding errors that are thrown in, in the arguments and after
-    every operation: some units of float32 (of float64 if that is the type of the arguments).  ``move``: what takes the place of
-    an argument, or of a tensor in one, by its name (``"0"``, ``"1['w']"``).  ``mode``: what the function, and its backward, runs in.  ``between`` is
-    called after the function, before its backward.  Cotangents are random numbers that every type holds, the same for every function,
-    so an error in them is no error of the function.  Numbers among the outputs become tensors without dimensions.
+    every operation: some units of float32 (of float64 if that is the type of the arguments).  ``move``: what takes the place of an
+    argument, or of a tensor in one, by its name (``"0"``, ``"1['w']"``).  ``mode``: what the function, and its backward, runs in.
+    ``between`` is called after the function, before its backward.  Cotangents are random numbers that every type holds, the same for
+    every function, so an error in them is no error of the function.  Numbers among the outputs become tensors without dimensions.
     """
     if nudge is not None:
         double = any(isinstance(a, torch.Tensor) and a.dtype == torch.float64 for a in tree_leaves(args))

@@ -21,8 +21,8 @@ _PATIENCE = 10.0  # seconds for all
 _ROWS = 3  # other sizes are no larger
 
 
-def larger(check: Check, drawn: Sequence[Sequence[Any]], launches: Launches) -> Iterator[list[Any]]:
-    """Examples like those ``drawn``, in which loops run twice that have not in ``launches``.
+def larger(check: Check, drawn: Sequence[Sequence[Any]], launches: Launches) -> Iterator[tuple[list[Any], Loop]]:
+    """Examples like those ``drawn``, in which loops run twice that have not in ``launches``; and which loop that is.
 
     Only sizes for which nobody has stated a bound grow, one at a time.  A block often grows with the size, up to its bound, so the size
     grows with the step of the loop for as long as that does.
@@ -38,7 +38,7 @@ def larger(check: Check, drawn: Sequence[Sequence[Any]], launches: Launches) -> 
             for example in reversed(drawn):
                 args = _grown(example, which, value)
                 if args is not None and time.monotonic() < limit:
-                    yield args
+                    yield args, loop
 
 
 def _open(drawn: Sequence[Sequence[Any]]) -> list[Size]:

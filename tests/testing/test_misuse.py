@@ -151,7 +151,7 @@ NOTHING = {
 @pytest.mark.parametrize("args", [(X,), [ROWS]], ids=["one call", "examples"])
 def test_nothing_is_not_compared_with_nothing(name, args):
     f, g = NOTHING[name]
-    with pytest.raises(EmptyProgramError, match="(?s)nothing was compared: neither .* try: return the results from both functions"):
+    with pytest.raises(EmptyProgramError, match=r"(?s)nothing was compared: neither .* try: return the results from both functions"):
         assert_equivalent(f, g, args, **({} if isinstance(args, tuple) else {"examples": 3}))
 
 
@@ -173,7 +173,7 @@ def test_numbers_are_outputs():
     for other in (lambda x: x.sum().item() * 1.001, lambda x: np.float32(2.0), lambda x: x.sum().item() > 0):
         with pytest.raises(AccuracyError, match="output 0"):
             assert_equivalent(lambda x: x.sum().item(), other, (torch.rand(50),))
-    with pytest.raises(AccuracyError, match="output 1: 1 element is not equal; first at .*: 4 against 3"):
+    with pytest.raises(AccuracyError, match=r"output 1: 1 element is not equal; first at .*: 4 against 3"):
         assert_equivalent(lambda x: (x, len(x)), lambda x: (x, len(x) + 1), (X,))
     assert_equivalent(lambda x: x.numpy(), lambda x: x.numpy().copy(), (X,))
 
