@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 MULTIPROCESSORS = 4
 _CAPABILITY = (9, 0)
@@ -67,6 +68,26 @@ class _Driver:
 
 def _stream(*_: Any, **__: Any) -> Any:
     return SimpleNamespace(cuda_stream=0, synchronize=lambda: None, wait_stream=lambda other: None)
+
+
+class _OnCpu(TorchFunctionMode):
+    """What is made on, or moved to, a CUDA device is made on the CPU, and stays there."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.cuda:
+            return args[0]
+        return func(*map(_cpu, args), **{name: _cpu(value) for name, value in (kwargs or {}).items()})
+
+
+def _cpu(value: Any) -> Any:
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device("cpu")
+    return "cpu" if isinstance(value, str) and value.partition(":")[0] == "cuda" else value
+
+
+def no_device() -> contextlib.AbstractContextManager[Any]:
+    """Inside the block, where there is no CUDA device, the CPU is in its place."""
+    return contextlib.nullcontext() if torch.cuda.is_available() else _OnCpu()
 
 
 def stand_in(patches: Any) -> None:

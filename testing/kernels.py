@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..runtime.unwritten import UNWRITTEN
-from .device import stand_in
+from .device import no_device, stand_in
 from .loops import Loops, counting
 from .misuse import require, shown, truth
 
@@ -98,7 +98,7 @@ def interpreted_kernels(
         if self.early_config_prune:
             given = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
             configs = list(self.early_config_prune(configs, given, **kwargs)) or configs
-        config = configs[launches.turn(self) % len(configs)]
+        config = self.best_config = configs[launches.turn(self) % len(configs)]  # launchers look at the latter
         if config.pre_hook is not None:
             config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
         return self.fn.run(*args, **kwargs, **config.all_kwargs())
@@ -111,7 +111,7 @@ def interpreted_kernels(
             stand_in(patches)
             if knobs.runtime.interpret:  # the kernels are interpreted functions already
                 patches.set(InterpretedFunction, "run", interpret)
-            with launches.loops.recorded():
+            with no_device(), launches.loops.recorded():
                 yield launches
         finally:
             patches.undo()

@@ -280,6 +280,7 @@ def fixed_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 def test_launchers_of_every_kind():
     with interpreted_kernels():
         assert [pruned(torch.zeros(8))[0].item() for _ in range(3)] == [4, 8, 4]
+        assert pruned_kernel.best_config.kwargs == {"BLOCK": 4}
     x = tensors((torch.float32,), (16,), values="normal", layouts="contiguous")
     assert_equivalent(lambda x: x * 2, wrapped, [x], examples=3)
 
@@ -290,6 +291,8 @@ def test_questions_about_a_device_have_answers_while_kernels_are_interpreted():
         assert properties["multiprocessor_count"] == torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
         assert torch.cuda.get_device_capability() >= (7, 0)
         assert triton.runtime.driver.active.get_current_target().backend == "cuda"
+        made = torch.empty(3, device="cuda"), torch.ones(2).to("cuda:0"), torch.zeros(1).cuda()
+        assert torch.cuda.is_available() or {x.device.type for x in made} == {"cpu"}
     if not torch.cuda.is_available():
         with pytest.raises((RuntimeError, AssertionError)):
             torch.cuda.get_device_properties(0)
