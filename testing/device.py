@@ -3,12 +3,15 @@
 Launchers read the number of multiprocessors, the shared memory of one, the capability, the stream, and make the device of a tensor the
 current one.  None of that matters to an interpreted kernel, but without an answer the kernel does not start.  The answers are those of
 an H100 with few multiprocessors, so that kernels which give each one a program have more than one and less than many.
-``torch.cuda.is_available()`` stays what it is: it decides where a launcher puts its tensors.
+
+Launchers also look where their arguments are, and leave the kernel out for the CPU.  So where there is no device, tensors say that they
+are on one, and that there is one; what is made on it, or moved there, is on the CPU.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,13 +73,32 @@ def _stream(*_: Any, **__: Any) -> Any:
     return SimpleNamespace(cuda_stream=0, synchronize=lambda: None, wait_stream=lambda other: None)
 
 
-class _OnCpu(TorchFunctionMode):
-    """What is made on, or moved to, a CUDA device is made on the CPU, and stays there."""
+class _Pretence(TorchFunctionMode):
+    """Tensors on the CPU say that they are on a CUDA device, and what is asked for there is made on the CPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == _DEVICE:  # made anew each time
+            return torch.device("cuda", 0) if func(*args).type == "cpu" else func(*args)
+        if func in _SAID:
+            return _SAID[func]
         if func is torch.Tensor.cuda:
             return args[0]
+        if func is torch.device:
+            return func(*args, **(kwargs or {}))
         return func(*map(_cpu, args), **{name: _cpu(value) for name, value in (kwargs or {}).items()})
+
+
+_DEVICE = torch.Tensor.device.__get__  # type: ignore[attr-defined]
+_SAID = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.is_cpu.__get__: False, torch.Tensor.get_device: 0}  # type: ignore[attr-defined]
+
+
+_available = torch.cuda.is_available  # in truth
+
+
+def on_device(x: torch.Tensor) -> bool:
+    """Whether a tensor is on a CUDA device, in truth."""
+    with torch._C.DisableTorchFunction():
+        return x.is_cuda
 
 
 def _cpu(value: Any) -> Any:
@@ -85,23 +107,37 @@ def _cpu(value: Any) -> Any:
     return "cpu" if isinstance(value, str) and value.partition(":")[0] == "cuda" else value
 
 
-def no_device() -> contextlib.AbstractContextManager[Any]:
-    """Inside the block, where there is no CUDA device, the CPU is in its place."""
-    return contextlib.nullcontext() if torch.cuda.is_available() else _OnCpu()
+@contextlib.contextmanager
+def device(patches: Any) -> Iterator[None]:
+    """Inside the block there is a device, or what looks like one.  ``patches`` are undone by the caller."""
+    _answer(patches)
+    if _available():
+        yield
+        return
+
+    def backward(*args: Any, **kwargs: Any) -> Any:  # torch.autograd.grad is called without the mode
+        with _Pretence():
+            return run(*args, **kwargs)
+
+    run = patches.set(torch.autograd, "_engine_run_backward", backward)
+    with _Pretence():
+        yield
 
 
-def stand_in(patches: Any) -> None:
+def _answer(patches: Any) -> None:
     """Answer for a device that is not there, through ``patches``; and let the CPU be a current device in any case."""
     of_cuda = torch.cuda.device
 
-    def device(wanted: Any) -> contextlib.AbstractContextManager[Any]:
-        on_cpu = not torch.cuda.is_available() or (not isinstance(wanted, int) and torch.device(wanted).type == "cpu")
+    def current(wanted: Any) -> contextlib.AbstractContextManager[Any]:
+        on_cpu = not _available() or (not isinstance(wanted, int) and torch.device(wanted).type == "cpu")
         return contextlib.nullcontext() if wanted is None or on_cpu else of_cuda(wanted)
 
-    patches.set(torch.cuda, "device", device)
-    if torch.cuda.is_available():
+    patches.set(torch.cuda, "device", current)
+    if _available():
         return
     answers = {
+        "is_available": lambda: True,
+        "is_bf16_supported": lambda *args, **kwargs: True,
         "current_device": lambda: 0,
         "set_device": lambda device: None,
         "get_device_properties": lambda device=None: _PROPERTIES,

@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..runtime.unwritten import UNWRITTEN
-from .device import no_device, stand_in
+from .device import device, on_device
 from .loops import Loops, counting
 from .misuse import require, shown, truth
 
@@ -108,17 +108,16 @@ def interpreted_kernels(
         try:
             run_compiled = patches.set(JITFunction, "run", run)
             run_tuned = patches.set(Autotuner, "run", tuned)
-            stand_in(patches)
             if knobs.runtime.interpret:  # the kernels are interpreted functions already
                 patches.set(InterpretedFunction, "run", interpret)
-            with no_device(), launches.loops.recorded():
+            with device(patches), launches.loops.recorded():
                 yield launches
         finally:
             patches.undo()
 
 
 def _on_device(args: Any, kwargs: Any) -> bool:
-    return any(isinstance(a, torch.Tensor) and a.is_cuda for a in (*args, *kwargs.values()))
+    return any(isinstance(a, torch.Tensor) and on_device(a) for a in (*args, *kwargs.values()))
 
 
 @contextlib.contextmanager

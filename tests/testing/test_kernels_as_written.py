@@ -292,7 +292,27 @@ def test_questions_about_a_device_have_answers_while_kernels_are_interpreted():
         assert torch.cuda.get_device_capability() >= (7, 0)
         assert triton.runtime.driver.active.get_current_target().backend == "cuda"
         made = torch.empty(3, device="cuda"), torch.ones(2).to("cuda:0"), torch.zeros(1).cuda()
-        assert torch.cuda.is_available() or {x.device.type for x in made} == {"cpu"}
+        assert torch.cuda.is_available() or all(x.is_cuda and x.device == torch.device("cuda:0") for x in made)
+    assert torch.cuda.is_available() or {x.device.type for x in made} == {"cpu"}
+
+
+class Doubled(torch.autograd.Function):
+    """Its gradient asks for the device, too."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2 if x.is_cuda else x
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy + (torch.ones(dy.shape, device="cuda") * dy if dy.device.type == "cuda" else 0)
+
+
+def test_launchers_that_leave_their_kernels_out_for_the_cpu():
+    assert_equivalent(lambda x: x * 2, Doubled.apply, [torch.randn(3)], gradients=True)
+
+
+def test_what_is_asked_is_forgotten():
     if not torch.cuda.is_available():
         with pytest.raises((RuntimeError, AssertionError)):
             torch.cuda.get_device_properties(0)
