@@ -46,10 +46,10 @@ def _open(drawn: Sequence[Sequence[Any]]) -> list[Size]:
 
 
 def _enough(check: Check, example: Sequence[Any], which: Size, loop: Loop, step: int, limit: float) -> int | None:
-    """A value of a size with which the loop runs twice."""
+    """A value of a size with which the loop runs twice.  A loop with a step goes over the size itself; others may count its blocks."""
     value = which.high
     while time.monotonic() < limit:
-        value = max(5 * max(step, value // 4) // 2 + 1, value + 1)
+        value = max(5 * step // 2, value) + 1 if step > 1 else 4 * value + 1
         args = _grown(example, which, value)
         launches = None if args is None else check.runs(args)
         if launches is None:
@@ -57,7 +57,7 @@ def _enough(check: Check, example: Sequence[Any], which: Size, loop: Loop, step:
         if launches.loops.most.get(loop, 0) > 1:
             return value
         now = launches.loops.steps.get(loop, 0)
-        if now <= step:
+        if now <= step and step > 1:
             return None  # it does not depend on this size
         step = now
     return None
