@@ -88,8 +88,12 @@ TYPICAL = {
     ("attorch", "GLU silu"): lambda n, labels: (n(16, 512),),
     ("attorch", "CrossEntropyLoss"): _logits,
     ("attorch", "SiLU"): lambda n, labels: (n(16, 512),),
-    ("attorch", "NLLLoss mean"): lambda n, labels: (n(16, 1024).log_softmax(-1), labels(16, 1024)),
-    ("attorch", "GELU"): lambda n, labels: (n(16, 512),),
+    ("unsloth", "rms_layernorm"): lambda n, labels: (n(16, 512), n(512)),
+    ("unsloth", "layernorm"): lambda n, labels: (n(16, 512), n(512), n(512)),
+    ("unsloth", "rope_embedding"): lambda n, labels: (n(2, 4, 64, 8), n(2, 2, 64, 8)),
+    ("fla", "l2norm"): lambda n, labels: (n(16, 512),),
+    ("fla", "logcumsumexp_fwd"): lambda n, labels: (n(2, 64, 16),),
+    ("fla", "softmax_fwd"): lambda n, labels: (n(16, 512),),
 }
 
 UNDEFINED = "loads without `other`, whose masked lanes take part: they hold 0 by luck"
@@ -189,6 +193,30 @@ FAULTS = {
     ("attorch", "SiLU"): [
         Fault("derivative: a bracket", "act_kernels.py", r"\(output_sigmoid \* \(input \* \(1 - output_sigmoid\) \+ 1\)\)", "(output_sigmoid * input * (1 - output_sigmoid) + 1)"),
         Fault("sigmoid of a large negative number", "act_kernels.py", r"\(1 / \(1 \+ tl\.exp\(-input\)\)\)", "(tl.exp(input) / (1 + tl.exp(input)))"),
+    ],
+    ("unsloth", "rms_layernorm"): [
+        Fault("epsilon outside the root", "kernels/rms_layernorm.py", r"inv_var = tl\.math\.rsqrt\(row_var \+ eps_f32\)", "inv_var = 1.0 / (tl.sqrt(row_var) + eps_f32)"),
+        Fault("backward: a factor of the second term", "kernels/rms_layernorm.py", r"- normed \* rowsum_dY_normed", "- rowsum_dY_normed"),
+    ],
+    ("unsloth", "layernorm"): [
+        Fault(f"variance: {NOT_MASKED}", "kernels/layernorm.py", r"tl\.where\(mask, X_row - mean_X, 0\)", "X_row - mean_X"),
+        Fault("backward forgets the mean of the gradient", "kernels/layernorm.py", r"dY_W - tl\.sum\(dY_W, axis = 0\) / n_cols - normed", "dY_W - normed"),
+    ],
+    ("unsloth", "rope_embedding"): [
+        Fault("a sign of the rotation", "kernels/rope_embedding.py", r"q1 \* cos1 \+ q0 \* sin1", "q1 * cos1 - q0 * sin1"),
+        Fault("backward turns the same way", "kernels/rope_embedding.py", r"sin1 = -sin1", "sin1 = sin1"),
+    ],
+    ("fla", "l2norm"): [
+        Fault("epsilon outside the root", "modules/l2norm.py", r"1 / tl\.sqrt\(tl\.sum\(b_x \* b_x, 1\) \+ eps\)", "1 / (tl.sqrt(tl.sum(b_x * b_x, 1)) + eps)"),
+        Fault("backward: a factor of the second term", "modules/l2norm.py", r"\[:, None\] \* b_y \* b_rstd\[:, None\]", "[:, None] * b_y"),
+    ],
+    ("fla", "logcumsumexp_fwd"): [
+        Fault("the sum of earlier blocks is not rescaled", "ops/utils/logcumsumexp.py", r"b_zp = b_zp \* exp\(b_mp - b_mc\)", "b_zp = b_zp"),
+        Fault("the maximum of earlier blocks is forgotten", "ops/utils/logcumsumexp.py", r"b_mc = tl\.maximum\(b_mp, b_mc\)", "b_mc = b_mc"),
+    ],
+    ("fla", "softmax_fwd"): [
+        Fault("masked lanes hold 0", "ops/utils/softmax.py", r"mask=m_d, other=-float\('inf'\)", "mask=m_d, other=0.0"),
+        Fault("the maximum is not subtracted", "ops/utils/softmax.py", r"exp\(b_x - b_m\)", "exp(b_x)"),
     ],
 }  # fmt: skip
 
