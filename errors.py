@@ -21,7 +21,8 @@ class EqFuseError(Exception):
 
 class OptionError(EqFuseError, ValueError):
     """An option of ``optimize``, or an argument of a question about its result, has a value that it cannot have: a licence, rule or family
-    that does not exist, a budget that is no number, a file that cannot be written."""
+    that does not exist, a budget that is no number, a file that cannot be written.  Likewise an argument of a function of
+    ``eqfuse.testing``."""
 
 
 class SourceError(EqFuseError):
@@ -51,7 +52,7 @@ class DeviceError(EqFuseError):
 
 
 class EmptyProgramError(EqFuseError):
-    """The program computes nothing: no outputs, or outputs that are inputs."""
+    """The program computes nothing: no outputs, or outputs that are inputs; or a comparison has nothing to compare."""
 
 
 class UnknownTargetError(EqFuseError):
@@ -105,3 +106,7 @@ class KernelError(EqFuseError):
 
 class AccuracyError(EqFuseError):
     """Two programs that should be equal are not, or a plan is less accurate than it may be."""
+
+
+class CoverageWarning(UserWarning):
+    """A comparison passed, but something in it was not tested: a loop of a kernel that no example made run twice."""

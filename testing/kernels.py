@@ -25,6 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..runtime.unwritten import UNWRITTEN
 from .device import device, on_device
+from .loops import Loops, counting
+from .misuse import require, shown, truth
 
 _rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
 _hooks = threading.RLock()
@@ -38,6 +40,8 @@ class Launches:
         """Launches that were interpreted."""
         self.wraps: list[str] = []
         """Places where signed 32-bit arithmetic wrapped."""
+        self.loops = Loops()
+        """How often the loops of kernels ran."""
         self._turns: dict[int, Iterator[int]] = {}
 
     def turn(self, tuner: Any) -> int:
@@ -61,6 +65,10 @@ def interpreted_kernels(
     in which programs run; None: as they are numbered.  ``launches``: continue these records.  ``masked``: what masked lanes of loads
     of floating-point numbers hold, whatever their ``other`` is.
     """
+    for name, value in (("sanitize", sanitize), ("poison", poison)):
+        truth(name, value)
+    require(order is None or (isinstance(order, int) and order >= 0), f"order is {shown(order)}", "a seed, 0 or more; or None")
+    require(launches is None or isinstance(launches, Launches), f"launches is {shown(launches)}", "what an earlier block gave")
     launches = launches or Launches()
     try:
         from triton import knobs
@@ -102,7 +110,7 @@ def interpreted_kernels(
             run_tuned = patches.set(Autotuner, "run", tuned)
             if knobs.runtime.interpret:  # the kernels are interpreted functions already
                 patches.set(InterpretedFunction, "run", interpret)
-            with device(patches):
+            with device(patches), launches.loops.recorded():
                 yield launches
         finally:
             patches.undo()
@@ -252,8 +260,9 @@ def _rewrite(kernel: Any, now: Callable[[Any], Any]) -> Callable[..., Any]:
 
     class Rewriter(ti.FunctionRewriter):
         def _compile_and_exec(self, transformed_ast: Any) -> Any:
-            code = compile(transformed_ast, filename=self.filename, mode="exec")
-            exec(code, namespace)
+            counted, names = counting(transformed_ast, self.fn.__name__, self.filename)
+            namespace.update(names)
+            exec(compile(counted, filename=self.filename, mode="exec"), namespace)
             return namespace[self.fn.__name__]
 
     function = kernel.fn
