@@ -277,25 +277,45 @@ def _layer_norm(call: Call, x: Any, shape: Any, weight: Any, bias: Any, eps: flo
 
 
 def _align_batch_norm(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
-    return (dims_of(x), (), ())
+    dims = dims_of(x)
+    return (dims, *(dims[1:2] if v.shape[0] else () for v in node.meta["val"][1:]))  # statistics of the batch, or none
 
 
-@register("aten._native_batch_norm_legit_no_training.default", align=_align_batch_norm)
-def _batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Term:
+def _normalised(call: Call, x: Any, mean: Term, scale: Term, weight: Any, bias: Any) -> Term:
+    """(x - mean) * scale, and what belongs to each channel, the second dimension."""
     channel: At = (call.at[1],)
-    out = (call.read(x, call.at) - call.read(mean, channel)) * Map("rsqrt", (call.read(var, channel) + eps,))
+    out = (call.read(x, call.at) - mean) * scale
     if weight is not None:
         out = out * call.read(weight, channel)
     return out if bias is None else out + call.read(bias, channel)
 
 
+@register("aten._native_batch_norm_legit_no_training.default", align=_align_batch_norm)
+def _batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Term:
+    channel: At = (call.at[1],)
+    scale = Map("rsqrt", (call.read(var, channel) + eps,))
+    return _normalised(call, x, call.read(mean, channel), scale, weight, bias)
+
+
+@register("aten._native_batch_norm_legit.no_stats", align=_align_batch_norm)
+def _batch_norm_of_batch(call: Call, x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Term:
+    """By the statistics of the batch, which nothing keeps; torch's ``instance_norm`` is this with each sample's channels as channels."""
+    rank = len(shape_of(x))
+    s = Slices(call, x, [d for d in range(rank) if d != 1], keepdim=not call.item)
+    var, mean = _moments(s, 0)
+    scale = Map("rsqrt", (var + eps,))
+    return (mean, scale)[call.item - 1] if call.item else _normalised(call, x, mean, scale, weight, bias)
+
+
 @register("aten.native_batch_norm.default", "aten._native_batch_norm_legit.default", align=_align_batch_norm)
-def _batch_norm_of_batch(
+def _any_batch_norm(
     call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
 ) -> Term:
-    if training:
-        raise call.unsupported("in training mode (it writes running statistics); call .eval()")
-    return _batch_norm(call, x, weight, bias, mean, var, momentum, eps)
+    if not training:
+        return _batch_norm(call, x, weight, bias, mean, var, momentum, eps)
+    if mean is not None or var is not None:
+        raise call.unsupported("in training mode with running statistics, which it writes")
+    return _batch_norm_of_batch(call, x, weight, bias, training, momentum, eps)
 
 
 # contractions -----------------------------------------------------------------------------------------------------------------------

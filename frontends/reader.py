@@ -411,6 +411,8 @@ def _cure(name: str) -> str:
         "gather": "gather outside, or gather one element per row",
         "cat": "return the parts separately, or concatenate outside",
         "argmax": "compute the position outside",
+        "native_batch_norm": "call .eval(), or pass training=False",
+        "_native_batch_norm": "call .eval(), or pass training=False",
         "native_dropout": "call .eval(), or pass p=0",
         "bernoulli": "call .eval() if this is a dropout, or draw random numbers outside and pass them in",
         "rand": "draw random numbers outside and pass them in",
