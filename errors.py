@@ -21,7 +21,8 @@ class EqFuseError(Exception):
 
 class OptionError(EqFuseError, ValueError):
     """An option of ``optimize``, or an argument of a question about its result, has a value that it cannot have: a licence, rule or family
-    that does not exist, a budget that is no number, a file that cannot be written."""
+    that does not exist, a budget that is no number, a file that cannot be written.  Likewise an argument of a function of
+    ``eqfuse.testing``."""
 
 
 class SourceError(EqFuseError):
@@ -51,7 +52,7 @@ class DeviceError(EqFuseError):
 
 
 class EmptyProgramError(EqFuseError):
-    """The program computes nothing: no outputs, or outputs that are inputs."""
+    """The program computes nothing: no outputs, or outputs that are inputs; or a comparison has nothing to compare."""
 
 
 class UnknownTargetError(EqFuseError):
@@ -82,6 +83,10 @@ class UnsoundGraphError(EqFuseError):
     rules: tuple[str, ...] = ()
 
 
+class EngineError(EqFuseError):
+    """The engine of the e-graph cannot run in this process: a fork of one that had used it, which cannot load its own."""
+
+
 class PlanError(EqFuseError):
     """No legal kernel exists for the roles or limits that were asked for."""
 
@@ -98,5 +103,14 @@ class KernelBug(EqFuseError):
     """The interpreter's sanitizer caught an out-of-bounds access, a race or a read of undefined lanes."""
 
 
+class KernelError(EqFuseError):
+    """A Triton kernel cannot be run in the interpreter: one of its lines raises an exception, uses what is not modelled, or the launch does
+    not fit its parameters."""
+
+
 class AccuracyError(EqFuseError):
     """Two programs that should be equal are not, or a plan is less accurate than it may be."""
+
+
+class CoverageWarning(UserWarning):
+    """A comparison passed, but something in it was not tested: a loop of a kernel that no example made run twice."""

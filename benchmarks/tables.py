@@ -48,6 +48,8 @@ def measured(result):
 
 def section(path):
     result = json.loads(path.read_text())
+    if "others" in result:
+        return others(result)
     return trust(result, path.parent) if "registry" in result else programs(result)
 
 
@@ -129,6 +131,37 @@ def trust_rows(result, log):
     return rows
 
 
+# ---- kernels of other people -----------------------------------------------------------------------------------------------------
+def others(result):
+    """The tables of a file of kernels_of_others.py."""
+    env = result["environment"]
+    software = ", ".join(f"{k} {env[k]}" for k in ("python", "numpy", "torch", "triton", "hypothesis") if env.get(k))
+    commits = ", ".join(f"{name} {commit[:8]}" for name, commit in result["others"].items())
+    faults = [
+        [r["library"], r["function"], r["fault"], f"{r['theirs']:.3g} ({r['right']:.3g})" if "theirs" in r else "-"]
+        for r in result["rows"]
+        if r["outcome"] == "fault"
+    ]
+    parts = [f"### {env['date'][:10]}: kernels of public libraries, as they are", f"{commits}; {software}; {machine(env)}."]
+    parts.append(markdown(["library", "functions", "started", "passed", "faults of theirs", "false alarms", "CPU s"], others_rows(result)))
+    if faults:
+        parts += ["Faults, each seen once more by a plain check (the value, and what would be right):"]
+        parts.append(markdown(["library", "function", "fault", "value"], faults))
+    return "\n\n".join(parts)
+
+
+def others_rows(result):
+    """(library, functions, started, passed, faults, false alarms, CPU seconds), and the sums."""
+    rows, libraries = result["rows"], list(dict.fromkeys(r["library"] for r in result["rows"]))
+
+    def row(name, chosen):
+        counts = [len(chosen), sum(r["started"] for r in chosen)]
+        counts += [sum(r["outcome"] == kind for r in chosen) for kind in ("passed", "fault", "false alarm")]
+        return [name, *map(str, counts), f"{sum(r['cpu_s'] for r in chosen):.0f}"]
+
+    return [*(row(name, [r for r in rows if r["library"] == name]) for name in libraries), row("all", rows)]
+
+
 def by_family(result):
     header = ("family", "rules", "claiming", "checks", "examples", "numbers compared", "CPU s", "seeded faults", "caught")
     rows = []
@@ -142,7 +175,7 @@ def by_family(result):
 def tables(folder=HERE / "results"):
     """All sections: programs first, newest first; the logs of random programs are read by the sections that name them."""
     found = sorted((p for p in folder.glob("*.json") if not p.name.startswith("fuzz-")), reverse=True)
-    found.sort(key=lambda p: p.name.endswith("-trust.json"))
+    found.sort(key=lambda p: p.name.endswith(("-trust.json", "-kernels-of-others.json")))
     return "\n\n".join(map(section, found)) or "No results yet: `make bench ARGS=--save`."
 
 

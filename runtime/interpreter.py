@@ -22,7 +22,7 @@ import triton.language.standard as tl_standard
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
-from .interpreter_patches import patched_interpreter
+from .interpreter_patches import Language, patched_interpreter
 from .modules import unload_module
 from .sanitizer import sanitizer
 
@@ -31,22 +31,23 @@ _interpreted: dict[int, tuple[JITFunction, InterpretedFunction]] = {}
 
 
 @contextlib.contextmanager
-def interpreter_mode(*modules: ModuleType) -> Iterator[None]:
+def interpreter_mode(*modules: ModuleType) -> Iterator[Language]:
     """Inside the block, kernels of ``modules`` (from ``load_module(source, "interpret")``) are interpreted when launched.
 
     Other threads that compile kernels wait.  Warnings of numpy about overflow and NaN are off: these are ordinary values here.
     """
-    with patched_interpreter():
-        saved: list[tuple[ModuleType, str, JITFunction]] = []
+    with patched_interpreter() as language:
+        saved: list[tuple[ModuleType, str, Any]] = []
         try:
             for module in (tl, tl.core, tl_standard, tl_random, tl.math, *modules):
                 for name, value in list(vars(module).items()):
-                    if isinstance(value, JITFunction):
+                    now = _interpreted_function(value) if isinstance(value, JITFunction) else language.now(value)
+                    if now is not value:
                         saved.append((module, name, value))
-                        setattr(module, name, _interpreted_function(value))
+                        setattr(module, name, now)
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="All-NaN")
-                yield
+                yield language
         finally:
             for module, name, value in reversed(saved):
                 setattr(module, name, value)
@@ -56,7 +57,8 @@ def interpret(module: ModuleType, function: str, *args: Any, sanitize: bool = Tr
     """Call the host function ``module.function(*args)`` with its kernels interpreted, and return what it returns.
 
     ``module`` comes from ``load_module(source, "interpret")``; tensors are on the CPU.
-    Raises :class:`~eqfuse.errors.KernelBug` (with ``sanitize``) at the first out-of-bounds access or race.
+    Raises :class:`~eqfuse.errors.KernelBug` (with ``sanitize``) at the first out-of-bounds access or race, and
+    :class:`~eqfuse.errors.KernelError` for a line of a kernel that cannot be interpreted.
     """
     with interpreter_mode(module):
         run = getattr(module, function)

@@ -20,20 +20,17 @@ What happened at an address is recorded in pages made on demand, so a view may s
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import triton
 import triton.language as tl
 from triton.runtime import interpreter as ti
-from triton.runtime.errors import InterpreterError
 
 from ..errors import KernelBug
+from .interpreter_launch import place
 from .interpreter_patches import Patches
 from .unwritten import UNWRITTEN
 
@@ -41,7 +38,6 @@ _NOBODY, _SEVERAL = -1, -2
 _FAR = 1 << 30  # bytes: nearer to a tensor than this, a wrapped offset is not the likeliest reason
 
 _UNWRITTEN = {name.replace("bfloat", "bf").replace("float", "fp"): bits for name, bits in UNWRITTEN.items()}  # by Triton's names
-_LIBRARIES = (str(Path(triton.__file__).parent), str(Path(np.__file__).parent), str(Path(__file__).parent), contextlib.__file__)
 
 
 @dataclass(frozen=True)
@@ -207,7 +203,7 @@ class Sanitizer:
 
     def wrapped(self, program: tuple[int, ...], exact: int, symbol: str) -> None:
         """Note that ``symbol`` in 32 bits should have given ``exact``."""
-        said = f"{symbol} at {_line()} is {exact}, more than 32 bits hold"
+        said = f"{symbol} at {place()} is {exact}, more than 32 bits hold"
         if said not in self.wraps and len(self.wraps) < 100:
             self.wraps.append(said)
         if self.launch is not None:
@@ -312,15 +308,7 @@ class Sanitizer:
 
     def _where(self, program: tuple[int, ...]) -> str:
         assert self.launch is not None
-        return f"{_line()}, {self.launch.kernel}, program {program}"
-
-
-def _line() -> str:
-    """``file:line`` of the kernel's statement that is being interpreted."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        return f"{place()}, {self.launch.kernel}, program {program}"
 
 
 def _number(program: tuple[int, ...]) -> int:
@@ -378,20 +366,8 @@ def sanitizer(
     try:
         _install(checks, patches)
         yield checks
-    except InterpreterError as error:
-        bug = _cause(error)
-        if bug is not None:
-            raise bug from None
-        raise
     finally:
         patches.undo()
-
-
-def _cause(error: BaseException | None) -> KernelBug | None:
-    """The fault under the wrappers that the interpreter put around it."""
-    while error is not None and not isinstance(error, KernelBug):
-        error = error.__cause__
-    return error
 
 
 def _install(checks: Sanitizer, patches: Patches) -> None:

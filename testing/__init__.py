@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..rewrites import check_rule
-    from .equivalence import assert_equivalent
+    from .equivalence import Agreement, assert_equivalent
     from .kernels import interpreted_kernels
     from .op_check import check_op
     from .op_spelling import check_spelling
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     )  # fmt: skip
 
 __all__ = [
-    "FINITE", "LAYOUTS", "MASKED", "MASKS", "arguments", "assert_equivalent", "check_op", "check_rule", "check_spelling", "indices",
-    "interpreted_kernels", "lay_out", "lengths", "masks", "offsets", "recipe_of", "sample", "size", "tensors",
+    "FINITE", "LAYOUTS", "MASKED", "MASKS", "Agreement", "arguments", "assert_equivalent", "check_op", "check_rule", "check_spelling",
+    "indices", "interpreted_kernels", "lay_out", "lengths", "masks", "offsets", "recipe_of", "sample", "size", "tensors",
 ]  # fmt: skip
 
 _HOME = dict.fromkeys(__all__, "eqfuse.testing.strategies") | {
+    "Agreement": "eqfuse.testing.equivalence",
     "assert_equivalent": "eqfuse.testing.equivalence",
     "check_op": "eqfuse.testing.op_check",
     "check_rule": "eqfuse.rewrites",

@@ -29,7 +29,7 @@ _PATIENCE = 5.0  # seconds for trying sizes
 def observations(check: Check, args: Sequence[Any], error: Exception, drawn: Sequence[Any] = ()) -> list[str]:
     """What can be said about a failure of ``check`` on ``args``, at most a few lines; ``drawn``: arguments that know their recipes."""
     kind = error.kind if isinstance(error, Difference) else ""
-    if kind in ("outputs", "shape", "type", "truncated", "changed", "detached") or "overflow" in str(error):
+    if kind in ("outputs", "shape", "type", "truncated", "changed", "detached", "no gradient") or "overflow" in str(error):
         return []
     seen = [place(error.wrong)] if isinstance(error, Difference) and error.wrong is not None else []
     seen += _experiments(check, args, kind, drawn)
@@ -166,7 +166,8 @@ def _one_rounding(check: Check, args: Sequence[Any]) -> torch.dtype | None:
 
 def _epsilon(check: Check, args: Sequence[Any], drawn: Sequence[Any]) -> str:
     """An argument so small that something added to it matters: the larger it is, the smaller the error, and the error is small where
-    numbers are about 1, for short rows, too (what padding adds is of another size in each)."""
+    numbers are about 1, for short rows, too (what padding adds is of another size in each).  The error itself must vanish, and not only
+    beside results that grow: a large bias hides any error."""
     short = [resize(2) for _, _, resize in _resizable(args, drawn)]
     if any(_relative(check, ordinary(a, 0)) > _SMALL for a in (args, *short) if a is not None):
         return ""
@@ -177,8 +178,8 @@ def _epsilon(check: Check, args: Sequence[Any], drawn: Sequence[Any]) -> str:
         larger = _scaled(args, k, scale)
         if not (check.agree(larger) and _finite(check, larger)) or check.agree(_scaled(args, k, 1 / 1024)):
             continue
-        errors = [_relative(check, _scaled(args, k, 4.0**s)) for s in range(-2, 4)]
-        if all(y <= 1.1 * x for x, y in itertools.pairwise(errors)) and errors[-1] * 8 < errors[0]:
+        pairs = [check.errors(_scaled(args, k, 4.0**s)) for s in range(-2, 4)]
+        if all(_vanish([size(p) for p in pairs]) for size in (_relative_error, _absolute_error)):
             return f"with argument {k} {scale} times as large they agree (something small is added: an epsilon, or its place)"
     return ""
 
@@ -187,14 +188,30 @@ def _scaled(args: Sequence[Any], k: int, scale: float) -> list[Any]:
     return [x * scale if i == k else x for i, x in enumerate(args)]
 
 
+def _vanish(errors: Sequence[float]) -> bool:
+    return all(y <= 1.1 * x for x, y in itertools.pairwise(errors)) and errors[-1] * 8 < errors[0]
+
+
 def _relative(check: Check, args: Sequence[Any]) -> float:
+    return _relative_error(check.errors(args))
+
+
+def _relative_error(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
     """The largest error of the second function, relative to the largest result."""
-    pairs = check.errors(args)
+    return _largest(pairs, lambda a, e: (a - e).abs().max() / e.abs().max())
+
+
+def _absolute_error(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
+    """The largest error of the second function."""
+    return _largest(pairs, lambda a, e: (a - e).abs().max())
+
+
+def _largest(
+    pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], size: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> float:
     if not pairs:
         return torch.inf
-    found = [
-        float((a - e).abs().max() / e.abs().max()) for a, e in pairs if e.numel() and bool((a.isfinite() & e.isfinite()).all())
-    ]
+    found = [float(size(a, e)) for a, e in pairs if e.numel() and bool((a.isfinite() & e.isfinite()).all())]
     return max((x for x in found if x == x), default=0.0)
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import hypothesis
@@ -22,13 +23,16 @@ import torch
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from ..errors import AccuracyError, KernelBug
+from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError
+from .constants import blocks, bound
 from .counterexample import code_of, name_of, named_sizes, resized, simplify
 from .diagnosis import ignored, observations, place
-from .gradients import results
+from .gradients import Wanted, results, wanted
 from .judge import Difference, Result, flat, judge
 from .kernels import Launches, interpreted_kernels, never_written, unwritten_memory
-from .oracle import nudged, oracles
+from .larger import larger
+from .misuse import function, number, several, shown, truth, whole
+from .oracle import beside, nudged, oracles
 from .strategies import arguments, recipe_of
 
 Function = Callable[..., Any]
@@ -36,6 +40,7 @@ Function = Callable[..., Any]
 _SNAPSHOT = 1 << 26  # bytes: of larger storages only the elements of the view are compared
 _PATIENCE = 5.0  # seconds: experiments are made on what runs faster than this
 _LOOK = 10.0  # seconds: so long is looked for a larger example
+_SEVERAL = 4  # of the last examples, beside the very last, that are drawn again with larger sizes
 _GROWN = (2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 128, 129)
 
 
@@ -46,41 +51,129 @@ def assert_equivalent(
     *,
     factor: float = 2.0,
     roundings: float = 2.0,
-    gradients: bool = False,
+    gradients: bool | Collection[int | str] = False,
     repeats: int = 2,
     examples: int = 100,
     seed: int = 0,
     sanitize: bool = True,
     shuffle: bool = True,
     shrink_seconds: float = 5.0,
-) -> None:
+    constants: Mapping[str, Any] | None = None,
+) -> Agreement:
     """Raise :class:`~eqfuse.errors.AccuracyError` unless ``g(*args)`` computes what ``f(*args)`` computes.
 
     Results are compared tensor by tensor, in order, whatever holds them; numbers of outputs, shapes and types must be the same.
+    Numbers among the outputs are compared as tensors without dimensions.
     Floating point: ``factor`` times the error of ``f`` in its own type against ``f`` in float64 is allowed, and at least ``roundings``
     units in the last place of the output type, both relative to the largest exact element; where results hang on last bits (they
     cancel), also ``factor`` times what rounding errors in the arguments, after every operation and at every cast of ``f`` make of them.
     NaN and infinity must be where the oracle has them, or may be where ``f`` has them.  Integers and truth values must be those of
     ``f`` or of the oracle.  Results in half precision, and what is cast inside, may not be truncated where ``f`` rounds.
 
-    ``gradients``: those of the floating-point arguments are compared, too, for random cotangents.  Neither function may change its
-    arguments.  ``g`` runs ``repeats`` times and must give the same bits every time (1 for what uses floating-point atomics).
+    ``gradients``: those of the floating-point arguments are compared, too, for random cotangents; or of some arguments, by position or
+    by the name of a parameter of ``f``.  At a kink of ``f``, what lies between its gradients beside it is right.  Neither function may
+    change its arguments (a backward may: they are put back).  ``g`` runs ``repeats`` times and must give the same bits every time (1
+    for what uses floating-point atomics).
 
     Arguments that are strategies are drawn ``examples`` times; ``seed`` makes that repeatable.  A failing example is shrunk for
-    ``shrink_seconds`` and reported as code.
+    ``shrink_seconds`` and reported as code.  Where a loop of a kernel never ran twice, sizes without an upper bound are drawn larger;
+    what is left is a :class:`~eqfuse.errors.CoverageWarning`.  ``constants``: values of module-level constants for the time of this
+    call, by name in the module of ``g`` or as ``"package.module.NAME"``: small blocks, for example.
 
     Triton kernels launched with CPU tensors are interpreted.  ``sanitize``: out-of-bounds accesses, races, uninitialised reads and
     wrapped 32-bit offsets raise :class:`~eqfuse.errors.KernelBug`.  ``shuffle``: programs of a grid run in a random order.  Where
     there is a CUDA device, what launches kernels on CPU tensors runs there, too.
+
+    Raises :class:`~eqfuse.errors.OptionError` for arguments that are none of this, and
+    :class:`~eqfuse.errors.EmptyProgramError` if there was nothing to compare.  An exception of ``f`` or ``g`` itself is passed on, with
+    a note that says whose it is and on which arguments.
     """
     __tracebackhide__ = True
-    check = Check(f, g, factor, roundings, gradients, max(repeats, 1), sanitize, shuffle)
-    if any(isinstance(a, st.SearchStrategy) for a in args):
-        failure = _search(check, arguments(*args), examples, seed, shrink_seconds)
-    else:
-        failure = _try(check, tuple(args))
-    if failure is not None:
-        raise _report(check, failure) from (None if failure.ours else failure.error)
+    given = tuple(several("args", args, "the arguments in a list, as in [x] or [tensors(torch.float32, ('N',))]"))
+    check = Check(
+        function("first", f),
+        function("second", g),
+        number("factor", factor),
+        number("roundings", roundings),
+        wanted(gradients, f, len(given)),
+        whole("repeats", repeats, 1),
+        truth("sanitize", sanitize),
+        truth("shuffle", shuffle),
+        constants=dict(constants or {}) if isinstance(constants, Mapping | None) else _no_mapping(constants),
+    )
+    whole("examples", examples, 1)
+    whole("seed", seed)
+    number("shrink_seconds", shrink_seconds)
+    tally = Tally()
+    with bound(check.constants, g):
+        if any(isinstance(a, st.SearchStrategy) for a in given):
+            failure = _search(check, arguments(*given), examples, seed, float(shrink_seconds), tally)
+        else:
+            failure = _try(check, given, tally)
+        if failure is not None:
+            raise _report(check, failure) from (None if failure.ours else failure.error)
+    _require_something(check, tally)
+    agreement = Agreement(tally.calls, tally.launches.count, tuple(tally.notes), tuple(_loops_that_ran_once(tally.launches)))
+    for warning in agreement.warnings:
+        warnings.warn(warning, CoverageWarning, stacklevel=2)
+    return agreement
+
+
+def _no_mapping(constants: Any) -> dict[str, Any]:
+    raise OptionError(f"constants is {shown(constants)}", cure='constants={"package.module.NAME": 16}')
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What was looked at, when nothing was wrong.
+
+    ``examples``: arguments that were tried.  ``launches``: of kernels, all that were interpreted.  ``notes``: what is not wrong, but good
+    to know.  ``warnings``: what was not tested (these are warned of, too).
+    """
+
+    examples: int
+    launches: int
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass
+class Tally:
+    """What happened in some calls of a :class:`Check`."""
+
+    launches: Launches = field(default_factory=Launches)
+    calls: int = 0
+    elements: int = 0  # compared
+    empty: int = 0  # calls with an argument that has no element
+    pulled: int = 0  # elements of gradients compared
+    notes: dict[str, None] = field(default_factory=dict)
+
+
+def _require_something(check: Check, tally: Tally) -> None:
+    """A comparison of nothing with nothing always passes."""
+    if not tally.elements and tally.empty < tally.calls:
+        raise EmptyProgramError(
+            f"nothing was compared: neither {name_of(check.f)} nor {name_of(check.g)} returned a tensor or a number with any element"
+            f"{f', in {tally.calls} examples' if tally.calls > 1 else ''}",
+            cure="return the results from both functions, also where a launcher writes them to an argument",
+        )
+    if check.gradients is not None and not tally.pulled and tally.empty < tally.calls:
+        raise EmptyProgramError(
+            f"no gradient was compared: as far as autograd knows, no output of {name_of(check.f)} depends on "
+            f"{'a floating-point argument' if check.gradients.arguments is None else 'these arguments'}",
+            cure="gradients=False, or a first function that can be differentiated",
+        )
+
+
+def _loops_that_ran_once(launches: Launches) -> Iterator[str]:
+    for loop in launches.loops.once():
+        step = launches.loops.steps.get(loop, 0)
+        small = [f"{name!r}: 16" for name in blocks(loop, step)]
+        yield (
+            f"{loop} ran at most once in all examples, so what it carries from one turn to the next was not tested\n  try: "
+            + (f"sizes above {step}, its step" if step > 1 else "larger sizes")
+            + (f"; or smaller blocks for the time of the test, as in constants={{{' or '.join(small)}}}" if small else "")
+        )
 
 
 @dataclass(frozen=True)
@@ -91,10 +184,11 @@ class Check:
     g: Function
     factor: float
     roundings: float
-    gradients: bool
+    gradients: Wanted | None
     repeats: int
     sanitize: bool
     shuffle: bool
+    constants: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(
         self,
@@ -102,40 +196,60 @@ class Check:
         *,
         poison: bool = True,
         order: int | None = 0,
-        launches: Launches | None = None,
+        tally: Tally | None = None,
         masked: float | None = None,
     ) -> None:
         """Raise what is wrong on these arguments."""
-        launches = launches or Launches()
-        before = launches.count
-        self._compare(args, poison, order, launches, masked)
-        if launches.count > before and masked is None and torch.cuda.is_available():
-            self._compare(_on_cuda(args), poison, order, launches, masked)
+        tally = tally or Tally()
+        before = tally.launches.count
+        self._compare(args, poison, order, tally, masked)
+        if tally.launches.count > before and masked is None and torch.cuda.is_available():
+            self._compare(_on_cuda(args), poison, order, tally, masked)
+        tally.calls += 1
 
-    def _compare(self, args: Sequence[Any], poison: bool, order: int | None, launches: Launches, masked: float | None) -> None:
+    def _compare(self, args: Sequence[Any], poison: bool, order: int | None, tally: Tally, masked: float | None) -> None:
+        untouched = _Snapshot(args, "first")
+        with interpreted_kernels(sanitize=False, order=None), _blamed("first"):
+            theirs = _kept(results(self.f, args, gradients=self.gradients, between=untouched.check))
+        untouched.restore()
+        pulled = self.gradients
+        if pulled is not None:  # an output that only the second can differentiate is not a part of the first one's gradients
+            pulled = replace(pulled, outputs=frozenset(k for k, r in enumerate(theirs) if r.attached and not r.gradient))
         ours: list[Result] = []
         for turn in range(self.repeats):
             seed = None if order is None or not self.shuffle else order + 7919 * turn
             untouched = _Snapshot(args, "second")
             # A compiled function is not what it is inside a dispatch mode, so later runs are without one.
             memory = unwritten_memory() if turn == 0 else contextlib.nullcontext()
-            with interpreted_kernels(sanitize=self.sanitize, poison=poison, order=seed, launches=launches, masked=masked), memory:
-                found = _kept(results(self.g, args, gradients=self.gradients))
-            untouched.check()
+            interpreted = interpreted_kernels(sanitize=self.sanitize, poison=poison, order=seed, launches=tally.launches, masked=masked)
+            with interpreted, memory, _blamed("second"):
+                found = _kept(results(self.g, args, gradients=pulled, between=untouched.check))
+            for changed in untouched.restore():
+                tally.notes[f"the backward of the second function writes to argument {changed} (it was put back)"] = None
             if turn:
                 _same(ours, found)
             else:
                 ours = found
         untouched = _Snapshot(args, "first")
-        with interpreted_kernels(sanitize=False, order=None):
-            theirs = results(self.f, args, gradients=self.gradients)
+        with interpreted_kernels(sanitize=False, order=None), _blamed("first"):
             exact = oracles(self.f, args, gradients=self.gradients)
-        untouched.check()
+        untouched.restore()
+        tally.elements += sum(r.value.numel() for r in theirs if not r.gradient)
+        tally.pulled += sum(r.value.numel() for r in theirs if r.gradient)
+        tally.empty += any(a.numel() == 0 for a in flat(list(args)))
 
         def again(k: int) -> list[list[Result]]:
             return nudged(self.f, args, exact[k], gradients=self.gradients)
 
-        judge(ours, theirs, exact, self.factor, self.roundings, again)
+        def near(k: int) -> list[list[Result]]:
+            off = {
+                mine.label.removeprefix("gradient of argument "): mine.value.double() - oracle.value.double()
+                for mine, oracle in zip(ours, exact, strict=True)
+                if mine.gradient
+            }
+            return beside(self.f, args, exact[k], off, gradients=self.gradients)
+
+        judge(ours, theirs, exact, self.factor, self.roundings, again, near)
 
     def fault(self, args: Sequence[Any], **options: Any) -> Exception | None:
         """What is wrong on these arguments."""
@@ -155,9 +269,9 @@ class Check:
 
     def launches(self, args: Sequence[Any]) -> Launches:
         """What the kernels do on these arguments, as far as they come."""
-        launches = Launches()
-        self.fault(args, launches=launches)
-        return launches
+        tally = Tally()
+        self.fault(args, tally=tally)
+        return tally.launches
 
     def errors(self, args: Sequence[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Of each floating-point result: what the second function makes, in float64, and what it should be.  Empty if one fails."""
@@ -169,6 +283,16 @@ class Check:
             return []
         pairs = [(mine.value.cpu(), oracle.value.detach().cpu()) for mine, oracle in zip(ours, exact, strict=False)]
         return [(a.double(), e.double()) for a, e in pairs if a.is_floating_point() and a.shape == e.shape]
+
+    def runs(self, args: Sequence[Any]) -> Launches | None:
+        """What the kernels of the second function do on these arguments, unchecked; None if it fails."""
+        launches = Launches()
+        try:
+            with interpreted_kernels(sanitize=False, order=None, launches=launches):
+                results(self.g, args, gradients=self.gradients)
+        except Exception:  # as above
+            return None
+        return launches
 
     def depends(self, fn: Function, args: Sequence[Any], others: Sequence[Any]) -> bool:
         """Has the function other outputs on other arguments?  False if it fails."""
@@ -190,11 +314,12 @@ class _Failure:
     drawn: tuple[Any, ...]
     tried: int  # 0: there were no strategies
     seconds: float
+    known: str = ""  # how it was found, if that says something
 
     @property
     def ours(self) -> bool:
         """A finding, and no exception that the function raised itself."""
-        return isinstance(self.error, Difference | KernelBug)
+        return isinstance(self.error, Difference | KernelBug | KernelError)
 
     def like(self, error: Exception | None) -> bool:
         """Is it of the same kind as another error."""
@@ -204,14 +329,14 @@ class _Failure:
 def _kind(error: Exception) -> tuple[str, str]:
     if isinstance(error, Difference):
         return "difference", error.kind
-    if isinstance(error, KernelBug):
-        return "kernel", error.message.split(":")[0]
+    if isinstance(error, KernelBug | KernelError):
+        return type(error).__name__, error.message.split(":")[0]
     return "raised", type(error).__name__
 
 
-def _try(check: Check, args: tuple[Any, ...]) -> _Failure | None:
+def _try(check: Check, args: tuple[Any, ...], tally: Tally) -> _Failure | None:
     start = time.monotonic()
-    error = check.fault(args)
+    error = check.fault(args, tally=tally)
     return None if error is None else _Failure(args, error, args, args, 0, time.monotonic() - start)
 
 
@@ -220,11 +345,11 @@ class _Found(Exception):
 
 
 def _search(
-    check: Check, strategy: st.SearchStrategy[tuple[Any, ...]], examples: int, seed: int, seconds: float
+    check: Check, strategy: st.SearchStrategy[tuple[Any, ...]], examples: int, seed: int, seconds: float, tally: Tally
 ) -> _Failure | None:
     """The smallest failing example, or None."""
     best: _Failure | None = None
-    limit, tried, launches = float("inf"), 0, Launches()
+    limit, tried, drawn = float("inf"), 0, list[tuple[Any, ...]]()
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -243,7 +368,8 @@ def _search(
             return
         tried += best is None
         start = time.monotonic()
-        error = check.fault(args, launches=launches)
+        error = check.fault(args, tally=tally)
+        drawn[:] = [*drawn[-_SEVERAL:], args]
         now = time.monotonic()
         if error is None or (best is not None and not best.like(error)):
             return
@@ -259,6 +385,14 @@ def _search(
     except Exception:  # _Found, or Hypothesis complaining that shrinking was cut short
         if best is None:
             raise
+    if best is None:
+        for args, loop in larger(check, drawn, tally.launches):
+            start = time.monotonic()
+            error = check.fault(args, tally=tally)
+            if isinstance(error, Difference | KernelBug):
+                known, seconds = f"only in examples where the loop `{loop.text}` runs twice or more, larger ones", time.monotonic() - start
+                best = _Failure(tuple(args), error, tuple(args), tuple(args), tally.calls + 1, seconds, known)
+                break
     if best is None:
         return None
     failure = best
@@ -296,6 +430,7 @@ def _report(check: Check, failure: _Failure) -> Exception:
         seen = observations(check, failure.args, error, failure.drawn if failure.tried else ())
         if not seen and isinstance(error, Difference) and failure.tried:
             seen = _in_larger_examples(check, failure)
+    seen = [failure.known, *seen] if failure.known else seen
     if isinstance(error, KernelBug):
         seen = [*seen, *(f"try: {cure}" for kind, cure in _CURES.items() if error.message.startswith(kind))]
     lines = [f"  {s}" if s.startswith("try: ") else f"  seen: {s}" for s in seen]
@@ -305,11 +440,14 @@ def _report(check: Check, failure: _Failure) -> Exception:
         lines += [f"  {place}:", "", *(f"    {line}" if line else "" for line in code.splitlines())]
     tail = "\n" + "\n".join(lines) if lines else ""
     pair = f"{name_of(check.g)} does not compute what {name_of(check.f)} does"
-    if isinstance(error, KernelBug):
-        return KernelBug(error.message + tail, where=error.where, cure=error.cure)
+    if getattr(error, "eqfuse_blamed", "") == "first":
+        error.add_note(f"{name_of(check.f)}, the first function, raised this itself, on arguments of shapes {_shapes(failure.args)}{tail}")
+        return error
+    if isinstance(error, KernelBug | KernelError):
+        return type(error)(error.message + tail, where=error.where, cure=error.cure)
     if isinstance(error, Difference):
         return AccuracyError(f"{pair}\n  {error.message}{tail}")
-    error.add_note(f"{pair}: it raised an exception{tail}")
+    error.add_note(f"{pair}: it raised an exception, on arguments of shapes {_shapes(failure.args)}{tail}")
     return error
 
 
@@ -341,8 +479,11 @@ def _in_larger_examples(check: Check, failure: _Failure) -> list[str]:
 
 def _options(check: Check) -> dict[str, Any]:
     """What differs from the defaults."""
-    defaults = {"factor": 2.0, "roundings": 2.0, "gradients": False, "repeats": 2, "sanitize": True, "shuffle": True}
-    return {k: getattr(check, k) for k, v in defaults.items() if getattr(check, k) != v}
+    defaults = {"factor": 2.0, "roundings": 2.0, "gradients": None, "repeats": 2, "sanitize": True, "shuffle": True, "constants": {}}
+    given = {k: getattr(check, k) for k, v in defaults.items() if getattr(check, k) != v}
+    if check.gradients is not None:
+        given["gradients"] = True if check.gradients.arguments is None else sorted(check.gradients.arguments)
+    return given
 
 
 def _shapes(args: Sequence[Any]) -> str:
@@ -382,13 +523,35 @@ class _Snapshot:
 
     def check(self) -> None:
         """Raise if an argument has changed, and put it back."""
+        for k, many in self._put_back():
+            raise Difference("changed", f"the {self.whose} function changed argument {k} in place ({many} bytes of its memory)")
+
+    def restore(self) -> list[int]:
+        """Put back what has changed, and say which arguments these are: a backward may write to what was saved for it."""
+        return [k for k, _ in self._put_back()]
+
+    def _put_back(self) -> list[tuple[int, int]]:
+        changed = []
         for k, tensor, before in self.tensors:
             now = _bytes(tensor)
             if not torch.equal(now, before):
-                many = int((now != before).sum())
+                changed.append((k, int((now != before).sum())))
                 if now.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
                     now.copy_(before)
-                raise Difference("changed", f"the {self.whose} function changed argument {k} in place ({many} bytes of its memory)")
+        return changed
+
+
+@contextlib.contextmanager
+def _blamed(whose: str) -> Iterator[None]:
+    """An exception inside knows whose it is."""
+    try:
+        yield
+    except Difference:
+        raise
+    except Exception as error:
+        with contextlib.suppress(AttributeError):
+            error.eqfuse_blamed = whose  # type: ignore[attr-defined]
+        raise
 
 
 def _plain(t: torch.Tensor) -> bool:

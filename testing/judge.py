@@ -23,7 +23,7 @@ class Difference(AccuracyError):
     """A result that is not what it should be.
 
     ``kind``: ``outputs``, ``shape``, ``type``, ``unwritten``, ``not finite``, ``finite``, ``error``, ``truncated``, ``unequal``,
-    ``changed``, ``unsteady`` or ``detached``.  ``wrong``: which elements, if it can be said.
+    ``changed``, ``unsteady``, ``detached`` or ``no gradient``.  ``wrong``: which elements, if it can be said.
     """
 
     def __init__(self, kind: str, message: str, wrong: torch.Tensor | None = None) -> None:
@@ -33,11 +33,19 @@ class Difference(AccuracyError):
 
 @dataclass(frozen=True)
 class Result:
-    """One tensor to be compared: an output, or the gradient of an argument."""
+    """One tensor to be compared: an output, or the gradient of the argument at position ``argument``.
+
+    ``attached``: autograd knows that the output depends on the arguments; a gradient is not None.
+    """
 
     label: str
     value: torch.Tensor
-    gradient: bool = False
+    argument: int | None = None
+    attached: bool = True
+
+    @property
+    def gradient(self) -> bool:
+        return self.argument is not None
 
 
 @dataclass(frozen=True)
@@ -65,24 +73,62 @@ def judge(
     factor: float,
     roundings: float,
     nudged: Callable[[int], Sequence[Sequence[Result]]] = lambda _: (),
+    beside: Callable[[int], Sequence[Sequence[Result]]] = lambda _: (),
 ) -> None:
     """Raise :class:`Difference` at the first of ``ours`` that is wrong; ``theirs`` is the first function, ``exact`` what it means.
 
     ``nudged(k)`` is like ``exact`` with rounding errors thrown in, as result ``k`` has its oracle, some times over: where results hang
-    on them (what cancels), errors of that size are allowed.  It is called only when an error is too large otherwise.
+    on them (what cancels), errors of that size are allowed.  ``beside(k)`` is like ``exact`` at points next to the arguments, in
+    opposite pairs: where gradients jump there, what lies between is right.  Both are called only when an error is too large otherwise.
     """
-    if len(ours) != len(theirs):
-        raise Difference("outputs", f"the second function has {len(ours)} outputs, the first {len(theirs)}")
+    _check_outputs(ours, theirs)
     for k, (mine, other, oracle) in enumerate(zip(ours, theirs, exact, strict=True)):
+        points = partial(_points, k, beside)
         try:
-            _judge(mine, other, oracle, factor, roundings, partial(_wobble, k, oracle.value, nudged))
+            _judge(mine, other, oracle, factor, roundings, partial(_wobble, k, oracle.value, nudged), points)
         except Difference as d:
             if oracle.rounds and d.kind in ("error", "truncated", "not finite", "finite"):
                 raise Difference(d.kind, f"{d.message}\n  {_ROUNDS}", d.wrong) from None
             raise
 
 
-def _judge(mine: Result, other: Result, oracle: Oracle, factor: float, roundings: float, wobble: Callable[[], float]) -> None:
+def _check_outputs(ours: Sequence[Result], theirs: Sequence[Result]) -> None:
+    """There are as many, and autograd knows as much of them."""
+    one, two = ([r for r in found if not r.gradient] for found in (theirs, ours))
+    if len(one) != len(two):
+        cure = "; if it writes to an argument, wrap it in a function that makes and returns that tensor" if not two else ""
+        raise Difference("outputs", f"the second function has {len(two)} output{'s' * (len(two) != 1)}, the first {len(one)}{cure}")
+    for mine, other in zip(two, one, strict=True):
+        if other.attached and not mine.attached:
+            raise Difference(
+                "detached",
+                f"{mine.label} has no gradient: autograd does not know that it depends on the arguments; if that is meant, "
+                "let the first function return it detached, too",
+            )
+    missing = [r for r, other in zip(ours, theirs, strict=True) if r.gradient and other.attached and not r.attached and _any(other)]
+    if missing:
+        left = sorted({r.argument for r in ours if r.argument is not None} - {r.argument for r in missing})
+        names = " and ".join(r.label.removeprefix("gradient of ") for r in missing)
+        raise Difference(
+            "no gradient",
+            f"{names}: the second function gives no gradient (None), the first does; if none is meant, leave it out with "
+            f"gradients={left or False}",
+        )
+
+
+def _any(result: Result) -> bool:
+    return bool((result.value != 0).any())
+
+
+def _judge(
+    mine: Result,
+    other: Result,
+    oracle: Oracle,
+    factor: float,
+    roundings: float,
+    wobble: Callable[[torch.Tensor | None], float],
+    points: Callable[[], torch.Tensor | None],
+) -> None:
     """One result."""
     name, a, b, e, r = mine.label, mine.value, other.value, oracle.value, oracle.rounded
     if a.shape != b.shape:
@@ -95,8 +141,14 @@ def _judge(mine: Result, other: Result, oracle: Oracle, factor: float, roundings
         raise Difference("unwritten", f"{name}: never written, or made of what was never written: {_many(lost)}{_at(lost)}", lost)
     if a.is_floating_point():
         e, r = e.double(), r.double()
-        _check_finite(name, a.double(), [_overflowed(e, a.dtype), b.double(), _overflowed(r, a.dtype)])
-        _check_error(name, a.double(), b.double(), e, factor, _tolerance(mine, roundings), _underflow(a.dtype), wobble)
+        limits = Limits(factor, _tolerance(mine, roundings), _underflow(a.dtype), a.dtype)
+        try:
+            _check_numbers(name, a.double(), b.double(), e, r, limits, wobble)
+        except Difference:
+            near = points() if mine.gradient else None
+            if near is None:
+                raise
+            e, r = _check_kinks(name, a.double(), b.double(), e, r, limits, wobble, near)
         if a.dtype in (torch.bfloat16, torch.float16):
             _check_rounding(name, a, b, e)
         if oracle.coarsest > torch.finfo(a.dtype).eps:
@@ -155,32 +207,53 @@ def _underflow(dtype: torch.dtype) -> float:
     return max(4 * torch.finfo(torch.float32).tiny, torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
 
 
-def _wobble(k: int, e: torch.Tensor, nudged: Callable[[int], Sequence[Sequence[Result]]]) -> float:
-    """How far an exact result moves when the arguments are nudged."""
+@dataclass(frozen=True)
+class Limits:
+    """What errors are allowed: ``factor`` times those of the first function, ``relative`` to the largest element, ``absolute``."""
+
+    factor: float
+    relative: float
+    absolute: float
+    dtype: torch.dtype
+
+    def allowed(self, scale: float, base: float) -> float:
+        return max(self.factor * base, self.relative * scale, self.absolute)
+
+
+def _wobble(k: int, e: torch.Tensor, nudged: Callable[[int], Sequence[Sequence[Result]]], kink: torch.Tensor | None) -> float:
+    """How far an exact result moves when the arguments are nudged; what jumps at a ``kink`` does not count."""
     moved = [(r[k].value.detach().cpu().double() - e.detach().cpu().double()).abs() for r in nudged(k)]
-    return max((float(m[m.isfinite()].max()) for m in moved if bool(m.isfinite().any())), default=0.0)
+    moved = [m[m.isfinite() if kink is None else m.isfinite() & ~kink] for m in moved]
+    return max((float(m.max()) for m in moved if m.numel()), default=0.0)
 
 
-def _check_error(
+def _points(k: int, beside: Callable[[int], Sequence[Sequence[Result]]]) -> torch.Tensor | None:
+    """One exact result at the points beside the arguments; None if there are none."""
+    found = [r[k].value.detach().cpu().double() for r in beside(k)]
+    return torch.stack(found) if found else None
+
+
+def _check_numbers(
     name: str,
     a: torch.Tensor,
     b: torch.Tensor,
     e: torch.Tensor,
-    factor: float,
-    relative: float,
-    absolute: float,
-    wobble: Callable[[], float],
+    r: torch.Tensor,
+    limits: Limits,
+    wobble: Callable[[torch.Tensor | None], float],
+    kink: torch.Tensor | None = None,
 ) -> None:
-    """The largest error of the second function, over elements that are finite everywhere, is within the bound."""
+    """The same elements are finite, and the largest error of the second function over those that are is within the bound."""
+    _check_finite(name, a, [_overflowed(e, limits.dtype), b, _overflowed(r, limits.dtype)])
     finite = e.isfinite() & a.isfinite() & b.isfinite()
     if not bool(finite.any()):
         return
     errors = (a - e).abs().masked_fill(~finite, 0)
     scale, base = e[finite].abs().max().item(), (b - e)[finite].abs().max().item()
-    mine, allowed = errors.max().item(), max(factor * base, relative * scale, absolute)
+    mine, allowed = errors.max().item(), limits.allowed(scale, base)
     if mine <= allowed:
         return
-    allowed = max(allowed, factor * wobble())
+    allowed = max(allowed, limits.factor * wobble(kink))
     if mine > allowed:
         at = tuple(int(i) for i in torch.unravel_index(errors.argmax(), a.shape))
         unit, kind = (scale, "error") if scale else (1.0, "absolute error")
@@ -190,6 +263,59 @@ def _check_error(
             f"worst at {at}: {a[at].item():.6g} against {e[at].item():.6g}",
             errors > allowed,
         )
+
+
+def _check_kinks(
+    name: str,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    e: torch.Tensor,
+    r: torch.Tensor,
+    limits: Limits,
+    wobble: Callable[[torch.Tensor | None], float],
+    near: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same for gradients, where the first function need not be differentiable: |x| at 0, a maximum of equal numbers.
+
+    ``near`` are its gradients at points beside the arguments, in opposite pairs.  Where they differ, every convex combination of such
+    limits is a gradient (Clarke's), so what lies between the smallest and the largest is right, whichever of them the first function
+    takes.  Where their sum along an axis is the same at all these points, as for a maximum along it, it is so for every combination;
+    then the gradient is shared out there, and any part of it may go to any element.  Returns the oracles with what is right.
+    """
+    near = torch.cat([near, e.unsqueeze(0).where(e.isfinite(), near[:1])])
+    low, high = near.amin(0), near.amax(0)
+    known = a.isfinite() & near.isfinite().all(0)
+    scale = low.abs().maximum(high.abs())[known].max().item() if bool(known.any()) else 0.0
+    slack = limits.allowed(scale, 0.0)
+    kink = known & ((high - low > slack) | ~e.isfinite())
+    lines = [(k,) for k in range(a.ndim)] + [tuple(range(a.ndim))] * (a.ndim > 1)
+    for line in lines:
+        sums, weight = near.sum([k + 1 for k in line]), near.abs().sum([k + 1 for k in line]).amax(0)
+        total, many = a.sum(line), a.numel() // max(sums[0].numel(), 1)
+        shared = kink.any(line) & known.all(line) & (sums.amax(0) - sums.amin(0) <= 1e-6 * weight)
+        off = shared & ((total - sums[0]).abs() > 1e-3 * weight + many * slack)
+        if bool(off.any()):
+            at = tuple(torch.nonzero(off)[0].tolist()) if off.ndim else ()
+            along = f"along axis {line[0]}" if len(line) == 1 and a.ndim > 1 else "in all"
+            raise Difference(
+                "error",
+                f"{name}: the first function has a kink there, as of a maximum of equal numbers; whichever way the gradient is shared "
+                f"out, it adds up to {sums[0][at].item():.6g} {along}, and not to {total[at].item():.6g}",
+            )
+        shared = shared.reshape([1 if k in line else n for k, n in enumerate(a.shape)])
+        kink = kink | (shared & known)
+        low, high = low.where(~shared, low.amin(line, keepdim=True)), high.where(~shared, high.amax(line, keepdim=True))
+    right = torch.where(kink, a.clamp(low, high), e)
+    with_ours = [torch.where(kink, right, x) for x in (b, right, r)]
+    try:
+        _check_numbers(name, a, with_ours[0], with_ours[1], with_ours[2], limits, wobble, kink)
+    except Difference as d:
+        if d.wrong is not None and bool((d.wrong & kink).any()):
+            at = tuple(torch.nonzero(d.wrong & kink)[0].tolist())
+            what = f"at {at} the first function has a kink, and any gradient from {low[at].item():.6g} to {high[at].item():.6g} is right"
+            raise Difference(d.kind, f"{d.message}\n  {what}", d.wrong) from None
+        raise
+    return right, with_ours[2]
 
 
 def _shortfall(x: torch.Tensor, e: torch.Tensor) -> torch.Tensor:

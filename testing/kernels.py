@@ -6,7 +6,8 @@ device as always.  Beyond what the interpreter does by itself:
 
 * programs of a grid run in a random order (``order``), because a device promises none;
 * sums of half precision values round at every step of a tree, as a device's do (numpy sums float16 in float32);
-* an autotuned kernel runs with each of its configurations in turn, launch by launch;
+* an autotuned kernel runs with each of its configurations in turn, launch by launch; nothing is timed;
+* questions about a device are answered where there is none (:mod:`~eqfuse.testing.device`);
 * what ``torch.empty`` and its kin allocate is filled with a bit pattern that stands for "never written" (:func:`unwritten_memory`).
 """
 
@@ -23,6 +24,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..runtime.unwritten import UNWRITTEN
+from .device import device, on_device
+from .loops import Loops, counting
+from .misuse import require, shown, truth
 
 _rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
 _hooks = threading.RLock()
@@ -36,6 +40,8 @@ class Launches:
         """Launches that were interpreted."""
         self.wraps: list[str] = []
         """Places where signed 32-bit arithmetic wrapped."""
+        self.loops = Loops()
+        """How often the loops of kernels ran."""
         self._turns: dict[int, Iterator[int]] = {}
 
     def turn(self, tuner: Any) -> int:
@@ -59,6 +65,10 @@ def interpreted_kernels(
     in which programs run; None: as they are numbered.  ``launches``: continue these records.  ``masked``: what masked lanes of loads
     of floating-point numbers hold, whatever their ``other`` is.
     """
+    for name, value in (("sanitize", sanitize), ("poison", poison)):
+        truth(name, value)
+    require(order is None or (isinstance(order, int) and order >= 0), f"order is {shown(order)}", "a seed, 0 or more; or None")
+    require(launches is None or isinstance(launches, Launches), f"launches is {shown(launches)}", "what an earlier block gave")
     launches = launches or Launches()
     try:
         from triton import knobs
@@ -84,7 +94,11 @@ def interpreted_kernels(
     def tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _on_device(args, kwargs):
             return run_tuned(self, *args, **kwargs)
-        config = self.configs[launches.turn(self) % len(self.configs)]
+        configs = self.configs
+        if self.early_config_prune:
+            given = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+            configs = list(self.early_config_prune(configs, given, **kwargs)) or configs
+        config = self.best_config = configs[launches.turn(self) % len(configs)]  # launchers look at the latter
         if config.pre_hook is not None:
             config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
         return self.fn.run(*args, **kwargs, **config.all_kwargs())
@@ -96,13 +110,14 @@ def interpreted_kernels(
             run_tuned = patches.set(Autotuner, "run", tuned)
             if knobs.runtime.interpret:  # the kernels are interpreted functions already
                 patches.set(InterpretedFunction, "run", interpret)
-            yield launches
+            with device(patches), launches.loops.recorded():
+                yield launches
         finally:
             patches.undo()
 
 
 def _on_device(args: Any, kwargs: Any) -> bool:
-    return any(isinstance(a, torch.Tensor) and a.is_cuda for a in (*args, *kwargs.values()))
+    return any(isinstance(a, torch.Tensor) and on_device(a) for a in (*args, *kwargs.values()))
 
 
 @contextlib.contextmanager
@@ -118,13 +133,21 @@ def _launch(
     from ..runtime.interpreter_patches import Patches
     from ..runtime.sanitizer import sanitizer
 
+    rewritten: dict[int, Callable[..., Any]] = {}
+
+    def rewrite(kernel: Any) -> Callable[..., Any]:
+        found = rewritten.get(id(kernel))
+        if found is None:
+            found = rewritten[id(kernel)] = _rewrite(kernel, language.now)
+        return found
+
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _rewrite(self)(*args, **kwargs)
+        return rewrite(self)(*args, **kwargs)
 
     def executor(kernel: Any) -> Callable[..., None]:
         def execute(grid: Any, *args: Any, **kwargs: Any) -> None:
             names = list(kernel.arg_names)
-            ti.GridExecutor(_rewrite(kernel), names, grid, list(kernel.pre_run_hooks))(*args, **kwargs)
+            ti.GridExecutor(rewrite(kernel), names, grid, list(kernel.pre_run_hooks))(*args, **kwargs)
 
         return execute
 
@@ -141,7 +164,7 @@ def _launch(
             restore(self, dev, host, kwargs_dev, kwargs_host)
 
     patches = Patches()
-    with interpreter_mode(), contextlib.ExitStack() as stack:
+    with interpreter_mode() as language, contextlib.ExitStack() as stack:
         stack.callback(patches.undo)
         patches.set(JITFunction, "__call__", call)
         plain_apply = patches.set(ti.ReduceScanOpInterface, "apply", apply)
@@ -228,22 +251,26 @@ def _fill_masked(patches: Any, value: float) -> None:
     original = patches.set(ti.InterpreterBuilder, "create_masked_load", load)
 
 
-def _rewrite(kernel: Any) -> Callable[..., Any]:
-    """The kernel's function as the interpreter wants it, in a copy of its globals (the interpreter adds names of its own to them)."""
+def _rewrite(kernel: Any, now: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The kernel's function as the interpreter wants it, in a copy of its globals (the interpreter adds names of its own to them).
+
+    ``now``: what a function of the language is while the language is patched.
+    """
     from triton.runtime import interpreter as ti
 
     class Rewriter(ti.FunctionRewriter):
         def _compile_and_exec(self, transformed_ast: Any) -> Any:
-            code = compile(transformed_ast, filename=self.filename, mode="exec")
-            exec(code, namespace)
+            counted, names = counting(transformed_ast, self.fn.__name__, self.filename)
+            namespace.update(names)
+            exec(compile(counted, filename=self.filename, mode="exec"), namespace)
             return namespace[self.fn.__name__]
 
     function = kernel.fn
     found = _rewritten.get(id(kernel))
-    outer = dict(function.__globals__)
+    outer = {name: now(value) for name, value in function.__globals__.items()}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # not bound yet
-            outer[name] = cell.cell_contents
+            outer[name] = now(cell.cell_contents)
     if found is None:
         namespace = {k: v for k, v in vars(ti).items() if not k.startswith("__")} | outer
         found = _rewritten[id(kernel)] = (kernel, Rewriter(function).rewrite_ast(), namespace)

@@ -19,6 +19,7 @@ from ..ir.dtypes import float32
 from ..ir.ops import ScalarOp
 from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
+from .misuse import require, shown
 from .op_check import samples, value
 
 RTOL = 2e-5  # of a spelling, relative to its value
@@ -59,6 +60,7 @@ def check_spelling(op: ScalarOp, *, rtol: float = RTOL, atol: float = 0.0, insid
     Raises :class:`~eqfuse.errors.OpError` for a spelling that does not run, :class:`~eqfuse.errors.UnsoundOpError` for one that says
     something else.
     """
+    require(isinstance(op, ScalarOp), f"check_spelling is given {shown(op)}", "an op, as eqfuse.op(...) makes it")
     if op.result == "int":
         _check_integers(op, samples(op, infinite=False), compiled)
         return

@@ -8,7 +8,7 @@ what it has rounded, the oracle is the function in float64 with its casts as the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .gradients import results
+from .gradients import Wanted, results
 from .judge import Oracle, Result
 
 _PROBES = 8  # arguments of ordinary size on which a doubtful function is looked at
@@ -33,7 +33,7 @@ class _Both:
     coarsest: float
 
     @classmethod
-    def of(cls, fn: Callable[..., Any], args: Sequence[Any], gradients: bool) -> _Both:
+    def of(cls, fn: Callable[..., Any], args: Sequence[Any], gradients: Wanted | None) -> _Both:
         mode = Unrounded()
         unrounded: list[Result] | None = None
         try:
@@ -55,7 +55,7 @@ class _Both:
         return found if all(u.shape == r.shape for u, r in found) else None
 
 
-def oracles(fn: Callable[..., Any], args: Sequence[Any], *, gradients: bool = False) -> list[Oracle]:
+def oracles(fn: Callable[..., Any], args: Sequence[Any], *, gradients: Wanted | None = None) -> list[Oracle]:
     """What each result of ``fn(*args)`` should be, gradients last."""
     both = _Both.of(fn, args, gradients)
     if both.unrounded is both.rounded:
@@ -76,10 +76,44 @@ def oracles(fn: Callable[..., Any], args: Sequence[Any], *, gradients: bool = Fa
     return chosen
 
 
-def nudged(fn: Callable[..., Any], args: Sequence[Any], chosen: Oracle, *, gradients: bool = False) -> list[list[Result]]:
+def nudged(fn: Callable[..., Any], args: Sequence[Any], chosen: Oracle, *, gradients: Wanted | None = None) -> list[list[Result]]:
     """The results in float64 with rounding errors of float32 thrown in, and those of casts that are left out; some times over."""
     modes = [None if chosen.rounds else Unrounded(noise=seed) for seed in range(3)]
     return [results(fn, args, gradients=gradients, exact=True, nudge=seed, mode=mode) for seed, mode in enumerate(modes)]
+
+
+_PAIRS = 4  # of points beside the arguments
+_BESIDE = 2.0**-36  # how far they are, relative to the largest element: far less than a rounding of float32
+
+
+def beside(
+    fn: Callable[..., Any], args: Sequence[Any], chosen: Oracle, along: Mapping[str, torch.Tensor], *, gradients: Wanted | None
+) -> list[list[Result]]:
+    """The results in float64 at points beside the arguments, in opposite pairs; none if the function fails there.
+
+    ``along``: a direction for each argument that has a gradient.  The first pair is on either side in that direction: if it is the one
+    in which a gradient is off, this exposes the limits that make it a right one.  The others lie in random directions.
+    """
+
+    def mover(point: int) -> Callable[[str, torch.Tensor], torch.Tensor]:
+        generator, side = torch.Generator().manual_seed(point // 2), 1 - 2 * (point % 2)
+
+        def move(name: str, a: torch.Tensor) -> torch.Tensor:
+            direction = torch.randn(a.shape, generator=generator, dtype=torch.float64)
+            if point < 2:
+                way = along.get(name, torch.zeros(())).cpu().double().nan_to_num(0.0, 0.0, 0.0)
+                direction = (way.sign() * way.abs() ** 0.25).expand(a.shape)  # small ones move, too
+            finite = a[a.isfinite()].abs()
+            size = float(finite.max()) if finite.numel() else 0.0
+            return a + side * _BESIDE * (size or 1.0) / max(float(direction.abs().max()), 1.0) * direction.to(a.device)
+
+        return move
+
+    try:
+        modes = [None if chosen.rounds else Unrounded() for _ in range(2 * _PAIRS)]
+        return [results(fn, args, gradients=gradients, exact=True, move=mover(k), mode=mode) for k, mode in enumerate(modes)]
+    except Exception:  # the arguments are others than were drawn: a function need not take them
+        return []
 
 
 def _lost(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], eps: float) -> float:
@@ -95,7 +129,7 @@ def _lost(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], eps: float) -> flo
     return lost / of if of else 0.0
 
 
-def _meant(fn: Callable[..., Any], args: Sequence[Any], gradients: bool, doubtful: Sequence[int], eps: float) -> set[int]:
+def _meant(fn: Callable[..., Any], args: Sequence[Any], gradients: Wanted | None, doubtful: Sequence[int], eps: float) -> set[int]:
     """Which of the results are made of roundings on ordinary arguments, too, and not only on these (where something cancels)."""
     found: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {k: [] for k in doubtful}
     for seed in range(_PROBES):

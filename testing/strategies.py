@@ -15,6 +15,9 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
+from ..errors import OptionError
+from .misuse import one_of, require, several, shown, whole
+
 Values = str | Sequence[str]
 
 _FINITE_ROWS = ("normal", "ties", "zeros", "equal", "small", "tiny", "large", "offset", "wide", "denormal")
@@ -28,16 +31,21 @@ LAYOUTS = ("contiguous", "offset", "rows", "strided", "transposed", "expanded")
 MASKS = ("random", "all", "none", "empty rows", "lengths", "causal")
 """Kinds of truth values; ``"empty rows"`` has rows without a true element."""
 
+_OPEN = 100
 _EDGES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025)
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size with a name: the same wherever the name stands among the arguments of one call."""
+    """A size with a name: the same wherever the name stands among the arguments of one call.
+
+    ``open``: no upper bound was stated, so it may be larger than ``high`` where that is of use.
+    """
 
     name: str
     low: int = 1
     high: int = 100
+    open: bool = field(default=False, compare=False)
 
     def strategy(self) -> st.SearchStrategy[int]:
         """Sizes around powers of two more often than others."""
@@ -46,10 +54,16 @@ class Size:
         return st.shared(either, key=f"eqfuse size {self.name}")
 
 
-def size(name: str, low: int = 1, high: int = 100) -> Size:
-    """A named size between ``low`` and ``high``, both included.  Give one name the same bounds everywhere (pass the object)."""
-    if not 0 <= low <= high:
-        raise ValueError(f"size {name!r}: 0 <= low <= high, not {low} and {high}")
+def size(name: str, low: int = 1, high: int | None = None) -> Size:
+    """A named size between ``low`` and ``high``, both included.  Give one name the same bounds everywhere (pass the object).
+
+    Without ``high`` it is 100 at most (or ``low``), and more in a few examples where a loop of a kernel runs twice only then.
+    """
+    require(isinstance(name, str) and bool(name), f"the name of a size is {shown(name)}", 'a text, as in size("N", 1, 100)')
+    whole(f"size {name!r}: low", low)
+    if high is None:
+        return Size(name, low, max(low, _OPEN), open=True)
+    whole(f"size {name!r}: high", high, low)
     return Size(name, low, high)
 
 
@@ -102,6 +116,7 @@ class Recipe:
 
 def recipe_of(tensor: torch.Tensor) -> Recipe | None:
     """How a drawn tensor was made; None for any other."""
+    require(isinstance(tensor, torch.Tensor), f"recipe_of is given {shown(tensor)}", "a tensor")
     return getattr(tensor, "eqfuse_recipe", None)
 
 
@@ -120,6 +135,15 @@ def sample(
     Integers are ``"below"`` (0 <= x < below), ``"same"`` (all alike), ``"lengths"`` (0 <= x <= below, some 0 and some full) or
     ``"offsets"`` (ascending from 0 to below, some steps empty).  The same arguments give the same tensor on every machine.
     """
+    _one_type(dtype)
+    for n in several("shape", shape, "some sizes, as in (3, 40)"):
+        whole("a size", n)
+    whole("seed", seed)
+    require(isinstance(values, str), f"values is {shown(values)}", f"one of {', '.join(_kinds(dtype))}")
+    one_of("values", values, _kinds(dtype))
+    _one_layout(layout)
+    if below is not None:
+        whole("below", below)
     return Recipe(dtype, tuple(shape), values, seed, layout, below).build(device)
 
 
@@ -130,14 +154,18 @@ def tensors(
 
     ``shape`` holds numbers, names and :func:`size` objects.  ``values`` and ``layouts`` are kinds to draw from.
     """
-    unknown = [v for v in _several(values) if v not in _VALUES] + [x for x in _several(layouts) if x not in (*LAYOUTS, "huge")]
-    if unknown:
-        raise ValueError(f"no such values or layouts: {', '.join(unknown)}; there are {', '.join((*_VALUES, *LAYOUTS, 'huge'))}")
+    types = (dtype,) if isinstance(dtype, torch.dtype) else several("dtype", dtype, "torch.float32, or several types in a list")
+    require(bool(types), "dtype is empty", "torch.float32, or several types in a list")
+    for t in types:
+        _one_type(t)
+        require(t.is_floating_point, f"tensors are of floating point, and {t} is not", "indices(...), lengths(...) or masks(...)")
+    one_of("values", values, _VALUES)
     return _strategy(dtype, shape, values, layouts, None)
 
 
 def masks(shape: Shape, *, kinds: Values = MASKS, layouts: str | Sequence[str] = LAYOUTS) -> st.SearchStrategy[torch.Tensor]:
     """Truth values; the kinds that leave whole rows without a true element are among them."""
+    one_of("kinds", kinds, MASKS)
     return _strategy(torch.bool, shape, kinds, layouts, None)
 
 
@@ -145,22 +173,58 @@ def indices(
     shape: Shape, below: Dim, *, dtype: torch.dtype = torch.int64, layouts: str | Sequence[str] = "contiguous"
 ) -> st.SearchStrategy[torch.Tensor]:
     """Integers ``0 <= x < below``, such as labels and positions."""
+    _integer_type(dtype)
+    _one_size("below", below)
+    low = below if isinstance(below, int) else getattr(below, "low", 1)
+    require(low > 0, f"below is {shown(below)}: no integer is at least 0 and below 0", "a size of 1 or more")
     return _strategy(dtype, shape, ("below", "same"), layouts, below)
 
 
 def lengths(count: Dim, longest: Dim, *, dtype: torch.dtype = torch.int64) -> st.SearchStrategy[torch.Tensor]:
     """Lengths of ``count`` ragged rows, ``0 <= x <= longest``; empty and full rows among them."""
+    _integer_type(dtype)
+    _one_size("longest", longest)
     return _strategy(dtype, (count,), "lengths", "contiguous", longest)
 
 
 def offsets(count: Dim, total: Dim, *, dtype: torch.dtype = torch.int64) -> st.SearchStrategy[torch.Tensor]:
     """Where each of ``count`` ragged rows of ``total`` elements begins: ``count + 1`` ascending numbers from 0 to ``total``."""
+    _integer_type(dtype)
+    _one_size("total", total)
     return _strategy(dtype, (count,), "offsets", "contiguous", total)
 
 
 def arguments(*args: Any) -> st.SearchStrategy[tuple[Any, ...]]:
     """Tuples of arguments: strategies are drawn from, everything else is itself."""
     return st.tuples(*[a if isinstance(a, st.SearchStrategy) else st.just(a) for a in args])
+
+
+def _one_type(dtype: Any) -> None:
+    """A type that tensors can be drawn in."""
+    good = isinstance(dtype, torch.dtype) and not dtype.is_complex
+    require(good, f"a type is {shown(dtype)}", "a type of torch, such as torch.float32, torch.bfloat16 or torch.int64")
+
+
+def _integer_type(dtype: Any) -> None:
+    _one_type(dtype)
+    require(not dtype.is_floating_point and dtype != torch.bool, f"dtype is {dtype}", "a type of integers, such as torch.int64")
+
+
+def _one_size(name: str, dim: Any) -> None:
+    """A number, a name or a :func:`size`."""
+    cure = 'a whole number, a name such as "N", or size("N", 1, 100)'
+    good = (isinstance(dim, int) and not isinstance(dim, bool) and dim >= 0) or (isinstance(dim, str) and dim) or isinstance(dim, Size)
+    require(bool(good), f"{name} is {shown(dim)}", cure)
+
+
+def _one_layout(layout: Any) -> None:
+    require(isinstance(layout, str), f"layout is {shown(layout)}", f"one of {', '.join((*LAYOUTS, 'huge'))}")
+    one_of("layout", layout, (*LAYOUTS, "huge"))
+
+
+def _kinds(dtype: torch.dtype) -> Sequence[str]:
+    """Kinds of values of a type."""
+    return MASKS if dtype == torch.bool else tuple(_VALUES) if dtype.is_floating_point else ("below", "same", "lengths", "offsets")
 
 
 def _several(x: str | Sequence[str]) -> tuple[str, ...]:
@@ -172,18 +236,21 @@ def _one_more(recipe: Recipe, dim: int) -> int:
 
 
 def _named(dim: Dim | None) -> Size | None:
-    return Size(dim) if isinstance(dim, str) else dim if isinstance(dim, Size) else None
+    return size(dim) if isinstance(dim, str) else dim if isinstance(dim, Size) else None
 
 
 def _size(dim: Dim) -> st.SearchStrategy[int]:
     if isinstance(dim, int):
         return st.just(dim)
-    return (Size(dim) if isinstance(dim, str) else dim).strategy()
+    return (size(dim) if isinstance(dim, str) else dim).strategy()
 
 
 def _strategy(
     dtype: torch.dtype | Sequence[torch.dtype], shape: Shape, values: Values, layouts: str | Sequence[str], below: Dim | None
 ) -> st.SearchStrategy[torch.Tensor]:
+    for dim in several("shape", shape, 'sizes, numbers or names, as in (size("rows", 1, 4), "columns")'):
+        _one_size("a size", dim)
+    one_of("layouts", layouts, (*LAYOUTS, "huge"))
     if isinstance(dtype, torch.dtype):
         types: st.SearchStrategy[torch.dtype] = st.just(dtype)
     else:
@@ -215,8 +282,6 @@ def _draw(r: Recipe, g: torch.Generator) -> torch.Tensor:
         return _truth(r, g)
     if not r.dtype.is_floating_point:
         return _integers(r, g)
-    if r.values not in _VALUES:
-        raise ValueError(f"there are no values {r.values!r} for {r.dtype}: take one of {', '.join(_VALUES)}")
     limits = torch.finfo(r.dtype)
     drawn = _VALUES[r.values](r.shape, g, limits)
     return torch.where(drawn.isinf(), drawn, drawn.clamp(limits.min / 8, limits.max / 8))
@@ -302,14 +367,14 @@ def _truth(r: Recipe, g: torch.Generator) -> torch.Tensor:
     if r.values == "causal":
         count = r.shape[-2] if len(r.shape) > 1 else 1
         return (columns[None, :] <= torch.arange(count)[:, None]).expand(*r.shape[:-2], count, width).reshape(r.shape)
-    raise ValueError(f"there are no truth values {r.values!r}: take one of {', '.join(MASKS)}")
+    raise AssertionError(r.values)
 
 
 def _integers(r: Recipe, g: torch.Generator) -> torch.Tensor:
     below = r.below if r.below is not None else 8
     if r.values in ("below", "same"):
         if below < 1 and torch.Size(r.shape).numel():
-            raise ValueError(f"no integer is at least 0 and below {below}")
+            raise OptionError(f"no integer is at least 0 and below {below}", cure="a larger number for below")
         drawn = torch.randint(0, max(below, 1), r.shape, generator=g)
         return drawn if r.values == "below" else drawn.flatten()[:1].expand(drawn.numel()).reshape(r.shape)
     if r.values == "lengths":
@@ -321,7 +386,7 @@ def _integers(r: Recipe, g: torch.Generator) -> torch.Tensor:
         repeated = torch.rand(cuts.shape, generator=g) < 0.3  # empty rows
         cuts = torch.where(repeated, cuts[:1].expand(cuts.shape), cuts).sort().values if cuts.numel() else cuts
         return torch.cat([torch.tensor([0]), cuts, torch.tensor([below])])[: r.shape[0]] if r.shape[0] > 1 else torch.zeros(r.shape).long()
-    raise ValueError(f"there are no integers {r.values!r}: take below, same, lengths or offsets")
+    raise AssertionError(r.values)
 
 
 # ---- layouts -----------------------------------------------------------------------------------------------------------------
@@ -335,6 +400,8 @@ def lay_out(x: torch.Tensor, layout: str, device: str | torch.device = "cpu") ->
     0.  ``"huge"`` spans more than 2³¹ elements: the last slice of the first dimension lies beyond what a 32-bit offset reaches.  On
     the CPU that is address space without memory behind it; it needs two slices at least and is ``"rows"`` otherwise.
     """
+    require(isinstance(x, torch.Tensor), f"lay_out is given {shown(x)}", "a tensor")
+    _one_layout(layout)
     x = x.to(device).contiguous()
     if layout == "contiguous" or x.numel() == 0 or x.ndim == 0:
         return x
@@ -349,10 +416,8 @@ def lay_out(x: torch.Tensor, layout: str, device: str | torch.device = "cpu") ->
         view = wide[..., 2:-1]
     elif layout in ("strided", "transposed"):
         view = _filler((*x.shape[:-1], 2 * x.shape[-1]), x)[..., ::2]
-    elif layout in ("offset", "rows", "expanded", "huge"):
+    else:  # "offset", and what a tensor of one dimension cannot be
         view = _filler((x.numel() + 8,), x)[5:-3].view(x.shape)
-    else:
-        raise ValueError(f"there is no layout {layout!r}: take one of {', '.join((*LAYOUTS, 'huge'))}")
     return view.copy_(x)
 
 
@@ -369,7 +434,7 @@ def _huge(x: torch.Tensor) -> torch.Tensor:
     elements = (rows - 1) * stride + inner
     if x.device.type == "cpu":
         if not sys.platform.startswith("linux"):
-            raise ValueError("the layout 'huge' needs Linux, or a CUDA device")
+            raise OptionError("the layout 'huge' needs Linux, or a CUDA device")
         reserve = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's value; only touched pages become memory
         memory = mmap.mmap(-1, elements * x.element_size(), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | reserve)
         flat = torch.frombuffer(memory, dtype=x.dtype)

@@ -8,7 +8,7 @@ import torch
 
 import eqfuse
 from eqfuse import cli, errors
-from eqfuse.egraph import audit, saturate
+from eqfuse.egraph import audit, engine, saturate
 from eqfuse.ir.build import axes, program, tensor
 from eqfuse.rewrites.patterns import Const
 from eqfuse.rewrites.rule import make_rule
@@ -76,6 +76,10 @@ def out_of_bounds(tmp_path):
     interpret(load_module(BEYOND, "interpret", directory=tmp_path), "run", torch.zeros(6))
 
 
+def no_method(tmp_path):
+    interpret(load_module(BEYOND.replace("tl.arange(0, 4)", "y_ptr.rank"), "interpret", directory=tmp_path), "run", torch.zeros(6))
+
+
 def inaccurate(tmp_path):
     assert_equivalent(lambda x: x + 1, lambda x: x + 1.5, (X,))
 
@@ -104,10 +108,12 @@ RAISES = {
     errors.OpError: lambda tmp_path: eqfuse.op("exp", numpy=np.exp, triton="tl.exp({})", increasing=True),
     errors.UnsoundOpError: false_op,
     errors.UnsoundGraphError: false_graph,
+    errors.EngineError: lambda tmp_path: engine._copied(str(tmp_path / "not there")),
     errors.PlanError: plan_twice,
     errors.CompileError: no_kernel,
     errors.CacheError: public_cache,
     errors.KernelBug: out_of_bounds,
+    errors.KernelError: no_method,
     errors.AccuracyError: inaccurate,
 }
 CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.EqFuseError) and c is not errors.EqFuseError]

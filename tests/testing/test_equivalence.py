@@ -106,7 +106,7 @@ def test_shapes_types_and_numbers_of_outputs():
     refused(softmax, lambda x: softmax(x)[None], (X,), r"shape \(1, 16, 33\)")
     refused(softmax, lambda x: softmax(x).half(), (X,), r"output 0 has type torch\.float16, not torch\.float32")
     refused(softmax, lambda x: (softmax(x), x), (X,), "the second function has 2 outputs, the first 1")
-    refused(lambda x: (x * 2, x + 1), lambda x: x * 2, (X,), "the second function has 1 outputs, the first 2")
+    refused(lambda x: (x * 2, x + 1), lambda x: x * 2, (X,), "the second function has 1 output, the first 2")
 
 
 def test_tuples_and_dicts():

@@ -244,6 +244,21 @@ def test_epsilon():
     assert "with argument 0 1048576 times as large they agree (something small is added: an epsilon, or its place)" in text
 
 
+def test_a_large_bias_is_no_epsilon():
+    """It hides any error beside it: the error itself must vanish."""
+
+    def f(x, b):
+        return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() + b
+
+    def g(x, b):
+        return f(x, b) * 1.001 - b * 0.001
+
+    small, b = sample(torch.float32, (3, 40), values="small"), sample(torch.float32, (40,))
+    assert EPSILON not in report(f, g, (small, b))
+    misplaced = report(f, lambda x, b: x / (x.square().mean(-1, keepdim=True).sqrt() + 1e-5) + b, (small, b))
+    assert "with argument 0" in misplaced and EPSILON in misplaced
+
+
 def rms_norm(x):
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
 

@@ -124,16 +124,3 @@ def test_examples_shrink_to_the_simplest():
     x = find(tensors(TYPES, ("A", "B"), values=MASKED), lambda x: x.numel() >= 6, settings=settings(database=None))
     assert x.numel() in (6, 7, 8)
     assert recipe_of(x) == Recipe(torch.float16, tuple(x.shape))
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="no such values or layouts: odd"):
-        tensors(torch.float32, ("A",), values="odd")
-    with pytest.raises(ValueError, match="no such values or layouts: diagonal"):
-        tensors(torch.float32, ("A",), layouts="diagonal")
-    with pytest.raises(ValueError, match=r"there are no values 'lengths' for torch\.float32"):
-        sample(torch.float32, (2,), values="lengths")
-    with pytest.raises(ValueError, match="there is no layout"):
-        lay_out(torch.ones(2, 2), "diagonal")
-    with pytest.raises(ValueError, match="0 <= low <= high"):
-        size("A", 3, 2)

@@ -1,0 +1,203 @@
+"""Gradients: of some arguments, at kinks, where there are none, and of functions whose backward works in place."""
+
+import numpy as np
+import pytest
+import torch
+
+from eqfuse.errors import AccuracyError, EmptyProgramError, OptionError
+from eqfuse.testing import assert_equivalent, sample, size, tensors
+
+N = size("N", 1, 12)
+X, Y = (tensors(torch.float32, ("B", N)) for _ in range(2))
+TIES = tensors(torch.float32, (3, N), values=("ties", "zeros", "equal"))
+
+
+def refused(f, g, args, said, **options):
+    with pytest.raises(AccuracyError, match=f"(?s){said}"):
+        assert_equivalent(f, g, args, **{"gradients": True, "shrink_seconds": 1.0, "examples": 30, **options})
+
+
+def autograd(forward, backward):
+    """A function of tensors with a backward of its own: ``backward(gy, *args)``."""
+
+    class Made(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *args):
+            ctx.save_for_backward(*args)
+            return forward(*args)
+
+        @staticmethod
+        def backward(ctx, gy):
+            return backward(gy, *ctx.saved_tensors)
+
+    return Made.apply
+
+
+def distance(p, q):
+    return (p - q).abs().sum(-1)
+
+
+# ---- which arguments ----
+
+
+def test_arguments_without_a_gradient_are_named():
+    half = autograd(distance, lambda gy, p, q: (gy[..., None] * (p - q).sign(), None))
+    refused(distance, half, [X, Y], r"argument 1: the second function gives no gradient \(None\).*leave it out with gradients=\[0\]")
+    for chosen in ([0], ["p"], (-2,), {0}):
+        assert_equivalent(distance, half, [X, Y], gradients=chosen, examples=10)
+    other_way = autograd(lambda p, q: p * 2, lambda gy, p, q: (2 * gy, gy))
+    refused(lambda p, q: p * 2, other_way, [X, Y], "gradient of argument 1: absolute error")
+    zeros = autograd(lambda p, q: p * 2 + 0 * q, lambda gy, p, q: (2 * gy, None))
+    assert_equivalent(lambda p, q: p * 2 + 0 * q.clamp(-1, 1), zeros, [X, Y], gradients=True, examples=10)  # None is 0
+
+
+def test_left_out_arguments_are_not_looked_at():
+    wrong = autograd(lambda p, q: p * q, lambda gy, p, q: (gy * q, gy))
+    refused(torch.mul, wrong, [X, Y], "gradient of argument 1: error")
+    assert_equivalent(torch.mul, wrong, [X, Y], gradients=[0], examples=10)
+    refused(torch.mul, wrong, [X, Y], r"assert_equivalent\(torch.mul.*gradients=\[1\]\)", gradients=[1])
+
+
+@pytest.mark.parametrize("gradients", [[2], ["z"], "p", [True], 1, [0.5], torch.ones(1)])
+def test_arguments_that_there_are_not(gradients):
+    with pytest.raises(OptionError, match=r"gradients.*(?s:.)*try: gradients=True, or the positions or names"):
+        assert_equivalent(distance, distance, [X, Y], gradients=gradients)
+
+
+def test_tensors_inside_of_arguments_have_gradients():
+    x, w = torch.randn(3), {"w": torch.randn(3), "n": 2}
+
+    def f(x, p):
+        return x * p["w"] ** p["n"]
+
+    assert_equivalent(f, lambda x, p: x * p["w"] * p["w"], (x, w), gradients=True)
+    refused(f, lambda x, p: x * p["w"] * p["w"].detach(), (x, w), r"gradient of argument 1\['w'\]: error")
+
+
+def test_no_gradient_is_no_comparison():
+    with pytest.raises(EmptyProgramError, match="no gradient was compared"):
+        assert_equivalent(lambda x: x.detach() * 2, lambda x: x * 2, [X], gradients=True, examples=3)
+    with pytest.raises(EmptyProgramError, match="no gradient was compared"):
+        assert_equivalent(lambda x: x * 2, lambda x: x * 2, (torch.arange(3),), gradients=True)
+
+
+def test_outputs_that_the_first_detaches_are_left_out():
+    def f(x):
+        return x * 2, x.sum().detach()
+
+    assert_equivalent(f, lambda x: (x + x, x.sum()), [X], gradients=True, examples=10)
+    assert_equivalent(f, lambda x: (x + x, x.sum().detach()), [X], gradients=True, examples=10)
+    refused(lambda x: (x * 2, x.sum()), f, [X], "output 1 has no gradient.*let the first function return it detached")
+
+
+# ---- kinks ----
+
+
+def relu_by(at_zero):
+    return autograd(torch.relu, lambda gy, x: gy * torch.where(x == 0, at_zero, (x > 0).float()))
+
+
+@pytest.mark.parametrize("at_zero", [0.0, 0.5, 1.0])
+def test_every_subgradient_is_right(at_zero):
+    assert_equivalent(torch.relu, relu_by(at_zero), [TIES], gradients=True, examples=20)
+
+
+@pytest.mark.parametrize("at_zero", [-0.1, 1.1, torch.inf, torch.nan])
+def test_what_is_no_subgradient_is_wrong(at_zero):
+    said = "the first function has a kink, and any gradient from" if np.isfinite(at_zero) else "not finite where it should be|are not finite"
+    refused(torch.relu, relu_by(at_zero), [TIES], said)
+
+
+def test_beside_the_kink_nothing_is_forgiven():
+    refused(torch.relu, autograd(torch.relu, lambda gy, x: gy * 0.5), [TIES], "gradient of argument 0: error")
+
+
+def first_of(x):
+    return torch.zeros_like(x).scatter(-1, x.argmax(-1, keepdim=True), 1.0)
+
+
+def test_maxima_of_equal_numbers():
+    def f(x):
+        return x.amax(-1)
+
+    shared = {
+        "first": lambda gy, x: gy[..., None] * first_of(x),
+        "last": lambda gy, x: gy[..., None] * first_of(x.flip(-1)).flip(-1),
+        "each": lambda gy, x: gy[..., None] * (x == x.amax(-1, keepdim=True)),
+    }
+    for way in ("first", "last"):
+        assert_equivalent(f, autograd(f, shared[way]), [TIES], gradients=True, examples=20)
+    refused(f, autograd(f, shared["each"]), [TIES], "whichever way the gradient is shared out, it adds up to .* along axis 1, and not to")
+
+
+def test_distances_where_both_are_equal():
+    for at_zero in (-1.0, 0.0, 1.0):
+
+        def backward(gy, p, q, at_zero=at_zero):
+            way = gy[..., None] * torch.where(p == q, at_zero, (p - q).sign())
+            return way, -way
+
+        assert_equivalent(distance, autograd(distance, backward), [TIES, TIES], gradients=True, examples=20)
+
+
+def test_a_tie_in_one_row_hides_nothing_in_another():
+    """The first row has a kink, whose gradient jumps by 2; an error of 1e-3 in the second is one all the same."""
+    x = torch.tensor([[0.0, 1.0], [1.0, 2.0]])
+    off = autograd(torch.abs, lambda gy, x: gy * torch.where(x == 2, 1.001, x.sign()))
+    refused(torch.abs, off, (x,), r"gradient of argument 0: error .* worst at \(1, 1\)")
+
+
+# ---- in place ----
+
+
+def test_a_backward_may_write_to_what_it_saved():
+    class InPlace(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.x = x
+            return x * x
+
+        @staticmethod
+        def backward(ctx, gy):
+            return ctx.x.detach().mul_(2).mul_(gy)
+
+    x = sample(torch.float32, (3, 5))
+    kept = x.clone()
+    found = assert_equivalent(torch.square, InPlace.apply, (x,), gradients=True)
+    assert torch.equal(x, kept)
+    assert found.notes == ("the backward of the second function writes to argument 0 (it was put back)",)
+    assert not found.warnings and found.examples == 1
+
+    class Wrong(InPlace):
+        @staticmethod
+        def backward(ctx, gy):
+            return ctx.x.detach().mul_(gy)
+
+    refused(torch.square, Wrong.apply, (x,), "gradient of argument 0: error")
+
+
+def test_a_forward_may_not_with_gradients_either():
+    def forward(x):
+        y = x * 2
+        x.detach().add_(1)
+        return y
+
+    refused(lambda x: x * 2, forward, (torch.randn(3),), "the second function changed argument 0 in place")
+
+
+def test_a_backward_may_write_to_its_output():
+    made = []
+
+    class Sigmoid(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = torch.sigmoid(x)
+            made.append(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, gy):
+            y = made.pop().detach()
+            return y.mul_(1 - y).mul_(gy)
+
+    assert_equivalent(torch.sigmoid, Sigmoid.apply, (torch.randn(4),), gradients=True)
