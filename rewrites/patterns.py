@@ -17,7 +17,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ..ir.dtypes import DTYPES
+from ..ir.dtypes import DTYPES, cast, castable
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 
@@ -26,13 +26,29 @@ class Undefined(ArithmeticError):
     """A value that exact arithmetic does not have: a division by zero, the maximum of nothing, a function that is not rational."""
 
 
+UNROUNDED = ("neg", "abs", "maximum", "minimum", "where", "floor")  # ops whose results are exact
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Errors relative to each result, at random up to ``size``."""
+
+    size: float
+    rng: np.random.Generator
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.asarray(x * (1 + x.dtype.type(self.size) * self.rng.uniform(-1, 1, size=x.shape).astype(x.dtype)), dtype=x.dtype)
+
+
 @dataclass
 class World:
     """The numbers of one check: variable values, the extents of the universe's axes, and the old form of new-form variables.
 
     ``dtype`` is the arithmetic: a float type, or ``object`` for exact rationals.  In a ``bitwise`` world casts round, and reductions
     are left folds in the order of the axis, so that equal bits mean the same operations in the same order.  In a ``strict`` one,
-    overflow and underflow raise FloatingPointError.  ``refs`` holds the values of references, by time and reduction.
+    overflow and underflow raise FloatingPointError.  In a ``noisy`` one every operation that rounds errs at random, relative to its
+    result: what that changes little is no rounding error.  ``refs`` holds the values of references, by time and reduction.
     """
 
     values: dict[str, Any]
@@ -43,6 +59,7 @@ class World:
     dtype: Any = float
     bitwise: bool = False
     strict: bool = False
+    noisy: Noise | None = None
     refs: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
     @property
@@ -87,7 +104,7 @@ class World:
         out = self.cast(OPS[op].numpy(*args))
         if self.strict and left_range(op, out, args):
             raise FloatingPointError(op)
-        return out
+        return self.noisy(out) if self.noisy and op not in UNROUNDED and OPS[op].result != "bool" else out
 
     def reduce(self, monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
         """A reduction over dimension ``axis`` that keeps it, with size 1; a value that is free of the axis is repeated."""
@@ -96,6 +113,8 @@ class World:
             return _reduce_exactly(monoid, _repeated(x, axis, extent), axis)
         if self.bitwise:
             return _fold(monoid, _repeated(x, axis, extent), axis)
+        if self.noisy and MONOIDS[monoid].combine == "add":
+            x = self.noisy(_repeated(x, axis, extent))
         out = reduce_array(monoid, x, axis, extent)
         if self.strict and extent and np.isinf(out).any() and np.isfinite(x).all():
             raise FloatingPointError(monoid)
@@ -530,7 +549,10 @@ class Index(Extent):
 
 
 class Cast(Pattern):
-    """Rounding to a type: for a floating type the identity over the reals, done in a bitwise world; for an integer type done always."""
+    """A cast (:func:`eqfuse.ir.dtypes.cast`): to a floating type the identity over the reals, done in a bitwise world; to others always.
+
+    Nothing is claimed of worlds in which torch does not define it: to an integer type, of fractions and infinities out of range.
+    """
 
     def __init__(self, to: str | NameVar, x: Pattern) -> None:
         self.to, self.x = to, x
@@ -545,13 +567,12 @@ class Cast(Pattern):
         return f"(Cast {name_text(self.to)} {self.x.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        x, to = self.x.value(world), _name(self.to, world)
-        if not DTYPES[to].is_float:
-            return world.cast(np.frompyfunc(math.trunc, 1, 1)(x)) if world.rational else np.trunc(x)
-        if not world.bitwise:
-            return x
-        with np.errstate(all="ignore"):
-            return world.cast(x.astype(to))
+        x, to = self.x.value(world), DTYPES[_name(self.to, world)]
+        if to.is_float:
+            return world.cast(cast(x, to)) if world.bitwise else x
+        if (world.rational and to.kind != "bool") or not castable(x, to).all():
+            raise Undefined(f"a cast to {to.name}, out of its range or of fractions")
+        return world.cast(cast(x, to))
 
 
 class View(Pattern):
@@ -717,7 +738,7 @@ class Along(Pattern):
         return f"(Along {self.c.egglog()} {self.b.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return self.c.value(world) * self.b.value(world.back())
+        return world.apply("mul", (self.c.value(world), self.b.value(world.back())))
 
 
 class LinearSum(Pattern):
@@ -738,14 +759,14 @@ class LinearSum(Pattern):
         return f"({type(self).__name__} {self.x.egglog()} {self.y.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return self.x.value(world) + self.y.value(world)
+        return world.apply("add", (self.x.value(world), self.y.value(world)))
 
 
 class LinearProduct(LinearSum):
     """The product of two linear forms."""
 
     def value(self, world: World) -> np.ndarray:
-        return self.x.value(world) * self.y.value(world)
+        return world.apply("mul", (self.x.value(world), self.y.value(world)))
 
 
 class Summed(Pattern):

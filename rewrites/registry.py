@@ -1,7 +1,8 @@
 """The table of rules.  Tests, saturation and ``eqfuse.rules()`` enumerate it.
 
 Nothing enters unchecked.  A rule from outside the package is run on random arrays when it is registered, or when it is first given
-to ``optimize(..., rules=[...])``; the package's own rules, which would make every import slow, are run by its tests, which enumerate
+to ``optimize(..., rules=[...])``, and at length before the first plan is given out in whose saturation it matched; the package's own
+rules, which would make every import slow, are run by its tests, which enumerate
 this table.  ``python -m eqfuse rules check FILE`` puts the check off until the file is read (:func:`deferred`), to report on all its rules.
 """
 
@@ -32,8 +33,10 @@ def load() -> None:
         _loaded = True  # only now: a family that fails to import must not leave a registry that looks complete
 
 
-QUICK = 60  # examples before a rule from outside the package may be used: a tenth of a second
+QUICK = 100  # examples before a rule from outside the package may be used: a third of a second
 _admitted: dict[int, Rule] = {}  # by identity; kept alive, so that an identity stays one
+_vouched: dict[int, tuple[Rule, str | RuleError]] = {}  # by identity, too: what the full check said
+LONGEST = 10.0  # seconds of the full check of one rule before a plan uses it
 _deferring = False
 
 
@@ -70,6 +73,35 @@ def admit(rule: Rule) -> Rule:
         rule.check(QUICK)
         _admitted[id(rule)] = rule
     return rule
+
+
+def vouch(rules: Collection[Rule]) -> tuple[str, ...]:
+    """Check in full, once in a process, what a plan is about to use: registration has time for a quick look only.
+
+    Returns what there is to say of checks that ended early, after ``LONGEST`` seconds.  Raises
+    :class:`~eqfuse.errors.UnsoundRuleError` for a false rule, each time that it is about to be used.
+    """
+    from .check import EXAMPLES, check_rule
+
+    notes = []
+    for rule in rules:
+        if rule.builtin:
+            continue
+        if id(rule) not in _vouched:
+            note: str | RuleError = ""
+            try:
+                report = check_rule(rule, seconds=LONGEST)
+                if report.stopped:
+                    note = f"rule {rule.name} ({rule.where}): its check stopped after {report.seconds:.0f} s, short of {EXAMPLES} examples"
+            except RuleError as error:
+                cure = f"{error.cure}; until then leave it out: disable=[{rule.name!r}]"
+                note = type(error)(error.message, where=error.where, cure=cure)
+            _vouched[id(rule)] = rule, note
+        found = _vouched[id(rule)][1]
+        if isinstance(found, RuleError):
+            raise found
+        notes += [found] if found else []
+    return tuple(notes)
 
 
 def extras(given: Collection[Rule]) -> tuple[Rule, ...]:

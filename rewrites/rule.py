@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RuleError
+from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from . import patterns as P
@@ -164,7 +165,7 @@ _NAMES: dict[Any, Callable[[], tuple[str, ...]]] = {
     Op1: _ops(1),
     Op2: _ops(2),
     Op3: _ops(3),
-    TypeName: lambda: ("float16", "float32", "int64"),
+    TypeName: lambda: tuple(DTYPES),
 }
 
 

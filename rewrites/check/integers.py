@@ -137,6 +137,7 @@ class _Proof:
         if isinstance(p, P.Const):
             return self.constant(p)
         if isinstance(p, P.Cast):
+            self.loose = True
             return self.function(f"cast {_text(p.to)}", 1, z3.RealSort(), z3.RealSort())(self.value(p.x, at))
         if isinstance(p, P.Map):
             return self.operation(_text(p.op), [self.value(a, at) for a in p.args])

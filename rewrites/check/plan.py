@@ -34,6 +34,7 @@ from ..facts import (
 )
 from ..patterns import AxisVar, IndexVar, NameVar, NumberVar, Pattern, Roll, Var, World
 from ..rule import Rule
+from . import dictionary
 
 AXES = 5  # that a rule may name
 
@@ -101,6 +102,21 @@ class Plan:
                     if isinstance(v, Var | AxisVar | NameVar | IndexVar | NumberVar):
                         found.setdefault(v.name, v)
         return found
+
+    @cached_property
+    def literals(self) -> tuple[float, ...]:
+        """The numbers that the rule names."""
+        return dictionary.literals((*self.rule.needs, *self.rule.gives))
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Lengths of axes at which the rule may change."""
+        return dictionary.lengths(self.literals)
+
+    @cached_property
+    def tests_itself(self) -> bool:
+        """Whether a conclusion brings its own test, which may cost much for every number."""
+        return any(hasattr(f, "test") for f in self.rule.gives)
 
     @cached_property
     def axes(self) -> list[AxisVar]:

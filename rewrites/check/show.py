@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dtypes import DTYPES
 from .. import patterns as P
 from ..facts import Equal, Equation, Row
 from ..patterns import AxisVar, Pattern, Roll, Var, World
@@ -133,8 +134,13 @@ class _Writer:
             if monoid == "mean":
                 return f"(np.sum({body}, axis={k}, keepdims=True) / {max(w.extents[k], 1)})"
             return f"np.{monoid}({body}, axis={k}, keepdims=True{start})"
-        if isinstance(p, P.Ref | P.Cast):
-            return self.literal(p.value(w)) if isinstance(p, P.Ref) else self.code(p.x)
+        if isinstance(p, P.Ref):
+            return self.literal(p.value(w))
+        if isinstance(p, P.Cast):
+            to, x = DTYPES[name_of(p.to, w)], self.code(p.x)
+            if to.is_float:
+                return x
+            return f"({x} != 0)" if to.kind == "bool" else f'{x}.astype("int64").astype("{to.name}").astype(float)'
         raise NotImplementedError(type(p).__name__)
 
     def name(self, name: str) -> str:

@@ -110,7 +110,7 @@ def test_exact_means_bits(function):
 
 
 def test_a_cast_to_integers_is_no_rounding():
-    assert "d = int64" in refused(cast_of_square_to_any_type, "real")
+    assert re.search("d = (int|bool)", refused(cast_of_square_to_any_type, "real"))
 
 
 def test_signed_zeros_and_nan_positions_are_bits():
