@@ -26,7 +26,7 @@ class Undefined(ArithmeticError):
     """A value that exact arithmetic does not have: a division by zero, the maximum of nothing, a function that is not rational."""
 
 
-UNROUNDED = ("neg", "abs", "maximum", "minimum", "where", "floor")  # ops whose results are exact
+UNROUNDED = ("neg", "abs", "maximum", "minimum", "where", "floor", "round")  # ops of floats whose results are exact
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class World:
         out = self.cast(OPS[op].numpy(*args))
         if self.strict and left_range(op, out, args):
             raise FloatingPointError(op)
-        return self.noisy(out) if self.noisy and op not in UNROUNDED and OPS[op].result != "bool" else out
+        return self.noisy(out) if self.noisy and op not in UNROUNDED and OPS[op].result not in ("bool", "int") else out
 
     def reduce(self, monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
         """A reduction over dimension ``axis`` that keeps it, with size 1; a value that is free of the axis is repeated."""
