@@ -92,6 +92,27 @@ def sum_of_constant(x, j: Axis):
     return Sum(j, x), Extent(j) * x, free(x, j), NonEmpty(j)
 
 
+# of integers these three are all that is known: what wraps obeys few laws
+
+
+@rule(family=FAMILY)
+def sum_of_constant_integer(x, j: Axis):
+    """sum_j x = size(j) * x, for x free of j."""
+    return Reduce("isum", j, x), Extent(j) * x, free(x, j), NonEmpty(j)
+
+
+@rule(family=FAMILY, licence="exact")
+def maximum_of_constant_integer(x, j: Axis):
+    """max_j x = x, for x free of j."""
+    return Reduce("imax", j, x), x, free(x, j), NonEmpty(j)
+
+
+@rule(family=FAMILY, licence="exact")
+def minimum_of_constant_integer(x, j: Axis):
+    """min_j x = x, for x free of j."""
+    return Reduce("imin", j, x), x, free(x, j), NonEmpty(j)
+
+
 @rule(family=FAMILY)
 def mean_of_constant(x, j: Axis):
     """mean_j x = x, for x free of j."""
