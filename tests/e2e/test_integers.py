@@ -113,11 +113,15 @@ def _flat(value: Any) -> list[torch.Tensor]:
     return [value] if isinstance(value, torch.Tensor) else list(value)
 
 
+KERNELS = {"a product with int8 weights": 1, "quantized and back": 1, "mean of an image": 2, "a hash": 1, "ones in a number": 1}  # at most
+
+
 @pytest.mark.parametrize("name", [*WHOLE, *FLOATS])
 def test_what_torch_computes(name: str) -> None:
     f, args = (WHOLE | FLOATS)[name]
     wanted = _flat(f(*args))
     c = optimize(f, args, target="h200")
+    assert len(c.plan.kernels) <= KERNELS.get(name, len(wanted) + 1)
     tensors = c.traced.bind(*args)
     exact = evaluate(c.program, {n: t.numpy() for n, t in tensors.items()})
     meant = _flat(c.traced.unflatten([torch.from_numpy(exact[o.name]) for o in c.program.outputs]))
@@ -132,16 +136,7 @@ def test_what_torch_computes(name: str) -> None:
                 assert torch.equal(x.long(), y.long()), (how, x, y)
 
 
-KERNELS = {"a product with int8 weights": 1, "quantized and back": 1, "mean of an image": 2, "a hash": 1, "ones in a number": 1}
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_one_kernel_and_one_loop(name: str) -> None:
-    f, args = (WHOLE | FLOATS)[name]
-    assert len(optimize(f, args, target="h200").plan.kernels) <= KERNELS[name]
-
-
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
+@pytest.mark.parametrize("target", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90", pytest.param("gfx942", marks=pytest.mark.slow)])
 def test_integer_kernels_compile(target: str) -> None:
     def f(x: torch.Tensor, y: torch.Tensor, p: torch.Tensor) -> Any:
         return mixed(x) // 7 + (x % y), ((p & 15).to(torch.int8) - 8, p << y, (p == 3).sum(-1)), x.long().sum(-1), x.amax(-1)
