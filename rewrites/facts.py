@@ -9,19 +9,22 @@ steers the search and claims nothing: there is no third kind, so no rule can con
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
 from ..errors import RuleError
 from ..ir.dtypes import DTYPES
+from ..ir.index import Axis, IndexExpr, index
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.ranges import ALL
 from . import patterns as P
-from .patterns import AxisVar, IndexVar, Pattern, Var, World
+from .patterns import AxisVar, Pattern, Var, World
+from .positions import Expressions, IndexVar, NoPosition, Place, ReadAt
 
 
 class Fact:
@@ -381,6 +384,79 @@ class IndexDepends(IndexFree):
         return f"(= m{fresh} (index-axes {self.at.egglog()})) (!= 0 (& m{fresh} {self.axis.egglog()}))"
 
 
+@dataclass(frozen=True)
+class Placed(Fact):
+    """``at`` is this position, computed by index arithmetic outside the engine, which knows index expressions by their numbers.
+
+    :func:`~eqfuse.rewrites.rule.make_rule` adds it for every position that a rule computes.  Where the rest of the rule holds, the engine
+    asks with a row of ``wanted-<table>``: the axes and positions that are ``known``, and ``at`` if that is ``met`` in what is matched; the
+    answer is a row of ``place-<table>``, with the axes that ``at`` was found to mention (``solved``).  A position that may leave an axis
+    that is read there (``reads``) has no answer.
+    """
+
+    table: str
+    at: IndexVar
+    place: Place
+    met: bool
+    known: tuple[Any, ...]
+    solved: tuple[AxisVar, ...]
+    reads: tuple[AxisVar, ...]
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.at, self.place, *self.reads)
+
+    @property
+    def asked(self) -> tuple[Any, ...]:
+        """The columns of a question."""
+        return (*self.known, self.at) if self.met else self.known
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The columns of an answer: the question's, then what it asks for."""
+        return (*self.known, self.at, *self.solved)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(place-{self.table} {' '.join(v.egglog() for v in self.columns)})"
+
+    def question(self) -> str:
+        """The row that asks."""
+        return f"(wanted-{self.table} {' '.join(v.egglog() for v in self.asked)})"
+
+    def tables(self) -> list[str]:
+        """Declarations of both tables."""
+        return [
+            f"(relation {name}-{self.table} ({' '.join(['i64'] * len(row))}))"
+            for name, row in (("wanted", self.asked), ("place", self.columns))
+        ]
+
+    def inside(self, world: World) -> bool:
+        """Whether it stays inside of the axes that are read there."""
+        at = world.values[self.at.name]
+        return self.guarded is False or all(at.size == 0 or (at.min() >= 0 and at.max() < a.extent(world)) for a in self.reads)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it could leave an axis that other positions do not leave."""
+        return any(isinstance(n, Place) and not isinstance(n, IndexVar | ReadAt) for n in P.walk(self.place))
+
+    def answers(self, row: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """Rows of ``columns`` for one of ``asked``, in axes and index expressions."""
+        given = dict(zip((v.name for v in self.asked), row, strict=True))
+        met = given.pop(self.at.name, None)
+        axes = {n: v for n, v in given.items() if isinstance(v, Axis)}
+        exprs = {n: v for n, v in given.items() if isinstance(v, IndexExpr)}
+        for found in permutations(sorted(met.axes()) if met is not None else (), len(self.solved)):
+            solved = dict(zip((v.name for v in self.solved), found, strict=True))
+            try:
+                at = index(self.place.compute(Expressions({**axes, **solved}, exprs)))
+            except NoPosition:
+                continue
+            low, high = at.bounds()
+            inside = all(low >= 0 and high < {**axes, **solved}[a.name].size for a in self.reads)
+            if (met is None or met == at) and (inside or not self.guarded):
+                yield tuple({**given, **solved, self.at.name: at}[v.name] for v in self.columns)
+
+
 # relations ----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -626,10 +702,8 @@ split = _relation(
     "split", "i64 i64 i64 i64", "axis, its outer and its inner part, the index expression; the factor divides the extent", given=True
 )
 ragged = _relation("ragged", "i64 i64 i64 i64", "as split, but the last part is shorter", given=True)
-compose = _relation("compose", "i64 i64 i64 i64", "e1 axis e2 e3: e3 is e1 with the axis read at e2", given=True)
 part = _relation("part", "i64 i64", "the outer and inner axis of a split", given=True)
 same_index = _relation("same-index", "i64 i64", "the index expression is the axis itself", given=True)
-compose_wanted = _relation("compose-wanted", "i64 i64 i64", "demand for a row of compose")
 
 
 def earlier(b: Var, r: Var, axis: AxisVar) -> Search:

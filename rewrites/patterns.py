@@ -20,6 +20,7 @@ import numpy as np
 from ..ir.dtypes import DTYPES, cast, castable
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from .positions import CURE, AlongAxis, IndexVar, Length, Place, Whole, read_at
 
 
 class Undefined(ArithmeticError):
@@ -331,19 +332,6 @@ class NameVar:
         return str(world.values[self.name])
 
 
-@dataclass(frozen=True)
-class IndexVar:
-    """An index expression, identified by a number in the engine; in a check, an array of positions."""
-
-    name: str
-
-    def egglog(self) -> str:
-        return self.name
-
-    def value(self, world: World) -> np.ndarray:
-        return world.values[self.name]
-
-
 class Number:
     """Arithmetic on constants inside a pattern."""
 
@@ -576,10 +564,10 @@ class Cast(Pattern):
 
 
 class View(Pattern):
-    """``x`` with an axis read at an index expression."""
+    """``x`` with an axis read at a position: a variable, or computed (see :mod:`.positions`)."""
 
-    def __init__(self, x: Pattern, axis: AxisVar, at: IndexVar) -> None:
-        self.x, self.axis, self.at = x, axis, at
+    def __init__(self, x: Pattern, axis: AxisVar, at: Any) -> None:
+        self.x, self.axis, self.at = x, axis, position(at)
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.axis, self.at)
@@ -594,20 +582,6 @@ class View(Pattern):
         if isinstance(self.x, Index) and self.x.axis == self.axis:
             return world.cast(self.at.value(world))  # a position past the end is still a position
         return read_at(self.x.value(world), self.axis.position(world), self.at.value(world))
-
-
-def read_at(x: np.ndarray, axis: int, positions: np.ndarray) -> np.ndarray:
-    """``x`` with dimension ``axis`` read at ``positions``, by the meaning of a view; positions past the end are clipped."""
-    if x.shape[axis] == 1:
-        return x
-    kept = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
-    shape = np.broadcast_shapes(kept, positions.shape)
-    grid = np.ogrid[tuple(slice(n) for n in shape)]
-    picks = tuple(
-        np.minimum(positions, x.shape[axis] - 1) if k == axis else grid[k] if x.shape[k] > 1 else np.zeros_like(grid[k])
-        for k in range(x.ndim)
-    )
-    return x[picks]
 
 
 def reduce_array(monoid: str, x: np.ndarray, axis: int, extent: int) -> np.ndarray:
@@ -788,6 +762,24 @@ class Summed(Pattern):
         return world.reduce("sum", self.form.value(world), self.axis.position(world))
 
 
+def position(x: Any) -> Place:
+    """A position from a position, a whole number, or arithmetic on the positions and lengths of axes."""
+    if isinstance(x, Place):
+        return x
+    if isinstance(x, Index):
+        return AlongAxis(x.axis)
+    if isinstance(x, Extent):
+        return Length(x.axis)
+    if isinstance(x, int) and not isinstance(x, bool):
+        return Whole(x)
+    if isinstance(x, Const) and isinstance(x.number, NumberLiteral) and x.number.number == int(x.number.number):
+        return Whole(int(x.number.number))
+    if isinstance(x, Map) and x.op in ("add", "mul", "neg"):
+        args = [position(a) for a in x.args]
+        return -args[0] if x.op == "neg" else args[0] + args[1] if x.op == "add" else args[0] * args[1]
+    raise RuleError(f"{said(x)} is no position", cure=CURE)
+
+
 # sugar ---------------------------------------------------------------------------------------------------------------------------
 
 
@@ -814,7 +806,7 @@ def Where(c: Pattern, x: Pattern | float, y: Pattern | float) -> Pattern:
 def walk(p: Any) -> Iterator[Any]:
     """A pattern's nodes and variables, outside in."""
     yield p
-    if isinstance(p, Pattern | Number):
+    if isinstance(p, Pattern | Number | Place):
         for part in p.parts():
             yield from walk(part)
 

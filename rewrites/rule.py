@@ -28,8 +28,8 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ from .facts import (
     Nonzero,
     NotNegative,
     OtherAxis,
+    Placed,
     Row,
     Search,
     Settled,
@@ -59,7 +60,6 @@ from .facts import (
 from .patterns import (
     AxisVar,
     Cast,
-    IndexVar,
     LinearVar,
     Map,
     NameVar,
@@ -71,6 +71,7 @@ from .patterns import (
     Var,
     View,
 )
+from .positions import AlongAxis, IndexVar, Place
 
 LICENCES = ("exact", "real", "approx")
 PHASES = ("analysis", "factor", "reference", "repair", "roll", "tiling", "layout", "strength", "fusion")
@@ -233,7 +234,10 @@ class Rule:
         """
         texts = list(dict.fromkeys(self._texts(claims)))
         rulesets = [(self.phase, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
-        lines = [f"(ruleset only-{self.name})"] * claims
+        lines = [line for p in self.places for line in p.tables()] + [f"(ruleset only-{self.name})"] * claims
+        for p in self.places:
+            asking = dict.fromkeys(" ".join(f.egglog(f"_{k}") for k, f in enumerate(way)) for way in self._ways(_before(p, self.needs)))
+            lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.phase} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
         lines += [
             f'(rule ({need}) ({give}) :ruleset {ruleset} :name "{name}{"" if k == 0 else f"~{k}"}")'
             for ruleset, name in rulesets
@@ -241,14 +245,23 @@ class Rule:
         ]
         return "\n".join(lines)
 
-    def _texts(self, claims: bool) -> Iterator[tuple[str, str]]:
+    @property
+    def places(self) -> tuple[Placed, ...]:
+        """The positions that it computes."""
+        return tuple(f for f in self.needs if isinstance(f, Placed))
+
+    def _ways(self, facts: Iterable[Fact]) -> list[tuple[Fact, ...]]:
+        """Premises in every order of the arguments of commutative ops."""
         ways: list[tuple[Fact, ...]] = [()]
-        for fact in self.needs:
+        for fact in facts:
             forms = [fact]
             if self.mirrored and isinstance(fact, Match):
                 forms = [Match(fact.var, p) for p in P.orders(fact.pattern)]
             ways = [(*w, f) for w in ways for f in forms]
-        for way in ways:
+        return ways
+
+    def _texts(self, claims: bool) -> Iterator[tuple[str, str]]:
+        for way in self._ways(self.needs):
             need = " ".join(f.egglog(f"_{k}") for k, f in enumerate(way))
             yield need, " ".join(self._action(f, claims) for f in self.gives)
 
@@ -353,6 +366,7 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
             raise TypeError(f"premises {needs!r} and conclusions {gives!r}")
     except Exception as error:
         raise refuse(f"{type(error).__name__}: {error}", "a rule returns (left, right, *conditions) or ([needs], [gives])") from error
+    needs, gives = _placed(name, needs, gives)
     bound = {v.name for f in needs for part in f.parts() for v in _bindings(part)}
     used = {v.name for f in needs for part in f.parts() for v in P.walk(part) if _is_variable(v)}
     if loose := next(iter(sorted(used - bound)), None):
@@ -399,11 +413,65 @@ def _untestable(fact: Any, phase: str) -> str:
     return ""
 
 
+def _placed(name: str, needs: tuple[Fact, ...], gives: tuple[Fact, ...]) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+    """The facts with a variable in place of every computed position, and a premise :class:`Placed` for each, in an order in which the
+    engine can ask for them: what one needs to know is matched, or the answer to an earlier one."""
+    found: dict[str, tuple[IndexVar, Place]] = {}
+
+    def lifted(x: Any) -> Any:
+        if isinstance(x, Place) and not isinstance(x, IndexVar):
+            return found.setdefault(str(x), (IndexVar(f"position{len(found) + 1}__"), x))[0]
+        if isinstance(x, P.Pattern) and any(isinstance(n, Place) for n in P.walk(x)):
+            return x.rebuild(tuple(map(lifted, x.parts())))
+        return tuple(map(lifted, x)) if isinstance(x, tuple) else x
+
+    def without(fact: Fact) -> Fact:
+        if not any(isinstance(n, Place) for part in fact.parts() for n in P.walk(part)):
+            return fact
+        return replace(fact, **{f.name: lifted(getattr(fact, f.name)) for f in fields(fact)})  # type: ignore[type-var]
+
+    needs, gives = tuple(map(without, needs)), tuple(map(without, gives))
+    matched = {v.name for f in needs if isinstance(f, Match | Row) for part in f.parts() for v in _bindings(part)}
+    views = [n for f in (*needs, *gives) for part in f.parts() for n in P.walk(part) if isinstance(n, View)]
+    known, waiting, placed = set(matched) - {v.name for v, _ in found.values()}, dict(found), list[Placed]()
+    while waiting:
+        for key, (at, place) in waiting.items():
+            inside = {v.name: v for v in P.walk(place) if _is_variable(v)}
+            reads = tuple({n.axis.name: n.axis for n in views if n.at == at}.values())
+            asked = {**inside, **{a.name: a for a in reads}}
+            unknown = [v for n, v in asked.items() if n not in known]
+            met = at.name in matched
+            along = {n.axis.name for n in P.walk(place) if isinstance(n, AlongAxis)}
+            if not unknown or (met and all(v.name in along for v in unknown)):
+                given = tuple(v for v in asked.values() if v not in unknown)
+                placed.append(Placed(f"{name}-{at.name}", at, place, met, given, tuple(unknown), reads))
+                known |= {at.name, *asked}
+                del waiting[key]
+                break
+        else:
+            at, place = next(iter(waiting.values()))
+            loose = next(v.name for v in P.walk(place) if _is_variable(v) and v.name not in known)
+            said = f"nothing on the left binds {loose!r}, which the position {place} is computed from"
+            raise RuleError(said, cure=f"match {loose!r} on the left")
+    return (*needs, *placed), gives
+
+
+def _before(placed: Placed, needs: tuple[Fact, ...]) -> Iterator[Fact]:
+    """The premises that hold before a position is known: all that do not mention it, what it solves, or what follows from these."""
+    later = needs[needs.index(placed) :]
+    unknown = {v.name for f in later if isinstance(f, Placed) for v in (*f.solved, *(() if f.met else (f.at,)))}
+    for fact in needs:
+        if fact in later and isinstance(fact, Placed):
+            continue
+        if not unknown & {v.name for part in fact.parts() for v in P.walk(part) if _is_variable(v)}:
+            yield fact
+
+
 def _bindings(p: Any) -> Iterator[Any]:
     """The variables that matching a pattern gives values to: those in arithmetic on numbers get none from it."""
     if _is_variable(p):
         yield p
-    elif isinstance(p, P.Pattern | P.Number) and not isinstance(p, P.NumberOp):
+    elif isinstance(p, P.Pattern | P.Number | Place) and not isinstance(p, P.NumberOp):
         for part in p.parts():
             yield from _bindings(part)
 

@@ -34,12 +34,14 @@ from ..facts import (
     NonEmpty,
     Nonzero,
     NotNegative,
+    Placed,
     Row,
     Trait,
     Vanishing,
     Within,
 )
-from ..patterns import AxisVar, IndexVar, NumberVar, View, World
+from ..patterns import AxisVar, NumberVar, View, World
+from ..positions import IndexVar, NoPosition
 from . import compare, dictionary
 from .plan import Plan, columns, moved
 
@@ -251,12 +253,13 @@ def _names(draw: Chooser, plan: Plan, world: World) -> None:
 def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) -> bool:
     """Positions for index variables, inside the axis that they read; false if there is no such position."""
     reads: dict[str, AxisVar] = {}
+    computed = {f.at.name for f in plan.rule.needs if isinstance(f, Placed)}
     unmentioned: dict[str, set[int]] = {}
     for fact in plan.rule.needs:
         if type(fact) is IndexFree:
             unmentioned.setdefault(fact.at.name, set()).add(fact.axis.position(world))
     for node in plan.nodes():
-        if isinstance(node, View):
+        if isinstance(node, View) and node.at.name not in computed:
             reads.setdefault(node.at.name, node.axis)
     for name, axis in reads.items():
         n, mask = axis.extent(world), draw(MASKS[len(world.extents)])
@@ -274,9 +277,14 @@ def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) 
         elif fact.relation.name == "same-index":
             e, j = fact.args
             world.values[e.name] = np.asarray(P.Index(j).value(World(world.values, world.extents)), int)
-        elif fact.relation.name == "compose":
-            e1, k, e2, e3 = fact.args
-            world.values[e3.name] = P.read_at(world.values[e1.name], k.position(world), world.values[e2.name])
+    for fact in plan.rule.needs:
+        if isinstance(fact, Placed):
+            try:
+                world.values[fact.at.name] = fact.place.value(world)
+            except NoPosition:
+                return False
+            if not fact.inside(world):
+                return False
     return all(v.name in world.values for v in plan.variables.values() if isinstance(v, IndexVar))
 
 

@@ -2,7 +2,7 @@
 
 Such a rule is read at one symbolic point.  A position is an integer, a value an arbitrary function of positions, an op that the rule
 does not name an arbitrary function of numbers; index expressions are arbitrary integer functions, or what the relations ``split``,
-``compose`` and ``same-index`` say they are, with symbolic extents.  z3 then looks for a point where the two sides differ.
+``same-index`` say they are, with symbolic extents.  z3 then looks for a point where the two sides differ.
 
 Reductions are compared by their bodies: the same reduction over the same axis of the same body is the same number.  A reduction over
 an axis equals one over its parts if the index expression is a bijection of positions (in range, one to one, onto; three integer
@@ -21,8 +21,9 @@ from typing import Any
 from ...errors import UnsoundRuleError
 from ...ir.monoids import MONOIDS
 from .. import patterns as P
-from ..facts import Depends, Equal, Free, IndexFree, Match, OtherAxis, Row, Trait
-from ..patterns import IndexVar, NameVar, Var
+from ..facts import Depends, Equal, Free, IndexFree, Match, OtherAxis, Placed, Row, Trait
+from ..patterns import NameVar, Var
+from ..positions import IndexVar
 from .plan import Plan
 
 TIMEOUT = 4000  # milliseconds for one theorem
@@ -56,7 +57,7 @@ def applies(plan: Plan) -> bool:
     if not any(isinstance(n, P.View | P.Index | IndexVar) for n in plan.nodes()):
         return False
     known = all(
-        isinstance(f, Match | Depends | Free | IndexFree | OtherAxis)
+        isinstance(f, Match | Depends | Free | IndexFree | OtherAxis | Placed)
         or (isinstance(f, Row) and (f.relation.given or isinstance(f.relation.meaning, Trait)))
         for f in plan.rule.needs
     )
@@ -90,6 +91,7 @@ class _Proof:
         self.z3, self.plan, self.same = solver(), plan, same
         self.axes = [a.name for a in plan.axes if a.name not in same]
         self.given = {f.relation.name: f.args for f in plan.rule.needs if isinstance(f, Row) and f.relation.given}
+        self.placed = {f.at.name: f for f in plan.rule.needs if isinstance(f, Placed)}
         self.absent: dict[str, set[str]] = {}
         for f in plan.rule.needs:
             if type(f) is Free and isinstance(f.x, Var):
@@ -182,9 +184,11 @@ class _Proof:
                 return at[jo.name] * self.extent[ji.name] + at[ji.name]
         if "same-index" in self.given and self.given["same-index"][0].name == e.name:
             return at[self.key(self.given["same-index"][1])]
-        if "compose" in self.given and self.given["compose"][3].name == e.name:
-            e1, k, e2, _ = self.given["compose"]
-            return self.index(e1, {**at, self.key(k): self.index(e2, at)})
+        if (placed := self.placed.get(e.name)) is not None:
+            found = placed.place.compute(_Symbols(self, at))
+            if placed.guarded:  # the engine has an answer only where it stays inside
+                self.facts += [inside for a in placed.reads for inside in (found >= 0, found < self.extent[self.key(a)])]
+            return found
         args = [at[a] for a in self.axes if a not in self.absent.get(e.name, ())]
         found = self.function(e.name, len(args), self.z3.IntSort(), self.z3.IntSort())(*args)
         if e.name in self.reads:
@@ -280,6 +284,32 @@ class _Proof:
             where=rule.where,
             cure="add the missing condition",
         )
+
+
+@dataclass(frozen=True)
+class _Symbols:
+    """Positions as integers of z3, at a point."""
+
+    proof: _Proof
+    at: dict[str, Any]
+
+    def along(self, axis: Any) -> Any:
+        return self.at[self.proof.key(axis)]
+
+    def length(self, axis: Any) -> Any:
+        return self.proof.extent[self.proof.key(axis)]
+
+    def variable(self, name: str) -> Any:
+        return self.proof.index(IndexVar(name), self.at)
+
+    def divide(self, x: Any, n: Any) -> tuple[Any, Any]:
+        z3 = self.proof.z3
+        x, n = (z3.IntVal(v) if isinstance(v, int) else v for v in (x, n))
+        self.proof.facts.append(n > 0)
+        return x / n, x % n
+
+    def moved(self, axis: Any, to: Any) -> _Symbols:
+        return _Symbols(self.proof, {**self.at, self.proof.key(axis): to})
 
 
 def _text(name: str | NameVar) -> str:

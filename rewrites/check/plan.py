@@ -32,7 +32,8 @@ from ..facts import (
     rmul,
     rsub,
 )
-from ..patterns import AxisVar, IndexVar, NameVar, NumberVar, Pattern, Roll, Var, World
+from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, World
+from ..positions import IndexVar
 from ..rule import Rule
 from . import dictionary
 
