@@ -403,7 +403,7 @@ def _saturate(
         len(graph.classes),
         (time.process_time() - run.start) * 1e3,
         tuple(run.phases),
-        tuple(RuleCount(r.name, run.matches.get(r.name, 0)) for r in rules),
+        tuple(RuleCount(r.name, run.matches.get(r.name, 0), r.sized) for r in rules),
     )
     return FrozenGraph(graph.program, graph.classes, graph.axes, graph.roots, graph.original, report, graph.facts)
 
@@ -479,6 +479,7 @@ def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Co
             kin[a].add(b)
             kin[b].add(a)
     for a in book.bits:
+        facts.append(f"(set (length {book.bit(a)}) {float(a.size)})")
         if a.size > 0:
             facts.append(f"(nonempty {book.bit(a)})")
     for a in sorted(reduced):

@@ -62,7 +62,7 @@ def view_through_reduction(x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
 
 @rule(family=FAMILY, licence="exact", phase=PHASE)
 def views_compose(x, j: Axis, k: Axis, e: Position, f: Position):
-    """x[j = e][k = f] = x[j = h] with h = e[k = f], for x free of k.  A value that is free of j is its own view, and e may be composed for ever."""
+    """x[j = e][k = f] = x[j = h] with h = e[k = f], for x free of k.  A value free of j is its own view: e could be composed for ever."""
     return View(View(x, j, e), k, f), View(x, j, e.at(k, f)), free(x, k), depends(x, j), IndexDepends(e, k)
 
 

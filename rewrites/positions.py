@@ -18,11 +18,33 @@ import numpy as np
 
 from ..errors import RuleError
 from ..ir.index import Axis, IndexExpr, index
+from . import notation
+from .notation import Notation, literal, shown, variable_text, what
 
 if TYPE_CHECKING:
-    from .patterns import AxisVar, World
+    from .patterns import World
 
-CURE = "positions are computed from Index(k), Extent(k), whole numbers and Position variables, by + - * // %; factors and divisors are sizes"
+CURE = "positions are made of Index(k), Extent(k), e: Position and whole numbers, by + - * // %; factors and divisors are sizes"
+
+
+@dataclass(frozen=True, eq=False)
+class AxisVar(Notation):
+    """An axis."""
+
+    name: str
+
+    instead = notation.AXES
+
+    def egglog(self) -> str:
+        return variable_text(self.name)
+
+    def position(self, world: World) -> int:
+        """Which dimension of the check's universe it is."""
+        return int(world.values[self.name])
+
+    def extent(self, world: World) -> int:
+        """Its length."""
+        return world.extents[self.position(world)]
 
 
 class Reading(Protocol):
@@ -44,10 +66,11 @@ class Reading(Protocol):
         """The same elsewhere along an axis."""
 
 
-class Place:
+class Place(Notation):
     """Base of positions.  ``fixed``: a number that does not depend on where one is, which may be a factor or a divisor."""
 
     fixed = False
+    instead = notation.POSITIONS
 
     def parts(self) -> tuple[Any, ...]:
         """Positions and variables inside."""
@@ -64,6 +87,9 @@ class Place:
 
     def at(self, axis: AxisVar, inner: Place) -> Place:
         """This position with the axis read at another one, as in x[j = e][k = f] = x[j = e.at(k, f)]."""
+        if not isinstance(axis, AxisVar) or not isinstance(inner, Place):
+            said = f"{self}.at({shown(axis)}, {shown(inner)}): that is {what(axis)} and {what(inner)}"
+            raise RuleError(said, cure="e.at(k, f), with k: Axis and f: Position")
         return ReadAt(self, axis, inner)
 
     def __add__(self, other: Any) -> Place:
@@ -140,14 +166,14 @@ class Length(Place):
         return f"Extent({self.axis.name})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class IndexVar(Place):
     """An index expression, identified by a number in the engine; in a check, an array of positions."""
 
     name: str
 
     def egglog(self) -> str:
-        return self.name
+        return variable_text(self.name)
 
     def compute(self, reading: Reading) -> Any:
         return reading.variable(self.name)
@@ -214,7 +240,8 @@ def place(x: Any) -> Place | None:
     """A position, or a whole number as one."""
     if isinstance(x, Place):
         return x
-    return Whole(x) if isinstance(x, int) and not isinstance(x, bool) else None
+    number = literal(x)
+    return None if number is None or not number.is_integer() else Whole(int(number))
 
 
 # readings --------------------------------------------------------------------------------------------------------------------------

@@ -28,12 +28,9 @@ from hypothesis import strategies as st
 
 from .. import patterns as P
 from ..facts import (
-    MODEST,
+    Compare,
     IndexFree,
-    Modest,
     NonEmpty,
-    Nonzero,
-    NotNegative,
     Placed,
     Row,
     Trait,
@@ -156,6 +153,7 @@ def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
     rng = np.random.default_rng(draw(SEEDS))
     source = Source(draw, plan, mode, world, rng, draw(THEMES[mode]))
     _names(draw, plan, world)
+    _compared(draw, plan, world)
     require(_indices(draw, plan, world, rng))
     defined = {v.name for v, _, _ in plan.equations(world) if isinstance(v, P.Var)}
     for v in plan.tensors:
@@ -240,14 +238,18 @@ def _names(draw: Chooser, plan: Plan, world: World) -> None:
             if isinstance(v, NumberVar):
                 world.values[v.name] = Fraction(world.values[v.name])
     for fact in plan.rule.needs:
-        if isinstance(fact, Nonzero):
-            require(fact.number.value(world) != 0)
-        elif isinstance(fact, NotNegative):
-            require(fact.number.value(world) >= 0)
-        elif isinstance(fact, Modest):
-            require(fact.number.value(world) <= MODEST)
-        elif isinstance(fact, Within):
+        if isinstance(fact, Within):
             require(fact.size.value(world) >= 0)
+
+
+def _compared(draw: Chooser, plan: Plan, world: World) -> None:
+    """Numbers and lengths that obey what premises say of them."""
+    facts = [f for f in plan.rule.needs if isinstance(f, Compare)]
+    for _ in range(3):
+        for fact in facts:
+            fact.settle(lambda n: draw(PARTS[n]) - 1, world)
+    require(all(f.holds(world) for f in facts))
+    require(all(f.axis.extent(world) for f in plan.rule.needs if isinstance(f, NonEmpty)))
 
 
 def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) -> bool:
@@ -350,6 +352,9 @@ class Source:
                 if x.shape[at] != world.extents[at]:
                     x = x * 0.0
             return _exact(x) if world.rational else x.astype(world.dtype)
+        if "type" in style:
+            x = self.numbers(how, shape)
+            return P.rounded(_exact(x) if world.rational else x, P.name_of(style["type"], world), world)
         if world.rational:
             return _fractions(how, style, shape, rng, self.plan.literals)
         x = self.numbers(how, shape)

@@ -14,6 +14,7 @@ z3 is optional (``pip install eqfuse[z3]``): without it the check says so and st
 from __future__ import annotations
 
 import importlib
+import operator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 from ...errors import UnsoundRuleError
 from ...ir.monoids import MONOIDS
 from .. import patterns as P
-from ..facts import Depends, Equal, Free, IndexFree, Match, OtherAxis, Placed, Row, Trait
+from ..facts import Compare, Depends, Equal, Free, IndexFree, Match, OtherAxis, Placed, Row, Trait
 from ..patterns import NameVar, Var
 from ..positions import IndexVar
 from .plan import Plan
@@ -57,7 +58,7 @@ def applies(plan: Plan) -> bool:
     if not any(isinstance(n, P.View | P.Index | IndexVar) for n in plan.nodes()):
         return False
     known = all(
-        isinstance(f, Match | Depends | Free | IndexFree | OtherAxis | Placed)
+        isinstance(f, Match | Depends | Free | IndexFree | OtherAxis | Placed | Compare)
         or (isinstance(f, Row) and (f.relation.given or isinstance(f.relation.meaning, Trait)))
         for f in plan.rule.needs
     )
@@ -107,6 +108,9 @@ class _Proof:
             if name in self.given:
                 j, jo, ji = (self.extent[a.name] for a in self.given[name][:3])
                 self.facts += [jo > 0, ji > 0, j == jo * ji] if name == "split" else [ji > 0, j > (jo - 1) * ji, j <= jo * ji, j > 0]
+        for f in plan.rule.needs:
+            if isinstance(f, Compare):
+                self.compared(f)
 
     def key(self, axis: Any) -> str:
         """The name that an axis variable goes by."""
@@ -148,6 +152,40 @@ class _Proof:
             body = z3.simplify(self.value(p.x, {**at, self.key(p.axis): bound}))
             return self.reductions.setdefault((_text(p.monoid), self.key(p.axis), body), z3.Real(f"reduction {len(self.reductions)}"))
         raise _Beyond(type(p).__name__)
+
+    def compared(self, f: Compare) -> None:
+        """What a premise says of lengths and numbers; what integers cannot say is left out."""
+        z3 = self.z3
+        try:
+            a, b = [self.number(x) for x in f.args] if len(f.args) == 2 else (self.number(f.args[0]), z3.IntVal(0))
+        except _Beyond:
+            self.loose = True
+            return
+        if f.relation == "divides":
+            if not (a.is_int() and b.is_int()):
+                self.loose = True
+                return
+            self.facts += [a > 0, b % a == 0]
+        elif f.relation == "power_of_two":
+            self.loose = True
+            self.facts.append(a >= 1)
+        else:
+            says = {"equals": operator.eq, "differs": operator.ne, "less": operator.lt, "at_most": operator.le}
+            self.facts.append(says[f.relation](a, b))
+
+    def number(self, x: Any) -> Any:
+        """A length, a number, or a sum or product of such."""
+        z3 = self.z3
+        if isinstance(x, P.LengthNumber):
+            return self.extent[self.key(x.axis)]
+        if isinstance(x, P.NumberLiteral) and abs(x.number) < float("inf"):
+            return z3.IntVal(int(x.number)) if x.number == int(x.number) else z3.RealVal(repr(x.number))
+        if isinstance(x, P.NumberVar):
+            return self.constant(P.Const(x))
+        if isinstance(x, P.NumberOp) and x.op in ("+", "*", "neg"):
+            args = [self.number(a) for a in x.args]
+            return -args[0] if x.op == "neg" else args[0] + args[1] if x.op == "+" else args[0] * args[1]
+        raise _Beyond(repr(x))
 
     def function(self, name: str, arity: int, source: Any, target: Any) -> Any:
         """An arbitrary function; without arguments, an arbitrary constant."""
@@ -210,6 +248,9 @@ class _Proof:
         left, right = self.unfold(fact.left), self.unfold(fact.right)
         if isinstance(left, P.Reduce) and isinstance(right, P.Reduce) and isinstance(right.x, P.Reduce):
             return self.tiled(left, right)
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, P.Reduce) and isinstance(other, P.Reduce) and (count := self.renamed(one, other)):
+                return count
         at = self.point()
         answer = self.prove(self.value(left, at) == self.value(right, at))
         if answer is True:
@@ -228,9 +269,9 @@ class _Proof:
         assert isinstance(inner, P.Reduce)
         rows = self.given.get("split") or self.given.get("ragged")
         one = _text(left.monoid)
-        if rows is None or {_text(right.monoid), _text(inner.monoid)} != {one} or left.axis != rows[0]:
+        if rows is None or {_text(right.monoid), _text(inner.monoid)} != {one} or left.axis.name != rows[0].name:
             raise _Beyond("other reductions")
-        if (right.axis, inner.axis) != (rows[1], rows[2]):
+        if (right.axis.name, inner.axis.name) != (rows[1].name, rows[2].name):
             raise _Beyond("other axes")
         choices = self.plan.choices.get(left.monoid.name, ()) if isinstance(left.monoid, NameVar) else (one,)
         if "ragged" in self.given and any(MONOIDS[m].state != m for m in choices):
@@ -264,6 +305,27 @@ class _Proof:
             if answer is not True:
                 self.refute(what if "agree" not in what else "the bodies differ", answer)
         return len(theorems)
+
+    def renamed(self, one: P.Reduce, other: P.Reduce) -> int:
+        """A reduction that reads at positions against the one over the axis that is read there: the positions are one for each element,
+        and the bodies agree there."""
+        z3 = self.z3
+        views = {n.at.name: n for n in P.walk(one.x) if isinstance(n, P.View) and self.key(n.axis) == self.key(other.axis)}
+        if _text(one.monoid) != _text(other.monoid) or len(views) != 1:
+            return 0
+        (view,), at = views.values(), self.point()
+        i, k = self.key(one.axis), self.key(other.axis)
+        here = self.index(view.at, at)
+        another = z3.Int(f"{i} other")
+        there = self.index(view.at, {**at, i: another})
+        outside = z3.Int(f"{i} outside")  # on the other side it is no bound position
+        theorems = [
+            z3.And(here >= 0, here < self.extent[k]),
+            z3.Implies(z3.And(another >= 0, another < self.extent[i], here == there), at[i] == another),
+            self.extent[i] == self.extent[k],  # finitely many, one to one and as many: onto
+            self.value(one.x, at) == self.value(other.x, {**at, i: outside if i != k else here, k: here}),
+        ]
+        return len(theorems) if all(self.prove(t) is True for t in theorems) else 0
 
     def identity(self) -> Any:
         """The number that a premise says is the identity."""
