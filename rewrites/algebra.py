@@ -271,6 +271,12 @@ def operand_of_operand(t, s, x, y, rest, o: Op2):
 
 
 @fact_rule(family=FAMILY)
+def operands_of_two(t, s, x, y, z, o: Op2):
+    """(x o y) o z has the operands x and y."""
+    return [chain_wanted(o), written(o, t, s, z), written(o, s, x, y)], [operands(o, t, x, y, z)]
+
+
+@fact_rule(family=FAMILY)
 def operands_on_both_sides(t, s, x, z, rest, o: Op2):
     """(x o rest) o z = (x o z) o rest."""
     return (

@@ -242,7 +242,7 @@ class Rule:
         texts = list(dict.fromkeys(self._texts(claims)))
         rulesets = [(self.phase, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
         lines = [line for p in self.places for line in p.tables()] + [f"(ruleset only-{self.name})"] * claims
-        lines += [f'({f.relation.asks} "{n}")' for f in self.needs if isinstance(f, Row) and f.relation.asks for n in _names_of(f.args[0])]
+        lines += [f"({row})" for row in self._asks()]
         for p in self.places:
             asking = dict.fromkeys(" ".join(f.egglog(f"_{k}") for k, f in enumerate(way)) for way in self._ways(_before(p, self.needs)))
             lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.phase} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
@@ -252,6 +252,13 @@ class Rule:
             for k, (need, give) in enumerate(texts)
         ]
         return "\n".join(lines)
+
+    def _asks(self) -> Iterator[str]:
+        """The demands for what its premises ask for: of relations that are answered on demand, unless it is one of the answers."""
+        if not any(isinstance(f, Row) and f.relation.asks for f in self.gives):
+            for f in self.needs:
+                if isinstance(f, Row) and f.relation.asks:
+                    yield from (f'{f.relation.asks} "{name}"' for name in _names_of(f.args[0]))
 
     @property
     def places(self) -> tuple[Placed, ...]:

@@ -263,12 +263,16 @@ def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) 
     for node in plan.nodes():
         if isinstance(node, View) and node.at.name not in computed:
             reads.setdefault(node.at.name, node.axis)
+    within = {v: f.reads[0] for f in plan.rule.needs if isinstance(f, Placed) and f.reads for v in P.variables(f.place)}
+    for v in plan.variables.values():
+        if isinstance(v, IndexVar) and v.name in within and v.name not in computed:
+            reads.setdefault(v.name, within[v.name])  # others are computed from it, which may leave the axis
     for name, axis in reads.items():
         n, mask = axis.extent(world), draw(MASKS[len(world.extents)])
         shape = [m if k not in unmentioned.get(name, ()) and mask >> k & 1 else 1 for k, m in enumerate(world.extents)]
         if not n:
             return False
-        world.values[name] = rng.integers(0, n, size=shape)
+        world.values[name] = rng.integers(0, n if name not in within else rng.integers(1, n + 1), size=shape)
     for fact in plan.rule.needs:
         if not isinstance(fact, Row) or not fact.relation.given:
             continue
