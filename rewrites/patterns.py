@@ -215,7 +215,7 @@ class Pattern(Notation):
         raise NotImplementedError
 
     # arithmetic sugar, spelled as the front end spells it: subtraction and division by neg and recip, of numbers by numbers.  With a
-    # position it is index arithmetic, as are // and %.
+    # position it is index arithmetic.
     def __add__(self, other: Operand) -> Any:
         return position(self) + other if isinstance(other, Place) else Map("add", self, pattern(other))
 
@@ -256,17 +256,17 @@ class Pattern(Notation):
         one = Map("recip", self)
         return one if literal(other) == 1 else pattern(other) * one
 
-    def __floordiv__(self, other: Any) -> Place:
-        return position(self) // other
+    def __floordiv__(self, other: Operand) -> Any:
+        return position(self) // other if isinstance(other, Place) else Map("floordiv", self, pattern(other))
 
-    def __rfloordiv__(self, other: Any) -> Place:
-        return position(other) // position(self)
+    def __rfloordiv__(self, other: Operand) -> Any:
+        return Map("floordiv", pattern(other), self)
 
-    def __mod__(self, other: Any) -> Place:
-        return position(self) % other
+    def __mod__(self, other: Operand) -> Any:
+        return position(self) % other if isinstance(other, Place) else Map("remainder", self, pattern(other))
 
-    def __rmod__(self, other: Any) -> Place:
-        return position(other) % position(self)
+    def __rmod__(self, other: Operand) -> Any:
+        return Map("remainder", pattern(other), self)
 
     def __pow__(self, power: float) -> Pattern:
         """``self`` to a power that is a number: products and roots for whole and half powers, else by exp and log."""
@@ -299,7 +299,7 @@ def pattern(x: Operand) -> Pattern:
     if isinstance(x, Pattern):
         return x
     if isinstance(x, Number) or literal(x) is not None:
-        return Const(x)  # type: ignore[arg-type]
+        return Const(x)
     cure = "a value is a variable, a number, or made of values: x * 2.0, Map(op, x), Sum(k, x)"
     if isinstance(x, AxisVar):
         cure = f"write Extent({x.name}) for its length, Index({x.name}) for positions"
@@ -685,7 +685,8 @@ class View(Pattern):
     """``x`` with an axis read at a position: a variable, or computed (see :mod:`.positions`)."""
 
     def __init__(self, x: Operand, k: AxisVar, at: Any) -> None:
-        self.x, self.axis, self.at = pattern(x), axis(k), position(at)
+        self.x, self.axis = pattern(x), axis(k)
+        self.at: Any = position(at)  # in a finished rule always a variable
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.axis, self.at)
@@ -880,6 +881,11 @@ class Summed(Pattern):
         return world.reduce("sum", self.form.value(world), self.axis.position(world))
 
 
+POSITIONS: dict[str, Callable[..., Place]] = {  # the ops of index arithmetic
+    "add": operator.add, "mul": operator.mul, "neg": operator.neg, "floordiv": operator.floordiv, "remainder": operator.mod,
+}  # fmt: skip
+
+
 def position(x: Any) -> Place:
     """A position from a position, a whole number, or arithmetic on the positions and lengths of axes."""
     if isinstance(x, Place):
@@ -894,9 +900,8 @@ def position(x: Any) -> Place:
         return Whole(int(number))
     if isinstance(x, Const) and isinstance(x.number, NumberLiteral) and x.number.number.is_integer():
         return Whole(int(x.number.number))
-    if isinstance(x, Map) and isinstance(x.op, str) and x.op in ("add", "mul", "neg"):
-        args = [position(a) for a in x.args]
-        return -args[0] if x.op == "neg" else args[0] + args[1] if x.op == "add" else args[0] * args[1]
+    if isinstance(x, Map) and isinstance(x.op, str) and x.op in POSITIONS:
+        return POSITIONS[x.op](*map(position, x.args))
     raise RuleError(f"{shown(x)} is no position but {what(x)}", cure=CURE)
 
 

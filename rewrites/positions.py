@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import RuleError
 from ..ir.index import Axis, IndexExpr, index
 from . import notation
-from .notation import Notation, literal, shown, variable_text, what
+from .notation import Notation, literal, variable_text
 
 if TYPE_CHECKING:
     from .patterns import World
@@ -85,12 +85,11 @@ class Place(Notation):
         found = np.asarray(self.compute(_Arrays(world)))
         return found.reshape((1,) * len(world.extents)) if not found.ndim else found
 
-    def at(self, axis: AxisVar, inner: Place) -> Place:
+    def at(self, k: AxisVar, inner: Any) -> Place:
         """This position with the axis read at another one, as in x[j = e][k = f] = x[j = e.at(k, f)]."""
-        if not isinstance(axis, AxisVar) or not isinstance(inner, Place):
-            said = f"{self}.at({shown(axis)}, {shown(inner)}): that is {what(axis)} and {what(inner)}"
-            raise RuleError(said, cure="e.at(k, f), with k: Axis and f: Position")
-        return ReadAt(self, axis, inner)
+        from .patterns import axis, position  # which are made of positions
+
+        return ReadAt(self, axis(k), position(inner))
 
     def __add__(self, other: Any) -> Place:
         return NotImplemented if (o := place(other)) is None else Computed("+", self, o)
@@ -237,9 +236,13 @@ class ReadAt(Place):
 
 
 def place(x: Any) -> Place | None:
-    """A position, or a whole number as one."""
+    """A position, or a whole number as one; what else can be one, patterns turn into it."""
     if isinstance(x, Place):
         return x
+    if isinstance(x, Notation):
+        from .patterns import Pattern, position  # which are made of positions
+
+        return position(x) if isinstance(x, Pattern) else None
     number = literal(x)
     return None if number is None or not number.is_integer() else Whole(int(number))
 

@@ -378,7 +378,7 @@ def _parameters(function: Callable[..., Any]) -> list[Any]:
     out = []
     for p in inspect.signature(function).parameters.values():
         if p.kind in _SIGNATURE:
-            star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(p.kind, "")
+            star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
             cure = _CHAIN if star == "*" else f"def {function.__name__}(..., {p.name})"
             raise RuleError(f"parameter {star}{p.name}: {_SIGNATURE[p.kind]}", cure=cure)
         if p.default is not inspect.Parameter.empty:
@@ -503,7 +503,8 @@ def _placed(name: str, needs: tuple[Fact, ...], gives: tuple[Fact, ...]) -> tupl
     def without(fact: Fact) -> Fact:
         if not any(isinstance(n, Place) for part in fact.parts() for n in P.walk(part)):
             return fact
-        return replace(fact, **{f.name: lifted(getattr(fact, f.name)) for f in fields(fact)})  # type: ignore[type-var]
+        whole: Any = fact  # every class of facts is a dataclass
+        return replace(whole, **{f.name: lifted(getattr(fact, f.name)) for f in fields(whole)})
 
     needs, gives = tuple(map(without, needs)), tuple(map(without, gives))
     matched = {v.name for f in needs if isinstance(f, Match | Row) for part in f.parts() for v in _bindings(part)}

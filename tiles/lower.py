@@ -394,7 +394,7 @@ class Lowering:
             return self.put(where, Fill(self.value("c", (), to), float(dtypes.cast(np.asarray(v.value), to))))
         if v.dtype.is_float and to.itemsize < 8:  # a device has no meaning for what the type does not hold; 64 bits wrap
             size = self.facts.range(self.nodes[node].args[0], finite_inputs=True)
-            inside = -(2.0**31) <= size.lo and size.hi < 2.0**31
+            inside = size.lo >= -(2.0**31) and size.hi < 2.0**31
             v = self.cast(v, dtypes.int32 if inside else dtypes.int64, where)
         return v if v.dtype == to else self.cast(v, to, where)
 

@@ -141,8 +141,6 @@ QUESTIONS = {
     "Const(math.nan)": 'Map("ne", x, x)',
     "x + 10**400": "inf",
     "x ** math.inf": "a power is a number",
-    "x // 2": "Index(k)",
-    "x % 2": "Index(k)",
 }  # fmt: skip
 
 
@@ -211,7 +209,7 @@ CALLS = {  # call, with {} for one argument: the kinds that it may be
     "turns_nonneg(o, 'add', {})": OP, "rounding({})": TYPE, "wide({})": TYPE,
     "integer({})": TYPE, "operand({}, x, x, y)": OP, "operand('add', {}, x, y)": VALUE,
     "operand('add', x, {}, y)": VALUE, "operands('mul', x, y, {}, y)": VALUE,
-    "e.at({}, e)": AXIS, "e.at(k, {})": {"position"},
+    "e.at({}, e)": AXIS, "e.at(k, {})": POSITION,
     "forbid({}, y)": {"value"}, "require(x, {})": {"value"}, "allow({}, y)": {"value"},
     "offer('m:f', {}, us=1.0)": {"tuple"}, "offer({}, (x, k), us=1.0)": set(),
     "offer('m:f', (x, k), {}, us=1.0)": {"tuple"}, "offer('m:f', (x, k), us={})": {"literal", "lambda", "class"},
