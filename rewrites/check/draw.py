@@ -247,7 +247,7 @@ def _compared(draw: Chooser, plan: Plan, world: World) -> None:
     facts = [f for f in plan.rule.needs if isinstance(f, Compare)]
     for _ in range(3):
         for fact in facts:
-            fact.settle(lambda n: draw(PARTS[n]) - 1, world)
+            fact.settle(lambda n: draw(_options(tuple(range(n)))), world)
     require(all(f.holds(world) for f in facts))
     require(all(f.axis.extent(world) for f in plan.rule.needs if isinstance(f, NonEmpty)))
 
