@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from ..errors import RuleError
-from .rule import Rule
+from .rule import LICENCES, Rule
 from .verdicts import places
 
 FAMILIES = ("signs", "algebra", "reductions", "layout", "tiling", "repair", "reference", "strength", "fusion")
@@ -121,7 +121,7 @@ def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
 
 def register(rule: Rule) -> Rule:
     """Add a rule; names are unique, and the rule must pass a quick check."""
-    found = _rules.get(rule.name)
+    found = _rules.get(known(rule).name)
     if found is not None:
         raise RuleError(
             f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
@@ -166,6 +166,8 @@ def families() -> tuple[str, ...]:
 def _named(name: str, *, family: bool = True) -> list[str]:
     """The names of the rules that a name stands for."""
     load()
+    if not isinstance(name, str):
+        raise RuleError(f"{name!r} is no name of a rule or family", cure="a text, as in eqfuse.rules('mine'); eqfuse.rules() lists all")
     names = [r.name for r in _rules.values() if r.name == name or (family and r.family == name)]
     if not names:
         known = [*_rules, *(families() if family else ())]
@@ -187,5 +189,7 @@ def rules(family: str | None = None) -> tuple[Rule, ...]:
 
 def active(licence: str = "real", without: Collection[str] = ()) -> tuple[Rule, ...]:
     """The rules of a saturation: enabled, allowed by the licence, and not in ``without``."""
-    allowed = {"exact": ("exact",), "real": ("exact", "real"), "approx": ("exact", "real", "approx")}[licence]
+    if not isinstance(licence, str) or licence not in LICENCES:
+        raise RuleError(f"unknown licence {licence!r}", cure=f"one of {', '.join(LICENCES)}")
+    allowed = LICENCES[: LICENCES.index(licence) + 1]  # each promises less than the one before
     return tuple(r for r in rules() if r.licence in allowed and r.name not in _disabled and r.name not in without)

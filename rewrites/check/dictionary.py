@@ -16,7 +16,7 @@ import numpy as np
 
 from ...ir.dtypes import DTYPES
 from .. import patterns as P
-from ..facts import MODEST, Fact, Modest
+from ..facts import Fact
 
 MOST_LITERALS = 8  # of which pairs are formed
 LONGEST = 2**20 + 1  # of an axis whose length the rule names
@@ -27,8 +27,6 @@ def literals(facts: tuple[Fact, ...]) -> tuple[float, ...]:
     """The finite numbers that a rule names, each once, without signs."""
     found: dict[float, None] = {}
     for fact in facts:
-        if isinstance(fact, Modest):
-            found[MODEST] = None
         for part in fact.parts():
             for node in P.walk(part):
                 if isinstance(node, P.NumberLiteral) and np.isfinite(node.number):

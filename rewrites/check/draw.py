@@ -28,18 +28,17 @@ from hypothesis import strategies as st
 
 from .. import patterns as P
 from ..facts import (
-    MODEST,
+    Compare,
     IndexFree,
-    Modest,
     NonEmpty,
-    Nonzero,
-    NotNegative,
+    Placed,
     Row,
     Trait,
     Vanishing,
     Within,
 )
-from ..patterns import AxisVar, IndexVar, NumberVar, View, World
+from ..patterns import AxisVar, NumberVar, View, World
+from ..positions import IndexVar, NoPosition
 from . import compare, dictionary
 from .plan import Plan, columns, moved
 
@@ -154,6 +153,7 @@ def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
     rng = np.random.default_rng(draw(SEEDS))
     source = Source(draw, plan, mode, world, rng, draw(THEMES[mode]))
     _names(draw, plan, world)
+    _compared(draw, plan, world)
     require(_indices(draw, plan, world, rng))
     defined = {v.name for v, _, _ in plan.equations(world) if isinstance(v, P.Var)}
     for v in plan.tensors:
@@ -238,32 +238,41 @@ def _names(draw: Chooser, plan: Plan, world: World) -> None:
             if isinstance(v, NumberVar):
                 world.values[v.name] = Fraction(world.values[v.name])
     for fact in plan.rule.needs:
-        if isinstance(fact, Nonzero):
-            require(fact.number.value(world) != 0)
-        elif isinstance(fact, NotNegative):
-            require(fact.number.value(world) >= 0)
-        elif isinstance(fact, Modest):
-            require(fact.number.value(world) <= MODEST)
-        elif isinstance(fact, Within):
+        if isinstance(fact, Within):
             require(fact.size.value(world) >= 0)
+
+
+def _compared(draw: Chooser, plan: Plan, world: World) -> None:
+    """Numbers and lengths that obey what premises say of them."""
+    facts = [f for f in plan.rule.needs if isinstance(f, Compare)]
+    for _ in range(3):
+        for fact in facts:
+            fact.settle(lambda n: draw(_options(tuple(range(n)))), world)
+    require(all(f.holds(world) for f in facts))
+    require(all(f.axis.extent(world) for f in plan.rule.needs if isinstance(f, NonEmpty)))
 
 
 def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) -> bool:
     """Positions for index variables, inside the axis that they read; false if there is no such position."""
     reads: dict[str, AxisVar] = {}
+    computed = {f.at.name for f in plan.rule.needs if isinstance(f, Placed)}
     unmentioned: dict[str, set[int]] = {}
     for fact in plan.rule.needs:
         if type(fact) is IndexFree:
             unmentioned.setdefault(fact.at.name, set()).add(fact.axis.position(world))
     for node in plan.nodes():
-        if isinstance(node, View):
+        if isinstance(node, View) and node.at.name not in computed:
             reads.setdefault(node.at.name, node.axis)
+    within = {v: f.reads[0] for f in plan.rule.needs if isinstance(f, Placed) and f.reads for v in P.variables(f.place)}
+    for v in plan.variables.values():
+        if isinstance(v, IndexVar) and v.name in within and v.name not in computed:
+            reads.setdefault(v.name, within[v.name])  # others are computed from it, which may leave the axis
     for name, axis in reads.items():
         n, mask = axis.extent(world), draw(MASKS[len(world.extents)])
         shape = [m if k not in unmentioned.get(name, ()) and mask >> k & 1 else 1 for k, m in enumerate(world.extents)]
         if not n:
             return False
-        world.values[name] = rng.integers(0, n, size=shape)
+        world.values[name] = rng.integers(0, n if name not in within else rng.integers(1, n + 1), size=shape)
     for fact in plan.rule.needs:
         if not isinstance(fact, Row) or not fact.relation.given:
             continue
@@ -274,9 +283,14 @@ def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) 
         elif fact.relation.name == "same-index":
             e, j = fact.args
             world.values[e.name] = np.asarray(P.Index(j).value(World(world.values, world.extents)), int)
-        elif fact.relation.name == "compose":
-            e1, k, e2, e3 = fact.args
-            world.values[e3.name] = P.read_at(world.values[e1.name], k.position(world), world.values[e2.name])
+    for fact in plan.rule.needs:
+        if isinstance(fact, Placed):
+            try:
+                world.values[fact.at.name] = fact.place.value(world)
+            except NoPosition:
+                return False
+            if not fact.inside(world):
+                return False
     return all(v.name in world.values for v in plan.variables.values() if isinstance(v, IndexVar))
 
 
@@ -342,6 +356,9 @@ class Source:
                 if x.shape[at] != world.extents[at]:
                     x = x * 0.0
             return _exact(x) if world.rational else x.astype(world.dtype)
+        if "type" in style:
+            x = self.numbers(how, shape)
+            return P.rounded(_exact(x) if world.rational else x, P.name_of(style["type"], world), world)
         if world.rational:
             return _fractions(how, style, shape, rng, self.plan.literals)
         x = self.numbers(how, shape)

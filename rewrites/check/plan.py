@@ -22,6 +22,7 @@ from ..facts import (
     Equation,
     Fact,
     Match,
+    OneOf,
     OtherAxis,
     Row,
     Search,
@@ -32,16 +33,12 @@ from ..facts import (
     rmul,
     rsub,
 )
-from ..patterns import AxisVar, IndexVar, NameVar, NumberVar, Pattern, Roll, Var, World
+from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, World, name_of
+from ..positions import IndexVar
 from ..rule import Rule
 from . import dictionary
 
 AXES = 5  # that a rule may name
-
-
-def name_of(x: str | NameVar, world: World) -> str:
-    """A literal name, or the drawn one."""
-    return x if isinstance(x, str) else x.value(world)
 
 
 def columns(row: Row, world: World) -> tuple[Any, ...]:
@@ -154,9 +151,12 @@ class Plan:
         sort = OPS if set(drawn) & set(OPS) else MONOIDS if set(drawn) & set(MONOIDS) else None
         names = drawn if sort is None else tuple(sort)
         arity = {len(node.args) for node in self.nodes() if isinstance(node, P.Map) and node.op is v}
+        arity |= {v.arity} if v.arity is not None else set()
         if sort is OPS and arity:
             names = tuple(n for n in names if OPS[n].arity in arity)
         for fact in self.rule.needs:
+            if isinstance(fact, OneOf) and fact.variable is v:
+                names = tuple(n for n in names if n in fact.names)
             if isinstance(fact, Row) and isinstance(fact.relation.meaning, Trait) and fact.args[0] is v:
                 trait = fact.relation.meaning
                 literals = fact.args[1:] if trait.number is None else ()

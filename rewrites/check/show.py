@@ -8,8 +8,9 @@ import numpy as np
 
 from ...ir.dtypes import DTYPES
 from .. import patterns as P
-from ..facts import Equal, Equation, Row
+from ..facts import Equal, Equation, Placed, Row
 from ..patterns import AxisVar, Pattern, Roll, Var, World
+from ..positions import IndexVar
 from .compare import Observation, Truth, short, suspicious
 from .plan import Plan, columns, name_of
 
@@ -38,6 +39,9 @@ def describe(plan: Plan, fact: Any, seen: Observation, world: World) -> str:
         value = world.values[v.name]
         if isinstance(v, AxisVar):
             lines.append(f"  axis {v.name}: {world.extents[value]} long{_shared(plan, v, world)}")
+        elif isinstance(v, IndexVar):
+            placed = next((f.place for f in plan.rule.needs if isinstance(f, Placed) and f.at.name == v.name), v)
+            lines.append(f"  position {placed} = {short(value)}")
         elif isinstance(value, np.ndarray):
             along = [a.name for a in plan.axes if value.shape[a.position(world)] > 1]
             lines.append(f"  {v.name}[{', '.join(along)}] = {short(value)}")
