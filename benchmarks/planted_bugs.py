@@ -78,7 +78,7 @@ TYPICAL = {
     ("liger", "tvd"): lambda n, labels: (n(16, 512).softmax(-1), n(16, 512).softmax(-1)),
     ("liger", "group_norm"): lambda n, labels: (n(4, 4, 64), n(4), n(4)),
     ("liger", "dyt"): lambda n, labels: (n(16, 512), n(1), n(512), n(512)),
-    ("liger", "poly_norm"): lambda n, labels: (n(16, 512), n(3), n(1)),
+    ("liger", "poly_norm"): lambda n, labels: (n(16, 512), n(3), n()),
     ("liger", "fused_add_rms_norm"): lambda n, labels: (n(16, 512), n(16, 512), n(512)),
     ("attorch", "LayerNorm"): lambda n, labels: (n(16, 512), n(512), n(512)),
     ("attorch", "RMSNorm"): lambda n, labels: (n(16, 512), n(512)),

@@ -55,11 +55,11 @@ class Range:
         self._numbers = range(*(operator.index(b) for b in given))
         self.step = self._numbers.step
         wide = any(b.dtype in (tl.int64, tl.uint64) if isinstance(b, tl.tensor) else not -(2**31) <= b < 2**31 for b in given)
-        self._type, self._kind = (tl.int64, np.int64) if wide else (tl.int32, np.int32)
+        self._type = tl.int64 if wide else tl.int32
 
     def __iter__(self) -> Iterator[Any]:
         for number in self._numbers:
-            yield tl.tensor(ti.TensorHandle(np.array([number], self._kind), self._type), self._type)
+            yield tl.tensor(ti.TensorHandle(np.array([number], str(self._type)), self._type), self._type)
 
 
 NAMES: dict[str, Any] = {f.__name__: f for f in (_logical, _negated, _chained)} | {"range": Range}

@@ -121,10 +121,17 @@ def cases():
     from fla.ops.rwkv6 import chunk_rwkv6, fused_recurrent_rwkv6
     from fla.ops.simple_gla import chunk_simple_gla, fused_recurrent_simple_gla, parallel_simple_gla
     from fla.ops.utils.cumsum import chunk_global_cumsum, chunk_local_cumsum
+    from fla.ops.utils.logcumsumexp import logcumsumexp_fwd_kernel
     from fla.ops.utils.logsumexp import logsumexp_fwd
     from fla.ops.utils.matmul import matmul
     from fla.ops.utils.pooling import mean_pooling
     from fla.ops.utils.softmax import softmax_bwd, softmax_fwd
+
+    def logcumsumexp(x):
+        """As chunk_abc launches it."""
+        y = torch.empty_like(x)
+        logcumsumexp_fwd_kernel[(x.shape[0],)](x, y, T=x.shape[1], S=x.shape[2])
+        return y
 
     f32 = torch.float32
     b, t, h, d = (
@@ -269,6 +276,7 @@ def cases():
         [normal(b, t, h, d)],
         gradients=False,
     )
+    yield Case("logcumsumexp_fwd", lambda x: x.logcumsumexp(1), logcumsumexp, [normal(b, t, d)], gradients=False)
     yield Case("logsumexp_fwd", lambda x: x.logsumexp(-1), logsumexp_fwd, [some], gradients=False)
     yield Case(
         "mean_pooling",
