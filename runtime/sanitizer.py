@@ -12,7 +12,8 @@ happens:
   excepted, and what an atomic with acquire or release order on one address put in order).  ``benign`` allows stores that change
   nothing.  Two lanes of one store may not write different values to one address;
 * signed 32-bit arithmetic that wraps is remembered, and named when the program then reaches far outside;
-* with ``unwritten``, a load of memory that still holds the bits of :mod:`~eqfuse.runtime.unwritten` is an uninitialised read.
+* with ``unwritten``, a load of memory that still holds the bits of :mod:`~eqfuse.runtime.unwritten` is an uninitialised read.  With
+  ``suspects`` it is noted there instead, and gets the values of masked lanes: a kernel may load more than it uses.
 
 What happened at an address is recorded in pages made on demand, so a view may span gigabytes of address space.
 """
@@ -121,9 +122,17 @@ class Sanitizer:
     """Checks the accesses of every launch while it is installed; see :func:`sanitizer`."""
 
     def __init__(
-        self, *, races: bool = True, poison: bool = True, benign: bool = False, gaps: bool = False, unwritten: bool = False
+        self,
+        *,
+        races: bool = True,
+        poison: bool = True,
+        benign: bool = False,
+        gaps: bool = False,
+        unwritten: bool = False,
+        suspects: list[KernelBug] | None = None,
     ) -> None:
         self.races, self.poison, self.benign, self.gaps, self.unwritten = races, poison, benign, gaps, unwritten
+        self.suspects = suspects
         self.launch: _Launch | None = None
         self.wraps: list[str] = []
         """Every place where signed 32-bit arithmetic wrapped, over all launches."""
@@ -185,21 +194,26 @@ class Sanitizer:
         self._collide(region, addresses, me, program, "updates atomically", None, *earlier)
         launch.atomic.add(addresses, me)
 
-    def loaded(self, program: tuple[int, ...], addresses: np.ndarray, values: np.ndarray, element: str) -> None:
-        """Check what the active lanes of a load got."""
+    def loaded(self, program: tuple[int, ...], addresses: np.ndarray, values: np.ndarray, element: str) -> np.ndarray | None:
+        """Check what the active lanes of a load got.  Returns those that nothing has written, if that is no error yet."""
         bits = _UNWRITTEN.get(element)
         if not self.unwritten or bits is None or values.size == 0:
-            return
+            return None
         same = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}") == bits
         if same.any():
             assert self.launch is not None
             first = int(addresses[same].ravel()[0])
             region = next(r for r in self.launch.regions if r.low <= first < r.high)
-            raise KernelBug(
+            bug = KernelBug(
                 f"uninitialised read: loads {int(same.sum())} elements of {region.name} that nothing has written, "
                 f"the first at element {(first - region.low) // region.itemsize}",
                 where=self._where(program),
             )
+            if self.suspects is None:
+                raise bug
+            self.suspects.append(bug)
+            return same
+        return None
 
     def wrapped(self, program: tuple[int, ...], exact: int, symbol: str) -> None:
         """Note that ``symbol`` in 32 bits should have given ``exact``."""
@@ -355,14 +369,13 @@ def _poisoned(result: Any, pointers: Any, mask: Any) -> Any:
 
 
 @contextlib.contextmanager
-def sanitizer(
-    *, races: bool = True, poison: bool = True, benign: bool = False, gaps: bool = False, unwritten: bool = False
-) -> Iterator[Sanitizer]:
+def sanitizer(**options: Any) -> Iterator[Sanitizer]:
     """Check every launch inside the block; raises :class:`~eqfuse.errors.KernelBug` at the first fault.
 
+    ``options``: those of :class:`Sanitizer`.
     To be used inside :func:`~eqfuse.runtime.interpreter.interpreter_mode`, which :func:`~eqfuse.runtime.interpreter.interpret` does.
     """
-    checks, patches = Sanitizer(races=races, poison=poison, benign=benign, gaps=gaps, unwritten=unwritten), Patches()
+    checks, patches = Sanitizer(**options), Patches()
     try:
         _install(checks, patches)
         yield checks
@@ -378,7 +391,12 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
         checks.load(self.grid_idx, active, _itemsize(ptrs))
         result = load(self, ptrs, mask, other, *args, **kwargs)
         if checks.unwritten:
-            checks.loaded(self.grid_idx, active, result.data[np.broadcast_to(_flags(mask), result.data.shape)], str(ptrs.get_element_ty()))
+            flags = np.broadcast_to(_flags(mask), result.data.shape)
+            suspect = checks.loaded(self.grid_idx, active, result.data[flags], str(ptrs.get_element_ty()))
+            if suspect is not None:
+                written = np.ones(result.data.shape, bool)
+                written[flags] = ~suspect
+                result = _poisoned(result, ptrs, written)
         return _poisoned(result, ptrs, mask) if other is None and checks.poison else result
 
     def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:

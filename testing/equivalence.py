@@ -208,6 +208,24 @@ class Check:
         tally.calls += 1
 
     def _compare(self, args: Sequence[Any], poison: bool, order: int | None, tally: Tally, masked: float | None) -> None:
+        """Raise what is wrong; that it was made of what nothing had written, if that was read."""
+        suspects: list[KernelBug] = []
+        try:
+            self._compared(args, poison, order, tally, masked, suspects)
+        except (Difference, KernelBug, KernelError):
+            if suspects:
+                raise suspects[0] from None
+            raise
+
+    def _compared(
+        self,
+        args: Sequence[Any],
+        poison: bool,
+        order: int | None,
+        tally: Tally,
+        masked: float | None,
+        suspects: list[KernelBug],
+    ) -> None:
         untouched = _Snapshot(args, "first")
         with interpreted_kernels(sanitize=False, order=None), _blamed("first"):
             theirs = _kept(results(self.f, args, gradients=self.gradients, between=untouched.check))
@@ -223,7 +241,9 @@ class Check:
             untouched = _Snapshot(args, "second")
             # A compiled function is not what it is inside a dispatch mode, so later runs are without one.
             memory = unwritten_memory() if turn == 0 else contextlib.nullcontext()
-            interpreted = interpreted_kernels(sanitize=self.sanitize, poison=poison, order=seed, launches=tally.launches, masked=masked)
+            interpreted = interpreted_kernels(
+                sanitize=self.sanitize, poison=poison, order=seed, launches=tally.launches, masked=masked, suspects=suspects
+            )
             with interpreted, memory, _blamed("second"):
                 found = _kept(results(self.g, args, gradients=pulled, between=untouched.check))
             for changed in untouched.restore():

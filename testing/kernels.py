@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..errors import KernelBug
 from ..runtime.unwritten import UNWRITTEN
 from .device import device, on_device
 from .loops import Loops, counting
@@ -58,13 +59,15 @@ def interpreted_kernels(
     order: int | None = 0,
     launches: Launches | None = None,
     masked: float | None = None,
+    suspects: list[KernelBug] | None = None,
 ) -> Iterator[Launches]:
     """Inside the block, Triton kernels that are launched with CPU tensors are interpreted.
 
     ``sanitize``: raise :class:`~eqfuse.errors.KernelBug` at the first out-of-bounds access, race, uninitialised read or wrapped
     offset.  ``poison``: give masked lanes of loads without ``other`` large values instead of zeros.  ``order``: seed of the order
     in which programs run; None: as they are numbered.  ``launches``: continue these records.  ``masked``: what masked lanes of loads
-    of floating-point numbers hold, whatever their ``other`` is.
+    of floating-point numbers hold, whatever their ``other`` is.  ``suspects``: uninitialised reads are added to it instead of raised, and
+    give large values.
     """
     for name, value in (("sanitize", sanitize), ("poison", poison)):
         truth(name, value)
@@ -84,7 +87,7 @@ def interpreted_kernels(
 
     def interpret(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
         if not warmup:
-            with _launch(launches, sanitize=sanitize, poison=poison, order=order, masked=masked) as executor:
+            with _launch(launches, sanitize=sanitize, poison=poison, order=order, masked=masked, suspects=suspects) as executor:
                 executor(self)(grid, *args, **kwargs)
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -123,7 +126,13 @@ def _on_device(args: Any, kwargs: Any) -> bool:
 
 @contextlib.contextmanager
 def _launch(
-    launches: Launches, *, sanitize: bool, poison: bool, order: int | None, masked: float | None
+    launches: Launches,
+    *,
+    sanitize: bool,
+    poison: bool,
+    order: int | None,
+    masked: float | None,
+    suspects: list[KernelBug] | None,
 ) -> Iterator[Callable[[Any], Callable[..., None]]]:
     """One launch: yields what makes of a kernel the function (grid, arguments) that interprets it."""
     import triton.language as tl
@@ -178,7 +187,7 @@ def _launch(
         if order is not None:
             _shuffle(patches, order + launches.count)
         if sanitize:
-            checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True))
+            checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True, suspects=suspects))
             stack.callback(lambda: launches.wraps.extend(checks.wraps))
         if masked is not None:
             last = Patches()

@@ -11,7 +11,7 @@ from triton.language.extra.cuda.libdevice import fast_expf, tanh
 from triton.language.extra.libdevice import erf as device_erf
 from triton.runtime.interpreter import ASTTransformer
 
-from eqfuse.errors import KernelError
+from eqfuse.errors import KernelBug, KernelError
 from eqfuse.testing import assert_equivalent, interpreted_kernels, tensors
 
 exponential, maximal, summed = tl.exp, tl.max, tl.reduce  # taken out of the language, as libraries do
@@ -391,3 +391,28 @@ def test_the_runs_of_one_comparison_have_the_same_configurations():
         return y
 
     assert_equivalent(torch.sum, total, [tensors(torch.float32, (31,), values="normal", layouts="contiguous")], examples=4)
+
+
+@triton.jit
+def scratch_kernel(x_ptr, scratch_ptr, y_ptr, DISCARD: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(scratch_ptr + at, tl.load(x_ptr + at), mask=at < BLOCK // 2)
+    scratch = tl.load(scratch_ptr + at)
+    if DISCARD:
+        scratch = tl.where(at < BLOCK // 2, scratch, 0.0)
+    tl.store(y_ptr, tl.max(scratch, 0))
+
+
+@pytest.mark.parametrize("discard", [True, False])
+def test_what_is_read_uninitialised_and_not_used_is_no_fault(discard):
+    def largest(x):
+        y, scratch = torch.empty(()), torch.empty(8)
+        scratch_kernel[(1,)](x, scratch, y, DISCARD=discard, BLOCK=8)
+        return y
+
+    x = torch.arange(8.0)
+    if discard:
+        assert_equivalent(lambda x: x[:4].max(), largest, [x])
+    else:
+        with pytest.raises(KernelBug, match="uninitialised read: loads 4 elements of scratch_ptr"):
+            assert_equivalent(lambda x: x[:4].max(), largest, [x])
