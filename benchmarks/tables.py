@@ -138,7 +138,7 @@ def others(result):
     software = ", ".join(f"{k} {env[k]}" for k in ("python", "numpy", "torch", "triton", "hypothesis") if env.get(k))
     commits = ", ".join(f"{name} {commit[:8]}" for name, commit in result["others"].items())
     faults = [
-        [r["library"], r["function"], r["fault"], f"{r['theirs']:.3g} ({r['right']:.3g})" if "theirs" in r else "-"]
+        [r["library"], r["function"], r["fault"], f"{r['theirs']:.6g} ({r['right']:.6g})" if "theirs" in r else "-"]
         for r in result["rows"]
         if r["outcome"] == "fault"
     ]

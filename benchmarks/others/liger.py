@@ -357,7 +357,7 @@ def cases():
         def of(function):
             g = torch.Generator().manual_seed(0)
             a, b = (torch.randn(2, heads, 1, 8, generator=g) for heads in (4, 2))
-            return function(a, b, *angles(1, 8))[0]
+            return function(a, b, *(part[:, 2:3] for part in angles(3, 8)))[0]  # the third position: the first is not turned
 
         ours, right = of(ops.LigerRopeFunction.apply), of(rope)
         at = (ours - right).abs().argmax()
