@@ -291,6 +291,8 @@ def test_questions_about_a_device_have_answers_while_kernels_are_interpreted():
         properties = triton.runtime.driver.active.utils.get_device_properties(triton.runtime.driver.active.get_current_device())
         assert properties["multiprocessor_count"] == torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
         assert torch.cuda.get_device_capability() >= (7, 0)
+        with torch.cuda.device_of(torch.ones(1)), torch.cuda.device(0):
+            pass
         assert triton.runtime.driver.active.get_current_target().backend == "cuda"
         made = torch.empty(3, device="cuda"), torch.ones(2).to("cuda:0"), torch.zeros(1).cuda()
         assert torch.cuda.is_available() or all(x.is_cuda and x.device == torch.device("cuda:0") for x in made)
