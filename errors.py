@@ -83,6 +83,10 @@ class UnsoundGraphError(EqFuseError):
     rules: tuple[str, ...] = ()
 
 
+class EngineError(EqFuseError):
+    """The engine of the e-graph cannot run in this process: a fork of one that had used it, which cannot load its own."""
+
+
 class PlanError(EqFuseError):
     """No legal kernel exists for the roles or limits that were asked for."""
 

@@ -11,9 +11,10 @@ import math
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from .errors import OptionError
 from .extract import extract, extract_like
 from .extract.cover import MEMORY_WEIGHT
 from .extract.explain import Options
+from .extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer, notes
 from .extract.outside import unmatched, withheld
 from .extract.splits import propose_splits
 from .extract.steering import steer
@@ -106,36 +108,49 @@ def optimize(
     chosen = _rules(licence, tuple(rules or ()), disable)
     device = target if isinstance(target, Target) else load_target(target)
     left_out = [r for r in registry.extras((*registry.rules(), *(rules or ()))) if r not in chosen and not _disabled(r, disable)]
-    asked = Options(chosen, memory_weight, node_budget, time_budget)
+    given = rules
     timer = _Timer()
     with timer.stage("trace"):
         traced = trace(fn, args, kwargs, name=name, exact=licence == "exact")
         check_computable(traced.program)
 
-    def plan_for(device: Target, report: bool) -> Compiled:
+    def planned(device: Target, rules: tuple[Rule, ...]) -> Callable[[Mapping[tuple[str, ...], float]], Compiled]:
+        """What makes a plan by these rules, given the share of registers that some kernels may use."""
         with timer.stage("saturate"):
             graph = saturate(
                 traced.program,
-                rules=chosen,
+                rules=rules,
                 splits=propose_splits(traced.program, device),
                 node_budget=node_budget,
                 time_budget=time_budget,
                 fresh=True,
             )
-        _audit(graph, chosen)
+        _audit(graph, rules)
         graph = steer(graph, fusion)
         fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
 
         def extracted(shares: Mapping[tuple[str, ...], float]) -> Compiled:
-            plan = extract(
-                graph, device, time_budget=time_budget, memory_weight=memory_weight, exact=licence == "exact", register_shares=shares
-            )
-            given = [r for r in rules or () if r in chosen]
-            plan = replace(plan, licence=licence, refused=(*withheld(left_out, licence), *plan.refused, *unmatched(graph, given)))
-            return Compiled(traced, graph, plan, device, replan, None if fixed else again, None if fixed else resize, asked)
+            with timer.stage("extract"):
+                plan = extract(
+                    graph, device, time_budget=time_budget, memory_weight=memory_weight, exact=licence == "exact", register_shares=shares
+                )
+            asked_for = [r for r in given or () if r in rules]
+            plan = replace(plan, licence=licence, refused=(*withheld(left_out, licence), *plan.refused, *unmatched(graph, asked_for)))
+            plan = replace(plan, notes=() if licence == "exact" else notes(plan))
+            asked = Options(rules, memory_weight, node_budget, time_budget)
+            resized = None if fixed else partial(resize, rules)
+            return Compiled(traced, graph, plan, device, replan, None if fixed else again, resized, asked)
 
-        with timer.stage("extract"):
-            compiled = extracted({})
+        return extracted
+
+    def plan_for(device: Target, report: bool) -> Compiled:
+        extracted = planned(device, chosen)
+        compiled = extracted({})
+        if in_order_for_nothing(compiled.plan):
+            as_written = planned(device, tuple(r for r in chosen if r.name != MOVES_FACTORS))
+            other = as_written({})
+            if not other.plan.notes and no_dearer(other.plan, compiled.plan):
+                extracted, compiled = as_written, other
         if no_spills:
             from .runtime.spills import without_spills
 
@@ -148,15 +163,15 @@ def optimize(
     def replan(name: str) -> Compiled:
         return plan_for(load_target(name), report=False)
 
-    def resize(model: Plan, new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
+    def resize(rules: tuple[Rule, ...], model: Plan, new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
         small = trace(fn, new_args, new_kwargs or _beside(fn, new_args, kwargs), name=name, exact=licence == "exact")
         named = {a.name: a for a in small.program.axes}
         splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
-        graph = saturate(small.program, rules=chosen, splits=splits, node_budget=node_budget, time_budget=time_budget, fresh=True)
-        _audit(graph, chosen)
+        graph = saturate(small.program, rules=rules, splits=splits, node_budget=node_budget, time_budget=time_budget, fresh=True)
+        _audit(graph, rules)
         graph = steer(graph, fusion)
-        plan = replace(extract_like(graph, device, model), licence=licence, refused=model.refused)
-        return Compiled(small, graph, plan, device, replan, options=asked)
+        plan = replace(extract_like(graph, device, model), licence=licence, refused=model.refused, notes=model.notes)
+        return Compiled(small, graph, plan, device, replan, options=Options(rules, memory_weight, node_budget, time_budget))
 
     def again(new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
         return optimize(

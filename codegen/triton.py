@@ -51,6 +51,7 @@ from .signature import Param, is_wide, pointer_name
 from .text import broadcast, extent, number, position, product, split_index, total, type_name, wrap
 from .units import units
 
+_REDUCTIONS = {"sum": "tl.sum", "isum": "tl.sum", "imax": "tl.max", "imin": "tl.min"}  # of floats, extrema are helpers that keep NaN
 LINE = 128  # longest line before a call is broken
 
 
@@ -115,7 +116,7 @@ def print_kernel(program: TileProgram, *, exact: bool = False) -> str:
 def helpers(programs: tuple[TileProgram, ...]) -> str:
     """The helper functions that some kernels call, each once."""
     statements = [s for p in programs for s in p.statements()]
-    used = {s.op for s in statements if isinstance(s, Let)} | {monoid(s.monoid).combine for s in statements if isinstance(s, Reduce)}
+    used = {s.op for s in statements if isinstance(s, Let)} | {monoid(s.monoid).combine for s in statements if isinstance(s, Reduce) and s.monoid not in _REDUCTIONS}
     texts = [ops.OPS[o].prelude for o in sorted(used) if ops.OPS[o].prelude]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
     texts += [REST] if any(isinstance(s, Rest) for s in statements) else []
@@ -377,7 +378,8 @@ class KernelPrinter:
         name, n, tile = self.start_name(b), self.extent(b.axis), self.tile(b.axis)
         outside = dict(self.names)
         for a in s.accumulators:
-            fill = "tl.zeros({}, tl.float32)" if a.identity == 0 else f"tl.full({{}}, {number(a.identity)}, tl.float32)"
+            of, start = type_name(a.old.dtype), a.old.dtype.number(a.identity)
+            fill = f"tl.zeros({{}}, {of})" if start == 0 else f"tl.full({{}}, {number(start, whole=not a.old.dtype.is_float)}, {of})"
             self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims)) if a.start is None else self.name(a.start)}")
         inplace = {a.new.name: a.old.name for a in s.accumulators if _overwritable(s, a.old, a.new, self.negated)}
         first, end = "0", n
@@ -462,10 +464,10 @@ class KernelPrinter:
         if isinstance(s, Lost):
             return f"_lost_digits({', '.join(self.operand(v, s.dst.dims) for v in (s.new, s.kept, s.small))})"
         if isinstance(s, Where):
-            fill = number(s.fill, whole=s.dst.dtype.kind == "int")
+            fill = number(s.dst.dtype.number(s.fill), whole=s.dst.dtype.kind == "int")
             return f"tl.where({' & '.join(self.valid(s.bindings, s.src.dims))}, {self.name(s.src)}, {fill})"
         if isinstance(s, Reduce):
-            function = "tl.sum" if s.monoid == "sum" else f"_{s.monoid}"  # the latter are helpers of the scalar op
+            function = _REDUCTIONS.get(s.monoid, f"_{s.monoid}")  # the latter are helpers of the scalar op
             return f"{function}({self.name(s.src)}, axis={s.src.dims.index(s.dim)})"
         if isinstance(s, Rest):
             ok = "".join(self.valid((s.binding,), s.src.dims)) or "None"
@@ -489,13 +491,13 @@ class KernelPrinter:
                 return f"_mean_of({sum_}, {self.name(s.lost)}, {count})"
             return f"tl.div_rn({sum_}, {count})" if self.exact else f"{sum_} / {count}"
         if isinstance(s, Count):
-            return self.count(s.binding, s.which)
+            return self.count(s.binding, s.which, type_name(s.dst.dtype))
         if isinstance(s, IsFirst):
             return f"tl.cast({self.start_name(s.binding)}, tl.int32) == 0"
         if isinstance(s, ExtentValue):
-            return f"tl.full([], {self.extent(s.axis)}, tl.float32)"
+            return f"tl.full([], {self.extent(s.axis)}, {type_name(s.dst.dtype)})"
         if isinstance(s, Fill):
-            return f"tl.full({self.shape(s.dst.dims)}, {number(s.value)}, tl.float32)"
+            return f"tl.full({self.shape(s.dst.dims)}, {number(s.value, whole=s.dst.dtype.kind == 'int')}, {type_name(s.dst.dtype)})"
         assert isinstance(s, IndexValue)
         return self.index_value(s)
 
@@ -526,17 +528,17 @@ class KernelPrinter:
             return f"tl.cast(tl.maximum({self.start_name(s.binding)}, 1), tl.float32)"
         return self.count(s.binding, "new")
 
-    def count(self, b: Binding, which: str) -> str:
+    def count(self, b: Binding, which: str, of: str = "tl.float32") -> str:
         """Elements of an axis before a tile, up to its end, or in it."""
         start, tile = self.start_name(b), self.tile(b.axis)
         if which == "old":
-            return f"tl.cast({start}, tl.float32)"
+            return f"tl.cast({start}, {of})"
         if which == "new":
             end = f"{start} + {tile}" if self.is_full(b) else f"tl.minimum({start} + {tile}, {self.extent(b.axis)})"
-            return f"tl.cast({end}, tl.float32)"
+            return f"tl.cast({end}, {of})"
         if self.is_full(b):
-            return f"tl.full([], {tile}, tl.float32)"
-        return f"tl.cast(tl.minimum({tile}, {self.extent(b.axis)} - {start}), tl.float32)"
+            return f"tl.full([], {tile}, {of})"
+        return f"tl.cast(tl.minimum({tile}, {self.extent(b.axis)} - {start}), {of})"
 
     def index_value(self, s: IndexValue) -> str:
         of = {b.axis: b for b in s.bindings}

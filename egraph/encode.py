@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from ..ir.program import Program
 from ..ir.reference import round_to
 from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
 from ..rewrites.patterns import number_text
-from .engine import bindings
 from .schema import CONSTRUCTORS, TRACED
+
+if TYPE_CHECKING:
+    from egglog.bindings import EGraph
 
 MAX_AXES = 62
 
@@ -154,7 +156,7 @@ def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:
 class Decoder:
     """Reads one frozen engine state: the present one, or ``tables`` of an earlier one."""
 
-    def __init__(self, engine: bindings.EGraph, book: Codebook, tables: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, engine: EGraph, book: Codebook, tables: Mapping[str, Any] | None = None) -> None:
         self.frozen = engine.freeze().functions if tables is None else tables
         self.book = book
         self._cell = {"String": engine.value_to_string, "i64": engine.value_to_i64, "f64": engine.value_to_f64}

@@ -13,9 +13,10 @@ every rule only adds equal forms.
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.index import Axis, index
 from ..ir.program import Program
@@ -27,11 +28,14 @@ from ..rewrites.rule import Rule
 from ..rewrites.verdicts import MOST_READS, Offer
 from .claims import constants_met
 from .encode import Codebook, Decoder, encode
-from .engine import bindings
+from .engine import leave_behind, new_engine
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
 from .schema import CONSTRUCTORS, FORMS, claimable, schema, trait_facts
 
-_engines: dict[tuple[tuple[Rule, ...], bool], bindings.EGraph] = {}
+if TYPE_CHECKING:
+    from egglog.bindings import EGraph
+
+_engines: dict[tuple[tuple[Rule, ...], bool], EGraph] = {}
 _parsed: dict[str, list[Any]] = {}
 ENGINES_KEPT = 8
 
@@ -40,16 +44,16 @@ ROUNDS = 4  # rounds between two looks at the budgets
 MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
 
 
-def _new_engine(rules: tuple[Rule, ...], claims: bool = False) -> bindings.EGraph:
+def _new_engine(rules: tuple[Rule, ...], claims: bool = False) -> EGraph:
     """An engine with these rules compiled in; ``claims``: one that keeps the rule that concluded each fact."""
-    engine = bindings.EGraph()
+    engine = new_engine()
     for text in (schema(claims), *(r.egglog(claims) for r in rules)):
         for command in text.splitlines():  # one by one: every node of a parsed text keeps, and hands over, a copy of the whole text
             engine.run_program(*engine.parse_program(command))
     return engine
 
 
-def _engine(rules: tuple[Rule, ...], claims: bool = False) -> bindings.EGraph:
+def _engine(rules: tuple[Rule, ...], claims: bool = False) -> EGraph:
     """An engine that is used again and again, between push and pop."""
     found = _engines.get((rules, claims))
     if found is None:
@@ -65,7 +69,18 @@ def forget_engines() -> None:
     _engines.clear()
 
 
-def _run(engine: bindings.EGraph, text: str) -> list[Any]:
+def _forked() -> None:
+    """In the child of a fork: engines and parsed commands belong to the parent's copy of the compiled module."""
+    leave_behind((_engines.copy(), _parsed.copy()))
+    _engines.clear()
+    _parsed.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _run(engine: EGraph, text: str) -> list[Any]:
     """Run engine text; parsed commands are kept, since schedules repeat."""
     commands = _parsed.get(text)
     if commands is None:
@@ -80,7 +95,7 @@ class _Run:
 
     claims = False  # whether the engine keeps the rule that concluded each fact
 
-    def __init__(self, engine: bindings.EGraph, node_budget: int, time_budget: float) -> None:
+    def __init__(self, engine: EGraph, node_budget: int, time_budget: float) -> None:
         self.engine, self.node_budget = engine, node_budget
         self.start = time.process_time()
         self.deadline = self.start + time_budget
@@ -151,7 +166,7 @@ class _Steps(_Run):
 
     claims = True
 
-    def __init__(self, engine: bindings.EGraph, node_budget: int, time_budget: float, most: int | None, since: int | None) -> None:
+    def __init__(self, engine: EGraph, node_budget: int, time_budget: float, most: int | None, since: int | None) -> None:
         super().__init__(engine, node_budget, time_budget)
         self.most, self.since = most, since
         self.matched: list[frozenset[str]] = []  # after each round: the rules that matched in it
@@ -334,7 +349,7 @@ class Replay:
 
 
 def _saturate(
-    engine: bindings.EGraph, program: Program, rules: tuple[Rule, ...], splits: dict[Axis, int], run: _Run
+    engine: EGraph, program: Program, rules: tuple[Rule, ...], splits: dict[Axis, int], run: _Run
 ) -> FrozenGraph:
     book, names, parts = _insert(run, program, splits)
     run.analyse()
@@ -371,7 +386,7 @@ def _insert(run: _Run, program: Program, splits: dict[Axis, int]) -> tuple[Codeb
     return book, names, parts
 
 
-def _phases(run: _Run, split: bool, engine: bindings.EGraph, book: Codebook) -> None:
+def _phases(run: _Run, split: bool, engine: EGraph, book: Codebook) -> None:
     _sink_views(run, engine, book)
     run.phase("factor", ("factor",), 40)
     for _ in range(3):
@@ -390,7 +405,7 @@ def _phases(run: _Run, split: bool, engine: bindings.EGraph, book: Codebook) -> 
     run.phase("fusion", ("fusion",), 8)
 
 
-def _sink_views(run: _Run, engine: bindings.EGraph, book: Codebook) -> None:
+def _sink_views(run: _Run, engine: EGraph, book: Codebook) -> None:
     """Views sink to the leaves; nested ones are composed here, in exact index arithmetic, when a rule asks for it."""
     while run.phase("layout", ("layout",), 40):
         decoder = Decoder(engine, book)

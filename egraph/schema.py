@@ -77,7 +77,7 @@ def schema(claims: bool = False) -> str:
         "(relation identity-of (String f64))",
         "(function size (T) f64 :merge (min old new))",
         *(f"(relation {n} (T))" for n in ("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "truth", "settled")),
-        *(f"(relation {n} (String))" for n in SIGN_TRAITS),
+        *(f"(relation {n} (String))" for n in (*SIGN_TRAITS, "keeps-sign", "unsigned")),
     ]
     lines += [f"(relation {r.name} ({' '.join(r.columns)}))" for r in RELATIONS.values()]
     if claims:
@@ -175,7 +175,8 @@ SIGNS = """
 (rule ((= t (Map3 "where" c x y)) (nonneg x) (nonneg y)) ((nonneg t)) :ruleset analysis)
 (rule ((= t (Map3 "where" c x y)) (positive x) (positive y)) ((positive t)) :ruleset analysis)
 (rule ((= t (Map3 "where" c x y)) (bounded x) (bounded y)) ((bounded t)) :ruleset analysis)
-(rule ((= t (Cast d x)) (nonneg x)) ((nonneg t)) :ruleset analysis)
+(rule ((= t (Cast d x)) (keeps-sign d) (nonneg x)) ((nonneg t)) :ruleset analysis)
+(rule ((= t (Cast d x)) (unsigned d)) ((nonneg t)) :ruleset analysis)
 (rule ((= t (View x j e)) (nonneg x)) ((nonneg t)) :ruleset analysis)
 (rule ((= t (View x j e)) (positive x)) ((positive t)) :ruleset analysis)
 (rule ((= t (View x j e)) (bounded x)) ((bounded t)) :ruleset analysis)
@@ -262,6 +263,8 @@ def trait_facts() -> str:
     for d in DTYPES.values():
         facts += [f'(rounding "{d.name}")'] if d.is_float else []
         facts += [f'(wide "{d.name}")'] if d.is_wide else []
+        facts += [f'(keeps-sign "{d.name}")'] if d.is_float or d.kind == "bool" else []
+        facts += [f'(unsigned "{d.name}")'] if d.unsigned else []
     for m in MONOIDS.values():
         facts.append(f'(identity-of "{m.name}" {number_text(m.identity)})')
         if m.linear:

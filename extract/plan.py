@@ -147,6 +147,7 @@ class Plan:
     register_shares: Mapping[tuple[str, ...], float] = field(default_factory=dict)  # and what it let each of these kernels use
     licence: str = "real"  # what rewrites may claim; under "exact" kernels round every operation by itself
     refused: tuple[str, ...] = ()  # offers of outside implementations that the plan does not use, each with the reason
+    notes: tuple[str, ...] = ()  # inputs for which kernels overflow, or vanish, where the program does not
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
 
     @property

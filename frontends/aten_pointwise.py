@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
+from ..errors import UnsupportedOpError
 from ..ir import dtypes
+from ..ir.dtypes import DType
 from ..ir.index import IndexExpr
-from ..ir.terms import Cast, Const, Map, Term, as_term, number_of
+from ..ir.terms import Cast, Const, Map, Term, as_term, number_of, whole_number
 from .aten import OPS, AtenOp, Call, dims_of, is_inside
 from .spec import ir_dtype
 
@@ -19,12 +22,12 @@ def _align(alignment: Any, node: Any, *args: Any) -> Any:
     return alignment.broadcast(*(dims_of(a) for a in args if hasattr(a, "meta")))
 
 
-def pointwise(*names: str, integer: Callable[..., IndexExpr | None] | None = None) -> Callable[[Any], Any]:
-    """Declare a pointwise op by a function from terms (and plain numbers) to a term."""
+def pointwise(*names: str, integer: Callable[..., IndexExpr | None] | None = None, truths: int = 0) -> Callable[[Any], Any]:
+    """Declare a pointwise op by a function from terms (and plain numbers) to a term; ``truths`` leading arguments only choose."""
 
     def add(f: Callable[..., Term]) -> Callable[..., Term]:
         def read(call: Call, *args: Any) -> Term:
-            return as_term(f(*_operands(call, args)))
+            return as_term(f(*map(call.aligned, args[:truths]), *_operands(call, args[truths:])))
 
         for name in names:
             assert name not in OPS, name
@@ -34,13 +37,47 @@ def pointwise(*names: str, integer: Callable[..., IndexExpr | None] | None = Non
     return add
 
 
+_RANK = {"bool": 0, "int": 1, "float": 2}
+
+
 def _operands(call: Call, args: Sequence[Any]) -> list[Any]:
-    """Tensors as terms; numbers stay numbers, but for -0.0 beside integers, which is a float: integers have one zero."""
-    read = [call.aligned(a) if hasattr(a, "meta") else a for a in args]
+    """Tensors as terms, in a type of the kind that torch computes the op in; numbers stay numbers, but for -0.0 beside integers, which is
+    a float: integers have one zero.
+
+    Truth values among numbers are 0 and 1 as they are, and so are integers that float32 has, if they are not alone.
+    """
+    read = [call.aligned(a) if hasattr(a, "meta") else whole_number(a) for a in args]
+    tensors = [k for k, a in enumerate(args) if hasattr(a, "meta")]
+    kinds = {k: _RANK[ir_dtype(args[k].meta["val"].dtype).kind] for k in tensors}
+    wanted = ir_dtype(_computed_in(call, args))
+    most = max(kinds.values(), default=0)
+    for k, kind in kinds.items():
+        alone = most < _RANK[wanted.kind]
+        if kind < _RANK[wanted.kind] and (alone or (kind == _RANK["int"] and not call.reader.small(read[k]))) and number_of(read[k]) is None:
+            read[k] = Cast(_holding(wanted, read[k].dtype), read[k])
     floats = any(isinstance(a, Term) and a.dtype is not None and a.dtype.is_float for a in read)
     if floats:
         return read
     return [Cast(dtypes.float32, Const(a)) if isinstance(a, float) and a == 0 and math.copysign(1.0, a) < 0 else a for a in read]
+
+
+def _computed_in(call: Call, args: Sequence[Any]) -> torch.dtype:
+    """The type that torch converts the operands to: that of the result, or for a comparison what they have in common."""
+    result: torch.dtype = call.node.meta["val"].dtype
+    if result != torch.bool:
+        return result
+    found: Any = None
+    for a in args:
+        value = a.meta["val"] if hasattr(a, "meta") else a
+        if isinstance(value, torch.Tensor | bool | int | float):
+            found = value if found is None else torch.empty((), dtype=torch.result_type(found, value), device="meta")
+    return found.dtype if isinstance(found, torch.Tensor) else result
+
+
+def _holding(wanted: DType, of: DType | None) -> DType:
+    """A float type for integers: the one that torch takes if it has all of theirs, else float32."""
+    exact = of is not None and wanted.is_float and of.largest * wanted.epsilon <= 2
+    return wanted if exact or not wanted.is_float else dtypes.float32
 
 
 def _map(op: str, *args: Any) -> Term:
@@ -63,7 +100,7 @@ def _truth(x: Any) -> Term:
 
 for _name, _op in {
     "neg": "neg", "abs": "abs", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt",
-    "reciprocal": "recip", "tanh": "tanh", "sigmoid": "sigmoid", "erf": "erf", "sin": "sin", "cos": "cos", "floor": "floor",
+    "reciprocal": "recip", "tanh": "tanh", "sigmoid": "sigmoid", "erf": "erf", "sin": "sin", "cos": "cos",
 }.items():  # fmt: skip
     pointwise(f"aten.{_name}.default")(lambda x, _op=_op: _map(_op, x))
 
@@ -136,7 +173,7 @@ def _mul(x: Term, y: Any) -> Term:
 
 
 def _div(call: Call, x: Any, y: Any) -> Term:
-    x, y = (call.aligned(a) if hasattr(a, "meta") else a for a in (x, y))
+    x, y = _operands(call, (x, y))
     return _map("div", x, y) if call.reader.exact else _divide(as_term(x), y)
 
 
@@ -144,17 +181,34 @@ for _name in ("aten.div.Tensor", "aten.div.Scalar"):
     OPS[_name] = AtenOp(_align, _div)
 
 
-def _only_positions(call: Call, *_: Any) -> Term:
-    raise call.unsupported("on data; it is on positions (torch.arange) by constants")
+def _is_whole(x: Any) -> bool:
+    return not isinstance(x, float) and (not isinstance(x, Term) or (x.dtype is not None and not x.dtype.is_float))
 
 
-for _names, _integer in (
-    (("floor_divide.default", "div.Tensor_mode", "div.Scalar_mode"), _integer_floor),
-    (("remainder.Scalar", "remainder.Tensor"), _integer_mod),
-    (("fmod.Scalar", "fmod.Tensor"), _integer_fmod),
-):
-    for _name in _names:
-        OPS[f"aten.{_name}"] = AtenOp(_align, _only_positions, None, _integer)
+# whole quotients and remainders: of integers and zero torch raises an error on a CPU, and promises nothing on a GPU; here it is 0
+@pointwise("aten.remainder.Scalar", "aten.remainder.Tensor", "aten.remainder.Scalar_Tensor", integer=_integer_mod)
+def _remainder(x: Any, y: Any) -> Term:
+    return _map("remainder", x, y)
+
+
+@pointwise("aten.fmod.Scalar", "aten.fmod.Tensor", integer=_integer_fmod)
+def _fmod(x: Any, y: Any) -> Term:
+    return _map("fmod", x, y)
+
+
+def _div_mode(call: Call, x: Any, y: Any, rounding: str | None = "floor") -> Term:
+    x, y = _operands(call, (x, y))
+    if rounding is None:
+        return _map("div", x, y) if call.reader.exact else _divide(as_term(x), y)
+    if rounding == "floor":
+        return _map("floordiv", x, y)
+    if _is_whole(x) and _is_whole(y):
+        return _map("floordiv", as_term(x) - _map("fmod", x, y), y)  # nothing is left to round
+    return _trunc(_map("div", x, y))
+
+
+for _name in ("floor_divide.default", "floor_divide.Scalar", "div.Tensor_mode", "div.Scalar_mode"):
+    OPS[f"aten.{_name}"] = AtenOp(_align, _div_mode, None, _integer_floor)
 
 
 @pointwise("aten.maximum.default")
@@ -167,9 +221,39 @@ def _minimum(x: Term, y: Term) -> Term:
     return _map("minimum", x, y)
 
 
+# rounding: integers are what they are
+@pointwise("aten.floor.default")
+def _floor(x: Term) -> Term:
+    return x if _is_whole(x) else _map("floor", x)
+
+
 @pointwise("aten.ceil.default")
 def _ceil(x: Term) -> Term:
-    return -_map("floor", -x)
+    return x if _is_whole(x) else -_map("floor", -x)
+
+
+@pointwise("aten.trunc.default", "aten.fix.default")
+def _trunc(x: Term) -> Term:
+    return x if _is_whole(x) else _map("where", _map("lt", x, 0.0), -_map("floor", -x), _map("floor", x))
+
+
+@pointwise("aten.frac.default")
+def _frac(x: Term) -> Term:
+    return x - _trunc(x)
+
+
+@pointwise("aten.round.default")
+def _round(x: Term) -> Term:
+    return x if _is_whole(x) else _map("round", x)
+
+
+@pointwise("aten.round.decimals")
+def _round_to(x: Term, decimals: int) -> Term:
+    """As torch writes it: x times, or divided by, a power of ten, rounded and back."""
+    ten = 10.0 ** abs(decimals)
+    if _is_whole(x) or decimals == 0:
+        return _round(x)
+    return _map("div", _map("round", x * ten), ten) if decimals > 0 else _map("round", _map("div", x, ten)) * ten
 
 
 @pointwise("aten.sign.default", "aten.sgn.default")
@@ -184,7 +268,7 @@ def _power(x: Term, p: float) -> Term:
     simple = {0: Const(1.0), 1: x, 2: _map("square", x), 0.5: _map("sqrt", x), -0.5: _map("rsqrt", x)}
     if p in simple:
         return simple[p]
-    if p == int(p) and p <= 64:
+    if p == int(p) and (p <= 64 or _is_whole(x)):
         half = _map("square", _power(x, p // 2))
         return half * x if p % 2 else half
     return _map("exp", _map("log", x) * float(p))
@@ -197,6 +281,10 @@ def _pow(x: Term, p: float) -> Term:
 
 @pointwise("aten.pow.Scalar")
 def _pow_of(base: float, x: Term) -> Term:
+    if _is_whole(x) and _is_whole(base):
+        if base != 2:
+            raise UnsupportedOpError(f"integer powers of {base}", cure="2 ** x, or .float() first if rounding is welcome")
+        return _map("lshift", 1, x)
     if base == 2:
         return _map("exp2", x)
     if base <= 0:
@@ -305,19 +393,33 @@ def _xor(x: Term, y: Term) -> Term:
     return _map("ne", _truth(x), _truth(y))
 
 
-def _bitwise(f: Callable[..., Term]) -> Callable[..., Term]:
+# bits: of truth values logic, of integers arithmetic
+def _bitwise(logical: Callable[..., Term], whole: Callable[..., Term]) -> Callable[..., Term]:
     def read(call: Call, *args: Any) -> Term:
-        if call.node.meta["val"].dtype != torch.bool:
-            raise call.unsupported("on integers; only booleans are supported")
-        return f(*(call.aligned(a) for a in args))
+        if call.node.meta["val"].dtype == torch.bool:
+            return logical(*(call.aligned(a) for a in args))
+        return whole(*_operands(call, args))
 
     return read
 
 
-for _name in ("and", "or"):
-    OPS[f"aten.bitwise_{_name}.Tensor"] = AtenOp(_align, _bitwise(lambda x, y, _op=_name: _connective(_op, x, y)))
-OPS["aten.bitwise_xor.Tensor"] = AtenOp(_align, _bitwise(_xor))
-OPS["aten.bitwise_not.default"] = AtenOp(_align, _bitwise(_not))
+for _name in ("and", "or", "xor"):
+    _read = _bitwise(
+        _xor if _name == "xor" else lambda x, y, _op=_name: _connective(_op, x, y), lambda x, y, _op=f"bit{_name}": _map(_op, x, y)
+    )
+    for _overload in ("Tensor", "Scalar", "Scalar_Tensor"):
+        OPS[f"aten.bitwise_{_name}.{_overload}"] = AtenOp(_align, _read)
+OPS["aten.bitwise_not.default"] = AtenOp(_align, _bitwise(_not, lambda x: -x - 1))
+
+
+def _shift_left(x: Any, n: Any) -> Term:
+    """By a number it is a product, which laws of arithmetic know."""
+    return as_term(x) * Const(2.0**n) if isinstance(n, int) and 0 <= n < 64 else _map("lshift", x, n)
+
+
+for _name, _shift in (("left", _shift_left), ("right", lambda x, n: _map("rshift", x, n))):
+    pointwise(*(f"aten.bitwise_{_name}_shift.{o}" for o in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")))(_shift)
+    pointwise(*(f"aten.__{_name[0]}shift__.{o}" for o in ("Tensor", "Scalar")))(_shift)
 
 
 @pointwise("aten.isinf.default")
@@ -330,7 +432,7 @@ def _isnan(x: Term) -> Term:
     return _map("ne", x, x)
 
 
-@pointwise("aten.where.self")
+@pointwise("aten.where.self", truths=1)
 def _where(c: Term, x: Term, y: Term) -> Term:
     return _map("where", c, x, y)
 
@@ -346,8 +448,10 @@ def _read_cast(call: Call, x: Any, *_: Any) -> Term:
     if isinstance(x, bool | int | float):  # a number that torch has made a tensor of
         return call.aligned(x if after.is_floating_point else bool(x) if after == torch.bool else int(x))
     before, term = x.meta["val"].dtype, call.aligned(x)
-    if before == after or isinstance(term, Const):
+    if before == after:
         return term
+    if isinstance(term, Const):  # a number has no type yet
+        return term if after.is_floating_point else whole_number(int(dtypes.cast(np.asarray(term.value), ir_dtype(after))))
     if before.is_floating_point and after.is_floating_point and (is_inside(call.node, before) or is_inside(call.node, after)):
         return term
     if after == torch.bool:

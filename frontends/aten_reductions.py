@@ -15,9 +15,10 @@ import torch
 from ..errors import ShapeError
 from ..ir import dtypes
 from ..ir.index import Axis
-from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term
+from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term, number_of
 from .aten import ZERO, At, Call, dims_of, free_axes, register, shape_of
 from .places import place_of_node
+from .spec import ir_dtype
 
 
 def _wrapped(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -74,9 +75,11 @@ def _align_all(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
 
 # sums and extrema -----------------------------------------------------------------------------------------------------------------
 def _numeric(call: Call, x: Term) -> Term:
-    """torch sums booleans and small integers as int64."""
-    out = call.node.meta["val"].dtype
-    return Cast(dtypes.int64, x) if out == torch.int64 and x.dtype not in (dtypes.int64, None) else x
+    """What is summed has the type of the sum: torch sums booleans and integers as int64, or in the type that it is told."""
+    out = ir_dtype(call.node.meta["val"].dtype)
+    if out.is_float:
+        return Cast(dtypes.float32, x) if x.dtype is not None and not x.dtype.is_float else x
+    return Cast(out, x) if x.dtype != out and number_of(x) is None else x
 
 
 @register("aten.sum.dim_IntList", "aten.sum.default", align=_align)
@@ -87,7 +90,8 @@ def _sum(call: Call, x: Any, dims: Any = None, keepdim: bool = False) -> Term:
 
 @register("aten.mean.dim", "aten.mean.default", align=_align)
 def _mean(call: Call, x: Any, dims: Any = None, keepdim: bool = False) -> Term:
-    return Slices(call, x, dims, keepdim).reduced("mean")
+    s = Slices(call, x, dims, keepdim)
+    return s.reduced("mean", _numeric(call, s.inside))
 
 
 @register("aten.amax.default", align=_align)
@@ -273,25 +277,45 @@ def _layer_norm(call: Call, x: Any, shape: Any, weight: Any, bias: Any, eps: flo
 
 
 def _align_batch_norm(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
-    return (dims_of(x), (), ())
+    dims = dims_of(x)
+    return (dims, *(dims[1:2] if v.shape[0] else () for v in node.meta["val"][1:]))  # statistics of the batch, or none
 
 
-@register("aten._native_batch_norm_legit_no_training.default", align=_align_batch_norm)
-def _batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Term:
+def _normalised(call: Call, x: Any, mean: Term, scale: Term, weight: Any, bias: Any) -> Term:
+    """(x - mean) * scale, and what belongs to each channel, the second dimension."""
     channel: At = (call.at[1],)
-    out = (call.read(x, call.at) - call.read(mean, channel)) * Map("rsqrt", (call.read(var, channel) + eps,))
+    out = (call.read(x, call.at) - mean) * scale
     if weight is not None:
         out = out * call.read(weight, channel)
     return out if bias is None else out + call.read(bias, channel)
 
 
+@register("aten._native_batch_norm_legit_no_training.default", align=_align_batch_norm)
+def _batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Term:
+    channel: At = (call.at[1],)
+    scale = Map("rsqrt", (call.read(var, channel) + eps,))
+    return _normalised(call, x, call.read(mean, channel), scale, weight, bias)
+
+
+@register("aten._native_batch_norm_legit.no_stats", align=_align_batch_norm)
+def _batch_norm_of_batch(call: Call, x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Term:
+    """By the statistics of the batch, which nothing keeps; torch's ``instance_norm`` is this with each sample's channels as channels."""
+    rank = len(shape_of(x))
+    s = Slices(call, x, [d for d in range(rank) if d != 1], keepdim=not call.item)
+    var, mean = _moments(s, 0)
+    scale = Map("rsqrt", (var + eps,))
+    return (mean, scale)[call.item - 1] if call.item else _normalised(call, x, mean, scale, weight, bias)
+
+
 @register("aten.native_batch_norm.default", "aten._native_batch_norm_legit.default", align=_align_batch_norm)
-def _batch_norm_of_batch(
+def _any_batch_norm(
     call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
 ) -> Term:
-    if training:
-        raise call.unsupported("in training mode (it writes running statistics); call .eval()")
-    return _batch_norm(call, x, weight, bias, mean, var, momentum, eps)
+    if not training:
+        return _batch_norm(call, x, weight, bias, mean, var, momentum, eps)
+    if mean is not None or var is not None:
+        raise call.unsupported("in training mode with running statistics, which it writes")
+    return _batch_norm_of_batch(call, x, weight, bias, training, momentum, eps)
 
 
 # contractions -----------------------------------------------------------------------------------------------------------------------

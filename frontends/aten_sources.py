@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.index import IndexExpr, index
-from ..ir.terms import Const, Index, Map, Reduce, Term
+from ..ir.terms import Const, Index, Map, Reduce, Term, as_term, whole_number
 from .aten import At, Call, broadcast_at, dims_of, fresh_dims, register, replaced, shape_of
 
 
@@ -16,17 +16,17 @@ def _integer_constant(at: At, value: Any) -> IndexExpr | None:
 
 @register("aten.full.default", integer=lambda at, shape, value, *_: _integer_constant(at, value))
 def _full(call: Call, shape: Any, value: float, *_: Any) -> Term:
-    return Const(value)
+    return as_term(whole_number(value))
 
 
 @register("aten.full_like.default", integer=lambda at, x, value, *_: _integer_constant(at, value))
 def _full_like(call: Call, x: Any, value: float, *_: Any) -> Term:
-    return Const(value)
+    return as_term(whole_number(value))
 
 
 @register("aten.scalar_tensor.default", integer=lambda at, value, *_: _integer_constant(at, value))
 def _scalar(call: Call, value: float, *_: Any) -> Term:
-    return Const(value)
+    return as_term(whole_number(value))
 
 
 @register("aten.zeros.default", "aten.zeros_like.default", integer=lambda at, *_: index(0))

@@ -82,7 +82,11 @@ def attention_by_definition(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """``scaled_dot_product_attention`` as its documentation defines it; rows that a mask removes entirely give 0."""
+    """``scaled_dot_product_attention`` as its documentation defines it; rows whose scores are all -inf give 0, whatever made them so.
+
+    The choice stands after the product, so that it costs one operation per result and no second pass over the scores; torch chooses
+    before it, and multiplies the zeros by the values: a value that is not finite makes NaN of such a row there.
+    """
     if dropout_p:
         raise TraceError("scaled_dot_product_attention with dropout is random", cure="pass dropout_p=0.0")
     if enable_gqa:
@@ -92,11 +96,12 @@ def attention_by_definition(
     if is_causal:
         keep = torch.ones(q.size(-2), k.size(-2), dtype=torch.bool, device=q.device).tril()
         s = s.masked_fill(keep.logical_not(), -math.inf)
-    if attn_mask is None:
+    if attn_mask is not None:
+        s = s.masked_fill(attn_mask.logical_not(), -math.inf) if attn_mask.dtype == torch.bool else s + attn_mask
+    if not s.size(-1):
         return torch.softmax(s, -1) @ v
-    s = s.masked_fill(attn_mask.logical_not(), -math.inf) if attn_mask.dtype == torch.bool else s + attn_mask
     removed = s.amax(-1, keepdim=True) == -math.inf
-    return torch.softmax(s, -1).masked_fill(removed, 0.0) @ v
+    return (torch.softmax(s, -1) @ v).masked_fill(removed, 0.0)
 
 
 def _triangle(x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:

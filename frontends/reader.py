@@ -24,8 +24,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import TraceError, UnsupportedOpError
+from ..ir import bounds
+from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
-from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View
+from ..ir.ranges import Interval
+from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
 from . import aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
 from .alignment import Alignment
 from .aten import OPS, At, AtenOp, Call, broadcast_at, dims_of, fresh_dims, is_inside, shape_of
@@ -108,6 +111,7 @@ class Reader:
         self._axes: dict[tuple[int, int], Axis] = {}
         self._slices: dict[tuple[int, int, int, int], Axis] = {}
         self._memo: dict[tuple[Node, At, int | None], Term] = {}
+        self._bounds: dict[Term, Interval] = {}
         self._first: dict[tuple[Node, int | None], tuple[At, Term]] = {}
         self._bound: dict[Term, frozenset[Axis]] = {}
         for node in graph.nodes:
@@ -166,7 +170,7 @@ class Reader:
     def read(self, x: Any, at: At) -> Term:
         """The term for a node (or number) at an index."""
         if not hasattr(x, "meta"):
-            return Const(x)
+            return as_term(whole_number(x))
         item: int | None = None
         while x.op == "call_function" and x.target is operator.getitem:
             x, item = x.args
@@ -187,7 +191,7 @@ class Reader:
 
     def _read(self, node: Node, at: At, item: int | None) -> Term:
         if node.op == "placeholder":
-            return Const(self.constants[node]) if node in self.constants else self._read_input(node, at)
+            return as_term(whole_number(self.constants[node])) if node in self.constants else self._read_input(node, at)
         known = self.integer(node, at)
         if known is not None:
             return self.position(known)
@@ -301,7 +305,17 @@ class Reader:
         if is_inside(node, value.dtype):
             return term
         wanted = ir_dtype(value.dtype, f"the result of {node.target}")
+        if wanted.kind == "int" and number_of(term) is None:
+            return term if term.dtype == wanted and not self.wraps(term, wanted) else Cast(wanted, term)
         return term if term.dtype in (None, wanted) else Cast(wanted, term)
+
+    def wraps(self, term: Term, to: DType) -> bool:
+        """Whether a value that is made of integers may be none of the type."""
+        return bounds.wraps(term, to, self._bounds)
+
+    def small(self, term: Term) -> bool:
+        """Whether every integer that the value may be is a number of float32."""
+        return bounds.bounds(term, self._bounds).magnitude <= 2.0**24
 
     # integers that are index expressions ----------------------------------------------------------------------------------------
     def integer(self, x: Any, at: At) -> IndexExpr | None:
@@ -343,11 +357,11 @@ class Reader:
                 alone = IndexExpr(((atom, 1),))
                 whole = self._spare(Axis("", alone.bounds()[1] + 1))
                 value = View(Index(whole), whole, alone)
-            value = value if c == 1 else -value if c == -1 else value * c
+            value = value if c == 1 else -value if c == -1 else value * whole_number(c)
             total = value if total is None else total + value
         if total is None:
-            return Const(e.const)
-        return total + e.const if e.const else total
+            return as_term(whole_number(e.const))
+        return total + whole_number(e.const) if e.const else total
 
     def values(self) -> dict[tuple[Node, int | None], list[Term]]:
         """The terms that each node (or item of a node with several results) was read as, in order of reading."""
@@ -397,6 +411,8 @@ def _cure(name: str) -> str:
         "gather": "gather outside, or gather one element per row",
         "cat": "return the parts separately, or concatenate outside",
         "argmax": "compute the position outside",
+        "native_batch_norm": "call .eval(), or pass training=False",
+        "_native_batch_norm": "call .eval(), or pass training=False",
         "native_dropout": "call .eval(), or pass p=0",
         "bernoulli": "call .eval() if this is a dropout, or draw random numbers outside and pass them in",
         "rand": "draw random numbers outside and pass them in",

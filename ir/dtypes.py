@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,29 @@ class DType:
         return self.is_float and self.largest > 1e38
 
     @property
+    def least(self) -> float:
+        """The smallest finite number."""
+        return 0.0 if self.kind == "bool" or self.unsigned else -self.largest - (self.kind == "int")
+
+    @property
+    def unsigned(self) -> bool:
+        """An integer type without negative numbers."""
+        return self.triton.startswith("u")
+
+    @property
+    def meaning(self) -> np.dtype:
+        """The numpy type in which a value of this type means itself: float64, or int64 for integers and truth values (0 and 1)."""
+        return np.dtype(np.float64 if self.is_float else np.int64)
+
+    def number(self, value: float) -> float:
+        """A number as one of this type; infinities, which integers do not have, as the least and the largest of them."""
+        if self.kind != "int":
+            return value
+        if math.isinf(value):
+            return int(np.iinfo(self.numpy).max if value > 0 else np.iinfo(self.numpy).min)
+        return int(value)
+
+    @property
     def numpy(self) -> np.dtype:
         """The numpy type that stores it; bfloat16 has none and is kept in float32."""
         return np.dtype({"bfloat16": "float32"}.get(self.name, self.name))
@@ -40,12 +64,18 @@ float16 = DType("float16", "float", 2, "fp16", 65504.0, 2.0**-10)
 bfloat16 = DType("bfloat16", "float", 2, "bf16", 3.3895313892515355e38, 2.0**-7)
 float32 = DType("float32", "float", 4, "fp32", 3.4028234663852886e38, 2.0**-23)
 float64 = DType("float64", "float", 8, "fp64", 1.7976931348623157e308, 2.0**-52)
+int8 = DType("int8", "int", 1, "i8", 2.0**7 - 1, 0.0)
+uint8 = DType("uint8", "int", 1, "u8", 2.0**8 - 1, 0.0)
+int16 = DType("int16", "int", 2, "i16", 2.0**15 - 1, 0.0)
 int32 = DType("int32", "int", 4, "i32", 2.0**31 - 1, 0.0)
 int64 = DType("int64", "int", 8, "i64", 2.0**63 - 1, 0.0)
 bool_ = DType("bool", "bool", 1, "i1", 1.0, 0.0)
 
-DTYPES = {d.name: d for d in (float16, bfloat16, float32, float64, int32, int64, bool_)}
-_RANK = {"bool": 0, "int32": 1, "int64": 2, "float16": 3, "bfloat16": 3, "float32": 4, "float64": 5}
+DTYPES = {d.name: d for d in (float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64, bool_)}
+_RANK = {
+    "bool": 0, "int8": 1, "uint8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "bfloat16": 5, "float32": 6, "float64": 7,
+}  # fmt: skip
+_ABOVE_BOTH = {frozenset(("float16", "bfloat16")): float32, frozenset(("int8", "uint8")): int16}
 
 
 def dtype(name: str) -> DType:
@@ -61,8 +91,36 @@ def promote(*types: DType | None) -> DType | None:
             continue
         if found is None:
             found = t
-        elif {t.name, found.name} == {"float16", "bfloat16"}:
-            found = float32
+        elif _RANK[t.name] == _RANK[found.name]:
+            found = _ABOVE_BOTH[frozenset((t.name, found.name))]
         elif _RANK[t.name] > _RANK[found.name]:
             found = t
     return found
+
+
+def cast(array: np.ndarray, to: DType) -> np.ndarray:
+    """An array converted to a type as torch converts it: an array of ``to.meaning`` that holds numbers of ``to`` only.
+
+    To a float it rounds to nearest even; to bool it asks for not zero; to an integer it drops the fraction, and the integer wraps around
+    modulo the number of values of the type.  NaN and what is beyond int64, of which torch says that anything may come, become the
+    least int64 and wrap like it.
+    """
+    array = np.asarray(array)
+    with np.errstate(all="ignore"):
+        if to.kind == "bool":
+            return (array != 0).astype(np.int64)
+        if to.kind == "int":
+            if array.dtype.kind == "f":
+                inside = (array >= -(2.0**63)) & (array < 2.0**63)  # False for NaN
+                array = np.where(inside, np.where(inside, array, 0).astype(np.int64), np.iinfo(np.int64).min)
+            return array.astype(to.numpy).astype(np.int64)
+        if to.name == "bfloat16":
+            return _bfloat16(array)
+        return array.astype(to.numpy).astype(np.float64)
+
+
+def _bfloat16(array: np.ndarray) -> np.ndarray:
+    """Round to nearest even on the bits of float32."""
+    bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    return np.where(np.isfinite(array), rounded.reshape(array.shape), array).astype(np.float64)

@@ -25,6 +25,12 @@ class Monoid:
     linear: bool  # reduce(c * x) == c * reduce(x) for every c
     idempotent: bool  # combine(x, x) == x
 
+    integer: str = ""  # the monoid of integers with this name in torch
+
+    def empty(self, like: np.ndarray) -> np.ndarray:
+        """The identity, in the shape and type of an array."""
+        return np.full_like(like, finite(self.identity, like.dtype))
+
     def __repr__(self) -> str:
         return f"monoid({self.name!r})"
 
@@ -34,21 +40,34 @@ def _mean(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
     return np.sum(x, axis=axis, keepdims=keepdims) / max(x.shape[axis], 1)
 
 
-def _max(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
-    return np.max(x, axis=axis, keepdims=keepdims, initial=-np.inf)
+def _largest(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
+    return np.max(x, axis=axis, keepdims=keepdims, initial=finite(-math.inf, x.dtype))
 
 
-def _min(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
-    return np.min(x, axis=axis, keepdims=keepdims, initial=np.inf)
+def _smallest(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
+    return np.min(x, axis=axis, keepdims=keepdims, initial=finite(math.inf, x.dtype))
+
+
+def finite(value: float, kind: np.dtype) -> float:
+    """A number in a numpy type: of integers, which have no infinities, the least or the largest."""
+    if kind.kind == "f" or not math.isinf(value):
+        return value
+    if kind.kind == "b":
+        return value > 0
+    return int(np.iinfo(kind).max if value > 0 else np.iinfo(kind).min)
 
 
 MONOIDS = {
     m.name: m
     for m in (
-        Monoid("sum", 0.0, "add", np.sum, "sum", True, False),
-        Monoid("max", -math.inf, "maximum", _max, "max", False, True),
-        Monoid("min", math.inf, "minimum", _min, "min", False, True),
+        Monoid("sum", 0.0, "add", np.sum, "sum", True, False, "isum"),
+        Monoid("max", -math.inf, "maximum", _largest, "max", False, True, "imax"),
+        Monoid("min", math.inf, "minimum", _smallest, "min", False, True, "imin"),
         Monoid("mean", 0.0, "add", _mean, "sum", True, False),
+        # of integers: exact, modulo 2**64.  They have no traits: a law of real numbers, which a wrapped one may break, does not see them
+        Monoid("isum", 0.0, "add", np.sum, "isum", False, False),
+        Monoid("imax", -math.inf, "maximum", _largest, "imax", False, False),
+        Monoid("imin", math.inf, "minimum", _smallest, "imin", False, False),
     )
 }
 

@@ -33,9 +33,9 @@ class ScalarOp:
     numpy: Callable[..., np.ndarray]
     triton: str
     range: Callable[..., Interval]
-    result: str = "float"  # "float": float even for ints; "same": the promoted type; "bool"
+    result: str = "float"  # "float": float even for ints; "same": the promoted type; "int": the same, of integers only; "bool"
     turns: tuple[tuple[str, str], ...] = ()
-    domain: str = "real"  # where it is finite and the homomorphisms hold: real | nonneg | positive | nonzero
+    domain: str = "real"  # where it is finite and the homomorphisms hold: real | nonneg | positive | nonzero | whole
     increasing: bool = False
     commutative: bool = False
     associative: bool = False
@@ -71,6 +71,25 @@ def unregister(name: str) -> None:
 def op(name: str) -> ScalarOp:
     """Look an operation up by name."""
     return OPS[name]
+
+
+def apply(name: str, *args: np.ndarray) -> np.ndarray:
+    """An operation on numbers as :mod:`.reference` keeps them: float64, or int64 for integers and truth values.
+
+    It is one on integers if some argument is an array of them and no other one has a fraction: numbers without a type, which are arrays
+    of no dimension, take that of what stands beside them.
+    """
+    spec = OPS[name]
+    arrays = [np.asarray(a) for a in args]
+    values = arrays[1:] if name == "where" else arrays
+    whole = spec.result != "float" and any(a.dtype.kind in "iub" for a in values) and all(
+        a.dtype.kind in "iub" or (a.size == 1 and np.isfinite(a).all() and bool((a == np.rint(a)).all())) for a in values
+    )  # fmt: skip
+    kind = np.int64 if whole else next((a.dtype for a in values if a.dtype.kind == "f"), np.dtype(np.float64))
+    arrays = [a.astype(kind) if a.dtype != kind and not (name == "where" and k == 0) else a for k, a in enumerate(arrays)]
+    with np.errstate(all="ignore"):
+        found = np.asarray(spec.numpy(*arrays))
+    return found.astype(np.int64) if found.dtype.kind in "iub" else found
 
 
 def _quiet(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
@@ -117,6 +136,10 @@ def _bool(*_: Interval) -> Interval:
     return UNIT
 
 
+def _half_to_even(x: float) -> float:
+    return float(np.rint(x))
+
+
 def _square(x: float) -> float:
     return x * x if abs(x) < 1e154 else INF
 
@@ -126,6 +149,144 @@ def _rsqrt_range(a: Interval) -> Interval:
         return ALL
     return Interval(0.0 if a.hi == INF else (a.hi**-0.5 if a.hi > 0 else INF), a.lo**-0.5 if a.lo > 0 else INF)
 
+
+def _of_integers(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    """A function of integers on arrays of any numbers: NaN of what is none."""
+
+    def run(*args: np.ndarray) -> np.ndarray:
+        arrays = [np.asarray(a) for a in args]
+        if all(a.dtype.kind in "iu" for a in arrays):
+            return np.asarray(f(*arrays))
+        with np.errstate(all="ignore"):
+            whole = [(np.abs(a) < 2.0**63) & (a == np.rint(a)) for a in arrays]
+            found = np.asarray(f(*(np.where(ok, a, 0).astype(np.int64) for ok, a in zip(whole, arrays, strict=True))))
+            return np.where(np.logical_and.reduce(np.broadcast_arrays(*whole)), found.astype(np.float64), np.nan)
+
+    return run
+
+
+def _shifted_left(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    inside = (n >= 0) & (n < 64)
+    return np.where(inside, np.left_shift(x, np.where(inside, n, 0)), 0)
+
+
+def _shifted_right(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return np.right_shift(x, np.where((n >= 0) & (n < 64), n, 63))
+
+
+def _shift_range(a: Interval, n: Interval) -> Interval:
+    """x * 2^n, or 0 where n is out of range."""
+    if n.lo < 0 or n.hi >= 64:
+        return ALL
+    return _hull(ranges.mul(a, Interval(2.0**n.lo, 2.0**n.hi)), Interval(0.0, 0.0))
+
+
+def _right_range(a: Interval, n: Interval) -> Interval:
+    """x rounded down, between x and 0 or -1."""
+    if n.lo == n.hi and 0 <= n.lo < 64 and a.finite:
+        return Interval(math.floor(a.lo / 2.0**n.lo), math.floor(a.hi / 2.0**n.lo))
+    return Interval(min(a.lo, 0.0) if a.lo >= 0 else min(a.lo, -1.0), max(a.hi, 0.0) if a.hi >= 0 else -1.0)
+
+
+def _bits(a: Interval) -> float:
+    """The least power of two above every magnitude; ~x has the magnitude of x less one."""
+    size = max(a.hi, -a.lo - 1)
+    return 2.0 ** math.ceil(math.log2(size + 1)) if 0 <= size < 2.0**62 else 1.0 if size < 0 else INF
+
+
+def _and_range(a: Interval, b: Interval) -> Interval:
+    if a.lo >= 0 or b.lo >= 0:
+        return Interval(0.0, min(x.hi for x in (a, b) if x.lo >= 0))
+    return _or_range(a, b)
+
+
+def _or_range(a: Interval, b: Interval) -> Interval:
+    size = max(_bits(a), _bits(b))
+    return Interval(0.0 if a.lo >= 0 and b.lo >= 0 else -size, max(size - 1, 0.0))
+
+
+def _fmod_range(a: Interval, b: Interval) -> Interval:
+    """A remainder with the sign of the first argument is no larger than either."""
+    size = min(a.magnitude, b.magnitude)
+    return Interval(-size if a.lo < 0 else 0.0, size if a.hi > 0 else 0.0) if math.isfinite(size) else ALL
+
+
+def _remainder_range(a: Interval, b: Interval) -> Interval:
+    """A remainder with the sign of the second argument is no larger than that; of an infinite one it may be infinite."""
+    return Interval(min(b.lo, 0.0), max(b.hi, 0.0))
+
+
+def _floordiv_range(a: Interval, b: Interval) -> Interval:
+    """The quotient, rounded down."""
+    if not a.finite or b.lo <= 0 <= b.hi:
+        return ALL
+    q = ranges.mul(a, ranges.recip(b))
+    return Interval(math.floor(q.lo) - 1.0 if math.isfinite(q.lo) else q.lo, q.hi + 1.0)
+
+
+_ROUND = '''
+@triton.jit
+def _round(x):
+    """To the nearest integer, half to even: the rounding of a sum with 2**23, whose neighbours are integers.  A zero keeps its sign."""
+    size = tl.abs(x)
+    n = (size + 8388608.0) - 8388608.0
+    return tl.where(size < 8388608.0, tl.where(n == 0.0, x * 0.0, tl.where(x < 0.0, -n, n)), x)
+'''
+
+_FMOD = '''
+@triton.jit
+def _fmod(x, y):
+    """The remainder of a division that drops the fraction: it has the sign of x.  Of an integer and 0 it is 0."""
+    if (x + y).dtype.is_floating():
+        return x % y
+    else:
+        return tl.where(y == 0, 0, x % tl.where(y == 0, 1, y))
+'''
+
+_REMAINDER = '''
+@triton.jit
+def _remainder(x, y):
+    """The remainder of a division that rounds down: it has the sign of y.  Of an integer and 0 it is 0."""
+    if (x + y).dtype.is_floating():
+        r = x % y
+    else:
+        r = tl.where(y == 0, 0, x % tl.where(y == 0, 1, y))
+    return tl.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
+'''
+
+_FLOORDIV = '''
+@triton.jit
+def _floordiv(x, y):
+    """A quotient rounded down.  Of integers and 0 it is 0; of floats it is found from the remainder, as Python does."""
+    if (x + y).dtype.is_floating():
+        r = x % y
+        q = (x - r) / y - tl.where((r != 0) & ((r < 0) != (y < 0)), 1.0, 0.0)
+        n = tl.floor(q)
+        found = tl.where(q - n > 0.5, n + 1.0, n)
+        return tl.where(y == 0, x / y, found)
+    else:
+        d = tl.where(y == 0, 1, y)
+        q = x // d
+        r = x - q * d
+        return tl.where(y == 0, 0, tl.where((r != 0) & ((r < 0) != (d < 0)), q - 1, q))
+'''
+
+_LSHIFT = '''
+@triton.jit
+def _lshift(x, n):
+    """x * 2**n, and 0 where n is no position of a bit."""
+    width: tl.constexpr = (x + n).dtype.primitive_bitwidth
+    ok = (n >= 0) & (n < width)
+    return tl.where(ok, x << tl.where(ok, n, 0), 0)
+'''
+
+_RSHIFT = '''
+@triton.jit
+def _rshift(x, n):
+    """x // 2**n rounded down; the sign alone where n is no position of a bit."""
+    width: tl.constexpr = (x + n).dtype.primitive_bitwidth
+    return x >> tl.where((n >= 0) & (n < width), n, width - 1)
+'''
 
 _TANH = '''
 @triton.jit
@@ -198,6 +359,17 @@ for _op in (
     ScalarOp("sin", 1, _quiet(np.sin), "tl.sin({})", lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0),
     ScalarOp("cos", 1, _quiet(np.cos), "tl.cos({})", lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0),
     ScalarOp("floor", 1, _quiet(np.floor), "tl.floor({})", ranges.increasing(math.floor), increasing=True, keeps_zero=True),
+    ScalarOp("round", 1, _quiet(np.rint), "_round({})", ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, cost=6.0, prelude=_ROUND),
+    # whole quotients and remainders -----------------------------------------------------------------------------------------
+    ScalarOp("floordiv", 2, _quiet(np.floor_divide), "_floordiv({}, {})", _floordiv_range, "same", domain="nonzero", cost=20.0, special=1.0, prelude=_FLOORDIV),
+    ScalarOp("remainder", 2, _quiet(np.remainder), "_remainder({}, {})", _remainder_range, "same", domain="nonzero", cost=20.0, special=1.0, prelude=_REMAINDER),
+    ScalarOp("fmod", 2, _quiet(np.fmod), "_fmod({}, {})", _fmod_range, "same", domain="nonzero", cost=20.0, special=1.0, prelude=_FMOD),
+    # bits of integers -------------------------------------------------------------------------------------------------------
+    ScalarOp("bitand", 2, _of_integers(np.bitwise_and), "{} & {}", _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("bitor", 2, _of_integers(np.bitwise_or), "{} | {}", _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("bitxor", 2, _of_integers(np.bitwise_xor), "{} ^ {}", _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("lshift", 2, _of_integers(_shifted_left), "_lshift({}, {})", _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0, prelude=_LSHIFT),
+    ScalarOp("rshift", 2, _of_integers(_shifted_right), "_rshift({}, {})", _right_range, "int", domain="whole", keeps_zero=True, cost=3.0, prelude=_RSHIFT),
     # comparison and choice ------------------------------------------------------------------------------------------------
     ScalarOp("lt", 2, _quiet(np.less), "{} < {}", _bool, "bool", infix="<"),
     ScalarOp("le", 2, _quiet(np.less_equal), "{} <= {}", _bool, "bool", infix="<="),
@@ -220,5 +392,6 @@ DOMAINS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "nonneg": lambda x: x >= 0,
     "positive": lambda x: x > 0,
     "nonzero": lambda x: (x != 0) & ~np.isnan(x),
+    "whole": lambda x: (np.abs(x) < 2.0**31) & (x == np.rint(x)),
 }
-RESULTS = ("float", "same", "bool")
+RESULTS = ("float", "same", "int", "bool")

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .dtypes import DType
+
 INF = math.inf
 
 
@@ -75,6 +77,19 @@ def recip(a: Interval) -> Interval:
     if a.lo == 0:
         return Interval(0.0 if a.hi == INF else (1 / a.hi if a.hi > 0 else INF), INF)
     return ALL
+
+
+def cast(a: Interval, to: DType) -> Interval:
+    """A value converted to a type: an integer that the type does not have wraps around, and may then be any number of it."""
+    if to.kind == "bool":
+        return Interval(0.0 if a.lo <= 0 <= a.hi else 1.0, 0.0 if a.lo == a.hi == 0 else 1.0)
+    if to.is_float:
+        return a
+    whole = Interval(to.least, to.largest)
+    if not a.finite:
+        return whole
+    lo, hi = float(math.trunc(a.lo)), float(math.trunc(a.hi))
+    return Interval(lo, hi) if whole.lo <= lo and hi <= whole.hi else whole
 
 
 def increasing(f: Callable[[float], float], lo: float = -INF, hi: float = INF) -> Callable[[Interval], Interval]:

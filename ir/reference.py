@@ -1,6 +1,8 @@
-"""What a program means: its value in float64 numpy.  The oracle for everything else.
+"""What a program means: its value in float64 and int64 numpy.  The oracle for everything else.
 
-Arrays carry one dimension per axis of the term, in sorted axis order; broadcasting is by name.
+Arrays carry one dimension per axis of the term, in sorted axis order; broadcasting is by name.  A value of a floating type is an array of
+float64; one of an integer type or a truth value is an array of int64, and its arithmetic is exact modulo 2**64: what a program computes
+in a narrower type wraps where a ``Cast`` says so.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from . import ops
+from . import dtypes, ops
 from .index import Axis
 from .monoids import MONOIDS
 from .program import Program
@@ -33,13 +35,9 @@ class Value:
 
 
 def round_to(array: np.ndarray, name: str) -> np.ndarray:
-    """Round to a storage type and return in the array's own type; bfloat16 by round-to-nearest-even on the bits."""
-    if name == "bfloat16":
-        bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
-        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-        return np.where(np.isfinite(array), rounded.reshape(array.shape), array).astype(array.dtype)
-    with np.errstate(all="ignore"):
-        return array.astype(name).astype(array.dtype if name not in ("bool",) else np.float64)
+    """Rounded to a storage type by :func:`~.dtypes.cast`, in the array's own type; truth values and integers of floats in float64."""
+    found = dtypes.cast(array, dtypes.dtype(name))
+    return found.astype(np.asarray(array).dtype if np.asarray(array).dtype.kind == "f" else np.float64)
 
 
 def evaluate_terms(
@@ -78,7 +76,7 @@ def _evaluate(
 
     if isinstance(t, Input):
         array = np.asarray(inputs[t.name])
-        array = array.astype(dtype).reshape([n for a, n in zip(t.layout, array.shape, strict=True) if a is not None])
+        array = _typed(array, t.dtype, dtype).reshape([n for a, n in zip(t.layout, array.shape, strict=True) if a is not None])
         axes = tuple(a for a in t.layout if a is not None)
         order = tuple(sorted(axes))
         return Value(order, np.transpose(array, [axes.index(a) for a in order]))
@@ -87,18 +85,17 @@ def _evaluate(
     if isinstance(t, Extent):
         return Value((), np.asarray(extent(t.axis), dtype))
     if isinstance(t, Index):
-        return Value((t.axis,), np.arange(extent(t.axis)).astype(dtype))
+        return Value((t.axis,), np.arange(extent(t.axis), dtype=np.int64))
     if isinstance(t, Map):
         args = [memo[a] for a in t.args]
         axes = tuple(sorted(set().union(*(a.axes for a in args))))
-        with np.errstate(all="ignore"):
-            array = np.asarray(ops.op(t.op).numpy(*(a.aligned(axes) for a in args)))
-        return Value(axes, array.astype(dtype))
+        array = ops.apply(t.op, *(a.aligned(axes) for a in args))
+        return Value(axes, array.astype(dtype) if array.dtype.kind == "f" else array)
     x = memo[t.args[0]]
     if isinstance(t, Cast):
         if casts or not t.to.is_float:
-            return Value(x.axes, round_to(x.array, t.to.name))
-        return x
+            return Value(x.axes, _typed(dtypes.cast(x.array, t.to), t.to, dtype))
+        return Value(x.axes, _typed(x.array, t.to, dtype))
     if isinstance(t, View):
         if t.axis not in x.axes:
             return x
@@ -113,14 +110,20 @@ def _evaluate(
     if t.axis in x.axes:
         k = x.axes.index(t.axis)
         with np.errstate(all="ignore"):
-            return Value(x.axes[:k] + x.axes[k + 1 :], np.asarray(m.reduce(x.array, axis=k), dtype))
+            found = np.asarray(m.reduce(x.array, axis=k))
+            return Value(x.axes[:k] + x.axes[k + 1 :], found.astype(dtype) if found.dtype.kind == "f" else found)
     n = extent(t.axis)
-    repeated = np.full_like(x.array, m.identity) if n == 0 else x.array * n if t.monoid == "sum" else x.array
+    repeated = m.empty(x.array) if n == 0 else x.array * n if m.combine == "add" and t.monoid != "mean" else x.array
     return Value(x.axes, repeated)
 
 
+def _typed(array: np.ndarray, of: dtypes.DType, floats: type) -> np.ndarray:
+    """The array in the numpy type that values of an element type have here; ``floats`` is that of floats."""
+    return array.astype(floats if of.is_float else of.meaning)
+
+
 def evaluate(program: Program, inputs: Mapping[str, np.ndarray], *, casts: bool = False) -> dict[str, np.ndarray]:
-    """The outputs of a program, each in its own layout, in float64."""
+    """The outputs of a program, each in its own layout, in float64; integers and truth values in int64."""
     values = evaluate_terms(tuple(o.term for o in program.outputs), inputs, casts=casts)
     size = {
         a: n

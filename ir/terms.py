@@ -229,11 +229,16 @@ class Map(Term):
 
 
 class Reduce(Term):
-    """A monoid reduction over one axis.  If ``x`` does not depend on the axis it is the same value, ``axis.size`` times."""
+    """A monoid reduction over one axis.  If ``x`` does not depend on the axis it is the same value, ``axis.size`` times.
+
+    A sum, maximum or minimum of integers is ``isum``, ``imax`` or ``imin``, which are exact.
+    """
 
     def __new__(cls, monoid: str, axis: Axis, x: Term) -> Reduce:
         if monoid not in MONOIDS:
             raise _unknown("monoid", monoid, MONOIDS)
+        if x.dtype is not None and x.dtype.kind == "int":
+            monoid = MONOIDS[monoid].integer or monoid
         return super().__new__(cls, monoid, axis, x)
 
     @property
@@ -249,6 +254,11 @@ class Reduce(Term):
     @property
     def args(self) -> tuple[Term, ...]:
         return (self.key[2],)
+
+    @cached_property
+    def dtype(self) -> DType | None:
+        t = self.key[2].dtype
+        return dtypes.float32 if self.monoid == "mean" and t is not None and not t.is_float else t
 
     @cached_property
     def axes(self) -> frozenset[Axis]:
@@ -316,6 +326,17 @@ def exact_float(value: float) -> float:
         f"the constant {whole} is no float64, in which constants are kept",
         cure=f"pass it as an integer tensor, or as float({whole}) where the values beside it are floats",
     )
+
+
+def whole_number(value: Any) -> Any:
+    """An integer that float64 does not have as a term with all its digits; anything else as it is.
+
+    Its upper and lower halves meet in integer arithmetic: the cast keeps constants from being folded in float64.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or int(float(value)) == value or not -(2**63) <= value < 2**63:
+        return value
+    high, low = value >> 32, value & 0xFFFFFFFF
+    return Cast(dtypes.int64, Const(high)) * Const(2.0**32) + Const(low)
 
 
 def number_of(t: Term) -> float | None:

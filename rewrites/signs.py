@@ -28,6 +28,7 @@ from .facts import (
     nonneg,
     nonpos,
     onehot,
+    rounding,
     saturating,
     separable,
     turns,
@@ -100,8 +101,8 @@ def view_of_nonpos(t, x, j: Axis, e: Position):
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def cast_of_nonpos(t, x, d: TypeName):
-    """cast(x) <= 0 for x <= 0."""
-    return [match(t, Cast(d, x)), nonpos(x)], [nonpos(t)]
+    """cast(x) <= 0 for x <= 0 and a type of floats; an integer may wrap."""
+    return [match(t, Cast(d, x)), rounding(d), nonpos(x)], [nonpos(t)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)

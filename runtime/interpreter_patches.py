@@ -6,6 +6,7 @@ These defects matter, and which of them are present depends on the versions of T
 * ``bfloat16``: a value of that type is kept as its bits in ``uint16``; casts truncate instead of rounding to nearest even, and
   products and sums work on the bits, silently;
 * ``condition``: the comparison of a scalar says that it is a float, and becomes one where it is broadcast to a tile;
+* ``integer sum``: numpy adds narrow integers up in 64 bits, and refuses a sum that the type does not have;
 * ``device calls``: each call of a ``@triton.jit`` helper patches ``triton.language`` again and never takes it back, so a later
   compilation in the same process fails; it is also half of the running time;
 * the language is patched for every launch; here it is patched once for the whole time;
@@ -141,6 +142,11 @@ def _condition_works() -> bool:
     return bool(builder.create_splat(tl.block_type(tl.int1, [2]), condition).data.dtype == np.bool_)
 
 
+def _integer_sum_works() -> bool:
+    row = tl.tensor(ti.TensorHandle(np.full(2, 2**31 - 1, np.int32), tl.int32), tl.block_type(tl.int32, [2]))
+    return bool(ti.ReduceOps(0, None, False).sum(row).handle.data.item() == -2)
+
+
 def _bfloat16_dot_works() -> bool:
     zero = ti.TensorHandle(np.zeros((1, 1), np.float32), tl.float32)
     product = ti.InterpreterBuilder().create_dot(_handle([[1.5, 2.0]]), _handle([[2.0], [3.0]]), zero, None, 0)
@@ -183,6 +189,7 @@ PROBES: dict[str, Callable[[], bool]] = {
     "index": _index_works,
     "multiply-add": _multiply_add_works,
     "condition": _condition_works,
+    "integer sum": _integer_sum_works,
     "bfloat16 cast": _bfloat16_cast_works,
     "bfloat16 arithmetic": _bfloat16_arithmetic_works,
     "bfloat16 dot": _bfloat16_dot_works,
@@ -221,6 +228,8 @@ def patched_interpreter() -> Iterator[Language]:
                 _repair_multiply_add(patches)
             if "condition" in found:
                 _repair_conditions(patches)
+            if "integer sum" in found:
+                _repair_integer_sums(patches)
             if "bfloat16 cast" in found:
                 _repair_bfloat16_casts(patches)
             if "bfloat16 arithmetic" in found:
@@ -440,6 +449,19 @@ def _repair_conditions(patches: Patches) -> None:
         return original(self, result, arg)
 
     original = patches.set(ti.InterpreterBuilder, "create_splat", splat)
+
+
+def _repair_integer_sums(patches: Patches) -> None:
+    """Integers of a type add up to one of it, modulo the number of its values."""
+
+    def total(self: Any, inputs: Any) -> Any:
+        data = inputs.handle.data
+        if data.dtype.kind not in "iu":
+            return original(self, inputs)
+        found = np.sum(data, axis=self.axis, keepdims=self.keep_dims, dtype=data.dtype)
+        return self.to_tensor(found, inputs.dtype)
+
+    original = patches.set(ti.ReduceOps, "sum", total)
 
 
 def _repair_bfloat16_casts(patches: Patches) -> None:

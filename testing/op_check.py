@@ -52,6 +52,8 @@ def check_op(op: ScalarOp) -> None:
 def samples(op: ScalarOp, *, infinite: bool, inside: bool = True, count: int = 600) -> list[np.ndarray]:
     """Arguments: for each an array of float32 numbers (as float64), edges against edges first."""
     rng = np.random.default_rng(SEED)
+    if op.result == "int" and inside:
+        return _integers(op.arity, rng, count)
     edges = np.concatenate([EDGES, -EDGES[1:], [INF, -INF] if infinite else []])
     if op.arity == 2:
         edges = edges[::2] if not infinite else np.concatenate([edges[:-2:2], edges[-2:]])
@@ -64,6 +66,16 @@ def samples(op: ScalarOp, *, infinite: bool, inside: bool = True, count: int = 6
         keep = np.logical_and.reduce([DOMAINS[op.domain](x) for x in whole])
         whole = [x[keep] for x in whole]
     return whole
+
+
+def _integers(arity: int, rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    """Integers of 31 bits and a sign: small ones, which are counts and places of bits, and all others."""
+    edges = np.array([0, 1, 2, 3, 7, 15, 31, 32, 33, 63, 64, 127, 255, 2**15, 2**24 + 1, 2**31 - 1])
+    edges = np.concatenate([edges, -edges[1:]])
+    grids = [g.ravel() for g in np.meshgrid(*[edges] * arity, indexing="ij")]
+    spans = [2 ** rng.integers(1, 32, count) for _ in grids]
+    drawn = [rng.integers(-s, s) for s in spans]
+    return [np.concatenate([g, d]).astype(np.float64) for g, d in zip(grids, drawn, strict=True)]
 
 
 def value(op: ScalarOp, *args: Any) -> np.ndarray:
@@ -142,7 +154,7 @@ def check_meaning(op: ScalarOp) -> None:
         raise OpError(f"op {op.name}: numpy= gives other values the second time", where=op.where, cure="an op is a function")
     if op.result == "bool":
         _find(op, "its result is a truth value", args, ~np.isin(whole, (0.0, 1.0)))
-    if op.result == "same":
+    if op.result in ("same", "int"):
         ints = [np.round(np.clip(x, -50, 50)) for x in args]
         found = value(op, *ints)
         _find(op, 'result="same" makes integers of integers', ints, np.isfinite(found) & (found != np.round(found)), 'result="float"')

@@ -61,6 +61,9 @@ def check_spelling(op: ScalarOp, *, rtol: float = RTOL, atol: float = 0.0, insid
     something else.
     """
     require(isinstance(op, ScalarOp), f"check_spelling is given {shown(op)}", "an op, as eqfuse.op(...) makes it")
+    if op.result == "int":
+        _check_integers(op, samples(op, infinite=False), compiled)
+        return
     args = samples(op, infinite=True, inside=inside)
     nan = [np.full(1, np.nan)] * op.arity
     if np.isnan(value(op, *nan)).all():
@@ -78,9 +81,26 @@ def check_spelling(op: ScalarOp, *, rtol: float = RTOL, atol: float = 0.0, insid
         whole = [np.round(np.clip(x[np.isfinite(x)], -100, 100)) for x in samples(op, infinite=False)]
         kind = "bool" if op.result == "bool" else "int32"
         found = _run(op, _module(op, "int32", [f"x{k}" for k in range(op.arity)], kind), [x.astype(np.int32) for x in whole])
-        _compare(op, whole, found, 0.0, 0.0)
+        with np.errstate(all="ignore"):
+            exact = np.asarray(op.numpy(*(x.astype(np.int64) for x in whole))).astype(np.float64)
+        _report(op, whole, found, exact, found == exact, 0.0, 0.0)
     if compiled:
-        _compile(op, source)
+        _compile(op, source, "fp32")
+
+
+def _check_integers(op: ScalarOp, args: list[np.ndarray], compiled: bool) -> None:
+    """The same for an op of integers alone, which in int32 wraps as its meaning does modulo 2**32."""
+    names = [f"x{k}" for k in range(op.arity)]
+    whole = [x.astype(np.int32) for x in args]
+    for fixed in (None, *range(op.arity)):
+        for number in (0, 3, 40) if fixed is not None else (0,):
+            words = [str(number) if k == fixed else n for k, n in enumerate(names)]
+            given = [np.full_like(x, number) if k == fixed else x for k, x in enumerate(whole)]
+            found = _run(op, _module(op, "int32", words, "int32"), given)
+            exact = np.asarray(op.numpy(*(x.astype(np.int64) for x in given))).astype(np.int32).astype(np.float64)
+            _report(op, given, found, exact, found == exact, 0.0, 0.0)
+    if compiled:
+        _compile(op, _module(op, "int32", names, "int32"), "i32")
 
 
 def _module(op: ScalarOp, dtype: str, words: list[str], result: str) -> str:
@@ -128,6 +148,13 @@ def _compare(op: ScalarOp, args: list[np.ndarray], found: np.ndarray, rtol: floa
         slack = rtol * np.maximum(np.abs(low), np.abs(high)) + max(atol, NORMAL)
         slack = np.where(np.isfinite(slack), slack, 0.0)
         good = (np.isnan(exact) & np.isnan(found)) | ((found >= low - slack) & (found <= high + slack)) | (found == exact)
+    _report(op, args, found, exact, good, rtol, atol)
+
+
+def _report(
+    op: ScalarOp, args: list[np.ndarray], found: np.ndarray, exact: np.ndarray, good: np.ndarray, rtol: float, atol: float
+) -> None:
+    """Raise for the plainest argument where a spelling is not good."""
     if good.all():
         return
     bad = np.flatnonzero(~good)
@@ -148,11 +175,11 @@ class _Param:
         self.name, self.kind, self.value, self.triton = name, kind, value, triton
 
 
-def _compile(op: ScalarOp, source: str) -> None:
+def _compile(op: ScalarOp, source: str, of: str) -> None:
     from ..runtime.aot import compile_kernel
 
-    pointers = [_Param(f"x{k}_ptr", "pointer", None, "*fp32") for k in range(op.arity)]
-    stored = "*i32" if op.result == "bool" else "*fp32"
+    pointers = [_Param(f"x{k}_ptr", "pointer", None, f"*{of}") for k in range(op.arity)]
+    stored = "*i32" if op.result == "bool" else f"*{of}"
     tail = [_Param("y_ptr", "pointer", None, stored), _Param("n", "int", 4096, "i32"), _Param("T", "constexpr", BLOCK, "")]
     params: list[Any] = [*pointers, *tail]
     try:

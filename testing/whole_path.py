@@ -35,6 +35,7 @@ from ..egraph.saturate import forget_engines, saturate
 from ..errors import EqFuseError, PlanError
 from ..extract.choose import Chooser
 from ..extract.cover import Extractor, Rejection
+from ..extract.hazards import new_hazards
 from ..extract.plan import Plan
 from ..extract.targets import Target, load_target
 from ..ir.printing import program_text
@@ -53,7 +54,6 @@ from ..tiles.simulate import simulate
 from ..tiles.walk import walk
 from .conditioning import relative_move, spread
 from .grammar import Drawn, draw_data, draw_program
-from .hazards import new_hazards
 from .random_programs import random_roles
 from .watchdog import TooLong, limited
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import dtypes, ops
+from ..ir import dtypes, ops, ranges
 from ..ir.dtypes import DType
 from ..ir.index import Axis
+from ..ir.monoids import MONOIDS
 from ..ir.ranges import ALL, INF, UNIT, Interval
 from .kernel import Kernel, Node
 
@@ -127,6 +128,9 @@ class Facts:
             t = dtypes.promote(*(self.dtype(x) for x in values))
             fraction = any(self.nodes[x].op == "const" and not float(self.nodes[x].attrs[0]).is_integer() for x in values)
             return dtypes.float32 if t is not None and not t.is_float and (result == "float" or fraction) else t
+        if n.op == "reduce" and n.attrs[0] == "mean":
+            t = self.dtype(n.args[0])
+            return dtypes.float32 if t is not None and not t.is_float else t
         return dtypes.promote(*(self.dtype(x) for x in n.args))
 
     # -- ranges --------------------------------------------------------------------------------------------------------------
@@ -144,7 +148,7 @@ class Facts:
             d = self.kernel.buffers[n.attrs[0]].dtype
             if d.kind == "bool":
                 return UNIT
-            return Interval(-d.largest, d.largest) if finite or not d.is_float else ALL
+            return Interval(d.least, d.largest) if finite or not d.is_float else ALL
         if n.op == "const":
             v = n.attrs[0]
             return ALL if v != v else Interval(v, v)
@@ -159,7 +163,7 @@ class Facts:
                 return Interval(min(r.lo, 0.0), min(r.hi, 0.0)) if not padded and self.below_maximum(node) else r
             return ops.OPS[n.attrs[0]].range(*(self.range(x, finite, padded) for x in n.args))
         if n.op == "cast":
-            return self.range(n.args[0], finite, padded)
+            return ranges.cast(self.range(n.args[0], finite, padded), n.attrs[0])
         if n.op == "ref":
             target = self.nodes[n.args[0]]
             if n.attrs[0] == "old" and not (target.op in ("reduce", "roll") and target.attrs[0] in ("sum", "mean")):
@@ -167,7 +171,7 @@ class Facts:
             return self.range(n.args[0], finite, padded).join(Interval(0.0, 0.0))  # 0: nothing summed yet, or an empty maximum made safe
         if n.op == "reduce":
             body = self.range(n.args[0], finite, padded)
-            if n.attrs[0] in ("max", "min"):
+            if MONOIDS[n.attrs[0]].combine != "add":
                 return body  # an empty reduction is not a concern of ranges: its elements do not exist
             zero = Interval(0.0, 0.0)
             if n.attrs[0] == "mean":

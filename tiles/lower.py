@@ -57,6 +57,8 @@ from .program import (
 from .skipping import skip
 
 INT32_MAX = 2**31 - 1
+RING = ("add", "mul", "neg", "square")  # what is the same modulo 2**32 whatever the digits above
+INTEGERS = frozenset(m.integer for m in MONOIDS.values() if m.integer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,8 +237,19 @@ class Lowering:
             return v
         return self.once(v, ("bool",), lambda s: Let(self.value("cond", s.dims, dtypes.bool_), "ne", (s, Literal(0.0))))
 
-    def let(self, block: Block, op: str, args: tuple[Operand, ...], hint: str | None = None) -> Operand:
-        """A scalar op on operands: constants are folded, integers stay integers, everything else is float32."""
+    def as_integer(self, v: Operand, dtype: DType) -> Operand:
+        """The operand in an integer type of 32 or 64 bits; a number stays one."""
+        if isinstance(v, Literal) or v.dtype == dtype:
+            return v
+        return self.cast(v, dtype)
+
+    def let(
+        self, block: Block, op: str, args: tuple[Operand, ...], hint: str | None = None, dtype: DType | None = None
+    ) -> Operand:
+        """A scalar op on operands: constants are folded, integers stay integers, everything else is float32.
+
+        ``dtype``: the type that the program gives the result.
+        """
         spec = ops.OPS[op]
         numbers = [a.value for a in args if isinstance(a, Literal)]
         if len(numbers) == len(args):
@@ -244,7 +257,7 @@ class Lowering:
         if op in ("and", "or") and numbers:  # printed, the number would be no truth value
             other = next(a for a in args if isinstance(a, Value))
             return self.as_bool(other) if (numbers[0] != 0) == (op == "and") else Literal(float(numbers[0] != 0))
-        typed, dtype = self._operands(spec, args)
+        typed, dtype = self._operands(spec, args, dtype)
         if op == "where" and isinstance(args[0], Literal):
             return typed[1] if args[0].value else typed[2]
         dims = {d for a in typed if isinstance(a, Value) for d in a.dims}
@@ -255,7 +268,9 @@ class Lowering:
             self._negations.add(dst.name)
         return self.put(block, Let(dst, op, typed))
 
-    def _operands(self, spec: ops.ScalarOp, args: tuple[Operand, ...]) -> tuple[tuple[Operand, ...], DType]:
+    def _operands(
+        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None
+    ) -> tuple[tuple[Operand, ...], DType]:
         """Arguments converted to the types that an op works in, and the type of its result."""
         if spec.name in ("and", "or", "not"):
             return tuple(self.as_bool(a) for a in args), dtypes.bool_
@@ -263,10 +278,33 @@ class Lowering:
         rest = args[len(lead) :]
         values = [a for a in rest if isinstance(a, Value)]
         whole = all(float(a.value).is_integer() for a in rest if isinstance(a, Literal))
-        if values and whole and spec.result != "float" and all(v.dtype.kind == "int" for v in values):
-            wide = dtypes.int64 if any(v.dtype == dtypes.int64 for v in values) else dtypes.int32
+        kinds = {v.dtype.kind for v in values}
+        if whole and spec.result != "float" and "int" in kinds and "float" not in kinds:
+            rest, wide = self._integers(spec, rest, of)
             return lead + rest, dtypes.bool_ if spec.result == "bool" else wide
         return lead + tuple(self.as_float(a) for a in rest), dtypes.bool_ if spec.result == "bool" else dtypes.float32
+
+    def _integers(
+        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None
+    ) -> tuple[tuple[Operand, ...], DType]:
+        """Integers and truth values in the type that an op computes them in: 64 bits if one of them has more than 32, else 32.
+
+        What a sum, product or negation of 32 bits is modulo 2**32 does not depend on the digits above; numbers are cut to it.
+        """
+        values = [a for a in args if isinstance(a, Value)]
+        numbers = [int(a.value) for a in args if isinstance(a, Literal)]
+        narrow = all(v.dtype != dtypes.int64 for v in values)
+        if narrow and spec.name in RING and of is not None and of.itemsize <= 4:
+            args = tuple(
+                Literal(float((int(a.value) + 2**31) % 2**32 - 2**31)) if isinstance(a, Literal) and abs(a.value) >= 2**31 else a for a in args
+            )
+        elif not all(-(2**31) <= n < 2**31 for n in numbers) or (of == dtypes.int64 and spec.name == "mul" and len(values) > 1):
+            narrow = False  # positions are kept in 32 bits, their products may have more
+            return tuple(self.as_integer(a, dtypes.int64) for a in args), dtypes.int64
+        wide = dtypes.int32 if narrow else dtypes.int64
+        # Triton widens a type of 32 bits beside one of 64 by itself
+        keep = (dtypes.int32, dtypes.int64)
+        return tuple(a if isinstance(a, Literal) or a.dtype in keep else self.as_integer(a, wide) for a in args), wide
 
     def masked(self, block: Block, v: Value, bindings: tuple[Binding, ...], fill: float) -> Value:
         """The value with its padded lanes along the bindings replaced."""
@@ -338,10 +376,26 @@ class Lowering:
                 return found
         args = tuple(self.emit(x, where, mode, state) for x in n.args)
         if n.op == "map":
-            return self.let(where, n.attrs[0], args)
+            return self.let(where, n.attrs[0], args, dtype=self.facts.dtype(node))
         assert n.op == "cast", f"unknown node op {n.op!r}"
-        v = self.as_value(args[0], where)
-        to = n.attrs[0]
+        return self._cast(node, args[0], where)
+
+    def _cast(self, node: int, v: Operand, where: Block) -> Operand:
+        """A conversion as torch does it (:func:`~eqfuse.ir.dtypes.cast`)."""
+        to = self.nodes[node].attrs[0]
+        if to.is_float:
+            v = self.as_value(v, where)
+            if not v.dtype.is_float and to.itemsize == 2:  # by way of float32
+                v = self.cast(v, dtypes.float32, where)
+            return v if v.dtype == to else self.cast(v, to, where)
+        if to.kind == "bool":
+            return self.as_bool(v)
+        if isinstance(v, Literal):
+            return self.put(where, Fill(self.value("c", (), to), float(dtypes.cast(np.asarray(v.value), to))))
+        if v.dtype.is_float and to.itemsize < 8:  # a device has no meaning for what the type does not hold; 64 bits wrap
+            size = self.facts.range(self.nodes[node].args[0], finite_inputs=True)
+            inside = -(2.0**31) <= size.lo and size.hi < 2.0**31
+            v = self.cast(v, dtypes.int32 if inside else dtypes.int64, where)
         return v if v.dtype == to else self.cast(v, to, where)
 
     def cast(self, v: Value, to: DType, user: Block | None = None, hint: str = "") -> Value:
@@ -354,11 +408,11 @@ class Lowering:
             self._narrow[found.name] = v
         return found
 
-    def extent(self, axis: Axis) -> Value:
-        """The length of an axis as a float32 scalar."""
-        key = ("extent", axis)
+    def extent(self, axis: Axis, dtype: DType = dtypes.float32) -> Value:
+        """The length of an axis as a scalar."""
+        key = ("extent", axis, dtype)
         if key not in self.root.memo:
-            dst = self.value(f"n_{axis.name}", (), dtypes.float32)
+            dst = self.value(f"n_{axis.name}", (), dtype)
             self.root.memo[key] = self.put(self.root, ExtentValue(dst, axis))
         found = self.root.memo[key]
         assert isinstance(found, Value)
@@ -403,7 +457,7 @@ class Lowering:
                 raise PlanError(f"axis {axis.name} is reduced, so it cannot be a grid axis")
             if n.op == "roll":
                 raise PlanError(f"a rolling reduction over {axis.name} needs the axis to be streamed")
-            v = self._tile(n.args[0], axis, monoid, where, mode, None)
+            v = self._tile(n.args[0], axis, monoid, where, mode, None, kind=self.state_type(node))
             if monoid == "mean":
                 assert isinstance(v, Value)
                 lost = compensation.lost_in(self, v, axis, where) if node in self.precise_means else None
@@ -437,6 +491,9 @@ class Lowering:
         n = self.nodes[node]
         monoid, axis = n.attrs
         v = self.emit(n.args[0], where, mode)
+        if monoid in INTEGERS and mode is None:
+            kind = self.state_type(node)
+            return self.let(where, "mul", (self.as_integer(v, kind), self.extent(axis, kind)), dtype=kind) if monoid == "isum" else v
         running = mode is not None and mode.block is not None and mode.axis == axis and self.facts.level(node, axis) > mode.level
         if not running:
             return self.let(where, "mul", (self.as_float(v), self.extent(axis))) if monoid == "sum" else v
@@ -448,12 +505,18 @@ class Lowering:
             return v
         return self.let(where, "where", (guards.first_step(self, mode.block), Literal(MONOIDS[monoid].identity), self.as_float(v)))
 
-    def _count(self, body: Block, which: str) -> Value:
-        key = ("count", which)
+    def state_type(self, node: int) -> DType:
+        """The type that a reduction accumulates in."""
+        if self.nodes[node].attrs[0] not in INTEGERS:
+            return dtypes.float32
+        return dtypes.int64 if self.facts.dtype(node) == dtypes.int64 else dtypes.int32
+
+    def _count(self, body: Block, which: str, dtype: DType = dtypes.float32) -> Value:
+        key = ("count", which, dtype)
         if key not in body.memo:
             assert body.loop is not None
             b = body.loop.binding
-            dst = self.value({"old": "seen", "new": "seen_now", "tile": "here"}[which] + f"_{b.name}", (), dtypes.float32)
+            dst = self.value({"old": "seen", "new": "seen_now", "tile": "here"}[which] + f"_{b.name}", (), dtype)
             body.memo[key] = self.put(body, Count(dst, b, which))  # type: ignore[arg-type]
         found = body.memo[key]
         assert isinstance(found, Value)
@@ -486,7 +549,7 @@ class Lowering:
         n = self.nodes[node]
         monoid, axis = n.attrs
         m = MONOIDS[monoid]
-        old = self.value(f"{m.state}_{axis.name}", self.dims_of(n.axes), dtypes.float32)
+        old = self.value(f"{m.state.removeprefix('i')}_{axis.name}", self.dims_of(n.axes), self.state_type(node))
         state = body.states[key] = OpenAccumulator(old, m.state, m.identity, node)
         body.loop.accumulators.append(state)
         self.define(old, body)
@@ -510,7 +573,7 @@ class Lowering:
             untouched = guards.untouched(self, node, state, body)
             if untouched is not None:
                 update = self.let(body, "where", (untouched, old, update))
-        new = self._tile(n.args[0], axis, monoid, body, mode, update, hint=old.name + "_new")
+        new = self._tile(n.args[0], axis, monoid, body, mode, update, hint=old.name + "_new", kind=old.dtype)
         assert isinstance(new, Value)
         assert new.dims == old.dims, f"accumulator {old.name} has dims {old.dims}, its update {new.dims}"
         state.new = new
@@ -551,9 +614,17 @@ class Lowering:
         return where.memo[key]
 
     def _tile(
-        self, body: int, axis: Axis, monoid: str, where: Block, mode: Mode | None, acc: Operand | None, hint: str | None = None
+        self,
+        body: int,
+        axis: Axis,
+        monoid: str,
+        where: Block,
+        mode: Mode | None,
+        acc: Operand | None,
+        hint: str | None = None,
+        kind: DType = dtypes.float32,
     ) -> Operand:
-        """The reduction of one tile along an axis, combined with ``acc`` if there is one."""
+        """The reduction of one tile along an axis, in a type, combined with ``acc`` if there is one."""
         m = MONOIDS[MONOIDS[monoid].state]
         if m.name == "sum":
             found = dots.match(self, body, axis)
@@ -564,23 +635,26 @@ class Lowering:
             if mode is None and isinstance(acc, Value) and self._goes_on(body, axis):
                 return self._summed_on(body, where, acc, hint)
         dim = self.dim_of.get(axis)
-        picked = self._picked(body, axis, where, mode) if m.name == "sum" and dim is not None and len(dim.axes) == 1 else None
+        added = m.combine == "add"
+        picked = self._picked(body, axis, where, mode, kind) if added and dim is not None and len(dim.axes) == 1 else None
         if picked is not None:
             return picked if acc is None else self.let(where, "add", (acc, picked), hint=hint)
-        v = self.as_float(self.emit(body, where, mode))
+        v = self.emit(body, where, mode)
+        v = self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
         if axis not in self.nodes[body].axes:  # runs along the loop, but is one value per tile
-            if m.name == "sum":
+            if added:
                 loop_body = where.enclosing(axis)
                 assert loop_body is not None
-                v = self.let(where, "mul", (v, self._count(loop_body, "tile")))
+                v = self.let(where, "mul", (v, self._count(loop_body, "tile", kind)))
         elif dim is not None and isinstance(v, Value) and dim in v.dims:
             if len(dim.axes) > 1:
                 raise PlanError(f"axis {axis.name} is packed, so it cannot be reduced")
-            if not (m.name == "sum" and self.facts.zero_padded(body, axis)):
+            if not (added and self.facts.zero_padded(body, axis)):
                 v = self.masked(where, v, padded((self.binding(axis, where),)), m.identity)
             dims = tuple(d for d in v.dims if d != dim)
-            name = f"tile_{m.name}" if acc is not None else hint or f"{m.name}_{axis.name}"
-            reduction = Reduce(self.value(name, dims, dtypes.float32), m.name, dim, v)
+            called = m.name.removeprefix("i") if m.name in INTEGERS else m.name
+            name = f"tile_{called}" if acc is not None else hint or f"{called}_{axis.name}"
+            reduction = Reduce(self.value(name, dims, kind), m.name, dim, v)
             if m.name == "sum":
                 self.sums[reduction.dst.name] = reduction, self.binding(axis, where)
             v = self.put(where, reduction)
@@ -613,7 +687,7 @@ class Lowering:
         state.new = new
         return old
 
-    def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None) -> Operand | None:
+    def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None, kind: DType) -> Operand | None:
         """sum_j where(j + c == y, x, 0) over one tile, for whole y, and x and c free of j: x if y is a position of this tile, else 0.
 
         One comparison for each y, in place of a tile of them (whose sum a compiler would lay out by itself, unlike the tiles beside it).
@@ -641,7 +715,8 @@ class Lowering:
         loop = where.enclosing(axis) if axis in self.facts.streamed else None
         count = self.extent(axis) if loop is None else self._count(loop, "tile")
         here = self.let(where, "and", (self.let(where, "ge", (after, Literal(0.0))), self.let(where, "lt", (after, count))), hint="here")
-        return self.as_float(self.let(where, "where", (here, self.emit(x, where, mode), Literal(0.0))))
+        found = self.let(where, "where", (here, self.emit(x, where, mode), Literal(0.0)))
+        return self.as_float(found) if kind.is_float else self.as_integer(self.as_value(found, where), kind)
 
     # -- roots ---------------------------------------------------------------------------------------------------------------
     def _store(self, position: int) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import ops
+from ..ir import dtypes, ops
 from ..ir.index import Axis
+from ..ir.monoids import monoid
 from ..ir.reference import round_to
 from .program import (
     Access,
@@ -45,7 +46,8 @@ from .program import (
     Where,
 )
 
-_REDUCE: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
+_REDUCE: dict[str, Any] = {"add": np.sum, "maximum": np.max, "minimum": np.min}
+_UNWRITTEN = 0x5EEDFEED5EEDFEED  # what stands in integer outputs that are never stored
 
 
 def simulate(
@@ -53,7 +55,7 @@ def simulate(
 ) -> dict[str, np.ndarray]:
     """Run a tile program.
 
-    ``inputs`` maps buffer names to arrays of the buffers' shapes; the result maps the stored buffers to arrays of ``dtype``.
+    ``inputs`` maps buffer names to arrays of the buffers' shapes; the result maps the stored buffers to arrays of ``dtype``, those of integers to int64.
     ``rounding=True`` applies the casts to 16-bit types (of operands and stores); otherwise they are the identity.
     """
     return _Simulation(program, inputs, dtype, rounding).run()
@@ -76,7 +78,8 @@ class _Simulation:
         for name in program.loads():
             self.memory[name] = np.asarray(inputs[name]).reshape(self.buffers[name].shape)
         for name in program.stores():
-            self.memory[name] = np.full(self.buffers[name].shape, np.nan, dtype)
+            whole = self.buffers[name].dtype.kind == "int"
+            self.memory[name] = np.full(self.buffers[name].shape, _UNWRITTEN if whole else np.nan, np.int64 if whole else dtype)
         self.start: dict[str, int] = {b.name: 0 for b in program.fixed}
 
     def run(self) -> dict[str, np.ndarray]:
@@ -138,12 +141,13 @@ class _Simulation:
         if kind == "float":
             v = v.astype(self.dtype)
             return round_to(v, dst.dtype.name) if self.rounding and dst.dtype.itemsize == 2 else v
-        return v.astype(np.int64 if kind == "int" else bool)
+        return dtypes.cast(v, dst.dtype) if kind == "int" else v.astype(bool)
 
     def loop(self, s: Loop, env: dict[str, np.ndarray]) -> None:
         accumulators: tuple[Accumulator, ...] = s.accumulators
         for a in accumulators:
-            start: np.ndarray = np.full([d.size for d in a.old.dims], a.identity, self.dtype)
+            kind = self.dtype if a.old.dtype.is_float else np.int64
+            start: np.ndarray = np.full([d.size for d in a.old.dims], a.old.dtype.number(a.identity), kind)
             env[a.old.name] = start if a.start is None else env[a.start.name]
         b = s.binding
         for at in range(*self.reach(s), b.tile):
@@ -166,8 +170,9 @@ class _Simulation:
         if any(self.start[b.name] for b in s.once):
             return
         picks, mask = self.address(s.access)
-        v: np.ndarray = np.broadcast_to(self.operand(s.src, s.access.dims, env), mask.shape).astype(self.dtype)
+        v: np.ndarray = np.broadcast_to(self.operand(s.src, s.access.dims, env), mask.shape)
         dtype = self.buffers[s.access.buffer].dtype
+        v = dtypes.cast(v, dtype) if dtype.kind == "int" else v.astype(self.dtype)
         if self.rounding and dtype.itemsize == 2:
             v = round_to(v, dtype.name)
         target = self.memory[s.access.buffer]
@@ -193,15 +198,15 @@ class _Simulation:
             args = [self.operand(a, s.dst.dims, env) for a in s.args]
             if any(isinstance(a, Value) and a.dtype.is_float for a in s.args):  # numbers beside them have their type
                 args = [x.astype(self.dtype) if isinstance(a, Literal) else x for a, x in zip(s.args, args, strict=True)]
-            return ops.OPS[s.op].numpy(*args)
+            return ops.apply(s.op, *args)
         if isinstance(s, Lost):
             new, kept, small = (self.operand(v, s.dst.dims, env) for v in (s.new, s.kept, s.small))
             off = (new - kept) - small
             return np.where(np.isfinite(off), off, 0.0)
         if isinstance(s, Where):
-            return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.fill)
+            return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.dst.dtype.number(s.fill))
         if isinstance(s, Reduce):
-            return _REDUCE[s.monoid](env[s.src.name], axis=s.src.dims.index(s.dim))
+            return _REDUCE[monoid(s.monoid).combine](env[s.src.name], axis=s.src.dims.index(s.dim))
         if isinstance(s, Rest):
             x, y = (self.operand(v, s.src.dims, env).astype(np.float64) for v in s.factors or (s.src, Literal(1.0)))
             total, count, at = env[s.total.name], self.seen(s.binding, "tile"), s.src.dims.index(s.dim)
@@ -217,7 +222,7 @@ class _Simulation:
             product = products(a, b) if self.dtype is np.float32 else a @ b
             return product if s.acc is None else product + self.operand(s.acc, s.dst.dims, env)
         if isinstance(s, Cast):
-            return env[s.src.name]
+            return dtypes.cast(env[s.src.name], s.dst.dtype) if not s.dst.dtype.is_float else env[s.src.name]
         if isinstance(s, Permute):
             return env[s.src.name].transpose([s.src.dims.index(d) for d in s.dst.dims])
         if isinstance(s, Mean):

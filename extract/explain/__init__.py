@@ -65,6 +65,7 @@ class Explanation:
     saturation: str
     lost: tuple[dict[str, Any], ...]
     stopped: str
+    notes: tuple[str, ...] = ()  # inputs for which kernels overflow, or vanish, where the program does not
     study: Study | None = field(default=None, repr=False, compare=False)
     costs: bool = False
 
@@ -134,6 +135,7 @@ class Explanation:
             "verdicts": [v.data() for v in self.verdicts],
             "values": list(self.values),
             "stopped": self.stopped,
+            "numbers": list(self.notes),
         }
 
     def json(self) -> str:
@@ -149,6 +151,7 @@ class Explanation:
             lines += self._costs()
         lines += [f"  {line}" for v in self.verdicts for line in v.lines()]
         lines.append(f"  saturation: {self.saturation}")
+        lines += [f"  numbers: {note}" for note in self.notes]
         if self.lost:
             lines.append("  what lost:")
             lines += [f"    {a['description']}: {a['reason']}" for a in self.lost]
@@ -296,6 +299,7 @@ def explain(
         )
         + tuple({"description": "an offer not taken", "reason": why, "us": None, "kernels": 0} for why in plan.refused),
         plan.stopped,
+        plan.notes,
         study,
         costs,
     )

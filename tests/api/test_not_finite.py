@@ -175,3 +175,36 @@ def test_a_state_is_kept_by_choice_only_where_that_can_matter():
     _, beside = plans(NOT_CHOSEN["nan reference"], draw())
     assert "none = " in beside.source
     assert "none = " not in large.source
+
+
+def attend(**options):
+    """Attention with grouped heads where asked for, of queries of which rows 0 and 5 have scores of -inf only."""
+
+    def fn(q, k, v, mask, bias):
+        chosen = {n: {"mask": mask, "bias": bias}.get(o, o) for n, o in options.items()}
+        return torch.nn.functional.scaled_dot_product_attention(q[None, None], k[None, None], v[None, None], **chosen)[0, 0]
+
+    return fn
+
+
+ATTENTION = {
+    "plain": attend(),
+    "scale": attend(scale=0.3),
+    "causal": attend(is_causal=True),
+    "grouped": attend(enable_gqa=True),
+    "mask of truth values": attend(attn_mask="mask"),
+    "mask of numbers": attend(attn_mask="bias"),
+    "mask, scale and groups": attend(attn_mask="bias", scale=0.3, enable_gqa=True),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_rows_without_a_finite_score_attend_to_nothing(name):
+    """As in torch's safe softmax, whether a mask or the scores themselves are -inf, in one pass over the keys."""
+    _, mask, v, *_ = draw()
+    q, k = torch.randn(ROWS, 16), torch.rand(KEYS, 16) + 0.1
+    q[0], q[5, 3] = -math.inf, -math.inf
+    args = (q, k, v, mask, torch.zeros(ROWS, KEYS).masked_fill(~mask, -math.inf))
+    assert ATTENTION[name](*args)[[0, 5]].count_nonzero() == 0
+    for c in agrees(ATTENTION[name], args):
+        assert {n for kernel in c.plan.kernels for n in kernel.passes.values()} <= {1}

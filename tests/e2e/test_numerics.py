@@ -22,6 +22,8 @@ import eqfuse
 from eqfuse.egraph import saturate
 from eqfuse.errors import AccuracyError, OptionError
 from eqfuse.extract import extract
+from eqfuse.extract import hazards as hazards_module
+from eqfuse.extract.hazards import hazards, new_hazards, program_hazards
 from eqfuse.extract.targets import load_target
 from eqfuse.ir import dtypes, reference
 from eqfuse.ir.build import axes, exp, log, maximum_over, mean_over, program, recip, square, sum_over, tanh, tensor
@@ -33,9 +35,7 @@ from eqfuse.rewrites.patterns import Map, Mean
 from eqfuse.rewrites.rule import Axis, make_rule
 from eqfuse.runtime.accuracy import _written, relative_error
 from eqfuse.runtime.compiled import Compiled
-from eqfuse.testing import hazards as hazards_module
 from eqfuse.testing.conditioning import spread
-from eqfuse.testing.hazards import hazards, new_hazards, program_hazards
 from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles import dots
 

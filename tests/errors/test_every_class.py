@@ -8,7 +8,7 @@ import torch
 
 import eqfuse
 from eqfuse import cli, errors
-from eqfuse.egraph import audit, saturate
+from eqfuse.egraph import audit, engine, saturate
 from eqfuse.ir.build import axes, program, tensor
 from eqfuse.rewrites.patterns import Const
 from eqfuse.rewrites.rule import make_rule
@@ -108,6 +108,7 @@ RAISES = {
     errors.OpError: lambda tmp_path: eqfuse.op("exp", numpy=np.exp, triton="tl.exp({})", increasing=True),
     errors.UnsoundOpError: false_op,
     errors.UnsoundGraphError: false_graph,
+    errors.EngineError: lambda tmp_path: engine._copied(str(tmp_path / "not there")),
     errors.PlanError: plan_twice,
     errors.CompileError: no_kernel,
     errors.CacheError: public_cache,

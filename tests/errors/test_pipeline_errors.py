@@ -24,7 +24,6 @@ from eqfuse.rewrites.check import check_all, check_rule
 from eqfuse.runtime.compiled import Compiled
 
 X = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
-LABELS = torch.arange(5)
 
 
 def rows(x):
@@ -177,16 +176,11 @@ def doubles(x):
     return y.sum(-1).float()
 
 
-def counts_integers(labels):
-    return labels.sum()
-
-
 PROGRAMS = {
     branches: (TraceError, X, "if x.sum() > 0:", "torch.where"),
     sorts: (UnsupportedOpError, X, "return x.sort(-1).values * 2", "aten.sort"),
     misfits: (ShapeError, X, "return x + torch.ones(3)", "shapes"),
     doubles: (UnsupportedOpError, X, "test_pipeline_errors.py:", "float64", "drop .double()"),
-    counts_integers: (UnsupportedOpError, LABELS, "return labels.sum()", "the sum of int64 values over 5 elements", ".float()"),
 }
 
 
@@ -213,14 +207,9 @@ def test_float64_in_a_program_written_by_hand():
     refused(UnsupportedOpError, program("total", y=(sum_over(j, x), (i,))), None, "total", "'x' is float64")
 
 
-@pytest.mark.parametrize(("dtype", "fn"), [(torch.complex64, lambda x: x * 2), (torch.uint8, lambda x: x + 1), (torch.int16, lambda x: x + 1)])
+@pytest.mark.parametrize(("dtype", "fn"), [(torch.complex64, lambda x: x * 2), (torch.uint16, lambda x: x)])
 def test_element_types_without_meaning(dtype, fn):
     refused(TraceError, fn, (X.abs().to(dtype),), f"'x' has element type {dtype}", "use one of float16")
-
-
-@pytest.mark.parametrize("reduce", [lambda x: x.sum(-1), lambda x: x.amax(-1), lambda x: (x * 2).amin(0)])
-def test_integer_reductions_that_float32_would_round(reduce):
-    refused(UnsupportedOpError, reduce, (torch.full((5, 7), 2**40),), "2**24")
 
 
 def test_the_largest_of_nothing():

@@ -99,7 +99,7 @@ def maps_a_scan(x):
 
 
 def counts_bytes(x):
-    return x * torch.arange(7, dtype=torch.uint8)
+    return x * torch.arange(7, dtype=torch.uint16)
 
 
 def drops(x):
@@ -136,7 +136,7 @@ UNSUPPORTED = {
     calls_helper: (UnsupportedOpError, "return x.median(-1).values", "aten.median"),
     differentiates: (TraceError, "return torch.func.grad(energy)(x)", "differentiate what optimize returns"),
     maps_a_scan: (UnsupportedOpError, "return x.cumsum(-1)", "aten.cumsum"),
-    counts_bytes: (TraceError, "return x * torch.arange(7, dtype=torch.uint8)", "torch.uint8"),
+    counts_bytes: (TraceError, "return x * torch.arange(7, dtype=torch.uint16)", "torch.uint16"),
     draws: (UnsupportedOpError, "return x + torch.rand(5, 7)", "draw random numbers outside"),
     misfits: (ShapeError, "return x + torch.ones(3)", "shapes"),
     multiplies: (ShapeError, "return x @ x", "shapes"),

@@ -11,6 +11,7 @@ through the same range analysis, and a *hazard* is an operation whose arguments 
                  reduction of that same value, c x - c R(x), is a shift and no hazard: the rounding of x is common to both; what is
                  made of it has lost the offset, its degree is 0.  Sums of degree 0 are what the data are, and no hazard
 ``operand``      a computed float16 operand of a matrix product that may exceed 65504
+``size``         a value that overflows, or vanishes, for inputs for which the program stays inside float32 (:mod:`.sizes`)
 ===============  =================================================================================================================
 
 A hazard of the plan is *new* if the program has none of its kind that is at least as bad.  The analysis is conservative, and it is the same
@@ -22,12 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from ..errors import PlanError
-from ..extract.plan import Plan
 from ..ir import dtypes, ops
 from ..ir.index import index
 from ..ir.program import Program
@@ -37,10 +37,11 @@ from ..tiles.direct import kernel_from_program
 from ..tiles.facts import Facts
 from ..tiles.kernel import Kernel, Node
 from ..tiles.lower import Lowering
+from .cover import TIE
+from .plan import Plan
+from .sizes import Escape, escapes
 
-if TYPE_CHECKING:
-    from ..runtime.compiled import Compiled
-
+MOVES_FACTORS = "factor_out"  # the rule by which products are summed before a factor makes them small, or large
 MODEST = 100.0  # what may be added to anything: an absolute error of 1e-5 at most
 
 
@@ -62,18 +63,62 @@ class Hazard:
         return f"{self.kind} {'.'.join(f'{x:g}' for x in self.level)}: {self.what}{by}"
 
 
-def new_hazards(plan: Plan | Compiled) -> list[Hazard]:
-    """Hazards of a plan that its program did not have."""
-    plan = plan if isinstance(plan, Plan) else plan.plan
+def new_hazards(plan: Any) -> list[Hazard]:
+    """Hazards of a plan, or of what ``optimize`` returned, that its program did not have; but for those of :func:`hazards_of_size`."""
+    plan = _plan(plan)
     known = program_hazards(plan.program)
     return [h for h in hazards(plan) if not any(k.covers(h) for k in known)]
 
 
-def hazards(plan: Plan | Compiled) -> list[Hazard]:
+def hazards(plan: Any) -> list[Hazard]:
     """Every hazard of the planned kernels."""
-    plan = plan if isinstance(plan, Plan) else plan.plan
+    plan = _plan(plan)
     merged = _merged([k.kernel for k in plan.kernels])
     return [*_of_nodes(merged), *(h for k in plan.kernels for h in _of_operands(k.kernel))]
+
+
+def hazards_of_size(plan: Any) -> list[Hazard]:
+    """What overflows or vanishes in a plan for inputs of a size for which its program does neither: laws of the reals move factors, and
+    no fact about values forbids it.  So the plan says it."""
+    plan = _plan(plan)
+    if plan.calls:  # what they compute is not known
+        return []
+    ours = _Facts(_merged([k.kernel for k in plan.kernels]))
+    written = _Facts(_merged([kernel_from_program(plan.program, {})]))
+    return [_of_size(ours, e) for e in escapes(ours, written)]
+
+
+def _of_size(facts: _Facts, e: Escape) -> Hazard:
+    sizes = " and ".join(f"{name} is around {2.0**power:.0e}" for name, power in e.sizes.items() if power)
+    what = "overflow" if e.large else "lose digits or vanish"
+    text = f"{_expression(facts, e.node)} may {what}, for instance where {sizes}, and the program does not"
+    return Hazard("size", (1.0,), text, facts.nodes[e.node].rule)
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """What a plan says of them, with the way to avoid them."""
+    cure = f"disable=[{MOVES_FACTORS!r}]" if any(MOVES_FACTORS in k.rules for k in plan.kernels) else 'licence="exact"'
+    return tuple(f"{h.what}; {cure} keeps the program's order" for h in hazards_of_size(plan))
+
+
+def in_order_for_nothing(plan: Plan) -> bool:
+    """Whether the order of the program may cost nothing: what moved a factor saves no pass over memory, for rows are on chip."""
+    moved = [k for k in plan.kernels if MOVES_FACTORS in k.rules]
+    return bool(plan.notes and moved) and not any(k.passes for k in moved)
+
+
+def no_dearer(plan: Plan, than: Plan) -> bool:
+    """Whether a plan is as good as another one, as far as the model can tell."""
+    return (
+        len(plan.steps) <= len(than.steps)
+        and plan.dram_bytes <= than.dram_bytes
+        and plan.estimated_us <= than.estimated_us * TIE
+        and sum(n for k in plan.kernels for n in k.passes.values()) <= sum(n for k in than.kernels for n in k.passes.values())
+    )
+
+
+def _plan(plan: Any) -> Plan:
+    return plan if isinstance(plan, Plan) else plan.plan
 
 
 def program_hazards(program: Program) -> list[Hazard]:
@@ -107,7 +152,8 @@ def _merged(kernels: list[Kernel]) -> Kernel:
             stored[r.buffer] = place[r.node]
     buffers = {name: b for k in kernels for name, b in k.buffers.items()}
     roles = {a: r for k in kernels for a, r in k.roles.items()}
-    return replace(kernels[0], nodes=tuple(nodes), roots=(), buffers=buffers, roles=roles)
+    roots = tuple(replace(r, node=stored[r.buffer]) for k in kernels for r in k.roots if k.buffers[r.buffer].role == "output")
+    return replace(kernels[0], nodes=tuple(nodes), roots=roots, buffers=buffers, roles=roles)
 
 
 class _Facts(Facts):
@@ -415,6 +461,22 @@ def _text(facts: Facts, node: int) -> str:
     name = str(n.attrs[0]) if n.op in ("load", "map", "const") else n.op if n.op != "reduce" else f"{n.attrs[0]}_{n.attrs[1].name}"
     r = facts.range(node, finite_inputs=True)
     return f"{name} in [{r.lo:.3g}, {r.hi:.3g}]"
+
+
+def _expression(facts: Facts, node: int, depth: int = 3) -> str:
+    """A node as a formula, down to a few operations."""
+    n = facts.nodes[node]
+    if n.op in ("load", "const"):
+        return str(n.attrs[0]) if n.op == "load" else f"{n.attrs[0]:g}"
+    if n.op in ("extent", "index", "acc"):
+        return n.op
+    if not depth:
+        return "..."
+    args = [_expression(facts, a, depth - (n.op not in ("ref", "pre", "cast"))) for a in n.args]
+    if n.op == "map" and (infix := ops.op(n.attrs[0]).infix):
+        return f"({f' {infix} '.join(args)})"
+    name = n.attrs[0] if n.op == "map" else f"{n.attrs[0]}_{n.attrs[1].name}" if n.op in ("reduce", "roll") else ""
+    return f"{name}({', '.join(args)})" if name else args[0]
 
 
 def _of_operands(kernel: Kernel) -> Iterable[Hazard]:
