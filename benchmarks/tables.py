@@ -174,8 +174,8 @@ def planted(result):
     parts = [f"### {env['date'][:10]}: faults planted in kernels of public libraries", f"{commits}; {software}; {machine(env)}."]
     plain = {tolerance: sum(r[tolerance] for r in rows) for tolerance in ("1e-4", "1e-2")}
     parts.append(
-        f"{len(found)} of {len(rows)} faults in {len(kernels)} kernels found, {sum(r['outcome'] != 'found' for r in found)} of them by what a "
-        f"warning says; by a plain comparison at 1e-4 {plain['1e-4']}, at 1e-2 {plain['1e-2']}. All kernels pass without the faults."
+        f"{len(found)} of {len(rows)} faults in {len(kernels)} kernels found, {sum(r['outcome'] != 'found' for r in found)} of them by "
+        f"what a warning says; by a plain comparison at 1e-4 {plain['1e-4']}, at 1e-2 {plain['1e-2']}. All kernels pass without the faults."
         if all(r["outcome"] == "passed" for r in result["rows"] if r["fault"] == "as it is")
         else "A kernel fails without a fault: this says nothing."
     )
