@@ -60,9 +60,9 @@ def escapes(plan: Facts, program: Facts) -> Iterator[Escape]:
     sources = sources_of(program.kernel)
     if any(_is_free_exponential(program, k) for k in range(len(program.nodes))):
         sources[EXPONENTIALS] = (SMALLEST, LARGEST)
-    tried = _assignments(sources)
-    if not tried:
+    if not sources:  # a program of integers
         return
+    tried = _assignments(sources)
     alone = {e.large for e in _least(plan, program, tried, lengths=False)}
     yield from (e for e in (_least(plan, program, tried, lengths=True) if alone else ()) if e.large in alone)
 
@@ -93,11 +93,10 @@ def _assignments(sources: dict[str, tuple[float, float]]) -> dict[str, np.ndarra
     names = list(sources)
     rows: list[tuple[float, ...]] = []
     for k, name in enumerate(names):
-        others = [{} for _ in range(3)] if len(names) > 1 else [{}]
-        for o, size in zip(others, (0.0, ORDINARY, -ORDINARY), strict=False):
-            o.update({j: size for j in range(len(names)) if j != k})
+        rest = [j for j in range(len(names)) if j != k]
+        others = [dict.fromkeys(rest, size) for size in (0.0, ORDINARY, -ORDINARY)[: 3 if rest else 1]]
         if 2 < len(names) <= MOST_PAIRS:
-            others += [{j: size} for j in range(len(names)) if j != k for size in (ORDINARY, -ORDINARY)]
+            others += [{j: size} for j in rest for size in (ORDINARY, -ORDINARY)]
         lo, hi = sources[name]
         for size in (size for size in SIZES if lo <= size <= hi):
             for o in others:

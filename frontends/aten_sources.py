@@ -101,10 +101,13 @@ def _gather(call: Call, x: Any, dim: int, labels: Any, *_: Any) -> Term:
 @register("aten.index_select.default")
 def _index_select(call: Call, x: Any, dim: int, positions: Any) -> Term:
     d = dim % len(shape_of(x))
-    known = call.reader.integer(positions, (call.at[d],))
-    if known is None:
-        raise call.unsupported("with positions that are data")
-    return call.read(x, replaced(call.at, d, known))
+    where = broadcast_at(shape_of(positions), (call.at[d],))
+    known = call.reader.integer(positions, where)
+    if known is not None:
+        return call.read(x, replaced(call.at, d, known))
+    if len(shape_of(x)) > 1:
+        raise call.unsupported("that looks rows up by data (an embedding)")
+    return pick(call, x, call.at, {d: call.read(positions, where)})
 
 
 def _index_layout(x: Any, indices: Any) -> tuple[list[int], int, int]:
