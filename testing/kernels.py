@@ -258,7 +258,11 @@ def _rewrite(kernel: Any, now: Callable[[Any], Any]) -> Callable[..., Any]:
     """
     from triton.runtime import interpreter as ti
 
+    from .kernel_source import NAMES, transformer
+
     class Rewriter(ti.FunctionRewriter):
+        ast_transformer = transformer()
+
         def _compile_and_exec(self, transformed_ast: Any) -> Any:
             counted, names = counting(transformed_ast, self.fn.__name__, self.filename)
             namespace.update(names)
@@ -272,7 +276,7 @@ def _rewrite(kernel: Any, now: Callable[[Any], Any]) -> Callable[..., Any]:
         with contextlib.suppress(ValueError):  # not bound yet
             outer[name] = now(cell.cell_contents)
     if found is None:
-        namespace = {k: v for k, v in vars(ti).items() if not k.startswith("__")} | outer
+        namespace = {k: v for k, v in vars(ti).items() if not k.startswith("__")} | NAMES | outer
         found = _rewritten[id(kernel)] = (kernel, Rewriter(function).rewrite_ast(), namespace)
     else:
         found[2].update({k: v for k, v in outer.items() if k != function.__name__})
