@@ -125,7 +125,7 @@ def cases():
     from fla.ops.utils.softmax import softmax_bwd, softmax_fwd
 
     f32 = torch.float32
-    b, t, h, d = size("batch", 1, 2), size("time", 1, 70), size("heads", 1, 2), 16
+    b, t, h, d = size("batch", 1, 2), size("time", 1, 70), size("heads", 1, 2), 16  # chunks are of 64
 
     def normal(*shape):
         return tensors(f32, shape, values="normal", layouts=CLOSE)
@@ -135,28 +135,33 @@ def cases():
     decay = normal(b, t, h, d).map(lambda x: F.logsigmoid(x) / 4)
     of_head = normal(b, t, h).map(lambda x: F.logsigmoid(x) / 4)
     beta = normal(b, t, h).map(torch.sigmoid)
-    few = {"examples": 3, "options": {"roundings": 16.0}}  # products of 64 x 64 blocks, in another order
+    short = size("short", 1, 12)  # programs that step through time one by one
+    sq, sk, sv = normal(b, short, h, d), normal(b, short, h, d), normal(b, short, h, d)
+    s_unit = normal(b, short, h, d).map(lambda x: F.normalize(x, dim=-1))
+    s_decay = normal(b, short, h, d).map(lambda x: F.logsigmoid(x) / 4)
+    s_of_head, s_beta = normal(b, short, h).map(lambda x: F.logsigmoid(x) / 4), normal(b, short, h).map(torch.sigmoid)
+    few = {"examples": 2, "options": {"roundings": 16.0}}  # sums over time, in another order
 
-    yield Case("fused_recurrent_linear_attn", linear, lambda q, k, v: fused_recurrent_linear_attn(q, k, v, normalize=False)[0], [q, k, v], **few)
+    yield Case("fused_recurrent_linear_attn", linear, lambda q, k, v: fused_recurrent_linear_attn(q, k, v, normalize=False)[0], [sq, sk, sv], **few)
     yield Case("chunk_linear_attn", linear, lambda q, k, v: chunk_linear_attn(q, k, v, normalize=False)[0], [q, k, v], **few)
-    yield Case("fused_recurrent_retention", retention, lambda *a: fused_recurrent_retention(*a)[0], [q, k, v], **few)
+    yield Case("fused_recurrent_retention", retention, lambda *a: fused_recurrent_retention(*a)[0], [sq, sk, sv], **few)
     yield Case("chunk_retention", retention, lambda *a: chunk_retention(*a)[0], [q, k, v], **few)
     yield Case("parallel_retention", retention, lambda *a: parallel_retention(*a)[0], [q, k, v], **few)
-    yield Case("fused_recurrent_simple_gla", of_heads, lambda *a: fused_recurrent_simple_gla(*a)[0], [q, k, v, of_head], **few)
+    yield Case("fused_recurrent_simple_gla", of_heads, lambda *a: fused_recurrent_simple_gla(*a)[0], [sq, sk, sv, s_of_head], **few)
     yield Case("chunk_simple_gla", of_heads, lambda *a: chunk_simple_gla(*a)[0], [q, k, v, of_head], **few)
     yield Case("parallel_simple_gla", of_heads, lambda *a: parallel_simple_gla(*a)[0], [q, k, v, of_head], **few)
-    yield Case("fused_recurrent_gla", gated, lambda *a: fused_recurrent_gla(*a)[0], [q, k, v, decay], **few)
+    yield Case("fused_recurrent_gla", gated, lambda *a: fused_recurrent_gla(*a)[0], [sq, sk, sv, s_decay], **few)
     yield Case("chunk_gla", gated, lambda *a: chunk_gla(*a)[0], [q, k, v, decay], **few)
-    yield Case("fused_recurrent_delta_rule", delta, lambda *a: fused_recurrent_delta_rule(*a)[0], [q, unit, v, beta], **few)
+    yield Case("fused_recurrent_delta_rule", delta, lambda *a: fused_recurrent_delta_rule(*a)[0], [sq, s_unit, sv, s_beta], **few)
     yield Case("chunk_delta_rule", delta, lambda *a: chunk_delta_rule(*a)[0], [q, unit, v, beta], **few)
     yield Case("fused_recurrent_gated_delta_rule", gated_delta,
-               lambda q, k, v, g, b: fused_recurrent_gated_delta_rule(q, k, v, g, beta=b)[0], [q, unit, v, of_head, beta],
+               lambda q, k, v, g, b: fused_recurrent_gated_delta_rule(q, k, v, g, beta=b)[0], [sq, s_unit, sv, s_of_head, s_beta],
                gradients=False, **few)  # fmt: skip
     yield Case("chunk_gated_delta_rule", gated_delta, lambda *a: chunk_gated_delta_rule(*a)[0], [q, unit, v, of_head, beta], **few)
     x, gate = normal(b, t, d), normal(b, t, d).map(F.logsigmoid)
-    yield Case("fused_recurrent_hgrn", hgrn, lambda *a: fused_recurrent_hgrn(*a)[0], [x, gate], **few)
+    yield Case("fused_recurrent_hgrn", hgrn, lambda *a: fused_recurrent_hgrn(*a)[0], [normal(b, short, d), normal(b, short, d).map(F.logsigmoid)], **few)
     yield Case("chunk_hgrn", hgrn, lambda *a: chunk_hgrn(*a)[0], [x, gate], **few)
-    yield Case("fused_recurrent_rwkv6", rwkv6, lambda *a: fused_recurrent_rwkv6(*a, scale=d**-0.5)[0], [q, k, v, decay, normal(h, d)], **few)
+    yield Case("fused_recurrent_rwkv6", rwkv6, lambda *a: fused_recurrent_rwkv6(*a, scale=d**-0.5)[0], [sq, sk, sv, s_decay, normal(h, d)], **few)
     yield Case("chunk_rwkv6", rwkv6, lambda *a: chunk_rwkv6(*a, scale=d**-0.5)[0], [q, k, v, decay, normal(h, d)], **few)
     yield Case("parallel_attn", attention, parallel_attn, [q, k, v], **few)
     yield Case("parallel_forgetting_attn", forgetting, parallel_forgetting_attn, [q, k, v, of_head], **few)
