@@ -3,7 +3,7 @@
     python benchmarks/kernels_of_others.py liger=/path/to/Liger-Kernel attorch=/path/to/attorch
     python benchmarks/kernels_of_others.py attorch=/path/to/attorch --only Softmax GLU
     python benchmarks/kernels_of_others.py ... --save       also write benchmarks/results/DATE-kernels-of-others.json, in which
-                                                            libraries that were not run this time stay as they are
+                                                            functions that were not run this time stay as they are
 
 Libraries are checkouts; nothing of them is changed or copied.  Each function is compared with a reference in torch (others/*.py), outputs
 and gradients.  A failure is either a fault of theirs, which is described beside the case and shown once more by a plain check, or a false
@@ -102,10 +102,11 @@ def main():
         console.print(" | ".join(line), highlight=False)
     if options.save:
         path = RESULTS / f"{time.strftime('%Y-%m-%d')}-kernels-of-others.json"
-        if path.exists():  # libraries that were not run this time stay
+        if path.exists():  # what was not run this time stays
             earlier = json.loads(path.read_text())
+            new = {(r["library"], r["function"]): r for r in rows}
             result["others"] = earlier["others"] | commits
-            result["rows"] = [r for r in earlier["rows"] if r["library"] not in commits] + rows
+            result["rows"] = [new.pop((r["library"], r["function"]), r) for r in earlier["rows"]] + list(new.values())
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     return int(any(r["outcome"] not in ("passed", "fault") for r in rows))
 

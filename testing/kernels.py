@@ -14,7 +14,6 @@ device as always.  Beyond what the interpreter does by itself:
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,11 +41,13 @@ class Launches:
         """Places where signed 32-bit arithmetic wrapped."""
         self.loops = Loops()
         """How often the loops of kernels ran."""
-        self._turns: dict[int, Iterator[int]] = {}
+        self.turns: dict[int, int] = {}
+        """Launches of each autotuned kernel, by identity: a run that begins with the same numbers has the same configurations."""
 
     def turn(self, tuner: Any) -> int:
         """0, 1, 2, ... for successive launches of one autotuned kernel."""
-        return next(self._turns.setdefault(id(tuner), itertools.count()))
+        self.turns[id(tuner)] = self.turns.get(id(tuner), -1) + 1
+        return self.turns[id(tuner)]
 
 
 @contextlib.contextmanager

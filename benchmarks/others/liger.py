@@ -194,6 +194,7 @@ def cases():
     yield Case(
         "modulated_rms_norm", lambda x, w, s, b: rms_norm(x, w) * (1 + s) + b,
         lambda x, w, s, b: ops.LigerModulatedRMSNormFunction.apply(x, w, s, b, 1e-5, 0.0, "llama", False), [single, w, w, w],
+        options={"repeats": 1},
     )  # fmt: skip
     yield Case("layer_norm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), lambda *a: ops.LigerLayerNormFunction.apply(*a, 1e-5),
                [tensors(f32, (rows, size("columns", 2, 70)), values=ROWS), *[tensors(f32, (size("columns", 2, 70),), values="normal", layouts=CLOSE)] * 2])  # fmt: skip

@@ -351,3 +351,24 @@ def test_a_chain_of_comparisons_is_that_or_refused():
     except KernelError as error:
         assert "a chain of comparisons" in str(error)
         assert "mask=0 <= at < 2" in str(error)
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": b}) for b in (4, 32)], key=["n"])
+@triton.jit
+def total_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    total = 0.0
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(x_ptr + at, mask=at < n, other=0.0))
+    tl.store(y_ptr, total)
+
+
+def test_the_runs_of_one_comparison_have_the_same_configurations():
+    """The order of a sum differs from one to the next."""
+
+    def total(x):
+        y = torch.empty(())
+        total_kernel[(1,)](x, y, x.numel())
+        return y
+
+    assert_equivalent(torch.sum, total, [tensors(torch.float32, (31,), values="normal", layouts="contiguous")], examples=4)
