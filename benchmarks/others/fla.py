@@ -125,7 +125,7 @@ def cases():
     from fla.ops.utils.softmax import softmax_bwd, softmax_fwd
 
     f32 = torch.float32
-    b, t, h, d = size("batch", 1, 2), size("time", 1, 70), size("heads", 1, 2), 16  # chunks are of 64
+    b, t, h, d = size("batch", 1, 2), size("time", 2, 70), size("heads", 1, 2), 16  # chunks are of 64; a gate of one step alone does nothing
 
     def normal(*shape):
         return tensors(f32, shape, values="normal", layouts=CLOSE)
@@ -135,7 +135,7 @@ def cases():
     decay = normal(b, t, h, d).map(lambda x: F.logsigmoid(x) / 4)
     of_head = normal(b, t, h).map(lambda x: F.logsigmoid(x) / 4)
     beta = normal(b, t, h).map(torch.sigmoid)
-    short = size("short", 1, 12)  # programs that step through time one by one
+    short = size("short", 2, 12)  # programs that step through time one by one
     sq, sk, sv = normal(b, short, h, d), normal(b, short, h, d), normal(b, short, h, d)
     s_unit = normal(b, short, h, d).map(lambda x: F.normalize(x, dim=-1))
     s_decay = normal(b, short, h, d).map(lambda x: F.logsigmoid(x) / 4)
