@@ -2,7 +2,8 @@
 
     python benchmarks/kernels_of_others.py liger=/path/to/Liger-Kernel attorch=/path/to/attorch
     python benchmarks/kernels_of_others.py attorch=/path/to/attorch --only Softmax GLU
-    python benchmarks/kernels_of_others.py ... --save       also write benchmarks/results/DATE-kernels-of-others.json
+    python benchmarks/kernels_of_others.py ... --save       also write benchmarks/results/DATE-kernels-of-others.json, in which
+                                                            functions that were not run this time stay as they are
 
 Libraries are checkouts; nothing of them is changed or copied.  Each function is compared with a reference in torch (others/*.py), outputs
 and gradients.  A failure is either a fault of theirs, which is described beside the case and shown once more by a plain check, or a false
@@ -26,6 +27,7 @@ from tables import others_rows
 
 from eqfuse.errors import AccuracyError, KernelBug, KernelError
 from eqfuse.testing import assert_equivalent, interpreted_kernels
+from eqfuse.testing.strategies import arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -37,6 +39,14 @@ def commit(checkout):
     return asked.stdout.strip() or None
 
 
+def launches(case):
+    """Launches of kernels in one call, so that what is compared is no fallback."""
+    args = arguments(*case.args).example()
+    with interpreted_kernels(sanitize=False) as seen:
+        case.theirs(*args)
+    return seen.count
+
+
 def run(library, case):
     """One row of the result."""
     start = time.process_time()
@@ -45,7 +55,7 @@ def run(library, case):
         assert_equivalent(
             case.reference, case.theirs, case.args, gradients=case.gradients, examples=case.examples, shrink_seconds=2.0, **case.options
         )
-        row["outcome"] = "not found" if case.fault else "passed"
+        row["outcome"] = "not found" if case.fault else "passed" if launches(case) else "no kernel"
     except (AccuracyError, KernelBug) as error:
         row["outcome"], row["message"] = "fault" if case.fault else "false alarm", str(error)
     except Exception as error:
@@ -56,7 +66,8 @@ def run(library, case):
         if case.shows is not None:
             with interpreted_kernels(sanitize=False, order=None), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                row["theirs"], row["right"] = (float(v) for v in case.shows())
+                if seen := case.shows():
+                    row["theirs"], row["right"] = seen
     row["cpu_s"] = round(time.process_time() - start, 2)
     return row
 
@@ -91,6 +102,11 @@ def main():
         console.print(" | ".join(line), highlight=False)
     if options.save:
         path = RESULTS / f"{time.strftime('%Y-%m-%d')}-kernels-of-others.json"
+        if path.exists():  # what was not run this time stays
+            earlier = json.loads(path.read_text())
+            new = {(r["library"], r["function"]): r for r in rows}
+            result["others"] = earlier["others"] | commits
+            result["rows"] = [new.pop((r["library"], r["function"]), r) for r in earlier["rows"]] + list(new.values())
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     return int(any(r["outcome"] not in ("passed", "fault") for r in rows))
 

@@ -216,7 +216,9 @@ class Check:
         if pulled is not None:  # an output that only the second can differentiate is not a part of the first one's gradients
             pulled = replace(pulled, outputs=frozenset(k for k, r in enumerate(theirs) if r.attached and not r.gradient))
         ours: list[Result] = []
+        turns = dict(launches.turns)
         for turn in range(self.repeats):
+            launches.turns = dict(turns)  # an autotuned kernel has other bits with each configuration
             seed = None if order is None or not self.shuffle else order + 7919 * turn
             untouched = _Snapshot(args, "second")
             # A compiled function is not what it is inside a dispatch mode, so later runs are without one.
@@ -278,7 +280,7 @@ class Check:
     def errors(self, args: Sequence[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Of each floating-point result: what the second function makes, in float64, and what it should be.  Empty if one fails."""
         try:
-            with interpreted_kernels(sanitize=False, order=None):
+            with interpreted_kernels(sanitize=self.sanitize, poison=False, order=None):  # what writes elsewhere must not do so here
                 ours = _kept(results(self.g, args, gradients=self.gradients))
                 exact = oracles(self.f, args, gradients=self.gradients)
         except Exception:  # the user's functions may raise anything on what the diagnosis tries; then nothing is learnt from it
@@ -299,7 +301,7 @@ class Check:
     def depends(self, fn: Function, args: Sequence[Any], others: Sequence[Any]) -> bool:
         """Has the function other outputs on other arguments?  False if it fails."""
         try:
-            with interpreted_kernels(sanitize=False, order=None):
+            with interpreted_kernels(sanitize=self.sanitize, poison=False, order=None):
                 ours, theirs = (_kept(results(fn, a)) for a in (args, others))
         except Exception:  # as above
             return False

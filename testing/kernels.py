@@ -14,7 +14,6 @@ device as always.  Beyond what the interpreter does by itself:
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,11 +41,13 @@ class Launches:
         """Places where signed 32-bit arithmetic wrapped."""
         self.loops = Loops()
         """How often the loops of kernels ran."""
-        self._turns: dict[int, Iterator[int]] = {}
+        self.turns: dict[int, int] = {}
+        """Launches of each autotuned kernel, by identity: a run that begins with the same numbers has the same configurations."""
 
     def turn(self, tuner: Any) -> int:
         """0, 1, 2, ... for successive launches of one autotuned kernel."""
-        return next(self._turns.setdefault(id(tuner), itertools.count()))
+        self.turns[id(tuner)] = self.turns.get(id(tuner), -1) + 1
+        return self.turns[id(tuner)]
 
 
 @contextlib.contextmanager
@@ -258,7 +259,11 @@ def _rewrite(kernel: Any, now: Callable[[Any], Any]) -> Callable[..., Any]:
     """
     from triton.runtime import interpreter as ti
 
+    from .kernel_source import NAMES, transformer
+
     class Rewriter(ti.FunctionRewriter):
+        ast_transformer = transformer()
+
         def _compile_and_exec(self, transformed_ast: Any) -> Any:
             counted, names = counting(transformed_ast, self.fn.__name__, self.filename)
             namespace.update(names)
@@ -272,7 +277,7 @@ def _rewrite(kernel: Any, now: Callable[[Any], Any]) -> Callable[..., Any]:
         with contextlib.suppress(ValueError):  # not bound yet
             outer[name] = now(cell.cell_contents)
     if found is None:
-        namespace = {k: v for k, v in vars(ti).items() if not k.startswith("__")} | outer
+        namespace = {k: v for k, v in vars(ti).items() if not k.startswith("__")} | NAMES | outer
         found = _rewritten[id(kernel)] = (kernel, Rewriter(function).rewrite_ast(), namespace)
     else:
         found[2].update({k: v for k, v in outer.items() if k != function.__name__})

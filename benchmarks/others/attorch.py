@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from eqfuse.testing import indices, size, tensors
 
-from .case import Case
+from .case import Case, undefined_lanes
 
 TAME = ("normal", "small", "offset", "equal")  # activation functions are not differentiable at ties of their kinks
 FINITE = ("normal", "small", "tiny", "offset", "zeros", "equal")
@@ -26,6 +26,15 @@ def batch_norm_relu(x, w, b, a):
 
 def linear_gelu(x, w, b):
     return F.gelu(x @ w + b)
+
+
+def kept(y, x):
+    """Dropped elements filled in."""
+    return torch.where(y != 0, y, x / 0.7)
+
+
+def absolute(x, y):
+    return F.l1_loss(x, y, reduction="none")
 
 
 def conv(x, w, b):
@@ -48,41 +57,95 @@ def cases():
     matrix = tensors(torch.float32, (rows, columns), values=FINITE)
     label = indices((rows,), below=columns)
 
+    flat = "flatten() of a column is a view, whose stride the kernel does not know: it reads what lies between"
+    near = "exp(x) - 1, or 2 sigmoid(2x) - 1, near 0: the error is that of 1, not of the result"
+
+    def column(layer, reference):
+        """A column of a matrix, and the wrong element."""
+        m = torch.arange(8.0).view(4, 2)[:, :1]
+        return layer(m)[1].item(), reference(m)[1].item()
+
+    def small(layer, reference):
+        m = torch.tensor([1e-4])
+        return layer(m).item(), reference(m.double()).item()
+
+    def large(layer, reference):
+        def slope(function):
+            m = torch.tensor([200.0], requires_grad=True)
+            return torch.autograd.grad(function(m), m)[0].item()
+
+        return slope(layer), slope(reference)
+
+    columns_of = tensors(torch.float32, (size("rows", 2, 9), 1), values="normal", layouts=("rows",))
     for name, reference in ACTIVATIONS.items():
-        yield Case(name, reference, getattr(attorch, name)(), [x], examples=6)
+        layer = getattr(attorch, name)()
+        loses = name in ("Tanh", "Tanhshrink", "ELU", "CELU", "SELU")
+        overflows = name in ("Softplus", "Mish")
+        yield Case(name, reference, layer, [tensors(torch.float32, (rows, size("columns", 9, 70)), values="normal", layouts=CLOSE) if loses or overflows else x],
+                   examples=6)  # fmt: skip
+        if overflows:
+            yield Case(f"{name}, large numbers", reference, layer, [tensors(torch.float32, (rows, columns), values="offset", layouts=CLOSE)],
+                       fault="exp(x) overflows: torch takes x itself above 20", shows=lambda a=layer, b=reference: large(a, b))  # fmt: skip
+        if loses:
+            yield Case(f"{name}, small numbers", reference, layer, [tensors(torch.float32, (rows, columns), values="small", layouts=CLOSE)],
+                       fault=near, shows=lambda a=layer, b=reference: small(a, b))  # fmt: skip
+    for name in ("Sigmoid", "GELU"):
+        layer, reference = getattr(attorch, name)(), ACTIVATIONS[name]
+        yield Case(f"{name}, a column", reference, layer, [columns_of], fault=flat, shows=lambda a=layer, b=reference: column(a, b))
     for act in ("sigmoid", "silu", "gelu"):
         apply = {"sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu}[act]
         yield Case(
             f"GLU {act}", lambda x, apply=apply: x.chunk(2, -1)[0] * apply(x.chunk(2, -1)[1]), attorch.GLU(act_func=act),
             [tensors(torch.float32, (rows, 34), values=TAME)],
         )  # fmt: skip
-    yield Case("Softmax", nn.Softmax(-1), attorch.Softmax(-1), [matrix])
-    yield Case("LogSoftmax", nn.LogSoftmax(-1), attorch.LogSoftmax(-1), [matrix])
-    yield Case("Softmin", nn.Softmin(-1), attorch.Softmin(-1), [matrix])
-    yield Case("Dropout p=0", lambda x: x * 1, attorch.Dropout(0.0), [matrix])
-    yield Case("Dropout in evaluation", lambda x: x * 1, attorch.Dropout(0.3).eval(), [matrix])
+    for name, layer in (("Softmax", nn.Softmax), ("LogSoftmax", nn.LogSoftmax), ("Softmin", nn.Softmin)):
+        yield from undefined_lanes(Case(name, layer(-1), getattr(attorch, name)(-1), [matrix]), torch.arange(6.0).view(2, 3) / 4)
+    yield Case("Dropout, what is kept", lambda x: (x + 10) / 0.7, lambda x: kept(attorch.Dropout(0.3)(x + 10), x + 10),
+               [tensors(torch.float32, (rows, columns), values="normal", layouts=CLOSE)])  # fmt: skip
 
     normal = tensors(torch.float32, (rows, size("columns", 2, 70)), values=("normal", "offset", "small"))
-    wide = tensors(torch.float32, (size("columns", 2, 70),), values="normal")
-    yield Case("LayerNorm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), LayerNormAutoGrad.apply, [normal, wide, wide])
-    yield Case("RMSNorm", lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-6), lambda x, w: RMSNormAutoGrad.apply(x, w, 1e-6), [normal, wide])
+    wide = tensors(torch.float32, (size("columns", 2, 70),), values="normal", layouts=CLOSE)  # a parameter
+    m, ones = torch.arange(6.0).view(2, 3), torch.ones(3)
+    yield from undefined_lanes(
+        Case("LayerNorm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), LayerNormAutoGrad.apply, [normal, wide, wide]), m, ones, ones)
+    yield from undefined_lanes(
+        Case("RMSNorm", lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-6), lambda x, w: RMSNormAutoGrad.apply(x, w, 1e-6), [normal, wide]), m, ones)
     bx = tensors(torch.float32, (size("batch", 2, 5), c, size("length", 1, 9)), values="normal")
-    bw = tensors(torch.float32, (c,), values="normal")
-    yield Case(
+    bw = tensors(torch.float32, (c,), values="normal", layouts=CLOSE)
+    three = torch.arange(12.0).view(2, 2, 3).sin()
+    yield from undefined_lanes(Case(
         "BatchNorm training", lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
         lambda x, w, b: BatchNormAutoGrad.apply(x, True, w, b, None, None, 0.1, 1e-5, False, None, None), [bx, bw, bw],
-    )  # fmt: skip
-    yield Case(
-        "BatchNorm training, added and ReLU", batch_norm_relu,
-        lambda x, w, b, a: BatchNormAutoGrad.apply(x, True, w, b, None, None, 0.1, 1e-5, False, a, "relu"), [bx, bw, bw, bx],
-    )  # fmt: skip
+    ), three, torch.ones(2), torch.zeros(2))  # fmt: skip
+    def norm_relu(x, w, b, a):
+        return BatchNormAutoGrad.apply(x, True, w, b, None, None, 0.1, 1e-5, False, a, "relu")
+
+    def gradient_of_transposed():
+        def of(function):
+            m = three.transpose(0, 2).contiguous().transpose(0, 2).requires_grad_()
+            y = function(m, torch.ones(2), torch.zeros(2), three)
+            return torch.autograd.grad(y, m, torch.arange(12.0).view(2, 2, 3))[0][0, 0, 1].item()
+
+        return of(norm_relu), of(batch_norm_relu)
+
+    close, turned = (tensors(torch.float32, (size("batch", 2, 5), c, size("length", 1, 9)), values="normal", layouts=k)
+                     for k in ("contiguous", "transposed"))  # fmt: skip
+    yield from undefined_lanes(
+        Case("BatchNorm training, added and ReLU", batch_norm_relu, norm_relu, [close, bw, bw, close]), three, torch.ones(2), torch.zeros(2), three)
+    yield Case("BatchNorm training, added and ReLU, transposed", batch_norm_relu, norm_relu, [turned, bw, bw, close], options={"sanitize": False},
+               fault="what the activation's gradient reads in order has the strides of the input", shows=gradient_of_transposed)  # fmt: skip
     square = tensors(torch.float32, (size("k", 1, 40), size("n", 1, 40)), values="normal")
-    left, bias = tensors(torch.float32, (rows, size("k", 1, 40)), values="normal"), tensors(torch.float32, (size("n", 1, 40),), values="normal")
-    yield Case("Linear", lambda x, w, b: x @ w + b, LinearAutoGrad.apply, [left, square, bias], examples=5)
-    yield Case("Linear GELU", linear_gelu, lambda x, w, b: LinearAutoGrad.apply(x, w, b, "gelu"), [left, square, bias], examples=5)
+    left = tensors(torch.float32, (rows, size("k", 1, 40)), values="normal")
+    bias = tensors(torch.float32, (size("n", 1, 40),), values="normal", layouts=CLOSE)
+    ones = torch.ones(3, 5), torch.ones(5, 2), torch.zeros(2)
+    yield from undefined_lanes(Case("Linear", lambda x, w, b: x @ w + b, LinearAutoGrad.apply, [left, square, bias], examples=5), *ones)
+    yield from undefined_lanes(
+        Case("Linear GELU", linear_gelu, lambda x, w, b: LinearAutoGrad.apply(x, w, b, "gelu"), [left, square, bias], examples=5), *ones)
     image = tensors(torch.float32, (size("batch", 1, 2), 4, size("height", 3, 7), size("width", 3, 7)), values="normal", layouts=CLOSE)
-    kernel, shift = tensors(torch.float32, (6, 2, 3, 3), values="normal", layouts=CLOSE), tensors(torch.float32, (6,), values="normal")
-    yield Case("Conv2d", conv, lambda x, w, b: Conv2dAutoGrad.apply(x, w, b, 2, 1, 1, 1, 2), [image, kernel, shift], examples=5)
+    kernel, shift = tensors(torch.float32, (6, 2, 3, 3), values="normal", layouts=CLOSE), tensors(torch.float32, (6,), values="normal", layouts=CLOSE)
+    yield from undefined_lanes(
+        Case("Conv2d", conv, lambda x, w, b: Conv2dAutoGrad.apply(x, w, b, 2, 1, 1, 1, 2), [image, kernel, shift], examples=5),
+        torch.ones(1, 4, 5, 5), torch.ones(6, 2, 3, 3), torch.zeros(6))  # fmt: skip
 
     yield Case("CrossEntropyLoss", F.cross_entropy, CrossEntropyLossAutoGrad.apply, [matrix, label])
     positive = tensors(torch.float32, (columns,), values="normal").map(lambda w: w.abs() + 0.1)
@@ -95,7 +158,7 @@ def cases():
             f"NLLLoss {reduction}", lambda x, t, r=reduction: F.nll_loss(x, t, reduction=r),
             lambda x, t, r=reduction: NLLLossAutoGrad.apply(x, t, r), [matrix, label],
         )  # fmt: skip
-    other = tensors(torch.float32, (rows, columns), values="normal")
+    one, two = (tensors(torch.float32, (rows, columns), values=v, layouts=CLOSE) for v in ("normal", ("normal", "large")))
     losses = {
         "L1Loss": (F.l1_loss, attorch.L1Loss), "MSELoss": (F.mse_loss, attorch.MSELoss),
         "SmoothL1Loss": (F.smooth_l1_loss, attorch.SmoothL1Loss), "HuberLoss": (F.huber_loss, attorch.HuberLoss),
@@ -104,8 +167,10 @@ def cases():
         for reduction in ("none", "mean", "sum"):
             yield Case(
                 f"{name} {reduction}", lambda x, y, f=reference, r=reduction: f(x, y, reduction=r), layer(reduction=reduction),
-                [other, tensors(torch.float32, (rows, columns), values=("normal", "large"))], examples=6,
+                [one, two], examples=6,
             )  # fmt: skip
+    yield Case("L1Loss none, columns", absolute, attorch.L1Loss(reduction="none"), [columns_of, columns_of], fault=flat,
+               shows=lambda: column(lambda m: attorch.L1Loss(reduction="none")(m, 0 * m), torch.abs))  # fmt: skip
     head = tensors(torch.float32, (1, 2, 128, 16), values="normal", layouts=CLOSE)
     for causal in (False, True):
         yield Case(

@@ -4,9 +4,13 @@ import importlib.util
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
+
+import torch
+
+from eqfuse.testing import interpreted_kernels
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,40 @@ class Case:
     examples: int = 8
     options: dict[str, Any] = field(default_factory=dict)
     fault: str = ""
-    shows: Callable[[], tuple[float, float]] | None = None
+    shows: Callable[[], tuple[float, float] | None] | None = None
+
+
+LANES = "lanes that a load masks without `other` are used, which Triton leaves undefined (triton-lang/triton#10119)"
+
+
+def undefined_lanes(case: Case, *numbers: Any) -> list[Case]:
+    """A case that is right only where masked lanes happen to be zeros: as it is, and so.
+
+    ``numbers``: arguments for the plain check, which shows the largest element of the first output or gradient that is not what it
+    should be, with ten in the place of zeros.
+    """
+    return [
+        replace(case, fault=LANES, shows=lambda: _with_lanes(case, numbers) if numbers else None),
+        replace(case, name=f"{case.name}, masked lanes zero", options={**case.options, "sanitize": False}),
+    ]
+
+
+def _with_lanes(case: Case, numbers: Any) -> tuple[float, float]:
+    def results(function: Callable[..., Any]) -> list[torch.Tensor]:
+        leaves = [a.clone().requires_grad_() if a.is_floating_point() else a for a in numbers]
+        out = function(*leaves)
+        wanted = [a for a in leaves if a.requires_grad] if case.gradients else []
+        weights = torch.arange(1.0, 1 + out.numel()).reshape(out.shape)
+        return [out.detach(), *(torch.autograd.grad(out, wanted, weights, allow_unused=True) if wanted else [])]
+
+    right = results(case.reference)
+    with interpreted_kernels(sanitize=False, order=None, masked=10.0):
+        ours = results(case.theirs)
+    for a, b in zip(ours, right, strict=True):
+        if a is not None and b is not None and not torch.allclose(a, b, atol=1e-3):
+            at = (a - b).abs().argmax()
+            return a.flatten()[at].item(), b.flatten()[at].item()
+    return 0.0, 0.0
 
 
 def package(name: str, path: Any) -> None:

@@ -194,12 +194,22 @@ def cases():
     yield Case(
         "modulated_rms_norm", lambda x, w, s, b: rms_norm(x, w) * (1 + s) + b,
         lambda x, w, s, b: ops.LigerModulatedRMSNormFunction.apply(x, w, s, b, 1e-5, 0.0, "llama", False), [single, w, w, w],
+        options={"repeats": 1},
     )  # fmt: skip
     yield Case("layer_norm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), lambda *a: ops.LigerLayerNormFunction.apply(*a, 1e-5),
                [tensors(f32, (rows, size("columns", 2, 70)), values=ROWS), *[tensors(f32, (size("columns", 2, 70),), values="normal", layouts=CLOSE)] * 2])  # fmt: skip
     image = tensors(f32, (size("batch", 1, 3), 4, size("hidden", 2, 40)), values="normal")
     four = tensors(f32, (4,), values="normal", layouts=CLOSE)
     yield Case("group_norm", group_norm, lambda x, w, b: ops.LigerGroupNormFunction.apply(x, w, b, 4, 2, 1e-5), [image, four, four])
+    far = tensors(f32, (size("batch", 1, 3), 4, size("hidden", 2, 40)), values="offset", layouts=CLOSE)
+
+    def offset():
+        m = torch.linspace(1000, 1001, 16).view(1, 4, 4)
+        function, ones, zeros = ops.LigerGroupNormFunction.apply, torch.ones(4), torch.zeros(4)
+        return function(m, ones, zeros, 4, 2, 1e-5)[0, 0, 0].item(), group_norm(m.double(), ones.double(), zeros.double())[0, 0, 0].item()
+
+    yield Case("group_norm, mean of 1000", group_norm, lambda x, w, b: ops.LigerGroupNormFunction.apply(x, w, b, 4, 2, 1e-5), [far, four, four],
+               fault="the variance is the mean of squares less the square of the mean, which cancel", shows=offset)  # fmt: skip
     three, one = tensors(f32, (3,), values="normal", layouts=CLOSE), tensors(f32, (), values="normal")
     yield Case("poly_norm", poly_norm, lambda x, w, b: ops.LigerPolyNormFunction.apply(x, w, b, 1e-6, False),
                [tensors(f32, (rows, columns), values="normal"), three, one])  # fmt: skip
@@ -212,6 +222,17 @@ def cases():
         return clone(lambda x, t: ops.LigerCrossEntropyFunction.apply(x, t, None, *options)[0])
 
     yield Case("cross_entropy", F.cross_entropy, cross_entropy(), [logits, label])
+    def gradient_of_transposed():
+        def of(function):
+            m = torch.arange(6.0).view(3, 2).T.requires_grad_()
+            return torch.autograd.grad(function(m.clone(), torch.tensor([0, 1])), m)[0][1, 2].item()
+
+        return of(cross_entropy()), of(F.cross_entropy)
+
+    yield Case("cross_entropy, transposed", F.cross_entropy, cross_entropy(),
+               [tensors(f32, (rows, size("columns", 2, 70)), values="normal", layouts="transposed"), indices((rows,), below=size("columns", 2, 70))],
+               fault="contiguous() inside forward() loses requires_grad: no gradient is computed, and the logits are returned as one",
+               shows=gradient_of_transposed)  # fmt: skip
     yield Case("cross_entropy, smoothing, sum", smoothed_cross_entropy, cross_entropy(-100, 0.0, 0.1, "sum"), [logits, label])
     yield Case("cross_entropy, softcap", capped_cross_entropy, cross_entropy(-100, 0.0, 0.0, "mean", 30.0), [logits, label])
     yield Case("cross_entropy, z loss", cross_entropy_z, cross_entropy(-100, 1e-2, 0.0, "mean"), [logits, label])
@@ -248,6 +269,20 @@ def cases():
     q, k = (tensors(f32, (2, heads, length, 8), values="normal", layouts=CLOSE) for heads in (4, 2))
     yield Case("rope", lambda q, k: rope(q, k, *angles(q.shape[2], 8)),
                clone(lambda q, k: ops.LigerRopeFunction.apply(q, k, *angles(q.shape[2], 8))), [q, k])  # fmt: skip
+    def decoding():
+        def of(function):
+            g = torch.Generator().manual_seed(0)
+            a, b = (torch.randn(2, heads, 1, 8, generator=g) for heads in (4, 2))
+            return function(a, b, *angles(1, 8))[0]
+
+        ours, right = of(ops.LigerRopeFunction.apply), of(rope)
+        at = (ours - right).abs().argmax()
+        return ours.flatten()[at].item(), right.flatten()[at].item()
+
+    q1, k1 = (tensors(f32, (2, heads, 1, 8), values="normal", layouts=CLOSE) for heads in (4, 2))
+    yield Case("rope, sequences of length 1", lambda q, k: rope(q, k, *angles(1, 8)),
+               clone(lambda q, k: ops.LigerRopeFunction.apply(q, k, *angles(1, 8))), [q1, k1],
+               fault="the stride of an axis of length 1 is taken for that of a row: programs overlap", shows=decoding)  # fmt: skip
     triple = tensors(f32, (3, 2, length, 8), values="normal", layouts=CLOSE).map(lambda a: torch.cat([a[..., :4]] * 2, -1))
     yield Case("qwen2vl_mrope", lambda q, k, a: mrope(q, k, a.detach(), [1, 1, 2]),
                clone(lambda q, k, a: ops.LigerQwen2VLMRopeFunction.apply(q, k, a.detach().cos(), a.detach().sin(), [1, 1, 2])),

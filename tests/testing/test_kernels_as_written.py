@@ -316,3 +316,59 @@ def test_what_is_asked_is_forgotten():
     if not torch.cuda.is_available():
         with pytest.raises((RuntimeError, AssertionError)):
             torch.cuda.get_device_properties(0)
+
+
+@triton.jit
+def words_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, ALL: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at >= 1 and at < n
+    x = tl.load(x_ptr + at, mask=inside or ALL, other=-1.0)
+    tl.store(y_ptr + at, x)
+    tl.store(y_ptr + BLOCK + at, (not inside).to(tl.float32))
+    if n > 2 and not ALL:
+        tl.store(y_ptr + 2 * BLOCK + at, x * 0 + 1)
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_and_or_not_are_elementwise(everything):
+    x, at = torch.arange(4.0) + 5, torch.arange(4)
+    inside = (at >= 1) & (at < 3)
+    found = run(words_kernel, x, 3, outputs=3, ALL=everything)
+    assert torch.equal(found[0], x if everything else torch.where(inside, x, -1.0))
+    assert torch.equal(found[1], (~inside).float())
+    assert found[2].tolist() == [float(not everything)] * 4
+
+
+@triton.jit
+def chain_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at), mask=0 <= at < 2)
+
+
+def test_a_chain_of_comparisons_is_that_or_refused():
+    try:
+        assert run(chain_kernel, torch.ones(4))[0].tolist() == [1, 1, 0, 0]
+    except KernelError as error:
+        assert "a chain of comparisons" in str(error)
+        assert "mask=0 <= at < 2" in str(error)
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": b}) for b in (4, 32)], key=["n"])
+@triton.jit
+def total_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    total = 0.0
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(x_ptr + at, mask=at < n, other=0.0))
+    tl.store(y_ptr, total)
+
+
+def test_the_runs_of_one_comparison_have_the_same_configurations():
+    """The order of a sum differs from one to the next."""
+
+    def total(x):
+        y = torch.empty(())
+        total_kernel[(1,)](x, y, x.numel())
+        return y
+
+    assert_equivalent(torch.sum, total, [tensors(torch.float32, (31,), values="normal", layouts="contiguous")], examples=4)
