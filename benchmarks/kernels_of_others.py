@@ -53,7 +53,13 @@ def run(library, case):
     row = {"library": library, "function": case.name, "gradients": case.gradients, "started": True}
     try:
         assert_equivalent(
-            case.reference, case.theirs, case.args, gradients=case.gradients, examples=case.examples, shrink_seconds=2.0, **case.options
+            case.reference,
+            case.theirs,
+            case.args,
+            gradients=case.gradients,
+            examples=case.examples,
+            shrink_seconds=2.0,
+            **case.options,
         )
         row["outcome"] = "not found" if case.fault else "passed" if launches(case) else "no kernel"
     except (AccuracyError, KernelBug) as error:

@@ -154,7 +154,7 @@ def _bfloat16_dot_works() -> bool:
 
 
 def _bfloat16_constant_works() -> bool:
-    return bool(ti.InterpreterBuilder().get_bf16(1.01171875).data.item() == float32_to_bfloat16(np.float32(1.01171875)).item())
+    return bool(ti.InterpreterBuilder().get_bf16(1.01171875).data.item() == float32_to_bfloat16(np.array([1.01171875])).item())
 
 
 def _binary(name: str, left: list[Any], right: list[Any], kind: Any, dtype: Any) -> list[Any]:
@@ -290,7 +290,7 @@ def _call_device_function(self: ti.InterpretedFunction, *args: Any, **kwargs: An
 
 def _call_library(self: Any, library: str, path: str, symbol: str, args: Any, result: Any, pure: bool) -> Any:
     """An elementwise function of a device library."""
-    data = np.broadcast_arrays(*(a.data for a in args)) if args else []
+    data = list(np.broadcast_arrays(*(a.data for a in args)))
     values = libdevice.call(symbol, data, ti._get_np_dtype(result.scalar))
     if values is None:
         raise KernelError(

@@ -88,8 +88,8 @@ class _Pretence(TorchFunctionMode):
         return func(*map(_cpu, args), **{name: _cpu(value) for name, value in (kwargs or {}).items()})
 
 
-_DEVICE = torch.Tensor.device.__get__  # type: ignore[attr-defined]
-_SAID = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.is_cpu.__get__: False, torch.Tensor.get_device: 0}  # type: ignore[attr-defined]
+_DEVICE = torch.Tensor.device.__get__
+_SAID = {torch.Tensor.is_cuda.__get__: True, torch.Tensor.is_cpu.__get__: False, torch.Tensor.get_device: 0}
 
 
 _available = torch.cuda.is_available  # in truth

@@ -216,9 +216,9 @@ class Check:
         if pulled is not None:  # an output that only the second can differentiate is not a part of the first one's gradients
             pulled = replace(pulled, outputs=frozenset(k for k, r in enumerate(theirs) if r.attached and not r.gradient))
         ours: list[Result] = []
-        turns = dict(launches.turns)
+        turns = dict(tally.launches.turns)
         for turn in range(self.repeats):
-            launches.turns = dict(turns)  # an autotuned kernel has other bits with each configuration
+            tally.launches.turns = dict(turns)  # an autotuned kernel has other bits with each configuration
             seed = None if order is None or not self.shuffle else order + 7919 * turn
             untouched = _Snapshot(args, "second")
             # A compiled function is not what it is inside a dispatch mode, so later runs are without one.

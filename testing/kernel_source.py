@@ -1,4 +1,4 @@
-"""What Python does otherwise than Triton's compiler, in the text of a kernel: ``and``, ``or``, ``not`` and chains of comparisons.
+"""What Python does otherwise than Triton's compiler, in the text of a kernel: ``and``, ``or``, ``not``, chains of comparisons, loops.
 
 The interpreter runs a kernel as Python, where a tile is true, so ``a and b`` is ``b``, and ``not a`` is False.  The compiler takes both
 elementwise, after it has left out what it knows; it evaluates every operand that it does not know, a load that the first should
@@ -8,9 +8,11 @@ have guarded too.  Chains of comparisons it refuses, in most versions.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from triton import language as tl
 from triton.runtime import interpreter as ti
 
@@ -43,7 +45,24 @@ def _chained(*_: Any) -> Any:
     raise KernelError("a chain of comparisons, which the compiler does not accept", cure="write (a <= b) & (b < c)")
 
 
-NAMES = {f.__name__: f for f in (_logical, _negated, _chained)}
+class Range:
+    """``range`` and ``tl.range``."""
+
+    def __init__(self, *bounds: Any, **options: Any) -> None:
+        if options.get("arg2") is not None or "step" in options:
+            bounds = (*bounds, *(options[name] for name in ("arg2", "step") if name in options))
+        given = [b.value if isinstance(b, tl.constexpr) else b for b in bounds]
+        self._numbers = range(*(operator.index(b) for b in given))
+        self.step = self._numbers.step
+        wide = any(b.dtype in (tl.int64, tl.uint64) if isinstance(b, tl.tensor) else not -(2**31) <= b < 2**31 for b in given)
+        self._type, self._kind = (tl.int64, np.int64) if wide else (tl.int32, np.int32)
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in self._numbers:
+            yield tl.tensor(ti.TensorHandle(np.array([number], self._kind), self._type), self._type)
+
+
+NAMES: dict[str, Any] = {f.__name__: f for f in (_logical, _negated, _chained)} | {"range": Range}
 """What the transformed text calls."""
 
 

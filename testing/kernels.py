@@ -133,6 +133,7 @@ def _launch(
     from ..runtime.interpreter import interpreter_mode
     from ..runtime.interpreter_patches import Patches
     from ..runtime.sanitizer import sanitizer
+    from .kernel_source import Range
 
     rewritten: dict[int, Callable[..., Any]] = {}
 
@@ -168,6 +169,7 @@ def _launch(
     with interpreter_mode() as language, contextlib.ExitStack() as stack:
         stack.callback(patches.undo)
         patches.set(JITFunction, "__call__", call)
+        patches.set(tl, "range", Range)
         plain_apply = patches.set(ti.ReduceScanOpInterface, "apply", apply)
         restore = patches.set(ti.GridExecutor, "_restore_args_dev", stay)
         for name, member in list(vars(tl.tensor).items()):

@@ -13,11 +13,27 @@ FINITE = ("normal", "small", "tiny", "offset", "zeros", "equal")
 CLOSE = ("contiguous",)
 
 ACTIVATIONS = {
-    "Sigmoid": nn.Sigmoid(), "LogSigmoid": nn.LogSigmoid(), "Tanh": nn.Tanh(), "ReLU": nn.ReLU(), "GELU": nn.GELU(), "SiLU": nn.SiLU(),
-    "ReLU6": nn.ReLU6(), "Hardsigmoid": nn.Hardsigmoid(), "Hardtanh": nn.Hardtanh(), "Hardswish": nn.Hardswish(), "SELU": nn.SELU(),
-    "Mish": nn.Mish(), "Softplus": nn.Softplus(), "Softsign": nn.Softsign(), "Tanhshrink": nn.Tanhshrink(), "LeakyReLU": nn.LeakyReLU(),
-    "ELU": nn.ELU(), "CELU": nn.CELU(), "Hardshrink": nn.Hardshrink(), "Softshrink": nn.Softshrink(),
-}  # fmt: skip
+    "Sigmoid": nn.Sigmoid(),
+    "LogSigmoid": nn.LogSigmoid(),
+    "Tanh": nn.Tanh(),
+    "ReLU": nn.ReLU(),
+    "GELU": nn.GELU(),
+    "SiLU": nn.SiLU(),
+    "ReLU6": nn.ReLU6(),
+    "Hardsigmoid": nn.Hardsigmoid(),
+    "Hardtanh": nn.Hardtanh(),
+    "Hardswish": nn.Hardswish(),
+    "SELU": nn.SELU(),
+    "Mish": nn.Mish(),
+    "Softplus": nn.Softplus(),
+    "Softsign": nn.Softsign(),
+    "Tanhshrink": nn.Tanhshrink(),
+    "LeakyReLU": nn.LeakyReLU(),
+    "ELU": nn.ELU(),
+    "CELU": nn.CELU(),
+    "Hardshrink": nn.Hardshrink(),
+    "Softshrink": nn.Softshrink(),
+}
 
 
 def batch_norm_relu(x, w, b, a):
@@ -81,42 +97,93 @@ def cases():
         layer = getattr(attorch, name)()
         loses = name in ("Tanh", "Tanhshrink", "ELU", "CELU", "SELU")
         overflows = name in ("Softplus", "Mish")
-        yield Case(name, reference, layer, [tensors(torch.float32, (rows, size("columns", 9, 70)), values="normal", layouts=CLOSE) if loses or overflows else x],
-                   examples=6)  # fmt: skip
+        yield Case(
+            name,
+            reference,
+            layer,
+            [
+                tensors(torch.float32, (rows, size("columns", 9, 70)), values="normal", layouts=CLOSE)
+                if loses or overflows
+                else x
+            ],
+            examples=6,
+        )
         if overflows:
-            yield Case(f"{name}, large numbers", reference, layer, [tensors(torch.float32, (rows, columns), values="offset", layouts=CLOSE)],
-                       fault="exp(x) overflows: torch takes x itself above 20", shows=lambda a=layer, b=reference: large(a, b))  # fmt: skip
+            yield Case(
+                f"{name}, large numbers",
+                reference,
+                layer,
+                [tensors(torch.float32, (rows, columns), values="offset", layouts=CLOSE)],
+                fault="exp(x) overflows: torch takes x itself above 20",
+                shows=lambda a=layer, b=reference: large(a, b),
+            )
         if loses:
-            yield Case(f"{name}, small numbers", reference, layer, [tensors(torch.float32, (rows, columns), values="small", layouts=CLOSE)],
-                       fault=near, shows=lambda a=layer, b=reference: small(a, b))  # fmt: skip
+            yield Case(
+                f"{name}, small numbers",
+                reference,
+                layer,
+                [tensors(torch.float32, (rows, columns), values="small", layouts=CLOSE)],
+                fault=near,
+                shows=lambda a=layer, b=reference: small(a, b),
+            )
     for name in ("Sigmoid", "GELU"):
         layer, reference = getattr(attorch, name)(), ACTIVATIONS[name]
-        yield Case(f"{name}, a column", reference, layer, [columns_of], fault=flat, shows=lambda a=layer, b=reference: column(a, b))
+        yield Case(
+            f"{name}, a column", reference, layer, [columns_of], fault=flat, shows=lambda a=layer, b=reference: column(a, b)
+        )
     for act in ("sigmoid", "silu", "gelu"):
         apply = {"sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu}[act]
         yield Case(
-            f"GLU {act}", lambda x, apply=apply: x.chunk(2, -1)[0] * apply(x.chunk(2, -1)[1]), attorch.GLU(act_func=act),
+            f"GLU {act}",
+            lambda x, apply=apply: x.chunk(2, -1)[0] * apply(x.chunk(2, -1)[1]),
+            attorch.GLU(act_func=act),
             [tensors(torch.float32, (rows, 34), values=TAME)],
-        )  # fmt: skip
+        )
     for name, layer in (("Softmax", nn.Softmax), ("LogSoftmax", nn.LogSoftmax), ("Softmin", nn.Softmin)):
-        yield from undefined_lanes(Case(name, layer(-1), getattr(attorch, name)(-1), [matrix]), torch.arange(6.0).view(2, 3) / 4)
-    yield Case("Dropout, what is kept", lambda x: (x + 10) / 0.7, lambda x: kept(attorch.Dropout(0.3)(x + 10), x + 10),
-               [tensors(torch.float32, (rows, columns), values="normal", layouts=CLOSE)])  # fmt: skip
+        yield from undefined_lanes(
+            Case(name, layer(-1), getattr(attorch, name)(-1), [matrix]), torch.arange(6.0).view(2, 3) / 4
+        )
+    yield Case(
+        "Dropout, what is kept",
+        lambda x: (x + 10) / 0.7,
+        lambda x: kept(attorch.Dropout(0.3)(x + 10), x + 10),
+        [tensors(torch.float32, (rows, columns), values="normal", layouts=CLOSE)],
+    )
 
     normal = tensors(torch.float32, (rows, size("columns", 2, 70)), values=("normal", "offset", "small"))
     wide = tensors(torch.float32, (size("columns", 2, 70),), values="normal", layouts=CLOSE)  # a parameter
     m, ones = torch.arange(6.0).view(2, 3), torch.ones(3)
     yield from undefined_lanes(
-        Case("LayerNorm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), LayerNormAutoGrad.apply, [normal, wide, wide]), m, ones, ones)
+        Case("LayerNorm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), LayerNormAutoGrad.apply, [normal, wide, wide]),
+        m,
+        ones,
+        ones,
+    )
     yield from undefined_lanes(
-        Case("RMSNorm", lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-6), lambda x, w: RMSNormAutoGrad.apply(x, w, 1e-6), [normal, wide]), m, ones)
+        Case(
+            "RMSNorm",
+            lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-6),
+            lambda x, w: RMSNormAutoGrad.apply(x, w, 1e-6),
+            [normal, wide],
+        ),
+        m,
+        ones,
+    )
     bx = tensors(torch.float32, (size("batch", 2, 5), c, size("length", 1, 9)), values="normal")
     bw = tensors(torch.float32, (c,), values="normal", layouts=CLOSE)
     three = torch.arange(12.0).view(2, 2, 3).sin()
-    yield from undefined_lanes(Case(
-        "BatchNorm training", lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
-        lambda x, w, b: BatchNormAutoGrad.apply(x, True, w, b, None, None, 0.1, 1e-5, False, None, None), [bx, bw, bw],
-    ), three, torch.ones(2), torch.zeros(2))  # fmt: skip
+    yield from undefined_lanes(
+        Case(
+            "BatchNorm training",
+            lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+            lambda x, w, b: BatchNormAutoGrad.apply(x, True, w, b, None, None, 0.1, 1e-5, False, None, None),
+            [bx, bw, bw],
+        ),
+        three,
+        torch.ones(2),
+        torch.zeros(2),
+    )
+
     def norm_relu(x, w, b, a):
         return BatchNormAutoGrad.apply(x, True, w, b, None, None, 0.1, 1e-5, False, a, "relu")
 
@@ -128,52 +195,98 @@ def cases():
 
         return of(norm_relu), of(batch_norm_relu)
 
-    close, turned = (tensors(torch.float32, (size("batch", 2, 5), c, size("length", 1, 9)), values="normal", layouts=k)
-                     for k in ("contiguous", "transposed"))  # fmt: skip
+    close, turned = (
+        tensors(torch.float32, (size("batch", 2, 5), c, size("length", 1, 9)), values="normal", layouts=k)
+        for k in ("contiguous", "transposed")
+    )
     yield from undefined_lanes(
-        Case("BatchNorm training, added and ReLU", batch_norm_relu, norm_relu, [close, bw, bw, close]), three, torch.ones(2), torch.zeros(2), three)
-    yield Case("BatchNorm training, added and ReLU, transposed", batch_norm_relu, norm_relu, [turned, bw, bw, close], options={"sanitize": False},
-               fault="what the activation's gradient reads in order has the strides of the input", shows=gradient_of_transposed)  # fmt: skip
+        Case("BatchNorm training, added and ReLU", batch_norm_relu, norm_relu, [close, bw, bw, close]),
+        three,
+        torch.ones(2),
+        torch.zeros(2),
+        three,
+    )
+    yield Case(
+        "BatchNorm training, added and ReLU, transposed",
+        batch_norm_relu,
+        norm_relu,
+        [turned, bw, bw, close],
+        options={"sanitize": False},
+        fault="what the activation's gradient reads in order has the strides of the input",
+        shows=gradient_of_transposed,
+    )
     square = tensors(torch.float32, (size("k", 1, 40), size("n", 1, 40)), values="normal")
     left = tensors(torch.float32, (rows, size("k", 1, 40)), values="normal")
     bias = tensors(torch.float32, (size("n", 1, 40),), values="normal", layouts=CLOSE)
     ones = torch.ones(3, 5), torch.ones(5, 2), torch.zeros(2)
-    yield from undefined_lanes(Case("Linear", lambda x, w, b: x @ w + b, LinearAutoGrad.apply, [left, square, bias], examples=5), *ones)
     yield from undefined_lanes(
-        Case("Linear GELU", linear_gelu, lambda x, w, b: LinearAutoGrad.apply(x, w, b, "gelu"), [left, square, bias], examples=5), *ones)
-    image = tensors(torch.float32, (size("batch", 1, 2), 4, size("height", 3, 7), size("width", 3, 7)), values="normal", layouts=CLOSE)
-    kernel, shift = tensors(torch.float32, (6, 2, 3, 3), values="normal", layouts=CLOSE), tensors(torch.float32, (6,), values="normal", layouts=CLOSE)
+        Case("Linear", lambda x, w, b: x @ w + b, LinearAutoGrad.apply, [left, square, bias], examples=5), *ones
+    )
+    yield from undefined_lanes(
+        Case(
+            "Linear GELU", linear_gelu, lambda x, w, b: LinearAutoGrad.apply(x, w, b, "gelu"), [left, square, bias], examples=5
+        ),
+        *ones,
+    )
+    image = tensors(
+        torch.float32, (size("batch", 1, 2), 4, size("height", 3, 7), size("width", 3, 7)), values="normal", layouts=CLOSE
+    )
+    kernel, shift = (
+        tensors(torch.float32, (6, 2, 3, 3), values="normal", layouts=CLOSE),
+        tensors(torch.float32, (6,), values="normal", layouts=CLOSE),
+    )
     yield from undefined_lanes(
         Case("Conv2d", conv, lambda x, w, b: Conv2dAutoGrad.apply(x, w, b, 2, 1, 1, 1, 2), [image, kernel, shift], examples=5),
-        torch.ones(1, 4, 5, 5), torch.ones(6, 2, 3, 3), torch.zeros(6))  # fmt: skip
+        torch.ones(1, 4, 5, 5),
+        torch.ones(6, 2, 3, 3),
+        torch.zeros(6),
+    )
 
     yield Case("CrossEntropyLoss", F.cross_entropy, CrossEntropyLossAutoGrad.apply, [matrix, label])
     positive = tensors(torch.float32, (columns,), values="normal").map(lambda w: w.abs() + 0.1)
     yield Case(
-        "CrossEntropyLoss weighted", lambda x, t, w: F.cross_entropy(x, t, w.detach()),
-        lambda x, t, w: CrossEntropyLossAutoGrad.apply(x, t, w.detach()), [matrix, label, positive],
-    )  # fmt: skip
+        "CrossEntropyLoss weighted",
+        lambda x, t, w: F.cross_entropy(x, t, w.detach()),
+        lambda x, t, w: CrossEntropyLossAutoGrad.apply(x, t, w.detach()),
+        [matrix, label, positive],
+    )
     for reduction in ("none", "mean", "sum"):
         yield Case(
-            f"NLLLoss {reduction}", lambda x, t, r=reduction: F.nll_loss(x, t, reduction=r),
-            lambda x, t, r=reduction: NLLLossAutoGrad.apply(x, t, r), [matrix, label],
-        )  # fmt: skip
+            f"NLLLoss {reduction}",
+            lambda x, t, r=reduction: F.nll_loss(x, t, reduction=r),
+            lambda x, t, r=reduction: NLLLossAutoGrad.apply(x, t, r),
+            [matrix, label],
+        )
     one, two = (tensors(torch.float32, (rows, columns), values=v, layouts=CLOSE) for v in ("normal", ("normal", "large")))
     losses = {
-        "L1Loss": (F.l1_loss, attorch.L1Loss), "MSELoss": (F.mse_loss, attorch.MSELoss),
-        "SmoothL1Loss": (F.smooth_l1_loss, attorch.SmoothL1Loss), "HuberLoss": (F.huber_loss, attorch.HuberLoss),
-    }  # fmt: skip
+        "L1Loss": (F.l1_loss, attorch.L1Loss),
+        "MSELoss": (F.mse_loss, attorch.MSELoss),
+        "SmoothL1Loss": (F.smooth_l1_loss, attorch.SmoothL1Loss),
+        "HuberLoss": (F.huber_loss, attorch.HuberLoss),
+    }
     for name, (reference, layer) in losses.items():
         for reduction in ("none", "mean", "sum"):
             yield Case(
-                f"{name} {reduction}", lambda x, y, f=reference, r=reduction: f(x, y, reduction=r), layer(reduction=reduction),
-                [one, two], examples=6,
-            )  # fmt: skip
-    yield Case("L1Loss none, columns", absolute, attorch.L1Loss(reduction="none"), [columns_of, columns_of], fault=flat,
-               shows=lambda: column(lambda m: attorch.L1Loss(reduction="none")(m, 0 * m), torch.abs))  # fmt: skip
+                f"{name} {reduction}",
+                lambda x, y, f=reference, r=reduction: f(x, y, reduction=r),
+                layer(reduction=reduction),
+                [one, two],
+                examples=6,
+            )
+    yield Case(
+        "L1Loss none, columns",
+        absolute,
+        attorch.L1Loss(reduction="none"),
+        [columns_of, columns_of],
+        fault=flat,
+        shows=lambda: column(lambda m: attorch.L1Loss(reduction="none")(m, 0 * m), torch.abs),
+    )
     head = tensors(torch.float32, (1, 2, 128, 16), values="normal", layouts=CLOSE)
     for causal in (False, True):
         yield Case(
-            f"attention{' causal' * causal}", lambda q, k, v, c=causal: F.scaled_dot_product_attention(q, k, v, is_causal=c, scale=0.5),
-            lambda q, k, v, c=causal: _attention.apply(q, k, v, c, 0.5, False), [head, head, head], examples=2,
-        )  # fmt: skip
+            f"attention{' causal' * causal}",
+            lambda q, k, v, c=causal: F.scaled_dot_product_attention(q, k, v, is_causal=c, scale=0.5),
+            lambda q, k, v, c=causal: _attention.apply(q, k, v, c, 0.5, False),
+            [head, head, head],
+            examples=2,
+        )

@@ -75,7 +75,7 @@ def package(name: str, path: Any) -> None:
 class _Absent(types.ModuleType):
     """A module that is not installed: it has every name, and none does anything."""
 
-    __path__: list[str] = []
+    __path__ = ()
     __version__ = "0"
 
     def __getattr__(self, name: str) -> Any:

@@ -73,7 +73,9 @@ def attention(q, k, v):
 
 def forgetting(q, k, v, g):
     total = g.cumsum(1).transpose(1, 2)
-    bias = (total.unsqueeze(-1) - total.unsqueeze(-2)).masked_fill(torch.ones(q.shape[1], q.shape[1]).triu(1).bool(), -torch.inf)
+    bias = (total.unsqueeze(-1) - total.unsqueeze(-2)).masked_fill(
+        torch.ones(q.shape[1], q.shape[1]).triu(1).bool(), -torch.inf
+    )
     return F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), attn_mask=bias).transpose(1, 2)
 
 
@@ -125,7 +127,12 @@ def cases():
     from fla.ops.utils.softmax import softmax_bwd, softmax_fwd
 
     f32 = torch.float32
-    b, t, h, d = size("batch", 1, 2), size("time", 2, 70), size("heads", 1, 2), 16  # chunks are of 64; a gate of one step alone does nothing
+    b, t, h, d = (
+        size("batch", 1, 2),
+        size("time", 3, 70),
+        size("heads", 1, 2),
+        16,
+    )  # chunks are of 64; gates of two steps do nothing
 
     def normal(*shape):
         return tensors(f32, shape, values="normal", layouts=CLOSE)
@@ -135,33 +142,63 @@ def cases():
     decay = normal(b, t, h, d).map(lambda x: F.logsigmoid(x) / 4)
     of_head = normal(b, t, h).map(lambda x: F.logsigmoid(x) / 4)
     beta = normal(b, t, h).map(torch.sigmoid)
-    short = size("short", 2, 12)  # programs that step through time one by one
+    short = size("short", 3, 12)  # programs that step through time one by one
     sq, sk, sv = normal(b, short, h, d), normal(b, short, h, d), normal(b, short, h, d)
     s_unit = normal(b, short, h, d).map(lambda x: F.normalize(x, dim=-1))
     s_decay = normal(b, short, h, d).map(lambda x: F.logsigmoid(x) / 4)
     s_of_head, s_beta = normal(b, short, h).map(lambda x: F.logsigmoid(x) / 4), normal(b, short, h).map(torch.sigmoid)
     few = {"examples": 2, "options": {"roundings": 16.0}}  # sums over time, in another order
 
-    yield Case("fused_recurrent_linear_attn", linear, lambda q, k, v: fused_recurrent_linear_attn(q, k, v, normalize=False)[0], [sq, sk, sv], **few)
+    yield Case(
+        "fused_recurrent_linear_attn",
+        linear,
+        lambda q, k, v: fused_recurrent_linear_attn(q, k, v, normalize=False)[0],
+        [sq, sk, sv],
+        **few,
+    )
     yield Case("chunk_linear_attn", linear, lambda q, k, v: chunk_linear_attn(q, k, v, normalize=False)[0], [q, k, v], **few)
     yield Case("fused_recurrent_retention", retention, lambda *a: fused_recurrent_retention(*a)[0], [sq, sk, sv], **few)
     yield Case("chunk_retention", retention, lambda *a: chunk_retention(*a)[0], [q, k, v], **few)
     yield Case("parallel_retention", retention, lambda *a: parallel_retention(*a)[0], [q, k, v], **few)
-    yield Case("fused_recurrent_simple_gla", of_heads, lambda *a: fused_recurrent_simple_gla(*a)[0], [sq, sk, sv, s_of_head], **few)
+    yield Case(
+        "fused_recurrent_simple_gla", of_heads, lambda *a: fused_recurrent_simple_gla(*a)[0], [sq, sk, sv, s_of_head], **few
+    )
     yield Case("chunk_simple_gla", of_heads, lambda *a: chunk_simple_gla(*a)[0], [q, k, v, of_head], **few)
     yield Case("parallel_simple_gla", of_heads, lambda *a: parallel_simple_gla(*a)[0], [q, k, v, of_head], **few)
     yield Case("fused_recurrent_gla", gated, lambda *a: fused_recurrent_gla(*a)[0], [sq, sk, sv, s_decay], **few)
     yield Case("chunk_gla", gated, lambda *a: chunk_gla(*a)[0], [q, k, v, decay], **few)
-    yield Case("fused_recurrent_delta_rule", delta, lambda *a: fused_recurrent_delta_rule(*a)[0], [sq, s_unit, sv, s_beta], **few)
-    yield Case("chunk_delta_rule", delta, lambda *a: chunk_delta_rule(*a)[0], [q, unit, v, beta], **few)
-    yield Case("fused_recurrent_gated_delta_rule", gated_delta,
-               lambda q, k, v, g, b: fused_recurrent_gated_delta_rule(q, k, v, g, beta=b)[0], [sq, s_unit, sv, s_of_head, s_beta],
-               gradients=False, **few)  # fmt: skip
-    yield Case("chunk_gated_delta_rule", gated_delta, lambda *a: chunk_gated_delta_rule(*a)[0], [q, unit, v, of_head, beta], **few)
+    yield Case(
+        "fused_recurrent_delta_rule", delta, lambda *a: fused_recurrent_delta_rule(*a)[0], [sq, s_unit, sv, s_beta], **few
+    )
+    narrow = [x.map(torch.Tensor.bfloat16) for x in (q, unit, v, beta)]  # float32 is refused
+    yield Case("chunk_delta_rule", delta, lambda *a: chunk_delta_rule(*a)[0], narrow, **few)
+    yield Case(
+        "fused_recurrent_gated_delta_rule",
+        gated_delta,
+        lambda q, k, v, g, b: fused_recurrent_gated_delta_rule(q, k, v, g, beta=b)[0],
+        [sq, s_unit, sv, s_of_head, s_beta],
+        gradients=False,
+        **few,
+    )
+    yield Case(
+        "chunk_gated_delta_rule", gated_delta, lambda *a: chunk_gated_delta_rule(*a)[0], [q, unit, v, of_head, beta], **few
+    )
     x, gate = normal(b, t, d), normal(b, t, d).map(F.logsigmoid)
-    yield Case("fused_recurrent_hgrn", hgrn, lambda *a: fused_recurrent_hgrn(*a)[0], [normal(b, short, d), normal(b, short, d).map(F.logsigmoid)], **few)
+    yield Case(
+        "fused_recurrent_hgrn",
+        hgrn,
+        lambda *a: fused_recurrent_hgrn(*a)[0],
+        [normal(b, short, d), normal(b, short, d).map(F.logsigmoid)],
+        **few,
+    )
     yield Case("chunk_hgrn", hgrn, lambda *a: chunk_hgrn(*a)[0], [x, gate], **few)
-    yield Case("fused_recurrent_rwkv6", rwkv6, lambda *a: fused_recurrent_rwkv6(*a, scale=d**-0.5)[0], [sq, sk, sv, s_decay, normal(h, d)], **few)
+    yield Case(
+        "fused_recurrent_rwkv6",
+        rwkv6,
+        lambda *a: fused_recurrent_rwkv6(*a, scale=d**-0.5)[0],
+        [sq, sk, sv, s_decay, normal(h, d)],
+        **few,
+    )
     yield Case("chunk_rwkv6", rwkv6, lambda *a: chunk_rwkv6(*a, scale=d**-0.5)[0], [q, k, v, decay, normal(h, d)], **few)
     yield Case("parallel_attn", attention, parallel_attn, [q, k, v], **few)
     yield Case("parallel_forgetting_attn", forgetting, parallel_forgetting_attn, [q, k, v, of_head], **few)
@@ -170,33 +207,84 @@ def cases():
     some, weight = normal(rows, columns), normal(columns)
     yield Case("layer_norm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), fla_layer_norm, [some, weight, weight])
     yield Case("rms_norm", rms_norm, lambda x, w: fla_rms_norm(x, w, None), [some, weight])
-    yield Case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), lambda x, w, b: fla_group_norm(x, w, b, num_groups=2),
-               [normal(rows, 24), normal(24), normal(24)])  # fmt: skip
-    yield Case("rms_norm_gated", lambda x, g, w: rms_norm(x, w) * F.silu(g), lambda x, g, w: rms_norm_gated(x, g, w, None), [some, some, weight])
+    yield Case(
+        "group_norm",
+        lambda x, w, b: F.group_norm(x, 2, w, b),
+        lambda x, w, b: fla_group_norm(x, w, b, num_groups=2),
+        [normal(rows, 24), normal(24), normal(24)],
+    )
+    yield Case(
+        "rms_norm_gated",
+        lambda x, g, w: rms_norm(x, w) * F.silu(g),
+        lambda x, g, w: rms_norm_gated(x, g, w, None, eps=1e-5),
+        [some, some, weight],
+    )
     yield Case("l2norm", lambda x: x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6), l2norm, [some])
     yield Case("swish", F.silu, swish, [some])
     yield Case("logsigmoid", F.logsigmoid, logsigmoid, [some])
     yield Case("swiglu", lambda a, b: F.silu(a) * b, swiglu, [some, some])
-    yield Case("cross_entropy_loss", lambda x, t: F.cross_entropy(x, t, reduction="none"), lambda x, t: cross_entropy_loss(x, t)[0],
-               [some, indices((rows,), below=columns)])  # fmt: skip
-    yield Case("rotary_embedding", lambda x, a: rotary(x, a.detach()), lambda x, a: rotary_embedding(x, a.detach().cos(), a.detach().sin()),
-               [q, normal(t, d // 2)], examples=4)  # fmt: skip
-    yield Case("causal_conv1d", causal_conv, lambda x, w, b: causal_conv1d(x, w, b, activation="silu")[0],
-               [normal(b, t, 24), normal(24, 4), normal(24)], examples=4)  # fmt: skip
+    yield Case(
+        "cross_entropy_loss",
+        lambda x, t: F.cross_entropy(x, t, reduction="none"),
+        lambda x, t: cross_entropy_loss(x, t)[0],
+        [some, indices((rows,), below=columns)],
+    )
+    yield Case(
+        "rotary_embedding",
+        lambda x, a: rotary(x, a.detach()),
+        lambda x, a: rotary_embedding(x, a.detach().cos(), a.detach().sin()),
+        [q, normal(t, d // 2)],
+        examples=4,
+    )
+    yield Case(
+        "causal_conv1d",
+        causal_conv,
+        lambda x, w, b: causal_conv1d(x, w, b, activation="silu")[0],
+        [normal(b, t, 24), normal(24, 4), normal(24)],
+        examples=4,
+    )
     yield Case("token_shift", lambda x: F.pad(x, (0, 0, 1, -1)) - x, token_shift, [normal(b, t, 24)], examples=4)
-    yield Case("softmax_fwd", lambda x: x.softmax(-1), softmax_fwd, [tensors(f32, (rows, columns), values=("normal", "offset"), layouts=CLOSE)],
-               gradients=False)  # fmt: skip
-    yield Case("softmax_fwd, transposed", lambda x: x.softmax(-1), softmax_fwd, [tensors(f32, (rows, columns), values="normal", layouts="transposed")],
-               gradients=False, fault="the strides of the argument are ignored", shows=lambda: transposed(softmax_fwd))  # fmt: skip
+    yield Case(
+        "softmax_fwd",
+        lambda x: x.softmax(-1),
+        softmax_fwd,
+        [tensors(f32, (rows, columns), values=("normal", "offset"), layouts=CLOSE)],
+        gradients=False,
+    )
+    yield Case(
+        "softmax_fwd, transposed",
+        lambda x: x.softmax(-1),
+        softmax_fwd,
+        [tensors(f32, (rows, columns), values="normal", layouts="transposed")],
+        gradients=False,
+        fault="the strides of the argument are ignored",
+        shows=lambda: transposed(softmax_fwd),
+    )
     yield Case("softmax_bwd", lambda p, d: p * (d - (p * d).sum(-1, keepdim=True)), softmax_bwd, [some, some], gradients=False)
     yield Case("chunk_global_cumsum", lambda x: x.cumsum(1), chunk_global_cumsum, [normal(b, t, h)], gradients=False)
-    yield Case("chunk_local_cumsum", lambda x: torch.cat([c.cumsum(1) for c in x.split(16, 1)], 1), lambda x: chunk_local_cumsum(x, 16),
-               [normal(b, t, h, d)], gradients=False)  # fmt: skip
+    yield Case(
+        "chunk_local_cumsum",
+        lambda x: torch.cat([c.cumsum(1) for c in x.split(16, 1)], 1),
+        lambda x: chunk_local_cumsum(x, 16),
+        [normal(b, t, h, d)],
+        gradients=False,
+    )
     yield Case("logsumexp_fwd", lambda x: x.logsumexp(-1), logsumexp_fwd, [some], gradients=False)
-    yield Case("mean_pooling", lambda x: torch.stack([c.mean(1) for c in x.split(16, 1)], 1), lambda x: mean_pooling(x, 16), [normal(b, t, h, d)],
-               examples=4)  # fmt: skip
-    yield Case("matmul", lambda a, b: a @ b, lambda a, b: matmul(a, b), [normal(rows, columns), normal(columns, size("n", 1, 40))],
-               gradients=False, examples=4)  # fmt: skip
+    yield Case(
+        "mean_pooling",
+        lambda x: torch.stack([c.mean(1) for c in x.split(16, 1)], 1),
+        lambda x: mean_pooling(x, 16),
+        [normal(b, t, h, d)],
+        examples=4,
+    )
+    yield Case(
+        "matmul",
+        lambda a, b: a @ b,
+        lambda a, b: matmul(a, b),
+        [normal(rows, columns), normal(columns, size("n", 1, 40))],
+        gradients=False,
+        examples=4,
+    )
 
 
 def transposed(softmax):

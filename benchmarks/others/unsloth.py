@@ -30,8 +30,16 @@ def capped(x, t):
 def cases():
     os.environ["UNSLOTH_ALLOW_CPU"] = "1"
     root = next(Path(p) for p in sys.path if (Path(p) / "unsloth" / "kernels").is_dir()) / "unsloth"
-    absent("unsloth_zoo.utils", "unsloth_zoo.log", "unsloth_zoo.temporary_patches.common", "unsloth_zoo.loss_utils",
-           "unsloth_zoo.patching_utils", "unsloth_zoo.device_type", "transformers.models.llama.modeling_llama", "bitsandbytes")  # fmt: skip
+    absent(
+        "unsloth_zoo.utils",
+        "unsloth_zoo.log",
+        "unsloth_zoo.temporary_patches.common",
+        "unsloth_zoo.loss_utils",
+        "unsloth_zoo.patching_utils",
+        "unsloth_zoo.device_type",
+        "transformers.models.llama.modeling_llama",
+        "bitsandbytes",
+    )
     from packaging.version import Version
 
     sys.modules["unsloth_zoo.utils"].Version = Version
@@ -46,7 +54,12 @@ def cases():
 
     f32 = torch.float32
     rows, columns = size("rows", 1, 9), size("columns", 1, 70)
-    x = tensors(f32, (rows, columns), values=("normal", "small", "offset", "large", "equal"), layouts=("contiguous", "offset", "rows", "expanded"))
+    x = tensors(
+        f32,
+        (rows, columns),
+        values=("normal", "small", "offset", "large", "equal"),
+        layouts=("contiguous", "offset", "rows", "expanded"),
+    )
     w = tensors(f32, (columns,), values="normal", layouts=CLOSE)
     for gemma in (False, True):
 
@@ -62,35 +75,65 @@ def cases():
 
         name = "rms_layernorm" + ", gemma" * gemma
         yield Case(name, reference, theirs, [x, w])
-        yield Case(f"{name}, transposed", reference, theirs, [tensors(f32, (rows, columns), values="normal", layouts="transposed"), w],
-                   fault="a matrix that is transposed is not copied by reshape(), and its stride along the row is ignored", shows=one)  # fmt: skip
+        yield Case(
+            f"{name}, transposed",
+            reference,
+            theirs,
+            [tensors(f32, (rows, columns), values="normal", layouts="transposed"), w],
+            fault="a matrix that is transposed is not copied by reshape(), and its stride along the row is ignored",
+            shows=one,
+        )
     wide = tensors(f32, (rows, size("columns", 2, 70)), values=("normal", "small", "offset"), layouts=CLOSE)
     both = tensors(f32, (size("columns", 2, 70),), values="normal", layouts=CLOSE)
-    yield Case("layernorm", layer_norm, lambda x, w, b: Fast_Layernorm.apply(x, w.detach(), b.detach(), 1e-5), [wide, both, both])
+    yield Case(
+        "layernorm", layer_norm, lambda x, w, b: Fast_Layernorm.apply(x, w.detach(), b.detach(), 1e-5), [wide, both, both]
+    )
     batch, length, v = size("batch", 1, 3), size("length", 1, 5), size("vocab", 2, 40)
-    logits, labels = tensors(f32, (batch, length, v), values=("normal", "offset", "large"), layouts=CLOSE), indices((batch, length), below=v)
+    logits, labels = (
+        tensors(f32, (batch, length, v), values=("normal", "offset", "large"), layouts=CLOSE),
+        indices((batch, length), below=v),
+    )
     yield Case("cross_entropy_loss", cross_entropy, lambda x, t: fast_cross_entropy_loss(x.clone(), t), [logits, labels])
     yield Case("cross_entropy_loss, softcap", capped, lambda x, t: fast_cross_entropy_loss(x.clone(), t, 20), [logits, labels])
     big = size("vocab", 65537, 65560)
-    yield Case("cross_entropy_loss, in chunks", cross_entropy, lambda x, t: fast_cross_entropy_loss(x.clone(), t),
-               [tensors(f32, (1, 2, big), values="normal", layouts=CLOSE), indices((1, 2), below=big)], examples=2)  # fmt: skip
+    yield Case(
+        "cross_entropy_loss, in chunks",
+        cross_entropy,
+        lambda x, t: fast_cross_entropy_loss(x.clone(), t),
+        [tensors(f32, (1, 2, big), values="normal", layouts=CLOSE), indices((1, 2), below=big)],
+        examples=2,
+    )
     q, k = (tensors(f32, (2, heads, size("length", 2, 6), 8), values="normal", layouts=CLOSE) for heads in (4, 2))
-    yield Case("rope_embedding", lambda q, k: rope(q, k, *angles(q.shape[2], 8)),
-               lambda q, k: fast_rope_embedding(q.clone(), k.clone(), *angles(q.shape[2], 8)), [q, k])  # fmt: skip
+    yield Case(
+        "rope_embedding",
+        lambda q, k: rope(q, k, *angles(q.shape[2], 8)),
+        lambda q, k: fast_rope_embedding(q.clone(), k.clone(), *angles(q.shape[2], 8)),
+        [q, k],
+    )
     at = indices((2, size("length", 2, 6)), below=6)
 
     def indexed(q, k, i):
         cos, sin = (a[0][i] for a in angles(6, 8))
         return rope(q, k, cos, sin)
 
-    yield Case("rope_embedding, positions", indexed,
-               lambda q, k, i: fast_rope_embedding(q.clone(), k.clone(), *angles(6, 8), i), [q, k, at])  # fmt: skip
+    yield Case(
+        "rope_embedding, positions",
+        indexed,
+        lambda q, k, i: fast_rope_embedding(q.clone(), k.clone(), *angles(6, 8), i),
+        [q, k, at],
+    )
     cube = tensors(f32, (batch, length, columns), values=("normal", "small", "large"), layouts=CLOSE)
-    for name, module, act in (("swiglu_fg", swiglu.swiglu_fg_kernel, F.silu), ("geglu_exact", geglu.geglu_exact_forward_kernel, F.gelu),
-                              ("geglu_approx", geglu.geglu_approx_forward_kernel, lambda e: F.gelu(e, approximate="tanh"))):  # fmt: skip
+    for name, module, act in (
+        ("swiglu_fg", swiglu.swiglu_fg_kernel, F.silu),
+        ("geglu_exact", geglu.geglu_exact_forward_kernel, F.gelu),
+        ("geglu_approx", geglu.geglu_approx_forward_kernel, lambda e: F.gelu(e, approximate="tanh")),
+    ):
         yield Case(name, lambda e, g, act=act: act(e) * g, module, [cube, cube], gradients=False)
-    backwards = {"swiglu_DWf_DW_dfg": (swiglu.swiglu_DWf_DW_dfg_kernel, F.silu), "geglu_exact_backward": (geglu.geglu_exact_backward_kernel, F.gelu),
-                 "geglu_approx_backward": (geglu.geglu_approx_backward_kernel, lambda e: F.gelu(e, approximate="tanh"))}  # fmt: skip
+    backwards = {
+        "swiglu_DWf_DW_dfg": (swiglu.swiglu_DWf_DW_dfg_kernel, F.silu),
+        "geglu_exact_backward": (geglu.geglu_exact_backward_kernel, F.gelu),
+        "geglu_approx_backward": (geglu.geglu_approx_backward_kernel, lambda e: F.gelu(e, approximate="tanh")),
+    }
     for name, (kernel, act) in backwards.items():
 
         def derivatives(d, e, g, act=act):
@@ -101,11 +144,21 @@ def cases():
                 (slope,) = torch.autograd.grad(f, e, d * g)
             return f.detach() * g, d * f.detach(), slope
 
-        yield Case(name, derivatives, lambda d, e, g, k=kernel: k(d.clone(), e.clone(), g.clone()), [x2(rows, columns)] * 3, gradients=False)
+        yield Case(
+            name,
+            derivatives,
+            lambda d, e, g, k=kernel: k(d.clone(), e.clone(), g.clone()),
+            [x2(rows, columns)] * 3,
+            gradients=False,
+        )
     blocks = tensors(f32, (size("m", 1, 3), size("n", 1, 2)), values="normal", layouts=CLOSE)
-    yield Case("weight_dequant_block", lambda s: s.repeat_interleave(16, 0).repeat_interleave(16, 1) * 3,
-               lambda s: weight_dequant_block(torch.full((16 * s.shape[0], 16 * s.shape[1]), 3.0), s.contiguous(), 16, f32),
-               [blocks], gradients=False)  # fmt: skip
+    yield Case(
+        "weight_dequant_block",
+        lambda s: s.repeat_interleave(16, 0).repeat_interleave(16, 1) * 3,
+        lambda s: weight_dequant_block(torch.full((16 * s.shape[0], 16 * s.shape[1]), 3.0), s.contiguous(), 16, f32),
+        [blocks],
+        gradients=False,
+    )
     del act_quant
 
 
