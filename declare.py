@@ -20,7 +20,7 @@ import numpy as np
 
 from .codegen.spelling import spelling
 from .errors import OpError, UnsoundOpError
-from .ir.ops import BUILT_IN, OPS, ScalarOp
+from .ir.ops import BUILT_IN, OPS, ScalarOp, of_integers
 from .ir.ranges import INF, Interval
 
 if TYPE_CHECKING:
@@ -55,10 +55,11 @@ def op(
     ``numpy``: the meaning, on arrays.  ``triton``: the spelling on blocks of float32, a format string (``"tl.exp2({} * 3.32)"``) or a
     ``@triton.jit`` function; ``prelude`` is the text of helpers that a format string calls.  ``range``: from intervals to an interval
     (or a pair), or one pair for every argument; without one, an increasing op is asked at both ends.  ``result``: ``"float"``,
-    ``"same"`` (the promoted type, integers included) or ``"bool"``.  ``domain``: ``"real"``, ``"nonneg"``, ``"positive"`` or ``"nonzero"``,
-    where it is finite and where ``turns`` holds: ``("add", "mul")`` says f(x + y) = f(x) f(y).  ``cost`` is float32 instructions per
-    element, ``special`` how many of them are special functions.  ``torch``: the same function in torch, for running the program there on a
-    GPU and for derivatives.  ``rtol`` and ``atol``: what the spelling may lose in float32, relative to the value and absolutely.
+    ``"same"`` (the promoted type, integers included), ``"int"`` (the same, of integers only) or ``"bool"``.  ``domain``: ``"real"``,
+    ``"nonneg"``, ``"positive"``, ``"nonzero"`` or ``"whole"``, where it is finite and where ``turns`` holds: ``("add", "mul")`` says
+    f(x + y) = f(x) f(y).  ``cost`` is float32 instructions per element, ``special`` how many of them are special functions.  ``torch``: the
+    same function in torch, for running the program there on a GPU and for derivatives.  ``rtol`` and ``atol``: what the spelling may lose
+    in float32, relative to the value and absolutely.
 
     Raises :class:`~eqfuse.errors.OpError` for a malformed declaration and :class:`~eqfuse.errors.UnsoundOpError`, with a counterexample,
     for a false one; nothing is registered then.
@@ -81,8 +82,9 @@ def op(
         raise OpError(f"op {name}: numpy= takes {arity} arguments", where=where, cure="an op takes one, two or three")
     text, helpers = spelling(name, arity, triton, prelude, where)
     pairs = tuple(tuple(p) if isinstance(p, list) else p for p in turns) if isinstance(turns, list | tuple) else turns
+    meaning = of_integers(numpy) if result == "int" else _quiet(numpy)
     spec = ScalarOp(
-        name, arity, _quiet(numpy), text, _transfer(name, arity, range, increasing, numpy, where), result, pairs, domain, increasing,
+        name, arity, meaning, text, _transfer(name, arity, range, increasing, numpy, where), result, pairs, domain, increasing,
         commutative, associative, keeps_zero, cost, special, None, helpers, doc or inspect.getdoc(numpy) or "", where,
     )  # fmt: skip
     check_op(spec)

@@ -126,6 +126,8 @@ def optimize(
                 fresh=True,
             )
         _audit(graph, rules)
+        with timer.stage("check rules"):
+            unsure = registry.vouch(_used(graph, rules))
         graph = steer(graph, fusion)
         fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
 
@@ -136,7 +138,7 @@ def optimize(
                 )
             asked_for = [r for r in given or () if r in rules]
             plan = replace(plan, licence=licence, refused=(*withheld(left_out, licence), *plan.refused, *unmatched(graph, asked_for)))
-            plan = replace(plan, notes=() if licence == "exact" else notes(plan))
+            plan = replace(plan, notes=() if licence == "exact" else notes(plan), unsure=unsure)
             asked = Options(rules, memory_weight, node_budget, time_budget)
             resized = None if fixed else partial(resize, rules)
             return Compiled(traced, graph, plan, device, replan, None if fixed else again, resized, asked)
@@ -169,8 +171,9 @@ def optimize(
         splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
         graph = saturate(small.program, rules=rules, splits=splits, node_budget=node_budget, time_budget=time_budget, fresh=True)
         _audit(graph, rules)
+        unsure = registry.vouch(_used(graph, rules))
         graph = steer(graph, fusion)
-        plan = replace(extract_like(graph, device, model), licence=licence, refused=model.refused, notes=model.notes)
+        plan = replace(extract_like(graph, device, model), licence=licence, refused=model.refused, notes=model.notes, unsure=unsure)
         return Compiled(small, graph, plan, device, replan, options=Options(rules, memory_weight, node_budget, time_budget))
 
     def again(new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
@@ -267,6 +270,12 @@ def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple
     registered = registry.active(licence)
     more = tuple(r for r in extra if r.licence in allowed and r not in registered)
     return tuple(r for r in (*registered, *more) if r.name not in disable and r.family not in disable)
+
+
+def _used(graph: FrozenGraph, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules that matched something in a saturation."""
+    matched = {r.rule for r in graph.report.rules if r.matches}
+    return [r for r in rules if r.name in matched]
 
 
 def _disabled(rule: Rule, disable: Sequence[str]) -> bool:

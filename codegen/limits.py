@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..errors import UnsupportedOpError
 from ..ir.program import Program
 
+
 def check_computable(program: Program) -> None:
     """Raise :class:`~eqfuse.errors.UnsupportedOpError` for float64 anywhere."""
     used = set(program.terms())

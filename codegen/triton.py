@@ -116,7 +116,8 @@ def print_kernel(program: TileProgram, *, exact: bool = False) -> str:
 def helpers(programs: tuple[TileProgram, ...]) -> str:
     """The helper functions that some kernels call, each once."""
     statements = [s for p in programs for s in p.statements()]
-    used = {s.op for s in statements if isinstance(s, Let)} | {monoid(s.monoid).combine for s in statements if isinstance(s, Reduce) and s.monoid not in _REDUCTIONS}
+    reduced = {s.monoid for s in statements if isinstance(s, Reduce)} - set(_REDUCTIONS)
+    used = {s.op for s in statements if isinstance(s, Let)} | {monoid(m).combine for m in reduced}
     texts = [ops.OPS[o].prelude for o in sorted(used) if ops.OPS[o].prelude]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
     texts += [REST] if any(isinstance(s, Rest) for s in statements) else []

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import UnsoundGraphError
+from ..ir.dtypes import cast
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
@@ -333,7 +334,7 @@ class _Audit:
                 self.left_range = bool(inverse) or left_range(n.attrs[0], out, tuple(args))
             return out
         if n.op == "cast":  # to a floating type the identity over the reals
-            return args[0] if n.attrs[0].is_float else np.trunc(args[0])
+            return args[0] if n.attrs[0].is_float else cast(args[0], n.attrs[0]).astype(float)
         if n.op == "reduce":
             return self.reduce(n.attrs[0], n.attrs[1], args[0])
         assert n.op == "view", n

@@ -20,7 +20,8 @@ import numpy as np
 
 from ..ir.index import Axis, IndexExpr
 from ..rewrites.facts import CONDITIONS, RELATIONS, Claim, Equation, Relation
-from ..rewrites.patterns import AxisVar, IndexVar, NumberLiteral, Pattern, World
+from ..rewrites.patterns import AxisVar, NumberLiteral, Pattern, World
+from ..rewrites.positions import IndexVar
 from .frozen import FrozenGraph
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9

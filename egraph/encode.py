@@ -17,6 +17,7 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
+from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.reference import round_to
 from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
@@ -85,16 +86,15 @@ def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]
         names[t] = f"$v{k}"
         lines.append(f"(let $v{k} {_text(t, names, book)})")
     lines += [f"(movable {names[t]})" for t in _lone_casts(program)]
+    lines += [f'(has-type {names[t]} "{t.dtype.name}")' for t in program.terms() if isinstance(t, Input)]
     lines += [f'(typed {names[t]} "{d.name}")' for t, d in _types(program).items()]
-    lines += [f"({WRITTEN[t.op]} {names[t]} {names[a]} {names[b]})" for t in _operations(program) for a, b in (t.args, t.args[::-1])]
+    lines += [f'(written "{t.op}" {names[t]} {names[a]} {names[b]})' for t in _operations(program) for a, b in (t.args, t.args[::-1])]
     return lines, names
 
 
-WRITTEN = {"mul": "written-product", "add": "written-sum"}
-
-
 def _operations(program: Program) -> list[Map]:
-    return [t for t in program.terms() if isinstance(t, Map) and t.op in WRITTEN]
+    """What may be written in another order."""
+    return [t for t in program.terms() if isinstance(t, Map) and OPS[t.op].commutative and OPS[t.op].associative]
 
 
 def _lone_casts(program: Program) -> list[Term]:

@@ -47,10 +47,11 @@ class ENode:
 
 @dataclass(frozen=True)
 class RuleCount:
-    """How often a rule matched in one saturation."""
+    """How often a rule matched in one saturation; ``sized``: for these lengths of axes, as others may be no multiples or too short."""
 
     rule: str
     matches: int
+    sized: bool = False
 
 
 @dataclass(frozen=True)

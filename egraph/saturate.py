@@ -18,12 +18,12 @@ import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..ir.index import Axis, index
+from ..ir.index import Axis, IndexExpr, index
 from ..ir.program import Program
 from ..ir.terms import Input, Reduce, Term
 from ..rewrites import registry
 from ..rewrites.facts import RELATIONS, Row
-from ..rewrites.patterns import IndexVar
+from ..rewrites.positions import IndexVar
 from ..rewrites.rule import Rule
 from ..rewrites.verdicts import MOST_READS, Offer
 from .claims import constants_met
@@ -41,6 +41,7 @@ ENGINES_KEPT = 8
 
 ANALYSE = "(saturate (run analysis))"
 ROUNDS = 4  # rounds between two looks at the budgets
+VIEWED = 4  # times that views made by factoring sink, and what that shows is factored
 MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
 
 
@@ -95,8 +96,11 @@ class _Run:
 
     claims = False  # whether the engine keeps the rule that concluded each fact
 
-    def __init__(self, engine: EGraph, node_budget: int, time_budget: float) -> None:
+    def __init__(self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float) -> None:
         self.engine, self.node_budget = engine, node_budget
+        self.places = [p for r in rules for p in r.places]
+        self.asked: dict[str, int] = {}  # rows of wanted-... that were answered
+        self.book = Codebook()
         self.start = time.process_time()
         self.deadline = self.start + time_budget
         self.stopped = "saturated"
@@ -125,10 +129,41 @@ class _Run:
         steps = " ".join(f"(run {r}) {ANALYSE}" for r in rulesets)
         return self.schedule(f"(repeat {n} (seq {steps}))")
 
+    def sizes(self) -> dict[str, int]:
+        """Rows of every table."""
+        return dict(_run(self.engine, "(print-size)")[-1].sizes)
+
     def size(self) -> int:
         """Number of e-nodes."""
-        sizes = dict(_run(self.engine, "(print-size)")[-1].sizes)
+        sizes = self.sizes()
         return sum(sizes.get(name, 0) for name in CONSTRUCTORS)
+
+    def count(self, constructor: str) -> int:
+        """How many nodes of a constructor there are."""
+        return self.sizes().get(constructor, 0)
+
+    def answer(self) -> bool:
+        """Answer the questions of rules that compute positions, in exact index arithmetic; whether there were new ones."""
+        sizes = self.sizes() if self.places else {}
+        new = [p for p in self.places if sizes.get(f"wanted-{p.table}", 0) > self.asked.get(p.table, 0)]
+        if not new:
+            return False
+        decoder, book = Decoder(self.engine, self.book), self.book
+        start, rows = len(book.exprs), []
+        for p in new:
+            questions = sorted(decoder.rows(f"wanted-{p.table}"))
+            self.asked[p.table] = len(questions)
+            for question in questions:
+                cells = tuple(
+                    book.exprs[c] if isinstance(v, IndexVar) else book.axes[c] for v, c in zip(p.asked, question, strict=True)
+                )
+                for found in p.answers(cells):
+                    row = " ".join(str(book.number(c) if isinstance(c, IndexExpr) else book.bit(c)) for c in found)
+                    rows.append(f"(place-{p.table} {row})")
+        facts = book.index_facts(start) + rows
+        if facts:
+            self.engine.run_program(*self.engine.parse_program("\n".join(facts)))
+        return bool(facts)
 
     def spent(self) -> bool:
         """Whether a budget is spent; remembers which."""
@@ -148,7 +183,7 @@ class _Run:
         done = 0
         while done < rounds:
             n = min(ROUNDS, rounds - done)
-            if not self.rounds(rulesets, n):
+            if not (self.rounds(rulesets, n) | self.answer()):
                 break
             ever, done = True, done + n
             if self.spent():
@@ -166,8 +201,10 @@ class _Steps(_Run):
 
     claims = True
 
-    def __init__(self, engine: EGraph, node_budget: int, time_budget: float, most: int | None, since: int | None) -> None:
-        super().__init__(engine, node_budget, time_budget)
+    def __init__(
+        self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float, most: int | None, since: int | None
+    ) -> None:
+        super().__init__(engine, rules, node_budget, time_budget)
         self.most, self.since = most, since
         self.matched: list[frozenset[str]] = []  # after each round: the rules that matched in it
         self.kept: dict[int, Mapping[str, Any]] = {}
@@ -272,7 +309,7 @@ def saturated(
         engine = _engine(rules)
         _run(engine, "(push)")
         try:
-            graph = _saturate(engine, program, rules, dict(splits), _Run(engine, node_budget, time_budget))
+            graph = _saturate(engine, program, rules, dict(splits), _Run(engine, rules, node_budget, time_budget))
         finally:
             _run(engine, "(pop)")
         if not holds_program(graph):
@@ -280,7 +317,7 @@ def saturated(
             _engines.pop((rules, False), None)
     if graph is None:
         engine = _new_engine(rules)
-        graph = _saturate(engine, program, rules, dict(splits), _Run(engine, node_budget, time_budget))
+        graph = _saturate(engine, program, rules, dict(splits), _Run(engine, rules, node_budget, time_budget))
         assert holds_program(graph), f"the engine lost an operation of {program.name}"
     return graph
 
@@ -311,13 +348,13 @@ class Replay:
         self.program, self.rules = graph.program, rules
         self.engine = _engine(rules, claims=True)
         nodes = graph.enodes if graph.report.stopped == "nodes" else max(20_000, 4 * graph.enodes)
-        run = _Steps(self.engine, nodes, time_budget, most, since)
+        run = _Steps(self.engine, rules, nodes, time_budget, most, since)
         _run(self.engine, "(push)")
         try:
             splits = {axis: outer.size for axis, outer, _ in graph.facts.get("split", ())}
             self.book, self.names, self.parts = _insert(run, self.program, splits)
             run.analyse()
-            _phases(run, bool(self.parts), self.engine, self.book)
+            _phases(run, bool(self.parts))
             done = len(run.matched)
             if since is not None and done > since and done not in run.kept:
                 run.keep(done)
@@ -354,7 +391,7 @@ def _saturate(
     book, names, parts = _insert(run, program, splits)
     run.analyse()
     if rules:
-        _phases(run, bool(parts), engine, book)
+        _phases(run, bool(parts))
     begun = time.process_time()
     graph = _read(Decoder(engine, book), program, names, parts, run, rules)
     if not rules:
@@ -366,7 +403,7 @@ def _saturate(
         len(graph.classes),
         (time.process_time() - run.start) * 1e3,
         tuple(run.phases),
-        tuple(RuleCount(r.name, run.matches.get(r.name, 0)) for r in rules),
+        tuple(RuleCount(r.name, run.matches.get(r.name, 0), r.sized) for r in rules),
     )
     return FrozenGraph(graph.program, graph.classes, graph.axes, graph.roots, graph.original, report, graph.facts)
 
@@ -374,7 +411,7 @@ def _saturate(
 def _insert(run: _Run, program: Program, splits: dict[Axis, int]) -> tuple[Codebook, dict[Term, str], list[tuple[Axis, Axis, Axis]]]:
     """The program and what is known of its axes, in the engine."""
     begun = time.process_time()
-    engine, book = run.engine, Codebook()
+    engine, book = run.engine, run.book
     lines, names = encode(program, book)
     parts = _split_axes(splits, book)
     facts = [trait_facts(), *_axis_facts(program, parts, book)]
@@ -386,17 +423,17 @@ def _insert(run: _Run, program: Program, splits: dict[Axis, int]) -> tuple[Codeb
     return book, names, parts
 
 
-def _phases(run: _Run, split: bool, engine: EGraph, book: Codebook) -> None:
-    _sink_views(run, engine, book)
-    run.phase("factor", ("factor",), 40)
+def _phases(run: _Run, split: bool) -> None:
+    run.phase("layout", ("layout",), 40)
+    _factor(run)
     for _ in range(3):
         if not run.phase("reference", ("reference",), 1):
             break
-        run.phase("factor", ("factor",), 40)
+        _factor(run)
     if split:
         run.phase("split", ("tiling",), 8)
-        _sink_views(run, engine, book)
-        run.phase("factor", ("factor",), 40)
+        run.phase("layout", ("layout",), 40)
+        _factor(run)
     run.phase("repair", ("repair", "factor"), 60)
     run.phase("roll", ("roll", "repair", "factor"), 40)
     if split:
@@ -405,21 +442,14 @@ def _phases(run: _Run, split: bool, engine: EGraph, book: Codebook) -> None:
     run.phase("fusion", ("fusion",), 8)
 
 
-def _sink_views(run: _Run, engine: EGraph, book: Codebook) -> None:
-    """Views sink to the leaves; nested ones are composed here, in exact index arithmetic, when a rule asks for it."""
-    while run.phase("layout", ("layout",), 40):
-        decoder = Decoder(engine, book)
-        known = {row[:3] for row in decoder.rows("compose")}
-        start = len(book.exprs)
-        facts = []
-        for e1, bit, e2 in decoder.rows("compose-wanted"):
-            if (e1, bit, e2) not in known:
-                e3 = book.exprs[e1].substitute({book.axes[bit]: book.exprs[e2]})
-                facts.append(f"(compose {e1} {bit} {e2} {book.number(e3)})")
-        if not facts:
+def _factor(run: _Run) -> None:
+    """Products are factored and reductions simplified; views that this makes sink, and so on."""
+    for _ in range(VIEWED):
+        views = run.count("View")
+        run.phase("factor", ("factor",), 40)
+        if run.count("View") == views:
             break
-        facts = book.index_facts(start) + facts
-        engine.run_program(*engine.parse_program("\n".join(facts)))
+        run.phase("layout", ("layout",), 40)
 
 
 def _split_axes(splits: dict[Axis, int], book: Codebook) -> list[tuple[Axis, Axis, Axis]]:
@@ -449,6 +479,7 @@ def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Co
             kin[a].add(b)
             kin[b].add(a)
     for a in book.bits:
+        facts.append(f"(set (length {book.bit(a)}) {float(a.size)})")
         if a.size > 0:
             facts.append(f"(nonempty {book.bit(a)})")
     for a in sorted(reduced):

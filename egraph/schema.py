@@ -10,6 +10,7 @@ signs       ``nonneg``, ``positive``, ``bounded`` (finite whatever the inputs) a
             declare.  An exponential is positive only if its argument is bounded: it is 0 where a mask put -inf.  What one
             sign alone cannot say (``nonpos``, bounds of 1, ``size``, the largest magnitude) is the family ``signs`` of rules.
 
+``has-type`` is what memory holds of inputs and casts, ``length`` how long an axis is.
 ``settled`` marks values that mention no running value.  ``why-*`` tables name the rule that first
 made each node, ``united`` the rules that found a class equal to another form, and ``by-*``, in an engine with ``claims``, the rule that
 first concluded each fact.
@@ -74,6 +75,8 @@ def schema(claims: bool = False) -> str:
         "(relation related (i64 i64))",
         "(relation unrelated (i64 i64))",
         "(relation nonempty (i64))",
+        "(function length (i64) f64 :merge old)",
+        "(relation has-type (T String))",
         "(relation identity-of (String f64))",
         "(function size (T) f64 :merge (min old new))",
         *(f"(relation {n} (T))" for n in ("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "truth", "settled")),
@@ -83,7 +86,7 @@ def schema(claims: bool = False) -> str:
     if claims:
         lines += [f"(function by-{name} ({' '.join(columns)}) String :merge old)" for name, columns in claimable().items()]
         lines.append("(relation united-form (String L))")
-    lines += [*(f"(ruleset {p})" for p in PHASES), AXES, LEVELS, SIGNS, SETTLED]
+    lines += [*(f"(ruleset {p})" for p in PHASES), AXES, LEVELS, SIGNS, SETTLED, TYPES]
     return "\n".join(lines)
 
 
@@ -137,6 +140,11 @@ SETTLED = """
 (rule ((= t (Cast d x)) (settled x)) ((settled t)) :ruleset analysis)
 (rule ((= t (View x k e)) (settled x)) ((settled t)) :ruleset analysis)
 (rule ((= t (Reduce g k x)) (settled x)) ((settled t)) :ruleset analysis)
+"""
+
+TYPES = """
+(rule ((= t (Cast d x))) ((has-type t d)) :ruleset analysis)
+(rule ((= t (View x j e)) (has-type x d)) ((has-type t d)) :ruleset analysis)
 """
 
 SIGN_TRAITS = (
@@ -257,6 +265,8 @@ def trait_facts() -> str:
             facts.append(f'(increasing "{op.name}")')
         if op.arity == 1 and op.result != "bool" and (span := op.range(ALL)).finite:
             facts.append(f'(saturating "{op.name}" {number_text(span.magnitude)})')
+        if op.associative and op.commutative:
+            facts.append(f'(associative "{op.name}")')
         for source, target in op.turns:
             table = "turns" if op.domain in ("real", "nonzero") else "turns-nonneg"
             facts.append(f'({table} "{op.name}" "{source}" "{target}")')
@@ -265,6 +275,7 @@ def trait_facts() -> str:
         facts += [f'(wide "{d.name}")'] if d.is_wide else []
         facts += [f'(keeps-sign "{d.name}")'] if d.is_float or d.kind == "bool" else []
         facts += [f'(unsigned "{d.name}")'] if d.unsigned else []
+        facts += [f'(integer "{d.name}")'] if d.kind == "int" else []
     for m in MONOIDS.values():
         facts.append(f'(identity-of "{m.name}" {number_text(m.identity)})')
         if m.linear:

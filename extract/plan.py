@@ -148,6 +148,7 @@ class Plan:
     licence: str = "real"  # what rewrites may claim; under "exact" kernels round every operation by itself
     refused: tuple[str, ...] = ()  # offers of outside implementations that the plan does not use, each with the reason
     notes: tuple[str, ...] = ()  # inputs for which kernels overflow, or vanish, where the program does not
+    unsure: tuple[str, ...] = ()  # rules of the user that the plan may use and whose check ended before it was complete
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
 
     @property

@@ -88,6 +88,7 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
     if lost:
         lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")
     lines += [f"  not taken: {why}" for why in plan.refused]
+    lines += [f"  not fully checked: {which}" for which in plan.unsure]
     lines += [f"  verdict: {line}" for line in decision_lines(plan.decisions)]
     lines += [f"  numbers: {note}" for note in plan.notes]
     early = [_EARLY[why] for why in (f"saturation: {plan.saturation}", f"search: {plan.stopped}") if why in _EARLY]

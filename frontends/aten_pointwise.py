@@ -52,8 +52,9 @@ def _operands(call: Call, args: Sequence[Any]) -> list[Any]:
     wanted = ir_dtype(_computed_in(call, args))
     most = max(kinds.values(), default=0)
     for k, kind in kinds.items():
-        alone = most < _RANK[wanted.kind]
-        if kind < _RANK[wanted.kind] and (alone or (kind == _RANK["int"] and not call.reader.small(read[k]))) and number_of(read[k]) is None:
+        if kind == _RANK[wanted.kind] or number_of(read[k]) is not None:
+            continue
+        if most < _RANK[wanted.kind] or (kind == _RANK["int"] and not call.reader.small(read[k])):
             read[k] = Cast(_holding(wanted, read[k].dtype), read[k])
     floats = any(isinstance(a, Term) and a.dtype is not None and a.dtype.is_float for a in read)
     if floats:

@@ -24,7 +24,7 @@ from . import aten
 from .aten_pointwise import pointwise
 
 NAMESPACE = "eqfuse_op"
-_PROMOTION = {"float": PROMOTION.INT_TO_FLOAT, "same": PROMOTION.DEFAULT, "bool": PROMOTION.ALWAYS_BOOL}
+_PROMOTION = {"float": PROMOTION.INT_TO_FLOAT, "same": PROMOTION.DEFAULT, "int": PROMOTION.DEFAULT, "bool": PROMOTION.ALWAYS_BOOL}
 TorchFunction = Callable[..., torch.Tensor]
 
 

@@ -25,7 +25,6 @@ import torch
 
 from ..errors import TraceError, UnsupportedOpError
 from ..ir import bounds
-from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
 from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
@@ -306,12 +305,8 @@ class Reader:
             return term
         wanted = ir_dtype(value.dtype, f"the result of {node.target}")
         if wanted.kind == "int" and number_of(term) is None:
-            return term if term.dtype == wanted and not self.wraps(term, wanted) else Cast(wanted, term)
+            return bounds.wrapped(term, self._bounds) if term.dtype == wanted else Cast(wanted, term)
         return term if term.dtype in (None, wanted) else Cast(wanted, term)
-
-    def wraps(self, term: Term, to: DType) -> bool:
-        """Whether a value that is made of integers may be none of the type."""
-        return bounds.wraps(term, to, self._bounds)
 
     def small(self, term: Term) -> bool:
         """Whether every integer that the value may be is a number of float32."""

@@ -52,6 +52,14 @@ def _of(t: Term, args: list[Interval]) -> Interval:
     return args[0]
 
 
+def wrapped(term: Term, known: MutableMapping[Term, Interval] | None = None) -> Term:
+    """What an operation made of integers, in the type that torch gives it: that a value may wrap there is said by a cast."""
+    to = term.dtype
+    if to is None or to.kind != "int" or not wraps(term, to, {} if known is None else known):
+        return term
+    return Cast(to, term)
+
+
 def wraps(term: Term, to: DType, known: MutableMapping[Term, Interval]) -> bool:
     """Whether a value, which an operation makes of integers, may be none of an integer type, or too large for laws of real numbers."""
     found = bounds(term, known)

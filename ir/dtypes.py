@@ -1,4 +1,5 @@
-"""Element types: what memory holds, and the number facts (largest value, mantissa) that range analysis and tolerances need."""
+"""Element types: what memory holds, the number facts (largest value, mantissa) that range analysis and tolerances need, and what a
+cast to each of them means."""
 
 from __future__ import annotations
 
@@ -101,8 +102,8 @@ def promote(*types: DType | None) -> DType | None:
 def cast(array: np.ndarray, to: DType) -> np.ndarray:
     """An array converted to a type as torch converts it: an array of ``to.meaning`` that holds numbers of ``to`` only.
 
-    To a float it rounds to nearest even; to bool it asks for not zero; to an integer it drops the fraction, and the integer wraps around
-    modulo the number of values of the type.  NaN and what is beyond int64, of which torch says that anything may come, become the
+    To a float it rounds once, to nearest even; to bool it asks for not zero; to an integer it drops the fraction, and the integer wraps
+    around modulo the number of values of the type.  Where torch defines it, says :func:`castable`; NaN and what is beyond int64 become the
     least int64 and wrap like it.
     """
     array = np.asarray(array)
@@ -119,8 +120,21 @@ def cast(array: np.ndarray, to: DType) -> np.ndarray:
         return array.astype(to.numpy).astype(np.float64)
 
 
+def castable(array: np.ndarray, to: DType) -> np.ndarray:
+    """Where torch defines a cast: to integer types of what fits without its fraction and of whole numbers of 64 bits, to others always."""
+    if to.is_float or to.kind == "bool":
+        return np.ones(np.shape(array), bool)
+    limits = np.iinfo(to.numpy)
+    with np.errstate(all="ignore"):
+        whole = np.trunc(array)
+        fits = (whole >= float(limits.min)) & (whole < float(limits.max) + 1.0)
+        return np.asarray(fits | ((array == whole) & (np.abs(array) < 2.0**63)))
+
+
 def _bfloat16(array: np.ndarray) -> np.ndarray:
-    """Round to nearest even on the bits of float32."""
-    bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
-    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    return np.where(np.isfinite(array), rounded.reshape(array.shape), array).astype(np.float64)
+    """The nearest number of eight bits, ties to even, with the exponents of float32; numpy has no such type."""
+    x = array.astype(np.float64)
+    step = np.ldexp(1.0, np.maximum(np.frexp(x)[1], -125) - 8)
+    near = np.rint(x / step) * step
+    near = np.where(np.abs(near) > bfloat16.largest, np.copysign(np.inf, x), near)
+    return np.where(np.isfinite(x), near, x)

@@ -150,7 +150,7 @@ def _rsqrt_range(a: Interval) -> Interval:
     return Interval(0.0 if a.hi == INF else (a.hi**-0.5 if a.hi > 0 else INF), a.lo**-0.5 if a.lo > 0 else INF)
 
 
-def _of_integers(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
+def of_integers(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
     """A function of integers on arrays of any numbers: NaN of what is none."""
 
     def run(*args: np.ndarray) -> np.ndarray:
@@ -365,11 +365,11 @@ for _op in (
     ScalarOp("remainder", 2, _quiet(np.remainder), "_remainder({}, {})", _remainder_range, "same", domain="nonzero", cost=20.0, special=1.0, prelude=_REMAINDER),
     ScalarOp("fmod", 2, _quiet(np.fmod), "_fmod({}, {})", _fmod_range, "same", domain="nonzero", cost=20.0, special=1.0, prelude=_FMOD),
     # bits of integers -------------------------------------------------------------------------------------------------------
-    ScalarOp("bitand", 2, _of_integers(np.bitwise_and), "{} & {}", _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("bitor", 2, _of_integers(np.bitwise_or), "{} | {}", _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("bitxor", 2, _of_integers(np.bitwise_xor), "{} ^ {}", _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("lshift", 2, _of_integers(_shifted_left), "_lshift({}, {})", _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0, prelude=_LSHIFT),
-    ScalarOp("rshift", 2, _of_integers(_shifted_right), "_rshift({}, {})", _right_range, "int", domain="whole", keeps_zero=True, cost=3.0, prelude=_RSHIFT),
+    ScalarOp("bitand", 2, of_integers(np.bitwise_and), "{} & {}", _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("bitor", 2, of_integers(np.bitwise_or), "{} | {}", _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("bitxor", 2, of_integers(np.bitwise_xor), "{} ^ {}", _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("lshift", 2, of_integers(_shifted_left), "_lshift({}, {})", _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0, prelude=_LSHIFT),
+    ScalarOp("rshift", 2, of_integers(_shifted_right), "_rshift({}, {})", _right_range, "int", domain="whole", keeps_zero=True, cost=3.0, prelude=_RSHIFT),
     # comparison and choice ------------------------------------------------------------------------------------------------
     ScalarOp("lt", 2, _quiet(np.less), "{} < {}", _bool, "bool", infix="<"),
     ScalarOp("le", 2, _quiet(np.less_equal), "{} <= {}", _bool, "bool", infix="<="),

@@ -231,14 +231,14 @@ class Map(Term):
 class Reduce(Term):
     """A monoid reduction over one axis.  If ``x`` does not depend on the axis it is the same value, ``axis.size`` times.
 
-    A sum, maximum or minimum of integers is ``isum``, ``imax`` or ``imin``, which are exact.
+    A sum, maximum or minimum of integers is ``isum``, ``imax`` or ``imin``, which are exact; of anything else it is not.
     """
 
     def __new__(cls, monoid: str, axis: Axis, x: Term) -> Reduce:
         if monoid not in MONOIDS:
             raise _unknown("monoid", monoid, MONOIDS)
-        if x.dtype is not None and x.dtype.kind == "int":
-            monoid = MONOIDS[monoid].integer or monoid
+        whole = x.dtype is not None and x.dtype.kind == "int"
+        monoid = next((m.integer if whole else m.name for m in MONOIDS.values() if m.integer and monoid in (m.name, m.integer)), monoid)
         return super().__new__(cls, monoid, axis, x)
 
     @property

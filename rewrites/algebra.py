@@ -16,7 +16,9 @@ from .facts import (
     Modest,
     Nonzero,
     aspl,
+    associative,
     at_most_one,
+    chain_wanted,
     depends,
     equal,
     free,
@@ -24,6 +26,8 @@ from .facts import (
     match,
     movable,
     nonneg,
+    operand,
+    operands,
     rounding,
     separable,
     spl,
@@ -32,9 +36,10 @@ from .facts import (
     wanta,
     wide,
     within,
+    written,
 )
 from .patterns import Cast, Const, Map, View, Where
-from .rule import Axis, Op1, Position, Scalar, TypeName, fact_rule, rule
+from .rule import Axis, Op1, Op2, Position, Scalar, TypeName, fact_rule, rule
 
 FAMILY = "algebra"
 
@@ -244,3 +249,52 @@ def fold_negation(a: Scalar):
 def fold_reciprocal(a: Scalar):
     """Constants other than zero are inverted."""
     return Map("recip", Const(a)), Const(a.reciprocal()), Nonzero(a)
+
+
+# chains --------------------------------------------------------------------------------------------------------------------------
+#
+# Associativity and commutativity as equations would make every order of a chain: exponentially many forms.  As relations they say which
+# operands a chain that the program writes has, and what is left without one or two of them: as many rows as pairs.  Only a rule that
+# matches them asks for them.
+
+
+@fact_rule(family=FAMILY)
+def operand_of_two(t, x, y, o: Op2):
+    """x o y has the operand x; so it has y."""
+    return [chain_wanted(o), written(o, t, x, y)], [operand(o, t, x, y)]
+
+
+@fact_rule(family=FAMILY)
+def operand_of_operand(t, s, x, y, rest, o: Op2):
+    """(x o y) o rest = x o (y o rest)."""
+    return [operand(o, t, s, rest), associative(o), written(o, s, x, y)], [operand(o, t, x, Map(o, y, rest))]
+
+
+@fact_rule(family=FAMILY)
+def operands_of_two(t, s, x, y, z, o: Op2):
+    """(x o y) o z has the operands x and y."""
+    return [chain_wanted(o), written(o, t, s, z), written(o, s, x, y)], [operands(o, t, x, y, z)]
+
+
+@fact_rule(family=FAMILY)
+def operands_on_both_sides(t, s, x, z, rest, o: Op2):
+    """(x o rest) o z = (x o z) o rest."""
+    return (
+        [written(o, t, s, z), operand(o, s, x, rest), associative(o)],
+        [operands(o, t, x, z, rest), operands(o, t, z, x, rest)],
+    )
+
+
+@fact_rule(family=FAMILY)
+def operands_inside_both_sides(t, s, z, x, y, p, q, o: Op2):
+    """(x o p) o (y o q) = (x o y) o (p o q)."""
+    return (
+        [written(o, t, s, z), operand(o, s, x, p), operand(o, z, y, q), associative(o)],
+        [operands(o, t, x, y, Map(o, p, q))],
+    )
+
+
+@fact_rule(family=FAMILY)
+def operands_on_one_side(t, s, x, y, z, rest, o: Op2):
+    """((x o y) o rest) o z = (x o y) o (rest o z)."""
+    return [operands(o, s, x, y, rest), associative(o), written(o, t, s, z)], [operands(o, t, x, y, Map(o, rest, z))]

@@ -8,24 +8,42 @@ steers the search and claims nothing: there is no third kind, so no rule can con
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
 from ..errors import RuleError
 from ..ir.dtypes import DTYPES
+from ..ir.index import Axis, IndexExpr, index
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.ranges import ALL
+from . import notation
 from . import patterns as P
-from .patterns import AxisVar, IndexVar, Pattern, Var, World
+from .notation import Notation, shown, what
+from .patterns import AxisVar, Pattern, Var, World
+from .positions import Expressions, IndexVar, NoPosition, Place, ReadAt
+
+CONDITION = dict.fromkeys(notation.VALUES, "a premise stands after the two sides, or in the list of premises; all of them must hold")
+CONDITION["truth"] += "; its opposite is another premise (depends for free, ...)"
 
 
-class Fact:
+def _set(fact: Any, **values: Any) -> None:
+    """Fields of a frozen dataclass while it is made."""
+    for name, value in values.items():
+        object.__setattr__(fact, name, value)
+
+
+class Fact(Notation):
     """A premise or conclusion."""
+
+    instead = CONDITION
 
     def parts(self) -> tuple[Any, ...]:
         """Patterns and variables inside."""
@@ -43,13 +61,23 @@ class Fact:
         """Table and cells, as text, of a conclusion that is a row and could be false: what provenance can be kept of.  Else empty."""
         return ""
 
+    def forms(self, mirrored: bool) -> list[Fact]:
+        """The premise in every way that the engine is to look for it; ``mirrored``: arguments of commutative ops in either order."""
+        return [self]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Match(Fact):
     """``var`` is a value that can be written as ``pattern``."""
 
     var: Var
     pattern: Pattern
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.var, Var):
+            cure = "match(t, pattern) says that the variable t can be written as the pattern"
+            raise RuleError(f"match({shown(self.var)}, ...): it is no variable for a value but {what(self.var)}", cure=cure)
+        _set(self, pattern=P.pattern(self.pattern))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.var, self.pattern)
@@ -57,13 +85,19 @@ class Match(Fact):
     def egglog(self, fresh: str) -> str:
         return f"(= {self.var.egglog()} {self.pattern.egglog()})"
 
+    def forms(self, mirrored: bool) -> list[Fact]:
+        return [Match(self.var, p) for p in P.orders(self.pattern)] if mirrored else [self]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Equal(Fact):
     """Conclusion: two values are equal; the engine unites their classes."""
 
     left: Pattern
     right: Pattern
+
+    def __post_init__(self) -> None:
+        _set(self, left=P.pattern(self.left), right=P.pattern(self.right))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.left, self.right)
@@ -77,11 +111,14 @@ CONDITIONS: dict[str, tuple[str, ...]] = {  # the tables of conditions that rule
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Condition(Fact):
     """A side condition on one value.  ``constrain`` edits the drawing style of a variable; ``holds`` tests a computed value."""
 
     x: Pattern
+
+    def __post_init__(self) -> None:
+        _set(self, x=P.pattern(self.x))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x,)
@@ -98,11 +135,14 @@ class Condition(Fact):
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Free(Condition):
     """``x`` does not depend on ``axis``."""
 
     axis: AxisVar
+
+    def __post_init__(self) -> None:
+        _set(self, x=P.pattern(self.x), axis=P.axis(self.axis))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.axis)
@@ -195,11 +235,14 @@ class AtMostOne(Condition):
         return bool(np.all(~(self.x.value(world) > 1)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Within(Condition):
     """``|x| <= size``, whatever the inputs; as a premise it binds ``size`` to the least bound known."""
 
     size: P.Number
+
+    def __post_init__(self) -> None:
+        _set(self, x=P.pattern(self.x), size=P.number(self.size))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.size)
@@ -230,12 +273,15 @@ class Finite(Condition):
         return world.rational or bool(np.all(np.isfinite(self.x.value(world))))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FiniteOr(Condition):
     """``x`` is finite or this number.  An *assumption* about data, declared where a rule makes it: the engine asks nothing, and the
     check draws nothing else.  Masks put the identity of a reduction into programs; the other infinity and NaN are accidents."""
 
     number: P.Number
+
+    def __post_init__(self) -> None:
+        _set(self, x=P.pattern(self.x), number=P.number(self.number))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.number)
@@ -266,6 +312,30 @@ class Truth(Condition):
         return bool(np.all(np.isin(self.x.value(world), (0.0, 1.0))))
 
 
+@dataclass(frozen=True, eq=False)
+class HasType(Condition):
+    """``x`` is a number of this type: an input or a cast to it, or read from one.  A cast to it changes nothing."""
+
+    type: str | P.NameVar
+
+    def __post_init__(self) -> None:
+        _set(self, x=P.pattern(self.x), type=P.known_name(self.type, "type"))
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x, self.type)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(has-type {self.x.egglog()} {P.name_text(self.type)})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style["type"] = self.type
+        style["finite"] = True
+
+    def holds(self, world: World) -> bool:
+        x = self.x.value(world)
+        return bool(np.all(P.rounded(x, P.name_of(self.type, world), world) == x))
+
+
 class Settled(Condition):
     """``x`` mentions no running value."""
 
@@ -276,7 +346,7 @@ class Settled(Condition):
         """What no running value enters reads the same at the old and the new reference, as every drawn variable does."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Search(Fact):
     """A condition that only steers the search (levels, inequality of classes): engine text over variables, no claim."""
 
@@ -291,12 +361,15 @@ class Search(Fact):
         return self.text.format(*(n.egglog() for n in self.names), f=fresh)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OtherAxis(Fact):
     """Two axis variables stand for different axes (in a check they always do)."""
 
     a: AxisVar
     b: AxisVar
+
+    def __post_init__(self) -> None:
+        _set(self, a=P.axis(self.a), b=P.axis(self.b))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.a, self.b)
@@ -305,11 +378,14 @@ class OtherAxis(Fact):
         return f"(!= {self.a.egglog()} {self.b.egglog()})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NonEmpty(Fact):
     """The axis has at least one element."""
 
     axis: AxisVar
+
+    def __post_init__(self) -> None:
+        _set(self, axis=P.axis(self.axis))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.axis,)
@@ -319,48 +395,169 @@ class NonEmpty(Fact):
 
 
 @dataclass(frozen=True)
-class Nonzero(Fact):
-    """A number that is not zero."""
+class Comparison:
+    """What can be said of numbers: as the engine asks it, as Python does, and what makes it true for an argument, given the other."""
 
-    number: P.Number
+    text: str
+    holds: Callable[..., Any]
+    tries: Callable[[int, Any], tuple[Any, ...]]  # which argument, the other one
+
+
+def _divides(a: Any, b: Any) -> bool:
+    return a > 0 and abs(b) < math.inf and b % a == 0
+
+
+def _power_of_two(a: Any) -> bool:
+    return 1 <= a < math.inf and int(a) == a and not int(a) & int(a) - 1
+
+
+COMPARISONS = {
+    "equals": Comparison("(= {0} {1})", operator.eq, lambda k, x: (x,)),
+    "differs": Comparison("(!= {0} {1})", operator.ne, lambda k, x: (x + 1, x - 1)),
+    "less": Comparison("(< {0} {1})", operator.lt, lambda k, x: (x - 1, x - 2, x / 2) if k == 0 else (x + 1, x + 2, 2 * x)),
+    "at_most": Comparison("(<= {0} {1})", operator.le, lambda k, x: (x, x - 1, x / 2) if k == 0 else (x, x + 1, 2 * x)),
+    "divides": Comparison("(> {0} 0.0) (= 0.0 (% {1} {0}))", _divides, lambda k, x: (1, x) if k == 0 else (x, 2 * x, 3 * x, 0 * x)),
+    "power_of_two": Comparison(
+        "(>= {0} 1.0) (= {0} (to-f64 (to-i64 {0}))) (= 0 (& (to-i64 {0}) (- (to-i64 {0}) 1)))", _power_of_two, lambda k, x: (4, 2, 1, 8, 16)
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Fact):
+    """What is true of numbers: literal ones, numbers of constants, lengths of axes, and arithmetic on these."""
+
+    relation: str
+    args: tuple[P.Number, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, args=tuple(map(P.number, self.args)))
+        if not any(P.variables(a) for a in self.args):
+            cure = "a: Scalar is the number of a constant, Extent(k) the length of an axis"
+            raise RuleError(f"{self}: it says nothing of the rule's variables", cure=cure)
+
+    def __repr__(self) -> str:
+        return f"{self.relation}({', '.join(map(repr, self.args))})"
 
     def parts(self) -> tuple[Any, ...]:
-        return (self.number,)
+        return self.args
 
     def egglog(self, fresh: str) -> str:
-        return f"(!= {self.number.egglog()} 0.0)"
+        return COMPARISONS[self.relation].text.format(*(a.egglog() for a in self.args))
+
+    def holds(self, world: World) -> bool:
+        """Whether it is true of drawn numbers."""
+        return bool(COMPARISONS[self.relation].holds(*(a.value(world) for a in self.args)))
+
+    def settle(self, choose: Callable[[int], int], world: World) -> None:
+        """Change a number or a length so that it holds, if there is one that stands alone on a side; ``choose`` draws below a number."""
+        if self.holds(world):
+            return
+        alone = [k for k, a in enumerate(self.args) if isinstance(a, P.NumberVar | P.LengthNumber)]
+        if not alone:
+            return
+        k = alone[choose(len(alone))]
+        others = [a.value(world) for n, a in enumerate(self.args) if n != k]
+        tries = COMPARISONS[self.relation].tries(k, *(others or [0]))
+        found, new = self.args[k], tries[choose(len(tries))]
+        if isinstance(found, P.NumberVar):
+            world.values[found.name] = world.number(new)
+        elif isinstance(found, P.LengthNumber) and 0 <= new <= LONGEST:
+            at = found.axis.position(world)
+            small = tuple(min(n, 2) if new > 16 else n for n in world.extents)
+            world.extents = (*small[:at], int(new), *small[at + 1 :])
 
 
-@dataclass(frozen=True)
-class NotNegative(Fact):
-    """A number that is not negative."""
+LONGEST = 1 << 14  # of an axis that a check draws because a rule names its length
 
-    number: P.Number
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.number,)
+def equals(a: Any, b: Any) -> Compare:
+    """Two numbers are equal: of constants, lengths of axes (``Extent(k)``), literal ones."""
+    return Compare("equals", (a, b))
 
-    def egglog(self, fresh: str) -> str:
-        return f"(>= {self.number.egglog()} 0.0)"
+
+def differs(a: Any, b: Any) -> Compare:
+    """Two numbers are not equal."""
+    return Compare("differs", (a, b))
+
+
+def less(a: Any, b: Any) -> Compare:
+    """a < b."""
+    return Compare("less", (a, b))
+
+
+def at_most(a: Any, b: Any) -> Compare:
+    """a <= b."""
+    return Compare("at_most", (a, b))
+
+
+def at_least(a: Any, b: Any) -> Compare:
+    """a >= b."""
+    return Compare("at_most", (b, a))
+
+
+def divides(a: Any, b: Any) -> Compare:
+    """b is a whole multiple of a, and a is positive."""
+    return Compare("divides", (a, b))
+
+
+def power_of_two(a: Any) -> Compare:
+    """A number is 1, 2, 4, 8, ..."""
+    return Compare("power_of_two", (a,))
+
+
+def Nonzero(a: Any) -> Compare:
+    """A number is not zero."""
+    return differs(a, 0.0)
+
+
+def NotNegative(a: Any) -> Compare:
+    """A number is not negative."""
+    return at_least(a, 0.0)
 
 
 MODEST = 100.0  # a float32 exponential overflows at 88: adding this much costs an absolute error of 1e-5 at most
 
 
-@dataclass(frozen=True)
-class Modest(Fact):
-    """A number that is not large."""
+def Modest(a: Any) -> Compare:
+    """A number is not large."""
+    return at_most(a, MODEST)
 
-    number: P.Number
+
+@dataclass(frozen=True, eq=False)
+class OneOf(Fact):
+    """A name is one of these."""
+
+    variable: P.NameVar
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.variable, P.NameVar):
+            cure = "one_of(t, 'float16', 'bfloat16') for t: TypeName; has_type(x, 'bfloat16') for a value"
+            raise RuleError(f"one_of({shown(self.variable)}, ...): it is no name but {what(self.variable)}", cure=cure)
+        if not self.names:
+            raise RuleError(f"one_of({self.variable.name}) names nothing", cure="one_of(t, 'float16', 'bfloat16')")
+        for name in self.names:
+            if not isinstance(name, str):
+                raise RuleError(f"one_of({self.variable.name}, ...): {shown(name)} is no name but {what(name)}", cure="write the names")
+            P.known_name(name, self.variable.sort)
 
     def parts(self) -> tuple[Any, ...]:
-        return (self.number,)
+        return (self.variable,)
+
+    def forms(self, mirrored: bool) -> list[Fact]:
+        return [OneOf(self.variable, (name,)) for name in self.names]
 
     def egglog(self, fresh: str) -> str:
-        return f"(<= {self.number.egglog()} {MODEST})"
+        return f'(= {self.variable.egglog()} "{self.names[0]}")'
 
 
-@dataclass(frozen=True)
+def one_of(variable: P.NameVar, *names: str) -> OneOf:
+    """A name is one of these: ``one_of(t, "float16", "bfloat16")``."""
+    return OneOf(variable, names)
+
+
+@dataclass(frozen=True, eq=False)
 class IndexFree(Fact):
     """An index expression does not mention an axis."""
 
@@ -379,6 +576,79 @@ class IndexDepends(IndexFree):
 
     def egglog(self, fresh: str) -> str:
         return f"(= m{fresh} (index-axes {self.at.egglog()})) (!= 0 (& m{fresh} {self.axis.egglog()}))"
+
+
+@dataclass(frozen=True, eq=False)
+class Placed(Fact):
+    """``at`` is this position, computed by index arithmetic outside the engine, which knows index expressions by their numbers.
+
+    :func:`~eqfuse.rewrites.rule.make_rule` adds it for every position that a rule computes.  Where the rest of the rule holds, the engine
+    asks with a row of ``wanted-<table>``: the axes and positions that are ``known``, and ``at`` if that is ``met`` in what is matched; the
+    answer is a row of ``place-<table>``, with the axes that ``at`` was found to mention (``solved``).  A position that may leave an axis
+    that is read there (``reads``) has no answer.
+    """
+
+    table: str
+    at: IndexVar
+    place: Place
+    met: bool
+    known: tuple[Any, ...]
+    solved: tuple[AxisVar, ...]
+    reads: tuple[AxisVar, ...]
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.at, self.place, *self.reads)
+
+    @property
+    def asked(self) -> tuple[Any, ...]:
+        """The columns of a question."""
+        return (*self.known, self.at) if self.met else self.known
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The columns of an answer: the question's, then what it asks for."""
+        return (*self.known, self.at, *self.solved)
+
+    def egglog(self, fresh: str) -> str:
+        return f"(place-{self.table} {' '.join(v.egglog() for v in self.columns)})"
+
+    def question(self) -> str:
+        """The row that asks."""
+        return f"(wanted-{self.table} {' '.join(v.egglog() for v in self.asked)})"
+
+    def tables(self) -> list[str]:
+        """Declarations of both tables."""
+        return [
+            f"(relation {name}-{self.table} ({' '.join(['i64'] * len(row))}))"
+            for name, row in (("wanted", self.asked), ("place", self.columns))
+        ]
+
+    def inside(self, world: World) -> bool:
+        """Whether it stays inside of the axes that are read there."""
+        at = world.values[self.at.name]
+        return self.guarded is False or all(at.size == 0 or (at.min() >= 0 and at.max() < a.extent(world)) for a in self.reads)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it could leave an axis that other positions do not leave."""
+        return any(isinstance(n, Place) and not isinstance(n, IndexVar | ReadAt) for n in P.walk(self.place))
+
+    def answers(self, row: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """Rows of ``columns`` for one of ``asked``, in axes and index expressions."""
+        given = dict(zip((v.name for v in self.asked), row, strict=True))
+        met = given.pop(self.at.name, None)
+        axes = {n: v for n, v in given.items() if isinstance(v, Axis)}
+        exprs = {n: v for n, v in given.items() if isinstance(v, IndexExpr)}
+        for found in permutations(sorted(met.axes()) if met is not None else (), len(self.solved)):
+            solved = dict(zip((v.name for v in self.solved), found, strict=True))
+            try:
+                at = index(self.place.compute(Expressions({**axes, **solved}, exprs)))
+            except NoPosition:
+                continue
+            low, high = at.bounds()
+            inside = all(low >= 0 and high < {**axes, **solved}[a.name].size for a in self.reads)
+            if (met is None or met == at) and (inside or not self.guarded):
+                yield tuple({**given, **solved, self.at.name: at}[v.name] for v in self.columns)
 
 
 # relations ----------------------------------------------------------------------------------------------------------------------------
@@ -412,6 +682,7 @@ class Trait:
 
     holds: Callable[..., bool]
     number: Callable[[str], float] | None = None
+    sorts: tuple[str, ...] = ()  # of names, by column; the last one is that of all others
 
 
 Meaning = Equation | Claim | Trait
@@ -431,6 +702,8 @@ class Relation:
     meaning: Meaning | None = None
     demand: bool = False
     given: bool = False
+    asks: str = ""  # rules with such a premise ask for its rows with a row of this demand, which has the first column
+    sorts: tuple[str, ...] = ()  # of names in its columns, by column; the last one is that of all others
 
     @property
     def of_values(self) -> bool:
@@ -442,10 +715,25 @@ class Relation:
             raise RuleError(
                 f"relation {self.name} has {len(self.columns)} columns ({' '.join(self.columns)}), not {len(args)}", cure=self.doc
             )
-        return Row(self, args)
+        return Row(self, tuple(map(self._cell, range(len(args)), args)))
+
+    def _cell(self, k: int, x: Any) -> Any:
+        """An argument as its column holds it."""
+        sort = self.columns[k]
+        if sort == "T":
+            return P.pattern(x)
+        if sort == "f64":
+            return P.number(x)
+        good: Any = {"L": Pattern, "i64": AxisVar | Place, "String": str | P.NameVar}[sort]
+        if not isinstance(x, good):
+            wanted = {"L": "form", "i64": "axis or position", "String": "name"}[sort]
+            raise RuleError(f"{self.name}: {shown(x)}, in column {k + 1}, is no {wanted} but {what(x)}", cure=self.doc)
+        if sort == "String" and self.sorts:
+            return P.known_name(x, self.sorts[min(k, len(self.sorts) - 1)])
+        return x
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row(Fact):
     """A row of a relation, as a premise or as a conclusion."""
 
@@ -485,15 +773,17 @@ def relation(
     ``demand``    nothing: rows only steer the search.
     """
     where = f"relation {name}"
+    if any(f is not None and not callable(f) for f in (equation, claim)) or not isinstance(demand, bool):
+        raise RuleError(f"{where}: a meaning is a function", cure="claim=lambda x: x > 0, equation=lambda x, y: (x, y + 1.0), demand=True")
     if sum((equation is not None, claim is not None, demand)) != 1:
         raise RuleError(f"{where}: its meaning is not declared", cure="exactly one of equation=, claim= and demand=True")
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise RuleError(f"{where}: not a name for the engine", cure="lower case letters, digits and dashes")
     if name in RELATIONS:
         raise RuleError(f"{where}: the name is taken", cure=f"the other one says: {RELATIONS[name].doc}")
-    if not columns.split() or (wrong := [c for c in columns.split() if c not in SORTS]):
-        raise RuleError(f"{where}: columns {columns!r}", cure=f"a column is one of {', '.join(SORTS)}; not {', '.join(wrong)}")
-    if not doc.strip():
+    if not isinstance(columns, str) or not columns.split() or not set(columns.split()) <= set(SORTS):
+        raise RuleError(f"{where}: columns {columns!r}", cure=f"a text of {', '.join(SORTS)} with spaces between, as in 'T f64'")
+    if not isinstance(doc, str) or not doc.strip():
         raise RuleError(f"{where}: no text", cure="say what a row means")
     meaning = Equation(equation) if equation else Claim(claim) if claim else None
     RELATIONS[name] = Relation(name, tuple(columns.split()), doc, meaning, demand)
@@ -505,8 +795,18 @@ def forget(relation: Relation) -> None:
     RELATIONS.pop(relation.name, None)
 
 
-def _relation(name: str, columns: str, doc: str, meaning: Meaning | None = None, *, given: bool = False) -> Relation:
-    RELATIONS[name] = Relation(name, tuple(columns.split()), doc, meaning, meaning is None and not given, given)
+def _relation(
+    name: str,
+    columns: str,
+    doc: str,
+    meaning: Meaning | None = None,
+    *,
+    given: bool = False,
+    asks: str = "",
+    sorts: tuple[str, ...] = (),
+) -> Relation:
+    sorts = sorts or (meaning.sorts if isinstance(meaning, Trait) else ())
+    RELATIONS[name] = Relation(name, tuple(columns.split()), doc, meaning, meaning is None and not given, given, asks, sorts)
     return RELATIONS[name]
 
 
@@ -537,8 +837,12 @@ class Vanishing(Pattern):
         return np.where(self.where(world), world.cast(self.limit), anything)
 
 
+def _combined(op: Any, t: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return t, P.Map(op, x, y)
+
+
 def _turns(domains: tuple[str, ...]) -> Trait:
-    return Trait(lambda o, source, target: o in OPS and (source, target) in OPS[o].turns and OPS[o].domain in domains)
+    return Trait(lambda o, source, target: o in OPS and (source, target) in OPS[o].turns and OPS[o].domain in domains, sorts=("op",))
 
 
 def _saturates(o: str) -> bool:
@@ -557,13 +861,29 @@ def _monoid(test: Callable[[Any], bool]) -> Callable[[str], bool]:
     return lambda g: g in MONOIDS and test(MONOIDS[g])
 
 
+def _type(test: Callable[[Any], bool]) -> Trait:
+    return Trait(lambda d: d in DTYPES and test(DTYPES[d]), sorts=("type",))
+
+
 FIRST_FREE = ((2, 1),)  # column 2 is free of the axis in column 1
 want = _relation("want", "T i64", "demand: somebody sums t over the axis; write it as a product")
 wanta = _relation("wanta", "T i64", "demand: write t as a sum, one part free of the axis")
 spl = _relation("spl", "T i64 T T", "t = f * b, f free of the axis", Equation(lambda t, j, f, b: (t, f * b), FIRST_FREE))
 aspl = _relation("aspl", "T i64 T T", "t = f + b, f free of the axis", Equation(lambda t, j, f, b: (t, f + b), FIRST_FREE))
-written_product = _relation("written-product", "T T T", "t = f * b, what the program multiplies last", Equation(lambda t, f, b: (t, f * b)))
-written_sum = _relation("written-sum", "T T T", "t = f + b, which the program adds last", Equation(lambda t, f, b: (t, f + b)))
+written = _relation("written", "String T T T", "op t f b: t = f op b, what the program does last", Equation(_combined), sorts=("op",))
+operand = _relation(
+    "operand", "String T T T", "op t x rest: t = x op rest, and x is any one of the operands of the chain that the program writes",
+    Equation(_combined), asks="chain-wanted", sorts=("op",),
+)  # fmt: skip
+operands = _relation(
+    "operands", "String T T T T", "op t x y rest: t = (x op y) op rest, and x and y are any two of three or more operands of such a chain",
+    Equation(lambda o, t, x, y, rest: (t, P.Map(o, P.Map(o, x, y), rest))), asks="chain-wanted", sorts=("op",),
+)  # fmt: skip
+chain_wanted = _relation("chain-wanted", "String", "demand: find the operands of chains of this op", sorts=("op",))
+associative = _relation(
+    "associative", "String", "trait: an op whose operands may be written in any order",
+    Trait(lambda o: o in OPS and OPS[o].associative and OPS[o].commutative, sorts=("op",)),
+)  # fmt: skip
 separable = _relation(
     "separable", "T T", "f x: |f| is at most |f + x| or modest, so f and x may be rounded apart", Claim(_separable, assumed=False)
 )
@@ -601,35 +921,32 @@ gone = _relation(
     "gone", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds",
     Equation(lambda x, r, c: (x, Vanishing(x, r, c, 0.0))),
 )  # fmt: skip
-increasing = _relation("increasing", "String", "trait: a non-decreasing op", Trait(lambda o: o in OPS and OPS[o].increasing))
+increasing = _relation("increasing", "String", "trait: a non-decreasing op", Trait(lambda o: o in OPS and OPS[o].increasing, sorts=("op",)))
 saturating = _relation(
     "saturating", "String f64", "trait: an op of one argument whose magnitude never exceeds a number",
-    Trait(_saturates, lambda o: OPS[o].range(ALL).magnitude),
+    Trait(_saturates, lambda o: OPS[o].range(ALL).magnitude, ("op",)),
 )  # fmt: skip
 turns = _relation("turns", "String String String", "trait: op turns one operation into another, everywhere", _turns(("real", "nonzero")))
 turns_nonneg = _relation(
     "turns-nonneg", "String String String", "trait: op turns one operation into another where all is >= 0", _turns(("nonneg", "positive"))
 )
-linear = _relation("linear", "String", "trait: the monoid commutes with scaling", Trait(_monoid(lambda m: m.linear)))
-idempotent = _relation("idempotent", "String", "trait: a monoid with x + x = x", Trait(_monoid(lambda m: m.idempotent)))
+linear = _relation("linear", "String", "trait: the monoid commutes with scaling", Trait(_monoid(lambda m: m.linear), sorts=("monoid",)))
+idempotent = _relation("idempotent", "String", "trait: a monoid with x + x = x", Trait(_monoid(lambda m: m.idempotent), sorts=("monoid",)))
 selective = _relation(
     "selective", "String f64", "trait: a monoid that picks one of its elements, with its identity",
-    Trait(_monoid(lambda m: m.idempotent), lambda g: MONOIDS[g].identity),
+    Trait(_monoid(lambda m: m.idempotent), lambda g: MONOIDS[g].identity, ("monoid",)),
 )  # fmt: skip
-rounding = _relation("rounding", "String", "trait: a floating type, to which a cast rounds", Trait(lambda d: DTYPES[d].is_float))
-wide = _relation(
-    "wide", "String", "trait: a floating type that overflows and vanishes no earlier than float32", Trait(lambda d: DTYPES[d].is_wide)
-)
+rounding = _relation("rounding", "String", "trait: a floating type, to which a cast rounds", _type(lambda d: d.is_float))
+wide = _relation("wide", "String", "trait: a floating type that overflows and vanishes no earlier than float32", _type(lambda d: d.is_wide))
+integer = _relation("integer", "String", "trait: a type of whole numbers; not bool", _type(lambda d: d.kind == "int"))
 fuse = _relation("fuse", "String T T String", "for extractors: allow, forbid or require that two values share a kernel; the rule")
 outside = _relation("outside", "String T T T T T i64 i64 i64 i64", "for extractors: a rule offers a value; what it is made from; axes")
 split = _relation(
     "split", "i64 i64 i64 i64", "axis, its outer and its inner part, the index expression; the factor divides the extent", given=True
 )
 ragged = _relation("ragged", "i64 i64 i64 i64", "as split, but the last part is shorter", given=True)
-compose = _relation("compose", "i64 i64 i64 i64", "e1 axis e2 e3: e3 is e1 with the axis read at e2", given=True)
 part = _relation("part", "i64 i64", "the outer and inner axis of a split", given=True)
 same_index = _relation("same-index", "i64 i64", "the index expression is the axis itself", given=True)
-compose_wanted = _relation("compose-wanted", "i64 i64 i64", "demand for a row of compose")
 
 
 def earlier(b: Var, r: Var, axis: AxisVar) -> Search:
@@ -673,4 +990,4 @@ def reduced(axis: AxisVar) -> Search:
 # spelled like functions in rules
 free, depends, nonneg, positive, finite, truth, settled = Free, Depends, NonNeg, Positive, Finite, Truth, Settled
 nonpos, at_least_one, at_most_one, within, finite_or = NonPos, AtLeastOne, AtMostOne, Within, FiniteOr
-match, equal = Match, Equal
+match, equal, has_type = Match, Equal, HasType

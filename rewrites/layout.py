@@ -5,13 +5,13 @@
 
 ``View(x, j, e)`` is x with its axis j read at the index expression e.  A view commutes with everything pointwise, with casts, and
 with reductions over other axes (whose axis e does not mention), so views sink to the leaves, where they are index arithmetic in a
-load.  Two views compose by substitution: x[j = e1][k = e2] = x[j = e1[k = e2]].  The substitution itself is done in exact index
-arithmetic outside the engine, which answers ``compose-wanted`` with rows of ``compose``.
+load.  Two views compose by substitution: x[j = e1][k = e2] = x[j = e1[k = e2]].  The substitution itself, ``e.at(k, f)``, is done in exact
+index arithmetic outside the engine, as is every computed position.
 """
 
 from __future__ import annotations
 
-from .facts import IndexDepends, IndexFree, OtherAxis, compose, compose_wanted, depends, equal, free, match, same_index
+from .facts import IndexDepends, IndexFree, OtherAxis, depends, equal, free, match, same_index
 from .patterns import Cast, Map, Reduce, View
 from .rule import AnyMonoid, Axis, Op1, Op2, Op3, Position, TypeName, fact_rule, rule
 
@@ -60,19 +60,13 @@ def view_through_reduction(x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
     return View(Reduce(g, k, x), j, e), Reduce(g, k, View(x, j, e)), OtherAxis(j, k), IndexFree(e, k)
 
 
-@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def composition_wanted(t, x, j: Axis, k: Axis, e: Position, f: Position):
-    """To compose x[j = e][k = f], substitute f for k in e.  A value that is free of j is its own view, and e may be composed for ever."""
-    return [match(t, View(View(x, j, e), k, f)), depends(x, j), IndexDepends(e, k)], [compose_wanted(e, k, f)]
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def views_compose(x, j: Axis, k: Axis, e: Position, f: Position):
+    """x[j = e][k = f] = x[j = h] with h = e[k = f], for x free of k.  A value free of j is its own view: e could be composed for ever."""
+    return View(View(x, j, e), k, f), View(x, j, e.at(k, f)), free(x, k), depends(x, j), IndexDepends(e, k)
 
 
-@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def views_compose(t, x, j: Axis, k: Axis, e: Position, f: Position, h: Position):
-    """x[j = e][k = f] = x[j = h] with h = e[k = f], for x free of k."""
-    return [match(t, View(View(x, j, e), k, f)), compose(e, k, f, h), free(x, k)], [equal(t, View(x, j, h))]
-
-
-@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def views_compose_same_axis(t, x, j: Axis, e: Position, f: Position, h: Position):
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def views_compose_same_axis(x, j: Axis, e: Position, f: Position):
     """x[j = e][j = f] = x[j = h] with h = e[j = f]."""
-    return [match(t, View(View(x, j, e), j, f)), compose(e, j, f, h)], [equal(t, View(x, j, h))]
+    return View(View(x, j, e), j, f), View(x, j, e.at(j, f)), depends(x, j), IndexDepends(e, j)

@@ -8,6 +8,7 @@ Arrays in checks have one dimension per axis of a small universe; an axis that a
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -17,13 +18,33 @@ from typing import Any, Union
 
 import numpy as np
 
-from ..ir.dtypes import DTYPES
+from ..errors import RuleError
+from ..ir.dtypes import DTYPES, cast, castable
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from ..ir.reference import round_to
+from . import notation
+from .notation import Notation, literal, shown, variable_text, what
+from .positions import CURE, AlongAxis, AxisVar, IndexVar, Length, Place, Whole, read_at
 
 
 class Undefined(ArithmeticError):
     """A value that exact arithmetic does not have: a division by zero, the maximum of nothing, a function that is not rational."""
+
+
+UNROUNDED = ("neg", "abs", "maximum", "minimum", "where", "floor", "round")  # ops of floats whose results are exact
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Errors relative to each result, at random up to ``size``."""
+
+    size: float
+    rng: np.random.Generator
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.asarray(x * (1 + x.dtype.type(self.size) * self.rng.uniform(-1, 1, size=x.shape).astype(x.dtype)), dtype=x.dtype)
 
 
 @dataclass
@@ -32,7 +53,8 @@ class World:
 
     ``dtype`` is the arithmetic: a float type, or ``object`` for exact rationals.  In a ``bitwise`` world casts round, and reductions
     are left folds in the order of the axis, so that equal bits mean the same operations in the same order.  In a ``strict`` one,
-    overflow and underflow raise FloatingPointError.  ``refs`` holds the values of references, by time and reduction.
+    overflow and underflow raise FloatingPointError.  In a ``noisy`` one every operation that rounds errs at random, relative to its
+    result: what that changes little is no rounding error.  ``refs`` holds the values of references, by time and reduction.
     """
 
     values: dict[str, Any]
@@ -43,6 +65,7 @@ class World:
     dtype: Any = float
     bitwise: bool = False
     strict: bool = False
+    noisy: Noise | None = None
     refs: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
     @property
@@ -87,7 +110,7 @@ class World:
         out = self.cast(OPS[op].numpy(*args))
         if self.strict and left_range(op, out, args):
             raise FloatingPointError(op)
-        return out
+        return self.noisy(out) if self.noisy and op not in UNROUNDED and OPS[op].result not in ("bool", "int") else out
 
     def reduce(self, monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
         """A reduction over dimension ``axis`` that keeps it, with size 1; a value that is free of the axis is repeated."""
@@ -96,6 +119,8 @@ class World:
             return _reduce_exactly(monoid, _repeated(x, axis, extent), axis)
         if self.bitwise:
             return _fold(monoid, _repeated(x, axis, extent), axis)
+        if self.noisy and MONOIDS[monoid].combine == "add":
+            x = self.noisy(_repeated(x, axis, extent))
         out = reduce_array(monoid, x, axis, extent)
         if self.strict and extent and np.isinf(out).any() and np.isfinite(x).all():
             raise FloatingPointError(monoid)
@@ -165,10 +190,13 @@ RATIONAL: dict[str, Callable[..., Any]] = {  # the ops of an ordered field, on a
 Operand = Union["Pattern", "Number", float]
 
 
-class Pattern:
+class Pattern(Notation):
     """Base of patterns that stand for tensor values."""
 
     sort = "T"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(p if isinstance(p, str) else shown(p) for p in self.parts())})"
 
     def parts(self) -> tuple[Any, ...]:
         """Sub-patterns and attribute variables."""
@@ -186,43 +214,65 @@ class Pattern:
         """The same node over other parts."""
         raise NotImplementedError
 
-    # arithmetic sugar, spelled as the front end spells it: subtraction and division by neg and recip, of numbers by numbers ---------
-    def __add__(self, other: Operand) -> Pattern:
-        return Map("add", self, pattern(other))
+    # arithmetic sugar, spelled as the front end spells it: subtraction and division by neg and recip, of numbers by numbers.  With a
+    # position it is index arithmetic.
+    def __add__(self, other: Operand) -> Any:
+        return position(self) + other if isinstance(other, Place) else Map("add", self, pattern(other))
 
-    def __radd__(self, other: Operand) -> Pattern:
-        return pattern(other) + self
+    def __radd__(self, other: Operand) -> Any:
+        return (other if isinstance(other, Place) else pattern(other)) + (position(self) if isinstance(other, Place) else self)
 
-    def __mul__(self, other: Operand) -> Pattern:
-        return Map("mul", self, pattern(other))
+    def __mul__(self, other: Operand) -> Any:
+        return position(self) * other if isinstance(other, Place) else Map("mul", self, pattern(other))
 
-    def __rmul__(self, other: Operand) -> Pattern:
-        return pattern(other) * self
+    def __rmul__(self, other: Operand) -> Any:
+        return (other if isinstance(other, Place) else pattern(other)) * (position(self) if isinstance(other, Place) else self)
 
-    def __neg__(self) -> Pattern:
+    def __neg__(self) -> Any:
         return Map("neg", self)
 
-    def __sub__(self, other: Operand) -> Pattern:
-        if isinstance(other, Pattern | Number):
-            return self + -other
-        return self + -float(other) if isinstance(other, int | float) else self + -pattern(other)  # x - 0 is x + (-0.0)
+    def __abs__(self) -> Pattern:
+        return Map("abs", self)
 
-    def __rsub__(self, other: Operand) -> Pattern:
-        return pattern(other) + -self
+    def __sub__(self, other: Operand) -> Any:
+        if (number := literal(other)) is not None:
+            return self + -number  # x - 0 is x + (-0.0)
+        return self + -(other if isinstance(other, Number | Place) else pattern(other))
+
+    def __rsub__(self, other: Operand) -> Any:
+        return -self + other if isinstance(other, Place) else pattern(other) + -self
 
     def __truediv__(self, other: Operand) -> Pattern:
-        if isinstance(other, Pattern):
-            return self * Map("recip", other)
-        return self * pattern(other.reciprocal() if isinstance(other, Number) else 1.0 / other)
+        if isinstance(other, Number):
+            return self * other.reciprocal()
+        number = literal(other)
+        if number is None:
+            return self * Map("recip", pattern(other))
+        if number == 0:
+            raise RuleError(f"{shown(self)} / {other}: a number divided by zero", cure='write the number that is meant, or Map("recip", y)')
+        return self * (1.0 / number)
 
     def __rtruediv__(self, other: Operand) -> Pattern:
         one = Map("recip", self)
-        return one if not isinstance(other, Number) and other == 1 else pattern(other) * one
+        return one if literal(other) == 1 else pattern(other) * one
 
-    def __pow__(self, p: float) -> Pattern:
+    def __floordiv__(self, other: Operand) -> Any:
+        return position(self) // other if isinstance(other, Place) else Map("floordiv", self, pattern(other))
+
+    def __rfloordiv__(self, other: Operand) -> Any:
+        return Map("floordiv", pattern(other), self)
+
+    def __mod__(self, other: Operand) -> Any:
+        return position(self) % other if isinstance(other, Place) else Map("remainder", self, pattern(other))
+
+    def __rmod__(self, other: Operand) -> Any:
+        return Map("remainder", pattern(other), self)
+
+    def __pow__(self, power: float) -> Pattern:
         """``self`` to a power that is a number: products and roots for whole and half powers, else by exp and log."""
-        if isinstance(p, bool) or not isinstance(p, int | float):
-            return NotImplemented
+        p = literal(power)
+        if p is None or not math.isfinite(p):
+            self._no("**", power)
         if p < 0 and p != -0.5:
             return Map("recip", self**-p)
         simple = {2: "square", 0.5: "sqrt", -0.5: "rsqrt"}
@@ -233,26 +283,29 @@ class Pattern:
         if p == int(p) and p <= 64:
             half = Map("square", self ** (p // 2))
             return half * self if p % 2 else half
-        return Map("exp", Map("log", self) * float(p))
+        return Map("exp", Map("log", self) * p)
 
     def __rpow__(self, base: float) -> Pattern:
         """A positive number to the power ``self``."""
-        if isinstance(base, bool) or not isinstance(base, int | float) or not base > 0:
-            return NotImplemented
-        return Map("exp2", self) if base == 2 else Map("exp", self * math.log(base))
+        number = literal(base)
+        if number is None or not 0 < number < math.inf:
+            cure = f'a power is a number; of a positive base: Map("exp", {shown(self)} * Map("log", base))'
+            raise RuleError(f"{shown(base)} ** {shown(self)}: the base is no positive number", cure=cure)
+        return Map("exp2", self) if number == 2 else Map("exp", self * math.log(number))
 
 
 def pattern(x: Operand) -> Pattern:
     """A pattern from a pattern, a number, or arithmetic on the numbers of constants."""
-    if isinstance(x, Pattern | Number | int | float):
-        return x if isinstance(x, Pattern) else Const(x)
-    cure = f": write Extent({x.name}) for its length, Index({x.name}) for positions" if isinstance(x, AxisVar) else ""
-    raise TypeError(f"{getattr(x, 'name', repr(x))} is no value but {_article(type(x).__name__)}{cure}")
-
-
-def _article(name: str) -> str:
-    kind = {"AxisVar": "axis", "NameVar": "name", "IndexVar": "position"}.get(name, name)
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+    if isinstance(x, Pattern):
+        return x
+    if isinstance(x, Number) or literal(x) is not None:
+        return Const(x)
+    cure = "a value is a variable, a number, or made of values: x * 2.0, Map(op, x), Sum(k, x)"
+    if isinstance(x, AxisVar):
+        cure = f"write Extent({x.name}) for its length, Index({x.name}) for positions"
+    elif isinstance(x, Place):
+        cure = "View(Index(k), k, e) is the position e along k as a value"
+    raise RuleError(f"{shown(x)} is no value but {what(x)}", cure=cure)
 
 
 # variables -----------------------------------------------------------------------------------------------------------------------
@@ -264,8 +317,11 @@ class Var(Pattern):
 
     name: str
 
-    def egglog(self) -> str:
+    def __repr__(self) -> str:
         return self.name
+
+    def egglog(self) -> str:
+        return variable_text(self.name)
 
     def value(self, world: World) -> np.ndarray:
         return world[self.name]
@@ -280,53 +336,28 @@ class LinearVar(Var):
     sort = "L"
 
 
-@dataclass(frozen=True)
-class AxisVar:
-    """An axis."""
-
-    name: str
-
-    def egglog(self) -> str:
-        return self.name
-
-    def position(self, world: World) -> int:
-        """Which dimension of the check's universe it is."""
-        return int(world.values[self.name])
-
-    def extent(self, world: World) -> int:
-        """Its length."""
-        return world.extents[self.position(world)]
-
-
-@dataclass(frozen=True)
-class NameVar:
-    """A variable over names: an op with a trait, a monoid, or the kind of a repair.  ``choices`` lists what a check draws from."""
+@dataclass(frozen=True, eq=False)
+class NameVar(Notation):
+    """A variable over names: an op with a trait, a monoid, a type, or the kind of a repair.  ``choices`` lists what a check draws from."""
 
     name: str
     choices: Callable[[], tuple[str, ...]]
+    sort: str = "op"  # or "monoid", "type", "kind"
+    arity: int | None = None  # of an op, if the annotation says
+
+    instead = notation.NAMES
 
     def egglog(self) -> str:
-        return self.name
+        return variable_text(self.name)
 
     def value(self, world: World) -> str:
         return str(world.values[self.name])
 
 
-@dataclass(frozen=True)
-class IndexVar:
-    """An index expression, identified by a number in the engine; in a check, an array of positions."""
-
-    name: str
-
-    def egglog(self) -> str:
-        return self.name
-
-    def value(self, world: World) -> np.ndarray:
-        return world.values[self.name]
-
-
-class Number:
+class Number(Notation):
     """Arithmetic on constants inside a pattern."""
+
+    instead = notation.NUMBERS
 
     def egglog(self) -> str:
         raise NotImplementedError
@@ -373,7 +404,27 @@ class Number:
 
 def _number(x: Any) -> Number | None:
     """A number of a constant, or a literal one; patterns go their own way."""
-    return x if isinstance(x, Number) else NumberLiteral(float(x)) if isinstance(x, int | float) else None
+    return x if isinstance(x, Number) else None if (n := literal(x)) is None else NumberLiteral(n)
+
+
+def number(x: Any) -> Number:
+    """A number: literal, of a constant, the length of an axis, or arithmetic on these."""
+    if (found := _number(x)) is not None:
+        return found
+    if isinstance(x, Const):
+        return x.number
+    if isinstance(x, Extent) and not isinstance(x, Index):
+        return LengthNumber(x.axis)
+    if isinstance(x, Map) and isinstance(x.op, str) and x.op in ("add", "mul", "neg", "recip"):
+        meant: dict[str, Callable[..., Number]] = {
+            "add": operator.add, "mul": operator.mul, "neg": operator.neg, "recip": Number.reciprocal,
+        }  # fmt: skip
+        return meant[x.op](*map(number, x.args))
+    cure = "write a number, a: Scalar, Extent(k), or arithmetic on these"
+    raise RuleError(
+        f"{shown(x)} is no number but {what(x)}",
+        cure=f"write Extent({x.name}) for its length" if isinstance(x, AxisVar) else cure,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,8 +433,11 @@ class NumberVar(Number):
 
     name: str
 
-    def egglog(self) -> str:
+    def __repr__(self) -> str:
         return self.name
+
+    def egglog(self) -> str:
+        return variable_text(self.name)
 
     def value(self, world: World) -> float:
         return world.number(world.values[self.name])
@@ -395,11 +449,33 @@ class NumberLiteral(Number):
 
     number: float
 
+    def __repr__(self) -> str:
+        return f"{self.number:g}"
+
     def egglog(self) -> str:
         return number_text(self.number)
 
     def value(self, world: World) -> float:
         return world.number(self.number)
+
+
+@dataclass(frozen=True, eq=False)
+class LengthNumber(Number):
+    """The length of an axis, in a condition; as a value it is ``Extent``."""
+
+    axis: AxisVar
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.axis,)
+
+    def __repr__(self) -> str:
+        return f"Extent({self.axis.name})"
+
+    def egglog(self) -> str:
+        return f"(length {self.axis.egglog()})"
+
+    def value(self, world: World) -> float:
+        return world.number(self.axis.extent(world))
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,6 +485,9 @@ class NumberOp(Number):
     op: str
     args: tuple[Number, ...]
     numpy: Callable[..., Any]
+
+    def __repr__(self) -> str:
+        return f"({self.op} {' '.join(map(repr, self.args))})"
 
     def parts(self) -> tuple[Any, ...]:
         return self.args
@@ -446,15 +525,57 @@ def name_text(n: str | NameVar) -> str:
     return n.egglog() if isinstance(n, NameVar) else f'"{n}"'
 
 
-def _name(n: str | NameVar, world: World) -> str:
+SORTS: dict[str, tuple[str, Mapping[str, Any], str]] = {  # what a name names, the table of all, what annotates a variable
+    "op": ("op", OPS, "o: Op1, Op2, Op3 or Turns[...]"),
+    "monoid": ("monoid", MONOIDS, "g: AnyMonoid"),
+    "type": ("type", DTYPES, "t: TypeName"),
+}
+
+
+def known_name(n: Any, sort: str) -> Any:
+    """A name of this sort, or a variable for one."""
+    called, table, variable = SORTS[sort]
+    if isinstance(n, NameVar) and n.sort == sort:
+        return n
+    if isinstance(n, str) and n in table:
+        return n
+    close = difflib.get_close_matches(n, table, 1) if isinstance(n, str) else []
+    listed = "the ops are those of ir/ops.py and your own" if sort == "op" else f"one of {', '.join(table)}"
+    cure = f"{f'did you mean {close[0]!r}? ' if close else ''}{listed}; or a variable, {variable}"
+    if isinstance(n, str):
+        raise RuleError(f"there is no {called} {n!r}", cure=cure)
+    raise RuleError(f"{shown(n)} is no {called} but {what(n)}", cure=cure)
+
+
+def axis(x: Any) -> AxisVar:
+    """An axis of the rule."""
+    if isinstance(x, AxisVar):
+        return x
+    raise RuleError(f"{shown(x)} is no axis but {what(x)}", cure="a parameter with the annotation k: Axis is one")
+
+
+def name_of(n: str | NameVar, world: World) -> str:
+    """A literal name, or the drawn one."""
     return n.value(world) if isinstance(n, NameVar) else n
+
+
+def rounded(x: np.ndarray, to: str, world: World) -> np.ndarray:
+    """Numbers of a type next to these."""
+    if not DTYPES[to].is_float:
+        most = min(DTYPES[to].largest, 2.0**53)
+        x = np.asarray(np.clip(np.trunc(np.where(x == x, x, 0).astype(float)), -most, most))
+    near = round_to(np.asarray(x, float) if world.rational else x, to)
+    return np.vectorize(Fraction, otypes=[object])(near) if world.rational and near.size else world.cast(near)
 
 
 class Map(Pattern):
     """A scalar op, by name or as a variable with a trait."""
 
     def __init__(self, op: str | NameVar, *args: Operand) -> None:
-        self.op, self.args = op, tuple(map(pattern, args))
+        self.op, self.args = known_name(op, "op"), tuple(map(pattern, args))
+        arity = op.arity if isinstance(op, NameVar) else OPS[op].arity
+        if len(args) != arity if arity is not None else not args:
+            raise RuleError(f"op {shown(op)} takes {arity} argument{'s' * (arity != 1)}, not {len(args)}", cure="count them")
 
     def parts(self) -> tuple[Any, ...]:
         return (self.op, *self.args)
@@ -466,20 +587,24 @@ class Map(Pattern):
         return f"(Map{len(self.args)} {name_text(self.op)} {' '.join(a.egglog() for a in self.args)})"
 
     def value(self, world: World) -> np.ndarray:
-        return world.apply(_name(self.op, world), tuple(a.value(world) for a in self.args))
+        return world.apply(name_of(self.op, world), tuple(a.value(world) for a in self.args))
 
 
 class Const(Pattern):
     """A constant.  The engine's numbers have one zero: ``Const(-0.0)`` is ``-Const(0.0)``, and what is computed for a constant is 0.0."""
 
-    def __new__(cls, number: Number | float) -> Any:
-        literal = number.number if isinstance(number, NumberLiteral) else number
-        if not isinstance(literal, Number) and literal == 0 and np.signbit(literal):
+    def __new__(cls, x: Number | float) -> Any:
+        zero = x.number if isinstance(x, NumberLiteral) else None if isinstance(x, Number) else literal(x)
+        if zero == 0 and np.signbit(zero):
             return Map("neg", Const(0.0))
         return super().__new__(cls)
 
-    def __init__(self, number: Number | float) -> None:
-        self.number = number if isinstance(number, Number) else NumberLiteral(float(number))
+    def __init__(self, x: Number | float) -> None:
+        found = _number(x)
+        if found is None:
+            cure = f"Extent({x.name}) is its length" if isinstance(x, AxisVar) else "a constant is a number, or a: Scalar for any number"
+            raise RuleError(f"Const({shown(x)}): it is no number but {what(x)}", cure=cure)
+        self.number = found
 
     def parts(self) -> tuple[Any, ...]:
         return (self.number,)
@@ -498,8 +623,8 @@ class Const(Pattern):
 class Extent(Pattern):
     """The length of an axis."""
 
-    def __init__(self, axis: AxisVar) -> None:
-        self.axis = axis
+    def __init__(self, k: AxisVar) -> None:
+        self.axis = axis(k)
 
     def parts(self) -> tuple[Any, ...]:
         return (self.axis,)
@@ -530,10 +655,13 @@ class Index(Extent):
 
 
 class Cast(Pattern):
-    """Rounding to a type: for a floating type the identity over the reals, done in a bitwise world; for an integer type done always."""
+    """A cast (:func:`eqfuse.ir.dtypes.cast`): to a floating type the identity over the reals, done in a bitwise world; to others always.
 
-    def __init__(self, to: str | NameVar, x: Pattern) -> None:
-        self.to, self.x = to, x
+    Nothing is claimed of worlds in which torch does not define it: to an integer type, of fractions and infinities out of range.
+    """
+
+    def __init__(self, to: str | NameVar, x: Operand) -> None:
+        self.to, self.x = known_name(to, "type"), pattern(x)
 
     def parts(self) -> tuple[Any, ...]:
         return (self.to, self.x)
@@ -545,20 +673,20 @@ class Cast(Pattern):
         return f"(Cast {name_text(self.to)} {self.x.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        x, to = self.x.value(world), _name(self.to, world)
-        if not DTYPES[to].is_float:
-            return world.cast(np.frompyfunc(math.trunc, 1, 1)(x)) if world.rational else np.trunc(x)
-        if not world.bitwise:
-            return x
-        with np.errstate(all="ignore"):
-            return world.cast(x.astype(to))
+        x, to = self.x.value(world), DTYPES[name_of(self.to, world)]
+        if to.is_float:
+            return world.cast(cast(x, to)) if world.bitwise else x
+        if (world.rational and to.kind != "bool") or not castable(x, to).all():
+            raise Undefined(f"a cast to {to.name}, out of its range or of fractions")
+        return world.cast(cast(x, to))
 
 
 class View(Pattern):
-    """``x`` with an axis read at an index expression."""
+    """``x`` with an axis read at a position: a variable, or computed (see :mod:`.positions`)."""
 
-    def __init__(self, x: Pattern, axis: AxisVar, at: IndexVar) -> None:
-        self.x, self.axis, self.at = x, axis, at
+    def __init__(self, x: Operand, k: AxisVar, at: Any) -> None:
+        self.x, self.axis = pattern(x), axis(k)
+        self.at: Any = position(at)  # in a finished rule always a variable
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.axis, self.at)
@@ -570,23 +698,9 @@ class View(Pattern):
         return f"(View {self.x.egglog()} {self.axis.egglog()} {self.at.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        if isinstance(self.x, Index) and self.x.axis == self.axis:
+        if isinstance(self.x, Index) and self.x.axis.name == self.axis.name:
             return world.cast(self.at.value(world))  # a position past the end is still a position
         return read_at(self.x.value(world), self.axis.position(world), self.at.value(world))
-
-
-def read_at(x: np.ndarray, axis: int, positions: np.ndarray) -> np.ndarray:
-    """``x`` with dimension ``axis`` read at ``positions``, by the meaning of a view; positions past the end are clipped."""
-    if x.shape[axis] == 1:
-        return x
-    kept = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
-    shape = np.broadcast_shapes(kept, positions.shape)
-    grid = np.ogrid[tuple(slice(n) for n in shape)]
-    picks = tuple(
-        np.minimum(positions, x.shape[axis] - 1) if k == axis else grid[k] if x.shape[k] > 1 else np.zeros_like(grid[k])
-        for k in range(x.ndim)
-    )
-    return x[picks]
 
 
 def reduce_array(monoid: str, x: np.ndarray, axis: int, extent: int) -> np.ndarray:
@@ -601,8 +715,8 @@ def reduce_array(monoid: str, x: np.ndarray, axis: int, extent: int) -> np.ndarr
 class Reduce(Pattern):
     """A reduction, the monoid by name or as a variable."""
 
-    def __init__(self, monoid: str | NameVar, axis: AxisVar, x: Operand) -> None:
-        self.monoid, self.axis, self.x = monoid, axis, pattern(x)
+    def __init__(self, monoid: str | NameVar, k: AxisVar, x: Operand) -> None:
+        self.monoid, self.axis, self.x = known_name(monoid, "monoid"), axis(k), pattern(x)
 
     def parts(self) -> tuple[Any, ...]:
         return (self.monoid, self.axis, self.x)
@@ -614,7 +728,7 @@ class Reduce(Pattern):
         return f"(Reduce {name_text(self.monoid)} {self.axis.egglog()} {self.x.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return world.reduce(_name(self.monoid, world), self.x.value(world), self.axis.position(world))
+        return world.reduce(name_of(self.monoid, world), self.x.value(world), self.axis.position(world))
 
 
 class Ref(Pattern):
@@ -693,7 +807,7 @@ class Roll(Pattern):
 
     def state(self, body: np.ndarray, world: World) -> np.ndarray:
         """The state after this stretch when the body has these values."""
-        return world.reduce(MONOIDS[_name(self.monoid, world)].state, body, self.axis.position(world))
+        return world.reduce(MONOIDS[name_of(self.monoid, world)].state, body, self.axis.position(world))
 
 
 # linear forms: T(new) = sum_k c_k * b_k(old) ------------------------------------------------------------------------------------------
@@ -717,7 +831,7 @@ class Along(Pattern):
         return f"(Along {self.c.egglog()} {self.b.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return self.c.value(world) * self.b.value(world.back())
+        return world.apply("mul", (self.c.value(world), self.b.value(world.back())))
 
 
 class LinearSum(Pattern):
@@ -738,14 +852,14 @@ class LinearSum(Pattern):
         return f"({type(self).__name__} {self.x.egglog()} {self.y.egglog()})"
 
     def value(self, world: World) -> np.ndarray:
-        return self.x.value(world) + self.y.value(world)
+        return world.apply("add", (self.x.value(world), self.y.value(world)))
 
 
 class LinearProduct(LinearSum):
     """The product of two linear forms."""
 
     def value(self, world: World) -> np.ndarray:
-        return self.x.value(world) * self.y.value(world)
+        return world.apply("mul", (self.x.value(world), self.y.value(world)))
 
 
 class Summed(Pattern):
@@ -765,6 +879,30 @@ class Summed(Pattern):
 
     def value(self, world: World) -> np.ndarray:
         return world.reduce("sum", self.form.value(world), self.axis.position(world))
+
+
+POSITIONS: dict[str, Callable[..., Place]] = {  # the ops of index arithmetic
+    "add": operator.add, "mul": operator.mul, "neg": operator.neg, "floordiv": operator.floordiv, "remainder": operator.mod,
+}  # fmt: skip
+
+
+def position(x: Any) -> Place:
+    """A position from a position, a whole number, or arithmetic on the positions and lengths of axes."""
+    if isinstance(x, Place):
+        return x
+    if isinstance(x, Index):
+        return AlongAxis(x.axis)
+    if isinstance(x, Extent):
+        return Length(x.axis)
+    if isinstance(x, AxisVar):
+        raise RuleError(f"{x.name} is an axis, no position along it", cure=f"Index({x.name}) is the position, Extent({x.name}) the length")
+    if (number := literal(x)) is not None and number.is_integer():
+        return Whole(int(number))
+    if isinstance(x, Const) and isinstance(x.number, NumberLiteral) and x.number.number.is_integer():
+        return Whole(int(x.number.number))
+    if isinstance(x, Map) and isinstance(x.op, str) and x.op in POSITIONS:
+        return POSITIONS[x.op](*map(position, x.args))
+    raise RuleError(f"{shown(x)} is no position but {what(x)}", cure=CURE)
 
 
 # sugar ---------------------------------------------------------------------------------------------------------------------------
@@ -793,9 +931,19 @@ def Where(c: Pattern, x: Pattern | float, y: Pattern | float) -> Pattern:
 def walk(p: Any) -> Iterator[Any]:
     """A pattern's nodes and variables, outside in."""
     yield p
-    if isinstance(p, Pattern | Number):
+    if isinstance(p, Pattern | Number | Place):
         for part in p.parts():
             yield from walk(part)
+
+
+def variables(p: Any) -> dict[str, Any]:
+    """The variables in a pattern, by name."""
+    return {v.name: v for v in walk(p) if is_variable(v)}
+
+
+def is_variable(v: Any) -> bool:
+    """Whether it is a variable of a rule."""
+    return isinstance(v, Var | AxisVar | NameVar | IndexVar | NumberVar)
 
 
 def substitute(p: Any, names: Mapping[str, Any]) -> Any:
@@ -819,3 +967,8 @@ def orders(p: Any) -> list[Any]:
         same = p.args[0] is p.args[1]
         out += [] if same else [Map(p.op, *reversed(q.args)) for q in out if isinstance(q, Map)]
     return out
+
+
+notation.KINDS.update({
+    Pattern: "a value", Const: "a constant", Number: "a number of a constant", AxisVar: "an axis", Place: "a position", NameVar: "a name",
+})  # fmt: skip

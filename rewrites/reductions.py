@@ -32,11 +32,10 @@ from .facts import (
     spl,
     want,
     wanta,
-    written_product,
-    written_sum,
+    written,
 )
 from .patterns import Const, Extent, Map, Pattern, Reduce, Sum, View, Where
-from .rule import Axis, IdempotentMonoid, LinearMonoid, Position, Scalar, SelectiveMonoid, fact_rule, rule
+from .rule import Axis, IdempotentMonoid, LinearMonoid, Op2, Position, Scalar, SelectiveMonoid, fact_rule, rule
 
 FAMILY = "reductions"
 
@@ -60,28 +59,22 @@ def negation_out(e, t, a, j: Axis, g: LinearMonoid):
 
 
 @fact_rule(family=FAMILY)
-def written_product_in_a_view(t, x, f, b, j: Axis, e: Position):
-    """(f*b)[j = e] = f[j = e] * b[j = e]."""
-    return [match(t, View(x, j, e)), written_product(x, f, b)], [written_product(t, View(f, j, e), View(b, j, e))]
-
-
-@fact_rule(family=FAMILY)
-def written_sum_in_a_view(t, x, f, b, j: Axis, e: Position):
-    """(f+b)[j = e] = f[j = e] + b[j = e]."""
-    return [match(t, View(x, j, e)), written_sum(x, f, b)], [written_sum(t, View(f, j, e), View(b, j, e))]
+def written_in_a_view(t, x, f, b, o: Op2, j: Axis, e: Position):
+    """o(f, b)[j = e] = o(f[j = e], b[j = e])."""
+    return [match(t, View(x, j, e)), written(o, x, f, b)], [written(o, t, View(f, j, e), View(b, j, e))]
 
 
 @fact_rule(family=FAMILY)
 def term_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j (f+b) = f + max_j b, for f free of j; so for min."""
-    return [match(e, Reduce(g, j, t)), selective(g, z), written_sum(t, f, b), free(f, j), depends(b, j)], [equal(e, f + Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), selective(g, z), written("add", t, f, b), free(f, j), depends(b, j)], [equal(e, f + Reduce(g, j, b))]
 
 
 @fact_rule(family=FAMILY)
 def factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j f*b = f * max_j b, for f > 0 free of j; so for min."""
     return (
-        [match(e, Reduce(g, j, t)), selective(g, z), written_product(t, f, b), free(f, j), depends(b, j), positive(f)],
+        [match(e, Reduce(g, j, t)), selective(g, z), written("mul", t, f, b), free(f, j), depends(b, j), positive(f)],
         [equal(e, f * Reduce(g, j, b))],
     )
 
@@ -90,6 +83,27 @@ def factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
 def sum_of_constant(x, j: Axis):
     """sum_j x = size(j) * x, for x free of j."""
     return Sum(j, x), Extent(j) * x, free(x, j), NonEmpty(j)
+
+
+# of integers these three are all that is known: what wraps obeys few laws
+
+
+@rule(family=FAMILY)
+def sum_of_constant_integer(x, j: Axis):
+    """sum_j x = size(j) * x, for x free of j."""
+    return Reduce("isum", j, x), Extent(j) * x, free(x, j), NonEmpty(j)
+
+
+@rule(family=FAMILY, licence="exact")
+def maximum_of_constant_integer(x, j: Axis):
+    """max_j x = x, for x free of j."""
+    return Reduce("imax", j, x), x, free(x, j), NonEmpty(j)
+
+
+@rule(family=FAMILY, licence="exact")
+def minimum_of_constant_integer(x, j: Axis):
+    """min_j x = x, for x free of j."""
+    return Reduce("imin", j, x), x, free(x, j), NonEmpty(j)
 
 
 @rule(family=FAMILY)

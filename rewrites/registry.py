@@ -1,7 +1,8 @@
 """The table of rules.  Tests, saturation and ``eqfuse.rules()`` enumerate it.
 
 Nothing enters unchecked.  A rule from outside the package is run on random arrays when it is registered, or when it is first given
-to ``optimize(..., rules=[...])``; the package's own rules, which would make every import slow, are run by its tests, which enumerate
+to ``optimize(..., rules=[...])``, and at length before the first plan is given out in whose saturation it matched; the package's own
+rules, which would make every import slow, are run by its tests, which enumerate
 this table.  ``python -m eqfuse rules check FILE`` puts the check off until the file is read (:func:`deferred`), to report on all its rules.
 """
 
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from ..errors import RuleError
-from .rule import Rule
+from .rule import LICENCES, Rule
 from .verdicts import places
 
 FAMILIES = ("signs", "algebra", "reductions", "layout", "tiling", "repair", "reference", "strength", "fusion")
@@ -32,8 +33,10 @@ def load() -> None:
         _loaded = True  # only now: a family that fails to import must not leave a registry that looks complete
 
 
-QUICK = 60  # examples before a rule from outside the package may be used: a tenth of a second
+QUICK = 100  # examples before a rule from outside the package may be used: a third of a second
 _admitted: dict[int, Rule] = {}  # by identity; kept alive, so that an identity stays one
+_vouched: dict[int, tuple[Rule, str | RuleError]] = {}  # by identity, too: what the full check said
+LONGEST = 10.0  # seconds of the full check of one rule before a plan uses it
 _deferring = False
 
 
@@ -72,6 +75,35 @@ def admit(rule: Rule) -> Rule:
     return rule
 
 
+def vouch(rules: Collection[Rule]) -> tuple[str, ...]:
+    """Check in full, once in a process, what a plan is about to use: registration has time for a quick look only.
+
+    Returns what there is to say of checks that ended early, after ``LONGEST`` seconds.  Raises
+    :class:`~eqfuse.errors.UnsoundRuleError` for a false rule, each time that it is about to be used.
+    """
+    from .check import EXAMPLES, check_rule
+
+    notes = []
+    for rule in rules:
+        if rule.builtin:
+            continue
+        if id(rule) not in _vouched:
+            note: str | RuleError = ""
+            try:
+                report = check_rule(rule, seconds=LONGEST)
+                if report.stopped:
+                    note = f"rule {rule.name} ({rule.where}): its check stopped after {report.seconds:.0f} s, short of {EXAMPLES} examples"
+            except RuleError as error:
+                cure = f"{error.cure}; until then leave it out: disable=[{rule.name!r}]"
+                note = type(error)(error.message, where=error.where, cure=cure)
+            _vouched[id(rule)] = rule, note
+        found = _vouched[id(rule)][1]
+        if isinstance(found, RuleError):
+            raise found
+        notes += [found] if found else []
+    return tuple(notes)
+
+
 def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
     """Rules that are given to one call: each passes :func:`admit`, and none has the name of another rule."""
     load()
@@ -89,7 +121,7 @@ def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
 
 def register(rule: Rule) -> Rule:
     """Add a rule; names are unique, and the rule must pass a quick check."""
-    found = _rules.get(rule.name)
+    found = _rules.get(known(rule).name)
     if found is not None:
         raise RuleError(
             f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
@@ -134,6 +166,8 @@ def families() -> tuple[str, ...]:
 def _named(name: str, *, family: bool = True) -> list[str]:
     """The names of the rules that a name stands for."""
     load()
+    if not isinstance(name, str):
+        raise RuleError(f"{name!r} is no name of a rule or family", cure="a text, as in eqfuse.rules('mine'); eqfuse.rules() lists all")
     names = [r.name for r in _rules.values() if r.name == name or (family and r.family == name)]
     if not names:
         known = [*_rules, *(families() if family else ())]
@@ -155,5 +189,7 @@ def rules(family: str | None = None) -> tuple[Rule, ...]:
 
 def active(licence: str = "real", without: Collection[str] = ()) -> tuple[Rule, ...]:
     """The rules of a saturation: enabled, allowed by the licence, and not in ``without``."""
-    allowed = {"exact": ("exact",), "real": ("exact", "real"), "approx": ("exact", "real", "approx")}[licence]
+    if not isinstance(licence, str) or licence not in LICENCES:
+        raise RuleError(f"unknown licence {licence!r}", cure=f"one of {', '.join(LICENCES)}")
+    allowed = LICENCES[: LICENCES.index(licence) + 1]  # each promises less than the one before
     return tuple(r for r in rules() if r.licence in allowed and r.name not in _disabled and r.name not in without)

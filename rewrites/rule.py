@@ -26,39 +26,42 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import keyword
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import RuleError
+from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from . import patterns as P
 from .facts import (
     RELATIONS,
+    Compare,
     Condition,
     Depends,
     Equal,
     Fact,
     FiniteOr,
+    HasType,
     IndexFree,
     Match,
-    Modest,
     NonEmpty,
-    Nonzero,
-    NotNegative,
+    OneOf,
     OtherAxis,
+    Placed,
     Row,
     Search,
     Settled,
 )
+from .notation import shown, what
 from .patterns import (
     AxisVar,
     Cast,
-    IndexVar,
     LinearVar,
     Map,
     NameVar,
@@ -70,13 +73,17 @@ from .patterns import (
     Var,
     View,
 )
+from .positions import AlongAxis, IndexVar, Place
 
 LICENCES = ("exact", "real", "approx")
 PHASES = ("analysis", "factor", "reference", "repair", "roll", "tiling", "layout", "strength", "fusion")
 
 
 # Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.
-PREMISES = (Search, OtherAxis, NonEmpty, Nonzero, NotNegative, Modest, IndexFree, Depends, Settled, FiniteOr)
+PREMISES = (Search, OtherAxis, NonEmpty, Compare, OneOf, HasType, IndexFree, Depends, Settled, FiniteOr)
+
+# Premises that only test what other premises match: they bind nothing.
+TESTS = (Search, OtherAxis, Compare, OneOf, FiniteOr)
 
 
 class Axis:
@@ -155,16 +162,16 @@ def _monoids(test: Callable[[Any], bool]) -> Callable[[], tuple[str, ...]]:
     return lambda: tuple(m.name for m in MONOIDS.values() if test(m))
 
 
-_NAMES: dict[Any, Callable[[], tuple[str, ...]]] = {
-    Kind: lambda: ("run", "loc"),
-    AnyMonoid: _monoids(lambda m: True),
-    LinearMonoid: _monoids(lambda m: m.linear),
-    IdempotentMonoid: _monoids(lambda m: m.idempotent),
-    SelectiveMonoid: _monoids(lambda m: m.idempotent),
-    Op1: _ops(1),
-    Op2: _ops(2),
-    Op3: _ops(3),
-    TypeName: lambda: ("float16", "float32", "int64"),
+_NAMES: dict[Any, tuple[str, int | None, Callable[[], tuple[str, ...]]]] = {  # sort, arity, what a check may draw
+    Kind: ("kind", None, lambda: ("run", "loc")),
+    AnyMonoid: ("monoid", None, _monoids(lambda m: True)),
+    LinearMonoid: ("monoid", None, _monoids(lambda m: m.linear)),
+    IdempotentMonoid: ("monoid", None, _monoids(lambda m: m.idempotent)),
+    SelectiveMonoid: ("monoid", None, _monoids(lambda m: m.idempotent)),
+    Op1: ("op", 1, _ops(1)),
+    Op2: ("op", 2, _ops(2)),
+    Op3: ("op", 3, _ops(3)),
+    TypeName: ("type", None, lambda: tuple(DTYPES)),
 }
 
 
@@ -186,9 +193,11 @@ def _variable(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
         return LinearVar(name)
     if isinstance(annotation, Turns):
         return NameVar(name, annotation.names)
-    if annotation in _NAMES:
-        return NameVar(name, _NAMES[annotation])
-    raise TypeError(f"parameter {name!r} has an unknown annotation {annotation!r}")
+    try:
+        sort, arity, choices = _NAMES[annotation]
+    except (KeyError, TypeError):
+        raise TypeError(f"parameter {name!r} has an unknown annotation {annotation!r}") from None
+    return NameVar(name, choices, sort, arity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +241,11 @@ class Rule:
         """
         texts = list(dict.fromkeys(self._texts(claims)))
         rulesets = [(self.phase, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
-        lines = [f"(ruleset only-{self.name})"] * claims
+        lines = [line for p in self.places for line in p.tables()] + [f"(ruleset only-{self.name})"] * claims
+        lines += [f"({row})" for row in self._asks()]
+        for p in self.places:
+            asking = dict.fromkeys(" ".join(f.egglog(f"_{k}") for k, f in enumerate(way)) for way in self._ways(_before(p, self.needs)))
+            lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.phase} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
         lines += [
             f'(rule ({need}) ({give}) :ruleset {ruleset} :name "{name}{"" if k == 0 else f"~{k}"}")'
             for ruleset, name in rulesets
@@ -240,14 +253,33 @@ class Rule:
         ]
         return "\n".join(lines)
 
-    def _texts(self, claims: bool) -> Iterator[tuple[str, str]]:
+    def _asks(self) -> Iterator[str]:
+        """The demands for what its premises ask for: of relations that are answered on demand, unless it is one of the answers."""
+        if not any(isinstance(f, Row) and f.relation.asks for f in self.gives):
+            for f in self.needs:
+                if isinstance(f, Row) and f.relation.asks:
+                    yield from (f'{f.relation.asks} "{name}"' for name in _names_of(f.args[0]))
+
+    @property
+    def places(self) -> tuple[Placed, ...]:
+        """The positions that it computes."""
+        return tuple(f for f in self.needs if isinstance(f, Placed))
+
+    @property
+    def sized(self) -> bool:
+        """Whether what it does depends on the lengths of axes: it asks for them, or for positions that stay inside of an axis."""
+        asked = any(isinstance(n, P.LengthNumber) for f in self.needs if isinstance(f, Compare) for a in f.args for n in P.walk(a))
+        return asked or any(p.guarded for p in self.places)
+
+    def _ways(self, facts: Iterable[Fact]) -> list[tuple[Fact, ...]]:
+        """Premises in every form, as the arguments of commutative ops in either order."""
         ways: list[tuple[Fact, ...]] = [()]
-        for fact in self.needs:
-            forms = [fact]
-            if self.mirrored and isinstance(fact, Match):
-                forms = [Match(fact.var, p) for p in P.orders(fact.pattern)]
-            ways = [(*w, f) for w in ways for f in forms]
-        for way in ways:
+        for fact in facts:
+            ways = [(*w, f) for w in ways for f in fact.forms(self.mirrored)]
+        return ways
+
+    def _texts(self, claims: bool) -> Iterator[tuple[str, str]]:
+        for way in self._ways(self.needs):
             need = " ".join(f.egglog(f"_{k}") for k, f in enumerate(way))
             yield need, " ".join(self._action(f, claims) for f in self.gives)
 
@@ -286,7 +318,7 @@ def _place(function: Callable[..., Any]) -> tuple[str, int]:
     return "/".join(path.parts[-2:]), inspect.unwrap(function).__code__.co_firstlineno  # the decorator's, as inspect's own, without parsing
 
 
-_ELSEWHERE = (f"{Path(__file__).parent.parent}/", f"{sys.prefix}/lib")
+_ELSEWHERE = (f"{Path(__file__).parent.parent}/", f"{sys.prefix}/lib", "<string>")  # the last is where dataclasses are initialised
 
 
 def _failed(function: Callable[..., Any], error: Exception) -> str:
@@ -312,48 +344,114 @@ def _cure(error: Exception, parameters: Sequence[str]) -> str:
 
 def _facts(result: Any) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     """Both forms of a rule as (needs, gives)."""
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], list):
-        return tuple(result[0]), tuple(result[1]) if isinstance(result[1], list | tuple) else (result[1],)
-    left, right, *conditions = result
-    left, right = P.pattern(left), P.pattern(right)
-    whole = Var("whole__")
-    return (Match(whole, left), *conditions), (Equal(whole, right),)
+    form = "a rule returns (left, right, *conditions) or ([needs], [gives])"
+    if not isinstance(result, tuple) or len(result) < 2:
+        raise RuleError(f"it returns {what(result)}" if not isinstance(result, tuple) else "it returns one side", cure=form)
+    if isinstance(result[0], list):
+        if len(result) != 2:
+            raise RuleError(f"it returns premises, and {len(result) - 1} things beside", cure=form)
+        needs, gives = tuple(result[0]), tuple(result[1]) if isinstance(result[1], list | tuple) else (result[1],)
+    else:
+        left, right, *conditions = result
+        whole = Var(WHOLE)
+        needs, gives = (Match(whole, P.pattern(left)), *conditions), (Equal(whole, P.pattern(right)),)
+    for fact in needs:
+        if not isinstance(fact, Fact):
+            raise RuleError(f"{shown(fact)} is no premise but {what(fact)}", cure=f"{form}; conditions are free(x, k), positive(x), ...")
+    if not gives:
+        raise RuleError("nothing follows", cure=form)
+    return needs, gives
+
+
+WHOLE = "whole__"  # the variable that stands for the left side
+
+_SIGNATURE = {
+    inspect.Parameter.VAR_POSITIONAL: "a rule has a fixed number of operands",
+    inspect.Parameter.VAR_KEYWORD: "a rule has fixed variables",
+    inspect.Parameter.KEYWORD_ONLY: "variables are given by position",
+}
+_CHAIN = "write it for two operands, or for any one of a chain: operand(t, x, rest) matches x anywhere in a sum or product t"
+
+
+def _parameters(function: Callable[..., Any]) -> list[Any]:
+    """The pattern variables that a signature declares."""
+    out = []
+    for p in inspect.signature(function).parameters.values():
+        if p.kind in _SIGNATURE:
+            star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
+            cure = _CHAIN if star == "*" else f"def {function.__name__}(..., {p.name})"
+            raise RuleError(f"parameter {star}{p.name}: {_SIGNATURE[p.kind]}", cure=cure)
+        if p.default is not inspect.Parameter.empty:
+            cure = f"write the number in the equation, or {p.name}: Scalar for the number of any constant"
+            raise RuleError(f"parameter {p.name}={shown(p.default)}: a variable of an equation has no default", cure=cure)
+        if not p.name.isidentifier() or keyword.iskeyword(p.name) or p.name.endswith("__"):
+            raise RuleError(f"parameter {p.name!r} is no name for a variable", cure="an identifier that does not end in two underscores")
+        try:
+            out.append(_variable(p.name, p.annotation, inspect.unwrap(function).__globals__))
+        except Exception as error:
+            cure = f"annotations are classes of eqfuse.rewrites: {', '.join(_ANNOTATIONS)}"
+            raise RuleError(f"{type(error).__name__}: {error}", cure=cure) from error
+    return out
+
+
+def _function(function: Any) -> Callable[..., Any]:
+    """What a rule is made of; raises :class:`~eqfuse.errors.RuleError` for anything else."""
+    kind = "" if inspect.isfunction(function) else what(function)
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        kind = "a generator or a coroutine"
+    if kind:
+        said = f"{getattr(function, '__name__', shown(function))} is {kind}; a rule is a plain function"
+        raise RuleError(said, cure="@rule above def name(x, y): ...")
+    name = function.__name__
+    if not name.isidentifier() or keyword.iskeyword(name):
+        file, line = _place(function)
+        cure = "def with a name, or set __name__ to an identifier that no other rule has"
+        raise RuleError(f"{name!r} is no name for a rule", where=f"{file}:{line}", cure=cure)
+    return function
+
+
+def _option(option: str, value: Any, known: Sequence[str]) -> None:
+    if not isinstance(value, str) or value not in known:
+        close = difflib.get_close_matches(value, known, 1) if isinstance(value, str) else []
+        raise RuleError(f"unknown {option} {value!r}", cure=f"{f'did you mean {close[0]!r}? ' if close else ''}one of {', '.join(known)}")
 
 
 def make_rule(function: Callable[..., Any], family: str, licence: str, phase: str, mirrored: bool) -> Rule:
     """Read a rule function, and refuse what is malformed, with its place."""
+    function = _function(function)
     file, line = _place(function)
     where, name = f"{file}:{line}", function.__name__
 
-    def refuse(message: str, cure: str) -> RuleError:
+    def refuse(message: str, cure: str | None) -> RuleError:
         return RuleError(f"rule {name}: {message}", where=where, cure=cure)
 
-    if licence not in LICENCES:
-        raise refuse(f"unknown licence {licence!r}", f"one of {', '.join(LICENCES)}")
-    if phase not in PHASES:
-        raise refuse(f"unknown phase {phase!r}", f"one of {', '.join(PHASES)}")
-    if not (function.__doc__ or "").strip():
-        raise refuse("no docstring", "write the equation in plain notation")
     try:
-        parameters = [_variable(p.name, p.annotation, function.__globals__) for p in inspect.signature(function).parameters.values()]
-    except Exception as error:
-        cure = f"annotations are classes of eqfuse.rewrites: {', '.join(_ANNOTATIONS)}"
-        raise refuse(f"{type(error).__name__}: {error}", cure) from error
+        _option("licence", licence, LICENCES)
+        _option("phase", phase, PHASES)
+        if not isinstance(family, str) or not family.strip():
+            raise RuleError(f"unknown family {family!r}", cure="a family is named by a text, as in family='mine'")
+        if not isinstance(mirrored, bool):
+            raise RuleError(f"mirrored is {mirrored!r}", cure="True: commuted forms are matched, too; or False")
+        if not (function.__doc__ or "").strip():
+            raise RuleError("no docstring", cure="write the equation in plain notation")
+        parameters = _parameters(function)
+    except RuleError as error:
+        raise refuse(error.message, error.cure) from error
     try:
         result = function(*parameters)
-    except RuleError:
-        raise
     except Exception as error:
-        message, cure = f"rule {name}: {type(error).__name__}: {error}", _cure(error, [p.name for p in parameters])
-        raise RuleError(message, where=_failed(function, error), cure=cure) from error
+        if isinstance(error, RuleError):
+            message, cure = error.message.removeprefix(f"rule {name}: "), error.cure
+        else:
+            message, cure = f"{type(error).__name__}: {error}", _cure(error, [p.name for p in parameters])
+        raise RuleError(f"rule {name}: {message}", where=_failed(function, error), cure=cure) from error
     try:
         needs, gives = _facts(result)
-        if not gives or not all(isinstance(f, Fact) for f in needs):
-            raise TypeError(f"premises {needs!r} and conclusions {gives!r}")
-    except Exception as error:
-        raise refuse(f"{type(error).__name__}: {error}", "a rule returns (left, right, *conditions) or ([needs], [gives])") from error
-    bound = {v.name for f in needs for part in f.parts() for v in _bindings(part)}
-    used = {v.name for f in needs for part in f.parts() for v in P.walk(part) if _is_variable(v)}
+        needs, gives = _placed(name, needs, gives)
+    except RuleError as error:
+        raise refuse(error.message, error.cure) from error
+    bound = {v.name for f in needs if not isinstance(f, TESTS) for part in f.parts() for v in _bindings(part)}
+    used = {v.name for f in needs for part in f.parts() for v in P.walk(part) if P.is_variable(v)}
     if loose := next(iter(sorted(used - bound)), None):
         raise refuse(f"nothing says what {loose!r} is: it is only computed with", f"match Const({loose}) on the left, compute on the right")
     for fact in gives:
@@ -361,16 +459,8 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
             raise refuse(f"concludes {untestable}, which no check can test", "conclude an equation, a condition, or a row with a meaning")
         for part in fact.parts():
             for v in P.walk(part):
-                if _is_variable(v) and v.name not in bound:
+                if P.is_variable(v) and v.name not in bound:
                     raise refuse(f"{v.name!r} is used on the right side but nothing on the left binds it", f"match {v.name!r} on the left")
-    for node in (n for f in (*needs, *gives) for part in f.parts() for n in P.walk(part)):
-        if isinstance(node, Map) and isinstance(node.op, str):
-            if node.op not in OPS:
-                raise refuse(f"there is no op {node.op!r}", "the ops are those of ir/ops.py and your own")
-            if OPS[node.op].arity != len(node.args):
-                raise refuse(f"op {node.op!r} takes {OPS[node.op].arity} arguments, not {len(node.args)}", "count them")
-        if isinstance(node, Reduce | Roll) and isinstance(node.monoid, str) and node.monoid not in MONOIDS:
-            raise refuse(f"there is no monoid {node.monoid!r}", f"one of {', '.join(MONOIDS)}")
     doc = inspect.cleandoc(function.__doc__ or "")
     builtin = function.__module__.startswith(f"{__package__}.")
     return Rule(name, family, licence, phase, doc, file, line, tuple(parameters), needs, gives, mirrored, builtin=builtin)
@@ -398,17 +488,72 @@ def _untestable(fact: Any, phase: str) -> str:
     return ""
 
 
+def _placed(name: str, needs: tuple[Fact, ...], gives: tuple[Fact, ...]) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+    """The facts with a variable in place of every computed position, and a premise :class:`Placed` for each, in an order in which the
+    engine can ask for them: what one needs to know is matched, or the answer to an earlier one."""
+    found: dict[str, tuple[IndexVar, Place]] = {}
+
+    def lifted(x: Any) -> Any:
+        if isinstance(x, Place) and not isinstance(x, IndexVar):
+            return found.setdefault(str(x), (IndexVar(f"position{len(found) + 1}__"), x))[0]
+        if isinstance(x, P.Pattern) and any(isinstance(n, Place) for n in P.walk(x)):
+            return x.rebuild(tuple(map(lifted, x.parts())))
+        return tuple(map(lifted, x)) if isinstance(x, tuple) else x
+
+    def without(fact: Fact) -> Fact:
+        if not any(isinstance(n, Place) for part in fact.parts() for n in P.walk(part)):
+            return fact
+        whole: Any = fact  # every class of facts is a dataclass
+        return replace(whole, **{f.name: lifted(getattr(fact, f.name)) for f in fields(whole)})
+
+    needs, gives = tuple(map(without, needs)), tuple(map(without, gives))
+    matched = {v.name for f in needs if isinstance(f, Match | Row) for part in f.parts() for v in _bindings(part)}
+    views = [n for f in (*needs, *gives) for part in f.parts() for n in P.walk(part) if isinstance(n, View)]
+    known, waiting, placed = set(matched) - {v.name for v, _ in found.values()}, dict(found), list[Placed]()
+    while waiting:
+        for key, (at, place) in waiting.items():
+            inside = {v.name: v for v in P.walk(place) if P.is_variable(v)}
+            reads = tuple({n.axis.name: n.axis for n in views if n.at.name == at.name}.values())
+            asked = {**inside, **{a.name: a for a in reads}}
+            unknown = [v for n, v in asked.items() if n not in known]
+            met = at.name in matched
+            along = {n.axis.name for n in P.walk(place) if isinstance(n, AlongAxis)}
+            if not unknown or (met and all(v.name in along for v in unknown)):
+                given = tuple(v for n, v in asked.items() if n in known)
+                placed.append(Placed(f"{name}-{at.name}", at, place, met, given, tuple(unknown), reads))
+                known |= {at.name, *asked}
+                del waiting[key]
+                break
+        else:
+            at, place = next(iter(waiting.values()))
+            loose = next(v.name for v in P.walk(place) if P.is_variable(v) and v.name not in known)
+            said = f"nothing on the left binds {loose!r}, which the position {place} is computed from"
+            raise RuleError(said, cure=f"match {loose!r} on the left")
+    return (*needs, *placed), gives
+
+
+def _names_of(name: Any) -> tuple[str, ...]:
+    return tuple(name.choices()) if isinstance(name, NameVar) else (name,)
+
+
+def _before(placed: Placed, needs: tuple[Fact, ...]) -> Iterator[Fact]:
+    """The premises that hold before a position is known: all that do not mention it, what it solves, or what follows from these."""
+    later = needs[next(k for k, f in enumerate(needs) if f is placed) :]
+    unknown = {v.name for f in later if isinstance(f, Placed) for v in (*f.solved, *(() if f.met else (f.at,)))}
+    for fact in needs:
+        if isinstance(fact, Placed) and any(fact is f for f in later):
+            continue
+        if not unknown & {v.name for part in fact.parts() for v in P.walk(part) if P.is_variable(v)}:
+            yield fact
+
+
 def _bindings(p: Any) -> Iterator[Any]:
     """The variables that matching a pattern gives values to: those in arithmetic on numbers get none from it."""
-    if _is_variable(p):
+    if P.is_variable(p):
         yield p
-    elif isinstance(p, P.Pattern | P.Number) and not isinstance(p, P.NumberOp):
+    elif isinstance(p, P.Pattern | P.Number | Place) and not isinstance(p, P.NumberOp):
         for part in p.parts():
             yield from _bindings(part)
-
-
-def _is_variable(v: Any) -> bool:
-    return isinstance(v, Var | AxisVar | NameVar | IndexVar | NumberVar)
 
 
 def rule(
@@ -429,6 +574,8 @@ def rule(
     Raises :class:`~eqfuse.errors.RuleError` for a malformed rule, and for one outside the package its subclass
     :class:`~eqfuse.errors.UnsoundRuleError` if random arrays refute it.
     """
+    if not isinstance(register, bool):
+        raise RuleError(f"register is {register!r}", cure="register=False leaves the rule out of the table")
     if function is None:
         return lambda f: rule(f, family=family, licence=licence, phase=phase, mirrored=mirrored, register=register)
     made = make_rule(function, family, licence, phase, mirrored)

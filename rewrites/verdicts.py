@@ -15,6 +15,7 @@ where that is cheaper.  Verdicts change no value and claim nothing; an offer cla
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ import numpy as np
 from ..errors import RuleError
 from . import patterns as P
 from .facts import Fact
+from .notation import Notation, literal, shown, what
 from .patterns import AxisVar, Var
 from .rule import Rule, make_rule
 
@@ -46,7 +48,7 @@ def told(by: str) -> str:
     return f"{by} ({places[by]})" if places.get(by) else by
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict(Fact):
     """What is decided about two values; ``by`` is the rule that says so."""
 
@@ -54,6 +56,12 @@ class Verdict(Fact):
     outer: Var
     inner: Var
     by: str = ""
+
+    def __post_init__(self) -> None:
+        for x in (self.outer, self.inner):
+            if not isinstance(x, Var):
+                said = f"{self.verdict}: {shown(x)} is no variable for a value but {what(x)}"
+                raise RuleError(said, cure="a premise match(y, pattern) names the value y")
 
     def parts(self) -> tuple[Any, ...]:
         return (self.outer, self.inner)
@@ -77,7 +85,7 @@ def allow(outer: Var, inner: Var) -> Verdict:
     return Verdict("allow", outer, inner)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Offer(Fact):
     """An outside implementation of ``result`` from ``reads``.
 
@@ -195,10 +203,20 @@ def offer(
     entry: str | Callable[..., Any], result: tuple[Any, ...], *reads: tuple[Any, ...], us: float | Callable[..., float]
 ) -> Offer:
     """Offer an implementation: a function at the top level of a module, or ``"module:name"``; see :class:`Offer`."""
-    if callable(entry):
+    if inspect.isroutine(entry):
         module, name = entry.__module__, entry.__qualname__
-    else:
+    elif isinstance(entry, str):
         module, _, name = entry.partition(":")
+    else:
+        said = f"offer: {shown(entry)} is no function but {what(entry)}"
+        raise RuleError(said, cure="a function at the top level of a module, or 'module:name'")
+    for value in (result, *reads):
+        good = isinstance(value, tuple) and value and isinstance(value[0], Var) and all(isinstance(a, AxisVar) for a in value[1:])
+        if not good:
+            said = f"offer: {shown(value)} is no value with its axes but {what(value)}"
+            raise RuleError(said, cure="a tuple of a variable and its axes in their order: (x, i, k)")
+    if isinstance(us, Notation) or (not callable(us) and literal(us) is None):
+        raise RuleError(f"offer: us={shown(us)} is no time but {what(us)}", cure="microseconds, or a function us(target, **lengths)")
     if not name.isidentifier():
         raise RuleError(
             f"a plan cannot import {name!r}", where=module, cure="offer a function at the top level of a module, or 'module:name'"

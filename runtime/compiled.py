@@ -90,9 +90,12 @@ class Compiled:
         """The generated Triton module, as text; it needs only torch and triton.
 
         Its ``run`` takes tensors of any size that its kernels and the program admit.  To know what the program admits, the function is
-        traced again at other sizes when this is first asked for, some 0.04 s each time.
+        traced again at other sizes when this is first asked for, some 0.04 s each time.  Where a rule depended on the lengths of axes,
+        it takes the planned sizes alone.
         """
         # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
+        if self._source is None and any(r.sized and r.matches for r in self.graph.report.rules):
+            self._source = self._exact_source
         if self._source is None:
             spec = module_spec(self.plan)
             found = dependence(self.traced, spec)

@@ -26,7 +26,8 @@ from ..ir.reference import evaluate_terms
 from ..ir.shrink import with_args
 from ..ir.terms import Cast, Input, Map, Reduce, Term
 
-EXACT_OPS = frozenset(("neg", "abs", "maximum", "minimum", "where", "floor"))
+STEPS = frozenset(("floor", "round", "floordiv", "remainder", "fmod"))  # what jumps where its argument passes a whole number
+EXACT_OPS = STEPS | {"neg", "abs", "maximum", "minimum", "where"}
 COPIES = 16  # of a value, at most: the ways from a value to a result may be exponentially many
 
 
@@ -117,7 +118,7 @@ def recomputed(program: Program, rng: np.random.Generator) -> tuple[Program, dic
 
 def decides(t: Term) -> bool:
     """Whether a term's own operation goes in whole steps."""
-    return t.dtype is not None and not t.dtype.is_float or isinstance(t, Map) and t.op == "floor"
+    return t.dtype is not None and not t.dtype.is_float or isinstance(t, Map) and t.op in STEPS
 
 
 def spread(
@@ -148,6 +149,7 @@ def spread(
 
 def relative_move(found: np.ndarray, expected: np.ndarray) -> float:
     """The largest difference over the largest element, where the expected value is finite; infinite if one is not finite there."""
+    found, expected = np.asarray(found, float), np.asarray(expected, float)
     finite = np.isfinite(expected)
     if not finite.any():
         return 0.0

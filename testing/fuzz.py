@@ -94,6 +94,7 @@ def _chosen(d: Draw, plain: Kernel) -> Iterator[Kernel]:
 
 def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
     """The largest difference over the largest element; infinite if anything is NaN."""
+    expected = np.asarray(expected, np.float64)
     difference = np.abs(np.asarray(found, np.float64) - expected).max(initial=0.0)
     error = float(difference / (np.abs(expected).max(initial=0.0) + 1e-2))
     return error if error == error else float("inf")

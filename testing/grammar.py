@@ -21,6 +21,7 @@ from ..codegen.limits import check_computable
 from ..errors import UnsupportedOpError
 from ..ir import build as b
 from ..ir import dtypes, ops
+from ..ir.bounds import wrapped
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
 from ..ir.monoids import MONOIDS
@@ -36,9 +37,11 @@ MOST_ELEMENTS = 6000
 SIZES = (1, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 11, 13, 17, 19, 33)
 EMPTY = 0.06  # how many programs have an axis of length 0
 CONSTANTS = (0.0, 1.0, -1.0, 0.5, 2.0, -1.5, 1e-3, 30.0, 0.1)
-TYPES = (*(dtypes.float32,) * 6, dtypes.float16, dtypes.bfloat16, dtypes.int32, dtypes.bool_)
+WHOLE = (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.int32, dtypes.int64)
+TYPES = (*(dtypes.float32,) * 12, *(dtypes.float16, dtypes.bfloat16, dtypes.bool_, dtypes.int32) * 2, *WHOLE)
+INTEGERS = frozenset(m.integer for m in MONOIDS.values())  # monoids that are drawn where integers are
 KINDS = ("normal", "normal", "normal", "whole", "positive", "zeros", "constant", "offset", "wide")
-CASTS = (dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.int32)
+CASTS = (*(dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.int32) * 2, *WHOLE)
 
 
 @dataclass
@@ -61,7 +64,10 @@ def draw_data(rng: random.Random, numbers: np.random.Generator, shape: list[int]
     if dtype.kind == "bool":
         return (numbers.random(shape) < rng.choice((0.0, 0.3, 0.7, 1.0))).astype(float)
     if dtype.kind == "int":
-        return numbers.integers(rng.choice((0, -3)), 6, size=shape).astype(float)
+        least, most = (int(dtype.number(s * math.inf)) for s in (-1, 1))
+        if rng.random() < 0.3:  # all of them, and most of those that wrap
+            return numbers.choice([least, most, least + 1, 0, *numbers.integers(least, most, size=12, endpoint=True)], size=shape)
+        return numbers.integers(max(rng.choice((0, -3)), least), 6, size=shape)
     kind = rng.choice(KINDS)
     x = numbers.standard_normal(shape)
     if kind == "whole":  # ties, zeros, negative zeros
@@ -172,28 +178,60 @@ class _Drawer:
     def scalar(self) -> Term:
         """A scalar op, drawn evenly from the table; a quotient stands in a quarter of the places of a reciprocal."""
         o = ops.OPS[self.rng.choice([n for n in ops.OPS if n != "div"])]
+        if o.result == "int" or (o.result != "float" and self.ints and self.rng.random() < 0.15):
+            return self.whole(o)
         if o.name == "recip" and len(self.floats) % 4 == 3:
             o = ops.OPS["div"]
         if o.name == "where":
             return Map("where", (self.condition(), self.number(), self.number()))
         if o.name in ("and", "or", "not"):
             return Map(o.name, tuple(self.condition() for _ in range(o.arity)))
-        pool = self.ints if self.ints and o.result != "float" and self.rng.random() < 0.15 else None
-        args = [self.rng.choice(pool) if pool else self.value() for _ in range(o.arity)]
+        args = [self.value() for _ in range(o.arity)]
         if o.arity == 2 and self.rng.random() < 0.2:
             args[self.rng.randrange(2)] = Const(self.rng.choice(CONSTANTS))
+        if o.name in ("floordiv", "remainder", "fmod"):
+            args[1] = self.inside(args[1], o.domain)
         if o.arity == 1:
             x = self.inside(args[0], o.domain)
             grows = ("add", "mul") in o.turns
             args = [self.rng.choice((lambda v: v, b.tanh, lambda v: v * 0.1))(x) if grows else x]
         return Map(o.name, tuple(args))
 
+    def integer(self) -> Term:
+        """An integer, late ones more often; a new input where there is none."""
+        if not self.ints or self.rng.random() < 0.1:
+            return self.tensor(self.some_axes(), self.rng.choice(WHOLE))
+        return self.rng.choice(self.ints[-4:] if self.rng.random() < 0.6 else self.ints)
+
+    def whole(self, o: ops.ScalarOp | None = None) -> Term:
+        """An op, a conversion or a reduction of integers, in the type that torch gives it."""
+        x = self.integer()
+        kind = self.rng.random() if o is None else 0.0
+        if kind > 0.8:
+            return Cast(self.rng.choice(WHOLE), x)
+        if kind > 0.6:
+            k = self.rng.choice(sorted(x.axes)) if x.axes and self.rng.random() < 0.9 else self.axis()
+            monoid = self.rng.choice(("sum", "sum", "max", "min"))
+            if monoid != "sum" and k.size == 0:
+                return x
+            return wrapped(Reduce(monoid, k, Cast(dtypes.int64, x) if monoid == "sum" and self.rng.random() < 0.7 else x))
+        if o is None:
+            o = ops.OPS[self.rng.choice([n for n, found in ops.OPS.items() if found.result in ("same", "int", "bool")])]
+        if o.name in ("and", "or", "not"):
+            return Map(o.name, tuple(self.condition() for _ in range(o.arity)))
+        args = [x, *(self.integer() for _ in range(o.arity - 1))]
+        if o.arity == 2 and self.rng.random() < 0.4:
+            args[self.rng.randrange(2)] = Const(self.rng.choice((0, 1, 2, 3, 4, 7, 8, 15, 31, 40, 85, 255, -1, -5, 2654435761)))
+        if o.name == "where":
+            args[0] = self.condition()
+        return wrapped(Map(o.name, tuple(args))) if o.name != "round" else x
+
     def reduction(self) -> Term:
         """A monoid over an axis, which the value mostly has."""
         x, k = self.along()
         if self.rng.random() < 0.07:
             k = self.axis()
-        return Reduce(self.rng.choice(list(MONOIDS)), k, x)
+        return Reduce(self.rng.choice([m for m in MONOIDS if m not in INTEGERS]), k, x)
 
     def contraction(self) -> Term:
         """A sum of products; often of a matrix and another one."""
@@ -386,7 +424,7 @@ class _Drawer:
         if not np.isfinite(value.array).any() and value.array.size:
             return "not finite"
         finite = value.array[np.isfinite(value.array)]
-        if np.abs(finite).max(initial=0.0) > LARGEST:
+        if value.array.dtype.kind == "f" and np.abs(finite).max(initial=0.0) > LARGEST:
             return "large"
         if np.isposinf(value.array).any():
             return "infinite"
@@ -404,7 +442,7 @@ class _Drawer:
             self.tensor(self.some_axes(), dtypes.float32)
         steps = (
             (self.scalar, 5), (self.reduction, 2), (self.contraction, 1.5), (self.dependent, 2.5), (self.masked, 1), (self.gathered, 0.4),
-            (self.position, 0.4), (self.cast, 0.8), (self.view, 1.2), (self.ragged, 0.7),
+            (self.position, 0.4), (self.cast, 0.8), (self.view, 1.2), (self.ragged, 0.7), (self.whole, 1),
         )  # fmt: skip
         kinds, weights = zip(*steps, strict=True)
         made: list[Term] = []

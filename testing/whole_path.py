@@ -43,7 +43,7 @@ from ..ir.program import Program
 from ..ir.reference import evaluate, evaluate_terms
 from ..ir.shrink import shrink
 from ..ir.source import program_source
-from ..ir.terms import Reduce
+from ..ir.terms import Reduce, Term, postorder
 from ..rewrites import registry
 from ..runtime.compiled import module_spec
 from ..tiles.direct import kernel_from_program
@@ -251,11 +251,16 @@ def check(
             path.run(stage)
 
 
+def _has_fractions(t: Term) -> bool:
+    return t.dtype is not None and t.dtype.is_float
+
+
 class _Path:
     def __init__(self, program: Program, inputs: Mapping[str, np.ndarray], seed: int, tally: Tally) -> None:
         self.program, self.inputs, self.seed, self.tally = program, inputs, seed, tally
         self.rng = random.Random(seed)
         self.expected = evaluate(program, inputs)
+        self.whole = {o.name for o in program.outputs if o.dtype.kind == "int" and not any(map(_has_fractions, postorder(o.term)))}
         self.tolerances: dict[bool, dict[str, float]] = {}
         self.graph: FrozenGraph
         self.plans: list[Plan] = []
@@ -365,7 +370,7 @@ class _Path:
         """Where a plan loses digits in float32 that its program, evaluated in float32, keeps: at large, shifted and spread data."""
         for scale, offset in STRESSES:
             data = {
-                i.name: (x * scale + offset if i.dtype.is_float and i.dtype.itemsize == 4 else x).astype(np.float32)
+                i.name: (x * scale + offset if i.dtype.itemsize == 4 else x).astype(np.float32) if i.dtype.is_float else x
                 for i, x in ((i, self.inputs[i.name]) for i in self.program.inputs)
             }
             exact = evaluate(self.program, data)
@@ -403,7 +408,8 @@ class _Path:
                 found = interpret(module, "run", *tensors)
             finally:
                 forget(module)
-            arrays = {o.name: t.double().numpy() for o, t in zip(self.program.outputs, found, strict=True)}
+            numbers = [(t.double() if t.is_floating_point() else t.long()).numpy() for t in found]
+            arrays = {o.name: x for o, x in zip(self.program.outputs, numbers, strict=True)}
             self.compare("interpret", arrays, tolerance)
         return True
 
@@ -412,7 +418,10 @@ class _Path:
     ) -> None:
         """Outputs against the reference, where that is finite."""
         for name, expected in self.expected.items():
-            error = relative_move(np.asarray(found[name], float).reshape(expected.shape), expected)
+            got = np.asarray(found[name])
+            if name in self.whole and not np.array_equal(got.reshape(expected.shape).astype(np.int64), expected):
+                raise Disagreement(stage, f"{name} is made of integers alone and differs: {got.ravel()[:8]}, not {expected.ravel()[:8]}")
+            error = relative_move(got.astype(float).reshape(expected.shape), expected)
             if not error <= tolerance[name]:
                 where = f"\n{tiles}" if tiles else ""
                 raise Disagreement(stage, f"{name} is off by {error:.1e} of its largest element, {tolerance[name]:.1e} allowed{where}")

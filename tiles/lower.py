@@ -295,9 +295,7 @@ class Lowering:
         numbers = [int(a.value) for a in args if isinstance(a, Literal)]
         narrow = all(v.dtype != dtypes.int64 for v in values)
         if narrow and spec.name in RING and of is not None and of.itemsize <= 4:
-            args = tuple(
-                Literal(float((int(a.value) + 2**31) % 2**32 - 2**31)) if isinstance(a, Literal) and abs(a.value) >= 2**31 else a for a in args
-            )
+            args = tuple(Literal(float((int(a.value) + 2**31) % 2**32 - 2**31)) if isinstance(a, Literal) else a for a in args)
         elif not all(-(2**31) <= n < 2**31 for n in numbers) or (of == dtypes.int64 and spec.name == "mul" and len(values) > 1):
             narrow = False  # positions are kept in 32 bits, their products may have more
             return tuple(self.as_integer(a, dtypes.int64) for a in args), dtypes.int64
@@ -376,7 +374,15 @@ class Lowering:
                 return found
         args = tuple(self.emit(x, where, mode, state) for x in n.args)
         if n.op == "map":
-            return self.let(where, n.attrs[0], args, dtype=self.facts.dtype(node))
+            dtype = self.facts.dtype(node)
+            if dtype is not None and dtype.kind == "int":
+                args = tuple(
+                    self.extent(self.nodes[x].attrs[0], dtypes.int64 if dtype == dtypes.int64 else dtypes.int32)
+                    if self.nodes[x].op == "extent"
+                    else a
+                    for x, a in zip(n.args, args, strict=True)
+                )
+            return self.let(where, n.attrs[0], args, dtype=dtype)
         assert n.op == "cast", f"unknown node op {n.op!r}"
         return self._cast(node, args[0], where)
 
@@ -394,7 +400,7 @@ class Lowering:
             return self.put(where, Fill(self.value("c", (), to), float(dtypes.cast(np.asarray(v.value), to))))
         if v.dtype.is_float and to.itemsize < 8:  # a device has no meaning for what the type does not hold; 64 bits wrap
             size = self.facts.range(self.nodes[node].args[0], finite_inputs=True)
-            inside = -(2.0**31) <= size.lo and size.hi < 2.0**31
+            inside = size.lo >= -(2.0**31) and size.hi < 2.0**31
             v = self.cast(v, dtypes.int32 if inside else dtypes.int64, where)
         return v if v.dtype == to else self.cast(v, to, where)
 

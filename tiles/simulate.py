@@ -55,7 +55,8 @@ def simulate(
 ) -> dict[str, np.ndarray]:
     """Run a tile program.
 
-    ``inputs`` maps buffer names to arrays of the buffers' shapes; the result maps the stored buffers to arrays of ``dtype``, those of integers to int64.
+    ``inputs`` maps buffer names to arrays of the buffers' shapes; the result maps the stored buffers to arrays of ``dtype``, those of
+    integers to int64.
     ``rounding=True`` applies the casts to 16-bit types (of operands and stores); otherwise they are the identity.
     """
     return _Simulation(program, inputs, dtype, rounding).run()

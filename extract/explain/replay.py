@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...egraph.frozen import ENode, FrozenGraph
+from ...ir.dtypes import cast
 from ...ir.index import Axis
 from ...ir.monoids import MONOIDS
 from ...ir.ops import OPS
@@ -216,7 +217,7 @@ class Replay:
         if n.op == "map":
             return np.asarray(OPS[n.attrs[0]].numpy(*args), float)
         if n.op == "cast":
-            return args[0]
+            return args[0] if n.attrs[0].is_float else cast(args[0], n.attrs[0]).astype(float)
         if n.op == "reduce":
             return self._reduce(n.attrs[0], n.attrs[1], args[0], limits)
         assert n.op == "view", n

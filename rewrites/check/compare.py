@@ -2,9 +2,12 @@
 
 ``exact``     the same bits: signed zeros count, NaN at the same places (its payload does not count).
 ``rational``  the same fractions.
-``real``      wherever EITHER is finite, since uniting classes is symmetric.  Floats round, so a difference in float64 is only a
-              suspicion: the same numbers are computed again in longer floats.  Rounding shrinks with the precision and falsehood
-              does not; where even the long floats over- or underflow, nothing is concluded.
+``real``      wherever EITHER is finite, since uniting classes is symmetric.  Floats round, so a difference in float64, however small
+              and be it one of 0 and 1e-300, is only a suspicion: the same numbers are computed again in longer floats.  Rounding
+              shrinks with the precision and falsehood does not; where even the long floats over- or underflow, nothing is
+              concluded.  A difference that stays may still be a rounding error, of a term that both precisions lose beside a
+              larger one: so it is computed again with errors in every operation, thousands of times larger than its rounding.
+              They move an error that comes from rounding by much more than its size, and falsehood hardly.
 """
 
 from __future__ import annotations
@@ -16,11 +19,15 @@ import numpy as np
 
 from ..patterns import World
 
-CLOSE = 1e-9  # relative difference of two numbers that needs no second look
+CLOSE = 1e-9  # relative difference of two values of one premise, and of two numbers that is too small to be certain at once
+SUSPECT = 2.0**-46  # relative difference of two numbers that needs a second look: a hundred roundings
 SHRINKS = 1 / 32  # of its float64 size: an error that does so in longer floats is rounding
 ROUNDINGS = 1e4  # so many may add up
 LONG = np.longdouble if np.finfo(np.longdouble).eps < np.finfo(float).eps / 100 else None
 EPS = np.finfo(LONG or float).eps
+NOISE = 2.0**14  # errors added on purpose, in roundings of the longer floats
+NOISES = 3  # times that they are drawn
+STAYS = 8.0  # a difference so many times larger than what errors do to it is none of rounding
 
 
 @dataclass(frozen=True)
@@ -98,25 +105,40 @@ def suspicious(o: Observation, world: World) -> np.ndarray:
     if world.bitwise:
         return where & ~same_bits(a, b)
     error, size = _errors(a, b)
-    return where & (np.isfinite(a) | np.isfinite(b)) & ~(error <= CLOSE * size)
+    return where & (np.isfinite(a) | np.isfinite(b)) & ~(error <= SUSPECT * size)
 
 
-def confirmed(o: Observation, again: Observation, world: World, longer: World) -> bool:
-    """Whether what looks false in float64 is false in longer floats, too."""
-    if isinstance(o, Truth) or isinstance(again, Truth):
-        return isinstance(again, Truth) and not again.holds
+def lasting(o: Pair, again: Pair, world: World) -> np.ndarray:
+    """Where what looks false in float64 looks false in longer floats, too."""
     bad = suspicious(o, world)
     error, _ = _errors(*_pair(o)[:2])
     a, b, where = _pair(again)
     if a.shape != bad.shape:
-        return True
+        return np.array(True)
     error_again, size = _errors(a, b)
+    bad = bad & where & (np.isfinite(a) | np.isfinite(b)) & ~(error_again <= SUSPECT * size)
+    return bad & ~(np.isfinite(error) & (error_again <= SHRINKS * error)) if LONG is not None else bad
+
+
+def certain(bad: np.ndarray, again: Pair, longer: World) -> bool:
+    """Whether a lasting difference is so large that no rounding explains it."""
+    a, b, _ = _pair(again)
+    if a.shape != bad.shape:
+        return True
+    error, size = _errors(a, b)
     floats = [np.abs(v[np.isfinite(v)]) for v in (*longer.values.values(), a, b) if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
     scale = max(1.0, *(v.max(initial=0.0) for v in floats))  # of what may have been added on the way
-    false = where & (np.isfinite(a) | np.isfinite(b)) & ~(error_again <= np.maximum(CLOSE * size, ROUNDINGS * EPS * scale))
-    if LONG is not None:
-        false = false & ~(np.isfinite(error) & (error_again <= SHRINKS * error))
-    return bool(np.any(bad & false))
+    return bool(np.any(bad & ~(error <= np.maximum(CLOSE * size, ROUNDINGS * EPS * scale))))
+
+
+def moved_little(bad: np.ndarray, again: Pair, noisy: list[Pair]) -> bool:
+    """Whether a lasting difference stays what it is if every operation errs."""
+    a, b, _ = _pair(again)
+    if any(_pair(o)[0].shape != a.shape for o in noisy):
+        return False
+    with np.errstate(all="ignore"):
+        moves = [np.abs((x - y) - (a - b)) for x, y, _ in map(_pair, noisy)]
+        return bool(np.any(bad & (np.abs(a - b) > STAYS * np.max(moves, axis=0))))
 
 
 def short(x: Any) -> str:

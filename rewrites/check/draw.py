@@ -4,8 +4,10 @@ A world is a sequence of choices, each from a list whose simplest option comes f
 since it likes edges and shrinks well; a :class:`Tape` makes them evenly at random for the others, which is faster, and shrinks its own.
 
 Shapes: every value has or has not each axis of a small universe (the rule's axes and one more).  Axes are 0 to 7 long, now and then
-one is long.  Values: whole numbers, ties, zeros of both signs, many magnitudes (smallest and largest numbers included), some or
-all of them -inf, some +inf, some NaN, each where no premise forbids it.  Three arithmetics:
+one is long, or as long as a number that the rule names; an axis that is not the rule's costs little, so it is often longer.  Values:
+whole numbers, ties, zeros of both signs, many magnitudes (the ends of every type included), what the rule names (:mod:`.dictionary`),
+numbers where functions saturate, a few that all values share so that they meet and cancel, some or all of them -inf, some +inf, some
+NaN, each where no premise forbids it.  Three arithmetics:
 
 ``real``      float64: the claim is about real numbers, and rounding is told from falsehood in :mod:`.compare`
 ``exact``     float64, float32 or float16, compared bit by bit
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -25,19 +28,18 @@ from hypothesis import strategies as st
 
 from .. import patterns as P
 from ..facts import (
-    MODEST,
+    Compare,
     IndexFree,
-    Modest,
     NonEmpty,
-    Nonzero,
-    NotNegative,
+    Placed,
     Row,
     Trait,
     Vanishing,
     Within,
 )
-from ..patterns import AxisVar, IndexVar, NumberVar, View, World
-from . import compare
+from ..patterns import AxisVar, NumberVar, View, World
+from ..positions import IndexVar, NoPosition
+from . import compare, dictionary
 from .plan import Plan, columns, moved
 
 
@@ -95,20 +97,34 @@ def require(condition: object) -> None:
 
 LENGTHS = Options((2, 1, 3, 0, 5, 2, 3, 4, 0, 7, 2, 3))
 LONG = (257, 64, 127)
+OTHER = Options((2, 1, 3, 5, 0, 16, 40, 3, 16, 40, 2, 64))  # of an axis that is not the rule's: more numbers at hardly any cost
+ALONE = Options((2, 1, 3, 0, 16, 5, 100, 16, 200))  # of both axes where the rule has none: pairs of all that is worth a try
+MOST = 20_000  # numbers in one value, if axes of others add to them
+FAR = 5000  # an axis longer than that is rare, and the only one that is longer than 1
 SEEDS = Options(range(2**12))
 RARE = Options(range(40))
 COIN = Options(range(4))
-PARTS = {n: Options(range(1, n + 1)) for n in range(1, 1 + max(*LONG))}
 MASKS = {d: Options((*range(2**d), *(2**d - 1,) * 2 ** (d - 1))) for d in range(1, 8)}  # which axes a value has; often all
-NUMBERS = Options((1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634, 7.0, -0.25, 1000.0))
+NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634, 7.0, -0.25, 1000.0)
+FARTHER = (-7.0, 100.0, -100.0, 3.0, 1e-3, -1e3, 1e10, -1e10, 1e-10, 1e30, -1e-30, 1 / 3)  # constants are seldom so, but may be
 TYPES = Options(("float64", "float32", "float16"))
 REAL = (
-    "plain", "ties", "ordinary", "wide", "masked", "zeros", "empty", "mixed", "extreme", "infinite", "nan", "mixed", "masked", "mixed",
-    "wide", "mixed",
+    "plain", "ties", "ordinary", "wide", "masked", "zeros", "empty", "mixed", "extreme", "infinite", "nan", "named", "uniform", "shared",
+    "whole", "special",
 )  # fmt: skip
-HOWS = {"real": Options(REAL), "exact": Options(REAL), "rational": Options(("plain", "ties", "small", "large", "large"))}
-EXTREMES = (5e-324, 2.5e-310, 1e-40, 6e-8, 1e-3, 1.0, 1 + 2**-10, 1e4, 1e30, 1e150)
-NORMAL = tuple(x for x in EXTREMES if 1e-100 < x < 1e100)  # where no longer floats tell rounding of the others from falsehood
+OFTEN = ("mixed", "masked", "wide", "mixed", "named", "named", "extreme", "uniform", "shared", "special")
+FRACTIONS = ("plain", "ties", "small", "large", "large", "named")
+MEETING = ("special", "named", "special", "mixed", "special", "shared", "special")  # styles that show most if all values have them
+EXACT = (*REAL, *("extreme",) * 4)
+HOWS = {"real": Options((*REAL, *OFTEN)), "exact": Options((*EXACT, *OFTEN)), "rational": Options(FRACTIONS)}
+THEMES = {  # one style for all values of a world, or, as often, one for each
+    "real": Options((*(None,) * len(REAL), *REAL, *MEETING)),
+    "exact": Options((*(None,) * len(EXACT), *EXACT, *MEETING)),
+    "rational": Options((None,)),
+}
+EXTREMES = (5e-324, 2.5e-310, 1e-300, 1e-160, 1e-40, 6e-8, 1e-3, 1.0, 1 + 2**-10, 1e4, 1e30, 1e150, 1e160, 1e300, 1.7976931348623157e308)
+FARTHEST = 1e100  # without longer floats
+SPANS = (5.0, 20.0, 100.0, 750.0)  # where functions saturate, in all types
 
 
 Chooser = Callable[[Options], Any]
@@ -119,6 +135,14 @@ def _options(choices: tuple[Any, ...]) -> Options:
     return Options(choices)
 
 
+@lru_cache(maxsize=256)
+def _constants(named: tuple[float, ...]) -> Options:
+    """The numbers of constants: usual ones half of the time, then others, then what the rule names."""
+    near = dictionary.near(named, np.float64).tolist() if named else []
+    other = [*FARTHER, *near, *(dictionary.derived(named, np.float64)[0].tolist()[::3] if named else ())]
+    return Options((*NUMBERS * max(1, len(other) // len(NUMBERS)), *other))
+
+
 def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
     """Everything that premises do not define; what they define is computed by :mod:`.solve`."""
     dtype: Any = {"real": float, "rational": object}.get(mode)
@@ -126,34 +150,44 @@ def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
         dtype = np.dtype(draw(TYPES)).type
     world = World({}, (), dtype=dtype, bitwise=mode == "exact")
     _lengths(draw, plan, world)
-    seed = draw(SEEDS)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(draw(SEEDS))
+    source = Source(draw, plan, mode, world, rng, draw(THEMES[mode]))
     _names(draw, plan, world)
+    _compared(draw, plan, world)
     require(_indices(draw, plan, world, rng))
     defined = {v.name for v, _, _ in plan.equations(world) if isinstance(v, P.Var)}
     for v in plan.tensors:
         if v.name not in defined:
-            world.values[v.name] = array(draw, plan.styles.get(v.name, {}), world, rng, mode)
+            world.values[v.name] = source.array(plan.styles.get(v.name, {}))
     for _, expr, _ in plan.equations(world):
         if isinstance(expr, Vanishing):
-            world.values[f"{expr.x.name} elsewhere"] = array(draw, {}, world, rng, mode)
+            world.values[f"{expr.x.name} elsewhere"] = source.array({})
     for fact in plan.rule.needs:
         if isinstance(fact, Within) and isinstance(fact.x, P.Var) and fact.x.name in world.values:
             size = fact.size.value(world)
             world.values[fact.x.name] = np.clip(world.values[fact.x.name], world.cast(-size), world.cast(size))
     if plan.forms:
-        _old_values(draw, plan, world, rng, mode)
+        _old_values(plan, world, source)
     if plan.moves:
-        _references(draw, plan, world, rng, mode)
+        _references(plan, world, source)
     return world
 
 
 def _lengths(draw: Chooser, plan: Plan, world: World) -> None:
     """The universe: the rule's axes and one more."""
-    lengths = [draw(LENGTHS) for _ in range(max(2, len(plan.axes) + 1))]
+    small = world.rational or plan.tests_itself
+    count = max(2, len(plan.axes) + 1)
+    lengths = [draw(LENGTHS if small or k < len(plan.axes) else OTHER if plan.axes else ALONE) for k in range(count)]
+    if plan.axes and np.prod(lengths) > MOST:
+        lengths[len(plan.axes) :] = [min(n, 3) for n in lengths[len(plan.axes) :]]
     if (odd := draw(RARE)) < 2 * len(LONG) and odd:
         lengths = [min(n, 2) for n in lengths]
         lengths[odd % max(1, len(plan.axes))] = LONG[odd % len(LONG)]
+    elif plan.axes and plan.lengths and draw(COIN) == 1:
+        named = draw(_options(plan.lengths))
+        require(named < FAR or draw(COIN) == 1)
+        lengths = [min(n, 1 if named > FAR else 2) for n in lengths]
+        lengths[draw(_options(tuple(range(len(plan.axes)))))] = named
     for position, axis in enumerate(plan.axes):
         world.values[axis.name] = position
     if plan.may_coincide and draw(COIN) == 1:
@@ -171,7 +205,7 @@ def _lengths(draw: Chooser, plan: Plan, world: World) -> None:
             lengths[jo], lengths[ji] = max(lengths[jo], 1), max(lengths[ji], 1)
             lengths[j] = lengths[jo] * lengths[ji]
             if fact.relation.name == "ragged":
-                lengths[j] = max(lengths[j] - draw(PARTS[lengths[ji]]), 1)
+                lengths[j] = max(lengths[j] - draw(_options(tuple(range(1, lengths[ji] + 1)))), 1)
     world.extents = tuple(lengths)
 
 
@@ -184,7 +218,9 @@ def _names(draw: Chooser, plan: Plan, world: World) -> None:
         world.values[name] = draw(_options(choices))
     for v in plan.variables.values():
         if isinstance(v, NumberVar):
-            world.values[v.name] = draw(NUMBERS)
+            number = draw(_constants(plan.literals))
+            require(not world.rational or np.isfinite(number))
+            world.values[v.name] = number
     for fact in plan.rule.needs:
         if isinstance(fact, Row) and isinstance(fact.relation.meaning, Trait):
             trait, args = fact.relation.meaning, columns(fact, world)
@@ -202,32 +238,41 @@ def _names(draw: Chooser, plan: Plan, world: World) -> None:
             if isinstance(v, NumberVar):
                 world.values[v.name] = Fraction(world.values[v.name])
     for fact in plan.rule.needs:
-        if isinstance(fact, Nonzero):
-            require(fact.number.value(world) != 0)
-        elif isinstance(fact, NotNegative):
-            require(fact.number.value(world) >= 0)
-        elif isinstance(fact, Modest):
-            require(fact.number.value(world) <= MODEST)
-        elif isinstance(fact, Within):
+        if isinstance(fact, Within):
             require(fact.size.value(world) >= 0)
+
+
+def _compared(draw: Chooser, plan: Plan, world: World) -> None:
+    """Numbers and lengths that obey what premises say of them."""
+    facts = [f for f in plan.rule.needs if isinstance(f, Compare)]
+    for _ in range(3):
+        for fact in facts:
+            fact.settle(lambda n: draw(_options(tuple(range(n)))), world)
+    require(all(f.holds(world) for f in facts))
+    require(all(f.axis.extent(world) for f in plan.rule.needs if isinstance(f, NonEmpty)))
 
 
 def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) -> bool:
     """Positions for index variables, inside the axis that they read; false if there is no such position."""
     reads: dict[str, AxisVar] = {}
+    computed = {f.at.name for f in plan.rule.needs if isinstance(f, Placed)}
     unmentioned: dict[str, set[int]] = {}
     for fact in plan.rule.needs:
         if type(fact) is IndexFree:
             unmentioned.setdefault(fact.at.name, set()).add(fact.axis.position(world))
     for node in plan.nodes():
-        if isinstance(node, View):
+        if isinstance(node, View) and node.at.name not in computed:
             reads.setdefault(node.at.name, node.axis)
+    within = {v: f.reads[0] for f in plan.rule.needs if isinstance(f, Placed) and f.reads for v in P.variables(f.place)}
+    for v in plan.variables.values():
+        if isinstance(v, IndexVar) and v.name in within and v.name not in computed:
+            reads.setdefault(v.name, within[v.name])  # others are computed from it, which may leave the axis
     for name, axis in reads.items():
         n, mask = axis.extent(world), draw(MASKS[len(world.extents)])
         shape = [m if k not in unmentioned.get(name, ()) and mask >> k & 1 else 1 for k, m in enumerate(world.extents)]
         if not n:
             return False
-        world.values[name] = rng.integers(0, n, size=shape)
+        world.values[name] = rng.integers(0, n if name not in within else rng.integers(1, n + 1), size=shape)
     for fact in plan.rule.needs:
         if not isinstance(fact, Row) or not fact.relation.given:
             continue
@@ -238,23 +283,28 @@ def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) 
         elif fact.relation.name == "same-index":
             e, j = fact.args
             world.values[e.name] = np.asarray(P.Index(j).value(World(world.values, world.extents)), int)
-        elif fact.relation.name == "compose":
-            e1, k, e2, e3 = fact.args
-            world.values[e3.name] = P.read_at(world.values[e1.name], k.position(world), world.values[e2.name])
+    for fact in plan.rule.needs:
+        if isinstance(fact, Placed):
+            try:
+                world.values[fact.at.name] = fact.place.value(world)
+            except NoPosition:
+                return False
+            if not fact.inside(world):
+                return False
     return all(v.name in world.values for v in plan.variables.values() if isinstance(v, IndexVar))
 
 
-def _old_values(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator, mode: str) -> None:
+def _old_values(plan: Plan, world: World, source: Source) -> None:
     """Values that forms read at the old reference: anything that may contain a running value had another one there."""
     named = {v.name for m in plan.rows for v in (m.t, m.r, m.tn, m.rest) if isinstance(v, P.Var)}
     for v in plan.tensors:
         if v.name in world.values and v.name not in named | plan.unmoved and v.sort == "T":
             like = world.values[v.name]
-            other = array(draw, plan.styles.get(v.name, {}), world, rng, mode)
+            other = source.array(plan.styles.get(v.name, {}))
             world.values[f"{v.name} at old"] = other if other.shape == like.shape else like
 
 
-def _references(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator, mode: str) -> None:
+def _references(plan: Plan, world: World, source: Source) -> None:
     """New values of references, and of everything that may contain a running value and that no premise protects."""
     rows = [*plan.rows, *(m for f in plan.rule.gives if (m := moved(f)))]
     axes = {m.r.name: m.axis.name for m in rows if isinstance(m.r, P.Var)}
@@ -262,65 +312,122 @@ def _references(draw: Chooser, plan: Plan, world: World, rng: np.random.Generato
     for name, axis in axes.items():
         style = plan.styles.get(name, {})
         style = style | {"finite": True, "free": {*style.get("free", ()), axis}}
-        world.values[f"{name} at new"] = array(draw, style, world, rng, mode)
+        world.values[f"{name} at new"] = source.array(style)
     named = {v.name for m in rows for v in (m.t, m.r, m.tn, m.rest) if isinstance(v, P.Var)}
     for v in plan.tensors:
         if v.name in world.values and v.name not in named | plan.unmoved:
-            world.values[f"{v.name} at new"] = array(draw, plan.styles.get(v.name, {}), world, rng, mode)
+            world.values[f"{v.name} at new"] = source.array(plan.styles.get(v.name, {}))
 
 
-def array(draw: Chooser, style: dict[str, Any], world: World, rng: np.random.Generator, mode: str) -> np.ndarray:
-    """One value: its axes, its style of numbers, and what premises say of it."""
-    absent = {world.values[n] for n in style.get("free", ())}
-    mask, how = draw(MASKS[len(world.extents)]), draw(HOWS[mode])
-    shape = [n if mask >> k & 1 and k not in absent else 1 for k, n in enumerate(world.extents)]
-    if style.get("truth") or "onehot" in style:
-        x = rng.integers(0, 2, size=shape).astype(float)
-        if "onehot" in style:
-            at = world.values[style["onehot"]]
-            x = x * (np.cumsum(x != 0, axis=at) <= 1)
-            if x.shape[at] != world.extents[at]:
-                x = x * 0.0
-        return _exact(x) if mode == "rational" else x.astype(world.dtype)
-    if mode == "rational":
-        return _fractions(how, style, shape, rng)
-    x = _numbers(how, shape, rng)
-    sign = style.get("sign", 0)
-    if sign:
-        x = np.abs(x) if sign > 0 else -np.abs(x)
-    if sign == 2:
-        x = np.where(x == 0, 0.125, x)
-    if "low" in style or "high" in style:
-        x = np.clip(x, style.get("low"), style.get("high"))
-    if not style.get("finite"):
-        x = _not_finite(how, x, sign, style, rng)
-    if "finite or" in style:
-        x = np.where(~np.isfinite(x) & (x != style["finite or"].value(world)), 1.0, x)
-    with np.errstate(all="ignore"):
-        x = x.astype(world.dtype)
-        return np.where(x == 0, world.dtype(0.125), x) if sign == 2 else x
+@dataclass
+class Source:
+    """Where the values of one world come from: ``theme`` is the style of all of them, if there is one."""
 
+    draw: Chooser
+    plan: Plan
+    mode: str
+    world: World
+    rng: np.random.Generator
+    theme: str | None
 
-def _numbers(how: str, shape: list[int], rng: np.random.Generator) -> np.ndarray:
-    """Finite numbers of a style."""
-    if how == "plain":
-        return rng.integers(1, 4, size=shape).astype(float)
-    if how == "ties":
-        return rng.integers(-2, 3, size=shape).astype(float)
-    x = rng.normal(size=shape)
-    if how == "mixed":
-        return np.where(rng.random(size=shape) < 0.4, rng.choice([0.0, -0.0, 1.0], size=shape), x)
-    if how == "zeros":
-        return np.copysign(rng.integers(0, 2, size=shape) * x, x)
-    if how == "wide":
-        return x * 10.0 ** rng.integers(-6, 4, size=shape)
-    if how == "extreme":
-        return np.sign(x) * rng.choice(EXTREMES if compare.LONG else NORMAL, size=shape)
-    return x
+    @property
+    def dtype(self) -> Any:
+        """The type whose numbers are meant."""
+        return np.float64 if self.mode != "exact" else self.world.dtype
+
+    @cached_property
+    def shared(self) -> np.ndarray:
+        """A few numbers of any style, which all values of the world share."""
+        styles = self.rng.choice(["ties", "ordinary", "wide", "extreme", "named", "uniform"], size=2)
+        few = np.concatenate([self.numbers(str(how), [2]) for how in styles])
+        return np.concatenate([few, [m for x in few[:2] for m in dictionary.neighbours(float(x), self.dtype)]])
+
+    def array(self, style: dict[str, Any]) -> np.ndarray:
+        """One value: its axes, its style of numbers, and what premises say of it."""
+        world, rng = self.world, self.rng
+        absent = {world.values[n] for n in style.get("free", ())}
+        mask, how = self.draw(MASKS[len(world.extents)]), self.theme or self.draw(HOWS[self.mode])
+        shape = [n if mask >> k & 1 and k not in absent else 1 for k, n in enumerate(world.extents)]
+        if style.get("truth") or "onehot" in style:
+            x = rng.integers(0, 2, size=shape).astype(float)
+            if "onehot" in style:
+                at = world.values[style["onehot"]]
+                x = x * (np.cumsum(x != 0, axis=at) <= 1)
+                if x.shape[at] != world.extents[at]:
+                    x = x * 0.0
+            return _exact(x) if world.rational else x.astype(world.dtype)
+        if "type" in style:
+            x = self.numbers(how, shape)
+            return P.rounded(_exact(x) if world.rational else x, P.name_of(style["type"], world), world)
+        if world.rational:
+            return _fractions(how, style, shape, rng, self.plan.literals)
+        x = self.numbers(how, shape)
+        sign = style.get("sign", 0)
+        if sign:
+            x = np.abs(x) if sign > 0 else -np.abs(x)
+        if sign == 2:
+            x = np.where(x == 0, 0.125, x)
+        if "low" in style or "high" in style:
+            x = np.clip(x, style.get("low"), style.get("high"))
+        if not style.get("finite"):
+            x = _not_finite(how, x, sign, style, rng)
+        if "finite or" in style:
+            x = np.where(~np.isfinite(x) & (x != style["finite or"].value(world)), 1.0, x)
+        with np.errstate(all="ignore"):
+            x = x.astype(world.dtype)
+            return np.where(x == 0, world.dtype(0.125), x) if sign == 2 else x
+
+    def numbers(self, how: str, shape: list[int]) -> np.ndarray:
+        """Finite numbers of a style, that the world's type has."""
+        x, most = self._numbers(how, shape), float(np.finfo(self.dtype).max)
+        if self.mode == "real" and compare.LONG is None:  # no longer floats tell rounding near the ends from falsehood
+            x, most = np.where(np.abs(x) < 1 / FARTHEST, 0.0, x), FARTHEST
+        return np.clip(x, -most, most)
+
+    def _numbers(self, how: str, shape: list[int]) -> np.ndarray:
+        rng = self.rng
+        if how == "plain":
+            return rng.integers(1, 4, size=shape).astype(float)
+        if how == "ties":
+            return rng.integers(-2, 3, size=shape).astype(float)
+        if how == "whole":
+            limits = rng.choice(dictionary.limits(), size=shape) + rng.integers(-2, 3, size=shape)
+            return np.where(rng.random(size=shape) < 0.5, limits, np.rint(rng.uniform(-1.0, 1.0, size=shape) * 2.0 ** rng.integers(0, 40)))
+        if how == "uniform":
+            return rng.uniform(-1.0, 1.0, size=shape) * rng.choice(SPANS)
+        if how == "shared":
+            return rng.choice(self.shared, size=shape) * rng.choice([1.0, -1.0], size=shape)
+        x = rng.normal(size=shape)
+        if how == "mixed":
+            return np.where(rng.random(size=shape) < 0.4, rng.choice([0.0, -0.0, 1.0], size=shape), x)
+        if how == "zeros":
+            return np.copysign(rng.integers(0, 2, size=shape) * x, x)
+        if how == "wide":
+            return x * 10.0 ** rng.integers(-6, 4, size=shape)
+        if how == "named":
+            named = self.plan.literals
+            near = rng.choice(dictionary.near(named or dictionary.USUAL, self.dtype), size=shape)
+            other, beside = (rng.choice(d, size=shape) for d in dictionary.derived(named, self.dtype))
+            kind = rng.random(size=shape)
+            return np.select([kind < 0.4, kind < 0.7, kind < 0.8], [near, other, beside], x)
+        if how == "extreme" and self.mode == "exact":
+            kinds = [dictionary.midpoints(shape, self.dtype, rng), *(rng.choice(e, size=shape) for e in dictionary.extremes(self.dtype))]
+            which = rng.integers(0, len(kinds), size=shape if rng.random() < 0.5 else ())
+            return np.sign(x) * np.choose(which, kinds)
+        if how == "extreme":
+            return np.sign(x) * rng.choice(EXTREMES, size=shape)
+        if how == "special":
+            return np.where(rng.random(size=shape) < 0.5, rng.choice([0.0, -0.0, 1.0, -1.0, 2.0, -0.5], size=shape), x)
+        return x
 
 
 def _not_finite(how: str, x: np.ndarray, sign: int, style: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
     """Infinities and NaN where the domain admits them: ``sign >= 0`` has no NaN, since NaN has no sign."""
+    if how == "special":  # every kind beside every other
+        kinds = [-np.inf] * (sign <= 0 and "low" not in style) + [np.inf] * (sign >= 0 and "high" not in style)
+        kinds += [np.nan] * (not sign and "low" not in style and "high" not in style)
+        kinds = [k for k in kinds if rng.random() < 0.6] or kinds
+        return np.where(rng.random(size=x.shape) < 0.3, rng.choice(kinds, size=x.shape), x) if kinds else x
     slab = [n if rng.random() < 0.6 else 1 for n in x.shape] if how in ("masked", "mixed") else x.shape  # whole rows and tiles
     some = np.broadcast_to(rng.random(size=slab), x.shape) < (1.0 if how == "empty" else 0.4)
     if how in ("masked", "empty", "mixed") and sign <= 0 and "low" not in style:
@@ -338,13 +445,18 @@ def _exact(x: np.ndarray) -> np.ndarray:
     return out
 
 
-def _fractions(how: str, style: dict[str, Any], shape: list[int], rng: np.random.Generator) -> np.ndarray:
+def _fractions(
+    how: str, style: dict[str, Any], shape: list[int], rng: np.random.Generator, named: tuple[float, ...]
+) -> np.ndarray:
     """Rational numbers that obey the style."""
     n = int(np.prod(shape))
     size = 3 if how in ("plain", "ties") else 9 if how == "small" else 2**20
     top = rng.integers(1 if how == "plain" else -size, size + 1, size=n)
     bottom = rng.integers(1, 2 if how in ("plain", "ties") else 9 if how == "small" else 2**10, size=n)
     values = [Fraction(int(a), int(b)) for a, b in zip(top, bottom, strict=True)]
+    if how == "named":
+        picks = rng.choice([s * x for x in named or dictionary.USUAL for s in (1.0, -1.0)], size=n)
+        values = [Fraction(p) + v * (k % 3 == 2) for k, (p, v) in enumerate(zip(picks.tolist(), values, strict=True))]
     sign = style.get("sign", 0)
     if sign:
         values = [abs(v) if sign > 0 else -abs(v) for v in values]

@@ -2,7 +2,7 @@
 
 Such a rule is read at one symbolic point.  A position is an integer, a value an arbitrary function of positions, an op that the rule
 does not name an arbitrary function of numbers; index expressions are arbitrary integer functions, or what the relations ``split``,
-``compose`` and ``same-index`` say they are, with symbolic extents.  z3 then looks for a point where the two sides differ.
+``same-index`` say they are, with symbolic extents.  z3 then looks for a point where the two sides differ.
 
 Reductions are compared by their bodies: the same reduction over the same axis of the same body is the same number.  A reduction over
 an axis equals one over its parts if the index expression is a bijection of positions (in range, one to one, onto; three integer
@@ -14,6 +14,7 @@ z3 is optional (``pip install eqfuse[z3]``): without it the check says so and st
 from __future__ import annotations
 
 import importlib
+import operator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,8 +22,9 @@ from typing import Any
 from ...errors import UnsoundRuleError
 from ...ir.monoids import MONOIDS
 from .. import patterns as P
-from ..facts import Depends, Equal, Free, IndexFree, Match, OtherAxis, Row, Trait
-from ..patterns import IndexVar, NameVar, Var
+from ..facts import Compare, Depends, Equal, Free, IndexFree, Match, OtherAxis, Placed, Row, Trait
+from ..patterns import NameVar, Var
+from ..positions import IndexVar
 from .plan import Plan
 
 TIMEOUT = 4000  # milliseconds for one theorem
@@ -56,7 +58,7 @@ def applies(plan: Plan) -> bool:
     if not any(isinstance(n, P.View | P.Index | IndexVar) for n in plan.nodes()):
         return False
     known = all(
-        isinstance(f, Match | Depends | Free | IndexFree | OtherAxis)
+        isinstance(f, Match | Depends | Free | IndexFree | OtherAxis | Placed | Compare)
         or (isinstance(f, Row) and (f.relation.given or isinstance(f.relation.meaning, Trait)))
         for f in plan.rule.needs
     )
@@ -90,6 +92,7 @@ class _Proof:
         self.z3, self.plan, self.same = solver(), plan, same
         self.axes = [a.name for a in plan.axes if a.name not in same]
         self.given = {f.relation.name: f.args for f in plan.rule.needs if isinstance(f, Row) and f.relation.given}
+        self.placed = {f.at.name: f for f in plan.rule.needs if isinstance(f, Placed)}
         self.absent: dict[str, set[str]] = {}
         for f in plan.rule.needs:
             if type(f) is Free and isinstance(f.x, Var):
@@ -105,6 +108,9 @@ class _Proof:
             if name in self.given:
                 j, jo, ji = (self.extent[a.name] for a in self.given[name][:3])
                 self.facts += [jo > 0, ji > 0, j == jo * ji] if name == "split" else [ji > 0, j > (jo - 1) * ji, j <= jo * ji, j > 0]
+        for f in plan.rule.needs:
+            if isinstance(f, Compare):
+                self.compared(f)
 
     def key(self, axis: Any) -> str:
         """The name that an axis variable goes by."""
@@ -137,6 +143,7 @@ class _Proof:
         if isinstance(p, P.Const):
             return self.constant(p)
         if isinstance(p, P.Cast):
+            self.loose = True
             return self.function(f"cast {_text(p.to)}", 1, z3.RealSort(), z3.RealSort())(self.value(p.x, at))
         if isinstance(p, P.Map):
             return self.operation(_text(p.op), [self.value(a, at) for a in p.args])
@@ -145,6 +152,40 @@ class _Proof:
             body = z3.simplify(self.value(p.x, {**at, self.key(p.axis): bound}))
             return self.reductions.setdefault((_text(p.monoid), self.key(p.axis), body), z3.Real(f"reduction {len(self.reductions)}"))
         raise _Beyond(type(p).__name__)
+
+    def compared(self, f: Compare) -> None:
+        """What a premise says of lengths and numbers; what integers cannot say is left out."""
+        z3 = self.z3
+        try:
+            a, b = [self.number(x) for x in f.args] if len(f.args) == 2 else (self.number(f.args[0]), z3.IntVal(0))
+        except _Beyond:
+            self.loose = True
+            return
+        if f.relation == "divides":
+            if not (a.is_int() and b.is_int()):
+                self.loose = True
+                return
+            self.facts += [a > 0, b % a == 0]
+        elif f.relation == "power_of_two":
+            self.loose = True
+            self.facts.append(a >= 1)
+        else:
+            says = {"equals": operator.eq, "differs": operator.ne, "less": operator.lt, "at_most": operator.le}
+            self.facts.append(says[f.relation](a, b))
+
+    def number(self, x: Any) -> Any:
+        """A length, a number, or a sum or product of such."""
+        z3 = self.z3
+        if isinstance(x, P.LengthNumber):
+            return self.extent[self.key(x.axis)]
+        if isinstance(x, P.NumberLiteral) and abs(x.number) < float("inf"):
+            return z3.IntVal(int(x.number)) if x.number == int(x.number) else z3.RealVal(repr(x.number))
+        if isinstance(x, P.NumberVar):
+            return self.constant(P.Const(x))
+        if isinstance(x, P.NumberOp) and x.op in ("+", "*", "neg"):
+            args = [self.number(a) for a in x.args]
+            return -args[0] if x.op == "neg" else args[0] + args[1] if x.op == "+" else args[0] * args[1]
+        raise _Beyond(repr(x))
 
     def function(self, name: str, arity: int, source: Any, target: Any) -> Any:
         """An arbitrary function; without arguments, an arbitrary constant."""
@@ -181,9 +222,11 @@ class _Proof:
                 return at[jo.name] * self.extent[ji.name] + at[ji.name]
         if "same-index" in self.given and self.given["same-index"][0].name == e.name:
             return at[self.key(self.given["same-index"][1])]
-        if "compose" in self.given and self.given["compose"][3].name == e.name:
-            e1, k, e2, _ = self.given["compose"]
-            return self.index(e1, {**at, self.key(k): self.index(e2, at)})
+        if (placed := self.placed.get(e.name)) is not None:
+            found = placed.place.compute(_Symbols(self, at))
+            if placed.guarded:  # the engine has an answer only where it stays inside
+                self.facts += [inside for a in placed.reads for inside in (found >= 0, found < self.extent[self.key(a)])]
+            return found
         args = [at[a] for a in self.axes if a not in self.absent.get(e.name, ())]
         found = self.function(e.name, len(args), self.z3.IntSort(), self.z3.IntSort())(*args)
         if e.name in self.reads:
@@ -205,6 +248,9 @@ class _Proof:
         left, right = self.unfold(fact.left), self.unfold(fact.right)
         if isinstance(left, P.Reduce) and isinstance(right, P.Reduce) and isinstance(right.x, P.Reduce):
             return self.tiled(left, right)
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, P.Reduce) and isinstance(other, P.Reduce) and (count := self.renamed(one, other)):
+                return count
         at = self.point()
         answer = self.prove(self.value(left, at) == self.value(right, at))
         if answer is True:
@@ -223,9 +269,9 @@ class _Proof:
         assert isinstance(inner, P.Reduce)
         rows = self.given.get("split") or self.given.get("ragged")
         one = _text(left.monoid)
-        if rows is None or {_text(right.monoid), _text(inner.monoid)} != {one} or left.axis != rows[0]:
+        if rows is None or {_text(right.monoid), _text(inner.monoid)} != {one} or left.axis.name != rows[0].name:
             raise _Beyond("other reductions")
-        if (right.axis, inner.axis) != (rows[1], rows[2]):
+        if (right.axis.name, inner.axis.name) != (rows[1].name, rows[2].name):
             raise _Beyond("other axes")
         choices = self.plan.choices.get(left.monoid.name, ()) if isinstance(left.monoid, NameVar) else (one,)
         if "ragged" in self.given and any(MONOIDS[m].state != m for m in choices):
@@ -260,6 +306,27 @@ class _Proof:
                 self.refute(what if "agree" not in what else "the bodies differ", answer)
         return len(theorems)
 
+    def renamed(self, one: P.Reduce, other: P.Reduce) -> int:
+        """A reduction that reads at positions against the one over the axis that is read there: the positions are one for each element,
+        and the bodies agree there."""
+        z3 = self.z3
+        views = {n.at.name: n for n in P.walk(one.x) if isinstance(n, P.View) and self.key(n.axis) == self.key(other.axis)}
+        if _text(one.monoid) != _text(other.monoid) or len(views) != 1:
+            return 0
+        (view,), at = views.values(), self.point()
+        i, k = self.key(one.axis), self.key(other.axis)
+        here = self.index(view.at, at)
+        another = z3.Int(f"{i} other")
+        there = self.index(view.at, {**at, i: another})
+        outside = z3.Int(f"{i} outside")  # on the other side it is no bound position
+        theorems = [
+            z3.And(here >= 0, here < self.extent[k]),
+            z3.Implies(z3.And(another >= 0, another < self.extent[i], here == there), at[i] == another),
+            self.extent[i] == self.extent[k],  # finitely many, one to one and as many: onto
+            self.value(one.x, at) == self.value(other.x, {**at, i: outside if i != k else here, k: here}),
+        ]
+        return len(theorems) if all(self.prove(t) is True for t in theorems) else 0
+
     def identity(self) -> Any:
         """The number that a premise says is the identity."""
         for f in self.plan.rule.needs:
@@ -279,6 +346,32 @@ class _Proof:
             where=rule.where,
             cure="add the missing condition",
         )
+
+
+@dataclass(frozen=True)
+class _Symbols:
+    """Positions as integers of z3, at a point."""
+
+    proof: _Proof
+    at: dict[str, Any]
+
+    def along(self, axis: Any) -> Any:
+        return self.at[self.proof.key(axis)]
+
+    def length(self, axis: Any) -> Any:
+        return self.proof.extent[self.proof.key(axis)]
+
+    def variable(self, name: str) -> Any:
+        return self.proof.index(IndexVar(name), self.at)
+
+    def divide(self, x: Any, n: Any) -> tuple[Any, Any]:
+        z3 = self.proof.z3
+        x, n = (z3.IntVal(v) if isinstance(v, int) else v for v in (x, n))
+        self.proof.facts.append(n > 0)
+        return x / n, x % n
+
+    def moved(self, axis: Any, to: Any) -> _Symbols:
+        return _Symbols(self.proof, {**self.at, self.proof.key(axis): to})
 
 
 def _text(name: str | NameVar) -> str:

@@ -131,7 +131,7 @@ def _loop(plan: Plan, fact: Equal, roll: Roll, world: World) -> Iterator[Observa
         yield Pair(roll.state(new, world), roll.update.value(inner), ("state at the new reference", "updated state"))
     whole = plan.matches.get(fact.left.name) if isinstance(fact.left, Var) else None
     if isinstance(whole, P.Reduce):
-        same = name_of(whole.monoid, world) == monoid.name and whole.axis == roll.axis
+        same = name_of(whole.monoid, world) == monoid.name and whole.axis.name == roll.axis.name
         yield Truth(same, "the loop has another monoid or axis than the reduction", 1)
         if isinstance(whole.x, Var) and plan.rows:
             there = ahead(plan, world)

@@ -22,6 +22,7 @@ from ..facts import (
     Equation,
     Fact,
     Match,
+    OneOf,
     OtherAxis,
     Row,
     Search,
@@ -32,15 +33,12 @@ from ..facts import (
     rmul,
     rsub,
 )
-from ..patterns import AxisVar, IndexVar, NameVar, NumberVar, Pattern, Roll, Var, World
+from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, World, name_of
+from ..positions import IndexVar
 from ..rule import Rule
+from . import dictionary
 
 AXES = 5  # that a rule may name
-
-
-def name_of(x: str | NameVar, world: World) -> str:
-    """A literal name, or the drawn one."""
-    return x if isinstance(x, str) else x.value(world)
 
 
 def columns(row: Row, world: World) -> tuple[Any, ...]:
@@ -103,6 +101,21 @@ class Plan:
         return found
 
     @cached_property
+    def literals(self) -> tuple[float, ...]:
+        """The numbers that the rule names."""
+        return dictionary.literals((*self.rule.needs, *self.rule.gives))
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Lengths of axes at which the rule may change."""
+        return dictionary.lengths(self.literals)
+
+    @cached_property
+    def tests_itself(self) -> bool:
+        """Whether a conclusion brings its own test, which may cost much for every number."""
+        return any(hasattr(f, "test") for f in self.rule.gives)
+
+    @cached_property
     def axes(self) -> list[AxisVar]:
         """The axes that the rule names."""
         return [v for v in self.variables.values() if isinstance(v, AxisVar)]
@@ -138,9 +151,12 @@ class Plan:
         sort = OPS if set(drawn) & set(OPS) else MONOIDS if set(drawn) & set(MONOIDS) else None
         names = drawn if sort is None else tuple(sort)
         arity = {len(node.args) for node in self.nodes() if isinstance(node, P.Map) and node.op is v}
+        arity |= {v.arity} if v.arity is not None else set()
         if sort is OPS and arity:
             names = tuple(n for n in names if OPS[n].arity in arity)
         for fact in self.rule.needs:
+            if isinstance(fact, OneOf) and fact.variable is v:
+                names = tuple(n for n in names if n in fact.names)
             if isinstance(fact, Row) and isinstance(fact.relation.meaning, Trait) and fact.args[0] is v:
                 trait = fact.relation.meaning
                 literals = fact.args[1:] if trait.number is None else ()

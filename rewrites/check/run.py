@@ -6,6 +6,7 @@ Each conclusion of a rule is looked at in many drawn worlds (:mod:`.draw`); a fa
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -19,10 +20,11 @@ from hypothesis.errors import NoSuchExample, Unsatisfiable
 
 from ...errors import OptionError, RuleError, UnsoundRuleError
 from ..facts import Row, gone, ninf
-from ..patterns import Undefined, World
+from ..patterns import Noise, Undefined, World
 from ..rule import Rule
 from . import compare, integers, loops
-from .compare import Observation, compared, confirmed, suspicious
+from .compact import compact
+from .compare import Observation, Pair, Truth, certain, compared, lasting, moved_little, suspicious
 from .draw import Chooser, Tape, Unusable, draw_world, shrink
 from .observe import observe
 from .plan import Plan, claims_nothing
@@ -32,6 +34,7 @@ from .solve import Unsatisfied, solve
 EXAMPLES = 400  # of one rule's check
 CI_EXAMPLES = 200  # of each rule in the CI profile
 PATIENCE = 1000  # more examples where some conclusion has not been tested yet
+LOWERED = 100  # tries to lower the choices that led to a failing world, before its numbers are made fewer and rounder
 FOURTH = 4  # so many examples are the tape's for one of Hypothesis
 ORACLES = ("arrays", "rationals", "loops", "integers")
 
@@ -93,13 +96,29 @@ def _stands(plan: Plan, number: int, k: int, o: Observation, drawn: World, world
     if world.rational or world.bitwise or hasattr(plan.rule.gives[number], "test"):
         return True
     longer = replace(drawn, dtype=compare.LONG or float, strict=True, values={n: _longer(v) for n, v in drawn.values.items()})
-    try:
-        with np.errstate(all="ignore"):
-            solved = solve(plan, longer)
-            again = list(observe(plan, plan.rule.gives[number], solved))
-    except (FloatingPointError, Unsatisfied, Undefined):
+
+    def look(noisy: Noise | None = None) -> tuple[World, Observation] | None:
+        try:
+            with np.errstate(all="ignore"):
+                solved = solve(plan, replace(longer, noisy=noisy))
+                return solved, list(observe(plan, plan.rule.gives[number], solved))[k]
+        except (FloatingPointError, Unsatisfied, Undefined):
+            return None
+
+    second = look()
+    if second is None:
         return False
-    return confirmed(o, again[k], world, solved)
+    solved, again = second
+    if isinstance(o, Truth) or isinstance(again, Truth):
+        return isinstance(again, Truth) and not again.holds
+    bad = lasting(o, again, world)
+    if not bad.any():
+        return False
+    if certain(bad, again, solved):
+        return True
+    size = float(compare.NOISE * compare.EPS)
+    noisy = [look(Noise(size, np.random.default_rng(seed))) for seed in range(compare.NOISES)]
+    return all(noisy) and moved_little(bad, again, [n[1] for n in noisy if n and isinstance(n[1], Pair)])
 
 
 def _longer(value: Any) -> Any:
@@ -119,19 +138,23 @@ class RuleReport:
     oracles: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    stopped: bool = False  # before it had tried all examples, since its time was up
     error: RuleError | None = None
 
 
-def check_rule(rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = ORACLES) -> RuleReport:
+def check_rule(
+    rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = ORACLES, *, seconds: float = math.inf
+) -> RuleReport:
     """Test a rule; raises :class:`~eqfuse.errors.UnsoundRuleError` with the smallest counterexample found, or
     :class:`~eqfuse.errors.RuleError` if a conclusion could not be tested at all, its meaning raised an error, or it is no rule.
-    ``examples`` is at least 1 and ``oracles`` are some of ``ORACLES``; else :class:`~eqfuse.errors.OptionError`."""
+    ``examples`` is at least 1 and ``oracles`` are some of ``ORACLES``; else :class:`~eqfuse.errors.OptionError`.  No example is begun
+    when it has taken so many ``seconds``; the report says if it ``stopped``."""
     from ..registry import known
 
     known(rule)
     wanted = _asked(examples, oracles)
     try:
-        return _check(rule, examples, wanted)
+        return _check(rule, examples, wanted, time.perf_counter() + seconds)
     except RuleError:
         raise
     except Exception as error:  # a user's relation, op or test
@@ -153,7 +176,7 @@ def _asked(examples: int, oracles: Iterable[str]) -> tuple[str, ...]:
     return wanted
 
 
-def _check(rule: Rule, examples: int, wanted: Collection[str]) -> RuleReport:
+def _check(rule: Rule, examples: int, wanted: Collection[str], end: float) -> RuleReport:
     start, plan = time.perf_counter(), Plan(rule)
     claims = [k for k, f in enumerate(rule.gives) if not claims_nothing(rule, f)]
     report = RuleReport(rule)
@@ -164,7 +187,7 @@ def _check(rule: Rule, examples: int, wanted: Collection[str]) -> RuleReport:
         if oracle not in wanted:
             continue
         runs = examples if oracle == "arrays" else max(20, examples // 4)
-        count, seen = _search(plan, mode, runs)
+        count, seen = _search(plan, mode, runs, end)
         if oracle == "arrays" and (untested := [k for k in claims if not seen[k]]):
             raise RuleError(
                 f"rule {rule.name}: no example satisfied its premises with a finite result (conclusion {untested[0] + 1})",
@@ -183,7 +206,7 @@ def _check(rule: Rule, examples: int, wanted: Collection[str]) -> RuleReport:
             report = _add(report, "integers", 0, 0, verdict.proved)
         if verdict.note:
             report = replace(report, notes=(*report.notes, verdict.note))
-    return replace(report, seconds=time.perf_counter() - start)
+    return replace(report, seconds=time.perf_counter() - start, stopped=time.perf_counter() > end)
 
 
 def _add(report: RuleReport, oracle: str, examples: int, numbers: int, checks: int) -> RuleReport:
@@ -196,7 +219,7 @@ def _add(report: RuleReport, oracle: str, examples: int, numbers: int, checks: i
     )
 
 
-def _search(plan: Plan, mode: str, examples: int) -> tuple[int, Counter[int]]:
+def _search(plan: Plan, mode: str, examples: int, end: float) -> tuple[int, Counter[int]]:
     """Look for a counterexample; (worlds drawn, numbers compared by conclusion)."""
     if mode == "rational" and not _rational(plan):
         return 0, Counter()
@@ -205,6 +228,8 @@ def _search(plan: Plan, mode: str, examples: int) -> tuple[int, Counter[int]]:
 
     def fails(world: World | None) -> bool:
         nonlocal drawn
+        if time.perf_counter() > end and drawn:
+            return False
         drawn += world is not None
         return world is not None and test_world(plan, world, seen) is not None
 
@@ -216,6 +241,7 @@ def _search(plan: Plan, mode: str, examples: int) -> tuple[int, Counter[int]]:
         start += 50
     if world is None:
         return drawn, seen
+    world = compact(plan, world, lambda w: test_world(plan, w, Counter()) is not None)
     finding = test_world(plan, world, Counter())
     assert finding is not None, "a check must be deterministic"
     rule = plan.rule
@@ -246,7 +272,7 @@ def _by_tape(plan: Plan, mode: str, fails: Callable[[World | None], bool], first
     for seed in range(first, last):
         tape = Tape(seed)
         if fails(_world(tape, plan, mode)):
-            marks = shrink(tape.marks, lambda m: fails(_world(Tape(None, m), plan, mode)))
+            marks = shrink(tape.marks, lambda m: fails(_world(Tape(None, m), plan, mode)), LOWERED)
             return _world(Tape(None, marks), plan, mode)
     return None
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dtypes import DTYPES
 from .. import patterns as P
-from ..facts import Equal, Equation, Row
+from ..facts import Equal, Equation, Placed, Row
 from ..patterns import AxisVar, Pattern, Roll, Var, World
+from ..positions import IndexVar
 from .compare import Observation, Truth, short, suspicious
 from .plan import Plan, columns, name_of
 
@@ -37,6 +39,9 @@ def describe(plan: Plan, fact: Any, seen: Observation, world: World) -> str:
         value = world.values[v.name]
         if isinstance(v, AxisVar):
             lines.append(f"  axis {v.name}: {world.extents[value]} long{_shared(plan, v, world)}")
+        elif isinstance(v, IndexVar):
+            placed = next((f.place for f in plan.rule.needs if isinstance(f, Placed) and f.at.name == v.name), v)
+            lines.append(f"  position {placed} = {short(value)}")
         elif isinstance(value, np.ndarray):
             along = [a.name for a in plan.axes if value.shape[a.position(world)] > 1]
             lines.append(f"  {v.name}[{', '.join(along)}] = {short(value)}")
@@ -133,8 +138,13 @@ class _Writer:
             if monoid == "mean":
                 return f"(np.sum({body}, axis={k}, keepdims=True) / {max(w.extents[k], 1)})"
             return f"np.{monoid}({body}, axis={k}, keepdims=True{start})"
-        if isinstance(p, P.Ref | P.Cast):
-            return self.literal(p.value(w)) if isinstance(p, P.Ref) else self.code(p.x)
+        if isinstance(p, P.Ref):
+            return self.literal(p.value(w))
+        if isinstance(p, P.Cast):
+            to, x = DTYPES[name_of(p.to, w)], self.code(p.x)
+            if to.is_float:
+                return x
+            return f"({x} != 0)" if to.kind == "bool" else f'{x}.astype("int64").astype("{to.name}").astype(float)'
         raise NotImplementedError(type(p).__name__)
 
     def name(self, name: str) -> str:

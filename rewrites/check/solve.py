@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import patterns as P
 from ..facts import Condition, Vanishing
-from ..patterns import Undefined, Var, World
+from ..patterns import NameVar, Undefined, Var, World
 from .compare import alike
 from .plan import Plan, columns, name_of
 
@@ -48,13 +48,15 @@ def solve(plan: Plan, drawn: World) -> World:
                 continue
             if known is None:
                 world.values[var.name] = value
-            elif not alike(known, value, world):
+            elif not world.noisy and not alike(known, value, world):
                 if not (isinstance(expr, Vanishing) and expr.r.name in drawn.values):
                     raise Unsatisfied
                 _see_something(expr, known, world)
         if len(left) == len(pending):
             raise Unsatisfied
         pending = left
+    if world.noisy:  # that premises hold without errors has been seen
+        return world
     for fact in plan.rule.needs:
         if isinstance(fact, Condition) and not fact.holds(world):
             raise Unsatisfied
@@ -121,7 +123,7 @@ def elsewhere(plan: Plan, world: World, rng: np.random.Generator) -> World:
         there.values[f"{t} at old"] = world.values[t]
         there.old[tn] = f"{t} at old"
     fixed: set[str] = set()
-    names = {v.name for m in plan.rows if m.kind != "loc" for v in (m.t, m.r) if isinstance(v, Var)}
+    names = {v.name for m in plan.rows if isinstance(m.kind, NameVar) or m.kind != "loc" for v in (m.t, m.r) if isinstance(v, Var)}
     names |= {name for when, name in world.refs if when == "new"}
     for name in sorted(names & world.values.keys()):
         old = world.values[name]

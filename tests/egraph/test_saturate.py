@@ -545,6 +545,6 @@ def test_the_time_budget_is_processor_time():
     from eqfuse.egraph.saturate import _engine, _Run
 
     engine = _engine(())
-    run = _Run(engine, 10_000, 0.2)
+    run = _Run(engine, (), 10_000, 0.2)
     time.sleep(0.3)
     assert not run.spent()

@@ -128,7 +128,7 @@ BODIES = {
     unbound: ("name 'yy' is not defined", "return x * yy, x", "a variable of the rule must be one of its parameters"),
     misspelt: ("name 'valeu' is not defined", "return value * 1.0, valeu", "did you mean 'value'?"),
     unimported: ("name 'Max' is not defined", "return Max(k, x), x", "from eqfuse.rewrites import Max"),
-    axis_as_value: ("k is no value but an axis", "return x * k, x", "correct this line"),
+    axis_as_value: ("k is no value but an axis", "return x * k, x", "Extent(k)"),
     out_of_range: ("IndexError: list index out of range", "return parts[3], x", "correct this line"),
     by_helper: ("no attribute 'total'", "return x.total()", "correct this line"),
 }

@@ -5,7 +5,7 @@ import numpy as np
 from eqfuse.ir.build import axes, cast, exp, lt, program, select, sum_over, tensor, view
 from eqfuse.ir.dtypes import float16
 from eqfuse.ir.index import index
-from eqfuse.rewrites.facts import IndexFree, OtherAxis, compose, equal, free, match
+from eqfuse.rewrites.facts import IndexDepends, IndexFree, OtherAxis, depends, equal, free, match
 from eqfuse.rewrites.patterns import Cast, Map, Reduce, View
 from eqfuse.rewrites.rule import AnyMonoid, Axis, Op1, Op2, Op3, Position, TypeName
 
@@ -94,26 +94,26 @@ def view_of_the_reduced_axis(x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
 
 
 @mutant("views_compose_same_axis", "operand order", lambda: (True, close(x[back][turn], x[turn[back]])), both(j))
-def views_compose_backwards(t, x, j: Axis, e: Position, f: Position, h: Position):
+def views_compose_backwards(x, j: Axis, e: Position, f: Position):
     """x[j = e][j = f] = x[j = h] with h = f[j = e]."""
-    return [match(t, View(View(x, j, e), j, f)), compose(f, j, e, h)], [equal(t, View(x, j, h))]
+    return View(View(x, j, e), j, f), View(x, j, f.at(j, e))
 
 
 @mutant("views_compose_same_axis", "term lost", lambda: (True, close(x[back][turn], x[turn])), lambda: program("twice", y=(view(view(x_, j, index(j) * -1 + 7), j, (index(j) + 3) % 8), (i, j))))
-def views_forget_the_first(t, x, j: Axis, e: Position, f: Position, h: Position):
+def views_forget_the_first(x, j: Axis, e: Position, f: Position):
     """x[j = e][j = f] = x[j = f]."""
-    return [match(t, View(View(x, j, e), j, f)), compose(e, j, f, h)], [equal(t, View(x, j, f))]
+    return View(View(x, j, e), j, f), View(x, j, f)
 
 
 @mutant("views_compose", "free missing", lambda: (True, close(table[[1, 0]][:, [1, 1]][[0, 1], [0, 1]], np.array([table[1, 0], table[0, 1]]))), lambda: program("two", y=(view(view(tensor("w", i, n), i, index(n) * -1 + 3), n, index(k) // 4 + 1), (k,))))
-def views_compose_through_use(t, x, j: Axis, k: Axis, e: Position, f: Position, h: Position):
+def views_compose_through_use(x, j: Axis, k: Axis, e: Position, f: Position):
     """x[j = e][k = f] = x[j = h] with h = e[k = f], also for an x that depends on k and keeps it."""
-    return [match(t, View(View(x, j, e), k, f)), compose(e, k, f, h)], [equal(t, View(x, j, h))]
+    return View(View(x, j, e), k, f), View(x, j, e.at(k, f)), depends(x, j), IndexDepends(e, k)
 
 
 @mutant("views_compose", "operand order", lambda: (True, close(x[back][turn], x[turn[back]])), both(k))
-def views_compose_inside_out(t, x, j: Axis, k: Axis, e: Position, f: Position, h: Position):
+def views_compose_inside_out(x, j: Axis, k: Axis, e: Position, f: Position):
     """x[j = e][k = f] = x[j = h] with h = f[k = e]."""
-    return [match(t, View(View(x, j, e), k, f)), compose(f, k, e, h), free(x, k)], [equal(t, View(x, j, h))]
+    return View(View(x, j, e), k, f), View(x, j, f.at(k, e)), free(x, k)
 
 

@@ -36,8 +36,7 @@ from eqfuse.rewrites.facts import (
     selective,
     separable,
     spl,
-    written_product,
-    written_sum,
+    written,
 )
 from eqfuse.rewrites.patterns import Const, Extent, Map, Reduce, Sum, Where
 from eqfuse.rewrites.rule import AnyMonoid, Axis, IdempotentMonoid, LinearMonoid, Scalar, SelectiveMonoid
@@ -91,20 +90,20 @@ def negation_forgotten(e, t, a, j: Axis, g: LinearMonoid):
 @mutant("term_out_of_selection", "count lost", lambda: (True, close(np.sum(7 + b), 7 + np.sum(b))), out(sum_over(j, c_ + x_) + maximum_over(j, c_ + x_)))
 def term_out_of_sum(e, t, f, b, j: Axis, g: LinearMonoid):
     """sum_j (f+b) = f + sum_j b: f is counted once."""
-    return [match(e, Reduce(g, j, t)), linear(g), written_sum(t, f, b), free(f, j), depends(b, j)], [equal(e, f + Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), linear(g), written("add", t, f, b), free(f, j), depends(b, j)], [equal(e, f + Reduce(g, j, b))]
 
 
 @mutant("term_out_of_selection", "monoid", lambda: (True, close(np.max(7 + b), 7 + np.min(b))), out(maximum_over(j, c_ + x_)))
 def term_out_of_the_other_end(e, t, f, b, j: Axis):
     """max_j (f+b) = f + min_j b."""
-    return [match(e, Reduce("max", j, t)), written_sum(t, f, b), free(f, j), depends(b, j)], [equal(e, f + Reduce("min", j, b))]
+    return [match(e, Reduce("max", j, t)), written("add", t, f, b), free(f, j), depends(b, j)], [equal(e, f + Reduce("min", j, b))]
 
 
 @mutant("factor_out_of_selection", "sign guard", lambda: (0.0 >= 0, close(np.max(0.0 * np.array([-np.inf, 1])), 0.0 * np.max([-np.inf, 1]))), out(maximum_over(j, maximum(c_, 0.0) * select(eq(iota(j), 0.0), -np.inf, x_))))
 def nonneg_factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j f*b = f * max_j b for f >= 0: 0 times an infinite maximum is NaN."""
     return (
-        [match(e, Reduce(g, j, t)), selective(g, z), written_product(t, f, b), free(f, j), depends(b, j), nonneg(f)],
+        [match(e, Reduce(g, j, t)), selective(g, z), written("mul", t, f, b), free(f, j), depends(b, j), nonneg(f)],
         [equal(e, f * Reduce(g, j, b))],
     )
 
@@ -113,7 +112,7 @@ def nonneg_factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: S
 def signed_factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j f*b = f * max_j b, for every f."""
     return (
-        [match(e, Reduce(g, j, t)), selective(g, z), written_product(t, f, b), free(f, j), depends(b, j)],
+        [match(e, Reduce(g, j, t)), selective(g, z), written("mul", t, f, b), free(f, j), depends(b, j)],
         [equal(e, f * Reduce(g, j, b))],
     )
 
