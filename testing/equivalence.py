@@ -485,7 +485,8 @@ def _in_larger_examples(check: Check, failure: _Failure) -> list[str]:
 
 def _options(check: Check) -> dict[str, Any]:
     """What differs from the defaults."""
-    defaults: dict[str, Any] = {"factor": 2.0, "roundings": 2.0, "gradients": None, "repeats": 2, "sanitize": True, "shuffle": True, "constants": {}}
+    defaults: dict[str, Any] = {"factor": 2.0, "roundings": 2.0, "gradients": None, "repeats": 2, "sanitize": True, "shuffle": True}
+    defaults["constants"] = {}
     given = {k: getattr(check, k) for k, v in defaults.items() if getattr(check, k) != v}
     if check.gradients is not None:
         given["gradients"] = True if check.gradients.arguments is None else sorted(check.gradients.arguments)
