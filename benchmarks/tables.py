@@ -50,6 +50,8 @@ def section(path):
     result = json.loads(path.read_text())
     if "others" in result:
         return others(result)
+    if "planted" in result:
+        return planted(result)
     return trust(result, path.parent) if "registry" in result else programs(result)
 
 
@@ -162,6 +164,30 @@ def others_rows(result):
     return [*(row(name, [r for r in rows if r["library"] == name]) for name in libraries), row("all", rows)]
 
 
+def planted(result):
+    """The tables of a file of planted_bugs.py."""
+    env, rows = result["environment"], [r for r in result["rows"] if r["fault"] != "as it is"]
+    software = ", ".join(f"{k} {env[k]}" for k in ("python", "numpy", "torch", "triton", "hypothesis") if env.get(k))
+    commits = ", ".join(f"{name} {commit[:8]}" for name, commit in result["planted"].items())
+    found = [r for r in rows if r["outcome"].startswith("found")]
+    kernels = {(r["library"], r["function"]) for r in rows}
+    parts = [f"### {env['date'][:10]}: faults planted in kernels of public libraries", f"{commits}; {software}; {machine(env)}."]
+    plain = {tolerance: sum(r[tolerance] for r in rows) for tolerance in ("1e-4", "1e-2")}
+    parts.append(
+        f"{len(found)} of {len(rows)} faults in {len(kernels)} kernels found, {sum(r['outcome'] != 'found' for r in found)} of them by "
+        f"what a warning says; by a plain comparison at 1e-4 {plain['1e-4']}, at 1e-2 {plain['1e-2']}. All kernels pass without the faults."
+        if all(r["outcome"] == "passed" for r in result["rows"] if r["fault"] == "as it is")
+        else "A kernel fails without a fault: this says nothing."
+    )
+    body = [[r["library"], r["function"], r["fault"], r["outcome"], *("found" if r[t] else "-" for t in plain)] for r in rows]
+    parts.append(markdown(["library", "function", "fault", "eqfuse.testing", "plain, 1e-4", "plain, 1e-2"], body))
+    if mended := sorted({(r["library"], r["function"], r["mended"]) for r in rows if r.get("mended")}):
+        parts.append("Mended before anything was planted: " + "; ".join(f"{a} {b} ({what})" for a, b, what in mended) + ".")
+    if missed := [r for r in rows if r.get("why")]:
+        parts.append("Not found: " + "; ".join(f"{r['library']} {r['function']}, {r['fault']} ({r['why']})" for r in missed) + ".")
+    return "\n\n".join(parts)
+
+
 def by_family(result):
     header = ("family", "rules", "claiming", "checks", "examples", "numbers compared", "CPU s", "seeded faults", "caught")
     rows = []
@@ -175,7 +201,7 @@ def by_family(result):
 def tables(folder=HERE / "results"):
     """All sections: programs first, newest first; the logs of random programs are read by the sections that name them."""
     found = sorted((p for p in folder.glob("*.json") if not p.name.startswith("fuzz-")), reverse=True)
-    found.sort(key=lambda p: p.name.endswith(("-trust.json", "-kernels-of-others.json")))
+    found.sort(key=lambda p: p.name.endswith(("-trust.json", "-kernels-of-others.json", "-planted-bugs.json")))
     return "\n\n".join(map(section, found)) or "No results yet: `make bench ARGS=--save`."
 
 

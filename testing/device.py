@@ -139,6 +139,7 @@ def _answer(patches: Any) -> None:
         "is_available": lambda: True,
         "is_bf16_supported": lambda *args, **kwargs: True,
         "current_device": lambda: 0,
+        "device_of": lambda obj: contextlib.nullcontext(),
         "set_device": lambda device: None,
         "get_device_properties": lambda device=None: _PROPERTIES,
         "get_device_capability": lambda device=None: _CAPABILITY,

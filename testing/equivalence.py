@@ -261,7 +261,8 @@ class Check:
         tally.empty += any(a.numel() == 0 for a in flat(list(args)))
 
         def again(k: int) -> list[list[Result]]:
-            return nudged(self.f, args, exact[k], gradients=self.gradients)
+            with interpreted_kernels(sanitize=False, order=None), _blamed("first"):
+                return nudged(self.f, args, exact[k], gradients=self.gradients)
 
         def near(k: int) -> list[list[Result]]:
             off = {
@@ -269,7 +270,8 @@ class Check:
                 for mine, oracle in zip(ours, exact, strict=True)
                 if mine.gradient
             }
-            return beside(self.f, args, exact[k], off, gradients=self.gradients)
+            with interpreted_kernels(sanitize=False, order=None):
+                return beside(self.f, args, exact[k], off, gradients=self.gradients)
 
         judge(ours, theirs, exact, self.factor, self.roundings, again, near)
 
@@ -307,11 +309,13 @@ class Check:
         return [(a.double(), e.double()) for a, e in pairs if a.is_floating_point() and a.shape == e.shape]
 
     def runs(self, args: Sequence[Any]) -> Launches | None:
-        """What the kernels of the second function do on these arguments, unchecked; None if it fails."""
+        """What the kernels of the second function do on these arguments; None if it fails."""
         launches = Launches()
         try:
-            with interpreted_kernels(sanitize=False, order=None, launches=launches):
+            with interpreted_kernels(sanitize=self.sanitize, poison=False, order=None, launches=launches):
                 results(self.g, args, gradients=self.gradients)
+        except KernelBug:
+            return launches  # as far as it came
         except Exception:  # as above
             return None
         return launches
@@ -412,8 +416,8 @@ def _search(
             start = time.monotonic()
             error = check.fault(args, tally=tally)
             if isinstance(error, Difference | KernelBug):
-                known, seconds = f"only in examples where the loop `{loop.text}` runs twice or more, larger ones", time.monotonic() - start
-                best = _Failure(tuple(args), error, tuple(args), tuple(args), tally.calls + 1, seconds, known)
+                known = f"only in examples where the loop `{loop.text}` runs twice or more, larger ones"
+                best = _Failure(tuple(args), error, tuple(args), tuple(args), tally.calls + 1, time.monotonic() - start, known)
                 break
     if best is None:
         return None
@@ -501,7 +505,8 @@ def _in_larger_examples(check: Check, failure: _Failure) -> list[str]:
 
 def _options(check: Check) -> dict[str, Any]:
     """What differs from the defaults."""
-    defaults = {"factor": 2.0, "roundings": 2.0, "gradients": None, "repeats": 2, "sanitize": True, "shuffle": True, "constants": {}}
+    defaults: dict[str, Any] = {"factor": 2.0, "roundings": 2.0, "gradients": None, "repeats": 2, "sanitize": True, "shuffle": True}
+    defaults["constants"] = {}
     given = {k: getattr(check, k) for k, v in defaults.items() if getattr(check, k) != v}
     if check.gradients is not None:
         given["gradients"] = True if check.gradients.arguments is None else sorted(check.gradients.arguments)
@@ -560,6 +565,8 @@ class _Snapshot:
                 changed.append((k, int((now != before).sum())))
                 if now.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
                     now.copy_(before)
+                else:
+                    tensor.detach().copy_(before.view(tensor.dtype).view(tensor.shape))
         return changed
 
 

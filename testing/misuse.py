@@ -56,7 +56,7 @@ def function(which: str, value: Any) -> Callable[..., Any]:
     if isinstance(value, type) and issubclass(value, torch.autograd.Function):
         raise OptionError(f"the {which} function is the class {value.__name__}", cure=f"{value.__name__}.apply")
     require(callable(value), f"the {which} function is {shown(value)}, which cannot be called", "a function of tensors")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def several(name: str, value: Any, cure: str) -> Sequence[Any]:

@@ -168,6 +168,11 @@ def test_a_backward_may_write_to_what_it_saved():
     assert found.notes == ("the backward of the second function writes to argument 0 (it was put back)",)
     assert not found.warnings and found.examples == 1
 
+    far = sample(torch.float32, (3, 5), layout="huge")  # of which no whole storage is compared
+    kept = far.clone()
+    assert_equivalent(torch.square, InPlace.apply, (far,), gradients=True)
+    assert torch.equal(far, kept)
+
     class Wrong(InPlace):
         @staticmethod
         def backward(ctx, gy):
