@@ -100,9 +100,9 @@ class Retried:
     def __call__(self, f: Callable[..., T], *asked: Any) -> T:
         wanted = (f, *asked)
         if wanted in self.memo:
-            return self.memo[wanted]  # type: ignore[no-any-return]
+            return self.memo[wanted]
         if self._depth:
-            return self._answered(wanted)  # type: ignore[no-any-return]
+            return self._answered(wanted)
         todo = [wanted]
         while True:
             try:
@@ -138,7 +138,7 @@ def completed(steps: Steps[T] | T) -> T:
         elif stack:
             answer = request
         else:
-            return request  # type: ignore[no-any-return]
+            return request
         try:
             request = stack[-1].send(answer)
         except StopIteration as end:

@@ -95,7 +95,7 @@ class Term:
         if size[self] <= LONG:
             return f"{type(self).__name__}({_spelled(self.key, {})})"
         names: dict[Term, str] = {}
-        lines = []
+        lines: list[str] = []
         for t in terms:
             text = f"{type(t).__name__}({_spelled(t.key, names)})" if t.args else repr(t)
             names[t] = f"t{len(lines)}" if t.args else text

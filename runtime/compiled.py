@@ -283,10 +283,10 @@ class Compiled:
         import torch
 
         try:
-            kind = np.dtype(np.float64 if dtype is None else dtype)
+            kind = np.dtype(np.float64 if dtype is None else dtype).type
         except (TypeError, ValueError):
-            kind = None
-        errors.expect(kind is not None and kind.kind == "f", "dtype", dtype, "a floating type of numpy, as np.float32", where="simulate")
+            kind = np.void
+        errors.expect(issubclass(kind, np.floating), "dtype", dtype, "a floating type of numpy, as np.float32", where="simulate")
         tensors = self.bind_data(args, kwargs)
         arrays: dict[str, np.ndarray] = {n: _array(t) for n, t in tensors.items()}
         for k in self.plan.steps:

@@ -178,7 +178,7 @@ def _order(facts: Facts, node: int, chosen: bool) -> int:
     n = facts.nodes[node]
     if n.op == "map" and n.attrs[0] == "mul":
         key = ("order", *sorted(_order(facts, x, chosen) for x in n.args))
-        return facts.memo.setdefault(key, -1 - len(facts.memo))  # type: ignore[no-any-return]
+        return facts.memo.setdefault(key, -1 - len(facts.memo))
     if n.op == "map" and n.attrs[0] == "neg":
         return _order(facts, n.args[0], chosen)
     if chosen and (body := _selected(facts, node)) is not None:

@@ -142,6 +142,9 @@ class Facts:
 
     @by_arguments
     def _range(self, node: int, finite: bool, padded: bool) -> Interval:
+        return self._range_of(node, finite, padded)
+
+    def _range_of(self, node: int, finite: bool, padded: bool) -> Interval:
         n = self.nodes[node]
         if n.op == "load":
             d = self.kernel.buffers[n.attrs[0]].dtype
@@ -298,7 +301,7 @@ class Facts:
             stack.pop()
             if value[x] is None:
                 args = [value[a] for a in n.args]
-                value[x] = float(ops.OPS[n.attrs[0]].numpy(*map(np.float64, args))) if n.op == "map" else args[0]  # type: ignore[arg-type]
+                value[x] = float(ops.OPS[n.attrs[0]].numpy(*map(np.float64, args))) if n.op == "map" else args[0]
         result = value[node]
         assert result is not None
         return result
