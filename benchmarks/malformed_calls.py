@@ -21,11 +21,13 @@ import importlib.metadata
 import inspect
 import io
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -37,6 +39,7 @@ from hypothesis import strategies as st
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 20  # seconds that a call may take
 SHARD = 2500
+TOGETHER = 25  # calls that are drawn at a time
 FINE = ("returned", "refused", "signature", "own")  # "own": what the user's own function raises
 
 
@@ -266,36 +269,41 @@ def parameters(name):
     return [p for p in inspect.signature(function).parameters if p not in ("kwargs", "self") or name in ("optimize", "bind")]
 
 
-@st.composite
-def calls(draw, only=None):
-    """An entry, and what is put in place of some of its arguments; or words of a command line."""
-    weights = {n: w for n, (_, _, w) in entries().items() if only in (None, n)}
-    name = draw(st.sampled_from([n for n, w in weights.items() for _ in range(w)]))
-    if name == "cli":
-        words = draw(st.lists(st.sampled_from(WORDS), max_size=7))
-        return {"entry": name, "words": [draw(st.sampled_from(("optimize", "explain", "rules", "targets"))), *words]}
-    kinds = st.sampled_from(KINDS)
-    wrong = st.one_of(kinds, kinds, kinds, st.tuples(st.sampled_from(("list", "tuple", "dict")), kinds, kinds).map(list))
-    chosen = draw(st.lists(st.sampled_from(parameters(name)), min_size=1, max_size=3, unique=True)) if parameters(name) else []
-    return {"entry": name, "wrong": {p: draw(wrong) for p in chosen}}
-
-
-KINDS = []  # filled by those who draw or run
+def calls(only=None):
+    """Strategy: an entry, and what is put in place of some of its arguments; or words of a command line."""
+    kinds = st.sampled_from(list(values()))
+    pairs = st.tuples(st.sampled_from(("list", "tuple", "dict")), kinds, kinds).map(list)
+    wrong = st.one_of(kinds, kinds, kinds, pairs)
+    found = []
+    for name, (_, _, weight) in entries().items():
+        if only not in (None, name):
+            continue
+        if name == "cli":
+            words = st.lists(st.sampled_from(WORDS), max_size=7)
+            first = st.sampled_from(("optimize", "explain", "rules", "targets"))
+            one = st.tuples(first, words).map(lambda drawn: {"entry": "cli", "words": [drawn[0], *drawn[1]]})
+        else:
+            chosen = parameters(name)
+            some = st.dictionaries(st.sampled_from(chosen), wrong, min_size=1, max_size=3) if chosen else st.just({})
+            one = some.map(lambda wrong, name=name: {"entry": name, "wrong": wrong})
+        found += [one] * weight
+    return st.one_of(found)
 
 
 def drawn(count, start, only=None):
     """That many calls."""
-    KINDS[:] = list(values())
     found = []
 
     @seed(start)
-    @settings(max_examples=count, database=None, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
-    @given(calls(only))
-    def collect(call):
-        found.append(call)
+    @settings(
+        max_examples=-(-count // TOGETHER), database=None, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(st.lists(calls(only), min_size=TOGETHER, max_size=TOGETHER))
+    def collect(some):
+        found.extend(some)
 
     collect()
-    return found
+    return found[:count]
 
 
 # ---- running -----------------------------------------------------------------------------------------------------------------
@@ -412,8 +420,8 @@ def work(file):
         print(json.dumps({"end": number, "verdict": verdict, "detail": detail}), file=say, flush=True)
 
 
-def run_all(todo, progress=None):
-    """The verdict of every call.  Where a process dies, the next one takes the rest."""
+def run_all(todo, end=math.inf, progress=None):
+    """The verdicts of the calls that were run before a time.  Where a process dies, the next one takes the rest."""
     numbered = list(enumerate(todo))
     found = {}
     while numbered:
@@ -430,6 +438,9 @@ def run_all(todo, progress=None):
                     begun = said["begin"]
                 else:
                     found[said["end"]], begun = (said["verdict"], said["detail"]), None
+                if time.time() > end:
+                    worker.kill()
+                    return [found[k] for k in range(len(found))]
         finally:
             worker.wait()
         Path(file.name).unlink()
@@ -449,6 +460,7 @@ def main():
     parser.add_argument("count", type=int, nargs="?", default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="calls of this entry")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many, and report what was run")
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -456,7 +468,9 @@ def main():
         work(args.work)
         return 0
     todo = drawn(args.count, args.seed, args.only)
-    verdicts = run_all(todo, lambda done: print(f"{done} of {len(todo)}", file=sys.stderr, flush=True))
+    end = time.time() + 60 * args.minutes
+    verdicts = run_all(todo, end, lambda done: print(f"{done} of {len(todo)}", file=sys.stderr, flush=True))
+    todo = todo[: len(verdicts)]
     counts = Counter(v for v, _ in verdicts)
     bad = [(c, v, d) for c, (v, d) in zip(todo, verdicts, strict=True) if v not in FINE]
     kinds = {}

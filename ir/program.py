@@ -96,6 +96,8 @@ class Program:
         expect(isinstance(self.name, str), "the name of a program", self.name, "a text", ShapeError)
         expect(listed(self.outputs, Output), f"outputs of {self.name}", self.outputs, "a tuple of Output", ShapeError)
         expect(listed(self.inputs, Input), f"inputs of {self.name}", self.inputs, "a tuple of Input terms", ShapeError)
+        for what, mapping in (("sources", self.sources), ("names", self.names)):
+            expect(isinstance(mapping, Mapping), f"{what} of {self.name}", mapping, "a dict, or nothing", ShapeError)
         sizes: dict[str, int] = {}
         for a in self.every_axis:
             if sizes.setdefault(a.name, a.size) != a.size:

@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 Steps = Generator[Any, Any, T]  # yields requests, :data:`Steps` again or values that need no work, and is sent what they give
 
-DEEP = 40  # calls of one function inside each other, after which what is below comes first
+DEEP = 25  # calls of one function inside each other, after which what is below comes first
 
 
 def arguments_first(roots: Iterable[N], args: Callable[[N], Iterable[N]], done: Callable[[N], bool] = lambda n: False) -> list[N]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import OptionError, expect
@@ -29,15 +30,18 @@ def write_module(path: str | os.PathLike[str], source: str, where: str = "save",
                 made.chmod(stat.S_IMODE(path.stat().st_mode))
             made.replace(path)
         finally:
-            made.unlink(missing_ok=True)
-    except OSError as error:
-        raise _refused(path, where, str(error.strerror), "a file in a directory that you may write to") from error
+            with suppress(ValueError):  # a name that no file can have
+                made.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        why = str(getattr(error, "strerror", None) or error)
+        raise _refused(path, where, why, "a file in a directory that you may write to") from error
     return path
 
 
 def check_place(path: str | os.PathLike[str], where: str = "save", *, overwrite: bool = False) -> Path:
     """The path, if a module may be written there, by what is to be seen beforehand; OptionError if not."""
     expect(isinstance(path, str | Path), "path", path, "a file name, as 'kernel.py'", where=where)
+    expect(isinstance(overwrite, bool), "overwrite", overwrite, "True or False", where=where)
     path = Path(path)
     try:
         if path.is_symlink():

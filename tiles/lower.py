@@ -749,8 +749,7 @@ class Lowering:
         for axis in kernel.roles:
             if axis in axes and axis in self.facts.streamed:
                 block = self.loop(block, axis, self.facts.level(root.node, axis)).body
-        stored: Operand = completed(self.emit(root.node, block))
-        v = self.as_value(stored, block)
+        v = self.as_value(completed(self.emit(root.node, block)), block)  # type: ignore[arg-type]
         at: Access = access(
             root.buffer, kernel.buffers[root.buffer].shape, root.index, self.bindings(axes, block), self.dims_of(axes)
         )
