@@ -577,8 +577,8 @@ def rule(
     expect(isinstance(register, bool), "register", register, "register=False leaves the rule out of the table", RuleError)
     if function is None:
         return lambda f: rule(f, family=family, licence=licence, phase=phase, mirrored=mirrored, register=register)
-    for what, value in (("family", family), ("licence", licence), ("phase", phase)):
-        expect(isinstance(value, str), what, value, "a text, as @rule(family='mine', licence='real', phase='factor')", RuleError)
+    for option, value in (("family", family), ("licence", licence), ("phase", phase)):
+        expect(isinstance(value, str), option, value, "a text, as @rule(family='mine', licence='real', phase='factor')", RuleError)
     expect(isinstance(mirrored, bool), "mirrored", mirrored, "True or False", RuleError)
     expect(inspect.isfunction(function), "what rule() is given", function, "a function that returns both sides of an equation", RuleError)
     made = make_rule(function, family, licence, phase, mirrored)
