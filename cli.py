@@ -1,7 +1,7 @@
 """The command line: ``eqfuse optimize | explain | rules | targets | demo``.
 
 Heavy libraries are imported inside the commands, so that ``--help`` and usage errors answer at once.
-Exit codes: 0 done, 1 an :class:`~eqfuse.errors.EqFuseError` or a failed check, 2 wrong usage.
+Exit codes: 0 done, 1 an :class:`~eqfuse.errors.EqFuseError` or a failed check, 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
-from .errors import EqFuseError, SourceError
+from .errors import EqFuseError, OptionError, SourceError
 
 if TYPE_CHECKING:
     import torch
@@ -47,9 +47,14 @@ examples:
   eqfuse targets h200                                what the cost model knows of a device
 
 environment:
-  EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + Triton source, 5 + e-graph (see docs/debug.md)"""
+  EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + Triton source, 5 + e-graph (see docs/debug.md)
+
+exit codes:
+  0 done    1 an error, or a check that failed    2 wrong usage    130 interrupted"""
 
 PROGRAM_HELP = """\
+The file is executed, as `python FILE` would do it, and the function is run once on tensors without data:
+name only files that you trust.
 The arguments that fix shapes and element types come from --shape, or from a function of the
 file named by --args that returns a tuple of tensors; without either, from its function example_args()."""
 
@@ -76,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
     def takes_program(p: argparse.ArgumentParser) -> None:
         p.epilog = PROGRAM_HELP
-        p.add_argument("program", metavar="FILE:FUNCTION", help="a Python file and a function (or nn.Module object) in it")
+        p.add_argument("program", metavar="FILE:FUNCTION", help="a Python file, which is executed, and a function (or nn.Module) in it")
         source = p.add_mutually_exclusive_group()
         source.add_argument("--shape", action="append", default=[], metavar="NAME=DIMS[:DTYPE]", type=shape_spec,
                             help="an argument, such as q=1,32,4096,128:float16 (default float32); repeat per argument")  # fmt: skip
@@ -93,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--no-spills", action="store_true", help="compile the plan for its target, and plan again with smaller tiles for "
                    "kernels that spill registers")  # fmt: skip
     p.add_argument("--save", metavar="OUT.py", type=Path, help="write a standalone module (needs only torch and triton)")
+    p.add_argument("--overwrite", action="store_true", help="let --save replace a file that EqFuse did not write")
     p.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
     p = command("explain", "say which rules made the plan, what it saves, and why the runner-up lost", explain_command)
@@ -133,7 +139,10 @@ class Shape:
         """A tensor without data: planning reads shapes and types only, so any size is free."""
         import torch
 
-        return torch.empty(self.dims, dtype=getattr(torch, self.dtype), device="meta")
+        try:
+            return torch.empty(self.dims, dtype=getattr(torch, self.dtype), device="meta")
+        except (RuntimeError, TypeError, OverflowError):
+            raise UsageError(f"--shape {self.name}: no tensor is that large", cure="dimensions whose product is below 2**63") from None
 
 
 DTYPES = ("float16", "bfloat16", "float32", "int32", "int64", "bool")
@@ -161,6 +170,8 @@ def load_file(path: Path) -> ModuleType:
     """Import a Python file under its own name, with its folder importable, as if it were run."""
     if not path.is_file():
         raise UsageError(f"no such file: {path}")
+    if path.suffix != ".py":
+        raise UsageError(f"{path} is no Python file", cure="a file whose name ends in .py")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -180,17 +191,26 @@ def executing(path: Path, what: str = "the file is executed first, as python FIL
         yield
     except EqFuseError:
         raise
+    except SystemExit as error:
+        raise SourceError(
+            f"it ends the process: sys.exit({'' if error.code is None else repr(error.code)})",
+            where=_own_line(path, error),
+            cure="""put what is for a run as a script under if __name__ == "__main__":""",
+        ) from error
     except SyntaxError as error:
         file, text = Path(error.filename or path).name, (error.text or "").strip()
         message = f"{type(error).__name__}: {error.msg}"
         where = f"{file}:{error.lineno}  {text}"
         raise SourceError(message, where=where, cure="correct the syntax of this line, or of one above it") from error
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if Path(f.filename).resolve() == path.resolve()]
-        where = f"{path.name}:{own[-1].lineno}  {(own[-1].line or '').strip()}" if own else path.name
         cure = "install it, or run where it can be imported" if isinstance(error, ImportError) else f"{what}: correct what raises"
-        raise SourceError(f"{type(error).__name__}: {error}", where=where, cure=cure) from error
+        raise SourceError(f"{type(error).__name__}: {error}", where=_own_line(path, error), cure=cure) from error
+
+
+def _own_line(path: Path, error: BaseException) -> str:
+    """The line of a file in which an error came up, or was passed on last."""
+    own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
+    return f"{path.name}:{own[-1].lineno}  {(own[-1].line or '').strip()}" if own else path.name
 
 
 def load_program(args: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
@@ -298,12 +318,12 @@ def optimize_command(args: argparse.Namespace) -> int:
     from . import summary
 
     if args.save:
-        _check_place(args.save)
+        _check_place(args.save, args.overwrite)
     c, function, example = _compiled(args)
     reports = [r for arch in args.compile for r in c.compile(arch)]
     check, passed = _check(c, function, example, args) if args.check else (None, True)
     if args.save:
-        c.save(args.save)
+        c.save(args.save, overwrite=args.overwrite)
     if args.json:
         out = summary.of_compiled(c)
         if args.compile:
@@ -334,12 +354,15 @@ def optimize_command(args: argparse.Namespace) -> int:
     return 0 if passed else 1
 
 
-def _check_place(path: Path) -> None:
+def _check_place(path: Path, overwrite: bool) -> None:
     """A file can be written here: known before a long planning, not after it."""
-    if not path.parent.is_dir():
-        raise UsageError(f"--save {path}: no directory {path.parent}", cure=f"mkdir -p {path.parent}")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"--save {path}: {'this is a directory' if path.is_dir() else 'you may not write there'}", cure="another file")
+    from .runtime.writing import check_place
+
+    try:
+        check_place(path, overwrite=overwrite)
+    except OptionError as error:
+        cure = (error.cure or "").replace("overwrite=True", "--overwrite")
+        raise UsageError(f"--save {error.message}", cure=f"mkdir -p {path.parent}" if not path.parent.is_dir() else cure) from error
 
 
 def _check(c: Compiled, function: Any, example: tuple[Any, ...], args: argparse.Namespace) -> tuple[Any, bool]:
@@ -556,6 +579,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EqFuseError as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("eqfuse: interrupted", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # `eqfuse rules | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

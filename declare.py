@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .codegen.spelling import spelling
-from .errors import OpError, UnsoundOpError
+from .errors import OpError, UnsoundOpError, shown
 from .ir.ops import BUILT_IN, OPS, ScalarOp, of_integers
 from .ir.ranges import INF, Interval
 
@@ -96,7 +96,7 @@ def op(
 
 def _check_name(name: str, where: str) -> None:
     if not (isinstance(name, str) and name.isidentifier() and name.isascii() and name[0].isalpha()) or keyword.iskeyword(name):
-        raise OpError(f"{name!r} cannot be the name of an op", where=where, cure="a letter, then letters, digits and underscores")
+        raise OpError(f"{shown(name)} cannot be the name of an op", where=where, cure="a letter, then letters, digits and underscores")
     if name in BUILT_IN:
         raise OpError(f"op {name}: the library has an op of this name", where=where, cure=f"another name, such as my_{name}")
     if name in OPS:
@@ -159,7 +159,7 @@ def _transfer(
             low, high = map(float, given)
             fixed = Interval(low, high)
         except (TypeError, ValueError, AssertionError):
-            raise OpError(f"op {name}: range={given!r} is no pair (low, high)", where=where) from None
+            raise OpError(f"op {name}: range={shown(given)} is no pair (low, high)", where=where) from None
         return lambda *_: fixed
 
     def transfer(*spans: Interval) -> Interval:

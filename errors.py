@@ -7,11 +7,25 @@ class has a tiny program in ``tests/errors/`` that raises it.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """A value in a message: itself if that is short, else what it is.  It may be an object that cannot be printed."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = ""
+    return text if 0 < len(text) <= longest and "\n" not in text else f"a {type(value).__name__}"
+
 
 class EqFuseError(Exception):
     """Base class.  ``message`` says what happened, ``where`` the place, ``cure`` what to try."""
 
+    usual: ClassVar[str | None] = None  # the cure where an error has none of its own
+
     def __init__(self, message: str, *, where: str | None = None, cure: str | None = None) -> None:
+        cure = cure or self.usual
         self.message, self.where, self.cure = message, where, cure
         parts = [f"{where.removesuffix(':')}: {message}" if where else message]  # a place may end with the text of an "if ...:"
         if cure:
@@ -23,6 +37,12 @@ class OptionError(EqFuseError, ValueError):
     """An option of ``optimize``, or an argument of a question about its result, has a value that it cannot have: a licence, rule or family
     that does not exist, a budget that is no number, a file that cannot be written.  Likewise an argument of a function of
     ``eqfuse.testing``."""
+
+
+def expect(good: bool, what: str, value: object, cure: str, kind: type[EqFuseError] = OptionError, where: str | None = None) -> None:
+    """Refuse an argument that is not what it has to be."""
+    if not good:
+        raise kind(f"{what} is {shown(value)}", where=where, cure=cure)
 
 
 class SourceError(EqFuseError):
@@ -69,6 +89,8 @@ class UnsoundRuleError(RuleError):
 
 class OpError(EqFuseError):
     """A declaration of an op that is malformed: a name that is taken, a meaning that is not vectorised, Triton text that does not run."""
+
+    usual = "docs/ops.md says what eqfuse.op takes, and help(eqfuse.op)"
 
 
 class UnsoundOpError(OpError):

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
 from .egraph.audit import audit_elements
-from .errors import OptionError
+from .errors import OptionError, expect, shown
 from .extract import extract, extract_like
 from .extract.cover import MEMORY_WEIGHT
 from .extract.explain import Options
@@ -32,11 +32,10 @@ from .extract.steering import steer
 from .extract.targets import Target, load_target
 from .ir.program import Program
 from .loading import for_optimize
-from .rewrites import registry
+from .rewrites import Rule, registry
 
 if TYPE_CHECKING:
     from .extract.plan import Plan
-    from .rewrites import Rule
     from .runtime.compiled import Compiled
 
 LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
@@ -95,18 +94,16 @@ def optimize(
     Raises the classes of :mod:`eqfuse.errors`.
     """
     _check_numbers(node_budget, time_budget, memory_weight, accuracy_factor)
-    if not isinstance(no_spills, bool):
-        raise OptionError(f"no_spills is {_shown(no_spills)}", cure="True or False")
+    expect(isinstance(no_spills, bool), "no_spills", no_spills, "True or False")
     _check_lists(rules, disable, fusion, kwargs, name)
     level = _debug_level()
     for_optimize(traced=not isinstance(fn, Program))
-    import torch
-
-    from .frontends import trace
+    from .frontends import example_arguments, trace
     from .runtime.compiled import Compiled
 
+    args = example_arguments(args)
     chosen = _rules(licence, tuple(rules or ()), disable)
-    device = target if isinstance(target, Target) else load_target(target)
+    device = load_target(target)
     left_out = [r for r in registry.extras((*registry.rules(), *(rules or ()))) if r not in chosen and not _disabled(r, disable)]
     given = rules
     timer = _Timer()
@@ -129,7 +126,7 @@ def optimize(
         with timer.stage("check rules"):
             unsure = registry.vouch(_used(graph, rules))
         graph = steer(graph, fusion)
-        fixed = isinstance(fn, Program | torch.export.ExportedProgram)  # it has the sizes that it was made with
+        fixed = isinstance(fn, Program) or traced.static  # it has the sizes that it was made with
 
         def extracted(shares: Mapping[tuple[str, ...], float]) -> Compiled:
             with timer.stage("extract"):
@@ -199,13 +196,7 @@ def optimize(
         return plan_for(device, report=True)
     from .runtime.accuracy import first_accurate
 
-    return first_accurate(attempts(), () if args is None else (args,) if isinstance(args, torch.Tensor) else args, kwargs, accuracy_factor)
-
-
-def _shown(value: object) -> str:
-    """A value in an error: itself if that is short, else what it is."""
-    text = repr(value)
-    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
+    return first_accurate(attempts(), args or (), kwargs, accuracy_factor)
 
 
 def _beside(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -226,8 +217,8 @@ def _check_numbers(node_budget: object, time_budget: object, memory_weight: obje
         ("accuracy_factor", 1.0 if accuracy_factor is None else accuracy_factor, "a number above 0; 2.0 allows twice the error of eager"),
     ):
         number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-        if not number >= 0 or (option, number) in (("memory_weight", math.inf), ("accuracy_factor", 0)):
-            raise OptionError(f"{option} is {_shown(value)}", cure=cure)
+        good = number >= 0 and (option, number) not in (("memory_weight", math.inf), ("accuracy_factor", 0))
+        expect(good, option, value, cure)
 
 
 def _check_lists(rules: object, disable: object, fusion: object, kwargs: object, name: object) -> None:
@@ -237,12 +228,10 @@ def _check_lists(rules: object, disable: object, fusion: object, kwargs: object,
         ("disable", disable, "a list of names: disable=['repair']"),
         ("fusion", () if fusion is None else fusion, "a list of verdicts: fusion=[('forbid', 'out', 'scores')]"),
     ):
-        if isinstance(value, str) or not isinstance(value, Collection):
-            raise OptionError(f"{option} is {_shown(value)}", cure=cure)
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise OptionError(f"kwargs is {_shown(kwargs)}", cure="example arguments by name: kwargs={'x': x}")
-    if name is not None and not isinstance(name, str):
-        raise OptionError(f"name is {_shown(name)}", cure="a text; without it, the function's own name is taken")
+        expect(isinstance(value, list | tuple | set | frozenset), option, value, cure)
+    by_name = kwargs is None or (isinstance(kwargs, Mapping) and all(isinstance(k, str) for k in kwargs))
+    expect(by_name, "kwargs", kwargs, "example arguments by name: kwargs={'x': x}")
+    expect(name is None or isinstance(name, str), "name", name, "a text; without it, the function's own name is taken")
 
 
 def _debug_level() -> int:
@@ -255,17 +244,19 @@ def _debug_level() -> int:
 
 def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple[Rule, ...]:
     """The rules of a call: registered and extra ones that the licence allows, without the disabled."""
-    if licence not in LICENCES:
-        close = difflib.get_close_matches(str(licence), LICENCES, n=1)
+    if not isinstance(licence, str) or licence not in LICENCES:
+        close = difflib.get_close_matches(licence, LICENCES, n=1) if isinstance(licence, str) else ()
         hint = f"licence={close[0]!r}; " if close else ""
-        raise OptionError(f"no licence is called {licence!r}", cure=f"{hint}the licences are {', '.join(LICENCES)}")
+        raise OptionError(f"no licence is called {shown(licence)}", cure=f"{hint}the licences are {', '.join(LICENCES)}")
+    for one in extra:
+        expect(isinstance(one, Rule), "one of rules=", one, "rules that eqfuse.rule or eqfuse.fusion made: rules=[my_rule]")
     extra = registry.extras(extra)
     known = {name for r in (*registry.rules(), *extra) for name in (r.name, r.family)}
     for name in disable:
         if not isinstance(name, str) or name not in known:
-            close = difflib.get_close_matches(str(name), sorted(known), n=1)
+            close = difflib.get_close_matches(name, sorted(known), n=1) if isinstance(name, str) else ()
             hint = f"{close[0]!r}; " if close else ""
-            raise OptionError(f"cannot disable {name!r}: no rule or family is called that", cure=f"{hint}eqfuse.rules() lists them")
+            raise OptionError(f"cannot disable {shown(name)}: no rule or family is called that", cure=f"{hint}eqfuse.rules() lists them")
     allowed = LICENCES[: LICENCES.index(licence) + 1]
     registered = registry.active(licence)
     more = tuple(r for r in extra if r.licence in allowed and r not in registered)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ..errors import OpError
+from ..errors import OpError, expect
 from ..ir import ops
 
 ARGUMENTS = ("x", "y", "z")
@@ -39,6 +39,7 @@ def spelling(name: str, arity: int, triton: Any, prelude: str, where: str) -> tu
         if called != arity:
             raise OpError(f"op {name}: numpy takes {_count(arity)}, the Triton function {called}", where=where)
         return f"_{name}({', '.join(['{}'] * arity)})", "\n\n\n".join(texts) + "\n"
+    expect(isinstance(prelude, str), f"op {name}: prelude", prelude, "the text of helpers", OpError, where)
     text = textwrap.dedent(prelude).strip("\n")
     helpers = _helpers(name, text, where) if text else ()
     _check_format(name, arity, triton, helpers, where)

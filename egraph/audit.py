@@ -26,6 +26,7 @@ from ..ir.dtypes import cast
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from ..ir.recursion import arguments_first
 from ..ir.terms import Input
 from ..rewrites import registry
 from ..rewrites.patterns import left_range, read_at, reduce_array
@@ -360,37 +361,40 @@ class _Audit:
 
     def back(self, cls: int) -> np.ndarray:
         """A class's value at the old reference: that of its form with every reference the reduction itself."""
-        if cls not in self.old:
-            n = self.pick[cls]
-            if cls in self.settled or n.op == "acc":
-                self.old[cls] = self.values[cls]
+        old = self.old
+        for c in arguments_first([cls], lambda c: () if c in self.settled else self.pick[c].args, old.__contains__):
+            n = self.pick[c]
+            if c in self.settled or n.op == "acc":
+                old[c] = self.values[c]
             elif n.op == "ref":
-                self.old[cls] = self.back(n.args[0])
+                old[c] = old[n.args[0]]
             elif n.op == "pre":
-                self.old[cls] = self.reduce("sum", n.attrs[0], self.back(n.args[0]))
+                old[c] = self.reduce("sum", n.attrs[0], old[n.args[0]])
             else:
                 with np.errstate(all="ignore"):
-                    self.old[cls] = self.apply(n, [self.back(a) for a in n.args])
-        return self.old[cls]
+                    old[c] = self.apply(n, [old[a] for a in n.args])
+        return old[cls]
 
     def update(self, cls: int, axis: Axis, own: int) -> np.ndarray | None:
         """The value of an update whose state is the sum of ``own`` at the old reference, and whose accumulators are such sums."""
-        memo: dict[int, np.ndarray] = {}
+        if cls not in self.values:
+            return None
+        value: dict[int, np.ndarray] = {}
 
-        def value(c: int) -> np.ndarray:
-            if c not in memo:
-                n = self.pick[c]
-                if c in self.settled or n.op == "ref":
-                    memo[c] = self.values[c]
-                elif n.op == "acc":
-                    memo[c] = self.reduce("sum", axis, self.back(own))
-                elif n.op == "pre":
-                    memo[c] = self.reduce("sum", n.attrs[0], self.back(n.args[0]))
-                else:
-                    memo[c] = self.apply(n, [value(a) for a in n.args])
-            return memo[c]
+        def below(c: int) -> tuple[int, ...]:
+            return () if c in self.settled or self.pick[c].op in ("ref", "acc", "pre") else self.pick[c].args
 
-        return value(cls) if cls in self.values else None
+        for c in arguments_first([cls], below):
+            n = self.pick[c]
+            if c in self.settled or n.op == "ref":
+                value[c] = self.values[c]
+            elif n.op == "acc":
+                value[c] = self.reduce("sum", axis, self.back(own))
+            elif n.op == "pre":
+                value[c] = self.reduce("sum", n.attrs[0], self.back(n.args[0]))
+            else:
+                value[c] = self.apply(n, [value[a] for a in n.args])
+        return value[cls]
 
     # comparing -----------------------------------------------------------------------------------------------------------------
 
@@ -532,9 +536,14 @@ class _Step:
 
     def value(self, c: int) -> np.ndarray:
         """A class's value here."""
-        if c not in self.memo:
-            self.memo[c] = self.compute(c)
+        for x in arguments_first([c], self._below, self.memo.__contains__):
+            self.memo[x] = self.compute(x)
         return self.memo[c]
+
+    def _below(self, c: int) -> tuple[int, ...]:
+        """The classes that :meth:`compute` asks for."""
+        n = self.audit.pick[c]
+        return () if c in self.audit.settled or n.op in ("ref", "pre", "acc") else n.args
 
     def compute(self, c: int) -> np.ndarray:
         a = self.audit

@@ -32,6 +32,7 @@ from ..ir import dtypes, ops
 from ..ir.index import index
 from ..ir.program import Program
 from ..ir.ranges import INF, Interval, mul
+from ..ir.recursion import by_arguments
 from ..tiles import dots
 from ..tiles.direct import kernel_from_program
 from ..tiles.facts import Facts
@@ -156,6 +157,9 @@ def _merged(kernels: list[Kernel]) -> Kernel:
     return replace(kernels[0], nodes=tuple(nodes), roots=roots, buffers=buffers, roles=roles)
 
 
+FAR = 12  # operations down which it is looked for selections
+
+
 class _Facts(Facts):
     """The ranges that lowering uses, and what is known beside them of running references and of sums of exponentials."""
 
@@ -202,6 +206,7 @@ class _Facts(Facts):
             else:
                 return
 
+    @by_arguments
     def _number(self, node: int) -> float | None:
         """A constant, the length of an axis, or a scalar function of such."""
         n = self.nodes[node]
@@ -234,16 +239,18 @@ class _Facts(Facts):
             and any(self.nodes[a].op == "const" and abs(self.nodes[a].attrs[0]) == INF for a in n.args)
         )
 
-    def _selects(self, monoid: str, m: int, x: int) -> bool:
+    def _selects(self, monoid: str, m: int, x: int, deep: int = 0) -> bool:
         """m is a selection among values that contain x: a reduction of x, or of such a reduction, or x with a selection inside of a
         sum: c + max y selects from c + y, to the last bit, because rounding is monotone."""
+        if deep > FAR:
+            return False  # not known
         n, of = self.nodes[m], self.nodes[x]
         if self._is(monoid, m):
             body = self._in_range(n.args[0])
-            return body == x or self._selects(monoid, self._guarded(body), x)
+            return body == x or self._selects(monoid, self._guarded(body), x, deep + 1)
         if n.op == of.op == "map" and n.attrs == of.attrs and n.attrs[0] in ("add", "maximum", "minimum"):
             pairs = (tuple(zip(n.args, other, strict=True)) for other in (of.args, of.args[::-1]))
-            return any(all(p == q or self._selects(monoid, p, q) for p, q in pair) for pair in pairs)
+            return any(all(p == q or self._selects(monoid, p, q, deep + 1) for p, q in pair) for pair in pairs)
         return False
 
     def _in_range(self, node: int) -> int:
@@ -266,6 +273,7 @@ class _Facts(Facts):
             return Interval(1.0, found.hi)
         return found
 
+    @by_arguments
     def _has_one(self, body: int) -> bool:
         """The terms of a sum are exponentials of c x - c max x, perhaps times something that is at least 1: one of them is."""
         n = self.nodes[body]
@@ -287,6 +295,7 @@ class _Facts(Facts):
             return False
         return self.below_maximum(x) if sign > 0 else self.ordered(x) > 0
 
+    @by_arguments
     def _grows(self, update: int) -> bool:
         n = self.nodes[update]
         if n.op == "map" and n.attrs[0] == "add":
@@ -317,27 +326,26 @@ class _Facts(Facts):
                 return sorted(rest + self.factors(r.args[0])) == sorted(self.factors(x))
         return False
 
+    @by_arguments
     def _origins(self, m: int) -> frozenset[int]:
         """The values that a node is a selection or mean of, through references, guards and divisions by a count."""
-        if m not in self._known_origins:
-            n = self.nodes[m]
-            found: frozenset[int] = frozenset()
-            chosen = self._one_of(m)
-            if chosen is not None:
-                found = frozenset((chosen,))
-            elif n.op == "ref" or (n.op == "map" and self._guarded(m, loose=True) != m):
-                found = self._origins(n.args[0] if n.op == "ref" else self._guarded(m, loose=True))
-            elif n.op == "reduce":
-                found = frozenset((n.args[0], self._in_range(n.args[0]))) | self._origins(n.args[0])
-            elif n.op == "map" and n.attrs[0] == "mul":
-                found = frozenset().union(*(self._origins(a) for a in n.args if not self._varies(n, a)))
-            self._known_origins[m] = found
-        return self._known_origins[m]
+        n = self.nodes[m]
+        chosen = self._one_of(m)
+        if chosen is not None:
+            return frozenset((chosen,))
+        if n.op == "ref" or (n.op == "map" and self._guarded(m, loose=True) != m):
+            return self._origins(n.args[0] if n.op == "ref" else self._guarded(m, loose=True))
+        if n.op == "reduce":
+            return frozenset((n.args[0], self._in_range(n.args[0]))) | self._origins(n.args[0])
+        if n.op == "map" and n.attrs[0] == "mul":
+            return frozenset().union(*(self._origins(a) for a in n.args if not self._varies(n, a)))
+        return frozenset()
 
     def _varies(self, product: Node, factor: int) -> bool:
         """Some other factor of a product is no number: it is not the factor scaled."""
         return any(a != factor and self.nodes[a].axes for a in product.args)
 
+    @by_arguments
     def _one_of(self, node: int) -> int | None:
         """x, if a node is sum_j where(position == at, x, 0): at most one of its terms is not zero."""
         n = self.nodes[node]
@@ -349,11 +357,6 @@ class _Facts(Facts):
         test, zero = self.nodes[body.args[0]], self.nodes[body.args[2]]
         one = test.op == "map" and test.attrs[0] == "eq" and any(self.nodes[a].op == "index" for a in test.args)
         return body.args[1] if one and zero.op == "const" and zero.attrs[0] == 0 else None
-
-    @cached_property
-    def _known_origins(self) -> dict[int, frozenset[int]]:
-        return {}
-
 
 def _of_nodes(kernel: Kernel) -> list[Hazard]:
     """Hazards of the operations of a kernel."""
@@ -402,7 +405,9 @@ class _Degrees:
 
     def __init__(self, facts: _Facts) -> None:
         self.facts = facts
-        self.memo: dict[tuple[int, float], float] = {}
+        self.memo: dict[Any, Any] = {}
+        self.depth = 0
+        self.below = facts.below
         self.rolls: dict[int, list[int]] = {}  # node that mentions a state -> the rolls whose state it is
         for k, n in enumerate(facts.nodes):
             if n.op == "roll":
@@ -419,11 +424,9 @@ class _Degrees:
 
     def of(self, node: int, state: float) -> float:
         """The degree of a node."""
-        key = (node, state if self.facts.has_state(node) else 0.0)
-        if key not in self.memo:
-            self.memo[key] = self._of(node, state)
-        return self.memo[key]
+        return self._of(node, state if self.facts.has_state(node) else 0.0)
 
+    @by_arguments
     def _of(self, node: int, state: float) -> float:
         n = self.facts.nodes[node]
         if n.op in ("const", "extent", "index") or self.facts.range(node, finite_inputs=True).magnitude <= MODEST:

@@ -28,6 +28,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
 from .aten import RESULT
+from .convention import flattened
 from .naming import function_name
 from .places import PLACE, node_name, place, place_of_call, place_of_error, place_of_function, place_of_node
 from .spec import ANYWHERE, TensorSpec, spec_of
@@ -296,7 +297,7 @@ def _check_call(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
 def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
     """Trace a function, module or graph module on fake copies of its arguments."""
     _check_call(obj, args, kwargs)
-    flat, in_spec = pytree.tree_flatten((args, kwargs))
+    flat, in_spec = flattened(args, kwargs)
     names = argument_names(obj, args, kwargs)
     leaves: list[Any] = []
     for name, x in zip(names, flat, strict=True):
@@ -309,7 +310,7 @@ def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured
         leaves.append(x if spec is None else spec)
     device = _on_device(obj, names, leaves)
     mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
-    with mode:
+    with _told_as_errors(), mode:
         fake = [
             torch.empty_strided(x.shape, x.stride, dtype=x.dtype, device=device) if isinstance(x, TensorSpec) else x for x in leaves
         ]
@@ -544,6 +545,10 @@ class _told_as_errors:  # noqa: N801 - reads as a statement
         for logger, before in zip(self._loggers, self._disabled, strict=True):
             logger.disabled = before
         self._warnings.__exit__(kind, error, tb)
+        if isinstance(error, SystemExit):
+            raise TraceError(
+                f"the function ends the process: sys.exit({error.code!r})", where=place_of_error(error), cure=_MUST_RETURN
+            ) from error
         if error is None or not isinstance(error, Exception):
             return
         if isinstance(error, EqFuseError):  # torch appends its own text on the way up

@@ -17,6 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import StaticArgumentError, TraceError
+from ..errors import shown as shown_value
 from .spec import TensorSpec, value_key
 
 PLAIN = bool | int | float | complex | str | bytes | None | torch.dtype | torch.device  # these are what they say that they are
@@ -44,7 +45,7 @@ class Convention:
         Raises TraceError for arguments that the function does not take or tensors in another structure, StaticArgumentError where
         something else than a tensor differs, or a default is left out that was not.
         """
-        flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        flat, spec = flattened(args, kwargs)
         if spec == self.spec:
             return flat
         given, model = self._by_parameter(tuple(args), dict(kwargs)), self._model
@@ -64,8 +65,8 @@ class Convention:
             given = self._by_parameter(tuple(args), dict(kwargs))
         except TraceError:
             given = None
-        flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs)) if given is None else given)
-        return str(spec), tuple((tuple(v.shape), v.dtype) if hasattr(v, "shape") else value_key(v) for v in flat)
+        flat, spec = flattened(args, kwargs) if given is None else pytree.tree_flatten(given)
+        return str(spec), tuple((tuple(v.shape), v.dtype) if _like_tensor(v) else value_key(v) for v in flat)
 
     # by parameter -----------------------------------------------------------------------------------------------------------------
     @cached_property
@@ -102,7 +103,7 @@ class Convention:
         now, spec = pytree.tree_flatten(in_order(given, model))
         if spec != structure:
             tensors = any(isinstance(v, _Traced) and isinstance(self.leaves[v.position], TensorSpec) for v in before)
-            if tensors and any(hasattr(v, "shape") for v in now):
+            if tensors and any(map(_like_tensor, now)):
                 counts = f"{len(before)} values, now {len(now)}" if len(before) != len(now) else "the same values in another structure"
                 raise TraceError(
                     f"{self.name} was traced with other arguments: {p!r} was {counts}", cure="call it as it was traced"
@@ -123,6 +124,16 @@ class Convention:
         return StaticArgumentError(
             f"{self.name} was traced with {p}={shown(before)}, now {shown(given)}", cure="optimise again for it"
         )
+
+
+def flattened(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """The values in the arguments of a call, and the structure that they are in.  TraceError for a structure without an end."""
+    try:
+        return pytree.tree_flatten((tuple(args), dict(kwargs)))
+    except RecursionError:
+        raise TraceError(
+            "an argument has lists inside each other without an end", cure="pass tensors, in lists or dicts that hold them"
+        ) from None
 
 
 def signature_of(obj: Any) -> tuple[inspect.Signature, bool] | None:
@@ -161,7 +172,14 @@ def shown(value: Any) -> str:
     """A value in a message; tensors by their shape."""
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
         return f"[{', '.join(map(shown, value))}]"
-    return f"a tensor {tuple(value.shape)}" if hasattr(value, "shape") else repr(value)
+    return f"a tensor {tuple(value.shape)}" if _like_tensor(value) else shown_value(value, 200)
+
+
+def _like_tensor(value: Any) -> bool:
+    try:
+        return hasattr(value, "shape")
+    except Exception:  # it has a __getattr__ that raises
+        return False
 
 
 def _spelling(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

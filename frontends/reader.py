@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ from ..errors import TraceError, UnsupportedOpError
 from ..ir import bounds
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
+from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
 from . import aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
 from .alignment import Alignment
@@ -87,17 +86,6 @@ def _linked(axes: Mapping[int, frozenset[Axis]]) -> list[list[int]]:
     return [sorted(keys) for keys, _ in groups]
 
 
-@contextmanager
-def deep_recursion(limit: int = 100_000) -> Iterator[None]:
-    """Reading follows the graph's depth; Python calls do not use the C stack."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, limit))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
-
-
 class Reader:
     """Reads one graph.  ``names`` and ``constants`` say what the placeholders are: named inputs, or numbers known now."""
 
@@ -109,7 +97,7 @@ class Reader:
         self._letters = axis_names()
         self._axes: dict[tuple[int, int], Axis] = {}
         self._slices: dict[tuple[int, int, int, int], Axis] = {}
-        self._memo: dict[tuple[Node, At, int | None], Term] = {}
+        self._asked = Retried()  # the ops ask for their arguments as they go, as deep as the graph is
         self._bounds: dict[Term, Interval] = {}
         self._first: dict[tuple[Node, int | None], tuple[At, Term]] = {}
         self._bound: dict[Term, frozenset[Axis]] = {}
@@ -176,16 +164,16 @@ class Reader:
         return self._read_result(x, at, item)
 
     def _read_result(self, x: Node, at: At, item: int | None) -> Term:
-        key = (x, at, item)
-        found = self._memo.get(key)
-        if found is None:
-            try:
-                found = self._memo[key] = self._renamed(x, at, item) or self._read(x, at, item)
-            except (UnsupportedOpError, TraceError) as error:  # of a term that cannot be made, or its type: they know no line
-                if error.where or place_of_node(x) is None:
-                    raise
-                raise type(error)(error.message, where=place_of_node(x), cure=error.cure) from None
-            self._record(found, x)
+        return self._asked(self._read_now, x, at, item)
+
+    def _read_now(self, x: Node, at: At, item: int | None) -> Term:
+        try:
+            found = self._renamed(x, at, item) or self._read(x, at, item)
+        except (UnsupportedOpError, TraceError) as error:  # of a term that cannot be made, or its type: they know no line
+            if error.where or place_of_node(x) is None:
+                raise
+            raise type(error)(error.message, where=place_of_node(x), cure=error.cure) from None
+        self._record(found, x)
         return found
 
     def _read(self, node: Node, at: At, item: int | None) -> Term:
@@ -291,11 +279,10 @@ class Reader:
 
     def _bound_in(self, term: Term) -> frozenset[Axis]:
         """Axes that some reduction in the term binds."""
-        found = self._bound.get(term)
-        if found is None:
-            own = {term.axis} if isinstance(term, Reduce) else set()
-            found = self._bound[term] = frozenset(own).union(*(self._bound_in(a) for a in term.args))
-        return found
+        for t in arguments_first([term], lambda t: t.args, self._bound.__contains__):
+            own = {t.axis} if isinstance(t, Reduce) else set()
+            self._bound[t] = frozenset(own).union(*(self._bound[a] for a in t.args))
+        return self._bound[term]
 
     def _typed(self, node: Node, item: int | None, term: Term) -> Term:
         """The term in the type that torch gives the value, where the usual promotion gives another."""
@@ -322,6 +309,9 @@ class Reader:
         value = x.meta["val"]
         if not isinstance(value, torch.Tensor) or value.dtype not in (torch.int64, torch.int32):
             return None
+        return self._asked(self._integer, x, at)
+
+    def _integer(self, x: Node, at: At) -> IndexExpr | None:
         op = OPS.get(str(x.target))
         if op is None:
             return None
@@ -361,8 +351,9 @@ class Reader:
     def values(self) -> dict[tuple[Node, int | None], list[Term]]:
         """The terms that each node (or item of a node with several results) was read as, in order of reading."""
         found: dict[tuple[Node, int | None], list[Term]] = {}
-        for (node, _, item), term in self._memo.items():
-            found.setdefault((node, item), []).append(term)
+        for (f, node, _, *item), term in self._asked.memo.items():
+            if f == self._read_now:
+                found.setdefault((node, item[0]), []).append(term)
         return found
 
     # places -----------------------------------------------------------------------------------------------------------------

@@ -58,12 +58,35 @@ def spec_of(x: Any) -> TensorSpec | None:
     if isinstance(x, TensorSpec):
         return x
     if isinstance(x, torch.Tensor):
+        if x.is_nested:
+            raise TraceError("the rows of a nested tensor have lengths of their own", cure="pass x.to_padded_tensor(0.0), and a mask")
+        if x.is_quantized:
+            raise TraceError("a quantized tensor holds integers and a scale of its own", cure="pass x.dequantize()")
+        if _has_own_meaning(type(x)):
+            raise TraceError(
+                f"a {type(x).__name__} is a tensor with operations of its own, which kernels would not follow",
+                cure="pass the plain tensor that it holds, or x.as_subclass(torch.Tensor)",
+            )
         if x.layout != torch.strided:
             raise TraceError(f"a {x.layout} tensor has no strides", cure="pass a dense tensor: .to_dense()")
         return TensorSpec(tuple(x.shape), x.dtype, tuple(x.stride()), str(x.device))
-    if hasattr(x, "shape") and hasattr(x, "dtype"):
-        return TensorSpec(tuple(int(n) for n in x.shape), torch_dtype(x.dtype))
-    return None
+    try:
+        shape, dtype = tuple(int(n) for n in x.shape), x.dtype
+    except Exception:  # whatever it is, it is not like a tensor
+        return None
+    return TensorSpec(shape, torch_dtype(dtype))
+
+
+_ITSELF = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, torch._subclasses.FakeTensor)
+
+
+def _has_own_meaning(kind: type[torch.Tensor]) -> bool:
+    """Whether operations on a subclass of tensors run code of its own."""
+    if kind in _ITSELF:
+        return False
+    function = getattr(kind.__torch_function__, "__func__", kind.__torch_function__)
+    plain = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)
+    return function not in plain or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
 def value_key(value: Any) -> tuple[type, str]:

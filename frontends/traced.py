@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import EmptyProgramError, ShapeError, StaticArgumentError, TraceError
+from ..errors import shown as shown_value
 from ..ir.index import index
 from ..ir.program import Output, Program
 from ..ir.terms import Input, Term, number_of
@@ -20,7 +21,7 @@ from .capture import Captured, Source, capture, capture_exported
 from .convention import Convention, shown
 from .naming import function_name, value_names
 from .places import place_of_function
-from .reader import Reader, deep_recursion
+from .reader import Reader
 from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype, value_key
 
 
@@ -90,6 +91,16 @@ def trace(
         return _trace(obj, args, kwargs, name, exact)
 
 
+def example_arguments(args: Any) -> tuple[Any, ...] | None:
+    """Example arguments as a tuple: one tensor stands for itself; ``None`` stays what it is.  TraceError for anything else."""
+    if args is None or isinstance(args, list | tuple):
+        return None if args is None else tuple(args)
+    if spec_of(args) is not None:
+        return (args,)
+    cure = "kwargs={'x': x} for arguments by name" if isinstance(args, Mapping) else "a tuple with an example for each: args=(x, ...)"
+    raise TraceError(f"args is {shown_value(args)}, not a tuple of arguments", cure=cure)
+
+
 def _strides_like(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of a dense tensor of another shape, its dimensions in the same order in memory; an expanded dimension stays one."""
     found, step = [0] * len(shape), 1
@@ -103,8 +114,7 @@ _TRACING = threading.RLock()  # torch.export keeps what it is at in globals; re-
 
 
 def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, name: str | None, exact: bool) -> Traced:
-    if isinstance(args, torch.Tensor | TensorSpec):
-        args = (args,)
+    args = example_arguments(args)
     if isinstance(obj, Program):
         traced = _from_program(obj)
         _check_examples(traced, args, kwargs)
@@ -171,21 +181,20 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     slots: list[tuple[bool, Any]] = []  # per flat result: (is an output, its position) or (False, the value)
     nodes: list[torch.fx.Node] = []  # per output
     copies: list[bool] = []  # per flat result: equal to an output, but the user's function computes it again
-    with deep_recursion():
-        for out_name, node in zip(captured.out_names, captured.outputs, strict=True):
-            if not isinstance(node, torch.fx.Node):
-                slots.append((False, node))
-                copies.append(False)
-                continue
-            found = _output(reader, out_name, node)
-            key = (found.term, found.layout, found.dtype)
-            same = next((i for i, o in enumerate(outputs) if (o.term, o.layout, o.dtype) == key), None)
-            slots.append((True, len(outputs) if same is None else same))
-            copies.append(same is not None and nodes[same] is not node)
-            if same is None:
-                outputs.append(found)
-                nodes.append(node)
-        inputs = _inputs(reader, captured)
+    for out_name, node in zip(captured.out_names, captured.outputs, strict=True):
+        if not isinstance(node, torch.fx.Node):
+            slots.append((False, node))
+            copies.append(False)
+            continue
+        found = _output(reader, out_name, node)
+        key = (found.term, found.layout, found.dtype)
+        same = next((i for i, o in enumerate(outputs) if (o.term, o.layout, o.dtype) == key), None)
+        slots.append((True, len(outputs) if same is None else same))
+        copies.append(same is not None and nodes[same] is not node)
+        if same is None:
+            outputs.append(found)
+            nodes.append(node)
+    inputs = _inputs(reader, captured)
     _check_not_empty(name, outputs, place_of_function(obj))
     program = Program(name, tuple(outputs), tuple(i for i, _ in inputs), dict(reader.sources))
     program = replace(program, names=value_names(captured.graph, reader.values(), program.terms()))
@@ -363,9 +372,11 @@ def _binder(
 
 
 def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:
-    if not hasattr(value, "shape"):
+    if not isinstance(value, torch.Tensor) and spec_of(value) is None:
         kind = StaticArgumentError if value is None or isinstance(value, bool | int | float) else TraceError
         raise kind(f"argument {name!r} is a {type(value).__name__}, not a tensor", cure="pass a tensor, as when it was optimised")
+    if isinstance(value, torch.Tensor) and (type(value) is not torch.Tensor or value.is_nested or value.is_quantized):
+        spec_of(value)  # says what is wrong with it
     if tuple(value.shape) != expected.shape:
         raise ShapeError(
             f"argument {name!r} has shape {tuple(value.shape)}, compiled for {expected.shape}", cure="optimise again for this shape"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..errors import ShapeError
+from ..errors import ShapeError, expect
 from .dtypes import DType
 from .index import Axis
 from .terms import Extent, Input, Reduce, Term, View, postorder
@@ -90,6 +90,14 @@ class Program:
         def refuse(message: str, cure: str) -> ShapeError:
             return ShapeError(message, where=self.name, cure=cure)
 
+        def listed(values: object, kind: type) -> bool:
+            return isinstance(values, tuple) and all(isinstance(v, kind) for v in values)
+
+        expect(isinstance(self.name, str), "the name of a program", self.name, "a text", ShapeError)
+        expect(listed(self.outputs, Output), f"outputs of {self.name}", self.outputs, "a tuple of Output", ShapeError)
+        expect(listed(self.inputs, Input), f"inputs of {self.name}", self.inputs, "a tuple of Input terms", ShapeError)
+        for what, mapping in (("sources", self.sources), ("names", self.names)):
+            expect(isinstance(mapping, Mapping), f"{what} of {self.name}", mapping, "a dict, or nothing", ShapeError)
         sizes: dict[str, int] = {}
         for a in self.every_axis:
             if sizes.setdefault(a.name, a.size) != a.size:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import keyword
 import math
+from collections import ChainMap
+from collections.abc import Mapping
 
 from . import build
 from .dtypes import DType
@@ -77,16 +79,16 @@ class _Writer:
             for a in t.args:
                 uses[a] = uses.get(a, 0) + 1
         inline: dict[Term, str] = {}
+        known = ChainMap(self.name, inline)
         for t in terms:
             if isinstance(t, Input):
                 continue
-            text = self.expression(t, {**inline, **self.name})
+            text = self.expression(t, known)
             if t.args and (uses.get(t, 0) != 1 or len(text) > LONG):
                 self.name[t] = self.fresh(f"t{len(self.name)}")
                 lines.append(f"{self.name[t]} = {text}")
             else:
                 inline[t] = text
-        known = {**inline, **self.name}
         outputs = []
         for o in self.program.outputs:
             layout = "".join("None, " if a is None else f"{self.axis[a]}, " for a in o.layout)
@@ -99,7 +101,7 @@ class _Writer:
         """The spelling of an element type."""
         return f"dtypes.{'bool_' if d.name == 'bool' else d.name}"
 
-    def expression(self, t: Term, known: dict[Term, str]) -> str:
+    def expression(self, t: Term, known: Mapping[Term, str]) -> str:
         """One operation over spelled arguments."""
 
         def arg(x: Term) -> str:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 from ..errors import UnsupportedOpError
@@ -26,8 +26,22 @@ from . import dtypes, ops
 from .dtypes import DType
 from .index import Axis, IndexExpr, index
 from .monoids import MONOIDS
+from .recursion import arguments_first
 
 Number = int | float
+LONG = 60  # terms that print as one expression; Python's parser takes two hundred parentheses inside each other
+T = TypeVar("T")
+
+
+class _FromArguments(cached_property[T]):
+    """A property that a term computes from those of its arguments: theirs come first, so that depth is no limit."""
+
+    def __get__(self, term: Any, owner: Any = None) -> Any:
+        name = self.attrname
+        if term is not None and any(name not in a.__dict__ for a in term.args):
+            for t in arguments_first(term.args, lambda t: t.args, lambda t: name in t.__dict__):
+                getattr(t, name)  # type: ignore[arg-type]
+        return super().__get__(term, owner)
 
 
 class Term:
@@ -57,18 +71,36 @@ class Term:
         """The terms directly below."""
         return ()
 
-    @cached_property
+    @_FromArguments
     def axes(self) -> frozenset[Axis]:
         """The axes the value depends on."""
         return frozenset().union(*(a.axes for a in self.args))
 
-    @cached_property
+    @_FromArguments
     def dtype(self) -> DType | None:
         """The element type; ``None`` for a weakly typed constant."""
         return dtypes.promote(*(a.dtype for a in self.args))
 
+    def __copy__(self) -> Term:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Term:
+        return self  # frozen, and the only one of its kind
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self.key))})"
+        terms = postorder(self)
+        size: dict[Term, int] = {}  # with what is shared as often as it is used
+        for t in terms:
+            size[t] = 1 + sum(size[a] for a in t.args)
+        if size[self] <= LONG:
+            return f"{type(self).__name__}({_spelled(self.key, {})})"
+        names: dict[Term, str] = {}
+        lines: list[str] = []
+        for t in terms:
+            text = f"{type(t).__name__}({_spelled(t.key, names)})" if t.args else repr(t)
+            names[t] = f"t{len(lines)}" if t.args else text
+            lines += [f"{names[t]} := {text}"] if t.args else []
+        return f"[{', '.join(lines)}][-1]"
 
     # arithmetic sugar: sub and div are spelled with neg and recip, so that rules see one form --------------------------------
     def __add__(self, o: Term | Number) -> Term:
@@ -216,7 +248,7 @@ class Map(Term):
     def args(self) -> tuple[Term, ...]:
         return self.key[1]
 
-    @cached_property
+    @_FromArguments
     def dtype(self) -> DType | None:
         result = ops.OPS[self.op].result
         if result == "bool":
@@ -255,12 +287,12 @@ class Reduce(Term):
     def args(self) -> tuple[Term, ...]:
         return (self.key[2],)
 
-    @cached_property
+    @_FromArguments
     def dtype(self) -> DType | None:
         t = self.key[2].dtype
         return dtypes.float32 if self.monoid == "mean" and t is not None and not t.is_float else t
 
-    @cached_property
+    @_FromArguments
     def axes(self) -> frozenset[Axis]:
         return self.key[2].axes - {self.axis}
 
@@ -285,7 +317,7 @@ class View(Term):
     def args(self) -> tuple[Term, ...]:
         return (self.key[0],)
 
-    @cached_property
+    @_FromArguments
     def axes(self) -> frozenset[Axis]:
         x = self.key[0]
         return (x.axes - {self.axis}) | self.index.axes() if self.axis in x.axes else x.axes
@@ -359,16 +391,16 @@ def as_term(value: Term | Number) -> Term:
 
 
 def postorder(*roots: Term) -> list[Term]:
-    """Every term below the roots, arguments before users, each once; without recursion, so depth is no limit."""
-    seen: set[int] = set()
-    out: list[Term] = []
-    stack: list[tuple[Term, bool]] = [(r, False) for r in reversed(roots)]
-    while stack:
-        t, done = stack.pop()
-        if done:
-            out.append(t)
-        elif id(t) not in seen:
-            seen.add(id(t))
-            stack.append((t, True))
-            stack.extend((a, False) for a in reversed(t.args))
-    return out
+    """Every term below the roots, arguments before users, each once."""
+    return arguments_first(roots, lambda t: t.args)
+
+
+def _spelled(parts: tuple[Any, ...], names: Mapping[Term, str]) -> str:
+    """Parts of a key with commas between them; terms by their names, if they have one."""
+    out = []
+    for x in parts:
+        if isinstance(x, tuple) and any(isinstance(t, Term) for t in x):
+            out.append(f"({_spelled(x, names)}{',' * (len(x) == 1)})")
+        else:
+            out.append(names[x] if isinstance(x, Term) and x in names else repr(x))
+    return ", ".join(out)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-from ..errors import RuleError
+from ..errors import RuleError, expect
 from .rule import LICENCES, Rule
 from .verdicts import places
 
@@ -166,8 +166,7 @@ def families() -> tuple[str, ...]:
 def _named(name: str, *, family: bool = True) -> list[str]:
     """The names of the rules that a name stands for."""
     load()
-    if not isinstance(name, str):
-        raise RuleError(f"{name!r} is no name of a rule or family", cure="a text, as in eqfuse.rules('mine'); eqfuse.rules() lists all")
+    expect(isinstance(name, str), "the name of a rule or family", name, "a text; eqfuse.rules() lists them", RuleError)
     names = [r.name for r in _rules.values() if r.name == name or (family and r.family == name)]
     if not names:
         known = [*_rules, *(families() if family else ())]

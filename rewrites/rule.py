@@ -34,7 +34,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import RuleError
+from ..errors import RuleError, expect
 from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
@@ -574,10 +574,13 @@ def rule(
     Raises :class:`~eqfuse.errors.RuleError` for a malformed rule, and for one outside the package its subclass
     :class:`~eqfuse.errors.UnsoundRuleError` if random arrays refute it.
     """
-    if not isinstance(register, bool):
-        raise RuleError(f"register is {register!r}", cure="register=False leaves the rule out of the table")
+    expect(isinstance(register, bool), "register", register, "register=False leaves the rule out of the table", RuleError)
     if function is None:
         return lambda f: rule(f, family=family, licence=licence, phase=phase, mirrored=mirrored, register=register)
+    for option, value in (("family", family), ("licence", licence), ("phase", phase)):
+        expect(isinstance(value, str), option, value, "a text, as @rule(family='mine', licence='real', phase='factor')", RuleError)
+    expect(isinstance(mirrored, bool), "mirrored", mirrored, "True or False", RuleError)
+    expect(inspect.isfunction(function), "what rule() is given", function, "a function that returns both sides of an equation", RuleError)
     made = make_rule(function, family, licence, phase, mirrored)
     if not register:
         return made

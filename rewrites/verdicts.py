@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import RuleError
+from ..errors import RuleError, expect
 from . import patterns as P
 from .facts import Fact
 from .notation import Notation, literal, shown, what
@@ -242,6 +242,8 @@ def fusion(function: Callable[..., Any] | None = None, /, *, register: bool = Tr
     """
     if function is None:
         return lambda f: fusion(f, register=register)
+    expect(inspect.isfunction(function), "what fusion() is given", function, "a function that returns premises and verdicts", RuleError)
+    expect(isinstance(register, bool), "register", register, "True or False", RuleError)
     made = _named(make_rule(function, "fusion", "exact", "fusion", True))
     if not register:
         return made

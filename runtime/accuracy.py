@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AccuracyError, EqFuseError, OptionError
+from ..errors import AccuracyError, EqFuseError, expect
 from ..ir import dtypes, reference
 from ..ir.terms import Index, Reduce, View
 
@@ -102,10 +102,9 @@ def measure(
 
     ``orders``: so many times more, eager runs with the axes that it sums over in random orders (the same ones every time).
     """
-    if runner not in RUNNERS:
-        raise OptionError(f"no runner is called {runner!r}", where="accuracy", cure=f"one of {', '.join(RUNNERS)}")
-    if not isinstance(orders, int) or orders < 0:
-        raise OptionError(f"orders is {orders!r}", where="accuracy", cure="how many random orders to try, 0 or more")
+    expect(isinstance(runner, str) and runner in RUNNERS, "runner", runner, f"one of {', '.join(RUNNERS)}", where="accuracy")
+    whole = isinstance(orders, int) and not isinstance(orders, bool)
+    expect(whole and orders >= 0, "orders", orders, "how many random orders to try, 0 or more", where="accuracy")
     given = dict(kwargs or {})
     tensors = compiled.bind_data(args, given)
     cuda = any(t.is_cuda for t in tensors.values())

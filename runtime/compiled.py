@@ -6,6 +6,7 @@ the plan says so).  ``interpret`` and ``simulate`` run what was generated withou
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -28,6 +29,7 @@ from ..ir.reference import evaluate
 from ..rewrites import verdicts
 from ..tiles.simulate import simulate
 from .fixed_sizes import dependence
+from .writing import check_place, write_module
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,6 +161,9 @@ class Compiled:
         """The tensor of every input; ShapeError where one has another shape or type than the plan was made for."""
         import torch
 
+        errors.expect(isinstance(args, list | tuple), "args", args, "the arguments of a call, in a tuple", where="bind")
+        named = isinstance(kwargs, Mapping) and all(isinstance(k, str) for k in kwargs)
+        errors.expect(named, "kwargs", kwargs, "arguments by name, in a dict", where="bind")
         tensors = self.traced.bind(*args, **kwargs)
         for i in self.program.inputs:
             want = tuple(1 if a is None else a.size for a in i.layout)
@@ -253,6 +258,7 @@ class Compiled:
         from .interpreter import interpret
         from .modules import load_module
 
+        errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
         tensors = self.bind_data(args, kwargs)
         module = load_module(self._exact_source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
@@ -276,10 +282,15 @@ class Compiled:
         import numpy as np
         import torch
 
+        try:
+            kind = np.dtype(np.float64 if dtype is None else dtype).type
+        except (TypeError, ValueError):
+            kind = np.void
+        errors.expect(issubclass(kind, np.floating), "dtype", dtype, "a floating type of numpy, as np.float32", where="simulate")
         tensors = self.bind_data(args, kwargs)
         arrays: dict[str, np.ndarray] = {n: _array(t) for n, t in tensors.items()}
         for k in self.plan.steps:
-            arrays.update(simulate(k.tiles, arrays, dtype=dtype or np.float64) if isinstance(k, PlannedKernel) else self._meant(k, arrays))
+            arrays.update(simulate(k.tiles, arrays, dtype=kind) if isinstance(k, PlannedKernel) else self._meant(k, arrays))
         return self.traced.unflatten([torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
 
     def _meant(self, step: PlannedCall, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -309,6 +320,7 @@ class Compiled:
 
         ``costs=True`` also asks what each step saves (a search for each) and each rule (a saturation and a search for each).
         """
+        errors.expect(isinstance(costs, bool), "costs", costs, "True or False", where="explain")
         return explain(self.graph, self.plan, self.target, options=self.options, costs=costs)
 
     def why(self, a: str, b: str) -> Why:
@@ -334,8 +346,8 @@ class Compiled:
         """
         from .accuracy import measure
 
-        if factor is not None and (isinstance(factor, bool) or not isinstance(factor, Real) or not factor > 0):
-            raise errors.OptionError(f"factor is {factor!r}", where="accuracy", cure="a number above 0, such as 2.0")
+        good = factor is None or (isinstance(factor, Real) and not isinstance(factor, bool) and factor > 0)
+        errors.expect(good, "factor", factor, "a number above 0, such as 2.0", where="accuracy")
         report = measure(self, args, runner, kwargs, orders)
         if factor is not None:
             report.check(factor)
@@ -349,6 +361,7 @@ class Compiled:
         from .aot import compile_kernel
         from .modules import load_module
 
+        errors.expect(arch is None or isinstance(arch, str), "arch", arch, "an architecture, as 'sm_90'", where="compile")
         if arch is not None and arch != self.target.arch:
             other = load_target(arch)
             if other.arch != self.target.arch:
@@ -367,11 +380,14 @@ class Compiled:
             for k in self.plan.kernels
         ]
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside
-        implementations.  Raises :class:`~eqfuse.errors.PlanError` if one of these is defined in the script that is running, and
+        implementations.
+
+        The file is written in one step.  An earlier module of EqFuse is replaced, another file only with ``overwrite``, a link never.
+        Raises :class:`~eqfuse.errors.PlanError` if an outside implementation is defined in the script that is running, and
         :class:`~eqfuse.errors.OptionError` if there can be no such file."""
-        path = Path(path)
+        check_place(path, self.program.name, overwrite=overwrite)  # the text may take a while
         for step in self.plan.calls:
             if step.call.entry[0] == "__main__":
                 raise errors.PlanError(
@@ -379,14 +395,11 @@ class Compiled:
                     where=step.where,
                     cure="move it from the script into a module of its own, or leave the rule out with disable=",
                 )
-        source = self.source
-        try:
-            path.write_text(source)
-        except OSError as error:
-            missing = not path.parent.is_dir()
-            cure = f"make the directory {path.parent} first" if missing else "a file in a directory that you may write to"
-            raise errors.OptionError(f"cannot write {path}: {error.strerror}", where=self.program.name, cure=cure) from error
-        return path
+        return write_module(path, self.source, self.program.name, overwrite=overwrite)
+
+    def __repr__(self) -> str:
+        kernels = len(self.plan.steps)
+        return f"<Compiled {self.program.name}: {kernels} kernel{'s' * (kernels != 1)} for {self.plan.target}>"
 
     def __str__(self) -> str:
         return f"{self.plan}\n  {self._learned_text}" if self.learned else str(self.plan)

@@ -9,12 +9,13 @@ smallest normal float32 count as zero.  What a device's own approximation of ``t
 from __future__ import annotations
 
 from itertools import product
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..errors import CompileError, EqFuseError, OpError, UnsoundOpError
+from ..errors import CompileError, EqFuseError, OpError, UnsoundOpError, expect
 from ..ir.dtypes import float32
 from ..ir.ops import ScalarOp
 from ..runtime.interpreter import interpret
@@ -61,6 +62,8 @@ def check_spelling(op: ScalarOp, *, rtol: float = RTOL, atol: float = 0.0, insid
     something else.
     """
     require(isinstance(op, ScalarOp), f"check_spelling is given {shown(op)}", "an op, as eqfuse.op(...) makes it")
+    for name, bound in (("rtol", rtol), ("atol", atol)):
+        expect(isinstance(bound, Real) and not isinstance(bound, bool) and bound >= 0, name, bound, "a number, 0 or more", OpError)
     if op.result == "int":
         _check_integers(op, samples(op, infinite=False), compiled)
         return

@@ -100,16 +100,18 @@ def close(block: Block) -> tuple[Statement, ...]:
     ordered: list[Statement] = []
     state = [0] * len(statements)  # 1: on the path, 2: placed
 
-    def place(i: int) -> None:
-        if state[i] == 2:
-            return
-        if state[i] == 1:
-            raise LoopCycle
-        state[i] = 1
-        for j in needs[i]:
-            place(j)
-        state[i] = 2
-        ordered.append(statements[i])
+    def place(first: int) -> None:
+        path = [first] if state[first] == 0 else []
+        while path:
+            state[i := path[-1]] = 1
+            j = next((j for j in needs[i] if state[j] != 2), None)
+            if j is None:
+                state[i] = 2
+                ordered.append(statements[path.pop()])
+            elif state[j] == 1:
+                raise LoopCycle
+            else:
+                path.append(j)
 
     read = {v.name for s in statements for v in uses(s)} | {_known(a).name for a in (block.loop.accumulators if block.loop else ())}
     unread = {i for i, s in enumerate(statements) if isinstance(s, Mean | Cast) and s.dst.name not in read}

@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..ir.monoids import MONOIDS
+from ..ir.recursion import Steps, by_arguments
 from . import dots, guards
 from .blocks import OpenAccumulator
 from .program import Let, Literal, Lost, Operand, Rest, Value, Where
@@ -112,12 +113,12 @@ def _one_more(lowering: Lowering, node: int) -> tuple[int, float] | None:
     return None
 
 
-def more_than_mean(lowering: Lowering, node: int, where: Block) -> Value | None:
+def more_than_mean(lowering: Lowering, node: int, where: Block) -> Steps[Value | None]:
     """m + m * c, rounded once, if the node is that and m is a mean that knows what its sum lost."""
     found = None if lowering.kernel.exact else _one_more(lowering, node)
     if found is None:
         return None
-    v = lowering.emit(found[0], where)
+    v = yield lowering.emit(found[0], where)
     m = lowering.means.get(v.name) if isinstance(v, Value) else None
     if m is None or m.lost is None:
         return None
@@ -172,6 +173,7 @@ def update_of(facts: Facts, node: int) -> Update | None:
     return Update(carried[0], tuple(terms))
 
 
+@by_arguments
 def _multiple(facts: Facts, node: int) -> bool:
     """A product of the state and values that are free of it."""
     n = facts.nodes[node]
@@ -183,8 +185,14 @@ def _multiple(facts: Facts, node: int) -> bool:
 
 
 def step(
-    lowering: Lowering, node: int, update: Update, state: OpenAccumulator, body: Block, mode: Mode | None, tile: Callable[[], Operand]
-) -> Value:
+    lowering: Lowering,
+    node: int,
+    update: Update,
+    state: OpenAccumulator,
+    body: Block,
+    mode: Mode | None,
+    tile: Callable[[], Steps[Operand]],
+) -> Steps[Value]:
     """The new state of a sum after a tile, which ``tile`` emits; the loop gets a second accumulator for what the addition loses."""
     assert body.loop is not None
     let = lowering.let
@@ -197,22 +205,23 @@ def step(
     carried: Operand = lost.old
     terms: list[Operand] = []
     if update.carried is not None:
-        kept = lowering.emit(update.carried, body, mode, state)
-        carried = lowering.emit(update.carried, body, mode, lost)
-        terms = [lowering.emit(t, body, mode) for t in update.terms]
+        kept = yield lowering.emit(update.carried, body, mode, state)
+        carried = yield lowering.emit(update.carried, body, mode, lost)
+        for t in update.terms:
+            terms.append((yield lowering.emit(t, body, mode)))
         untouched = guards.untouched(lowering, node, state, body)
         if untouched is not None:
             if kept is not state.old:
                 kept = let(body, "where", (untouched, state.old, kept))
                 carried = let(body, "where", (untouched, Literal(0.0), carried))
             terms = [let(body, "where", (untouched, Literal(0.0), t)) for t in terms]
-    total = tile()
+    total = yield tile()
     if node in lowering.stored_means:
         rest_of_tile = _rest(lowering, total, lowering.nodes[node].attrs[1], body)
         terms += [] if rest_of_tile is None else [rest_of_tile]
     rest = let(body, "neg", (carried,))
-    for t in terms:
-        rest = let(body, "add", (t, rest))
+    for term in terms:
+        rest = let(body, "add", (term, rest))
     small = let(body, "add", (total, rest), hint="small")
     new = let(body, "add", (kept, small), hint=state.old.name + "_new")
     assert isinstance(new, Value)

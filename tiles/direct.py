@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ..errors import PlanError
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.program import Program
+from ..ir.recursion import Steps, completed
 from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
 from .kernel import Buffer, Kernel, Node, Role, Root
 
@@ -79,15 +80,16 @@ class NodeBuilder:
 
     def term(self, t: Term, at: Mapping[Axis, IndexExpr] | None = None) -> int:
         """A term, with views resolved into the loads' index expressions.  ``at``: what the free axes stand for."""
-        return self._term(t, dict(at or {}), {})
+        found: int = completed(self._term(t, dict(at or {}), {}))  # type: ignore[assignment]
+        return found
 
-    def _term(self, t: Term, at: dict[Axis, IndexExpr], memo: dict[tuple[Term, tuple[object, ...]], int]) -> int:
+    def _term(self, t: Term, at: dict[Axis, IndexExpr], memo: dict[tuple[Term, tuple[object, ...]], int]) -> Steps[int]:
         key = (t, tuple(sorted((a, e) for a, e in at.items() if a in t.axes)))
         if key not in memo:
-            memo[key] = self._make(t, at, memo)
+            memo[key] = yield self._make(t, at, memo)
         return memo[key]
 
-    def _make(self, t: Term, at: dict[Axis, IndexExpr], memo: dict[tuple[Term, tuple[object, ...]], int]) -> int:
+    def _make(self, t: Term, at: dict[Axis, IndexExpr], memo: dict[tuple[Term, tuple[object, ...]], int]) -> Steps[int]:
         if isinstance(t, Input):
             return self.load(t.name, *(0 if a is None else at.get(a, index(a)) for a in t.layout))
         if isinstance(t, Const):
@@ -97,21 +99,24 @@ class NodeBuilder:
         if isinstance(t, Index):
             return self.index(at.get(t.axis, index(t.axis)))
         if isinstance(t, Map):
-            return self.map(t.op, *(self._term(x, at, memo) for x in t.args))
+            args = []
+            for a in t.args:
+                args.append((yield self._term(a, at, memo)))
+            return self.map(t.op, *args)
         if isinstance(t, Cast):
-            return self.cast(t.to, self._term(t.args[0], at, memo))
+            return self.cast(t.to, (yield self._term(t.args[0], at, memo)))
         if isinstance(t, View):
             x = t.args[0]
             if t.axis not in x.axes:
-                return self._term(x, at, memo)
+                return (yield self._term(x, at, memo))
             inner = {a: e for a, e in at.items() if a != t.axis}
-            return self._term(x, {**inner, t.axis: t.index.substitute(at)}, memo)
+            return (yield self._term(x, {**inner, t.axis: t.index.substitute(at)}, memo))
         assert isinstance(t, Reduce)
         x = t.args[0]
         inner = {a: e for a, e in at.items() if a != t.axis and a in x.axes}
         if any(t.axis in e.axes() for e in inner.values()):
             raise PlanError(f"axis {t.axis.name} is both reduced and read from outside; rename one")
-        return self.reduce(t.monoid, t.axis, self._term(x, inner, memo))
+        return self.reduce(t.monoid, t.axis, (yield self._term(x, inner, memo)))
 
 
 def kernel_from_program(

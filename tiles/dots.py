@@ -19,9 +19,10 @@ from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.ranges import Interval, mul
+from ..ir.recursion import Steps
 from . import scaling
 from .masks import padded
-from .program import Dim, Dot, Permute, Value
+from .program import Dim, Dot, Operand, Permute, Value
 
 if TYPE_CHECKING:
     from .blocks import Block
@@ -116,14 +117,14 @@ def emit(
     accumulator: Value | None,
     hint: str,
     scale: scaling.Scale | None = None,
-) -> Value:
+) -> Steps[Value]:
     """Emit a contraction, added to ``accumulator`` if there is one; ``scale``: of an accumulator that is relative to a power."""
     if scale is None and accumulator is not None:
         found = found.unscaled()
     elif scale is None and found.scaled is not None:
         scale = scaling.scale_of(lowering, found, block, mode, running=False)
-    a, a_loaded = _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode, scale if found.scaled == 0 else None)
-    b, b_loaded = _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode, scale if found.scaled == 1 else None)
+    a, a_loaded = yield _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode, scale if found.scaled == 0 else None)
+    b, b_loaded = yield _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode, scale if found.scaled == 1 else None)
     if scale is not None and accumulator is not None:
         accumulator = scale.moved(accumulator)
     relative = scale is not None and accumulator is None
@@ -141,7 +142,7 @@ def _operand(
     block: Block,
     mode: Mode | None,
     scale: scaling.Scale | None,
-) -> tuple[Value, bool]:
+) -> Steps[tuple[Value, bool]]:
     """An operand in its type and the order of its dims, made once in a block, and whether it comes straight from memory."""
     key = (factors, dims, found.dtype, axis, mode and mode.key, id(scale))
     if key in block.operands:
@@ -151,11 +152,11 @@ def _operand(
     if loaded:
         v = lowering.load(factors[0], lowering.home(factors[0], block, mode), dims)
     elif len(factors) == 1:
-        v = lowering.as_value(lowering.emit(factors[0], block, mode), block)
+        v = lowering.as_value((yield lowering.emit(factors[0], block, mode)), block)
     else:
-        product = lowering.emit(factors[0], block, mode)
+        product: Operand = yield lowering.emit(factors[0], block, mode)
         for f in factors[1:]:
-            product = lowering.let(block, "mul", (product, lowering.emit(f, block, mode)))
+            product = lowering.let(block, "mul", (product, (yield lowering.emit(f, block, mode))))
         v = lowering.as_value(product, block)
     zero = any(
         facts.zero_padded(f, axis) and all(g == f or facts.zero_padded(g, axis) or facts.harmless(g) for g in factors)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir import dtypes, ops
+from ..ir.recursion import Steps, by_arguments
 from .program import Literal, Operand
 
 if TYPE_CHECKING:
@@ -48,13 +49,16 @@ def is_exponential(op: str) -> bool:
     return ("add", "mul") in ops.OPS[op].turns
 
 
-def argument(lowering: Lowering, node: int, block: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+def argument(
+    lowering: Lowering, node: int, block: Block, mode: Mode | None, state: OpenAccumulator | None
+) -> Steps[Operand] | Operand:
     """The value of a node as the argument of an exponential."""
     if lowering.kernel.exact or not _has_difference(lowering.facts, node):
         return lowering.emit(node, block, mode, state)
     return lowering.placed("argument", _argument, node, block, mode, state)
 
 
+@by_arguments
 def _has_difference(facts: Facts, node: int) -> bool:
     n = facts.nodes[node]
     if n.op != "map":
@@ -66,32 +70,35 @@ def _has_difference(facts: Facts, node: int) -> bool:
     return _common(facts, node) is not None or _chosen_from(facts, node) is not None
 
 
-def _argument(lowering: Lowering, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+def _argument(lowering: Lowering, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Steps[Operand]:
     n, facts = lowering.nodes[node], lowering.facts
     op = n.attrs[0]
     if op == "neg":
-        return lowering.let(where, "neg", (argument(lowering, n.args[0], where, mode, state),))
+        return lowering.let(where, "neg", ((yield argument(lowering, n.args[0], where, mode, state)),))
     if op == "mul":
         k, x = n.args if _number(facts, n.args[0]) is not None else n.args[::-1]
-        return lowering.let(where, "mul", (argument(lowering, x, where, mode, state), lowering.emit(k, where, mode, state)))
+        inner = yield argument(lowering, x, where, mode, state)
+        return lowering.let(where, "mul", (inner, (yield lowering.emit(k, where, mode, state))))
     found = _common(facts, node)
     if found is None:
         at = _chosen_from(facts, node)
         assert at is not None
         chosen = n.args[at]
-        terms = [lowering.emit(chosen, where, mode, state), _as_chosen(lowering, chosen, where, mode, state)]
+        terms = [(yield lowering.emit(chosen, where, mode, state))]
+        terms.append((yield _as_chosen(lowering, chosen, where, mode, state)))
         if _product(facts, chosen)[0] > 0:
             terms[1] = lowering.let(where, "neg", (terms[1],))
         return lowering.let(where, "add", tuple(terms), hint="diff")
     c, d = found
-    first, second = (unscaled(lowering, x, where, mode, state) for x in n.args)
+    first = yield unscaled(lowering, n.args[0], where, mode, state)
+    second = yield unscaled(lowering, n.args[1], where, mode, state)
     if c.number * d.number < 0:
         second = lowering.let(where, "neg", (second,))
     result = lowering.let(where, "add", (first, second), hint="diff")
     if c.number != 1 or not c.extents:
         result = lowering.let(where, "mul", (result, Literal(c.number)))
     for extent in c.extents:
-        result = lowering.let(where, "mul", (result, lowering.emit(extent, where, mode, state)))
+        result = lowering.let(where, "mul", (result, (yield lowering.emit(extent, where, mode, state))))
     return result
 
 
@@ -127,25 +134,30 @@ def _chosen_from(facts: Facts, node: int) -> int | None:
 
 def _product(facts: Facts, node: int) -> tuple[int, tuple[int, ...]]:
     """The sign and the factors of a product, of one factor if it is none."""
-    n = facts.nodes[node]
-    if n.op == "map" and n.attrs[0] == "neg":
-        sign, leaves = _product(facts, n.args[0])
-        return -sign, leaves
-    if n.op == "map" and n.attrs[0] == "mul":
-        (first, some), (second, others) = (_product(facts, x) for x in n.args)
-        return first * second, some + others
-    inside = _reference(facts, node)
-    return (1, (node,)) if inside is None else _product(facts, inside)
+    sign, leaves, stack = 1, [], [node]
+    while stack:
+        n = facts.nodes[x := stack.pop()]
+        if n.op == "map" and n.attrs[0] == "neg":
+            sign = -sign
+            stack.append(n.args[0])
+        elif n.op == "map" and n.attrs[0] == "mul":
+            stack.extend(reversed(n.args))
+        elif (inside := _reference(facts, x)) is not None:
+            stack.append(inside)
+        else:
+            leaves.append(x)
+    return sign, tuple(leaves)
 
 
 def _selected(facts: Facts, node: int) -> int | None:
     """What a node is the largest or smallest of."""
     n = facts.nodes[node]
-    if n.op == "ref":
-        return _selected(facts, n.args[0])
+    while n.op == "ref":
+        n = facts.nodes[n.args[0]]
     return n.args[0] if n.op == "reduce" and n.attrs[0] in ("max", "min") else None
 
 
+@by_arguments
 def _reference(facts: Facts, node: int) -> int | None:
     """What a node stands for that is a product with a largest or smallest one in it, read in a loop or with a number where it is none."""
     n = facts.nodes[node]
@@ -160,11 +172,13 @@ def _reference(facts: Facts, node: int) -> int | None:
     return inside if any(_selected(facts, x) is not None for x in _product(facts, inside)[1]) else None
 
 
-def _order(facts: Facts, node: int, chosen: bool) -> object:
-    """The order in which a product is computed; with ``chosen``, of what a largest or smallest one in it is chosen from."""
+@by_arguments
+def _order(facts: Facts, node: int, chosen: bool) -> int:
+    """The order in which a product is computed, as a number; with ``chosen``, of what a largest or smallest one in it is chosen from."""
     n = facts.nodes[node]
     if n.op == "map" and n.attrs[0] == "mul":
-        return "mul", tuple(sorted((_order(facts, x, chosen) for x in n.args), key=repr))
+        key = ("order", *sorted(_order(facts, x, chosen) for x in n.args))
+        return facts.memo.setdefault(key, -1 - len(facts.memo))
     if n.op == "map" and n.attrs[0] == "neg":
         return _order(facts, n.args[0], chosen)
     if chosen and (body := _selected(facts, node)) is not None:
@@ -174,19 +188,21 @@ def _order(facts: Facts, node: int, chosen: bool) -> object:
     return node
 
 
-def _as_chosen(lowering: Lowering, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+def _as_chosen(lowering: Lowering, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Steps[Operand]:
     """A product without its sign, and in it instead of the largest or smallest one what that is chosen from."""
     n, facts = lowering.nodes[node], lowering.facts
     if n.op == "map" and n.attrs[0] == "mul":
-        return lowering.let(where, "mul", tuple(_as_chosen(lowering, x, where, mode, state) for x in n.args))
+        first = yield _as_chosen(lowering, n.args[0], where, mode, state)
+        return lowering.let(where, "mul", (first, (yield _as_chosen(lowering, n.args[1], where, mode, state))))
     if n.op == "map" and n.attrs[0] == "neg":
-        return _as_chosen(lowering, n.args[0], where, mode, state)
+        return (yield _as_chosen(lowering, n.args[0], where, mode, state))
     if (body := _selected(facts, node)) is not None:
-        return lowering.emit(body, where, mode, state)
+        return (yield lowering.emit(body, where, mode, state))
     inside = _reference(facts, node)
-    return lowering.emit(node, where, mode, state) if inside is None else _as_chosen(lowering, inside, where, mode, state)
+    return (yield lowering.emit(node, where, mode, state) if inside is None else _as_chosen(lowering, inside, where, mode, state))
 
 
+@by_arguments
 def factor(facts: Facts, node: int) -> Factor | None:
     """A constant that the value of a node is a multiple of, by the way it is computed."""
     n = facts.nodes[node]
@@ -224,27 +240,31 @@ def _constant(facts: Facts, node: int) -> Factor | None:
     return Factor(value) if value is not None and math.isfinite(value) and value != 0 else None
 
 
-def unscaled(lowering: Lowering, node: int, block: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+def unscaled(
+    lowering: Lowering, node: int, block: Block, mode: Mode | None, state: OpenAccumulator | None
+) -> Steps[Operand] | Operand:
     """The value of a node divided by its factor: the same computation without the constants."""
     if factor(lowering.facts, node) is None:
         return lowering.emit(node, block, mode, state)
     return lowering.placed("unscaled", _unscaled, node, block, mode, state)
 
 
-def _unscaled(lowering: Lowering, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+def _unscaled(lowering: Lowering, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Steps[Operand]:
     n = lowering.nodes[node]
     if n.op == "ref":
-        return unscaled(lowering, n.args[0], where, lowering.mode_of(n, where), None)
+        return (yield unscaled(lowering, n.args[0], where, lowering.mode_of(n, where), None))
     if n.attrs[0] == "neg":
-        return lowering.let(where, "neg", (unscaled(lowering, n.args[0], where, mode, state),))
+        return lowering.let(where, "neg", ((yield unscaled(lowering, n.args[0], where, mode, state)),))
     if n.attrs[0] == "mul":
         first, second = (_constant(lowering.facts, x) for x in n.args)
         if first is not None or second is not None:
-            return unscaled(lowering, n.args[1] if first is not None else n.args[0], where, mode, state)
-        return lowering.let(where, "mul", tuple(unscaled(lowering, x, where, mode, state) for x in n.args))
-    condition = lowering.emit(n.args[0], where, mode, state)
-    arms = (unscaled(lowering, x, where, mode, state) for x in n.args[1:])
-    return lowering.let(where, "where", (condition, *arms))
+            return (yield unscaled(lowering, n.args[1] if first is not None else n.args[0], where, mode, state))
+        left = yield unscaled(lowering, n.args[0], where, mode, state)
+        return lowering.let(where, "mul", (left, (yield unscaled(lowering, n.args[1], where, mode, state))))
+    parts = [(yield lowering.emit(n.args[0], where, mode, state))]
+    for x in n.args[1:]:
+        parts.append((yield unscaled(lowering, x, where, mode, state)))
+    return lowering.let(where, "where", tuple(parts))
 
 
 def _number(facts: Facts, node: int) -> float | None:
@@ -252,6 +272,7 @@ def _number(facts: Facts, node: int) -> float | None:
     return float(n.attrs[0]) if n.op == "const" else None
 
 
+@by_arguments
 def _kept(facts: Facts, node: int) -> bool:
     """A multiple of values that the program keeps in float16, selected or as they are."""
     n = facts.nodes[node]

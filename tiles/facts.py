@@ -20,6 +20,7 @@ from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ranges import ALL, INF, UNIT, Interval
+from ..ir.recursion import by_arguments
 from .kernel import Kernel, Node
 
 LARGEST_EXTENT = 2.0**31
@@ -42,9 +43,8 @@ class Facts:
                 or (n.op == "roll" and self._state[n.args[0]])
             )
             self._levels.append(self._depth_of(n) if split else self._level_of(n))
-        self._dtypes: dict[int, DType | None] = {}
-        self._ranges: dict[tuple[int, bool, bool], Interval] = {}
-        self._zero: dict[tuple[int, Axis], bool] = {}
+        self.memo: dict[Any, Any] = {}  # answers of functions that ask for the same of a node's arguments, and how deep they are in it
+        self.depth = 0
         self.singular: frozenset[int] | None = None  # see guards
 
     # -- running state and levels --------------------------------------------------------------------------------------------
@@ -106,14 +106,15 @@ class Facts:
         """The value differs from step to step of a loop over the axis."""
         return axis in self.nodes[node].axes or axis in self._running[node]
 
+    def below(self, node: int) -> tuple[int, ...]:
+        """The arguments of a node."""
+        return self.nodes[node].args
+
     # -- types ---------------------------------------------------------------------------------------------------------------
+    @by_arguments
     def dtype(self, node: int) -> DType | None:
         """The element type that the term language gives the node; ``None`` for a weakly typed number."""
-        if node not in self._dtypes:
-            self._dtypes[node] = self._dtype_of(self.nodes[node])
-        return self._dtypes[node]
-
-    def _dtype_of(self, n: Node) -> DType | None:
+        n = self.nodes[node]
         if n.op == "load":
             return self.kernel.buffers[n.attrs[0]].dtype
         if n.op == "index":
@@ -137,10 +138,11 @@ class Facts:
     def range(self, node: int, finite_inputs: bool = False, padded: bool = False) -> Interval:
         """An interval that contains every value of the node; with ``padded`` also what stands on padded lanes, of which a maximum
         knows nothing."""
-        key = (node, finite_inputs, padded)
-        if key not in self._ranges:
-            self._ranges[key] = self._range_of(node, finite_inputs, padded)
-        return self._ranges[key]
+        return self._range(node, finite_inputs, padded)
+
+    @by_arguments
+    def _range(self, node: int, finite: bool, padded: bool) -> Interval:
+        return self._range_of(node, finite, padded)
 
     def _range_of(self, node: int, finite: bool, padded: bool) -> Interval:
         n = self.nodes[node]
@@ -159,30 +161,31 @@ class Facts:
             return Interval(min(lo, 0) * LARGEST_EXTENT, LARGEST_EXTENT if hi > 0 else hi)
         if n.op == "map":
             if n.attrs[0] == "add":
-                r = ops.OPS["add"].range(*(self.range(x, finite, padded) for x in n.args))
+                r = ops.OPS["add"].range(*(self._range(x, finite, padded) for x in n.args))
                 return Interval(min(r.lo, 0.0), min(r.hi, 0.0)) if not padded and self.below_maximum(node) else r
-            return ops.OPS[n.attrs[0]].range(*(self.range(x, finite, padded) for x in n.args))
+            return ops.OPS[n.attrs[0]].range(*(self._range(x, finite, padded) for x in n.args))
         if n.op == "cast":
-            return ranges.cast(self.range(n.args[0], finite, padded), n.attrs[0])
+            return ranges.cast(self._range(n.args[0], finite, padded), n.attrs[0])
         if n.op == "ref":
             target = self.nodes[n.args[0]]
             if n.attrs[0] == "old" and not (target.op in ("reduce", "roll") and target.attrs[0] in ("sum", "mean")):
                 return ALL  # may be the identity, before the first step
-            return self.range(n.args[0], finite, padded).join(Interval(0.0, 0.0))  # 0: nothing summed yet, or an empty maximum made safe
+            return self._range(n.args[0], finite, padded).join(Interval(0.0, 0.0))  # 0: nothing summed yet, or an empty maximum made safe
         if n.op == "reduce":
-            body = self.range(n.args[0], finite, padded)
+            body = self._range(n.args[0], finite, padded)
             if MONOIDS[n.attrs[0]].combine != "add":
                 return body  # an empty reduction is not a concern of ranges: its elements do not exist
             zero = Interval(0.0, 0.0)
             if n.attrs[0] == "mean":
                 return body.join(zero)
             return Interval(0.0 if body.lo >= 0 else -INF, 0.0 if body.hi <= 0 else INF)
-        if n.op == "roll" and n.attrs[0] in ("sum", "mean") and self.range(n.args[0], finite, padded).lo >= 0 and self._grows(n.args[1]):
+        if n.op == "roll" and n.attrs[0] in ("sum", "mean") and self._range(n.args[0], finite, padded).lo >= 0 and self._grows(n.args[1]):
             return Interval(0.0, INF)
         if n.op == "pre":
-            return self.range(n.args[0], finite, padded).join(Interval(0.0, 0.0))
+            return self._range(n.args[0], finite, padded).join(Interval(0.0, 0.0))
         return ALL
 
+    @by_arguments
     def _grows(self, update: int) -> bool:
         """An update that keeps a non-negative state non-negative: the state, or its product with something non-negative."""
         n = self.nodes[update]
@@ -220,17 +223,17 @@ class Facts:
 
     def _is_maximum_of(self, m: int, x: int) -> bool:
         n = self.nodes[m]
-        return n.op == "reduce" and n.attrs[0] == "max" and (n.args[0] == x or self._is_maximum_of(n.args[0], x))
+        while n.op == "reduce" and n.attrs[0] == "max":
+            if n.args[0] == x:
+                return True
+            n = self.nodes[n.args[0]]
+        return False
 
     # -- padded lanes --------------------------------------------------------------------------------------------------------
+    @by_arguments
     def zero_padded(self, node: int, axis: Axis) -> bool:
         """Every padded lane along the axis is exactly zero (loads are zero there)."""
-        key = (node, axis)
-        if key not in self._zero:
-            self._zero[key] = self._zero_padded(self.nodes[node], axis)
-        return self._zero[key]
-
-    def _zero_padded(self, n: Node, axis: Axis) -> bool:
+        n = self.nodes[node]
         if n.op == "load":
             return axis in n.axes
         if n.op == "cast":
@@ -253,6 +256,7 @@ class Facts:
     def _bounded(self, node: int) -> bool:
         return self.range(node, padded=True).finite
 
+    @by_arguments
     def _is_number(self, node: int) -> bool:
         """No padded lane is NaN where the data are finite: a range alone does not tell, the sine of 1/0 is between -1 and 1."""
         n = self.nodes[node]
@@ -273,19 +277,34 @@ class Facts:
     # -- walks ---------------------------------------------------------------------------------------------------------------
     def factors(self, node: int) -> list[int]:
         """The factors of a product, flattened."""
-        n = self.nodes[node]
-        if n.op == "map" and n.attrs[0] == "mul":
-            return [f for x in n.args for f in self.factors(x)]
-        return [node]
+        found, stack = [], [node]
+        while stack:
+            n = self.nodes[x := stack.pop()]
+            if n.op == "map" and n.attrs[0] == "mul":
+                stack.extend(reversed(n.args))
+            else:
+                found.append(x)
+        return found
 
     def evaluate(self, node: int, leaf: Callable[[int, Node, Any], float | None], context: Any = None) -> float:
         """One number for a node: ``leaf`` answers for the nodes it knows, scalar ops do the rest.  For plan-time probes."""
-        n = self.nodes[node]
-        known = leaf(node, n, context)
-        if known is not None:
-            return known
-        args = [self.evaluate(x, leaf, context) for x in n.args]
-        return float(ops.OPS[n.attrs[0]].numpy(*map(np.float64, args))) if n.op == "map" else args[0]
+        value: dict[int, float | None] = {}  # None: its arguments are on the way
+        stack = [node]
+        while stack:
+            x = stack[-1]
+            n = self.nodes[x]
+            if x not in value:
+                value[x] = leaf(x, n, context)
+                if value[x] is None:
+                    stack.extend(reversed(n.args))
+                    continue
+            stack.pop()
+            if value[x] is None:
+                args = [value[a] for a in n.args]
+                value[x] = float(ops.OPS[n.attrs[0]].numpy(*map(np.float64, args))) if n.op == "map" else args[0]
+        result = value[node]
+        assert result is not None
+        return result
 
 
 @cache

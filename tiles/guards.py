@@ -25,6 +25,7 @@ from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from ..ir.recursion import by_arguments
 from .facts import Facts
 from .kernel import Node
 from .program import IsFirst, Literal, Operand, Value
@@ -78,6 +79,7 @@ def _probe_body(facts: Facts, roll: Node, met: set[int]) -> float:
     return facts.evaluate(roll.args[0], leaf)
 
 
+@by_arguments
 def needs_safe(facts: Facts, node: int) -> bool:
     """A value computed from references that may be empty."""
     n = facts.nodes[node]
@@ -122,6 +124,7 @@ def chooses(facts: Facts, roll: int) -> bool:
     return _number(facts, n.args[0], n.attrs[1]) and _keeps_identity(facts, n)
 
 
+@by_arguments
 def _number(facts: Facts, node: int, axis: Axis) -> bool:
     """Whether a value can be a number where the new references of a loop are NaN: what ``where`` does not choose is nobody's."""
     n = facts.nodes[node]
@@ -199,25 +202,23 @@ def _old_states(lowering: Lowering, roll: int, body: Block) -> list[tuple[int, V
     facts, axis, level = lowering.facts, body.loop.binding.axis, body.loop.level
     found: dict[int, Value | None] = {}
     seen: set[tuple[int, bool]] = set()
-
-    def visit(node: int, old: bool) -> None:
+    todo = [(facts.nodes[roll].args[1], False)]
+    while todo:
+        node, old = todo.pop()
         if (node, old) in seen:
-            return
+            continue
         seen.add((node, old))
         n = facts.nodes[node]
         if n.op == "ref" and n.attrs[1] == axis:
             if n.attrs[0] == "old":
-                visit(n.args[0], True)
+                todo.append((n.args[0], True))
         elif n.op == "pre" and n.attrs[0] == axis:
             found[n.args[0]] = lowering.state_of(n.args[0], body)
         elif n.op in ("reduce", "roll"):
             if old and n.attrs[1] == axis and facts.level(node, axis) > level:
                 found[node] = lowering.state_of(node, body)
             elif old and n.op == "reduce":
-                visit(n.args[0], True)
+                todo.append((n.args[0], True))
         else:
-            for x in n.args:
-                visit(x, old)
-
-    visit(facts.nodes[roll].args[1], False)
+            todo += [(x, old) for x in reversed(n.args)]
     return list(found.items())

@@ -9,6 +9,9 @@
   that accumulate in that loop are read from their accumulators; whatever was complete before the loop is just its value.
 - Demand order is not program order: every block is sorted by dependency when it is closed.
 
+Whoever asks for the value of another node is a generator that yields the request (:func:`eqfuse.ir.recursion.completed`): the way from
+a root to a leaf is as long as the program.
+
 If loops that were shared by axis turn out to need each other, the kernel is lowered again with one global reduction depth in place of
 the levels per axis, which cannot be cyclic but may take more passes.
 """
@@ -27,6 +30,7 @@ from ..ir import dtypes, ops
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
+from ..ir.recursion import Steps, completed
 from . import compensation, dots, exponents, guards, scaling
 from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
 from .facts import Facts
@@ -100,7 +104,7 @@ def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K, facts: Callable[[b
         return Lowering(kernel, facts(True), min_dot_k).program()
 
 
-Emitter = Callable[["Lowering", int, Block, Mode | None, OpenAccumulator | None], Operand]
+Emitter = Callable[["Lowering", int, Block, Mode | None, OpenAccumulator | None], Steps[Operand]]
 
 
 class Lowering:
@@ -321,14 +325,16 @@ class Lowering:
         return None if state is None or self.nodes[node].attrs[0] == "mean" else state.old
 
     # -- emission ------------------------------------------------------------------------------------------------------------
-    def emit(self, node: int, block: Block, mode: Mode | None = None, state: OpenAccumulator | None = None) -> Operand:
+    def emit(self, node: int, block: Block, mode: Mode | None = None, state: OpenAccumulator | None = None) -> Steps[Operand] | Operand:
         """The value of a node for use in a block.  ``state``: the accumulator that ``acc`` stands for."""
         if self.nodes[node].op == "acc":
             assert state is not None, "acc outside a roll"
             return state.old
         return self.placed("value", Lowering._emit, node, block, mode, state)
 
-    def placed(self, form: str, make: Emitter, node: int, block: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+    def placed(
+        self, form: str, make: Emitter, node: int, block: Block, mode: Mode | None, state: OpenAccumulator | None
+    ) -> Steps[Operand] | Operand:
         """A node in some form, made once and in its home.  Modes and states that do not matter to it are dropped."""
         if mode is not None and not self._runs(node, mode):
             mode = None
@@ -336,8 +342,13 @@ class Lowering:
             state = None
         where = block if state is not None else self.home(node, block, mode)
         key = (form, node, mode and mode.key, state and state.old.name)
-        if key not in where.memo:
-            where.memo[key] = make(self, node, where, mode, state)
+        found = where.memo.get(key)
+        return self._made(key, make, node, where, mode, state) if found is None else found
+
+    def _made(
+        self, key: Any, make: Emitter, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None
+    ) -> Steps[Operand]:
+        where.memo[key] = yield make(self, node, where, mode, state)
         return where.memo[key]
 
     def mode_of(self, ref: Node, where: Block) -> Mode:
@@ -350,7 +361,7 @@ class Lowering:
             return True
         return mode.kind == "new" and guards.needs_safe(self.facts, node)
 
-    def _emit(self, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Operand:
+    def _emit(self, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Steps[Operand]:
         n = self.nodes[node]
         if n.op == "const":
             return Literal(n.attrs[0])
@@ -361,28 +372,30 @@ class Lowering:
         if n.op == "load":
             return self.load(node, where)
         if n.op == "ref":
-            return self.emit(n.args[0], where, self.mode_of(n, where))
+            return (yield self.emit(n.args[0], where, self.mode_of(n, where)))
         if n.op == "pre":
-            return self._prefix(n.args[0], n.attrs[0], where)
+            return (yield self._prefix(n.args[0], n.attrs[0], where))
         if n.op in ("reduce", "roll"):
-            return self._reduction(node, where, mode)
+            return (yield self._reduction(node, where, mode))
         if n.op == "map" and exponents.is_exponential(n.attrs[0]):
-            return self.let(where, n.attrs[0], (exponents.argument(self, n.args[0], where, mode, state),))
+            return self.let(where, n.attrs[0], ((yield exponents.argument(self, n.args[0], where, mode, state)),))
         if n.op == "map" and mode is None and state is None:
-            found = compensation.more_than_mean(self, node, where)
+            found = yield compensation.more_than_mean(self, node, where)
             if found is not None:
                 return found
-        args = tuple(self.emit(x, where, mode, state) for x in n.args)
+        args: list[Operand] = []
+        for x in n.args:
+            args.append((yield self.emit(x, where, mode, state)))
         if n.op == "map":
             dtype = self.facts.dtype(node)
             if dtype is not None and dtype.kind == "int":
-                args = tuple(
+                args = list(
                     self.extent(self.nodes[x].attrs[0], dtypes.int64 if dtype == dtypes.int64 else dtypes.int32)
                     if self.nodes[x].op == "extent"
                     else a
                     for x, a in zip(n.args, args, strict=True)
                 )
-            return self.let(where, n.attrs[0], args, dtype=dtype)
+            return self.let(where, n.attrs[0], tuple(args), dtype=dtype)
         assert n.op == "cast", f"unknown node op {n.op!r}"
         return self._cast(node, args[0], where)
 
@@ -453,17 +466,17 @@ class Lowering:
         return found
 
     # -- reductions ----------------------------------------------------------------------------------------------------------
-    def _reduction(self, node: int, where: Block, mode: Mode | None) -> Operand:
+    def _reduction(self, node: int, where: Block, mode: Mode | None) -> Steps[Operand]:
         n, facts = self.nodes[node], self.facts
         monoid, axis = n.attrs
         if n.op == "reduce" and not facts.runs_along(n.args[0], axis):
-            return self._repetition(node, where, mode)
+            return (yield self._repetition(node, where, mode))
         if axis not in facts.streamed:
             if self.kernel.roles[axis].kind == "grid":
                 raise PlanError(f"axis {axis.name} is reduced, so it cannot be a grid axis")
             if n.op == "roll":
                 raise PlanError(f"a rolling reduction over {axis.name} needs the axis to be streamed")
-            v = self._tile(n.args[0], axis, monoid, where, mode, None, kind=self.state_type(node))
+            v = yield self._tile(n.args[0], axis, monoid, where, mode, None, kind=self.state_type(node))
             if monoid == "mean":
                 assert isinstance(v, Value)
                 lost = compensation.lost_in(self, v, axis, where) if node in self.precise_means else None
@@ -474,14 +487,15 @@ class Lowering:
             if level > mode.level:
                 raise PlanError(f"a reference over {axis.name} is to a reduction of a later loop")
             self._check_same_tile(node, where, mode.block)
-            state = self._accumulator(node, mode.block, None)
+            state = yield self._accumulator(node, mode.block, None)
             return self._safe(node, self._read(node, state, where, mode.kind, mode.block), where, mode)
         if mode is not None and mode.block is not None and facts.level(node, mode.axis) <= mode.level:  # type: ignore[arg-type]
-            return self._safe(node, self.emit(node, where), where, mode)
+            return self._safe(node, (yield self.emit(node, where)), where, mode)
         if mode is not None and mode.block is None:
-            return self._safe(node, self.emit(node, where), where, mode)
+            return self._safe(node, (yield self.emit(node, where)), where, mode)
         loop = self.loop(where, axis, level)
-        return self._safe(node, self._read(node, self._accumulator(node, loop.body, mode), where, "final", loop.body), where, mode)
+        state = yield self._accumulator(node, loop.body, mode)
+        return self._safe(node, self._read(node, state, where, "final", loop.body), where, mode)
 
     def _safe(self, node: int, v: Operand, where: Block, mode: Mode | None) -> Operand:
         """A new reference that cannot be the identity: a harmless value where nothing contributes yet."""
@@ -492,11 +506,11 @@ class Lowering:
         empty = self.let(where, "eq", (v, Literal(identity)), hint="empty")
         return self.let(where, "where", (empty, Literal(harmless), v), hint="safe")
 
-    def _repetition(self, node: int, where: Block, mode: Mode | None) -> Operand:
+    def _repetition(self, node: int, where: Block, mode: Mode | None) -> Steps[Operand]:
         """A reduction of a value that does not depend on the axis: a multiple of it for a sum, itself otherwise."""
         n = self.nodes[node]
         monoid, axis = n.attrs
-        v = self.emit(n.args[0], where, mode)
+        v: Operand = yield self.emit(n.args[0], where, mode)
         if monoid in INTEGERS and mode is None:
             kind = self.state_type(node)
             return self.let(where, "mul", (self.as_integer(v, kind), self.extent(axis, kind)), dtype=kind) if monoid == "isum" else v
@@ -528,16 +542,16 @@ class Lowering:
         assert isinstance(found, Value)
         return found
 
-    def _prefix(self, reduction: int, axis: Axis, where: Block) -> Operand:
+    def _prefix(self, reduction: int, axis: Axis, where: Block) -> Steps[Operand]:
         """The sum in this loop before the present step, whatever other loops have completed."""
         body = where.enclosing(axis)
         if body is None:
             raise PlanError(f"a prefix over {axis.name} is needed outside a loop over it")
         n = self.nodes[reduction]
         if n.op == "reduce" and n.attrs[0] == "sum" and not self.facts.runs_along(n.args[0], axis):
-            return self.let(where, "mul", (self.as_float(self.emit(n.args[0], where)), self._count(body, "old")))
+            return self.let(where, "mul", (self.as_float((yield self.emit(n.args[0], where))), self._count(body, "old")))
         self._check_same_tile(reduction, where, body)
-        return self._read(reduction, self._accumulator(reduction, body, None), where, "old", body)
+        return self._read(reduction, (yield self._accumulator(reduction, body, None)), where, "old", body)
 
     def _check_same_tile(self, node: int, where: Block, body: Block) -> None:
         """A running value belongs to the tile that its own loop is at.  A loop in between that opens one of its axes a second time
@@ -546,7 +560,7 @@ class Lowering:
             if where.enclosing(axis) is not body.enclosing(axis):
                 raise PlanError(f"a running value depends on {axis.name}, which a loop inside its own opens again")
 
-    def _accumulator(self, node: int, body: Block, mode: Mode | None) -> OpenAccumulator:
+    def _accumulator(self, node: int, body: Block, mode: Mode | None) -> Steps[OpenAccumulator]:
         """The accumulator of a reduction in a loop; ``mode`` if its elements are running values of an outer loop."""
         key = (node, mode and mode.key)
         if key in body.states:
@@ -562,24 +576,24 @@ class Lowering:
         form = self._compensated(node)
         if form is not None:
 
-            def tile() -> Operand:
+            def tile() -> Steps[Operand]:
                 return self._tile(n.args[0], axis, monoid, body, mode, None, hint="tile_sum")
 
-            state.new = compensation.step(self, node, form, state, body, mode, tile)
+            state.new = yield compensation.step(self, node, form, state, body, mode, tile)
             return state
         product = dots.match(self, n.args[0], axis) if n.op == "reduce" and m.state == "sum" else None
         if product is not None and product.scaled is not None:
             scale = scaling.scale_of(self, product, body, mode, running=True)
             state.power = scale.power
-            state.new = dots.emit(self, product, axis, body, mode, old, f"{old.name}_new", scale)
+            state.new = yield dots.emit(self, product, axis, body, mode, old, f"{old.name}_new", scale)
             return state
         update: Operand = old
         if n.op == "roll":
-            update = self.emit(n.args[1], body, mode, state)
+            update = yield self.emit(n.args[1], body, mode, state)
             untouched = guards.untouched(self, node, state, body)
             if untouched is not None:
                 update = self.let(body, "where", (untouched, old, update))
-        new = self._tile(n.args[0], axis, monoid, body, mode, update, hint=old.name + "_new", kind=old.dtype)
+        new = yield self._tile(n.args[0], axis, monoid, body, mode, update, hint=old.name + "_new", kind=old.dtype)
         assert isinstance(new, Value)
         assert new.dims == old.dims, f"accumulator {old.name} has dims {old.dims}, its update {new.dims}"
         state.new = new
@@ -629,23 +643,23 @@ class Lowering:
         acc: Operand | None,
         hint: str | None = None,
         kind: DType = dtypes.float32,
-    ) -> Operand:
+    ) -> Steps[Operand]:
         """The reduction of one tile along an axis, in a type, combined with ``acc`` if there is one."""
         m = MONOIDS[MONOIDS[monoid].state]
         if m.name == "sum":
             found = dots.match(self, body, axis)
             if found is not None:
                 accumulator = acc if isinstance(acc, Value) else None
-                dot = dots.emit(self, found, axis, where, mode, accumulator, hint or f"dot_{axis.name}")
+                dot = yield dots.emit(self, found, axis, where, mode, accumulator, hint or f"dot_{axis.name}")
                 return dot if acc is accumulator else self.let(where, "add", (acc, dot), hint=hint)  # type: ignore[arg-type]
             if mode is None and isinstance(acc, Value) and self._goes_on(body, axis):
-                return self._summed_on(body, where, acc, hint)
+                return (yield self._summed_on(body, where, acc, hint))
         dim = self.dim_of.get(axis)
         added = m.combine == "add"
-        picked = self._picked(body, axis, where, mode, kind) if added and dim is not None and len(dim.axes) == 1 else None
+        picked = (yield self._picked(body, axis, where, mode, kind)) if added and dim is not None and len(dim.axes) == 1 else None
         if picked is not None:
             return picked if acc is None else self.let(where, "add", (acc, picked), hint=hint)
-        v = self.emit(body, where, mode)
+        v = yield self.emit(body, where, mode)
         v = self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
         if axis not in self.nodes[body].axes:  # runs along the loop, but is one value per tile
             if added:
@@ -675,12 +689,12 @@ class Lowering:
         product = dots.match(self, n.args[0], n.attrs[1]) is not None
         return not self.kernel.exact and (product or self._goes_on(n.args[0], n.attrs[1]))
 
-    def _summed_on(self, node: int, where: Block, acc: Value, hint: str | None) -> Value:
+    def _summed_on(self, node: int, where: Block, acc: Value, hint: str | None) -> Steps[Value]:
         """A sum of products added to ``acc`` as it is summed: one accumulator for all axes of a matrix product whose rows have several."""
         n = self.nodes[node]
         axis = n.attrs[1]
         if axis not in self.facts.streamed:
-            found = self._tile(n.args[0], axis, "sum", where, None, acc, hint=hint)
+            found = yield self._tile(n.args[0], axis, "sum", where, None, acc, hint=hint)
             assert isinstance(found, Value)
             return found
         loop = self.loop(where, axis, self.facts.level(n.args[0], axis))
@@ -688,12 +702,12 @@ class Lowering:
         state = loop.body.states[(node, None)] = OpenAccumulator(old, "sum", 0.0, node, start=acc)
         loop.body.loop.accumulators.append(state)  # type: ignore[union-attr]
         self.define(old, loop.body)
-        new = self._tile(n.args[0], axis, "sum", loop.body, None, old, hint=old.name + "_new")
+        new = yield self._tile(n.args[0], axis, "sum", loop.body, None, old, hint=old.name + "_new")
         assert isinstance(new, Value)
         state.new = new
         return old
 
-    def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None, kind: DType) -> Operand | None:
+    def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None, kind: DType) -> Steps[Operand | None]:
         """sum_j where(j + c == y, x, 0) over one tile, for whole y, and x and c free of j: x if y is a position of this tile, else 0.
 
         One comparison for each y, in place of a tile of them (whose sum a compiler would lay out by itself, unlike the tiles beside it).
@@ -709,7 +723,7 @@ class Lowering:
         place, y = c.args if nodes[c.args[0]].op == "index" else c.args[::-1]
         if nodes[place].op != "index" or axis in nodes[y].axes or not _shifts(nodes[place].attrs[0], axis):
             return None
-        wanted = self.emit(y, where, mode)
+        wanted = yield self.emit(y, where, mode)
         if not isinstance(wanted, Value) or wanted.dtype.kind != "int":
             return None
         expr = nodes[place].attrs[0]
@@ -721,7 +735,7 @@ class Lowering:
         loop = where.enclosing(axis) if axis in self.facts.streamed else None
         count = self.extent(axis) if loop is None else self._count(loop, "tile")
         here = self.let(where, "and", (self.let(where, "ge", (after, Literal(0.0))), self.let(where, "lt", (after, count))), hint="here")
-        found = self.let(where, "where", (here, self.emit(x, where, mode), Literal(0.0)))
+        found = self.let(where, "where", (here, (yield self.emit(x, where, mode)), Literal(0.0)))
         return self.as_float(found) if kind.is_float else self.as_integer(self.as_value(found, where), kind)
 
     # -- roots ---------------------------------------------------------------------------------------------------------------
@@ -735,7 +749,7 @@ class Lowering:
         for axis in kernel.roles:
             if axis in axes and axis in self.facts.streamed:
                 block = self.loop(block, axis, self.facts.level(root.node, axis)).body
-        v = self.as_value(self.emit(root.node, block), block)
+        v = self.as_value(completed(self.emit(root.node, block)), block)  # type: ignore[arg-type]
         at: Access = access(
             root.buffer, kernel.buffers[root.buffer].shape, root.index, self.bindings(axes, block), self.dims_of(axes)
         )

@@ -140,15 +140,19 @@ class KernelForms:
         yield from itertools.islice(itertools.product(*([c for c, _ in candidates[a]] for a in args)), 64)
 
     def _settle(self, k: int, c: int, n: ENode | None, candidates: list[list[tuple[int, ENode | None]]]) -> None:
-        self.cls[k], self.enode[k] = c, n
-        node = self.kernel.nodes[k]
-        if n is None or node.op in ("load", "index", "pre"):
-            return
-        for a, wanted in zip(node.args, n.args, strict=True):
-            if self.cls[a] is None:
-                hit = next(((d, m) for d, m in candidates[a] if d == wanted), None)
-                if hit is not None:
-                    self._settle(a, *hit, candidates)
+        """What a node is of, and by it those below: the first user decides."""
+        todo = [(k, c, n)]
+        while todo:
+            k, c, n = todo.pop()
+            if self.cls[k] is not None:
+                continue
+            self.cls[k], self.enode[k] = c, n
+            node = self.kernel.nodes[k]
+            if n is None or node.op in ("load", "index", "pre"):
+                continue
+            for a, wanted in reversed(list(zip(node.args, n.args, strict=True))):
+                if self.cls[a] is None:
+                    todo += [(a, d, m) for d, m in candidates[a] if d == wanted][:1]
 
     @cached_property
     def kept(self) -> dict[int, int]:

@@ -20,6 +20,7 @@ from ...ir.dtypes import cast
 from ...ir.index import Axis
 from ...ir.monoids import MONOIDS
 from ...ir.ops import OPS
+from ...ir.recursion import arguments_first
 from ...ir.terms import Input
 from ...rewrites.patterns import read_at, reduce_array
 from .forms import Forms
@@ -342,9 +343,14 @@ class _Free:
 
     def value(self, c: int) -> np.ndarray:
         """A class's value here."""
-        if c not in self.memo:
-            self.memo[c] = self.compute(c)
+        for x in arguments_first([c], self._below, self.memo.__contains__):
+            self.memo[x] = self.compute(x)
         return self.memo[c]
+
+    def _below(self, c: int) -> tuple[int, ...]:
+        """The classes that :meth:`compute` asks for."""
+        n = self.replay.forms.base.get(c)
+        return () if n is None or c not in self.replay.loose or n.op in ("ref", "pre", "acc") else n.args
 
     def compute(self, c: int) -> np.ndarray:
         """By its base form."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...egraph.frozen import ENode, FrozenGraph
-from ...errors import OptionError
+from ...errors import OptionError, expect
 from ...ir import ops
 from ...ir.terms import Const, Extent, Index, Input, Term, View
 
@@ -66,6 +66,7 @@ class Names:
 
     def resolve(self, text: str) -> Value:
         """The value that a user means; an :class:`~eqfuse.errors.OptionError` lists what there is."""
+        expect(isinstance(text, str), "a value", text, 'names as text: why("scores", "out")', where="why")
         text = text.strip()
         line = re.fullmatch(r"(.+\.py):(\d+)", text)
         if line:

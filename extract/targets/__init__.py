@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...errors import UnknownTargetError
+from ...errors import UnknownTargetError, expect
 
 _DIRECTORY = Path(__file__).parent
 DEFAULT = "h200"
@@ -90,6 +90,7 @@ def load_target(name: str | Path | Target) -> Target:
     """
     if isinstance(name, Target):
         return name
+    expect(isinstance(name, str | Path), "target", name, f"a name, as in target={DEFAULT!r}: {', '.join(targets())}", UnknownTargetError)
     text = str(name)
     if text == "auto":
         return _device_at_hand()
@@ -118,7 +119,7 @@ def _read(path: Path) -> Target:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UnknownTargetError("no such file", where=str(path), cure=f"known targets: {', '.join(targets())}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UnknownTargetError(f"not a readable TOML file: {error}", where=str(path)) from error
     return _target(table, path)
 
