@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import EqFuseError, RuleError, UnsoundRuleError
-from eqfuse.rewrites.check import CI_EXAMPLES, check_rule
+from eqfuse.rewrites.check import EXAMPLES, check_rule
 from eqfuse.rewrites.registry import QUICK
 from eqfuse.rewrites.rule import Rule, make_rule
 
@@ -35,7 +35,7 @@ KINDS = (
     "select", "whole numbers", "empty axis", "axis confused", "monoid", "count", "ties", "identity of padding", "position", "extent",
     "approximation", "threshold", "epsilon", "domain", "constants", "fact", "relation", "guard lost", "term lost",
 )  # fmt: skip
-STAGES = {"registration": QUICK, "check": 400, "long check": 5000}  # examples; where a rule is refused
+STAGES = {"registration": QUICK, "check": EXAMPLES, "long check": 5000}  # examples; where a rule is refused
 
 
 @dataclass
@@ -56,7 +56,6 @@ class Attack:
 
 
 _attacks: list[Attack] = []
-_phase = {"phase": "factor"}
 
 
 def _rule(function: Callable[..., Any], licence: str) -> Rule:
@@ -94,7 +93,7 @@ def attacks(module: str | None = None) -> tuple[Attack, ...]:
 def differ(a: Attack) -> bool:
     """Whether the two numbers of an attack differ, as its licence counts differences."""
     with np.errstate(all="ignore"):
-        left, right = (np.broadcast_arrays(*map(np.asarray, a.at())))
+        left, right = np.broadcast_arrays(*map(np.asarray, a.at()))
     if a.rule.licence == "exact":
         same = (np.isnan(left) & np.isnan(right)) | ((left == right) & (np.signbit(left) == np.signbit(right)))
         return not bool(same.all())
