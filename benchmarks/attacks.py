@@ -1,11 +1,13 @@
-"""The unsound rules of other optimizers against the check of rules: at which stage each falls, and whether its sound neighbours are accepted.
+"""The unsound rules of other optimizers against the check of rules: where each falls, and whether its sound neighbours are accepted.
 
     python benchmarks/attacks.py                    all of tests/rewrites/attacks: minutes of CPU time
     python benchmarks/attacks.py casts halved_thrice    only these modules or rules
+    python benchmarks/attacks.py --brief            without the long check, and without the neighbours
     python benchmarks/attacks.py --save             also write benchmarks/results/DATE-attacks.json
 
 A rule is refused at registration (as ``@rule`` checks it), by ``check_rule`` with its default examples, by the same with 5,000, or it is
-accepted.  Times are CPU time of one process.  Exit 1 if an attack is accepted, falls without a counterexample, or a neighbour is refused.
+accepted.  Neighbours are checked as at registration.  Times are CPU time of one process.  Exit 1 if an attack is accepted, falls without
+a counterexample, or a neighbour is refused.
 """
 
 import argparse
@@ -33,13 +35,13 @@ def package():
         sys.path.remove(str(ROOT / "tests" / "rewrites"))
 
 
-def tried(attacks, wanted=(), tick=lambda row: None):
+def tried(attacks, wanted=(), brief=False, tick=lambda row: None):
     """A row for every attack: where it fell, after how long, and the same of its neighbours."""
     rows = []
     for a in attacks.attacks():
         if wanted and not {a.module, a.name} & set(wanted):
             continue
-        verdict = attacks.judge(a.rule)
+        verdict = attacks.judge(a.rule, tuple(attacks.STAGES)[: 2 if brief else 3])
         row = {
             "rule": a.name,
             "module": a.module,
@@ -53,8 +55,8 @@ def tried(attacks, wanted=(), tick=lambda row: None):
             "cpu_seconds": round(verdict.seconds, 2),
             "sound": [],
         }
-        for rule in a.sound:
-            found = attacks.judge(rule, ("registration", "check"))
+        for rule in () if brief else a.sound:
+            found = attacks.judge(rule, ("registration",))
             said = {"said": found.text.splitlines()[0]} if found.error else {}
             row["sound"].append({"rule": rule.name, "stage": found.stage, "cpu_seconds": round(found.seconds, 2)} | said)
         rows.append(row)
@@ -89,6 +91,7 @@ def summary(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wanted", nargs="*", help="only these modules of tests/rewrites/attacks, or rules")
+    parser.add_argument("--brief", action="store_true", help="no long check, and no neighbours")
     parser.add_argument("--save", nargs="?", const="", default=None, metavar="FILE", help="write the result as JSON")
     options = parser.parse_args()
     attacks = package()
@@ -100,7 +103,7 @@ def main():
             if s["stage"] != "accepted":
                 print(f"{'SOUND REFUSED':14s}{row['module']:12s}{s['rule']}: {s['said']}", flush=True)
 
-    rows = tried(attacks, options.wanted, tick)
+    rows = tried(attacks, options.wanted, options.brief, tick)
     found = summary(rows)
     for what in ("attacks", "kinds", "refused", "stages", "sound", "sound_accepted", "cpu_seconds_to_refuse", "cpu_seconds"):
         print(f"{what:24s}{found[what]}")
