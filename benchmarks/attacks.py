@@ -47,9 +47,7 @@ def tried(attacks, wanted=(), brief=False, tick=lambda row: None):
             "module": a.module,
             "kind": a.kind,
             "licence": a.rule.licence,
-            "equation": a.rule.doc,
             "source": a.source,
-            "why": a.why,
             "stage": verdict.stage,
             "counterexample": attacks.refuted(verdict),
             "cpu_seconds": round(verdict.seconds, 2),
@@ -88,12 +86,22 @@ def summary(rows):
     }
 
 
+def text(result):
+    """A result as JSON, a line for every rule."""
+    head = json.dumps({k: v for k, v in result.items() if k != "rules"}, indent=1)
+    rows = ",\n".join("  " + json.dumps(row) for row in result["rules"])
+    return f'{head[:-2]},\n "rules": [\n{rows}\n ]\n}}\n'
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wanted", nargs="*", help="only these modules of tests/rewrites/attacks, or rules")
     parser.add_argument("--brief", action="store_true", help="no long check, and no neighbours")
     parser.add_argument("--save", nargs="?", const="", default=None, metavar="FILE", help="write the result as JSON")
+    parser.add_argument("--before", metavar="FILE", help="the result of another commit, whose summary is put beside")
     options = parser.parse_args()
+    earlier = json.loads(Path(options.before).read_text()) if options.before else None
+    before = earlier and {"environment": earlier["environment"], "summary": earlier["summary"]}
     attacks = package()
 
     def tick(row):
@@ -110,7 +118,7 @@ def main():
     if options.save is not None:
         environment = host(*PACKAGES) | {"commit": commit(), "z3": integers.solver() is not None}
         path = Path(options.save) if options.save else RESULTS / f"{environment['date'][:10]}-attacks.json"
-        path.write_text(json.dumps({"environment": environment, "summary": found, "rules": rows}, indent=1) + "\n")
+        path.write_text(text({"environment": environment, "summary": found, "before": before, "rules": rows}))
         print(f"wrote {path}")
     return 1 if found["accepted"] or found["without_counterexample"] or found["sound_refused"] else 0
 
