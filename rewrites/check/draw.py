@@ -104,7 +104,7 @@ FAR = 5000  # an axis longer than that is rare, and the only one that is longer 
 SEEDS = Options(range(2**12))
 RARE = Options(range(40))
 COIN = Options(range(4))
-BEYOND = 0.2  # of the values that the rule names, so many lie all beyond one number
+BEYOND = 0.3  # of uniform values, so many lie all beyond one number that the rule names
 PAST = Options((0, 0, 1, 3))  # how far positions may be past the end of an axis
 MASKS = {d: Options((*range(2**d), *(2**d - 1,) * 2 ** (d - 1))) for d in range(1, 8)}  # which axes a value has; often all
 NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634, 7.0, -0.25, 1000.0)
@@ -395,6 +395,8 @@ class Source:
         if how == "whole":
             limits = rng.choice(dictionary.limits(), size=shape) + rng.integers(-2, 3, size=shape)
             return np.where(rng.random(size=shape) < 0.5, limits, np.rint(rng.uniform(-1.0, 1.0, size=shape) * 2.0 ** rng.integers(0, 40)))
+        if how == "uniform" and self.plan.literals and rng.random() < BEYOND:
+            return rng.choice(self.plan.literals) * rng.choice([1.0, -1.0]) * rng.choice([1.0, 2.0, 10.0], size=shape)
         if how == "uniform":
             return rng.uniform(-1.0, 1.0, size=shape) * rng.choice(SPANS)
         if how == "shared":
@@ -409,8 +411,6 @@ class Source:
         if how == "named":
             named = self.plan.literals
             near = rng.choice(dictionary.near(named or dictionary.USUAL, self.dtype), size=shape)
-            if rng.random() < BEYOND:
-                return near.flat[0] * rng.choice([1.0, 2.0, 10.0], size=shape) if near.size else near
             other, beside = (rng.choice(d, size=shape) for d in dictionary.derived(named, self.dtype))
             kind = rng.random(size=shape)
             return np.select([kind < 0.4, kind < 0.7, kind < 0.8], [near, other, beside], x)
