@@ -1,7 +1,7 @@
 """The unsound rules of other optimizers are refused, and their sound neighbours accepted.
 
 All of them take minutes: ``python benchmarks/attacks.py`` runs them, and its newest result says at which stage each falls.  Here every rule is
-shown to be false by plain numbers, and a sample of both sorts is run, with another offset on another day's sources: a part of each module.
+shown to be false by plain numbers, and a sample of both sorts is run.
 """
 
 from __future__ import annotations

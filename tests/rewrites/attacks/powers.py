@@ -268,7 +268,7 @@ def larger_of_both_signs_is_size(x):
 
 
 @unsound("sign", "kind: triangle inequality", "sizes of terms of unlike signs do not add up", lambda: (abs(1.0 - 2.0), 3.0))
-def size_of_sum(x, y):
+def sum_of_sizes_of_terms(x, y):
     """|x + y| = |x| + |y|."""
     return Map("abs", x + y), Map("abs", x) + Map("abs", y)
 
