@@ -25,7 +25,7 @@ from eqfuse.rewrites import (
     match,
     positive,
 )
-from eqfuse.rewrites.facts import IndexFree, compose, ragged, same_index, split
+from eqfuse.rewrites.facts import IndexFree, ragged, same_index, split
 
 from . import sound, unsound
 
@@ -286,9 +286,15 @@ def causal_by_one_more(j: Axis, k: Axis):
 
 
 @unsound("position", "kind: composition with positions exchanged on another axis", "what is read at e has been read before at f", lambda: (x[back[0]], x[0]))
-def compositions_forgotten(t, x, j: Axis, k: Axis, e: Position, f: Position, h: Position):
+def compositions_forgotten(x, j: Axis, k: Axis, e: Position, f: Position):
     """x[j = e][k = f] = x[j = e], for x free of k, although e mentions k."""
-    return [match(t, View(View(x, j, e), k, f)), compose(e, k, f, h), free(x, k)], [equal(t, View(x, j, e))]
+    return View(View(x, j, e), k, f), View(x, j, e), free(x, k)
+
+
+@sound
+def compositions_by_substitution(x, j: Axis, k: Axis, e: Position, f: Position):
+    """x[j = e][k = f] = x[j = h] with h = e[k = f], for x free of k."""
+    return View(View(x, j, e), k, f), View(x, j, e.at(k, f)), free(x, k)
 
 
 @unsound("monoid", "kind: any reduction of a view in place", "the reduction is over what is read", lambda: (x.sum(), x.max()))
