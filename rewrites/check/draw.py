@@ -104,6 +104,8 @@ FAR = 5000  # an axis longer than that is rare, and the only one that is longer 
 SEEDS = Options(range(2**12))
 RARE = Options(range(40))
 COIN = Options(range(4))
+BEYOND = 0.3  # of uniform values, so many lie all beyond one number that the rule names
+PAST = Options((0, 0, 1, 3))  # how far positions may be past the end of an axis
 MASKS = {d: Options((*range(2**d), *(2**d - 1,) * 2 ** (d - 1))) for d in range(1, 8)}  # which axes a value has; often all
 NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634, 7.0, -0.25, 1000.0)
 FARTHER = (-7.0, 100.0, -100.0, 3.0, 1e-3, -1e3, 1e10, -1e10, 1e-10, 1e30, -1e-30, 1 / 3)  # constants are seldom so, but may be
@@ -253,7 +255,7 @@ def _compared(draw: Chooser, plan: Plan, world: World) -> None:
 
 
 def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) -> bool:
-    """Positions for index variables, inside the axis that they read; false if there is no such position."""
+    """Positions for index variables, some past the end of the axis that they read, as those of parts are; false if it has none."""
     reads: dict[str, AxisVar] = {}
     computed = {f.at.name for f in plan.rule.needs if isinstance(f, Placed)}
     unmentioned: dict[str, set[int]] = {}
@@ -272,7 +274,7 @@ def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) 
         shape = [m if k not in unmentioned.get(name, ()) and mask >> k & 1 else 1 for k, m in enumerate(world.extents)]
         if not n:
             return False
-        world.values[name] = rng.integers(0, n if name not in within else rng.integers(1, n + 1), size=shape)
+        world.values[name] = rng.integers(0, rng.integers(1, n + 1) if name in within else n + draw(PAST), size=shape)
     for fact in plan.rule.needs:
         if not isinstance(fact, Row) or not fact.relation.given:
             continue
@@ -393,6 +395,8 @@ class Source:
         if how == "whole":
             limits = rng.choice(dictionary.limits(), size=shape) + rng.integers(-2, 3, size=shape)
             return np.where(rng.random(size=shape) < 0.5, limits, np.rint(rng.uniform(-1.0, 1.0, size=shape) * 2.0 ** rng.integers(0, 40)))
+        if how == "uniform" and self.plan.literals and rng.random() < BEYOND:
+            return rng.choice(self.plan.literals) * rng.choice([1.0, -1.0]) * rng.choice([1.0, 2.0, 10.0], size=shape)
         if how == "uniform":
             return rng.uniform(-1.0, 1.0, size=shape) * rng.choice(SPANS)
         if how == "shared":
@@ -422,10 +426,10 @@ class Source:
 
 
 def _not_finite(how: str, x: np.ndarray, sign: int, style: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
-    """Infinities and NaN where the domain admits them: ``sign >= 0`` has no NaN, since NaN has no sign."""
+    """Infinities and NaN where premises admit them: NaN is never negative nor more than a bound, but it is not greater than 0."""
     if how == "special":  # every kind beside every other
         kinds = [-np.inf] * (sign <= 0 and "low" not in style) + [np.inf] * (sign >= 0 and "high" not in style)
-        kinds += [np.nan] * (not sign and "low" not in style and "high" not in style)
+        kinds += [np.nan] * (sign != 2)
         kinds = [k for k in kinds if rng.random() < 0.6] or kinds
         return np.where(rng.random(size=x.shape) < 0.3, rng.choice(kinds, size=x.shape), x) if kinds else x
     slab = [n if rng.random() < 0.6 else 1 for n in x.shape] if how in ("masked", "mixed") else x.shape  # whole rows and tiles
@@ -434,7 +438,7 @@ def _not_finite(how: str, x: np.ndarray, sign: int, style: dict[str, Any], rng: 
         return np.where(some, -np.inf, x)
     if how == "infinite" and sign >= 0 and "high" not in style:
         return np.where(some, np.inf, x)
-    if how == "nan" and not sign and "low" not in style and "high" not in style:
+    if how == "nan" and sign != 2:
         return np.where(some, np.nan, x)
     return x
 

@@ -108,7 +108,9 @@ class Plan:
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Lengths of axes at which the rule may change."""
-        return dictionary.lengths(self.literals)
+        types = [n.to for n in self.nodes() if isinstance(n, P.Cast) and isinstance(n.to, str)]
+        positions = any(isinstance(n, P.Extent) for n in self.nodes())
+        return dictionary.lengths((*self.literals, *(dictionary.whole_numbers(t) for t in types if positions)))
 
     @cached_property
     def tests_itself(self) -> bool:
