@@ -127,7 +127,7 @@ class Retried:
         return self.memo[wanted]
 
 
-def completed(steps: Steps[T] | T) -> T:
+def completed(steps: Steps[T]) -> T:
     """What a generator returns, each request that it yields completed and sent back to it.  An error goes up through those who asked."""
     stack: list[Any] = []
     request: Any = steps

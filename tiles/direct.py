@@ -80,8 +80,7 @@ class NodeBuilder:
 
     def term(self, t: Term, at: Mapping[Axis, IndexExpr] | None = None) -> int:
         """A term, with views resolved into the loads' index expressions.  ``at``: what the free axes stand for."""
-        found: int = completed(self._term(t, dict(at or {}), {}))  # type: ignore[assignment]
-        return found
+        return completed(self._term(t, dict(at or {}), {}))
 
     def _term(self, t: Term, at: dict[Axis, IndexExpr], memo: dict[tuple[Term, tuple[object, ...]], int]) -> Steps[int]:
         key = (t, tuple(sorted((a, e) for a, e in at.items() if a in t.axes)))

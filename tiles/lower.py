@@ -389,12 +389,12 @@ class Lowering:
         if n.op == "map":
             dtype = self.facts.dtype(node)
             if dtype is not None and dtype.kind == "int":
-                args = list(
+                args = [
                     self.extent(self.nodes[x].attrs[0], dtypes.int64 if dtype == dtypes.int64 else dtypes.int32)
                     if self.nodes[x].op == "extent"
                     else a
                     for x, a in zip(n.args, args, strict=True)
-                )
+                ]
             return self.let(where, n.attrs[0], tuple(args), dtype=dtype)
         assert n.op == "cast", f"unknown node op {n.op!r}"
         return self._cast(node, args[0], where)
