@@ -84,6 +84,8 @@ class World:
         """A number in this world's arithmetic."""
         if not self.rational:
             return float(x)
+        if isinstance(x, Fraction):  # which may be more than any float
+            return x
         if not np.isfinite(float(x)):
             raise Undefined("an infinite constant")
         return Fraction(x)
@@ -128,14 +130,15 @@ class World:
 
 
 def left_range(op: str, out: np.ndarray, args: tuple[np.ndarray, ...]) -> bool:
-    """Whether finite numbers became infinite other than at a pole, or a product or exponential became zero."""
+    """Whether finite numbers became infinite other than at a pole, or a product or exponential became zero or subnormal."""
     finite = np.logical_and.reduce([np.isfinite(a) for a in np.broadcast_arrays(*args)])
     zero = np.logical_or.reduce([a == 0 for a in np.broadcast_arrays(*args)])
     over = np.isinf(out) & finite & ~(zero & (OPS[op].domain != "real"))
     if op != "mul" and not any(target == "mul" for _, target in OPS[op].turns):
         return bool(over.any())
     exponential = any(source == "add" for source, _ in OPS[op].turns)
-    return bool((over | ((out == 0) & finite & (exponential | ~zero))).any())
+    vanishing = np.abs(out) < np.finfo(out.dtype).tiny  # fewer digits than any error is measured by, or none
+    return bool((over | (vanishing & finite & (exponential | ~zero))).any())
 
 
 def _repeated(x: np.ndarray, axis: int, extent: int) -> np.ndarray:

@@ -35,6 +35,7 @@ from eqfuse.rewrites import (
     divides,
     equal,
     equals,
+    finite,
     free,
     has_type,
     integer,
@@ -170,8 +171,8 @@ def clip_any(x, a: Scalar, b: Scalar):
 
 
 def never_below(a: Scalar, x):
-    """min(max(x, a), a - 1) = a - 1, for a < 3 that need not be drawn."""
-    return Map("minimum", Map("maximum", x, Const(a)), Const(a - 1)), Const(a - 1), less(a, -41.5), nonneg(x)
+    """min(max(x, a), a - 1) = a - 1, for a < -41.5 and finite x >= 0: NaN is not negative either."""
+    return Map("minimum", Map("maximum", x, Const(a)), Const(a - 1)), Const(a - 1), less(a, -41.5), nonneg(x), finite(x)
 
 
 def whole_already(x, t: TypeName):
