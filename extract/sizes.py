@@ -186,7 +186,7 @@ class _Sizes:
         powers = {"square": 2.0, "recip": -1.0, "sqrt": 0.5, "rsqrt": -0.5}
         if o.name in powers:
             return args[0] * powers[o.name]
-        if o.arity > 1 or o.name in ("neg", "abs", "floor"):
+        if o.arity > 1 or o.name in ("neg", "abs", "floor", "round"):
             return np.maximum.reduce(list(args))
         return np.minimum(args[0], 0.0) if o.keeps_zero else 0.0  # as its argument where that is small, else of the size of 1
 

@@ -16,7 +16,7 @@ from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term
 
 LARGEST_EXTENT = 2.0**31
 EXACT = 2.0**53  # float64, in which rules compute with constants, has every integer up to this one
-_ARITHMETIC = ("add", "mul", "neg", "square", "abs")
+_ARITHMETIC = ("add", "mul", "neg", "square", "abs", "lshift")
 
 
 def bounds(term: Term, known: MutableMapping[Term, Interval]) -> Interval:

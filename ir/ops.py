@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import ranges
+from . import dtypes, ranges
 from .ranges import ALL, INF, UNIT, Interval
 
 
@@ -85,8 +85,9 @@ def apply(name: str, *args: np.ndarray) -> np.ndarray:
     whole = spec.result != "float" and any(a.dtype.kind in "iub" for a in values) and all(
         a.dtype.kind in "iub" or (a.size == 1 and np.isfinite(a).all() and bool((a == np.rint(a)).all())) for a in values
     )  # fmt: skip
-    kind = np.int64 if whole else next((a.dtype for a in values if a.dtype.kind == "f"), np.dtype(np.float64))
-    arrays = [a.astype(kind) if a.dtype != kind and not (name == "where" and k == 0) else a for k, a in enumerate(arrays)]
+    kind = np.dtype(np.int64) if whole else next((a.dtype for a in values if a.dtype.kind == "f"), np.dtype(np.float64))
+    others = [a if a.dtype == kind else dtypes.cast(a, dtypes.int64) if whole else a.astype(kind) for a in values]
+    arrays = [*arrays[: len(arrays) - len(others)], *others]
     with np.errstate(all="ignore"):
         found = np.asarray(spec.numpy(*arrays))
     return found.astype(np.int64) if found.dtype.kind in "iub" else found
@@ -191,7 +192,7 @@ def _right_range(a: Interval, n: Interval) -> Interval:
 def _bits(a: Interval) -> float:
     """The least power of two above every magnitude; ~x has the magnitude of x less one."""
     size = max(a.hi, -a.lo - 1)
-    return 2.0 ** math.ceil(math.log2(size + 1)) if 0 <= size < 2.0**62 else 1.0 if size < 0 else INF
+    return 2.0 ** int(size).bit_length() if 0 <= size < 2.0**62 else 1.0 if size < 0 else INF
 
 
 def _and_range(a: Interval, b: Interval) -> Interval:

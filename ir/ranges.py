@@ -89,7 +89,7 @@ def cast(a: Interval, to: DType) -> Interval:
     if not a.finite:
         return whole
     lo, hi = float(math.trunc(a.lo)), float(math.trunc(a.hi))
-    return Interval(lo, hi) if whole.lo <= lo and hi <= whole.hi else whole
+    return Interval(lo, hi) if whole.lo <= lo and hi < whole.hi + 1.0 else whole  # the largest int64 is 2**63 as a float, which wraps
 
 
 def increasing(f: Callable[[float], float], lo: float = -INF, hi: float = INF) -> Callable[[Interval], Interval]:

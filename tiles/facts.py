@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from ..ir import dtypes, ops, ranges
+from ..ir.bounds import LARGEST_EXTENT
 from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ranges import ALL, INF, UNIT, Interval
 from ..ir.recursion import by_arguments
 from .kernel import Kernel, Node
-
-LARGEST_EXTENT = 2.0**31
 
 
 class Facts:

@@ -33,7 +33,7 @@ from ..ir.monoids import MONOIDS
 from ..ir.recursion import Steps, completed
 from . import compensation, dots, exponents, guards, scaling
 from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
-from .facts import Facts
+from .facts import LARGEST_EXTENT, Facts
 from .kernel import Kernel, Node
 from .masks import access, padded
 from .names import Names
@@ -61,6 +61,7 @@ from .program import (
 from .skipping import skip
 
 INT32_MAX = 2**31 - 1
+POSITIONS = 2 * LARGEST_EXTENT  # positions are kept in 32 bits, as if no axis were longer than 2**29: so are their sums and differences
 RING = ("add", "mul", "neg", "square")  # what is the same modulo 2**32 whatever the digits above
 INTEGERS = frozenset(m.integer for m in MONOIDS.values() if m.integer)
 
@@ -293,16 +294,16 @@ class Lowering:
     ) -> tuple[tuple[Operand, ...], DType]:
         """Integers and truth values in the type that an op computes them in: 64 bits if one of them has more than 32, else 32.
 
-        What a sum, product or negation of 32 bits is modulo 2**32 does not depend on the digits above; numbers are cut to it.
+        What a sum, product or negation of 32 bits is modulo 2**32 does not depend on the digits above, nor one of 64 bits on those above
+        these; numbers are cut to it.
         """
         values = [a for a in args if isinstance(a, Value)]
         numbers = [int(a.value) for a in args if isinstance(a, Literal)]
         narrow = all(v.dtype != dtypes.int64 for v in values)
         if narrow and spec.name in RING and of is not None and of.itemsize <= 4:
-            args = tuple(Literal(float((int(a.value) + 2**31) % 2**32 - 2**31)) if isinstance(a, Literal) else a for a in args)
-        elif not all(-(2**31) <= n < 2**31 for n in numbers) or (of == dtypes.int64 and spec.name == "mul" and len(values) > 1):
-            narrow = False  # positions are kept in 32 bits, their products may have more
-            return tuple(self.as_integer(a, dtypes.int64) for a in args), dtypes.int64
+            args = _cut(args, 32)
+        elif of == dtypes.int64 or not all(-(2**31) <= n < 2**31 for n in numbers):
+            return tuple(self.as_integer(a, dtypes.int64) for a in (_cut(args, 64) if spec.name in RING else args)), dtypes.int64
         wide = dtypes.int32 if narrow else dtypes.int64
         # Triton widens a type of 32 bits beside one of 64 by itself
         keep = (dtypes.int32, dtypes.int64)
@@ -395,6 +396,8 @@ class Lowering:
                     else a
                     for x, a in zip(n.args, args, strict=True)
                 ]
+            if dtype == dtypes.int64 and self.facts.range(node).magnitude <= POSITIONS:
+                dtype = None  # 32 bits are enough where the operands have no more
             return self.let(where, n.attrs[0], tuple(args), dtype=dtype)
         assert n.op == "cast", f"unknown node op {n.op!r}"
         return self._cast(node, args[0], where)
@@ -755,6 +758,12 @@ class Lowering:
         )
         once = tuple(b for b in self.fixed if b.kind == "grid" and b.axis not in axes)
         block.statements.append(Store(v, at, once))
+
+
+def _cut(args: tuple[Operand, ...], bits: int) -> tuple[Operand, ...]:
+    """Operands with whole numbers modulo a power of two, as numbers with a sign."""
+    half, all_ = 1 << bits - 1, 1 << bits
+    return tuple(Literal(float((int(a.value) + half) % all_ - half)) if isinstance(a, Literal) else a for a in args)
 
 
 def _shifts(expr: IndexExpr, axis: Axis) -> bool:

@@ -13,7 +13,11 @@ import pytest
 import torch
 
 from eqfuse import optimize
+from eqfuse.ir import bounds, dtypes, ops
+from eqfuse.ir.index import Axis
+from eqfuse.ir.ranges import Interval
 from eqfuse.ir.reference import evaluate
+from eqfuse.ir.terms import Const, Input, Map, Term
 
 N = (5, 33)
 
@@ -32,6 +36,9 @@ F32 = torch.from_numpy(np.random.default_rng(1).standard_normal(N).astype(np.flo
 W8 = drawn(torch.int8, 33, 16)
 W4 = drawn(torch.uint8, 16, 16)
 SCALE = torch.rand(16, generator=torch.Generator().manual_seed(2))
+
+
+PLACES = torch.arange(70000)
 
 
 def divisor(x: torch.Tensor) -> torch.Tensor:
@@ -87,6 +94,11 @@ WHOLE: dict[str, Program] = {
     "sums": (lambda a, b, c: (a.sum(-1), b.sum(0), c.sum(), c.sum(-1, dtype=torch.int32), a.sum(dtype=torch.int8)), (I8, U8, I64)),
     "a sum of repeated elements": (lambda a: a[:, :1].expand(5, 7).sum(-1), (I64,)),
     "extrema": (lambda a, b: (a.amax(-1), a.amin(0), b.max(), b.min(1).values), (I64, I16)),
+    "large numbers of positions": (
+        lambda x: (PLACES * PLACES + x, PLACES**2 + x, x + PLACES * 100000, (1 << PLACES % 48) + x, (PLACES % 48 << 40) + x),
+        (drawn(torch.int64, 70000),),
+    ),
+    "the sign of 64 bits": (lambda x, y: (((x & 1) << 63) >> 63, x.abs() >> 63, x - (-(2**63)), y.long() * 2**40 * 2**40), (I64, I8)),
     "a histogram": (lambda x, bins: (x[..., None] == bins).sum((0, 1)), (U8, torch.arange(0, 256, 51, dtype=torch.uint8))),
     "checksums": (lambda x: (((x.long() * 31 + 7) ^ 23130).sum(-1) % 65521, (x.long() * (torch.arange(33) + 1)).sum(-1)), (U8,)),
     "products": (lambda a, b, c: (a @ b, c @ c.t()), (I8, W8, I64)),
@@ -134,6 +146,19 @@ def test_what_torch_computes(name: str) -> None:
                 torch.testing.assert_close(x.double(), y.double(), rtol=0, atol=near, equal_nan=True, msg=how)
             else:
                 assert torch.equal(x.long(), y.long()), (how, x, y)
+
+
+def test_bounds_hold_at_the_ends() -> None:
+    """The least int64 is its own absolute value, 1 << 63 is negative, and the bits of a power of two are more than those below it."""
+    found: dict[Term, Interval] = {}
+    k = Axis("k", 2)
+    x = Input("x", (k,), dtypes.int64)
+    bit = Map("bitand", (x, Const(1.0)))
+    assert bounds.bounds(bounds.wrapped(Map("abs", (x,))), found).lo < 0
+    assert bounds.bounds(bounds.wrapped(Map("lshift", (bit, Const(63.0)))), found).lo < 0
+    for power in (1, 48, 49, 53, 60):
+        n = 2.0**power
+        assert ops.op("bitor").range(Interval(0.0, n), Interval(0.0, n - 1)).hi >= 2**power + (2**power - 1)
 
 
 @pytest.mark.parametrize("target", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90", pytest.param("gfx942", marks=pytest.mark.slow)])
