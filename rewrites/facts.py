@@ -462,13 +462,13 @@ class Compare(Fact):
         found, new = self.args[k], tries[choose(len(tries))]
         if isinstance(found, P.NumberVar):
             world.values[found.name] = world.number(new)
-        elif isinstance(found, P.LengthNumber) and 0 <= new <= LONGEST:
+        elif isinstance(found, P.LengthNumber) and 0 <= new <= LONGEST_AXIS:
             at = found.axis.position(world)
             small = tuple(min(n, 2) if new > 16 else n for n in world.extents)
             world.extents = (*small[:at], int(new), *small[at + 1 :])
 
 
-LONGEST = 1 << 14  # of an axis that a check draws because a rule names its length
+LONGEST_AXIS = 2**20 + 1  # that a check draws because a rule names its length
 
 
 def equals(a: Any, b: Any) -> Compare:

@@ -16,11 +16,10 @@ import numpy as np
 
 from ...ir.dtypes import DTYPES
 from .. import patterns as P
-from ..facts import Fact
+from ..facts import LONGEST_AXIS, Fact
 
 MOST_LITERALS = 8  # of which pairs are formed
 LONGEST_INVERSE = 5000  # likewise, of one whose reciprocal it names: an epsilon is no length
-LONGEST = 2**20 + 1  # of an axis whose length the rule names
 USUAL = (0.0, 1.0, 2.0, 0.5, 3.0, 10.0, 100.0, 1000.0)  # what a rule without literals is tried with
 
 
@@ -38,7 +37,7 @@ def literals(facts: tuple[Fact, ...]) -> tuple[float, ...]:
 def lengths(named: tuple[float, ...]) -> tuple[int, ...]:
     """Lengths of axes at which a comparison with one of the numbers changes, or with what a quotient by it was written with."""
     inverse = [1 / x for x in named if 1 / LONGEST_INVERSE < x < 1]
-    whole = {round(x) for x in named if x < LONGEST} | {round(x) for x in inverse if abs(x - round(x)) < 1e-9 * x}
+    whole = {round(x) for x in named if x < LONGEST_AXIS} | {round(x) for x in inverse if abs(x - round(x)) < 1e-9 * x}
     return tuple(sorted({n + d for n in whole for d in (-1, 0, 1) if n > 1}))
 
 

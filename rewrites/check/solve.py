@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import patterns as P
-from ..facts import Condition, Vanishing
+from ..facts import Compare, Condition, Vanishing
 from ..patterns import NameVar, Undefined, Var, World
 from .compare import alike
 from .plan import Plan, columns, name_of
@@ -58,7 +58,7 @@ def solve(plan: Plan, drawn: World) -> World:
     if world.noisy:  # that premises hold without errors has been seen
         return world
     for fact in plan.rule.needs:
-        if isinstance(fact, Condition) and not fact.holds(world):
+        if isinstance(fact, Condition | Compare) and not fact.holds(world):
             raise Unsatisfied
     for row, claim in plan.assumed():
         if not np.all(claim.holds(*arguments(row, world))):

@@ -6,6 +6,8 @@ the identity.  Beside each stands a sound neighbour, which differs in what makes
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -22,6 +24,7 @@ from eqfuse.rewrites.facts import (
     at_least_one,
     finite,
     finite_or,
+    less,
     nonneg,
     nonpos,
     positive,
@@ -672,6 +675,18 @@ def test_refused_when_registered(function, licence):
 @pytest.mark.parametrize(("function", "licence"), TRUE)
 def test_accepted(function, licence):
     check_rule(make_rule(function, "user", licence, "factor", True), 200, ("arrays", "rationals"))
+
+
+@pytest.mark.parametrize("least", [3, 20_000])
+def test_a_counterexample_is_as_long_as_the_premise_says(least):
+    def vanishes(x, k: Axis):
+        """sum_k x = 0, false of any length."""
+        return Sum(k, x), Const(0.0), less(float(least), Extent(k))
+
+    with pytest.raises(UnsoundRuleError) as error:
+        check_rule(make_rule(vanishes, "mine", "real", "factor", False))
+    (length,) = re.findall(r"axis k: (\d+) long", str(error.value))
+    assert int(length) > least
 
 
 def test_what_registration_missed_is_found_before_a_plan_uses_it(monkeypatch):
