@@ -33,6 +33,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+from host import commit
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -492,7 +493,8 @@ def main():
             "findings": [{"what": w, "calls": len(of), "example": of[0]} for w, of in sorted(kinds.items())],
         }  # fmt: skip
         path = ROOT / "benchmarks" / "results" / f"{date}-malformed-calls.json"
-        path.write_text(json.dumps(data, indent=2) + "\n")
+        runs = json.loads(path.read_text()) if path.exists() else {}  # one for each commit
+        path.write_text(json.dumps(runs | {commit(): data}, indent=2) + "\n")
         print(f"wrote {path.relative_to(ROOT)}")
     return 1 if bad else 0
 

@@ -47,12 +47,10 @@ def measured(result):
 
 
 def section(path):
+    """The section of a file, by what its name ends with; files of benchmarks/run.py end with the device."""
     result = json.loads(path.read_text())
-    if "others" in result:
-        return others(result)
-    if "planted" in result:
-        return planted(result)
-    return trust(result, path.parent) if "registry" in result else programs(result)
+    kind = next((k for k in KINDS if path.stem.endswith(k)), "")
+    return KINDS[kind](result, path) if kind else programs(result)
 
 
 def programs(result):
@@ -80,10 +78,10 @@ def machine(env):
 
 
 # ---- what stands behind the rules ------------------------------------------------------------------------------------------------
-def trust(result, folder):
+def trust(result, path):
     """The tables of a file of trust.py, and of the log of random programs that it names."""
     env = result["environment"]
-    log = json.loads((folder / result["fuzz_log"]).read_text()) if result["fuzz_log"] else None
+    log = json.loads((path.parent / result["fuzz_log"]).read_text()) if result["fuzz_log"] else None
     names = ("python", "hypothesis", "z3-solver", "numpy", "torch", "triton", "egglog")
     software = ", ".join(f"{k} {env[k]}" for k in names if env.get(k))
     parts = [f"### {env['date'][:10]}: what is checked, and what the checks catch", f"{software}; {machine(env)}."]
@@ -198,10 +196,49 @@ def by_family(result):
     return markdown(header, rows)
 
 
+# ---- attacks -----------------------------------------------------------------------------------------------------------------------
+def attacks(result, path):
+    """Unsound rules of other optimizers: at which stage they were refused, before and after."""
+    now, before = result["summary"], result["before"]
+    rows = [
+        [
+            f"{at['environment']['commit']}",
+            str(of["attacks"]),
+            *(str(of["stages"].get(stage, 0)) for stage in ("registration", "check", "accepted")),
+            f"{of['sound_accepted']} of {of['sound']}" if of["sound"] else "-",
+            f"{of['cpu_seconds']:.0f}",
+        ]
+        for at, of in ((before, before["summary"]), (result, now))
+    ]
+    header = ("commit", "unsound rules", "refused when registered", "by the check", "accepted", "sound rules beside them accepted", "CPU s")
+    left = f"Still accepted: {', '.join(now['accepted'])}." if now["accepted"] else ""
+    title = f"### {result['environment']['date'][:10]}: unsound rules of other optimizers, {now['kinds']} kinds"
+    return "\n\n".join(filter(None, (title, markdown(header, rows), left)))
+
+
+def malformed(result, path):
+    """Calls with wrong arguments over the public interface."""
+    names = {"refused": "refused with a cure", "returned": "returned", "own": "exception of the caller's own object", "raised": "findings"}
+    rows = []
+    for run, of in result.items():
+        counts = (of["verdicts"].get(v, 0) for v in names)
+        rows.append([run, str(of["calls"]), *map(str, counts), str(len(of["entries"]))])
+    return f"### {path.name[:10]}: malformed calls\n\n" + markdown(("run", "calls", *names.values(), "functions"), rows)
+
+
+KINDS = {
+    "-trust": trust,
+    "-kernels-of-others": lambda result, path: others(result),
+    "-planted-bugs": lambda result, path: planted(result),
+    "-attacks": attacks,
+    "-malformed-calls": malformed,
+}
+
+
 def tables(folder=HERE / "results"):
     """All sections: programs first, newest first; the logs of random programs are read by the sections that name them."""
     found = sorted((p for p in folder.glob("*.json") if not p.name.startswith("fuzz-")), reverse=True)
-    found.sort(key=lambda p: p.name.endswith(("-trust.json", "-kernels-of-others.json", "-planted-bugs.json")))
+    found.sort(key=lambda p: p.stem.endswith(tuple(KINDS)))
     return "\n\n".join(map(section, found)) or "No results yet: `make bench ARGS=--save`."
 
 

@@ -130,7 +130,7 @@ def _run(op: ScalarOp, source: str, args: list[np.ndarray]) -> np.ndarray:
         cause: BaseException = error
         while not isinstance(cause, EqFuseError) and cause.__cause__ is not None:
             cause = cause.__cause__
-        said = str(cause).strip().split("\n")[-1] or type(cause).__name__
+        said = cause.message if isinstance(cause, EqFuseError) else str(cause).strip().split("\n")[-1] or type(cause).__name__
         raise OpError(
             f"op {op.name}: its Triton spelling does not run: {type(cause).__name__}: {said}", where=op.where, cure=_CURE.format(op.triton)
         ) from error

@@ -403,7 +403,7 @@ MALFORMED = {
     "a prelude that is no Python": ({"triton": "_h({})", "prelude": "def"}, "no Python"),
     "a helper with a local's name": ({"triton": "h({})", "prelude": "@triton.jit\ndef h(x):\n    return x * 0.5"}, "call it _h"),
     "a helper of the library": ({"triton": "_tanh({})", "prelude": "@triton.jit\ndef _tanh(x):\n    return x * 0.5"}, "one of op tanh"),
-    "an unknown result": ({"result": "int"}, "unknown result"),
+    "an unknown result": ({"result": "complex"}, "unknown result"),
     "an unknown domain": ({"domain": "complex"}, "unknown domain"),
     "turns of an unknown op": ({"turns": (("plus", "mul"),)}, "no pair of ops"),
     "turns that is no list": ({"turns": "add"}, "turns is a tuple|no pair of ops"),

@@ -120,7 +120,8 @@ def test_json(capsys, bad):
 def test_the_registry_by_family(capsys):
     code, out, _ = run(capsys, "--family", "layout", "--examples", "20")
     assert code == 0
-    assert "10 of 10 rules hold" in out
+    n = len(registry.rules("layout"))
+    assert n and f"{n} of {n} rules hold" in out
 
 
 def test_no_such_file(capsys, tmp_path):
