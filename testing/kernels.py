@@ -60,6 +60,7 @@ def interpreted_kernels(
     launches: Launches | None = None,
     masked: float | None = None,
     suspects: list[KernelBug] | None = None,
+    nan: bool = False,
 ) -> Iterator[Launches]:
     """Inside the block, Triton kernels that are launched with CPU tensors are interpreted.
 
@@ -67,7 +68,7 @@ def interpreted_kernels(
     offset.  ``poison``: give masked lanes of loads without ``other`` large values instead of zeros.  ``order``: seed of the order
     in which programs run; None: as they are numbered.  ``launches``: continue these records.  ``masked``: what masked lanes of loads
     of floating-point numbers hold, whatever their ``other`` is.  ``suspects``: uninitialised reads are added to it instead of raised, and
-    give large values.
+    give large values, or with ``nan`` NaN.
     """
     for name, value in (("sanitize", sanitize), ("poison", poison)):
         truth(name, value)
@@ -87,7 +88,7 @@ def interpreted_kernels(
 
     def interpret(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
         if not warmup:
-            with _launch(launches, sanitize=sanitize, poison=poison, order=order, masked=masked, suspects=suspects) as executor:
+            with _launch(launches, sanitize=sanitize, poison=poison, order=order, masked=masked, suspects=suspects, nan=nan) as executor:
                 executor(self)(grid, *args, **kwargs)
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -133,6 +134,7 @@ def _launch(
     order: int | None,
     masked: float | None,
     suspects: list[KernelBug] | None,
+    nan: bool,
 ) -> Iterator[Callable[[Any], Callable[..., None]]]:
     """One launch: yields what makes of a kernel the function (grid, arguments) that interprets it."""
     import triton.language as tl
@@ -187,7 +189,7 @@ def _launch(
         if order is not None:
             _shuffle(patches, order + launches.count)
         if sanitize:
-            checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True, suspects=suspects))
+            checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True, suspects=suspects, nan=nan))
             stack.callback(lambda: launches.wraps.extend(checks.wraps))
         if masked is not None:
             last = Patches()
