@@ -23,7 +23,7 @@ import torch
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError
+from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError, shown
 from .constants import blocks, bound
 from .counterexample import code_of, name_of, named_sizes, resized, simplify
 from .diagnosis import ignored, observations, place
@@ -31,7 +31,7 @@ from .gradients import Wanted, results, wanted
 from .judge import Difference, Result, flat, gained, judge, off
 from .kernels import Launches, interpreted_kernels, never_written, unwritten_memory
 from .larger import larger
-from .misuse import function, number, several, shown, truth, whole
+from .misuse import function, number, several, truth, whole
 from .oracle import beside, nudged, oracles
 from .strategies import arguments, recipe_of
 
@@ -224,7 +224,7 @@ class Check:
     def _made_of_unwritten(
         self, args: Sequence[Any], poison: bool, order: int | None, turns: Mapping[int, int], masked: float | None
     ) -> bool:
-        """Does what the second function makes hang on the values of what it reads and nothing has written?"""
+        """Whether what the second function makes hangs on the values of what it reads and nothing has written."""
 
         def outcome(nan: bool) -> list[Result] | str:
             launches, untouched = Launches(), _Snapshot(args, "second")
@@ -298,8 +298,9 @@ class Check:
                 return nudged(self.f, args, exact[k], gradients=self.gradients)
 
         def near(k: int) -> list[list[Result]]:
-            pairs = {m.label.removeprefix("gradient of argument "): (m.value, o.value) for m, o in zip(ours, exact, strict=True) if m.gradient}
-            along = [{name: of(mine, oracle) for name, (mine, oracle) in pairs.items()} for of in (off, gained)]
+            pairs = zip(ours, exact, strict=True)
+            found = {m.label.removeprefix("gradient of argument "): (m.value, o.value) for m, o in pairs if m.gradient}
+            along = [{name: of(mine, oracle) for name, (mine, oracle) in found.items()} for of in (off, gained)]
             with interpreted_kernels(sanitize=False, order=None):
                 return beside(self.f, args, exact[k], along, gradients=self.gradients)
 

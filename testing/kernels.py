@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..errors import KernelBug
+from ..errors import KernelBug, shown
 from ..runtime.unwritten import UNWRITTEN
 from .device import device, on_device
 from .loops import Loops, counting
-from .misuse import require, shown, truth
+from .misuse import require, truth
 
 _rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
 _hooks = threading.RLock()

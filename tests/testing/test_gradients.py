@@ -140,6 +140,13 @@ def test_elements_that_are_no_maximum_have_no_part_in_its_gradient(elsewhere):
     refused(lambda x: x.amax(-1), autograd(lambda x: x.amax(-1), elsewhere), (x,), "gradient of argument 0: .*has a kink there")
 
 
+def test_overlapping_windows_may_share_out_their_gradients_in_any_way():
+    def pool(x):
+        return torch.nn.functional.max_pool1d(x[:, None], 3, stride=2, padding=1)[:, 0]
+
+    assert_equivalent(pool, lambda x: pool(x.flip(-1)).flip(-1), (torch.zeros(3, 5),), gradients=True)
+
+
 def test_a_tie_in_one_row_excuses_no_gradient_of_another():
     x = torch.tensor([[1.0, 1.0, 0.5], [0.25, 1.0, 2.0]])
     rows = torch.tensor([[1.0], [0.7]])
