@@ -310,6 +310,7 @@ class _FillAllocations(TorchDispatchMode):
 _ALLOCATIONS = {
     getattr(torch.ops.aten, name) for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 }
+_NO_BITS_TO_SPARE = {torch.bool: True, torch.uint8: 0xA5, torch.int8: -91, torch.int16: -23131}
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -317,6 +318,8 @@ def _fill(tensor: torch.Tensor) -> None:
     pattern = UNWRITTEN.get(str(tensor.dtype).removeprefix("torch."))
     if pattern is not None and tensor.numel():
         tensor.view(_BITS[tensor.element_size()]).fill_(pattern)
+    elif tensor.dtype in _NO_BITS_TO_SPARE:  # nobody knows these again, but they are no zeros, which a function may happen to find
+        tensor.fill_(_NO_BITS_TO_SPARE[tensor.dtype])
 
 
 def unwritten_memory() -> contextlib.AbstractContextManager[Any]:

@@ -426,6 +426,12 @@ def test_what_is_read_uninitialised_and_used_is_one(factor):
         assert_equivalent(lambda x: exact(x[:4]), partial(largest, factor=factor), [torch.arange(8.0)])
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16])
+def test_narrow_results_that_nothing_writes_are_wrong(dtype):
+    with pytest.raises(AccuracyError, match=r"output 0: 8 elements"):
+        assert_equivalent(lambda x: torch.zeros(8, dtype=dtype), lambda x: torch.empty(8, dtype=dtype), [torch.ones(1)], repeats=1)
+
+
 @pytest.mark.parametrize("wrong", [lambda x: x[:4].max() + 1, lambda x: x])
 def test_a_fault_is_not_put_down_to_an_uninitialised_read_that_is_not_used(wrong):
     with pytest.raises(AccuracyError, match=r"error|shape"):
