@@ -11,8 +11,10 @@ from typing import ClassVar
 
 
 def shown(value: object, longest: int = 60) -> str:
-    """A value in a message: itself if that is short, else what it is.  It may be an object that cannot be printed."""
+    """A value in a message: itself if that is short, else what it is; of an array its shape.  It need not be printable."""
     try:
+        if hasattr(value, "dtype") and tuple(getattr(value, "shape", ())):
+            return f"a {type(value).__name__} of shape {tuple(value.shape)}"  # type: ignore[attr-defined]
         text = repr(value)
     except Exception:
         text = ""

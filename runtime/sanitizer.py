@@ -13,7 +13,8 @@ happens:
   nothing.  Two lanes of one store may not write different values to one address;
 * signed 32-bit arithmetic that wraps is remembered, and named when the program then reaches far outside;
 * with ``unwritten``, a load of memory that still holds the bits of :mod:`~eqfuse.runtime.unwritten` is an uninitialised read.  With
-  ``suspects`` it is noted there instead, and gets the values of masked lanes: a kernel may load more than it uses.
+  ``suspects`` it is noted there instead, and gets the values of masked lanes (with ``nan`` NaN, which a factor of zero does not hide):
+  a kernel may load more than it uses.
 
 What happened at an address is recorded in pages made on demand, so a view may span gigabytes of address space.
 """
@@ -130,9 +131,10 @@ class Sanitizer:
         gaps: bool = False,
         unwritten: bool = False,
         suspects: list[KernelBug] | None = None,
+        nan: bool = False,
     ) -> None:
         self.races, self.poison, self.benign, self.gaps, self.unwritten = races, poison, benign, gaps, unwritten
-        self.suspects = suspects
+        self.suspects, self.nan = suspects, nan
         self.launch: _Launch | None = None
         self.wraps: list[str] = []
         """Every place where signed 32-bit arithmetic wrapped, over all launches."""
@@ -349,18 +351,18 @@ def _itemsize(pointers: Any) -> int:
     return max(1, pointers.get_element_ty().primitive_bitwidth // 8)
 
 
-def _poisoned(result: Any, pointers: Any, mask: Any) -> Any:
-    """``result`` with large values of alternating sign in its masked lanes."""
+def _poisoned(result: Any, pointers: Any, mask: Any, nan: bool = False) -> Any:
+    """``result`` with large values of alternating sign in its masked lanes; or with NaN, and integers of the other sign."""
     flags = np.broadcast_to(_flags(mask), result.data.shape)
     masked = int(np.sum(~flags))
     if not masked:
         return result
-    signs = 1 - 2 * (np.arange(masked) % 2)
+    signs = (1 - 2 * (np.arange(masked) % 2)) * (-1 if nan else 1)
     element, data = pointers.get_element_ty(), result.data.copy()
     if element == tl.bfloat16:
-        data[~flags] = np.where(signs > 0, 0x7149, 0xF149)  # +-1e30
+        data[~flags] = 0x7FC0 if nan else np.where(signs > 0, 0x7149, 0xF149)  # NaN, or +-1e30
     elif element.is_floating() and data.dtype.kind == "f":
-        data[~flags] = signs * {2: 6e4, 4: 1e30, 8: 1e300}[data.dtype.itemsize]
+        data[~flags] = np.nan if nan else signs * {2: 6e4, 4: 1e30, 8: 1e300}[data.dtype.itemsize]
     elif data.dtype.kind == "i" and data.dtype.itemsize >= 4:
         data[~flags] = signs * 0x3FFFFFF1
     else:
@@ -396,7 +398,7 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
             if suspect is not None:
                 written = np.ones(result.data.shape, bool)
                 written[flags] = ~suspect
-                result = _poisoned(result, ptrs, written)
+                result = _poisoned(result, ptrs, written, checks.nan)
         return _poisoned(result, ptrs, mask) if other is None and checks.poison else result
 
     def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:

@@ -128,11 +128,14 @@ def _answer(patches: Any) -> None:
     """Answer for a device that is not there, through ``patches``; and let the CPU be a current device in any case."""
     of_cuda = torch.cuda.device
 
-    def current(wanted: Any) -> contextlib.AbstractContextManager[Any]:
-        on_cpu = not _available() or (not isinstance(wanted, int) and torch.device(wanted).type == "cpu")
-        return contextlib.nullcontext() if wanted is None or on_cpu else of_cuda(wanted)
+    class Current(of_cuda):  # type: ignore[misc,valid-type]  # a class, as libraries ask whether something is one
+        def __init__(self, wanted: Any) -> None:
+            on_cpu = wanted is None or not _available() or (not isinstance(wanted, int) and torch.device(wanted).type == "cpu")
+            self.idx, self.prev_idx = -1, -1  # the number that changes nothing
+            if not on_cpu:
+                super().__init__(wanted)
 
-    patches.set(torch.cuda, "device", current)
+    patches.set(torch.cuda, "device", Current)
     if _available():
         return
     answers = {
@@ -145,6 +148,7 @@ def _answer(patches: Any) -> None:
         "get_device_capability": lambda device=None: _CAPABILITY,
         "get_device_name": lambda device=None: _PROPERTIES.name,
         "current_stream": _stream,
+        "stream": lambda stream: contextlib.nullcontext(),
         "_exchange_device": lambda device: 0,  # under every guard
         "_maybe_exchange_device": lambda device: 0,
         "synchronize": lambda device=None: None,

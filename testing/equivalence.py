@@ -23,15 +23,15 @@ import torch
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError
+from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError, shown
 from .constants import blocks, bound
 from .counterexample import code_of, name_of, named_sizes, resized, simplify
 from .diagnosis import ignored, observations, place
 from .gradients import Wanted, results, wanted
-from .judge import Difference, Result, flat, judge
+from .judge import Difference, Result, flat, gained, judge, off
 from .kernels import Launches, interpreted_kernels, never_written, unwritten_memory
 from .larger import larger
-from .misuse import function, number, several, shown, truth, whole
+from .misuse import function, number, several, truth, whole
 from .oracle import beside, nudged, oracles
 from .strategies import arguments, recipe_of
 
@@ -208,14 +208,47 @@ class Check:
         tally.calls += 1
 
     def _compare(self, args: Sequence[Any], poison: bool, order: int | None, tally: Tally, masked: float | None) -> None:
-        """Raise what is wrong; that it was made of what nothing had written, if that was read."""
+        """Raise what is wrong: first of all, that something is made of what nothing had written."""
         suspects: list[KernelBug] = []
+        turns = dict(tally.launches.turns)
+        error: Exception | None = None
         try:
             self._compared(args, poison, order, tally, masked, suspects)
-        except (Difference, KernelBug, KernelError):
-            if suspects:
-                raise suspects[0] from None
-            raise
+        except (Difference, KernelBug, KernelError) as found:
+            error = found
+        if suspects and self._made_of_unwritten(args, poison, order, turns, masked):
+            raise suspects[0]
+        if error is not None:
+            raise error
+
+    def _made_of_unwritten(
+        self, args: Sequence[Any], poison: bool, order: int | None, turns: Mapping[int, int], masked: float | None
+    ) -> bool:
+        """Whether what the second function makes hangs on the values of what it reads and nothing has written."""
+
+        def outcome(nan: bool) -> list[Result] | str:
+            launches, untouched = Launches(), _Snapshot(args, "second")
+            launches.turns = dict(turns)
+            interpreted = interpreted_kernels(
+                sanitize=self.sanitize, poison=poison, order=order if self.shuffle else None, launches=launches, masked=masked,
+                suspects=[], nan=nan,
+            )  # fmt: skip
+            try:
+                with interpreted, unwritten_memory():
+                    return _kept(results(self.g, args, gradients=self.gradients))
+            except Exception as error:  # of the kernel, or of a launcher that reads what it made
+                return f"{type(error).__name__}: {error}"
+            finally:
+                untouched.restore()
+
+        large, nan = outcome(False), outcome(True)
+        if isinstance(large, str) or isinstance(nan, str):
+            return large != nan
+        try:
+            _same(large, nan)
+        except Difference:
+            return True
+        return False
 
     def _compared(
         self,
@@ -265,13 +298,11 @@ class Check:
                 return nudged(self.f, args, exact[k], gradients=self.gradients)
 
         def near(k: int) -> list[list[Result]]:
-            off = {
-                mine.label.removeprefix("gradient of argument "): mine.value.double() - oracle.value.double()
-                for mine, oracle in zip(ours, exact, strict=True)
-                if mine.gradient
-            }
+            pairs = zip(ours, exact, strict=True)
+            found = {m.label.removeprefix("gradient of argument "): (m.value, o.value) for m, o in pairs if m.gradient}
+            along = [{name: of(mine, oracle) for name, (mine, oracle) in found.items()} for of in (off, gained)]
             with interpreted_kernels(sanitize=False, order=None):
-                return beside(self.f, args, exact[k], off, gradients=self.gradients)
+                return beside(self.f, args, exact[k], along, gradients=self.gradients)
 
         judge(ours, theirs, exact, self.factor, self.roundings, again, near)
 

@@ -142,13 +142,16 @@ def _judge(
     if a.is_floating_point():
         e, r = e.double(), r.double()
         limits = Limits(factor, _tolerance(mine, roundings), _underflow(a.dtype), a.dtype)
-        try:
-            _check_numbers(name, a.double(), b.double(), e, r, limits, wobble)
+        try:  # a gradient that jumps moves far when it is nudged: kinks come first, or they would excuse anything
+            _check_numbers(name, a.double(), b.double(), e, r, limits, (lambda _: 0.0) if mine.gradient else wobble)
         except Difference:
-            near = points() if mine.gradient else None
-            if near is None:
+            if not mine.gradient:
                 raise
-            e, r = _check_kinks(name, a.double(), b.double(), e, r, limits, wobble, near)
+            near = points()
+            if near is None:
+                _check_numbers(name, a.double(), b.double(), e, r, limits, wobble)
+            else:
+                e, r = _check_kinks(name, a.double(), b.double(), e, r, limits, wobble, near)
         if a.dtype in (torch.bfloat16, torch.float16):
             _check_rounding(name, a, b, e)
         if oracle.coarsest > torch.finfo(a.dtype).eps:
@@ -265,6 +268,16 @@ def _check_numbers(
         )
 
 
+def off(a: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+    """The direction in which a gradient is off."""
+    return a.double() - e.double()
+
+
+def gained(a: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+    """The part of it that leads along elements which have no gradient by right, or another one at a kink."""
+    return off(a, e).where(e == 0, 0.0)
+
+
 def _check_kinks(
     name: str,
     a: torch.Tensor,
@@ -280,7 +293,8 @@ def _check_kinks(
     ``near`` are its gradients at points beside the arguments, in opposite pairs.  Where they differ, every convex combination of such
     limits is a gradient (Clarke's), so what lies between the smallest and the largest is right, whichever of them the first function
     takes.  Where their sum along an axis is the same at all these points, as for a maximum along it, it is so for every combination;
-    then the gradient is shared out there, and any part of it may go to any element.  Returns the oracles with what is right.
+    then the gradient is shared out there, among more elements than these points show.  But one pair lies in the direction
+    :func:`gained`: if any element there takes part in the kink, its gradient jumps.  Returns the oracles with what is right.
     """
     near = torch.cat([near, e.unsqueeze(0).where(e.isfinite(), near[:1])])
     low, high = near.amin(0), near.amax(0)
@@ -288,19 +302,27 @@ def _check_kinks(
     scale = low.abs().maximum(high.abs())[known].max().item() if bool(known.any()) else 0.0
     slack = limits.allowed(scale, 0.0)
     kink = known & ((high - low > slack) | ~e.isfinite())
+    gain = gained(a, e).abs().where(known, 0.0)
+    jumps = (near - e).abs().amax(0).where(gain > slack, 0.0)
     lines = [(k,) for k in range(a.ndim)] + [tuple(range(a.ndim))] * (a.ndim > 1)
     for line in lines:
         sums, weight = near.sum([k + 1 for k in line]), near.abs().sum([k + 1 for k in line]).amax(0)
         total, many = a.sum(line), a.numel() // max(sums[0].numel(), 1)
         shared = kink.any(line) & known.all(line) & (sums.amax(0) - sums.amin(0) <= 1e-6 * weight)
-        off = shared & ((total - sums[0]).abs() > 1e-3 * weight + many * slack)
-        if bool(off.any()):
-            at = tuple(torch.nonzero(off)[0].tolist()) if off.ndim else ()
+        wrong = shared & ((total - sums[0]).abs() > 1e-3 * weight + many * slack)
+        if bool(wrong.any()):
+            at = tuple(torch.nonzero(wrong)[0].tolist()) if wrong.ndim else ()
             along = f"along axis {line[0]}" if len(line) == 1 and a.ndim > 1 else "in all"
             raise Difference(
                 "error",
                 f"{name}: the first function has a kink there, as of a maximum of equal numbers; whichever way the gradient is shared "
                 f"out, it adds up to {sums[0][at].item():.6g} {along}, and not to {total[at].item():.6g}",
+            )
+        if bool((shared & (gain.sum(line) > 1e-3 * weight + many * slack) & (jumps.amax(line) <= slack)).any()):
+            raise Difference(
+                "error",
+                f"{name}: the first function has a kink there, as of a maximum of equal numbers, and the gradient goes to elements that "
+                "take no part in it",
             )
         shared = shared.reshape([1 if k in line else n for k, n in enumerate(a.shape)])
         kink = kink | (shared & known)

@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..errors import KernelBug
+from ..errors import KernelBug, shown
 from ..runtime.unwritten import UNWRITTEN
 from .device import device, on_device
 from .loops import Loops, counting
-from .misuse import require, shown, truth
+from .misuse import require, truth
 
 _rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
 _hooks = threading.RLock()
@@ -60,6 +60,7 @@ def interpreted_kernels(
     launches: Launches | None = None,
     masked: float | None = None,
     suspects: list[KernelBug] | None = None,
+    nan: bool = False,
 ) -> Iterator[Launches]:
     """Inside the block, Triton kernels that are launched with CPU tensors are interpreted.
 
@@ -67,7 +68,7 @@ def interpreted_kernels(
     offset.  ``poison``: give masked lanes of loads without ``other`` large values instead of zeros.  ``order``: seed of the order
     in which programs run; None: as they are numbered.  ``launches``: continue these records.  ``masked``: what masked lanes of loads
     of floating-point numbers hold, whatever their ``other`` is.  ``suspects``: uninitialised reads are added to it instead of raised, and
-    give large values.
+    give large values, or with ``nan`` NaN.
     """
     for name, value in (("sanitize", sanitize), ("poison", poison)):
         truth(name, value)
@@ -87,7 +88,7 @@ def interpreted_kernels(
 
     def interpret(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
         if not warmup:
-            with _launch(launches, sanitize=sanitize, poison=poison, order=order, masked=masked, suspects=suspects) as executor:
+            with _launch(launches, sanitize=sanitize, poison=poison, order=order, masked=masked, suspects=suspects, nan=nan) as executor:
                 executor(self)(grid, *args, **kwargs)
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -133,6 +134,7 @@ def _launch(
     order: int | None,
     masked: float | None,
     suspects: list[KernelBug] | None,
+    nan: bool,
 ) -> Iterator[Callable[[Any], Callable[..., None]]]:
     """One launch: yields what makes of a kernel the function (grid, arguments) that interprets it."""
     import triton.language as tl
@@ -187,7 +189,7 @@ def _launch(
         if order is not None:
             _shuffle(patches, order + launches.count)
         if sanitize:
-            checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True, suspects=suspects))
+            checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True, suspects=suspects, nan=nan))
             stack.callback(lambda: launches.wraps.extend(checks.wraps))
         if masked is not None:
             last = Patches()
@@ -308,6 +310,7 @@ class _FillAllocations(TorchDispatchMode):
 _ALLOCATIONS = {
     getattr(torch.ops.aten, name) for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 }
+_NO_BITS_TO_SPARE = {torch.bool: True, torch.uint8: 0xA5, torch.int8: -91, torch.int16: -23131}
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -315,6 +318,8 @@ def _fill(tensor: torch.Tensor) -> None:
     pattern = UNWRITTEN.get(str(tensor.dtype).removeprefix("torch."))
     if pattern is not None and tensor.numel():
         tensor.view(_BITS[tensor.element_size()]).fill_(pattern)
+    elif tensor.dtype in _NO_BITS_TO_SPARE:  # nobody knows these again, but they are no zeros, which a function may happen to find
+        tensor.fill_(_NO_BITS_TO_SPARE[tensor.dtype])
 
 
 def unwritten_memory() -> contextlib.AbstractContextManager[Any]:

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..egraph.schema import sign_traits
-from ..errors import EqFuseError, OpError, UnsoundOpError
+from ..errors import EqFuseError, OpError, UnsoundOpError, shown
 from ..ir.ops import DOMAINS, OPS, RESULTS, ScalarOp
 from ..ir.ranges import ALL, INF, Interval
-from .misuse import require, shown
+from .misuse import require
 
 SEED = 20
 TOLERANCE = 1e-9  # of float64 formulas, relative

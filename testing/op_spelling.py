@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import CompileError, EqFuseError, OpError, UnsoundOpError, expect
+from ..errors import CompileError, EqFuseError, OpError, UnsoundOpError, expect, shown
 from ..ir.dtypes import float32
 from ..ir.ops import ScalarOp
 from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
-from .misuse import require, shown
+from .misuse import require
 from .op_check import samples, value
 
 RTOL = 2e-5  # of a spelling, relative to its value

@@ -82,17 +82,17 @@ def nudged(fn: Callable[..., Any], args: Sequence[Any], chosen: Oracle, *, gradi
     return [results(fn, args, gradients=gradients, exact=True, nudge=seed, mode=mode) for seed, mode in enumerate(modes)]
 
 
-_PAIRS = 4  # of points beside the arguments
+_RANDOM = 3  # pairs of points beside the arguments, in random directions
 _BESIDE = 2.0**-36  # how far they are, relative to the largest element: far less than a rounding of float32
 
 
 def beside(
-    fn: Callable[..., Any], args: Sequence[Any], chosen: Oracle, along: Mapping[str, torch.Tensor], *, gradients: Wanted | None
+    fn: Callable[..., Any], args: Sequence[Any], chosen: Oracle, along: Sequence[Mapping[str, torch.Tensor]], *, gradients: Wanted | None
 ) -> list[list[Result]]:
     """The results in float64 at points beside the arguments, in opposite pairs; none if the function fails there.
 
-    ``along``: a direction for each argument that has a gradient.  The first pair is on either side in that direction: if it is the one
-    in which a gradient is off, this exposes the limits that make it a right one.  The others lie in random directions.
+    ``along``: directions, each for all arguments that have a gradient.  The first pairs are on either side in these: if it is one in which
+    a gradient is off, this exposes the limits that make it a right one.  The others lie in random directions.
     """
 
     def mover(point: int) -> Callable[[str, torch.Tensor], torch.Tensor]:
@@ -100,8 +100,8 @@ def beside(
 
         def move(name: str, a: torch.Tensor) -> torch.Tensor:
             direction = torch.randn(a.shape, generator=generator, dtype=torch.float64)
-            if point < 2:
-                way = along.get(name, torch.zeros(())).cpu().double().nan_to_num(0.0, 0.0, 0.0)
+            if point // 2 < len(along):
+                way = along[point // 2].get(name, torch.zeros(())).cpu().double().nan_to_num(0.0, 0.0, 0.0)
                 direction = (way.sign() * way.abs() ** 0.25).expand(a.shape)  # small ones move, too
             finite = a[a.isfinite()].abs()
             size = float(finite.max()) if finite.numel() else 0.0
@@ -110,7 +110,7 @@ def beside(
         return move
 
     try:
-        modes = [None if chosen.rounds else Unrounded() for _ in range(2 * _PAIRS)]
+        modes = [None if chosen.rounds else Unrounded() for _ in range(2 * (len(along) + _RANDOM))]
         return [results(fn, args, gradients=gradients, exact=True, move=mover(k), mode=mode) for k, mode in enumerate(modes)]
     except Exception:  # the arguments are others than were drawn: a function need not take them
         return []

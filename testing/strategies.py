@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from ..errors import OptionError
-from .misuse import one_of, require, several, shown, whole
+from ..errors import OptionError, shown
+from .misuse import one_of, require, several, whole
 
 Values = str | Sequence[str]
 

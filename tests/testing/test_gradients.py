@@ -130,6 +130,30 @@ def test_maxima_of_equal_numbers():
     refused(f, autograd(f, shared["each"]), [TIES], "whichever way the gradient is shared out, it adds up to .* along axis 1, and not to")
 
 
+def softer(gy, x):
+    return gy[..., None] * torch.softmax(3 * x, -1)
+
+
+@pytest.mark.parametrize("elsewhere", [lambda gy, x: torch.nn.functional.pad(gy[..., None], (5, 0)), softer])
+def test_elements_that_are_no_maximum_have_no_part_in_its_gradient(elsewhere):
+    x = torch.tensor([[1.0, 1.0, 0.5, 0.0, -1.0, 0.25], [2.0, 0.0, 2.0, 1.5, 1.0, 1.0], [0.0, 0.0, 0.0, -1.0, -1.0, -0.5]])
+    refused(lambda x: x.amax(-1), autograd(lambda x: x.amax(-1), elsewhere), (x,), "gradient of argument 0: .*has a kink there")
+
+
+def test_overlapping_windows_may_share_out_their_gradients_in_any_way():
+    def pool(x):
+        return torch.nn.functional.max_pool1d(x[:, None], 3, stride=2, padding=1)[:, 0]
+
+    assert_equivalent(pool, lambda x: pool(x.flip(-1)).flip(-1), (torch.zeros(3, 5),), gradients=True)
+
+
+def test_a_tie_in_one_row_excuses_no_gradient_of_another():
+    x = torch.tensor([[1.0, 1.0, 0.5], [0.25, 1.0, 2.0]])
+    rows = torch.tensor([[1.0], [0.7]])
+    off = autograd(lambda x: x.amax(-1), lambda gy, x: gy[..., None] * first_of(x) * rows)
+    refused(lambda x: x.amax(-1), off, (x,), "gradient of argument 0: ")
+
+
 def test_distances_where_both_are_equal():
     for at_zero in (-1.0, 0.0, 1.0):
 

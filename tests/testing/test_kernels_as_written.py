@@ -1,6 +1,7 @@
 """What hand-written kernels use, and what they are told when a line of theirs cannot run."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from triton.language.extra.cuda.libdevice import fast_expf, tanh
 from triton.language.extra.libdevice import erf as device_erf
 from triton.runtime.interpreter import ASTTransformer
 
-from eqfuse.errors import KernelBug, KernelError
+from eqfuse.errors import AccuracyError, KernelBug, KernelError
 from eqfuse.testing import assert_equivalent, interpreted_kernels, tensors
 
 exponential, maximal, summed = tl.exp, tl.max, tl.reduce  # taken out of the language, as libraries do
@@ -291,8 +292,8 @@ def test_questions_about_a_device_have_answers_while_kernels_are_interpreted():
         properties = triton.runtime.driver.active.utils.get_device_properties(triton.runtime.driver.active.get_current_device())
         assert properties["multiprocessor_count"] == torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
         assert torch.cuda.get_device_capability() >= (7, 0)
-        with torch.cuda.device_of(torch.ones(1)), torch.cuda.device(0):
-            pass
+        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.device_of(torch.ones(1)), torch.cuda.device(0):
+            assert isinstance(torch.cuda.device(0), torch.cuda.device)  # libraries ask what is one
         assert triton.runtime.driver.active.get_current_target().backend == "cuda"
         made = torch.empty(3, device="cuda"), torch.ones(2).to("cuda:0"), torch.zeros(1).cuda()
         assert torch.cuda.is_available() or all(x.is_cuda and x.device == torch.device("cuda:0") for x in made)
@@ -396,25 +397,42 @@ def test_the_runs_of_one_comparison_have_the_same_configurations():
 
 
 @triton.jit
-def scratch_kernel(x_ptr, scratch_ptr, y_ptr, DISCARD: tl.constexpr, BLOCK: tl.constexpr):
+def scratch_kernel(x_ptr, scratch_ptr, y_ptr, FACTOR: tl.constexpr, DISCARD: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(scratch_ptr + at, tl.load(x_ptr + at), mask=at < BLOCK // 2)
     scratch = tl.load(scratch_ptr + at)
     if DISCARD:
         scratch = tl.where(at < BLOCK // 2, scratch, 0.0)
-    tl.store(y_ptr, tl.max(scratch, 0))
-
-
-@pytest.mark.parametrize("discard", [True, False])
-def test_what_is_read_uninitialised_and_not_used_is_no_fault(discard):
-    def largest(x):
-        y, scratch = torch.empty(()), torch.empty(8)
-        scratch_kernel[(1,)](x, scratch, y, DISCARD=discard, BLOCK=8)
-        return y
-
-    x = torch.arange(8.0)
-    if discard:
-        assert_equivalent(lambda x: x[:4].max(), largest, [x])
     else:
-        with pytest.raises(KernelBug, match="uninitialised read: loads 4 elements of scratch_ptr"):
-            assert_equivalent(lambda x: x[:4].max(), largest, [x])
+        scratch = tl.where(at < BLOCK // 2, scratch, scratch * FACTOR)
+    tl.store(y_ptr, tl.max(scratch, 0) if FACTOR else tl.sum(scratch, 0))
+
+
+def largest(x, discard=False, factor=1):
+    y, scratch = torch.empty(()), torch.empty(8)
+    scratch_kernel[(1,)](x, scratch, y, FACTOR=factor, DISCARD=discard, BLOCK=8)
+    return y
+
+
+def test_what_is_read_uninitialised_and_not_used_is_no_fault():
+    assert_equivalent(lambda x: x[:4].max(), partial(largest, discard=True), [torch.arange(8.0)])
+
+
+@pytest.mark.parametrize("factor", [1, 0])
+def test_what_is_read_uninitialised_and_used_is_one(factor):
+    """A factor of zero does not take it away: it may be NaN."""
+    exact = torch.sum if factor == 0 else torch.max
+    with pytest.raises(KernelBug, match="uninitialised read: loads 4 elements of scratch_ptr"):
+        assert_equivalent(lambda x: exact(x[:4]), partial(largest, factor=factor), [torch.arange(8.0)])
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16])
+def test_narrow_results_that_nothing_writes_are_wrong(dtype):
+    with pytest.raises(AccuracyError, match=r"output 0: 8 elements"):
+        assert_equivalent(lambda x: torch.zeros(8, dtype=dtype), lambda x: torch.empty(8, dtype=dtype), [torch.ones(1)], repeats=1)
+
+
+@pytest.mark.parametrize("wrong", [lambda x: x[:4].max() + 1, lambda x: x])
+def test_a_fault_is_not_put_down_to_an_uninitialised_read_that_is_not_used(wrong):
+    with pytest.raises(AccuracyError, match=r"error|shape"):
+        assert_equivalent(wrong, partial(largest, discard=True), [torch.arange(8.0)])
