@@ -10,9 +10,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..errors import OptionError
+from ..errors import OptionError, shown
 from .loops import Loop
-from .misuse import shown
 
 
 @contextlib.contextmanager

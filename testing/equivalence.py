@@ -23,7 +23,7 @@ import torch
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError
+from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError, shown
 from .constants import blocks, bound
 from .counterexample import code_of, name_of, named_sizes, resized, simplify
 from .diagnosis import ignored, observations, place
@@ -31,7 +31,7 @@ from .gradients import Wanted, results, wanted
 from .judge import Difference, Result, flat, judge
 from .kernels import Launches, interpreted_kernels, never_written, unwritten_memory
 from .larger import larger
-from .misuse import function, number, several, shown, truth, whole
+from .misuse import function, number, several, truth, whole
 from .oracle import beside, nudged, oracles
 from .strategies import arguments, recipe_of
 
