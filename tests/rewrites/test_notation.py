@@ -327,7 +327,7 @@ def test_a_bound_that_is_a_number_is_asked_for():
     clip.check(50)
     y = maximum(tanh(tensor("x", I)), -5.0)
     graph = saturate(program("clipped", y=(y, (I,))), rules=[*eqfuse.rewrites.rules("signs"), clip])
-    assert any(c.rule is clip and c.matches for c in graph.report.rules)
+    assert any(c.rule == "r" and c.matches for c in graph.report.rules)
 
 
 def test_a_function_of_no_module_is_a_rule():
