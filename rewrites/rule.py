@@ -535,12 +535,11 @@ def _useless(needs: tuple[Fact, ...], gives: tuple[Fact, ...]) -> tuple[str, str
         cure = f"premises are about what the rule matches: {', '.join(n for n in count if count[n] > 1 and n != WHOLE) or 'its variables'}"
         named = [*alone, *(n for f in rest for n in _mentions(f))]
         return (f"nothing but a premise mentions {named[0]!r}" if named else "a premise mentions no variable of the rule"), cure
-    bounds = Counter(f.size.name for f in needs if isinstance(f, Within) and isinstance(f.size, NumberVar))
-    for name, times in bounds.items():
-        known = any(name in {v.name for p in f.parts() for v in _bindings(p)} for f in needs if isinstance(f, Match | FiniteOr))
-        if times > 1 or known:
-            said = f"within binds {name!r} to the least bound that is known, and {name!r} is something else already"
-            return said, f"within(x, bound), at_most(bound, {name}), with bound: Scalar"
+    matched = {v.name for f in needs if isinstance(f, Match) for p in f.parts() for v in _bindings(p)}
+    bounds = (f.size.name for f in needs if isinstance(f, Within) and isinstance(f.size, NumberVar))
+    if name := next((b for b in bounds if b in matched), None):
+        said = f"within binds {name!r} to the least bound that is known, and {name!r} is matched already"
+        return said, f"within(x, bound), at_most(bound, {name}), with bound: Scalar"
     return None
 
 

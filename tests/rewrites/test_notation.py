@@ -302,7 +302,6 @@ SAYS_NOTHING = {
     "x + 0.0, x, linear('sum')": "mentions no variable",
     "x + 0.0, x, nonneg(-3.0)": "mentions no variable",
     "Map('minimum', x, Const(a)), x, within(x, a)": "within binds 'a'",
-    "x + y + 0.0, x + y, within(x, a), within(y, a)": "within binds 'a'",
 }  # fmt: skip
 
 
