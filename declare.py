@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .codegen.spelling import spelling
-from .errors import OpError, UnsoundOpError, shown
+from .errors import OpError, UnsoundOpError, expect, shown
 from .ir.ops import BUILT_IN, OPS, ScalarOp, of_integers
 from .ir.ranges import INF, Interval
 
@@ -77,6 +77,15 @@ def op(
     _check_name(name, where)
     if not callable(numpy):
         raise OpError(f"op {name}: numpy= is a {type(numpy).__name__}, not a function", where=where)
+    flags = {"increasing": increasing, "commutative": commutative, "associative": associative, "keeps_zero": keeps_zero}
+    given: object
+    for option, given in flags.items():
+        expect(isinstance(given, bool), f"op {name}: {option}", given, "True or False", OpError, where)
+    for option, given in {"result": result, "domain": domain, "prelude": prelude, "doc": doc}.items():
+        expect(isinstance(given, str), f"op {name}: {option}", given, "a text; help(eqfuse.op) says which", OpError, where)
+    for option, given in {"cost": cost, "special": special, "rtol": rtol, "atol": atol}.items():
+        good = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= sys.float_info.max
+        expect(good, f"op {name}: {option}", given, "a number, 0 or more", OpError, where)
     arity = _arity(name, numpy, where)
     if not 1 <= arity <= 3:
         raise OpError(f"op {name}: numpy= takes {arity} arguments", where=where, cure="an op takes one, two or three")

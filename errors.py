@@ -11,14 +11,16 @@ from typing import ClassVar
 
 
 def shown(value: object, longest: int = 60) -> str:
-    """A value in a message: itself if that is short, else what it is; of an array its shape.  It need not be printable."""
+    """A value in a message: an array by its shape, anything else itself if that is short, or what it is.  It may be an object that
+    cannot be printed, and has neither a shape nor attributes."""
+    kind = type(value).__name__
+    kind = f"{'an' if kind[:1] in 'aeiouAEIOU' else 'a'} {kind}"
     try:
-        if hasattr(value, "dtype") and tuple(getattr(value, "shape", ())):
-            return f"a {type(value).__name__} of shape {tuple(value.shape)}"  # type: ignore[attr-defined]
-        text = repr(value)
+        shape = None if isinstance(value, type) else getattr(value, "shape", None)
+        text = f"{kind} of shape {tuple(shape)}" if shape else repr(value)
     except Exception:
         text = ""
-    return text if 0 < len(text) <= longest and "\n" not in text else f"a {type(value).__name__}"
+    return text if 0 < len(text) <= longest and "\n" not in text else kind
 
 
 class EqFuseError(Exception):

@@ -8,10 +8,12 @@ steers the search and claims nothing: there is no third kind, so no rule can con
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import RuleError
+from ..errors import shown as described
 from ..ir.dtypes import DTYPES
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.monoids import MONOIDS
@@ -237,7 +240,8 @@ class AtMostOne(Condition):
 
 @dataclass(frozen=True, eq=False)
 class Within(Condition):
-    """``|x| <= size``, whatever the inputs; as a premise it binds ``size`` to the least bound known."""
+    """``|x| <= size``, whatever the inputs; as a premise it binds a variable to the least bound
+    known, and asks whether that is at most any other number."""
 
     size: P.Number
 
@@ -248,7 +252,9 @@ class Within(Condition):
         return (self.x, self.size)
 
     def egglog(self, fresh: str) -> str:
-        return f"(= {self.size.egglog()} (size {self.x.egglog()}))"
+        if isinstance(self.size, P.NumberVar):
+            return f"(= {self.size.egglog()} (size {self.x.egglog()}))"
+        return f"(= size{fresh} (size {self.x.egglog()})) (<= size{fresh} {self.size.egglog()})"
 
     def claim(self) -> str:
         return f"(set (size {self.x.egglog()}) {self.size.egglog()})"
@@ -785,9 +791,49 @@ def relation(
         raise RuleError(f"{where}: columns {columns!r}", cure=f"a text of {', '.join(SORTS)} with spaces between, as in 'T f64'")
     if not isinstance(doc, str) or not doc.strip():
         raise RuleError(f"{where}: no text", cure="say what a row means")
-    meaning = Equation(equation) if equation else Claim(claim) if claim else None
+    for option, function in (("equation", equation), ("claim", claim)):
+        _takes(where, option, function, columns.split())
+    meaning = Equation(equation) if equation else Claim(_judging(where, claim)) if claim else None
     RELATIONS[name] = Relation(name, tuple(columns.split()), doc, meaning, demand)
     return RELATIONS[name]
+
+
+def _takes(where: str, option: str, function: Any, columns: list[str]) -> None:
+    """Refuse a meaning that cannot be called with the columns, or, of values alone, does not give two sides."""
+    with suppress(ValueError, TypeError):  # of a function of C's no signature is known
+        signature = inspect.signature(function)
+        try:
+            signature.bind(*columns)
+        except TypeError:
+            cure = f"{option}=lambda {', '.join('xyzuvwpq'[: len(columns)])}: ... for the columns {' '.join(columns)}"
+            raise RuleError(f"{where}: {option} is no function of {len(columns)} arguments", cure=cure) from None
+    if option == "claim" or function is None or not set(columns) <= {"T", "f64"}:
+        return
+    given = [Var(f"x{k}") if c == "T" else P.NumberVar(f"x{k}") for k, c in enumerate(columns)]
+    cure = "equation=lambda x, y: (x, y + 1.0): a column, and a pattern that it is equal to"
+    try:
+        sides = function(*given)
+    except RuleError as error:
+        raise RuleError(f"{where}: {error.message}", cure=error.cure) from error
+    except Exception as error:
+        raise RuleError(f"{where}: its equation raised {type(error).__name__}: {error}", cure=cure) from error
+    if not isinstance(sides, tuple) or len(sides) != 2 or not any(sides[0] is v for v in given):
+        raise RuleError(f"{where}: its equation does not give a column and what it is equal to", cure=cure)
+    if P.pattern(sides[0]).egglog() == P.pattern(sides[1]).egglog():
+        raise RuleError(f"{where}: both sides of its equation are the same", cure=cure)
+
+
+def _judging(where: str, claim: Callable[..., Any]) -> Callable[..., Any]:
+    """A claim whose answers are truth values."""
+
+    def holds(*columns: Any) -> Any:
+        found = claim(*columns)
+        if np.asarray(found).dtype.kind != "b":
+            cure = "an array of truth values: claim=lambda x: (x > 0) & (x < 1)"
+            raise RuleError(f"{where}: its claim gives {described(found)}, no truth values", cure=cure)
+        return found
+
+    return holds
 
 
 def forget(relation: Relation) -> None:

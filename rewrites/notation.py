@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import RuleError
+from ..ir.monoids import MONOIDS
+from ..ir.ops import OPS
 
 VALUES = {  # what is written instead, of values
     "==": 'Map("eq", {0}, {1}) is where they are equal; one variable in two places matches only equal values',
@@ -23,6 +25,10 @@ VALUES = {  # what is written instead, of values
     "|": 'Map("or", {0}, {1})',
     "~": 'Map("not", {0})',
     "**": 'a power is a number; Map("exp", {1} * Map("log", {0})) for a positive base',
+    "^": 'Map("ne", {0}, {1}) of two truth values',
+    "<<": "{0} * 2.0**n for a number n",
+    ">>": "{0} / 2.0**n for a number n",
+    "divmod": "{0} // {1} and {0} % {1}",
     "@": "Sum(k, {0} * {1}), with the axes named",
     "truth": "Where(c, x, y) chooses; what must hold is a premise: truth(c), positive(x), ...",
     "[]": "View({0}, k, e) reads it at the position e of its axis k",
@@ -103,6 +109,34 @@ class Notation:
     def __rmatmul__(self, other: Any) -> NoReturn:
         self._no("@", other)
 
+    def __xor__(self, other: Any) -> NoReturn:
+        self._no("^", other)
+
+    def __rxor__(self, other: Any) -> NoReturn:
+        self._no("^", other)
+
+    def __lshift__(self, other: Any) -> NoReturn:
+        self._no("<<", other)
+
+    def __rshift__(self, other: Any) -> NoReturn:
+        self._no(">>", other)
+
+    def __divmod__(self, other: Any) -> NoReturn:
+        self._no("divmod", other)
+
+    def __round__(self, digits: Any = None) -> NoReturn:
+        raise RuleError(f"round({shown(self)}): {shown(self)} is {what(self)}", cure=applied("round", self))
+
+    def __trunc__(self) -> NoReturn:
+        self.__float__()
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
+        _foreign("numpy", function, args)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        _foreign("torch", function, args)
+
     def __invert__(self) -> NoReturn:
         self._no("~")
 
@@ -146,6 +180,22 @@ def shown(x: Any) -> str:
     name = getattr(x, "name", None)
     text = name if isinstance(x, Notation) and isinstance(name, str) else str(x) if isinstance(x, Notation) else repr(x)
     return text if len(text) <= 60 and "\n" not in text and " at 0x" not in text else what(x)
+
+
+def applied(function: str, *args: Any) -> str:
+    """How a function of these arguments is written in a rule, if there is an op or a reduction of that name."""
+    given = ", ".join(shown(a) for a in args if isinstance(a, Notation)) or "x"
+    if function in MONOIDS:
+        return f'Reduce("{function}", k, {given}), with the axis named'
+    return f'Map("{function}", {given})' if function in OPS else VALUES["()"].format(given)
+
+
+def _foreign(library: str, function: Any, args: Any) -> NoReturn:
+    """A function of arrays is called with what a rule is written with."""
+    name = getattr(function, "__name__", "a function").strip("_")
+    first = next((a for a in args if isinstance(a, Notation)), None)
+    said = f"{shown(first)} is {what(first)}" if first is not None else "patterns are none"
+    raise RuleError(f"{library}'s {name} takes arrays, and {said}", cure=applied(name, *args))
 
 
 KINDS: dict[type, str] = {}  # what things are called, filled where they are defined

@@ -54,7 +54,8 @@ class World:
     ``dtype`` is the arithmetic: a float type, or ``object`` for exact rationals.  In a ``bitwise`` world casts round, and reductions
     are left folds in the order of the axis, so that equal bits mean the same operations in the same order.  In a ``strict`` one,
     overflow and underflow raise FloatingPointError.  In a ``noisy`` one every operation that rounds errs at random, relative to its
-    result: what that changes little is no rounding error.  ``refs`` holds the values of references, by time and reduction.
+    result: what that changes little is no rounding error.  ``sizes``, where it is a list, gets the largest magnitude of each result on
+    the way.  ``refs`` holds the values of references, by time and reduction.
     """
 
     values: dict[str, Any]
@@ -66,6 +67,7 @@ class World:
     bitwise: bool = False
     strict: bool = False
     noisy: Noise | None = None
+    sizes: list[float] | None = None
     refs: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
     @property
@@ -112,7 +114,12 @@ class World:
         out = self.cast(OPS[op].numpy(*args))
         if self.strict and left_range(op, out, args):
             raise FloatingPointError(op)
+        self._note(out)
         return self.noisy(out) if self.noisy and op not in UNROUNDED and OPS[op].result not in ("bool", "int") else out
+
+    def _note(self, out: np.ndarray) -> None:
+        if self.sizes is not None:
+            self.sizes.append(largest(out))
 
     def reduce(self, monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
         """A reduction over dimension ``axis`` that keeps it, with size 1; a value that is free of the axis is repeated."""
@@ -126,7 +133,13 @@ class World:
         out = reduce_array(monoid, x, axis, extent)
         if self.strict and extent and np.isinf(out).any() and np.isfinite(x).all():
             raise FloatingPointError(monoid)
+        self._note(out)
         return out
+
+
+def largest(x: np.ndarray) -> float:
+    """The largest magnitude of the finite numbers of an array."""
+    return np.max(np.abs(x[np.isfinite(x)]), initial=0.0)
 
 
 def left_range(op: str, out: np.ndarray, args: tuple[np.ndarray, ...]) -> bool:

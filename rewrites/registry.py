@@ -9,11 +9,13 @@ this table.  ``python -m eqfuse rules check FILE`` puts the check off until the 
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
 from ..errors import RuleError, expect
+from ..errors import shown as described
 from .rule import LICENCES, Rule
 from .verdicts import places
 
@@ -59,7 +61,7 @@ def known(rule: object) -> Rule:
     if isinstance(rule, str):
         load()
         cure = f"eqfuse.rules({rule!r})[0]" if rule in _rules else f"{cure}; eqfuse.rules() lists those that are registered"
-    raise RuleError(f"{getattr(rule, '__name__', repr(rule))} is no rule", cure=cure)
+    raise RuleError(f"{rule.__name__ if inspect.isfunction(rule) else described(rule)} is no rule", cure=cure)
 
 
 def admit(rule: Rule) -> Rule:

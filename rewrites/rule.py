@@ -27,8 +27,10 @@ import difflib
 import importlib
 import inspect
 import keyword
+import re
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -57,8 +59,9 @@ from .facts import (
     Row,
     Search,
     Settled,
+    Within,
 )
-from .notation import shown, what
+from .notation import Notation, applied, shown, what
 from .patterns import (
     AxisVar,
     Cast,
@@ -146,6 +149,11 @@ class Turns:
         self.source, self.target, self.where = source, target, where
 
     def __class_getitem__(cls, key: tuple[str, ...]) -> Turns:
+        cure = 'Turns["add", "mul"] turns sums into products; Turns["mul", "mul", "nonneg"] need do so of no negative numbers'
+        if not isinstance(key, tuple) or not 2 <= len(key) <= 3 or key[2:] not in ((), ("real",), ("nonneg",)):
+            raise RuleError(f"Turns[{', '.join(map(shown, key if isinstance(key, tuple) else (key,)))}]: no such trait", cure=cure)
+        P.known_name(key[0], "op")
+        P.known_name(key[1], "op")
         return cls(key[0], key[1], key[2] if len(key) > 2 else "real")
 
     def names(self) -> tuple[str, ...]:
@@ -176,11 +184,15 @@ _NAMES: dict[Any, tuple[str, int | None, Callable[[], tuple[str, ...]]]] = {  # 
 
 
 _ANNOTATIONS = ("Axis", "Scalar", "Position", "Form", "Turns[...]", *(a.__name__ for a in _NAMES))
+_ANNOTATED = f"values have no annotation; others have a class of eqfuse.rewrites: {', '.join(_ANNOTATIONS)}"
 
 
 def _variable(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
     if isinstance(annotation, str):
-        annotation = eval(annotation, scope)
+        try:
+            annotation = eval(annotation, scope)
+        except Exception as error:
+            raise RuleError(f"parameter {name}: its annotation {annotation!r} has no value: {error}", cure=_ANNOTATED) from error
     if annotation is inspect.Parameter.empty:
         return Var(name)
     if annotation is Axis:
@@ -196,7 +208,7 @@ def _variable(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
     try:
         sort, arity, choices = _NAMES[annotation]
     except (KeyError, TypeError):
-        raise TypeError(f"parameter {name!r} has an unknown annotation {annotation!r}") from None
+        raise RuleError(f"parameter {name} has an unknown annotation, {shown(annotation)}", cure=_ANNOTATED) from None
     return NameVar(name, choices, sort, arity)
 
 
@@ -330,6 +342,20 @@ def _failed(function: Callable[..., Any], error: Exception) -> str:
     return f"{'/'.join(Path(frame.filename).parts[-2:])}:{frame.lineno}  {(frame.line or '').strip()}"
 
 
+def _said(error: Exception) -> str:
+    """What an exception of Python's says about the body of a rule."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, Notation):
+        return f"{shown(error.obj)} is {what(error.obj)}, and has no {error.name}"
+    if isinstance(error, TypeError) and "__array_ufunc__" in str(error):
+        return "a function of numpy takes arrays, and is given what the rule is written with"
+    if isinstance(error, TypeError) and _CALL.match(str(error)):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+_CALL = re.compile(r"(\w+)(\.__init__)?\(\) (missing|takes|got)")  # how Python refuses arguments
+
+
 def _cure(error: Exception, parameters: Sequence[str]) -> str:
     """What to try where the body of a rule raised."""
     if isinstance(error, NameError) and error.name:
@@ -339,6 +365,16 @@ def _cure(error: Exception, parameters: Sequence[str]) -> str:
         close = difflib.get_close_matches(name, [*parameters, *exported], n=1)
         meant = f"did you mean {close[0]!r}? " if close else ""
         return f"{meant}a variable of the rule must be one of its parameters, anything else defined or imported"
+    if isinstance(error, AttributeError) and isinstance(error.obj, Notation):
+        return applied(error.name or "", error.obj)
+    if isinstance(error, TypeError) and "__array_ufunc__" in str(error):
+        return applied("")
+    if isinstance(error, TypeError) and (called := _CALL.match(str(error))):
+        exported = importlib.import_module(__package__)
+        for name in exported.__all__:
+            thing = getattr(exported, name)
+            if getattr(thing, "__name__", "") == called[1]:
+                return f"{name}({', '.join(inspect.signature(thing).parameters)})"
     return "correct this line; a rule is run once, on patterns, which know + - * / ** and what eqfuse.rewrites has (Map, Sum, Where, ...)"
 
 
@@ -358,6 +394,12 @@ def _facts(result: Any) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     for fact in needs:
         if not isinstance(fact, Fact):
             raise RuleError(f"{shown(fact)} is no premise but {what(fact)}", cure=f"{form}; conditions are free(x, k), positive(x), ...")
+        if type(fact).egglog is Fact.egglog:
+            cure = "match(t, pattern) is the premise that t can be written so; one variable in two places is one value"
+            raise RuleError(f"{type(fact).__name__} is a conclusion, and stands among the premises", cure=cure)
+    for fact in gives:
+        if not isinstance(fact, Fact):
+            raise RuleError(f"{shown(fact)} is no conclusion but {what(fact)}", cure=f"{form}; conclusions are equal(x, y), nonneg(x), ...")
     if not gives:
         raise RuleError("nothing follows", cure=form)
     return needs, gives
@@ -386,11 +428,7 @@ def _parameters(function: Callable[..., Any]) -> list[Any]:
             raise RuleError(f"parameter {p.name}={shown(p.default)}: a variable of an equation has no default", cure=cure)
         if not p.name.isidentifier() or keyword.iskeyword(p.name) or p.name.endswith("__"):
             raise RuleError(f"parameter {p.name!r} is no name for a variable", cure="an identifier that does not end in two underscores")
-        try:
-            out.append(_variable(p.name, p.annotation, inspect.unwrap(function).__globals__))
-        except Exception as error:
-            cure = f"annotations are classes of eqfuse.rewrites: {', '.join(_ANNOTATIONS)}"
-            raise RuleError(f"{type(error).__name__}: {error}", cure=cure) from error
+        out.append(_variable(p.name, p.annotation, inspect.unwrap(function).__globals__))
     return out
 
 
@@ -428,7 +466,7 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
     try:
         _option("licence", licence, LICENCES)
         _option("phase", phase, PHASES)
-        if not isinstance(family, str) or not family.strip():
+        if not isinstance(family, str) or family != family.strip() or not family or not family.isprintable():
             raise RuleError(f"unknown family {family!r}", cure="a family is named by a text, as in family='mine'")
         if not isinstance(mirrored, bool):
             raise RuleError(f"mirrored is {mirrored!r}", cure="True: commuted forms are matched, too; or False")
@@ -443,7 +481,7 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
         if isinstance(error, RuleError):
             message, cure = error.message.removeprefix(f"rule {name}: "), error.cure
         else:
-            message, cure = f"{type(error).__name__}: {error}", _cure(error, [p.name for p in parameters])
+            message, cure = _said(error), _cure(error, [p.name for p in parameters])
         raise RuleError(f"rule {name}: {message}", where=_failed(function, error), cure=cure) from error
     try:
         needs, gives = _facts(result)
@@ -454,6 +492,8 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
     used = {v.name for f in needs for part in f.parts() for v in P.walk(part) if P.is_variable(v)}
     if loose := next(iter(sorted(used - bound)), None):
         raise refuse(f"nothing says what {loose!r} is: it is only computed with", f"match Const({loose}) on the left, compute on the right")
+    if useless := _useless(needs, gives):
+        raise refuse(*useless)
     for fact in gives:
         if untestable := _untestable(fact, phase):
             raise refuse(f"concludes {untestable}, which no check can test", "conclude an equation, a condition, or a row with a meaning")
@@ -462,14 +502,49 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
                 if P.is_variable(v) and v.name not in bound:
                     raise refuse(f"{v.name!r} is used on the right side but nothing on the left binds it", f"match {v.name!r} on the left")
     doc = inspect.cleandoc(function.__doc__ or "")
-    builtin = function.__module__.startswith(f"{__package__}.")
+    builtin = (function.__module__ or "").startswith(f"{__package__}.")
     return Rule(name, family, licence, phase, doc, file, line, tuple(parameters), needs, gives, mirrored, builtin=builtin)
 
 
-def _untestable(fact: Any, phase: str) -> str:
+def _mentions(fact: Fact) -> list[str]:
+    return [v.name for part in fact.parts() for v in P.walk(part) if P.is_variable(v)]
+
+
+def _useless(needs: tuple[Fact, ...], gives: tuple[Fact, ...]) -> tuple[str, str] | None:
+    """Message and cure if a conclusion says no more than a premise, or a premise nothing about the conclusions: a slip of the pen."""
+    written = {f.var.name: f.pattern for f in needs if isinstance(f, Match)}
+    premises = {f.egglog("") for f in needs}
+    for fact in gives:
+        if isinstance(fact, Equal):
+            left = written.get(fact.left.name, fact.left) if isinstance(fact.left, Var) else fact.left
+            if fact.right.egglog() in (left.egglog(), fact.left.egglog()):
+                return "both sides are the same", "write what the left side is rewritten to on the right"
+        elif fact.claim() in premises:
+            return "it concludes what is one of its premises", "leave it out there, or conclude something else"
+    if isinstance(found := written.get(WHOLE), Var) and not any(found.name in _mentions(f) for f in needs[1:] if not isinstance(f, TESTS)):
+        cure = "exchange the sides, or say what must hold of it: positive(x), ..."
+        return f"the left side is {found.name}, which every value of every program matches", cure
+    reached, rest = {n for f in gives for n in _mentions(f)}, list(needs)
+    while near := [f for f in rest if reached.intersection(_mentions(f))]:
+        reached.update(n for f in near for n in _mentions(f))
+        rest = [f for f in rest if not any(f is g for g in near)]
+    count = Counter(n for f in (*needs, *gives) for n in _mentions(f))
+    conditions = [p for f in needs if isinstance(f, Condition | NonEmpty) for p in f.parts()]
+    alone = [p.name for p in conditions if isinstance(p, Var | AxisVar) and count[p.name] == 1]
+    if rest or alone:
+        cure = f"premises are about what the rule matches: {', '.join(n for n in count if count[n] > 1 and n != WHOLE) or 'its variables'}"
+        named = [*alone, *(n for f in rest for n in _mentions(f))]
+        return (f"nothing but a premise mentions {named[0]!r}" if named else "a premise mentions no variable of the rule"), cure
+    matched = {v.name for f in needs if isinstance(f, Match) for p in f.parts() for v in _bindings(p)}
+    bounds = (f.size.name for f in needs if isinstance(f, Within) and isinstance(f.size, NumberVar))
+    if name := next((b for b in bounds if b in matched), None):
+        said = f"within binds {name!r} to the least bound that is known, and {name!r} is matched already"
+        return said, f"within(x, bound), at_most(bound, {name}), with bound: Scalar"
+    return None
+
+
+def _untestable(fact: Fact, phase: str) -> str:
     """What a conclusion is called if it states nothing that numbers could refute, and is no demand either."""
-    if not isinstance(fact, Fact):
-        return f"{fact!r}, not a fact"
     if isinstance(fact, PREMISES):
         return f"{type(fact).__name__}, a premise"
     if isinstance(fact, Row):

@@ -26,7 +26,7 @@ import numpy as np
 from ..errors import RuleError, expect
 from . import patterns as P
 from .facts import Fact
-from .notation import Notation, literal, shown, what
+from .notation import Notation, shown, what
 from .patterns import AxisVar, Var
 from .rule import Rule, make_rule
 
@@ -215,7 +215,7 @@ def offer(
         if not good:
             said = f"offer: {shown(value)} is no value with its axes but {what(value)}"
             raise RuleError(said, cure="a tuple of a variable and its axes in their order: (x, i, k)")
-    if isinstance(us, Notation) or (not callable(us) and literal(us) is None):
+    if isinstance(us, Notation | bool) or not (callable(us) or isinstance(us, int | float | np.number)):  # NaN is refused as a cost is
         raise RuleError(f"offer: us={shown(us)} is no time but {what(us)}", cure="microseconds, or a function us(target, **lengths)")
     if not name.isidentifier():
         raise RuleError(

@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..errors import KernelBug, shown
+from ..errors import KernelBug, expect
 from ..runtime.unwritten import UNWRITTEN
 from .device import device, on_device
 from .loops import Loops, counting
-from .misuse import require, truth
+from .misuse import truth
 
 _rewritten: dict[int, tuple[Any, Callable[..., Any], dict[str, Any]]] = {}  # by identity of the kernel, which the first entry keeps
 _hooks = threading.RLock()
@@ -72,8 +72,8 @@ def interpreted_kernels(
     """
     for name, value in (("sanitize", sanitize), ("poison", poison)):
         truth(name, value)
-    require(order is None or (isinstance(order, int) and order >= 0), f"order is {shown(order)}", "a seed, 0 or more; or None")
-    require(launches is None or isinstance(launches, Launches), f"launches is {shown(launches)}", "what an earlier block gave")
+    expect(order is None or (isinstance(order, int) and order >= 0), "order", order, "a seed, 0 or more; or None")
+    expect(launches is None or isinstance(launches, Launches), "launches", launches, "what an earlier block gave")
     launches = launches or Launches()
     try:
         from triton import knobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,15 +18,15 @@ def require(condition: bool, message: str, cure: str | None = None) -> None:
 
 
 def whole(name: str, value: Any, low: int = 0) -> int:
-    """A whole number of at least ``low``."""
-    good = isinstance(value, int) and not isinstance(value, bool) and value >= low
-    expect(good, name, value, f"a whole number, {low} or more")
+    """A whole number of at least ``low``, and of 64 bits."""
+    good = isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**63
+    expect(good, name, value, f"a whole number, {low} or more, below 2**63")
     return int(value)
 
 
 def number(name: str, value: Any) -> float:
     """A finite number that is not negative."""
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
     expect(good, name, value, "a number, 0 or more")
     return float(value)
 
@@ -53,9 +53,11 @@ def function(which: str, value: Any) -> Callable[..., Any]:
 
 def several(name: str, value: Any, cure: str) -> Sequence[Any]:
     """A list, a tuple or the like; not one thing, a text or a mapping."""
-    good = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | torch.Tensor)
-    expect(good, name, value, cure)
-    return tuple(value)
+    expect(isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | torch.Tensor), name, value, cure)
+    try:
+        return tuple(value)
+    except Exception as error:  # the iterator's own
+        raise OptionError(f"{name} is {shown(value)}: {type(error).__name__} where its elements are asked for", cure=cure) from error
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> tuple[str, ...]:

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..egraph.schema import sign_traits
-from ..errors import EqFuseError, OpError, UnsoundOpError, shown
+from ..errors import EqFuseError, OpError, UnsoundOpError, expect
 from ..ir.ops import DOMAINS, OPS, RESULTS, ScalarOp
 from ..ir.ranges import ALL, INF, Interval
-from .misuse import require
 
 SEED = 20
 TOLERANCE = 1e-9  # of float64 formulas, relative
@@ -39,7 +38,7 @@ def check_op(op: ScalarOp) -> None:
     Raises :class:`~eqfuse.errors.OpError` for what is malformed, :class:`~eqfuse.errors.UnsoundOpError` with a counterexample
     for what is false; both name the op and the place of its declaration.
     """
-    require(isinstance(op, ScalarOp), f"check_op is given {shown(op)}", "an op, as eqfuse.op(...) makes it")
+    expect(isinstance(op, ScalarOp), "what check_op is given", op, "an op, as eqfuse.op(...) makes it")
     check_form(op)
     check_meaning(op)
     check_increasing(op)  # before the range, which may be derived from it

@@ -9,18 +9,17 @@ smallest normal float32 count as zero.  What a device's own approximation of ``t
 from __future__ import annotations
 
 from itertools import product
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..errors import CompileError, EqFuseError, OpError, UnsoundOpError, expect, shown
+from ..errors import CompileError, EqFuseError, OpError, UnsoundOpError, expect
 from ..ir.dtypes import float32
 from ..ir.ops import ScalarOp
 from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
-from .misuse import require
+from .misuse import number, truth
 from .op_check import samples, value
 
 RTOL = 2e-5  # of a spelling, relative to its value
@@ -61,9 +60,9 @@ def check_spelling(op: ScalarOp, *, rtol: float = RTOL, atol: float = 0.0, insid
     Raises :class:`~eqfuse.errors.OpError` for a spelling that does not run, :class:`~eqfuse.errors.UnsoundOpError` for one that says
     something else.
     """
-    require(isinstance(op, ScalarOp), f"check_spelling is given {shown(op)}", "an op, as eqfuse.op(...) makes it")
-    for name, bound in (("rtol", rtol), ("atol", atol)):
-        expect(isinstance(bound, Real) and not isinstance(bound, bool) and bound >= 0, name, bound, "a number, 0 or more", OpError)
+    expect(isinstance(op, ScalarOp), "what check_spelling is given", op, "an op, as eqfuse.op(...) makes it")
+    rtol, atol = number("rtol", rtol), number("atol", atol)
+    inside, compiled = truth("inside", inside), truth("compiled", compiled)
     if op.result == "int":
         _check_integers(op, samples(op, infinite=False), compiled)
         return
@@ -96,9 +95,9 @@ def _check_integers(op: ScalarOp, args: list[np.ndarray], compiled: bool) -> Non
     names = [f"x{k}" for k in range(op.arity)]
     whole = [x.astype(np.int32) for x in args]
     for fixed in (None, *range(op.arity)):
-        for number in (0, 3, 40) if fixed is not None else (0,):
-            words = [str(number) if k == fixed else n for k, n in enumerate(names)]
-            given = [np.full_like(x, number) if k == fixed else x for k, x in enumerate(whole)]
+        for literal in (0, 3, 40) if fixed is not None else (0,):
+            words = [str(literal) if k == fixed else n for k, n in enumerate(names)]
+            given = [np.full_like(x, literal) if k == fixed else x for k, x in enumerate(whole)]
             found = _run(op, _module(op, "int32", words, "int32"), given)
             exact = np.asarray(op.numpy(*(x.astype(np.int64) for x in given))).astype(np.int32).astype(np.float64)
             _report(op, given, found, exact, found == exact, 0.0, 0.0)
@@ -130,7 +129,8 @@ def _run(op: ScalarOp, source: str, args: list[np.ndarray]) -> np.ndarray:
         cause: BaseException = error
         while not isinstance(cause, EqFuseError) and cause.__cause__ is not None:
             cause = cause.__cause__
-        said = cause.message if isinstance(cause, EqFuseError) else str(cause).strip().split("\n")[-1] or type(cause).__name__
+        text = cause.message if isinstance(cause, EqFuseError) else str(cause)
+        said = text.strip().split("\n")[-1] or type(cause).__name__
         raise OpError(
             f"op {op.name}: its Triton spelling does not run: {type(cause).__name__}: {said}", where=op.where, cure=_CURE.format(op.triton)
         ) from error

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from ..errors import OptionError, shown
+from ..errors import OptionError, expect, shown
 from .misuse import one_of, require, several, whole
 
 Values = str | Sequence[str]
@@ -59,7 +59,7 @@ def size(name: str, low: int = 1, high: int | None = None) -> Size:
 
     Without ``high`` it is 100 at most (or ``low``), and more in a few examples where a loop of a kernel runs twice only then.
     """
-    require(isinstance(name, str) and bool(name), f"the name of a size is {shown(name)}", 'a text, as in size("N", 1, 100)')
+    expect(isinstance(name, str) and bool(name), "the name of a size", name, 'a text, as in size("N", 1, 100)')
     whole(f"size {name!r}: low", low)
     if high is None:
         return Size(name, low, max(low, _OPEN), open=True)
@@ -116,7 +116,7 @@ class Recipe:
 
 def recipe_of(tensor: torch.Tensor) -> Recipe | None:
     """How a drawn tensor was made; None for any other."""
-    require(isinstance(tensor, torch.Tensor), f"recipe_of is given {shown(tensor)}", "a tensor")
+    expect(isinstance(tensor, torch.Tensor), "what recipe_of is given", tensor, "a tensor")
     return getattr(tensor, "eqfuse_recipe", None)
 
 
@@ -139,7 +139,7 @@ def sample(
     for n in several("shape", shape, "some sizes, as in (3, 40)"):
         whole("a size", n)
     whole("seed", seed)
-    require(isinstance(values, str), f"values is {shown(values)}", f"one of {', '.join(_kinds(dtype))}")
+    expect(isinstance(values, str), "values", values, f"one of {', '.join(_kinds(dtype))}")
     one_of("values", values, _kinds(dtype))
     _one_layout(layout)
     if below is not None:
@@ -202,23 +202,23 @@ def arguments(*args: Any) -> st.SearchStrategy[tuple[Any, ...]]:
 def _one_type(dtype: Any) -> None:
     """A type that tensors can be drawn in."""
     good = isinstance(dtype, torch.dtype) and not dtype.is_complex
-    require(good, f"a type is {shown(dtype)}", "a type of torch, such as torch.float32, torch.bfloat16 or torch.int64")
+    expect(good, "a type", dtype, "a type of torch, such as torch.float32, torch.bfloat16 or torch.int64")
 
 
 def _integer_type(dtype: Any) -> None:
     _one_type(dtype)
-    require(not dtype.is_floating_point and dtype != torch.bool, f"dtype is {dtype}", "a type of integers, such as torch.int64")
+    expect(not dtype.is_floating_point and dtype != torch.bool, "dtype", dtype, "a type of integers, such as torch.int64")
 
 
 def _one_size(name: str, dim: Any) -> None:
     """A number, a name or a :func:`size`."""
     cure = 'a whole number, a name such as "N", or size("N", 1, 100)'
-    good = (isinstance(dim, int) and not isinstance(dim, bool) and dim >= 0) or (isinstance(dim, str) and dim) or isinstance(dim, Size)
-    require(bool(good), f"{name} is {shown(dim)}", cure)
+    number = isinstance(dim, int) and not isinstance(dim, bool) and 0 <= dim < 2**63
+    expect(number or (isinstance(dim, str) and dim != "") or isinstance(dim, Size), name, dim, cure)
 
 
 def _one_layout(layout: Any) -> None:
-    require(isinstance(layout, str), f"layout is {shown(layout)}", f"one of {', '.join((*LAYOUTS, 'huge'))}")
+    expect(isinstance(layout, str), "layout", layout, f"one of {', '.join((*LAYOUTS, 'huge'))}")
     one_of("layout", layout, (*LAYOUTS, "huge"))
 
 
@@ -400,9 +400,9 @@ def lay_out(x: torch.Tensor, layout: str, device: str | torch.device = "cpu") ->
     0.  ``"huge"`` spans more than 2³¹ elements: the last slice of the first dimension lies beyond what a 32-bit offset reaches.  On
     the CPU that is address space without memory behind it; it needs two slices at least and is ``"rows"`` otherwise.
     """
-    require(isinstance(x, torch.Tensor), f"lay_out is given {shown(x)}", "a tensor")
+    expect(isinstance(x, torch.Tensor), "what lay_out is given", x, "a tensor")
     _one_layout(layout)
-    x = x.to(device).contiguous()
+    x = _on(x, device).contiguous()
     if layout == "contiguous" or x.numel() == 0 or x.ndim == 0:
         return x
     if layout == "huge" and x.ndim > 1 and x.shape[0] > 1:
@@ -419,6 +419,19 @@ def lay_out(x: torch.Tensor, layout: str, device: str | torch.device = "cpu") ->
     else:  # "offset", and what a tensor of one dimension cannot be
         view = _filler((x.numel() + 8,), x)[5:-3].view(x.shape)
     return view.copy_(x)
+
+
+def _on(x: torch.Tensor, device: Any) -> torch.Tensor:
+    """The same values on a device, dense."""
+    cure = 'a device of this machine, such as "cpu" or "cuda:0"'
+    expect(isinstance(device, str | torch.device), "device", device, cure)
+    try:
+        moved = x.to(torch.device(device))
+    except Exception as error:  # torch has no one class of errors for what it does not know or have
+        raise OptionError(f"device is {shown(device)}: {str(error).splitlines()[0]}", cure=cure) from error
+    dense = moved.layout == torch.strided and not moved.is_nested and not moved.is_quantized
+    expect(dense, "what lay_out is given", x, "a dense tensor: x.to_dense(), x.dequantize(), x.to_padded_tensor(0.0)")
+    return moved
 
 
 def _filler(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:

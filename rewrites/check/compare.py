@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..patterns import World
+from ..patterns import World, largest
 
 CLOSE = 1e-9  # relative difference of two values of one premise, and of two numbers that is too small to be certain at once
 SUSPECT = 2.0**-46  # relative difference of two numbers that needs a second look: a hundred roundings
@@ -126,8 +126,8 @@ def certain(bad: np.ndarray, again: Pair, longer: World) -> bool:
     if a.shape != bad.shape:
         return True
     error, size = _errors(a, b)
-    floats = [np.abs(v[np.isfinite(v)]) for v in (*longer.values.values(), a, b) if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
-    scale = max(1.0, *(v.max(initial=0.0) for v in floats))  # of what may have been added on the way
+    floats = [largest(v) for v in (*longer.values.values(), a, b) if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
+    scale = max(1.0, *floats, *(longer.sizes or ()))  # of what may have been added on the way
     return bool(np.any(bad & ~(error <= np.maximum(CLOSE * size, ROUNDINGS * EPS * scale))))
 
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, assume, find, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample, Unsatisfiable
 
-from ...errors import OptionError, RuleError, UnsoundRuleError
+from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
 from ..facts import Row, gone, ninf
 from ..patterns import Noise, Undefined, World
 from ..rule import Rule
@@ -100,7 +100,7 @@ def _stands(plan: Plan, number: int, k: int, o: Observation, drawn: World, world
     def look(noisy: Noise | None = None) -> tuple[World, Observation] | None:
         try:
             with np.errstate(all="ignore"):
-                solved = solve(plan, replace(longer, noisy=noisy))
+                solved = solve(plan, replace(longer, noisy=noisy, sizes=[]))
                 return solved, list(observe(plan, plan.rule.gives[number], solved))[k]
         except (FloatingPointError, Unsatisfied, Undefined):
             return None
@@ -185,8 +185,9 @@ def check_rule(
 
     known(rule)
     wanted = _asked(examples, oracles)
+    expect(isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0, "seconds", seconds, "a number, 0 or more")
     try:
-        return _check(rule, examples, wanted, time.perf_counter() + seconds)
+        return _check(rule, examples, wanted, time.perf_counter() + min(seconds, 1e9))
     except RuleError:
         raise
     except Exception as error:  # a user's relation, op or test
@@ -199,12 +200,14 @@ def check_rule(
 
 def _asked(examples: int, oracles: Iterable[str]) -> tuple[str, ...]:
     """The oracles that were asked for."""
-    if not isinstance(examples, int) or isinstance(examples, bool) or examples < 1:
-        raise OptionError(f"examples is {examples!r}", cure=f"a whole number above 0; the default is {EXAMPLES}")
-    wanted = (oracles,) if isinstance(oracles, str) or not isinstance(oracles, Iterable) else tuple(oracles)
+    good = isinstance(examples, int) and not isinstance(examples, bool) and examples >= 1
+    expect(good, "examples", examples, f"a whole number above 0; the default is {EXAMPLES}")
+    cure = f"some of {', '.join(ORACLES)}, in a list"
+    expect(isinstance(oracles, str | list | tuple | set | frozenset), "oracles", oracles, cure)
+    wanted = (oracles,) if isinstance(oracles, str) else tuple(oracles)
     for oracle in wanted:
-        if oracle not in ORACLES:
-            raise OptionError(f"no oracle is called {oracle!r}", cure=f"some of {', '.join(ORACLES)}, in a list")
+        if not isinstance(oracle, str) or oracle not in ORACLES:
+            raise OptionError(f"no oracle is called {shown(oracle)}", cure=cure)
     return wanted
 
 

@@ -407,7 +407,7 @@ MALFORMED = {
     "an unknown domain": ({"domain": "complex"}, "unknown domain"),
     "turns of an unknown op": ({"turns": (("plus", "mul"),)}, "no pair of ops"),
     "turns that is no list": ({"turns": "add"}, "turns is a tuple|no pair of ops"),
-    "a negative cost": ({"cost": -1}, "a cost is"),
+    "a negative cost": ({"cost": -1}, "cost is -1"),
     "commutative with one argument": ({"commutative": True}, "two arguments"),
     "increasing with two": ({**MEAN, "increasing": True}, "increasing is a trait"),
     "torch that fails": ({"torch": lambda x: x.halve()}, "torch= fails"),

@@ -11,7 +11,7 @@ import torch
 import eqfuse
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import EqFuseError, RuleError
-from eqfuse.ir.build import axes, program, sum_over, tensor
+from eqfuse.ir.build import axes, maximum, program, sum_over, tanh, tensor
 from eqfuse.rewrites import (
     Axis,
     Const,
@@ -141,6 +141,27 @@ QUESTIONS = {
     "Const(math.nan)": 'Map("ne", x, x)',
     "x + 10**400": "inf",
     "x ** math.inf": "a power is a number",
+    "x ^ y": 'Map("ne", x, y)',
+    "x << 1": "x * 2.0**n",
+    "x >> 1": "x / 2.0**n",
+    "divmod(x, y)": "x // y and x % y",
+    "round(x)": 'Map("round", x)',
+    "math.trunc(x)": 'Map("exp", x)',
+    "np.exp(x)": 'Map("exp", x)',
+    "np.dot(x, y)": 'Map("exp", x, y)',
+    "np.sum(x)": 'Reduce("sum", k, x)',
+    "np.where(x, x, y)": 'Map("where", x, x, y)',
+    "torch.exp(x)": 'Map("exp", x)',
+    "torch.maximum(x, y)": 'Map("maximum", x, y)',
+    "torch.ones(3) * x": 'Map("mul", x)',
+    "x.sqrt()": 'Map("sqrt", x)',
+    "x.sum(k)": 'Reduce("sum", k, x)',
+    "Sum(x)": "Sum(axis, x)",
+    "free(x)": "free(x, axis)",
+    "Max(k, k, x)": "Max(axis, x)",
+    "Turns['add']": 'Turns["add", "mul"]',
+    "Turns['plus', 'mul']": "the ops are those",
+    "Turns['add', 'mul', 'minus']": 'Turns["add", "mul"]',
 }  # fmt: skip
 
 
@@ -254,6 +275,64 @@ def test_names_that_do_not_exist_are_refused_with_what_is_near():
 def test_the_number_of_arguments_is_counted():
     for text in ("Map('exp')", "Map('exp', x, y)", "Map(o, x, y)", "Map('add', x)", "Map(o)"):
         assert "argument" in refused(body(text)).message
+
+
+# rules that say nothing -----------------------------------------------------------------------------------------------------------
+
+SAYS_NOTHING = {
+    "x + 0.0, x + 0.0": "both sides are the same",
+    "x - y, x + -y": "both sides are the same",
+    "x, x * 1.0": "which every value of every program matches",
+    "x, x * 1.0, less(a, 1.0), match(y, Const(a))": "which every value of every program matches",
+    "[match(y, x * x)], [equal(y, y)]": "both sides are the same",
+    "[match(y, x * x)], [equal(y, x * x)]": "both sides are the same",
+    "[match(y, x * x)], [match(y, x * x)]": "one of its premises",
+    "[match(y, x * x), nonneg(y)], [nonneg(y)]": "one of its premises",
+    "[free(x, k)], [free(x, k)]": "one of its premises",
+    "[match(y, x * x), equal(y, x)], [nonneg(y)]": "Equal is a conclusion",
+    "[match(y, x * x)], None": "None is no conclusion",
+    "[match(y, x * x)], x": "x is no conclusion",
+    "x + 0.0, x, nonneg(y)": "nothing but a premise mentions 'y'",
+    "x + 0.0, x, within(y, a)": "nothing but a premise mentions 'y'",
+    "x + 0.0, x, free(x, k)": "nothing but a premise mentions 'k'",
+    "x + 0.0, x, free(y, k)": "nothing but a premise mentions",
+    "Sum(k, x) + 0.0, Sum(k, x), free(y, k)": "nothing but a premise mentions 'y'",
+    "x + 0.0, x, NonEmpty(k)": "nothing but a premise mentions 'k'",
+    "x + 0.0, x, linear(g)": "nothing but a premise mentions 'g'",
+    "x + 0.0, x, linear('sum')": "mentions no variable",
+    "x + 0.0, x, nonneg(-3.0)": "mentions no variable",
+    "Map('minimum', x, Const(a)), x, within(x, a)": "within binds 'a'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SAYS_NOTHING)
+def test_a_rule_that_says_nothing_is_refused(text):
+    error = refused(body(f"return {text}"))
+    well_said(error)
+    assert SAYS_NOTHING[text] in error.message
+
+
+def test_rules_that_only_look_so_are_made():
+    for text in (
+        "x, Const(0.0), nonneg(x), nonpos(x)", "x + 0.0, x, has_type(x, t)", "x + 0.0, x, nonneg(x * y)", "[nonneg(x)], [at_least_one(x + 1.0)]",
+        "Sum(k, x), Extent(k) * x, free(x, k)", "x + y, y + x",
+    ):  # fmt: skip
+        made(body(f"return {text}"))
+
+
+def test_a_bound_that_is_a_number_is_asked_for():
+    """Not that it is the least bound known."""
+    clip = made(body("return Map('maximum', x, -5.0), x, within(x, 5.0)"))
+    clip.check(50)
+    y = maximum(tanh(tensor("x", I)), -5.0)
+    graph = saturate(program("clipped", y=(y, (I,))), rules=[*eqfuse.rewrites.rules("signs"), clip])
+    assert any(c.rule == "r" and c.matches for c in graph.report.rules)
+
+
+def test_a_function_of_no_module_is_a_rule():
+    function = body("return x + 0.0, x")
+    function.__module__ = None
+    assert made(function).builtin is False
 
 
 # signatures ------------------------------------------------------------------------------------------------------------------------
@@ -438,3 +517,32 @@ def test_relations_refuse_nonsense():
     for meaning in ({"claim": 3}, {"equation": "x"}, {"demand": "yes"}):
         with pytest.raises(RuleError):
             relation("wobbly", "T", "words", **meaning)
+
+
+@pytest.mark.parametrize(
+    ("meaning", "said"),
+    [
+        ({"claim": lambda: True}, "no function of 1 arguments"), ({"claim": lambda x, y: x > y}, "no function of 1 arguments"),
+        ({"equation": lambda x: x}, "a column and what"), ({"equation": lambda x: None}, "a column and what"),
+        ({"equation": lambda x: (1.0, 2.0)}, "a column and what"), ({"equation": lambda x: (x + 1.0, x)}, "a column and what"),
+        ({"equation": lambda x: (x, x)}, "are the same"), ({"equation": lambda x: (x, x < 0)}, "Python's question"),
+        ({"equation": lambda x: 1 / 0}, "ZeroDivisionError"),
+    ],
+)  # fmt: skip
+def test_meanings_of_relations(meaning, said):
+    with pytest.raises(RuleError, match=said) as info:
+        eqfuse.rewrites.relation("wobbly", "T", "words", **meaning)
+    assert info.value.cure
+
+
+@pytest.mark.parametrize("answer", ["yes", None, 3.0, np.ones(2)])
+def test_what_a_claim_answers(answer):
+    wobbly = eqfuse.rewrites.relation("wobbly", "T", "words", claim=lambda x: answer)
+    try:
+        function = body("return Map('abs', x), x, wobbly(x)", "x")
+        function.__globals__["wobbly"] = wobbly
+        rule = made(function)
+        with pytest.raises(RuleError, match="no truth values"):
+            rule.check(20)
+    finally:
+        eqfuse.rewrites.facts.forget(wobbly)

@@ -104,11 +104,11 @@ MISUSE = {
     "sample: below": (lambda: sample(torch.int64, (2,), values="below", below=-1), "below is -1"),
     "sample: below nothing": (lambda: sample(torch.int64, (2,), values="below", below=0), "no integer is at least 0 and below 0"),
     "layout": (lambda: lay_out(torch.ones(2, 2), "diagonal"), "layout: there is no 'diagonal'"),
-    "layout of a list": (lambda: lay_out([1.0], "rows"), r"lay_out is given \[1\.0\]"),
-    "recipe of a list": (lambda: recipe_of([1.0]), r"recipe_of is given \[1\.0\]"),
+    "layout of a list": (lambda: lay_out([1.0], "rows"), r"what lay_out is given is \[1\.0\]"),
+    "recipe of a list": (lambda: recipe_of([1.0]), r"what recipe_of is given is \[1\.0\]"),
     "rule": (lambda: check_rule(3), "3"),
-    "op": (lambda: check_op("exp"), "check_op is given 'exp'"),
-    "spelling": (lambda: check_spelling(None), "check_spelling is given None"),
+    "op": (lambda: check_op("exp"), "what check_op is given is 'exp'"),
+    "spelling": (lambda: check_spelling(None), "what check_spelling is given is None"),
     "order": (lambda: enter(interpreted_kernels(order="random")), "order is 'random'"),
 }  # fmt: skip
 
