@@ -1,6 +1,7 @@
 """A sample of benchmarks/malformed_calls.py: malformed calls of everything that is public return, or say what is wrong and what to do."""
 
-import importlib.util
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ COUNT, SEED = 120, 1
 
 @pytest.fixture(scope="module")
 def malformed():
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "malformed_calls.py"
-    spec = importlib.util.spec_from_file_location("malformed_calls", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    folder = str(Path(__file__).resolve().parents[2] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("malformed_calls")
+    finally:
+        sys.path.remove(folder)
 
 
 def test_a_sample_of_malformed_calls(malformed):
