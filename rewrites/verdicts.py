@@ -215,7 +215,8 @@ def offer(
         if not good:
             said = f"offer: {shown(value)} is no value with its axes but {what(value)}"
             raise RuleError(said, cure="a tuple of a variable and its axes in their order: (x, i, k)")
-    if isinstance(us, Notation | bool) or not (callable(us) or isinstance(us, int | float | np.number)):  # NaN is refused as a cost is
+    a_time = isinstance(us, int | float | np.number) and not isinstance(us, bool) and us >= 0
+    if isinstance(us, Notation) or not (a_time or callable(us)):
         raise RuleError(f"offer: us={shown(us)} is no time but {what(us)}", cure="microseconds, or a function us(target, **lengths)")
     if not name.isidentifier():
         raise RuleError(

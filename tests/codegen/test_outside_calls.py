@@ -305,7 +305,7 @@ def test_the_cure_of_a_wrong_offer_names_the_place_and_the_change():
 
 @pytest.mark.parametrize("us", [-1.0, float("nan"), lambda target: 1.0, lambda target, **lengths: 1 / 0], ids=["neg", "nan", "sig", "div"])
 def test_costs_that_are_no_times(us):
-    with pytest.raises(RuleError, match="rule product: the cost of torch:matmul"):
+    with pytest.raises(RuleError, match=r"rule product: the cost of torch:matmul|us=.* is no time"):
         planned(lambda x, w: x @ w, (half(64, 32), half(32, 48)), product(us=us))
 
 

@@ -130,7 +130,7 @@ BODIES = {
     unimported: ("name 'Max' is not defined", "return Max(k, x), x", "from eqfuse.rewrites import Max"),
     axis_as_value: ("k is no value but an axis", "return x * k, x", "Extent(k)"),
     out_of_range: ("IndexError: list index out of range", "return parts[3], x", "correct this line"),
-    by_helper: ("no attribute 'total'", "return x.total()", "correct this line"),
+    by_helper: ("x is a value, and has no total", "return x.total()", 'Map("exp", x) applies an op'),
 }
 
 
