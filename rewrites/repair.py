@@ -492,8 +492,8 @@ def gone_negated(t, x, r, c):
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def gone_rounded(t, x, r, c, d: TypeName):
-    """cast(0) = 0."""
-    return [gone(x, r, c), match(t, Cast(d, x))], [gone(t, r, c)]
+    """cast(0) = 0, and the cast of NaN is NaN in floating types (in the others it may be any number)."""
+    return [gone(x, r, c), match(t, Cast(d, x)), rounding(d)], [gone(t, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
