@@ -20,7 +20,7 @@ def _steps(x, j):
     return np.diff(np.asarray(x, float), axis=j)
 
 
-even = _once("attack-even", "T", "x is an even number", claim=lambda x: np.asarray(x, float) % 2 == 0)
+even = _once("attack-even", "T", "x is an even number", claim=lambda x: np.asarray(x) % 2 == 0)
 whole = _once("attack-whole", "T", "x is a whole number", claim=lambda x: np.isfinite(np.asarray(x, float)) & (np.floor(x) == x))
 ascending = _once("attack-ascending", "T i64", "x does not fall along the axis", claim=lambda x, j: ~(_steps(x, j) < 0))
 half = _once("attack-half", "T T", "y is half of x", equation=lambda x, y: (y, x * 0.5))
