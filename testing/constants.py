@@ -48,8 +48,9 @@ def _namespace(name: Any, fn: Callable[..., Any]) -> tuple[dict[str, Any], str]:
         except ImportError as error:
             raise OptionError(f"constants names {name!r}, but {module} cannot be imported: {error}", cure=cure) from None
     if short not in namespace:
-        others = sorted(m for m, found in list(sys.modules.items()) if short in (getattr(found, "__dict__", None) or {}))[:3]
-        there = ", ".join(f'"{m}.{short}"' for m in others)
+        modules = {m: getattr(found, "__dict__", None) or {} for m, found in list(sys.modules.items())}
+        others = [(getattr(names[short], "__module__", None) != m, m) for m, names in modules.items() if short in names]
+        there = ", ".join(f'"{m}.{short}"' for _, m in sorted(others)[:3])  # first where it is defined
         raise OptionError(f"constants names {name!r}, but there is no {short} in {where}", cure=there or cure)
     return namespace, short
 
