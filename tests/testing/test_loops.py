@@ -7,6 +7,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+import triton.runtime.interpreter  # the module that a cure names
 
 import eqfuse.errors
 from eqfuse.errors import AccuracyError, CoverageWarning, OptionError
