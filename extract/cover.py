@@ -48,6 +48,7 @@ from .verdicts import Pair
 MEMORY_FREE = 0.1  # of the L2: temporaries so small, statistics and partial results, have no price
 MEMORY_WEIGHT = 60.0  # beyond that, holding a byte costs as much as moving this many: a gigabyte must save milliseconds
 ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split
+WORK = 20_000  # nodes of kernels that are evaluated in a second, about: shares of the time are counted in them
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
 TIE = 1.05  # prices within this factor are equal, as far as a model can tell: of such plans the one with the fewest kernels is taken
 
@@ -115,6 +116,7 @@ class Extractor:
         self.offers = offers(graph)
         self.temporaries: dict[int, RootSpec] = {}
         self.search = KernelSearch(self.chooser, target, self.buffers)
+        self.search.deadline = self.deadline
         self.rejected: list[Alternative] = []
         self.refused: dict[str, str] = {}  # fusion rule -> why no plan with its offer exists
         self.offered: dict[str, tuple[Outside, Cover]] = {}  # fusion rule -> the best cover with its offer
@@ -531,12 +533,13 @@ class Extractor:
         return f"{-slower:.1f} us faster but holds {bytes_text(cover.temporary_bytes)} of temporary memory"
 
     def _within(self, share: float, search: Callable[[], Cover | Rejection]) -> Cover | Rejection:
-        """A search that ends after a share of the time: what fuses everything must leave time to fuse less."""
-        self.search.deadline = min(self.deadline, time.process_time() + share * self.time_budget)
+        """A search that ends after a share of the time: what fuses everything must leave time to fuse less.  The share is counted in
+        work: by a clock, a slow machine would make another plan."""
+        self.search.most_work = self.search.work + share * self.time_budget * WORK
         try:
             return search()
         finally:
-            self.search.deadline = self.deadline
+            self.search.most_work = math.inf
 
     # -- all of it -----------------------------------------------------------------------------------------------------------
     def run(self) -> Plan:
@@ -573,8 +576,10 @@ class Extractor:
         called = self._with_calls(min(covers, key=self.price, default=None))
         if called is not None and called not in covers:
             covers.append(called)
-        if self.timed_out:
+        if self.timed_out or "time" in self.search.cut_short:
             stopped = "time"
+        elif self.search.cut_short:
+            stopped = "work"
         if not covers:
             reasons = "; ".join(dict.fromkeys(r.reason for r in self.rejected))
             cure = self.chooser.verdicts.cure(reasons)

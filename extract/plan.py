@@ -139,7 +139,7 @@ class Plan:
     estimated_us: float
     baseline_us: float
     split: tuple[str, int] | None  # the axis that was split over the grid, and into how many parts
-    stopped: str  # why the search ended: "bound" | "exhausted" | "time" | "like"
+    stopped: str  # why the search ended: "bound" | "exhausted" | "work" | "time" | "like"
     saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
     alternatives: tuple[Alternative, ...] = ()
     accuracy: tuple[str, ...] = ()  # what optimize(accuracy_factor=...) tried at small sizes: refused plans, and this one

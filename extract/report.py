@@ -10,6 +10,7 @@ from .plan import Decision, Plan, PlannedCall, PlannedKernel
 _EARLY = {
     "saturation: nodes": "the e-graph reached node_budget before saturation",
     "saturation: time": "time_budget ran out before saturation",
+    "search: work": "the search for a kernel that computes everything had its share of time_budget",
     "search: time": "time_budget ran out before the search for kernels ended",
 }
 

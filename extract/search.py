@@ -114,11 +114,13 @@ class KernelSearch:
     def __init__(self, chooser: Chooser, target: Target, buffers: Mapping[str, Buffer]) -> None:
         self.chooser, self.target, self.buffers = chooser, target, dict(buffers)
         self.memo: dict[tuple[object, ...], PlannedKernel | Rejection] = {}
-        self.evaluated = 0
         self.ordered: dict[frozenset[Axis], tuple[tuple[Axis, ...], tuple[int, ...]]] = {}  # dims -> the last order found, its penalty
         self.exact = False  # kernels compute what is written, to the bit
         self.register_shares: Mapping[tuple[str, ...], float] = {}  # what :func:`.cost.fit` may use, by the buffers a kernel stores
         self.deadline = math.inf  # process time after which no further form of a kernel is tried
+        self.work = 0  # nodes of the kernels evaluated so far
+        self.most_work = math.inf  # after which no further form of a kernel is tried, whatever the time
+        self.cut_short: set[str] = set()  # by what, if it came to that: "time", "work"
         self.copies = True  # numbers of rows are counted with their copies (:func:`.cost.fit`)
         self.too_many_copies = False  # and refused something that would fit without
 
@@ -143,7 +145,7 @@ class KernelSearch:
         self.chooser.refused.clear()
         partial = {a for a in structure.axes if a.size == 0 and any(a not in r.layout for r in roots)}
         for kinds in self._kinds(structure, partial):
-            if time.process_time() > self.deadline and (best is not None or reasons):
+            if (best is not None or reasons) and self._spent():
                 break
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
             if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
@@ -154,6 +156,12 @@ class KernelSearch:
             words = [*self.chooser.refused, *(r.reason for r in reasons), "no legal representation of its roots"]
             return Rejection(words[0], tuple(reasons))
         return best.planned()
+
+    def _spent(self) -> bool:
+        """Whether the time or the work is spent; work is counted, so that what it ends does not hang on the speed of a machine."""
+        spent = {"work"} if self.work > self.most_work else {"time"} if time.process_time() > self.deadline else set()
+        self.cut_short |= spent
+        return bool(spent)
 
     def like(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
@@ -387,7 +395,7 @@ class _Form:
 
     def _evaluate(self, roles: dict[Axis, Role], model: Kernel | None) -> _Candidate | None:
         target = self.search.target
-        self.search.evaluated += 1
+        self.search.work += len(self.nodes)
         mine = {a: r for a, r in roles.items() if a in self.axes}
         dims = frozenset(a for a, r in mine.items() if r.tile > 1)
         kernel = Kernel(

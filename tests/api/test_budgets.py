@@ -1,9 +1,13 @@
 """A program over its budgets still gets a valid plan, which says that it stopped early and is right."""
 
+import itertools
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 import eqfuse
+from eqfuse.extract import cover, search
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -60,3 +64,23 @@ def test_corpus_over_budget(name, budget):
     for row in compiled.accuracy(*args, runner="simulate").outputs:
         assert row.ours < 1e-12
     compiled.accuracy(*args).check()
+
+
+def test_a_plan_does_not_hang_on_the_clock(monkeypatch):
+    """Where the search takes most of its time, the way it takes is the same: what its parts may take is counted, not timed."""
+    args = torch.randn(2, 3, 67, 16), torch.randn(2, 3, 131, 16), torch.randn(2, 3, 131, 16)
+    expected = str(eqfuse.optimize(PROGRAMS["attention"].fn, args, target="h200").plan)
+    ticks = itertools.count()
+    clock = SimpleNamespace(process_time=lambda: 2.0 * next(ticks))  # seconds that pass between two looks at it
+    monkeypatch.setattr(search, "time", clock)
+    monkeypatch.setattr(cover, "time", clock)
+    assert str(eqfuse.optimize(PROGRAMS["attention"].fn, args, target="h200").plan) == expected
+    assert 2 < next(ticks) < 5, "within the budget"
+
+
+def test_a_share_of_the_search_that_ends_is_said(monkeypatch):
+    monkeypatch.setattr(cover, "WORK", 1)
+    case = PROGRAMS["attention"]
+    compiled = eqfuse.optimize(case.fn, case.args("small", "float32", generator=1), target="h200")
+    assert compiled.plan.stopped == "work"
+    assert "stopped early: the search for a kernel that computes everything had its share" in str(compiled.plan)
