@@ -38,7 +38,7 @@ def load() -> None:
 QUICK = 100  # examples before a rule from outside the package may be used: a third of a second
 _admitted: dict[int, Rule] = {}  # by identity; kept alive, so that an identity stays one
 _vouched: dict[int, tuple[Rule, str | RuleError]] = {}  # by identity, too: what the full check said
-LONGEST = 10.0  # seconds of the full check of one rule before a plan uses it
+LONGEST = 10.0  # seconds of one check of one rule, the quick one and the full one before a plan uses it
 _deferring = False
 
 
@@ -72,7 +72,9 @@ def admit(rule: Rule) -> Rule:
     """
     known(rule)
     if not rule.builtin and not _deferring and id(rule) not in _admitted:
-        rule.check(QUICK)
+        from .check import check_rule  # which loads Hypothesis
+
+        check_rule(rule, QUICK, seconds=LONGEST)
         _admitted[id(rule)] = rule
     return rule
 

@@ -7,14 +7,14 @@ happens:
 * the active lanes of one access must lie within one of these tensors (their extent in memory, views included; with ``gaps`` also
   not between the rows of a view);
 * masked lanes of a load without ``other`` are undefined on a device: they receive large values of alternating sign, which no sum,
-  product, maximum or minimum can hide (a NaN could: the interpreter's maximum skips it);
+  maximum or minimum can hide; with ``nan`` NaN, which the interpreter's maximum skips, but no product with zero hides.  Such loads are
+  remembered: what hangs on these lanes differs between the two;
 * two programs of one launch may not store to the same address, and none may load what another stores (atomics among themselves
   excepted, and what an atomic with acquire or release order on one address put in order).  ``benign`` allows stores that change
   nothing.  Two lanes of one store may not write different values to one address;
 * signed 32-bit arithmetic that wraps is remembered, and named when the program then reaches far outside;
 * with ``unwritten``, a load of memory that still holds the bits of :mod:`~eqfuse.runtime.unwritten` is an uninitialised read.  With
-  ``suspects`` it is noted there instead, and gets the values of masked lanes (with ``nan`` NaN, which a factor of zero does not hide):
-  a kernel may load more than it uses.
+  ``suspects`` it is noted there instead, and gets the values of masked lanes: a kernel may load more than it uses.
 
 What happened at an address is recorded in pages made on demand, so a view may span gigabytes of address space.
 """
@@ -138,6 +138,8 @@ class Sanitizer:
         self.launch: _Launch | None = None
         self.wraps: list[str] = []
         """Every place where signed 32-bit arithmetic wrapped, over all launches."""
+        self.undefined: dict[str, KernelBug] = {}
+        """Loads with masked lanes and no ``other``, by their place, over all launches."""
 
     def begin(self, kernel: str, arguments: dict[str, Any]) -> None:
         """Start to watch a launch with these (host) arguments."""
@@ -216,6 +218,13 @@ class Sanitizer:
             self.suspects.append(bug)
             return same
         return None
+
+    def masked(self, program: tuple[int, ...]) -> None:
+        """Note a load with masked lanes and no ``other``."""
+        at = place()
+        if at not in self.undefined:
+            message = f"undefined lanes: the result hangs on what the load at {at} gives where its mask is false; it has no `other`"
+            self.undefined[at] = KernelBug(message, where=self._where(program), cure="other=, or tl.where(mask, ...) before it is used")
 
     def wrapped(self, program: tuple[int, ...], exact: int, symbol: str) -> None:
         """Note that ``symbol`` in 32 bits should have given ``exact``."""
@@ -399,7 +408,10 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
                 written = np.ones(result.data.shape, bool)
                 written[flags] = ~suspect
                 result = _poisoned(result, ptrs, written, checks.nan)
-        return _poisoned(result, ptrs, mask) if other is None and checks.poison else result
+        if other is None and checks.poison and not np.all(_flags(mask)):
+            checks.masked(self.grid_idx)
+            result = _poisoned(result, ptrs, mask, checks.nan)
+        return result
 
     def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:
         flags = np.broadcast_to(_flags(mask), ptrs.data.shape)

@@ -208,23 +208,25 @@ class Check:
         tally.calls += 1
 
     def _compare(self, args: Sequence[Any], poison: bool, order: int | None, tally: Tally, masked: float | None) -> None:
-        """Raise what is wrong: first of all, that something is made of what nothing had written."""
+        """Raise what is wrong: first of all, that something is made of what nothing had written; last, of undefined lanes, for what
+        else is wrong says more."""
         suspects: list[KernelBug] = []
-        turns = dict(tally.launches.turns)
+        turns, tally.launches.undefined = dict(tally.launches.turns), {}
         error: Exception | None = None
         try:
             self._compared(args, poison, order, tally, masked, suspects)
         except (Difference, KernelBug, KernelError) as found:
             error = found
-        if suspects and self._made_of_unwritten(args, poison, order, turns, masked):
-            raise suspects[0]
+        undefined = [] if error is not None or masked is not None else list(tally.launches.undefined.values())
+        if (suspects or undefined) and self._made_of_undefined(args, poison, order, turns, masked):
+            raise (suspects or undefined)[0]
         if error is not None:
             raise error
 
-    def _made_of_unwritten(
+    def _made_of_undefined(
         self, args: Sequence[Any], poison: bool, order: int | None, turns: Mapping[int, int], masked: float | None
     ) -> bool:
-        """Whether what the second function makes hangs on the values of what it reads and nothing has written."""
+        """Whether what the second function makes hangs on what it reads and nothing has written, or on masked lanes."""
 
         def outcome(nan: bool) -> list[Result] | str:
             launches, untouched = Launches(), _Snapshot(args, "second")

@@ -40,6 +40,8 @@ class Launches:
         """Launches that were interpreted."""
         self.wraps: list[str] = []
         """Places where signed 32-bit arithmetic wrapped."""
+        self.undefined: dict[str, KernelBug] = {}
+        """Loads with masked lanes and no ``other``, by their place."""
         self.loops = Loops()
         """How often the loops of kernels ran."""
         self.turns: dict[int, int] = {}
@@ -68,7 +70,7 @@ def interpreted_kernels(
     offset.  ``poison``: give masked lanes of loads without ``other`` large values instead of zeros.  ``order``: seed of the order
     in which programs run; None: as they are numbered.  ``launches``: continue these records.  ``masked``: what masked lanes of loads
     of floating-point numbers hold, whatever their ``other`` is.  ``suspects``: uninitialised reads are added to it instead of raised, and
-    give large values, or with ``nan`` NaN.
+    give what masked lanes give.  ``nan``: that is NaN.
     """
     for name, value in (("sanitize", sanitize), ("poison", poison)):
         truth(name, value)
@@ -191,6 +193,7 @@ def _launch(
         if sanitize:
             checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True, suspects=suspects, nan=nan))
             stack.callback(lambda: launches.wraps.extend(checks.wraps))
+            stack.callback(lambda: launches.undefined.update(checks.undefined))
         if masked is not None:
             last = Patches()
             stack.callback(last.undo)  # before those of the sanitizer, which are under them

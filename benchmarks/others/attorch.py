@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from eqfuse.testing import indices, size, tensors
 
-from .case import Case, undefined_lanes
+from .case import STRIDE_SEEN, Case, undefined_lanes
 
 TAME = ("normal", "small", "offset", "equal")  # activation functions are not differentiable at ties of their kinks
 FINITE = ("normal", "small", "tiny", "offset", "zeros", "equal")
@@ -119,6 +119,7 @@ def cases():
                 layer,
                 [tensors(torch.float32, (rows, columns), values="offset", layouts=CLOSE)],
                 fault="exp(x) overflows: torch takes x itself above 20",
+                seen="is not finite where it should be|are not finite where they should be",
                 shows=lambda a=layer, b=reference: large(a, b),
             )
         if loses:
@@ -128,12 +129,19 @@ def cases():
                 layer,
                 [tensors(torch.float32, (rows, columns), values="small", layouts=CLOSE)],
                 fault=near,
+                seen=r"output 0: error \S+ exceeds",
                 shows=lambda a=layer, b=reference: small(a, b),
             )
     for name in ("Sigmoid", "GELU"):
         layer, reference = getattr(attorch, name)(), ACTIVATIONS[name]
         yield Case(
-            f"{name}, a column", reference, layer, [columns_of], fault=flat, shows=lambda a=layer, b=reference: column(a, b)
+            f"{name}, a column",
+            reference,
+            layer,
+            [columns_of],
+            fault=flat,
+            seen=STRIDE_SEEN,
+            shows=lambda a=layer, b=reference: column(a, b),
         )
     for act in ("sigmoid", "silu", "gelu"):
         apply = {"sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu}[act]
@@ -217,6 +225,7 @@ def cases():
         [turned, bw, bw, close],
         options={"sanitize": False},
         fault="what the activation's gradient reads in order has the strides of the input",
+        seen=f"gradient of argument 0: error.*\n.*{STRIDE_SEEN}",
         shows=gradient_of_transposed,
     )
     square = tensors(torch.float32, (size("k", 1, 40), size("n", 1, 40)), values="normal")
@@ -283,6 +292,7 @@ def cases():
         attorch.L1Loss(reduction="none"),
         [columns_of, columns_of],
         fault=flat,
+        seen=STRIDE_SEEN,
         shows=lambda: column(lambda m: attorch.L1Loss(reduction="none")(m, 0 * m), torch.abs),
     )
     head = tensors(torch.float32, (1, 2, 128, 16), values="normal", layouts=CLOSE)

@@ -17,8 +17,9 @@ from eqfuse.testing import interpreted_kernels
 class Case:
     """``theirs`` should compute what ``reference`` does on ``args`` (strategies of eqfuse.testing).
 
-    ``fault``: what is wrong with ``theirs``, in a line; then the comparison must fail.  ``shows``: a plain check of that, without the
-    comparison: the error of ``theirs`` against ``reference`` on arguments chosen by hand, and what would be right.
+    ``fault``: what is wrong with ``theirs``, in a line; then the comparison must fail, with what matches ``seen``.  ``shows``: a plain
+    check of that, without the comparison: the error of ``theirs`` against ``reference`` on arguments chosen by hand, and what would be
+    right.
     """
 
     name: str
@@ -29,10 +30,13 @@ class Case:
     examples: int = 8
     options: dict[str, Any] = field(default_factory=dict)
     fault: str = ""
+    seen: str = ""
     shows: Callable[[], tuple[float, float] | None] | None = None
 
 
 LANES = "lanes that a load masks without `other` are used, which Triton leaves undefined (triton-lang/triton#10119)"
+LANES_SEEN = "with zeros in the masked lanes of loads they agree|undefined lanes"
+STRIDE_SEEN = "on contiguous copies of the arguments they agree"
 
 
 def undefined_lanes(case: Case, *numbers: Any) -> list[Case]:
@@ -42,7 +46,7 @@ def undefined_lanes(case: Case, *numbers: Any) -> list[Case]:
     should be, with ten in the place of zeros.
     """
     return [
-        replace(case, fault=LANES, shows=lambda: _with_lanes(case, numbers) if numbers else None),
+        replace(case, fault=LANES, seen=LANES_SEEN, shows=lambda: _with_lanes(case, numbers) if numbers else None),
         replace(case, name=f"{case.name}, masked lanes zero", options={**case.options, "sanitize": False}),
     ]
 

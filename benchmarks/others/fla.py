@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from eqfuse.testing import indices, size, tensors
 
-from .case import Case, absent, package
+from .case import STRIDE_SEEN, Case, absent, package
 
 CLOSE = ("contiguous",)
 
@@ -265,6 +265,7 @@ def cases():
         [tensors(f32, (rows, columns), values="normal", layouts="transposed")],
         gradients=False,
         fault="the strides of the argument are ignored",
+        seen=STRIDE_SEEN,
         shows=lambda: transposed(softmax_fwd),
     )
     yield Case("softmax_bwd", lambda p, d: p * (d - (p * d).sum(-1, keepdim=True)), softmax_bwd, [some, some], gradients=False)

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from eqfuse.testing import indices, size, tensors
 
-from .case import Case, absent
+from .case import STRIDE_SEEN, Case, absent
 
 CLOSE = ("contiguous",)  # parameters, and what a caller makes for the kernel alone
 ROWS = ("normal", "small", "offset", "large", "equal")
@@ -246,6 +246,7 @@ def cases():
         lambda x, w, b: ops.LigerGroupNormFunction.apply(x, w, b, 4, 2, 1e-5),
         [far, four, four],
         fault="the variance is the mean of squares less the square of the mean, which cancel",
+        seen=r"output 0: error \S+ exceeds",
         shows=offset,
     )
     three, one = tensors(f32, (3,), values="normal", layouts=CLOSE), tensors(f32, (), values="normal")
@@ -281,6 +282,7 @@ def cases():
             indices((rows,), below=size("columns", 2, 70)),
         ],
         fault="contiguous() inside forward() loses requires_grad: no gradient is computed, and the logits are returned as one",
+        seen=f"gradient of argument 0: error.*\n.*{STRIDE_SEEN}",
         shows=gradient_of_transposed,
     )
     yield Case("cross_entropy, smoothing, sum", smoothed_cross_entropy, cross_entropy(-100, 0.0, 0.1, "sum"), [logits, label])
@@ -370,6 +372,7 @@ def cases():
         clone(lambda q, k: ops.LigerRopeFunction.apply(q, k, *angles(1, 8))),
         [q1, k1],
         fault="the stride of an axis of length 1 is taken for that of a row: programs overlap",
+        seen="_triton_rope.*race: ",
         shows=decoding,
     )
     triple = tensors(f32, (3, 2, length, 8), values="normal", layouts=CLOSE).map(lambda a: torch.cat([a[..., :4]] * 2, -1))

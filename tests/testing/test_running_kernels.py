@@ -221,6 +221,30 @@ def test_what_an_atomic_puts_in_order_is_no_race():
             run("relaxed")
 
 
+@triton.jit
+def dot_kernel(x_ptr, w_ptr, y_ptr, n, GUARDED: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    if GUARDED:
+        x = tl.where(at < n, x, 0.0)
+    tl.store(y_ptr, tl.sum(x * tl.load(w_ptr + at, mask=at < n, other=0.0)))
+
+
+def test_a_product_with_zero_does_not_hide_undefined_lanes():
+    def dot(x, w, guarded):
+        y = x.new_empty(())
+        dot_kernel[(1,)](x, w, y, x.numel(), GUARDED=guarded, BLOCK=triton.next_power_of_2(x.numel()))
+        return y
+
+    def both(n, guarded):
+        assert_equivalent(torch.dot, lambda x, w: dot(x, w, guarded), [torch.linspace(1, 2, n), torch.linspace(3, 4, n)])
+
+    both(13, True)
+    both(16, False)
+    with pytest.raises(KernelBug, match=r"undefined lanes: .* the load at test_running_kernels.py:\d+ .* no `other`"):
+        both(13, False)
+
+
 def test_uninitialised_reads():
     with interpreted_kernels(), unwritten_memory():
         x, y = torch.empty(8), torch.empty(1)
