@@ -54,16 +54,6 @@ def test_sound_neighbour_is_accepted(r):
     assert verdict.stage == "accepted", verdict.text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("module", attacks.MODULES)
-def test_all_of_a_module(module):
-    """Every attack falls, but for those that are known to be open, and no neighbour does."""
-    accepted = {a.name for a in attacks.attacks(module) if not attacks.refuted(attacks.judge(a.rule))}
-    refused = {r.name for a in attacks.attacks(module) for r in a.sound if attacks.judge(r, ("registration", "check")).error}
-    assert accepted == {n for n in OPEN if n in {a.name for a in attacks.attacks(module)}}
-    assert not refused
-
-
 def test_a_decorated_attack_does_not_get_in():
     """What a user writes: the decorator itself refuses it, and the table is as before."""
     before = registry.rules()
