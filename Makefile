@@ -20,7 +20,7 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint types check bench trust tables docs test-triton wheel clean distclean
+.PHONY: help setup demo test test-all test-fast lint types check bench trust tables docs test-triton wheel clean distclean
 
 help: ## this text
 	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
@@ -63,11 +63,14 @@ docs: $(READY) ## the generated parts of the documentation (the kernel in README
 	@$(BIN)/python docs/tour.py
 
 # ---- checks ------------------------------------------------------------------------------------------------------------------
-test: $(READY) ## every test
+test: $(READY) ## the tests, but for those that look at a fact once more for other types, devices and data
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not exhaustive" $(ARGS)
+
+test-all: $(READY) ## every test
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 test-fast: $(READY) ## the tests that take less than ten seconds each
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not exhaustive" $(ARGS)
 
 lint: $(READY) ## ruff
 	@$(BIN)/python -m ruff check .

@@ -48,7 +48,8 @@ def resized(planned, name: str, dtype: str) -> Compiled:
 
 
 def cases() -> list[object]:
-    """(program, type, data, runner); every program meets every kind of data in Triton's interpreter in one type of the three at least."""
+    """(program, type, data, runner); every program meets every kind of data in Triton's interpreter in one type of the three, and without
+    ``exhaustive`` only so."""
     found = []
     for p, name in enumerate(NAMES):
         small = arguments(name, SHORT, "float32", seed=0)
@@ -57,7 +58,9 @@ def cases() -> list[object]:
                 if make(name, [a.clone() for a in small]) is not None:
                     both = dtype == "float32" and family(name) in ("attention", "decode", "rows")
                     first = "interpret" if (p + k + t) % 3 == 0 else "simulate"
-                    found += [(name, dtype, kind, r) for r in (("interpret", "simulate") if both else (first,))]
+                    for r in ("interpret", "simulate") if both else (first,):
+                        always = r == first == "interpret"
+                        found.append(pytest.param(name, dtype, kind, r, marks=() if always else pytest.mark.exhaustive))
     return found
 
 

@@ -25,9 +25,18 @@ SPILLS = {
 REPRESENTATIVE = {"sm_80": "a100", "sm_90": "h200", "sm_100": "b200", "gfx942": "mi300x"}
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("arch", sorted(REPRESENTATIVE))
-@pytest.mark.parametrize("name", NAMES)
+def cases() -> list[object]:
+    """(program, architecture, type); without ``exhaustive`` one type for a program on an architecture, and all that is known to spill."""
+    found = []
+    for p, name in enumerate(NAMES):
+        for a, arch in enumerate(sorted(REPRESENTATIVE)):
+            for t, dtype in enumerate(("float16", "bfloat16", "float32")):
+                always = (p + a) % 3 == t or (name, dtype, arch) in SPILLS
+                found.append(pytest.param(name, arch, dtype, marks=() if always else pytest.mark.exhaustive))
+    return found
+
+
+@pytest.mark.parametrize(("name", "arch", "dtype"), cases())
 def test_compiles_within_limits(name, arch, dtype, planned):
     compiled = planned(name, dtype, REPRESENTATIVE[arch])
     reports = compiled.compile(arch)
