@@ -100,8 +100,15 @@ def test_everything_of_length_1(name):
     assert not faults(compiled, args, run(compiled, args, "interpret"))
 
 
-@pytest.mark.parametrize("runner", ["interpret", "simulate"])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("dtype", "runner"),
+    [
+        ("bfloat16", "interpret"),
+        ("float32", "simulate"),
+        pytest.param("bfloat16", "simulate", marks=pytest.mark.exhaustive),
+        pytest.param("float32", "interpret", marks=pytest.mark.exhaustive),
+    ],
+)
 @pytest.mark.parametrize("name", [n for n in NAMES if family(n) in ("attention", "decode")])
 def test_scores_of_1e11(name, dtype, runner, planned):
     """Far beyond what the program is for, but eager is finite there: the rounding of a reference must not reach the exponential."""

@@ -191,7 +191,7 @@ def test_an_edge_in_the_wrong_place_is_found(monkeypatch, off):
             yield up, e
 
     monkeypatch.setattr(skipping, "_edges", wrong)
-    assert disagreements(range(60))[1]
+    assert any(disagreements([seed])[1] for seed in range(60))
 
 
 def test_a_step_that_does_something_is_not_left_out(monkeypatch):
