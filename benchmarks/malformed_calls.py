@@ -348,6 +348,8 @@ def judged(call, args=None):
         frames = traceback.extract_tb(error.__traceback__)
         if isinstance(error, TypeError) and all(f.filename == __file__ for f in frames):
             return "signature", str(error)[:100]
+        if getattr(error, "eqfuse_blamed", ""):  # by one of the functions that were to be compared
+            return "own", type(error).__name__
         if args is not None:
             try:
                 tanh(*args)

@@ -7,14 +7,15 @@ happens:
 * the active lanes of one access must lie within one of these tensors (their extent in memory, views included; with ``gaps`` also
   not between the rows of a view);
 * masked lanes of a load without ``other`` are undefined on a device: they receive large values of alternating sign, which no sum,
-  maximum or minimum can hide; with ``nan`` NaN, which the interpreter's maximum skips, but no product with zero hides.  Such loads are
-  remembered: what hangs on these lanes differs between the two;
+  maximum or minimum can hide; or, where ``nan`` has the place of the load, NaN, which the interpreter's maximum skips, but no product
+  with zero hides.  Such loads are remembered: what hangs on these lanes differs between the two;
 * two programs of one launch may not store to the same address, and none may load what another stores (atomics among themselves
   excepted, and what an atomic with acquire or release order on one address put in order).  ``benign`` allows stores that change
   nothing.  Two lanes of one store may not write different values to one address;
 * signed 32-bit arithmetic that wraps is remembered, and named when the program then reaches far outside;
 * with ``unwritten``, a load of memory that still holds the bits of :mod:`~eqfuse.runtime.unwritten` is an uninitialised read.  With
-  ``suspects`` it is noted there instead, and gets the values of masked lanes: a kernel may load more than it uses.
+  ``suspects`` it is noted there instead, and gets the values of masked lanes (NaN where ``nan`` has :data:`UNINITIALISED`): a kernel may
+  load more than it uses.
 
 What happened at an address is recorded in pages made on demand, so a view may span gigabytes of address space.
 """
@@ -22,7 +23,7 @@ What happened at an address is recorded in pages made on demand, so a view may s
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ from triton.runtime import interpreter as ti
 from ..errors import KernelBug
 from .interpreter_launch import place
 from .interpreter_patches import Patches
-from .unwritten import UNWRITTEN
+from .unwritten import UNINITIALISED, UNWRITTEN
 
 _NOBODY, _SEVERAL = -1, -2
 _FAR = 1 << 30  # bytes: nearer to a tensor than this, a wrapped offset is not the likeliest reason
@@ -131,7 +132,7 @@ class Sanitizer:
         gaps: bool = False,
         unwritten: bool = False,
         suspects: list[KernelBug] | None = None,
-        nan: bool = False,
+        nan: Collection[str] = (),
     ) -> None:
         self.races, self.poison, self.benign, self.gaps, self.unwritten = races, poison, benign, gaps, unwritten
         self.suspects, self.nan = suspects, nan
@@ -219,12 +220,13 @@ class Sanitizer:
             return same
         return None
 
-    def masked(self, program: tuple[int, ...]) -> None:
-        """Note a load with masked lanes and no ``other``."""
+    def masked(self, program: tuple[int, ...]) -> bool:
+        """Note a load with masked lanes and no ``other``; whether these are NaN."""
         at = place()
         if at not in self.undefined:
             message = f"undefined lanes: the result hangs on what the load at {at} gives where its mask is false; it has no `other`"
             self.undefined[at] = KernelBug(message, where=self._where(program), cure="other=, or tl.where(mask, ...) before it is used")
+        return at in self.nan
 
     def wrapped(self, program: tuple[int, ...], exact: int, symbol: str) -> None:
         """Note that ``symbol`` in 32 bits should have given ``exact``."""
@@ -407,10 +409,9 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
             if suspect is not None:
                 written = np.ones(result.data.shape, bool)
                 written[flags] = ~suspect
-                result = _poisoned(result, ptrs, written, checks.nan)
+                result = _poisoned(result, ptrs, written, UNINITIALISED in checks.nan)
         if other is None and checks.poison and not np.all(_flags(mask)):
-            checks.masked(self.grid_idx)
-            result = _poisoned(result, ptrs, mask, checks.nan)
+            result = _poisoned(result, ptrs, mask, checks.masked(self.grid_idx))
         return result
 
     def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *args: Any, **kwargs: Any) -> Any:

@@ -12,3 +12,6 @@ UNWRITTEN = {
     "int64": 0x5EEDFEED5EEDFEED,
 }
 """By torch's name of the type.  Types of one byte have no bits to spare."""
+
+UNINITIALISED = "uninitialised"
+"""Among the places of loads: wherever what is loaded is what nothing has written."""

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
 from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError, shown
+from ..runtime.unwritten import UNINITIALISED
 from .constants import blocks, bound
 from .counterexample import code_of, name_of, named_sizes, resized, simplify
 from .diagnosis import ignored, observations, place
@@ -217,18 +218,20 @@ class Check:
             self._compared(args, poison, order, tally, masked, suspects)
         except (Difference, KernelBug, KernelError) as found:
             error = found
-        undefined = [] if error is not None or masked is not None else list(tally.launches.undefined.values())
-        if (suspects or undefined) and self._made_of_undefined(args, poison, order, turns, masked):
-            raise (suspects or undefined)[0]
+        undefined = {} if error is not None or masked is not None else dict(tally.launches.undefined)
+        if suspects:
+            undefined = {UNINITIALISED: suspects[0], **undefined}
+        if undefined and (culprit := self._made_of_undefined(args, poison, order, turns, masked, list(undefined))):
+            raise undefined[culprit]
         if error is not None:
             raise error
 
     def _made_of_undefined(
-        self, args: Sequence[Any], poison: bool, order: int | None, turns: Mapping[int, int], masked: float | None
-    ) -> bool:
-        """Whether what the second function makes hangs on what it reads and nothing has written, or on masked lanes."""
+        self, args: Sequence[Any], poison: bool, order: int | None, turns: Mapping[int, int], masked: float | None, places: Sequence[str]
+    ) -> str | None:
+        """The first of some places on whose undefined values hangs what the second function makes."""
 
-        def outcome(nan: bool) -> list[Result] | str:
+        def outcome(nan: Sequence[str]) -> list[Result] | str:
             launches, untouched = Launches(), _Snapshot(args, "second")
             launches.turns = dict(turns)
             interpreted = interpreted_kernels(
@@ -243,14 +246,21 @@ class Check:
             finally:
                 untouched.restore()
 
-        large, nan = outcome(False), outcome(True)
-        if isinstance(large, str) or isinstance(nan, str):
-            return large != nan
-        try:
-            _same(large, nan)
-        except Difference:
-            return True
-        return False
+        large = outcome([])
+
+        def matter(nan: Sequence[str]) -> bool:
+            found = outcome(nan)
+            if isinstance(large, str) or isinstance(found, str):
+                return large != found
+            try:
+                _same(large, found)
+            except Difference:
+                return True
+            return False
+
+        if not matter(places):
+            return None
+        return next((p for p in places if matter([p])), places[0])
 
     def _compared(
         self,

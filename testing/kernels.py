@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ def interpreted_kernels(
     launches: Launches | None = None,
     masked: float | None = None,
     suspects: list[KernelBug] | None = None,
-    nan: bool = False,
+    nan: Collection[str] = (),
 ) -> Iterator[Launches]:
     """Inside the block, Triton kernels that are launched with CPU tensors are interpreted.
 
@@ -70,7 +70,7 @@ def interpreted_kernels(
     offset.  ``poison``: give masked lanes of loads without ``other`` large values instead of zeros.  ``order``: seed of the order
     in which programs run; None: as they are numbered.  ``launches``: continue these records.  ``masked``: what masked lanes of loads
     of floating-point numbers hold, whatever their ``other`` is.  ``suspects``: uninitialised reads are added to it instead of raised, and
-    give what masked lanes give.  ``nan``: that is NaN.
+    give what masked lanes give.  ``nan``: the places of loads where that is NaN.
     """
     for name, value in (("sanitize", sanitize), ("poison", poison)):
         truth(name, value)
@@ -136,7 +136,7 @@ def _launch(
     order: int | None,
     masked: float | None,
     suspects: list[KernelBug] | None,
-    nan: bool,
+    nan: Collection[str],
 ) -> Iterator[Callable[[Any], Callable[..., None]]]:
     """One launch: yields what makes of a kernel the function (grid, arguments) that interprets it."""
     import triton.language as tl

@@ -39,12 +39,11 @@ def truth(name: str, value: Any) -> bool:
 
 def function(which: str, value: Any) -> Callable[..., Any]:
     """Something to call; Triton kernels take a grid, so it takes a function that launches them."""
-    kernel = type(value).__module__.startswith("triton.") and hasattr(value, "arg_names")
-    require(
-        not kernel,
-        f"the {which} function is the Triton kernel {getattr(value, '__name__', '')}".rstrip(),
-        "a function that allocates the results, launches the kernel and returns them",
-    )
+    if type(value).__module__.startswith("triton.") and hasattr(value, "arg_names"):
+        raise OptionError(
+            f"the {which} function is the Triton kernel {getattr(value, '__name__', '')}".rstrip(),
+            cure="a function that allocates the results, launches the kernel and returns them",
+        )
     if isinstance(value, type) and issubclass(value, torch.autograd.Function):
         raise OptionError(f"the {which} function is the class {value.__name__}", cure=f"{value.__name__}.apply")
     require(callable(value), f"the {which} function is {shown(value)}, which cannot be called", "a function of tensors")

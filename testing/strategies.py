@@ -196,7 +196,12 @@ def offsets(count: Dim, total: Dim, *, dtype: torch.dtype = torch.int64) -> st.S
 
 def arguments(*args: Any) -> st.SearchStrategy[tuple[Any, ...]]:
     """Tuples of arguments: strategies are drawn from, everything else is itself."""
-    return st.tuples(*[a if isinstance(a, st.SearchStrategy) else st.just(a) for a in args])
+    return st.tuples(*[a if isinstance(a, st.SearchStrategy) else _itself(a) for a in args])
+
+
+def _itself(value: Any) -> st.SearchStrategy[Any]:
+    """A value of whatever kind; ``st.just`` asks for its hash."""
+    return st.none().map(lambda _: value)
 
 
 def _one_type(dtype: Any) -> None:

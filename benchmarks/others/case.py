@@ -1,6 +1,7 @@
 """One function of a library, what it should compute, and on which arguments."""
 
 import importlib.util
+import math
 import sys
 import types
 from collections.abc import Callable
@@ -43,7 +44,7 @@ def undefined_lanes(case: Case, *numbers: Any) -> list[Case]:
     """A case that is right only where masked lanes happen to be zeros: as it is, and so.
 
     ``numbers``: arguments for the plain check, which shows the largest element of the first output or gradient that is not what it
-    should be, with ten in the place of zeros.
+    should be, with ten in the place of zeros, or, if that changes nothing, with NaN.
     """
     return [
         replace(case, fault=LANES, seen=LANES_SEEN, shows=lambda: _with_lanes(case, numbers) if numbers else None),
@@ -60,12 +61,13 @@ def _with_lanes(case: Case, numbers: Any) -> tuple[float, float]:
         return [out.detach(), *(torch.autograd.grad(out, wanted, weights, allow_unused=True) if wanted else [])]
 
     right = results(case.reference)
-    with interpreted_kernels(sanitize=False, order=None, masked=10.0):
-        ours = results(case.theirs)
-    for a, b in zip(ours, right, strict=True):
-        if a is not None and b is not None and not torch.allclose(a, b, atol=1e-3):
-            at = (a - b).abs().argmax()
-            return a.flatten()[at].item(), b.flatten()[at].item()
+    for masked in (10.0, math.nan):
+        with interpreted_kernels(sanitize=False, order=None, masked=masked):
+            ours = results(case.theirs)
+        for a, b in zip(ours, right, strict=True):
+            if a is not None and b is not None and not torch.allclose(a, b, atol=1e-3):
+                at = (a - b).abs().argmax()
+                return a.flatten()[at].item(), b.flatten()[at].item()
     return 0.0, 0.0
 
 

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from eqfuse.testing import indices, size, tensors
 
-from .case import STRIDE_SEEN, Case, absent, package
+from .case import STRIDE_SEEN, Case, absent, package, undefined_lanes
 
 CLOSE = ("contiguous",)
 
@@ -212,20 +212,25 @@ def cases():
 
     rows, columns = size("rows", 1, 9), size("columns", 2, 70)
     some, weight = normal(rows, columns), normal(columns)
-    yield Case("layer_norm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), fla_layer_norm, [some, weight, weight])
-    yield Case("rms_norm", rms_norm, lambda x, w: fla_rms_norm(x, w, None), [some, weight])
-    yield Case(
+    m, unit = torch.arange(6.0).view(2, 3), torch.ones(3)
+    yield from undefined_lanes(
+        Case("layer_norm", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), fla_layer_norm, [some, weight, weight]), m, unit, unit
+    )
+    yield from undefined_lanes(Case("rms_norm", rms_norm, lambda x, w: fla_rms_norm(x, w, None), [some, weight]), m, unit)
+    group = Case(
         "group_norm",
         lambda x, w, b: F.group_norm(x, 2, w, b),
         lambda x, w, b: fla_group_norm(x, w, b, num_groups=2),
         [normal(rows, 24), normal(24), normal(24)],
     )
-    yield Case(
+    yield from undefined_lanes(group, torch.arange(48.0).view(2, 24), torch.ones(24), torch.ones(24))
+    norm = Case(
         "rms_norm_gated",
         lambda x, g, w: rms_norm(x, w) * F.silu(g),
         lambda x, g, w: rms_norm_gated(x, g, w, None, eps=1e-5),
         [some, some, weight],
     )
+    yield from undefined_lanes(norm, m, m, unit)
     yield Case("l2norm", lambda x: x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6), l2norm, [some])
     yield Case("swish", F.silu, swish, [some])
     yield Case("logsigmoid", F.logsigmoid, logsigmoid, [some])
