@@ -20,7 +20,7 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-fast lint types check bench trust tables docs test-triton wheel clean distclean
+.PHONY: help setup demo test test-all test-fast lint types check bench trust tables golden docs test-triton wheel clean distclean
 
 help: ## this text
 	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
@@ -57,6 +57,9 @@ trust: $(READY) ## how much is checked, how fast, and that every seeded fault is
 
 tables: $(READY) ## the Markdown tables of benchmarks/README.md, from the saved results
 	@$(BIN)/python benchmarks/tables.py --write
+
+golden: $(READY) ## the kernels of the corpus in tests/golden, which tests compare; review what changed as a diff
+	@$(BIN)/python tests/codegen/golden.py $(ARGS)
 
 docs: $(READY) ## the generated parts of the documentation (the kernel in README.md), and the tour
 	@$(BIN)/python docs/readme_kernel.py --write

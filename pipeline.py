@@ -111,18 +111,23 @@ def optimize(
         traced = trace(fn, args, kwargs, name=name, exact=licence == "exact")
         check_computable(traced.program)
 
+    graphs: dict[object, FrozenGraph] = {}  # that of one target serves every other one for which the same axes are split
+
+    def saturated(device: Target, rules: tuple[Rule, ...]) -> FrozenGraph:
+        splits = propose_splits(traced.program, device)
+        key = rules, frozenset(splits.items())
+        if key not in graphs:
+            graph = saturate(
+                traced.program, rules=rules, splits=splits, node_budget=node_budget, time_budget=time_budget, fresh=True
+            )  # fmt: skip
+            _audit(graph, rules)
+            graphs[key] = graph
+        return graphs[key]
+
     def planned(device: Target, rules: tuple[Rule, ...]) -> Callable[[Mapping[tuple[str, ...], float]], Compiled]:
         """What makes a plan by these rules, given the share of registers that some kernels may use."""
         with timer.stage("saturate"):
-            graph = saturate(
-                traced.program,
-                rules=rules,
-                splits=propose_splits(traced.program, device),
-                node_budget=node_budget,
-                time_budget=time_budget,
-                fresh=True,
-            )
-        _audit(graph, rules)
+            graph = saturated(device, rules)
         with timer.stage("check rules"):
             unsure = registry.vouch(_used(graph, rules))
         graph = steer(graph, fusion)

@@ -93,7 +93,12 @@ def emit_kernels(spec: ModuleSpec) -> str:
 
 def with_host(kernels: str, spec: ModuleSpec) -> str:
     """The module of these kernels."""
-    return _joined([kernels, _HOST_HELPERS, _Host(spec).text()])
+    return _joined([kernels, _HOST_HELPERS, host(spec)])
+
+
+def host(spec: ModuleSpec) -> str:
+    """The function ``run``: checks, allocations and launches, without the helpers that are the same in every module."""
+    return _Host(spec).text()
 
 
 def _joined(parts: Iterable[str]) -> str:

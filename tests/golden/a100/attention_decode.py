@@ -1,0 +1,229 @@
+"""plan for attention_decode on a100: 2 kernels, 72.9 us estimated
+  attention_decode_part1_part3_part4: k, q, v -> part1, part3, part4
+    roles   i=grid:1 l=resident:128 j=grid:128 k_i=stream:256 k_o=grid:1   (128 programs, 16 warps, 2 stages)
+    loops   k_i x1
+    cost    69.4 us, bound by dram; 134.29 MB DRAM, 134.32 MB L2, 0.0 GFLOP, 0.14 G instructions; 0 B shared
+    rules   view_through_op2, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
+  attention_decode_out: part1, part3, part4 -> out
+    roles   i=grid:1 j=grid:8 k_o=resident:4   (512 programs, 1 warps, 1 stages)
+    loops   none (whole rows on chip)
+    cost    3.5 us, bound by launch; 74.75 kB DRAM, 90.11 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
+    rules   merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, factor_out
+  memory: 134.37 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (235.6 us)
+  this module has kernels only: run() takes tensors on a GPU
+  runner-up: one kernel, 78.1 us, 134.23 MB: 5.2 us slower: 1 kernel, attention_decode_out is bound by l2
+  search ended: bound
+"""
+
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _maximum(a, b):
+    """The larger of two; NaN if either is NaN, as in torch (tl.maximum alone ignores it)."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def _max(x, axis: tl.constexpr):
+    """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
+    return tl.reduce(x, axis, _maximum)
+
+@triton.jit
+def _lost_digits(new, kept, small):
+    """What rounding added to new = kept + small; nothing where it is not finite."""
+    lost = (new - kept) - small
+    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
+
+
+@triton.jit
+def attention_decode_part1_part3_part4(
+    q_ptr, k_ptr, v_ptr, part1_ptr, part3_ptr, part4_ptr,
+    N_j, N_k_i, N_k_o, q_stride_i, q_stride_l, k_stride_i, k_stride_2, k_stride_l, v_stride_i, v_stride_2, v_stride_j,
+    part1_stride_i, part1_stride_k_o, part3_stride_i, part3_stride_k_o, part4_stride_k_o, part4_stride_i, part4_stride_j,
+    T_l: tl.constexpr, T_j: tl.constexpr, T_k_i: tl.constexpr, S_part1: tl.constexpr, S_part3: tl.constexpr,
+):
+    """part1: a partial result
+    part3: a partial result
+    part4: a partial result
+    rules: view_through_op2, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
+    moves: 134.29 MB of memory for the planned sizes; bound by dram
+    """
+    # for the compiler, which does not know that these are multiples of 2**S
+    part1_stride_i = part1_stride_i >> S_part1 << S_part1
+    part3_stride_i = part3_stride_i >> S_part3 << S_part3
+    pid = tl.program_id(0)
+    k_o0 = (pid % N_k_o).to(tl.int64)
+    pid = pid // N_k_o
+    j0 = (pid % tl.cdiv(N_j, T_j)).to(tl.int64) * T_j
+    pid = pid // tl.cdiv(N_j, T_j)
+    i0 = pid.to(tl.int64)
+    r_l = tl.arange(0, T_l)
+    r_j = tl.arange(0, T_j)
+    r_k_i = tl.arange(0, T_k_i)
+    q = tl.load(q_ptr + i0 * q_stride_i + r_l * q_stride_l)
+    q_f = q.to(tl.float32)
+    max_k_i = tl.full([], float("-inf"), tl.float32)
+    sum_k_i = tl.zeros([], tl.float32)
+    lost_k_i = tl.zeros([], tl.float32)
+    sum_k_i_2 = tl.zeros([T_j], tl.float32)
+    lost_k_i_2 = tl.zeros([T_j], tl.float32)
+    for k_i0 in tl.range(0, N_k_i, T_k_i):
+        k = tl.load(
+            k_ptr + (i0 * k_stride_i + (tl.cast(k_i0, tl.int64) + k_o0 * 2048) * k_stride_2) + (r_k_i[:, None] * k_stride_2 + r_l[None, :] * k_stride_l),
+        )
+        k_f = k.to(tl.float32)
+        mul = q_f[None, :] * k_f
+        sum_l = tl.sum(mul, axis=1)
+        tile_max = _max(sum_l, axis=0)
+        max_k_i_new = _maximum(max_k_i, tile_max)
+        empty = max_k_i_new == float("-inf")
+        safe = tl.where(empty, 0.0, max_k_i_new)
+        mul_3 = 0.08838834764831845 * safe
+        eq = mul_3 == float("-inf")
+        where = tl.where(eq, 0.0, safe)
+        mul_4 = 0.08838834764831845 * max_k_i
+        eq_2 = mul_4 == float("-inf")
+        where_2 = tl.where(eq_2, 0.0, max_k_i)
+        diff = where - where_2
+        mul_5 = diff * 0.08838834764831845
+        neg_2 = -mul_5
+        exp = tl.exp(neg_2)
+        mul_6 = sum_k_i * exp
+        mul_7 = lost_k_i * exp
+        empty_2 = max_k_i == float("-inf")
+        none = sum_k_i == 0.0
+        none_2 = empty_2 | none
+        where_3 = tl.where(none_2, sum_k_i, mul_6)
+        where_4 = tl.where(none_2, 0.0, mul_7)
+        diff_2 = sum_l - where
+        mul_8 = diff_2 * 0.08838834764831845
+        exp_2 = tl.exp(mul_8)
+        tile_sum = tl.sum(exp_2, axis=0)
+        small = tile_sum - where_4
+        sum_k_i = where_3 + small
+        lost_k_i = _lost_digits(sum_k_i, where_3, small)
+        mul_9 = sum_k_i_2 * exp
+        mul_10 = lost_k_i_2 * exp
+        empty_3 = max_k_i == float("-inf")
+        none_3 = sum_k_i_2 == 0.0
+        none_4 = empty_3 | none_3
+        where_5 = tl.where(none_4, sum_k_i_2, mul_9)
+        where_6 = tl.where(none_4, 0.0, mul_10)
+        v = tl.load(
+            v_ptr + (i0 * v_stride_i + (tl.cast(k_i0, tl.int64) + k_o0 * 2048) * v_stride_2 + j0 * v_stride_j) + (r_k_i[None, :] * v_stride_2 + r_j[:, None] * v_stride_j),
+        )
+        v_f = v.to(tl.float32)
+        mul_11 = exp_2[None, :] * v_f
+        tile_sum_2 = tl.sum(mul_11, axis=1)
+        small_2 = tile_sum_2 - where_6
+        sum_k_i_2 = where_5 + small_2
+        lost_k_i_2 = _lost_digits(sum_k_i_2, where_5, small_2)
+        max_k_i = max_k_i_new
+    mul_2 = 0.08838834764831845 * max_k_i
+    if j0 == 0:
+        tl.store(part1_ptr + i0 * part1_stride_i + k_o0 * part1_stride_k_o, mul_2)
+    if j0 == 0:
+        tl.store(part3_ptr + i0 * part3_stride_i + k_o0 * part3_stride_k_o, sum_k_i)
+    tl.store(
+        part4_ptr + (k_o0 * part4_stride_k_o + i0 * part4_stride_i + j0 * part4_stride_j) + r_j * part4_stride_j,
+        sum_k_i_2,
+    )
+
+
+@triton.jit
+def attention_decode_out(
+    part3_ptr, part1_ptr, part4_ptr, out_ptr,
+    N_j, part3_stride_i, part3_stride_k_o, part1_stride_i, part1_stride_k_o, part4_stride_k_o, part4_stride_i,
+    part4_stride_j, out_stride_i, out_stride_j,
+    T_j: tl.constexpr, T_k_o: tl.constexpr, S_part3: tl.constexpr, S_part1: tl.constexpr,
+):
+    """t0[i, k] = sum_l(q * k) * 0.0883883
+    t1[i, k] = exp(t0 - max_k(t0))
+    out[i, j] = sum_k(t1 / sum_k(t1) * v)
+    rules: merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, factor_out
+    moves: 74.75 kB of memory for the planned sizes; bound by launch
+    """
+    # for the compiler, which does not know that these are multiples of 2**S
+    part3_stride_i = part3_stride_i >> S_part3 << S_part3
+    part1_stride_i = part1_stride_i >> S_part1 << S_part1
+    pid = tl.program_id(0)
+    j0 = (pid % tl.cdiv(N_j, T_j)).to(tl.int64) * T_j
+    pid = pid // tl.cdiv(N_j, T_j)
+    i0 = pid.to(tl.int64)
+    r_j = tl.arange(0, T_j)
+    r_k_o = tl.arange(0, T_k_o)
+    part3 = tl.load(part3_ptr + i0 * part3_stride_i + r_k_o * part3_stride_k_o)
+    eq = part3 == 0.0
+    part1 = tl.load(part1_ptr + i0 * part1_stride_i + r_k_o * part1_stride_k_o)
+    eq_2 = part1 == float("-inf")
+    max_k_o = _max(part1, axis=0)
+    where = tl.where(eq_2, 0.0, part1)
+    diff = max_k_o - where
+    neg_2 = -diff
+    exp = tl.exp(neg_2)
+    where_2 = tl.where(eq_2, 1.0, exp)
+    mul = where_2 * part3
+    where_3 = tl.where(eq, 0.0, mul)
+    sum_k_o = tl.sum(where_3, axis=0)
+    recip = 1.0 / sum_k_o
+    part4 = tl.load(
+        part4_ptr + (i0 * part4_stride_i + j0 * part4_stride_j) + (r_k_o[None, :] * part4_stride_k_o + r_j[:, None] * part4_stride_j),
+    )
+    eq_3 = part4 == 0.0
+    mul_2 = where_2[None, :] * part4
+    where_4 = tl.where(eq_3, 0.0, mul_2)
+    sum_k_o_2 = tl.sum(where_4, axis=1)
+    mul_3 = recip * sum_k_o_2
+    tl.store(out_ptr + (i0 * out_stride_i + j0 * out_stride_j) + r_j * out_stride_j, mul_3.to(tl.float16))
+
+
+def run(q, k, v):
+    """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
+    _check_tensor("q", q, torch.float16, 4)
+    _check_device("q", q, q.device, attention_decode_part1_part3_part4)
+    _check_tensor("k", k, torch.float16, 4)
+    _check_device("k", k, q.device, attention_decode_part1_part3_part4)
+    _check_tensor("v", v, torch.float16, 4)
+    _check_device("v", v, q.device, attention_decode_part1_part3_part4)
+    N_i = q.shape[1]
+    N_l = q.shape[3]
+    N_j = v.shape[3]
+    _check_shape("q", q, (1, N_i, 1, N_l))
+    _check_shape("k", k, (1, N_i, 8192, N_l))
+    _check_shape("v", v, (1, N_i, 8192, N_j))
+    _check_size("i", N_i == 32, "of 32, on which the program depends")
+    _check_size("l", N_l == 128, "of 128, on which the program depends")
+    _check_size("j", N_j == 128, "of 128, on which the program depends")
+    q = _readable("q", q, (0, 0, 0, 127))
+    k = _readable("k", k, (0, 0, 255, 127))
+    v = _readable("v", v, (0, 0, 255, 127))
+    out = torch.empty((1, N_i, 1, N_j), dtype=torch.float16, device=q.device)
+    with torch.cuda.device_of(q):
+        part1 = torch.empty((N_i, 4), dtype=torch.float32, device=q.device)
+        part3 = torch.empty((N_i, 4), dtype=torch.float32, device=q.device)
+        part4 = torch.empty((4, N_i, N_j), dtype=torch.float32, device=q.device)
+        _check_reach("part4", part4.stride(), (3, 0, 127))
+        attention_decode_part1_part3_part4[_grid(N_i * triton.cdiv(N_j, 128) * 4)](
+            q, k, v, part1, part3, part4,
+            N_j, 2048, 4, q.stride(1), q.stride(3), k.stride(1), k.stride(2), k.stride(3), v.stride(1), v.stride(2),
+            v.stride(3), part1.stride(0), part1.stride(1), part3.stride(0), part3.stride(1), part4.stride(0),
+            part4.stride(1), part4.stride(2),
+            T_l=128, T_j=128, T_k_i=256, S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
+            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
+            num_warps=16, num_stages=2, enable_fp_fusion=True,
+        )
+        attention_decode_out[_grid(N_i * triton.cdiv(N_j, 8))](
+            part3, part1, part4, out,
+            N_j, part3.stride(0), part3.stride(1), part1.stride(0), part1.stride(1), part4.stride(0), part4.stride(1),
+            part4.stride(2), out.stride(1), out.stride(3),
+            T_j=8, T_k_o=4, S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
+            S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
+            num_warps=1, num_stages=1, enable_fp_fusion=True,
+        )
+    return (out,)

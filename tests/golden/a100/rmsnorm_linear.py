@@ -1,0 +1,96 @@
+"""plan for rmsnorm_linear on a100: 1 kernel, 901.3 us estimated
+  rmsnorm_linear_out: w, weight, x -> out
+    roles   i=grid:128 k=stream:32 j=grid:256   (768 programs, 8 warps, 3 stages)
+    loops   k x2
+    cost    901.3 us, bound by tensor; 134.23 MB DRAM, 3.28 GB L2, 206.2 GFLOP, 2.23 G instructions; 81.92 kB shared
+  memory: 134.23 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (800.5 us)
+  this module has kernels only: run() takes tensors on a GPU
+  runner-up: one kernel per reduction, 864.6 us, 167.81 MB: 36.7 us faster, less than the model can tell, with 2 kernels
+  search ended: exhausted
+"""
+
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rmsnorm_linear_out(
+    x_ptr, weight_ptr, w_ptr, out_ptr,
+    N_k, N_j, x_stride_i, x_stride_k, weight_stride_k, w_stride_j, w_stride_k, out_stride_i, out_stride_j,
+    T_i: tl.constexpr, T_k: tl.constexpr, T_j: tl.constexpr,
+):
+    """out[i, j] = sum_k(x * rsqrt(mean_k(square(x)) + 1e-06) * weight * w)
+    moves: 134.23 MB of memory for the planned sizes; bound by tensor
+    """
+    pid = tl.program_id(0)
+    j0 = (pid % tl.cdiv(N_j, T_j)).to(tl.int64) * T_j
+    pid = pid // tl.cdiv(N_j, T_j)
+    i0 = pid.to(tl.int64) * T_i
+    r_i = tl.arange(0, T_i)
+    r_k = tl.arange(0, T_k)
+    r_j = tl.arange(0, T_j)
+    sum_k_2 = tl.zeros([T_i], tl.float32)
+    for k_b0 in tl.range(0, N_k, T_k):
+        x_2 = tl.load(
+            x_ptr + (i0 * x_stride_i + tl.cast(k_b0, tl.int64) * x_stride_k) + (r_i[:, None] * x_stride_i + r_k[None, :] * x_stride_k),
+        )
+        x_2_f = x_2.to(tl.float32)
+        square = x_2_f * x_2_f
+        tile_sum = tl.sum(square, axis=1)
+        sum_k_2 = sum_k_2 + tile_sum
+    mean_k = sum_k_2 / tl.cast(tl.maximum(N_k, 1), tl.float32)
+    add = mean_k + 1e-06
+    rsqrt = tl.rsqrt(add)
+    sum_k = tl.zeros([T_i, T_j], tl.float32)
+    for k0 in tl.range(0, N_k, T_k):
+        x = tl.load(
+            x_ptr + (i0 * x_stride_i + tl.cast(k0, tl.int64) * x_stride_k) + (r_i[:, None] * x_stride_i + r_k[None, :] * x_stride_k),
+        )
+        x_f = x.to(tl.float32)
+        mul = x_f * rsqrt[:, None]
+        weight = tl.load(weight_ptr + tl.cast(k0, tl.int64) * weight_stride_k + r_k * weight_stride_k)
+        weight_f = weight.to(tl.float32)
+        mul_2 = mul * weight_f[None, :]
+        mul_2_fp16 = mul_2.to(tl.float16)
+        w = tl.load(
+            w_ptr + (j0 * w_stride_j + tl.cast(k0, tl.int64) * w_stride_k) + (r_j[None, :] * w_stride_j + r_k[:, None] * w_stride_k),
+        )
+        sum_k = tl.dot(mul_2_fp16, w, sum_k, out_dtype=tl.float32)
+    tl.store(
+        out_ptr + (i0 * out_stride_i + j0 * out_stride_j) + (r_i[:, None] * out_stride_i + r_j[None, :] * out_stride_j),
+        sum_k.to(tl.float16),
+    )
+
+
+def run(x, weight, w):
+    """Return the tuple (out), computed by 1 kernel on the device of the arguments."""
+    _check_tensor("x", x, torch.float16, 2)
+    _check_device("x", x, x.device, rmsnorm_linear_out)
+    _check_tensor("weight", weight, torch.float16, 1)
+    _check_device("weight", weight, x.device, rmsnorm_linear_out)
+    _check_tensor("w", w, torch.float16, 2)
+    _check_device("w", w, x.device, rmsnorm_linear_out)
+    N_i = x.shape[0]
+    N_k = x.shape[1]
+    N_j = w.shape[0]
+    _check_shape("x", x, (N_i, N_k))
+    _check_shape("weight", weight, (N_k,))
+    _check_shape("w", w, (N_j, N_k))
+    _check_size("i", N_i == 4096, "of 4096, on which the program depends")
+    _check_size("k", N_k == 4096, "of 4096, on which the program depends")
+    _check_size("j", N_j == 6144, "of 6144, on which the program depends")
+    x = _readable("x", x, (127, 31))
+    weight = _readable("weight", weight, (31,))
+    w = _readable("w", w, (255, 31))
+    out = torch.empty((N_i, N_j), dtype=torch.float16, device=x.device)
+    _check_reach("out", out.stride(), (127, 255))
+    with torch.cuda.device_of(x):
+        rmsnorm_linear_out[_grid(triton.cdiv(N_i, 128) * triton.cdiv(N_j, 256))](
+            x, weight, w, out,
+            N_k, N_j, x.stride(0), x.stride(1), weight.stride(0), w.stride(0), w.stride(1), out.stride(0), out.stride(1),
+            T_i=128, T_k=32, T_j=256,
+            num_warps=8, num_stages=3, enable_fp_fusion=True,
+        )
+    return (out,)
