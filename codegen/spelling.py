@@ -21,6 +21,7 @@ from typing import Any
 
 from ..errors import OpError, expect
 from ..ir import ops
+from ..ir.monoids import MONOIDS
 
 ARGUMENTS = ("x", "y", "z")
 _BUILTINS = frozenset(dir(builtins))
@@ -106,8 +107,9 @@ def _helpers(name: str, text: str, where: str) -> tuple[str, ...]:
 
 
 def taken_helpers() -> dict[str, str]:
-    """Every helper of a registered op, and whose it is."""
-    return {found: o.name for o in ops.OPS.values() for found in re.findall(r"^def (\w+)", o.prelude, re.MULTILINE)}
+    """Every helper of a registered op or of a monoid, and whose it is."""
+    known = (*MONOIDS.values(), *ops.OPS.values())
+    return {found: o.name for o in known for found in re.findall(r"^def (\w+)", o.prelude, re.MULTILINE)}
 
 
 # functions ------------------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ..ir import dtypes, ops
 from ..ir.index import Axis, IndexExpr
-from ..ir.monoids import monoid
+from ..ir.monoids import MONOIDS
 from ..tiles.exponents import is_exponential
 from ..tiles.names import identifier
 from ..tiles.program import (
@@ -51,7 +51,6 @@ from .signature import Param, is_wide, pointer_name
 from .text import broadcast, extent, number, position, product, split_index, total, type_name, wrap
 from .units import units
 
-_REDUCTIONS = {"sum": "tl.sum", "isum": "tl.sum", "imax": "tl.max", "imin": "tl.min"}  # of floats, extrema are helpers that keep NaN
 LINE = 128  # longest line before a call is broken
 
 
@@ -116,14 +115,15 @@ def print_kernel(program: TileProgram, *, exact: bool = False) -> str:
 def helpers(programs: tuple[TileProgram, ...]) -> str:
     """The helper functions that some kernels call, each once."""
     statements = [s for p in programs for s in p.statements()]
-    reduced = {s.monoid for s in statements if isinstance(s, Reduce)} - set(_REDUCTIONS)
-    used = {s.op for s in statements if isinstance(s, Let)} | {monoid(m).combine for m in reduced}
+    reduced = [m for m in MONOIDS.values() if m.prelude and any(isinstance(s, Reduce) and s.monoid == m.name for s in statements)]
+    used = {s.op for s in statements if isinstance(s, Let)} | {m.combine for m in reduced}
     texts = [ops.OPS[o].prelude for o in sorted(used) if ops.OPS[o].prelude]
+    texts += [m.prelude for m in reduced]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
     texts += [REST] if any(isinstance(s, Rest) for s in statements) else []
     texts += [MEAN] if any(isinstance(s, Mean) and s.lost is not None and not s.excess for s in statements) else []
     texts += [MORE] if any(isinstance(s, Mean) and s.lost is not None and s.excess for s in statements) else []
-    return "\n\n".join(t.strip("\n") for t in texts)
+    return "\n\n\n".join(t.strip("\n") for t in texts)
 
 
 class KernelPrinter:
@@ -468,8 +468,7 @@ class KernelPrinter:
             fill = number(s.dst.dtype.number(s.fill), whole=s.dst.dtype.kind == "int")
             return f"tl.where({' & '.join(self.valid(s.bindings, s.src.dims))}, {self.name(s.src)}, {fill})"
         if isinstance(s, Reduce):
-            function = _REDUCTIONS.get(s.monoid, f"_{s.monoid}")  # the latter are helpers of the scalar op
-            return f"{function}({self.name(s.src)}, axis={s.src.dims.index(s.dim)})"
+            return MONOIDS[s.monoid].triton.format(self.name(s.src), s.src.dims.index(s.dim))
         if isinstance(s, Rest):
             ok = "".join(self.valid((s.binding,), s.src.dims)) or "None"
             whole = s.binding.kind == "resident" and not self.is_full(s.binding)

@@ -2,6 +2,9 @@
 
 The identity is what padded lanes, empty segments and the first step of a loop hold.  ``mean`` is a primitive, not ``sum / N``:
 rolled as a running sum over a running count it keeps all digits of data with a large offset, where ``sum * (1/N)`` loses them.
+
+Everything else in EqFuse is generic over this table: to add a monoid, add one entry here.  What an entry lacks is an error of the level
+that needs it (:mod:`.spec`).
 """
 
 from __future__ import annotations
@@ -9,13 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 
 @dataclass(frozen=True)
 class Monoid:
-    """``reduce`` is numpy's reduction; ``combine`` the scalar op that merges two states; ``state`` the monoid that carries it."""
+    """``reduce`` is numpy's reduction; ``combine`` the scalar op that merges two states; ``state`` the monoid that carries it.
+
+    ``triton`` is a format string over a tile and the number of one of its dimensions, ``prelude`` the source of a helper that it calls,
+    which may itself call what ``combine`` is spelled with.  ``copies``: what n equal values make, n times one of them or one of them;
+    without it a value that does not vary along the axis cannot be reduced in a kernel.
+    """
 
     name: str
     identity: float
@@ -26,6 +35,9 @@ class Monoid:
     idempotent: bool  # combine(x, x) == x
 
     integer: str = ""  # the monoid of integers with this name in torch
+    copies: Literal["times", "one", ""] = ""
+    triton: str = ""  # nothing for what another monoid carries
+    prelude: str = ""
 
     def empty(self, like: np.ndarray) -> np.ndarray:
         """The identity, in the shape and type of an array."""
@@ -57,17 +69,31 @@ def finite(value: float, kind: np.dtype) -> float:
     return int(np.iinfo(kind).max if value > 0 else np.iinfo(kind).min)
 
 
+_MAX = '''
+@triton.jit
+def _max(x, axis: tl.constexpr):
+    """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
+    return tl.reduce(x, axis, _maximum)
+'''
+
+_MIN = '''
+@triton.jit
+def _min(x, axis: tl.constexpr):
+    """The smallest along an axis; NaN if any is NaN, as in torch (tl.min alone ignores it)."""
+    return tl.reduce(x, axis, _minimum)
+'''
+
 MONOIDS = {
     m.name: m
     for m in (
-        Monoid("sum", 0.0, "add", np.sum, "sum", True, False, "isum"),
-        Monoid("max", -math.inf, "maximum", _largest, "max", False, True, "imax"),
-        Monoid("min", math.inf, "minimum", _smallest, "min", False, True, "imin"),
-        Monoid("mean", 0.0, "add", _mean, "sum", True, False),
+        Monoid("sum", 0.0, "add", np.sum, "sum", True, False, "isum", "times", "tl.sum({}, axis={})"),
+        Monoid("max", -math.inf, "maximum", _largest, "max", False, True, "imax", "one", "_max({}, axis={})", _MAX),
+        Monoid("min", math.inf, "minimum", _smallest, "min", False, True, "imin", "one", "_min({}, axis={})", _MIN),
+        Monoid("mean", 0.0, "add", _mean, "sum", True, False, copies="one"),
         # of integers: exact, modulo 2**64.  They have no traits: a law of real numbers, which a wrapped one may break, does not see them
-        Monoid("isum", 0.0, "add", np.sum, "isum", False, False),
-        Monoid("imax", -math.inf, "maximum", _largest, "imax", False, False),
-        Monoid("imin", math.inf, "minimum", _smallest, "imin", False, False),
+        Monoid("isum", 0.0, "add", np.sum, "isum", False, False, "", "times", "tl.sum({}, axis={})"),
+        Monoid("imax", -math.inf, "maximum", _largest, "imax", False, False, "", "one", "tl.max({}, axis={})"),
+        Monoid("imin", math.inf, "minimum", _smallest, "imin", False, False, "", "one", "tl.min({}, axis={})"),
     )
 }
 

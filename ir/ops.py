@@ -314,12 +314,6 @@ _MAXIMUM = '''
 def _maximum(a, b):
     """The larger of two; NaN if either is NaN, as in torch (tl.maximum alone ignores it)."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
-
-
-@triton.jit
-def _max(x, axis: tl.constexpr):
-    """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
-    return tl.reduce(x, axis, _maximum)
 '''
 
 _MINIMUM = '''
@@ -327,12 +321,6 @@ _MINIMUM = '''
 def _minimum(a, b):
     """The smaller of two; NaN if either is NaN, as in torch (tl.minimum alone ignores it)."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
-
-
-@triton.jit
-def _min(x, axis: tl.constexpr):
-    """The smallest along an axis; NaN if any is NaN, as in torch (tl.min alone ignores it)."""
-    return tl.reduce(x, axis, _minimum)
 '''
 
 for _op in (

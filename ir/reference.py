@@ -113,8 +113,9 @@ def _evaluate(
             found = np.asarray(m.reduce(x.array, axis=k))
             return Value(x.axes[:k] + x.axes[k + 1 :], found.astype(dtype) if found.dtype.kind == "f" else found)
     n = extent(t.axis)
-    repeated = m.empty(x.array) if n == 0 else x.array * n if m.combine == "add" and t.monoid != "mean" else x.array
-    return Value(x.axes, repeated)
+    if n and not m.copies:
+        return Value(x.axes, np.asarray(m.reduce(np.broadcast_to(x.array, (n, *x.array.shape)), axis=0)))
+    return Value(x.axes, m.empty(x.array) if n == 0 else x.array * n if m.copies == "times" else x.array)
 
 
 def _typed(array: np.ndarray, of: dtypes.DType, floats: type) -> np.ndarray:

@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any, Union
 
 import numpy as np
@@ -161,10 +162,8 @@ def _repeated(x: np.ndarray, axis: int, extent: int) -> np.ndarray:
 def _fold(monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
     """A left fold from the identity, in the type of ``x``: the meaning of a reduction down to its bits."""
     m = MONOIDS[monoid]
-    combine = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[m.combine]
-    first = np.full_like(np.take(x, [0], axis=axis) if x.shape[axis] else np.sum(x, axis=axis, keepdims=True), m.identity)
-    steps = np.ascontiguousarray(np.moveaxis(np.concatenate([first, x], axis=axis), axis, 0))
-    total = np.expand_dims(combine.accumulate(steps, axis=0)[-1], axis)
+    steps = np.ascontiguousarray(np.moveaxis(x, axis, 0))
+    total = np.expand_dims(reduce(OPS[m.combine].numpy, steps, np.full(steps.shape[1:], m.identity, x.dtype)), axis)
     return total if monoid == m.state else total / x.dtype.type(max(x.shape[axis], 1))
 
 
@@ -173,11 +172,11 @@ def _reduce_exactly(monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
     m, n = MONOIDS[monoid], x.shape[axis]
     if n == 0 and not np.isfinite(m.identity):
         raise Undefined(f"{monoid} of nothing")
-    if m.combine == "add":
-        add: Any = np.sum  # whose stubs know no fractions
-        total = add(x, axis=axis, keepdims=True, initial=Fraction(0))
-        return np.asarray(total if monoid == m.state else total * Fraction(1, max(n, 1)), dtype=object)
-    return np.asarray({"maximum": np.maximum, "minimum": np.minimum}[m.combine].reduce(x, axis=axis, keepdims=True), dtype=object)
+    steps = list(np.moveaxis(x, axis, 0))
+    if np.isfinite(m.identity):
+        steps.insert(0, np.full(np.delete(x.shape, axis), Fraction(m.identity), dtype=object))
+    total = np.expand_dims(np.asarray(reduce(RATIONAL[m.combine], steps), dtype=object), axis)
+    return total if monoid == m.state else np.asarray(total * Fraction(1, max(n, 1)), dtype=object)
 
 
 RATIONAL: dict[str, Callable[..., Any]] = {  # the ops of an ordered field, on arrays of fractions

@@ -172,11 +172,11 @@ class Facts:
             return self._range(n.args[0], finite, padded).join(Interval(0.0, 0.0))  # 0: nothing summed yet, or an empty maximum made safe
         if n.op == "reduce":
             body = self._range(n.args[0], finite, padded)
-            if MONOIDS[n.attrs[0]].combine != "add":
-                return body  # an empty reduction is not a concern of ranges: its elements do not exist
-            zero = Interval(0.0, 0.0)
-            if n.attrs[0] == "mean":
-                return body.join(zero)
+            m, zero = MONOIDS[n.attrs[0]], Interval(0.0, 0.0)
+            if m.copies == "one":  # an empty reduction is not a concern of ranges, its elements do not exist; but its mean does
+                return body.join(zero) if m.combine == "add" else body
+            if m.copies != "times":
+                return ALL
             return Interval(0.0 if body.lo >= 0 else -INF, 0.0 if body.hi <= 0 else INF)
         if n.op == "roll" and n.attrs[0] in ("sum", "mean") and self._range(n.args[0], finite, padded).lo >= 0 and self._grows(n.args[1]):
             return Interval(0.0, INF)

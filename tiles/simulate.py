@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir import dtypes, ops
 from ..ir.index import Axis
-from ..ir.monoids import monoid
+from ..ir.monoids import MONOIDS
 from ..ir.reference import round_to
 from .program import (
     Access,
@@ -46,7 +46,6 @@ from .program import (
     Where,
 )
 
-_REDUCE: dict[str, Any] = {"add": np.sum, "maximum": np.max, "minimum": np.min}
 _UNWRITTEN = 0x5EEDFEED5EEDFEED  # what stands in integer outputs that are never stored
 
 
@@ -207,7 +206,7 @@ class _Simulation:
         if isinstance(s, Where):
             return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.dst.dtype.number(s.fill))
         if isinstance(s, Reduce):
-            return _REDUCE[monoid(s.monoid).combine](env[s.src.name], axis=s.src.dims.index(s.dim))
+            return MONOIDS[s.monoid].reduce(env[s.src.name], axis=s.src.dims.index(s.dim))
         if isinstance(s, Rest):
             x, y = (self.operand(v, s.src.dims, env).astype(np.float64) for v in s.factors or (s.src, Literal(1.0)))
             total, count, at = env[s.total.name], self.seen(s.binding, "tile"), s.src.dims.index(s.dim)

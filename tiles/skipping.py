@@ -22,6 +22,7 @@ import numpy as np
 
 from ..ir import ops
 from ..ir.index import Axis
+from ..ir.monoids import MONOIDS
 from .program import (
     Accumulator,
     Binding,
@@ -50,9 +51,6 @@ from .program import (
     uses,
     walk_statements,
 )
-
-SELECTIVE = ("max", "min")
-
 
 Made = Mapping[str, Statement]  # value name -> the statement that computes it
 
@@ -201,7 +199,7 @@ _Symbol = float | bool | _Old | _Unknown
 
 def _does_nothing(loop: Loop, condition: Value, truth: bool) -> bool:
     """Whether a step leaves all states as they are, if a condition has one truth in the whole tile."""
-    selective = [a for a in loop.accumulators if a.monoid in SELECTIVE and math.isinf(a.identity)]
+    selective = [a for a in loop.accumulators if MONOIDS[a.monoid].copies == "one" and math.isinf(a.identity)]
     if len(selective) > 1:
         return False
     digits = {s.dst.name for s in loop.body if isinstance(s, Lost)}
@@ -269,7 +267,7 @@ def _step(s: Statement, env: Mapping[str, _Symbol]) -> _Symbol:
         return of(s.src) if _same(of(s.src), s.fill) else UNKNOWN
     if isinstance(s, Reduce):
         x = of(s.src)
-        return x if s.monoid in SELECTIVE and not isinstance(x, _Unknown) or _same(x, 0.0) else UNKNOWN
+        return x if MONOIDS[s.monoid].copies == "one" and not isinstance(x, _Unknown) or _same(x, 0.0) else UNKNOWN
     if isinstance(s, Dot):
         product = 0.0 if any(_same(of(x), 0.0) for x in (s.a, s.b)) else UNKNOWN
         return product if s.acc is None else _applied("add", [of(s.acc), product])

@@ -21,6 +21,7 @@ def _lost_digits(new, kept, small):
     lost = (new - kept) - small
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
 
+
 @triton.jit
 def _lost_in_sum(x, y, total, count, ok, axis: tl.constexpr):
     """What rounding lost in total = the sum of x * y; nothing where it is not finite.  Deviations from the mean have small sums, and are
@@ -38,6 +39,7 @@ def _lost_in_sum(x, y, total, count, ok, axis: tl.constexpr):
         off = tl.where(ok, off, 0.0)
     lost = tl.sum(off, axis=axis) + tl.fma(near, count, -total)
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
+
 
 @triton.jit
 def _mean_of(total, lost, count):

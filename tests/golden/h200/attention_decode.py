@@ -34,6 +34,7 @@ def _max(x, axis: tl.constexpr):
     """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
     return tl.reduce(x, axis, _maximum)
 
+
 @triton.jit
 def _lost_digits(new, kept, small):
     """What rounding added to new = kept + small; nothing where it is not finite."""

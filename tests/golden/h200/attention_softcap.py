@@ -23,11 +23,6 @@ def _maximum(a, b):
 
 
 @triton.jit
-def _max(x, axis: tl.constexpr):
-    """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
-    return tl.reduce(x, axis, _maximum)
-
-@triton.jit
 def _tanh(x):
     """tanh without cancellation near zero: an odd polynomial for |x| < 0.3, exponentials of a negative argument beyond."""
     a = tl.abs(x)
@@ -36,6 +31,12 @@ def _tanh(x):
     near = x + x * y * (-0.33333333 + y * (0.13333333 + y * (-0.053968254 + y * (0.021869488 - 0.008863236 * y))))
     far = (1.0 - e) / (1.0 + e)
     return tl.where(a < 0.3, near, tl.where(x < 0.0, -far, far))
+
+
+@triton.jit
+def _max(x, axis: tl.constexpr):
+    """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
+    return tl.reduce(x, axis, _maximum)
 
 
 @triton.jit

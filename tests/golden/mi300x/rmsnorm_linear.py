@@ -24,20 +24,15 @@ def _maximum(a, b):
 
 
 @triton.jit
-def _max(x, axis: tl.constexpr):
-    """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
-    return tl.reduce(x, axis, _maximum)
-
-@triton.jit
 def _minimum(a, b):
     """The smaller of two; NaN if either is NaN, as in torch (tl.minimum alone ignores it)."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
-def _min(x, axis: tl.constexpr):
-    """The smallest along an axis; NaN if any is NaN, as in torch (tl.min alone ignores it)."""
-    return tl.reduce(x, axis, _minimum)
+def _max(x, axis: tl.constexpr):
+    """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
+    return tl.reduce(x, axis, _maximum)
 
 
 @triton.jit
