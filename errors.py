@@ -109,6 +109,17 @@ class UnsoundGraphError(EqFuseError):
     rules: tuple[str, ...] = ()
 
 
+class SpecError(EqFuseError):
+    """Something that one stage handed to the next is not valid at its ``level``: ``node`` breaks ``rule``, a row of the level's table.
+    Raised where ``EQFUSE_SPEC=1`` asks for the checks; a fault of EqFuse, or of a rule, an op or a monoid that was added to it."""
+
+    def __init__(
+        self, message: str, *, where: str | None = None, cure: str | None = None, level: str = "", node: str = "", rule: str = ""
+    ) -> None:
+        super().__init__(message, where=where, cure=cure)
+        self.level, self.node, self.rule = level, node, rule
+
+
 class EngineError(EqFuseError):
     """The engine of the e-graph cannot run in this process: a fork of one that had used it, which cannot load its own."""
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.program import Program
+from ..ir.spec import check_program, wanted
 from ..ir.terms import Input, Reduce, Term
 from ..rewrites import registry
 from ..rewrites.facts import RELATIONS, Row
@@ -31,6 +32,7 @@ from .encode import Codebook, Decoder, encode
 from .engine import leave_behind, new_engine
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
 from .schema import CONSTRUCTORS, FORMS, claimable, schema, trait_facts
+from .spec import check_graph
 
 if TYPE_CHECKING:
     from egglog.bindings import EGraph
@@ -305,6 +307,8 @@ def saturated(
     saturate by the thousand, make sure that the program is still there, and use a new engine if it is not.
     """
     graph = None
+    if wanted():
+        check_program(program)
     if not fresh:
         engine = _engine(rules)
         _run(engine, "(push)")
@@ -319,6 +323,8 @@ def saturated(
         engine = _new_engine(rules)
         graph = _saturate(engine, program, rules, dict(splits), _Run(engine, rules, node_budget, time_budget))
         assert holds_program(graph), f"the engine lost an operation of {program.name}"
+    if wanted():
+        check_graph(graph)
     return graph
 
 

@@ -1,4 +1,5 @@
-"""Every e-graph that a test saturates is audited: each class must agree with itself in numbers.
+"""Every e-graph that a test saturates is audited: each class must agree with itself in numbers.  And whatever one stage hands to the
+next, of every level, is checked against the table of that level.
 
 Left out are tests that make unsound graphs on purpose (marked ``unaudited``; rules that are not registered say the same), and graphs whose
 long split or reshaped axes would make the audit too large (the same programs are audited at small sizes).
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 os.environ["EQFUSE_AUDIT"] = "1"  # for the processes that tests start
+os.environ["EQFUSE_SPEC"] = "1"
 wanted = True
 
 

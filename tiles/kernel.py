@@ -108,6 +108,11 @@ class Kernel:
     exact: bool = False
     scaled: bool = False
 
+    def __str__(self) -> str:
+        from .printing import kernel_text
+
+        return kernel_text(self)
+
     def tile(self, axis: Axis) -> int:
         """Tile size of an axis."""
         return self.roles[axis].tile

@@ -31,10 +31,12 @@ from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.recursion import Steps, completed
+from ..ir.spec import wanted
 from . import compensation, dots, exponents, guards, scaling
 from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
 from .facts import LARGEST_EXTENT, Facts
 from .kernel import Kernel, Node
+from .kernel_spec import check_kernel
 from .masks import access, padded
 from .names import Names
 from .program import (
@@ -59,6 +61,7 @@ from .program import (
     Where,
 )
 from .skipping import skip
+from .spec import check_tiles
 
 INT32_MAX = 2**31 - 1
 POSITIONS = 2 * LARGEST_EXTENT  # positions are kept in 32 bits, as if no axis were longer than 2**29: so are their sums and differences
@@ -91,13 +94,25 @@ class Mode:
         return self.block.loop.level
 
 
-def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K, facts: Callable[[bool], Facts] | None = None) -> TileProgram:
-    """Lower a kernel.  ``min_dot_k``: the shortest contraction given to the matrix unit (smaller ones are products and sums).
-    ``facts``: what is known of its nodes already, with levels per axis (False) or by one global depth (True).
+def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K) -> TileProgram:
+    """Lower a kernel that is to be run.  ``min_dot_k``: the shortest contraction given to the matrix unit (smaller ones are products and
+    sums).
 
     Raises :class:`~eqfuse.errors.PlanError` if the roles are illegal for the nodes: a grid axis that is reduced, a roll over an axis
-    that is not streamed, a root without an axis it depends on.
+    that is not streamed, a root without an axis it depends on.  With ``EQFUSE_SPEC=1``, SpecError for a kernel or a tile program that is
+    not valid.
     """
+    if not wanted():
+        return lowered(kernel, min_dot_k=min_dot_k)
+    check_kernel(kernel)
+    program = lowered(kernel, min_dot_k=min_dot_k)
+    check_tiles(program)
+    return program
+
+
+def lowered(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K, facts: Callable[[bool], Facts] | None = None) -> TileProgram:
+    """As :func:`lower`, but unchecked: for candidates, which a search makes by the hundred.  ``facts``: what is known of its nodes
+    already, with levels per axis (False) or by one global depth (True)."""
     facts = facts or (lambda split: Facts(kernel, split))
     try:
         return Lowering(kernel, facts(False), min_dot_k).program()
@@ -513,20 +528,31 @@ class Lowering:
         """A reduction of a value that does not depend on the axis: a multiple of it for a sum, itself otherwise."""
         n = self.nodes[node]
         monoid, axis = n.attrs
+        times = self._copies(monoid, axis) == "times"
         v: Operand = yield self.emit(n.args[0], where, mode)
         if monoid in INTEGERS and mode is None:
             kind = self.state_type(node)
-            return self.let(where, "mul", (self.as_integer(v, kind), self.extent(axis, kind)), dtype=kind) if monoid == "isum" else v
+            return self.let(where, "mul", (self.as_integer(v, kind), self.extent(axis, kind)), dtype=kind) if times else v
         running = mode is not None and mode.block is not None and mode.axis == axis and self.facts.level(node, axis) > mode.level
         if not running:
-            return self.let(where, "mul", (self.as_float(v), self.extent(axis))) if monoid == "sum" else v
+            return self.let(where, "mul", (self.as_float(v), self.extent(axis))) if times else v
         assert mode is not None
         assert mode.block is not None
-        if monoid == "sum":
+        if times:
             return self.let(where, "mul", (self.as_float(v), self._count(mode.block, mode.kind)))
         if mode.kind == "new":
             return v
         return self.let(where, "where", (guards.first_step(self, mode.block), Literal(MONOIDS[monoid].identity), self.as_float(v)))
+
+    def _copies(self, monoid: str, axis: Axis) -> str:
+        """What equal values along an axis make."""
+        found = MONOIDS[monoid].copies
+        if not found:
+            raise PlanError(
+                f"{monoid} over {axis.name} of a value that does not vary along it: monoid {monoid} does not say what copies make",
+                cure="say so in its entry: copies=, in ir/monoids.py",
+            )
+        return found
 
     def state_type(self, node: int) -> DType:
         """The type that a reduction accumulates in."""
@@ -665,7 +691,7 @@ class Lowering:
         v = yield self.emit(body, where, mode)
         v = self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
         if axis not in self.nodes[body].axes:  # runs along the loop, but is one value per tile
-            if added:
+            if self._copies(m.name, axis) == "times":
                 loop_body = where.enclosing(axis)
                 assert loop_body is not None
                 v = self.let(where, "mul", (v, self._count(loop_body, "tile", kind)))

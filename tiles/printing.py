@@ -1,7 +1,12 @@
-"""A tile program as indented text, one statement to a line: for people and for tests, not for a compiler."""
+"""Kernels and tile programs as text, one node or statement to a line: for people and for tests, not for a compiler."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ..ir.dtypes import DType
+from ..ir.index import Axis, IndexExpr
+from .kernel import Kernel, Node, Root
 from .program import (
     Access,
     Cast,
@@ -39,7 +44,7 @@ def program_text(program: TileProgram) -> str:
 def _block(body: tuple[Statement, ...], depth: int) -> list[str]:
     lines = []
     for s in body:
-        lines.append("  " * depth + _statement(s))
+        lines.append("  " * depth + statement_text(s))
         if isinstance(s, Loop):
             lines += _block(s.body, depth + 1)
             lines += ["  " * (depth + 1) + f"{a.old.name} <- {a.new.name}" for a in s.accumulators]
@@ -64,7 +69,8 @@ def _edge(e: Edge) -> str:
     return " + ".join([*(f"{c} * {'last' if last else 'first'}({b.name})" for b, c, last in e.terms), str(e.const)])
 
 
-def _statement(s: Statement) -> str:
+def statement_text(s: Statement) -> str:
+    """One statement; of a loop, its head."""
     if isinstance(s, Loop):
         states = ", ".join(f"{_value(a.old)} = {a.identity if a.start is None else a.start.name}" for a in s.accumulators)
         edges = "".join(f" from {_edge(e)}" for e in s.starts) + "".join(f" to {_edge(e)}" for e in s.stops)
@@ -107,3 +113,46 @@ def _right(s: Statement) -> str:
         return f"extent {s.axis.name}"
     assert isinstance(s, Fill)
     return repr(s.value)
+
+
+# -- kernels -------------------------------------------------------------------------------------------------------------------
+def kernel_text(kernel: Kernel) -> str:
+    """The whole kernel: what it does with its axes, its buffers, its nodes in order, and what it stores.
+
+    A node names its number, the axes that it depends on, its op with attributes and arguments, and the rule that made it.
+    """
+    launch = f"{kernel.warps} warps, {kernel.stages} stages" + (f", {kernel.persistent} persistent programs" if kernel.persistent else "")
+    flags = "".join(f", {word}" for word, on in (("exact", kernel.exact), ("scaled", kernel.scaled)) if on)
+    roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
+    lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
+    buffers = [f"  {b.role} {b.name}: {b.dtype.triton}[{', '.join(map(str, b.shape))}]" for b in kernel.buffers.values()]
+    nodes = [f"  {node_text(i, n)}" + (f"  # {n.rule}" if n.rule else "") for i, n in enumerate(kernel.nodes)]
+    return "\n".join(
+        [f"{kernel.name}: {launch}{flags}", *roles, f"  {'; '.join(lists)}", *buffers, *nodes, *(f"  {root_text(r)}" for r in kernel.roots)]
+    )
+
+
+def node_text(position: int, n: Node) -> str:
+    """One node of a kernel: ``%3[i, k] = mul(%1, %2)``."""
+    args = ", ".join(f"%{a}" for a in n.args)
+    attrs = " ".join(map(_attribute, n.attrs))
+    if n.op == "load":
+        right = f"{n.attrs[0]}[{', '.join(map(str, n.attrs[1]))}]"
+    elif n.op == "map":
+        right = f"{attrs}({args})"
+    else:
+        right = " ".join(w for w in (n.op, attrs, f"({args})" if args else "") if w)
+    return f"%{position}[{_names(sorted(n.axes))}] = {right}"
+
+
+def root_text(r: Root) -> str:
+    """What a kernel stores: ``out[i, 0] = %7``."""
+    return f"{r.buffer}[{', '.join(map(str, r.index))}] = %{r.node}"
+
+
+def _names(axes: Iterable[Axis]) -> str:
+    return ", ".join(a.name for a in axes)
+
+
+def _attribute(x: object) -> str:
+    return x.name if isinstance(x, Axis | DType) else str(x) if isinstance(x, IndexExpr | str) else repr(x)

@@ -15,7 +15,7 @@ from ..ir.index import Axis
 from .dots import MIN_DOT_K
 from .facts import Facts
 from .kernel import Kernel, Role
-from .lower import lower
+from .lower import lowered
 from .program import TileProgram
 from .walk import Counter, Counts
 
@@ -53,7 +53,7 @@ class Tilings:
     def _lowered(self, kernel: Kernel, key: tuple[Any, ...]) -> TileProgram:
         if key not in self._programs:
             try:
-                self._programs[key] = lower(kernel, facts=lambda split: self._known(kernel, split))
+                self._programs[key] = lowered(kernel, facts=lambda split: self._known(kernel, split))
             except PlanError as illegal:
                 self._programs[key] = illegal
         found = self._programs[key]

@@ -1,6 +1,7 @@
 """Every class of ``errors.py`` is raised by a tiny program: a new class without one fails here."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import eqfuse
 from eqfuse import cli, errors
 from eqfuse.egraph import audit, engine, saturate
 from eqfuse.ir.build import axes, program, tensor
+from eqfuse.ir.spec import check_program
 from eqfuse.rewrites.patterns import Const
 from eqfuse.rewrites.rule import make_rule
 from eqfuse.runtime.aot import compile_kernel
@@ -42,6 +44,12 @@ def false_graph(tmp_path):
     (i,) = axes(i=4)
     p = program("shifted", y=(tensor("x", i) + 0.0, (i,)))
     audit(saturate(p, rules=(make_rule(vanishes, "user", "real", "factor", True),)))
+
+
+def unlisted_input(tmp_path):
+    (i,) = axes(i=4)
+    p = program("unlisted", y=(tensor("x", i) * 2.0, (i,)))
+    check_program(replace(p, inputs=()))
 
 
 def plan_twice(tmp_path):
@@ -108,6 +116,7 @@ RAISES = {
     errors.OpError: lambda tmp_path: eqfuse.op("exp", numpy=np.exp, triton="tl.exp({})", increasing=True),
     errors.UnsoundOpError: false_op,
     errors.UnsoundGraphError: false_graph,
+    errors.SpecError: unlisted_input,
     errors.EngineError: lambda tmp_path: engine._copied(str(tmp_path / "not there")),
     errors.PlanError: plan_twice,
     errors.CompileError: no_kernel,

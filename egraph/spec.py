@@ -1,0 +1,185 @@
+"""What a frozen e-graph may be: the language of :mod:`.frozen` as a table of laws (:mod:`..ir.spec`).
+
+It says that a graph is well formed.  That the members of a class are equal, and the facts true, says the audit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+from ..ir.dtypes import DTYPES, DType
+from ..ir.index import Axis, IndexExpr
+from ..ir.spec import ADD_MONOID, ADD_OP, KNOWN_MONOID, KNOWN_OP, Row, Shapes, Spec, carried, shaped, takes
+from .frozen import ENode, FrozenGraph
+
+SHAPES: Shapes = {
+    "input": ((str,), 0),
+    "const": ((float,), 0),
+    "extent": ((Axis,), 0),
+    "index": ((Axis,), 0),
+    "map": ((str,), None),  # as many as the op takes
+    "cast": ((DType,), 1),
+    "view": ((Axis, IndexExpr), 1),
+    "reduce": ((str, Axis), 1),
+    "roll": ((str, Axis), 2),
+    "ref": ((str, Axis), 1),
+    "pre": ((Axis,), 1),
+    "acc": ((), 0),
+}
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """A graph, and the class of the node in question."""
+
+    graph: FrozenGraph
+
+    @cached_property
+    def inputs(self) -> frozenset[str]:
+        """The names of the program's inputs."""
+        return frozenset(i.name for i in self.graph.program.inputs)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The size of every axis: the program's, those that splits have made, and those that views have."""
+        known = [*self.graph.program.every_axis, *(a for row in self.graph.facts.get("split", ()) for a in row)]
+        return {a.name: a.size for a in known}
+
+    @cached_property
+    def grounded(self) -> frozenset[int]:
+        """The classes with a member that can be written down: its arguments are grounded, without going in a circle."""
+        readers: dict[int, list[tuple[int, ENode]]] = defaultdict(list)
+        missing = {}
+        ready: list[int] = []
+        for c, members in enumerate(self.graph.classes):
+            for n in members:
+                missing[id(n)] = len(set(n.args))
+                for a in set(n.args):
+                    readers[a].append((c, n))
+                if not n.args:
+                    ready.append(c)
+        found: set[int] = set()
+        while ready:
+            c = ready.pop()
+            if c in found:
+                continue
+            found.add(c)
+            for reader, n in readers[c]:
+                missing[id(n)] -= 1
+                if not missing[id(n)]:
+                    ready.append(reader)
+        return frozenset(found)
+
+
+Member = tuple[int, ENode]
+
+
+def _axes(n: ENode) -> Iterator[Axis]:
+    for x in n.attrs:
+        if isinstance(x, Axis):
+            yield x
+        elif isinstance(x, IndexExpr):
+            yield from x.axes()
+
+
+def _mentions(at: _Classes, m: Member) -> bool:
+    c, n = m
+    below = frozenset().union(*(at.graph.axes[a] for a in n.args))
+    if n.op == "view":
+        below = below - {n.attrs[0]} | n.attrs[1].axes()
+    elif n.op == "index":
+        below = frozenset(n.attrs)
+    elif n.op in ("reduce", "roll"):
+        below -= {n.attrs[1]}
+    elif n.op == "input":
+        below = next(i.axes for i in at.graph.program.inputs if i.name == n.attrs[0])
+    return at.graph.axes[c] <= below
+
+
+def _kind(x: Member | FrozenGraph | int) -> str:
+    return "graph" if isinstance(x, FrozenGraph) else "class" if isinstance(x, int) else x[1].op
+
+
+def _show(at: _Classes, x: Member | FrozenGraph | int) -> str:
+    if isinstance(x, FrozenGraph):
+        return f"{len(x.classes)} classes"
+    return f"c{x}" if isinstance(x, int) else member_text(*x)
+
+
+def member_text(c: int, n: ENode) -> str:
+    """One e-node on a line."""
+    return f"c{c} = {n.op}{n.attrs}({', '.join(f'c{a}' for a in n.args)})"
+
+
+_SCALARS = ("input", "const", "extent", "index", "map", "cast", "view", "reduce")  # what is a value in any context
+
+GRAPH = Spec(
+    "e-graph",
+    (
+        Row(
+            "a list for each class",
+            "every class has members and axes",
+            lambda at, g: len(g.axes) == len(g.classes) and all(g.classes),
+            ("graph",),
+        ),
+        Row(
+            "roots",
+            "every output of the program has a class",
+            lambda at, g: (
+                set(g.roots) == {o.name for o in g.program.outputs} and all(0 <= c < len(g.classes) for c in g.roots.values())
+            ),
+            ("graph",),
+        ),
+        Row(
+            "originals",
+            "every term of the program has a class",
+            lambda at, g: len(g.original) == len(g.program.terms()) and all(0 <= c < len(g.classes) for c in g.original),
+            ("graph",),
+        ),
+        Row("word", "a node is one of the language", lambda at, m: _kind(m) in GRAPH.kinds),
+        Row(
+            "shape",
+            "a node has the attributes and arguments of its op",
+            lambda at, m: shaped(SHAPES, m[1].op, m[1].attrs, len(m[1].args)),
+            tuple(SHAPES),
+        ),
+        Row("known op", KNOWN_OP, lambda at, m: takes(m[1].attrs[0], len(m[1].args)), ("map",), ADD_OP),
+        Row("known monoid", KNOWN_MONOID, lambda at, m: carried(m[1].attrs[0]), ("reduce", "roll"), ADD_MONOID),
+        Row("known type", "a cast is to a type of the table", lambda at, m: m[1].attrs[0].name in DTYPES, ("cast",)),
+        Row("known input", "an input is one of the program's", lambda at, m: m[1].attrs[0] in at.inputs, ("input",)),
+        Row("which", "a reference is to the old or to the new value", lambda at, m: m[1].attrs[0] in ("old", "new"), ("ref",)),
+        Row(
+            "arguments",
+            "every argument is a class",
+            lambda at, m: all(0 <= a < len(at.graph.classes) for a in m[1].args),
+            tuple(SHAPES),
+        ),
+        Row(
+            "one size",
+            "an axis is one of the program's or part of one, and has one size",
+            lambda at, m: all(at.sizes.get(a.name) == a.size for a in _axes(m[1])),
+            tuple(SHAPES),
+        ),
+        Row("axes", "a class depends on no axis that one of its members does not have", _mentions, _SCALARS),
+        Row(
+            "grounded",
+            "what is computed has a form that does not lead back to itself",
+            lambda at, c: c in at.grounded,
+            ("class",),
+        ),
+    ),
+    _kind,
+    _show,
+)
+
+
+def check_graph(graph: FrozenGraph) -> None:
+    """Raise SpecError unless a graph is well formed."""
+    place = _Classes(graph)
+    members = ((place, (c, n)) for c, row in enumerate(graph.classes) for n in row)
+    computed = ((place, c) for c in (*graph.roots.values(), *graph.original))
+    GRAPH.check(graph.program.name, chain([(place, graph)], members, computed))

@@ -1,0 +1,207 @@
+"""What a kernel may be: the language of :mod:`.kernel` as a table of laws (:mod:`..ir.spec`).
+
+Whether the roles of a kernel are legal for its nodes is no law but a question, which lowering answers (PlanError): a search asks it of
+every candidate.  The table is about what whoever makes a kernel hands to lowering.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..ir.dtypes import DTYPES, DType
+from ..ir.index import Axis, IndexExpr
+from ..ir.spec import (
+    ADD_MONOID,
+    ADD_OP,
+    ADD_SPELLING,
+    KNOWN_MONOID,
+    KNOWN_OP,
+    PRINTABLE_MONOID,
+    Row,
+    Shapes,
+    Spec,
+    carried,
+    shaped,
+    takes,
+)
+from .kernel import Kernel, Node, Root
+from .printing import node_text, root_text
+
+SHAPES: Shapes = {
+    "load": ((str, tuple), 0),
+    "const": ((float,), 0),
+    "extent": ((Axis,), 0),
+    "index": ((IndexExpr,), 0),
+    "map": ((str,), None),  # as many as the op takes
+    "cast": ((DType,), 1),
+    "reduce": ((str, Axis), 1),
+    "roll": ((str, Axis), 2),
+    "ref": ((str, Axis), 1),
+    "pre": ((Axis,), 1),
+    "acc": ((), 0),
+}
+REDUCTIONS = ("reduce", "roll")
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """A kernel."""
+
+    kernel: Kernel
+
+    @cached_property
+    def states(self) -> tuple[bool, ...]:
+        """For each node: whether it reads the state of a roll around it."""
+        found: list[bool] = []
+        for n in self.kernel.nodes:
+            below = n.args[:1] if n.op == "roll" else n.args  # the update is inside
+            found.append(n.op == "acc" or any(found[a] for a in below))
+        return tuple(found)
+
+    @cached_property
+    def reduced(self) -> tuple[frozenset[Axis], ...]:
+        """For each node: the axes of the reductions in it, and below."""
+        found: list[frozenset[Axis]] = []
+        for n in self.kernel.nodes:
+            own = frozenset((n.attrs[1],)) if n.op in REDUCTIONS else frozenset()
+            found.append(own.union(*(found[a] for a in n.args)))
+        return tuple(found)
+
+    @cached_property
+    def stores(self) -> frozenset[str]:
+        """The buffers that it writes."""
+        return frozenset(r.buffer for r in self.kernel.roots)
+
+
+Numbered = tuple[int, Node]
+
+
+def _own_axes(at: _Nodes, n: Node) -> frozenset[Axis]:
+    """The axes that a node depends on, from what it is and those of its arguments."""
+    if n.op == "load":
+        return frozenset(a for e in n.attrs[1] for a in e.axes())
+    if n.op == "index":
+        return n.attrs[0].axes()
+    below = frozenset().union(*(at.kernel.nodes[a].axes for a in n.args))
+    return below - {n.attrs[1]} if n.op in REDUCTIONS else below
+
+
+def _shaped(n: Node) -> bool:
+    return shaped(SHAPES, n.op, n.attrs, len(n.args)) and (n.op != "load" or all(isinstance(e, IndexExpr) for e in n.attrs[1]))
+
+
+def _axes_named(n: Node) -> frozenset[Axis]:
+    """The axes that a node runs along or takes away."""
+    return n.axes | {a for a in n.attrs if isinstance(a, Axis) and n.op != "extent"}
+
+
+def _roles(kernel: Kernel) -> bool:
+    return all(
+        r.kind in ("grid", "stream", "resident") and r.tile > 0 and r.tile & r.tile - 1 == 0 for r in kernel.roles.values()
+    )
+
+
+def _listed(kernel: Kernel) -> bool:
+    """``order``, ``grid`` and ``packs`` name axes with roles, each once."""
+    packed = [a for p in kernel.packs for a in p]
+    lists = (kernel.order, kernel.grid, packed)
+    return all(len(set(x)) == len(x) and all(a in kernel.roles for a in x) for x in lists)
+
+
+def _kind(x: Numbered | Kernel | Root) -> str:
+    return "kernel" if isinstance(x, Kernel) else "root" if isinstance(x, Root) else x[1].op
+
+
+KERNEL = Spec(
+    "kernel",
+    (
+        Row("word", "a node is one of the language", lambda at, x: _kind(x) in KERNEL.kinds),
+        Row("shape", "a node has the attributes and arguments of its op", lambda at, x: _shaped(x[1]), tuple(SHAPES)),
+        Row(
+            "defined before use",
+            "arguments are earlier nodes",
+            lambda at, x: all(0 <= a < x[0] for a in x[1].args),
+            tuple(SHAPES),
+        ),
+        Row("known op", KNOWN_OP, lambda at, x: takes(x[1].attrs[0], len(x[1].args)), ("map",), ADD_OP),
+        Row("known monoid", KNOWN_MONOID, lambda at, x: carried(x[1].attrs[0]), REDUCTIONS, ADD_MONOID),
+        Row("printable monoid", PRINTABLE_MONOID, lambda at, x: carried(x[1].attrs[0]).triton, REDUCTIONS, ADD_SPELLING),
+        Row("known type", "a cast is to a type of the table", lambda at, x: x[1].attrs[0].name in DTYPES, ("cast",)),
+        Row("which", "a reference is to the old or to the new value", lambda at, x: x[1].attrs[0] in ("old", "new"), ("ref",)),
+        Row(
+            "known buffer",
+            "what is loaded is a buffer of the kernel, which it does not store",
+            lambda at, x: x[1].attrs[0] in at.kernel.buffers and x[1].attrs[0] not in at.stores,
+            ("load",),
+        ),
+        Row(
+            "rank",
+            "a load has an index for each dimension of the buffer",
+            lambda at, x: len(x[1].attrs[1]) == len(at.kernel.buffers[x[1].attrs[0]].shape),
+            ("load",),
+        ),
+        Row(
+            "axes",
+            "a node depends on the axes that its arguments and indices have, without the one that it reduces",
+            lambda at, x: x[1].axes == _own_axes(at, x[1]),
+            tuple(SHAPES),
+        ),
+        Row(
+            "roles",
+            "every axis of a node has a role",
+            lambda at, x: all(a in at.kernel.roles for a in _axes_named(x[1])),
+            tuple(SHAPES),
+        ),
+        Row(
+            "running value",
+            "a reference over an axis is to something that is reduced over it",
+            lambda at, x: x[1].attrs[1] in at.reduced[x[1].args[0]],
+            ("ref",),
+        ),
+        Row(
+            "prefix",
+            "a prefix is of a sum over its axis",
+            lambda at, x: (n := at.kernel.nodes[x[1].args[0]]).op in REDUCTIONS and n.attrs == ("sum", *x[1].attrs),
+            ("pre",),
+        ),
+        Row(
+            "kinds of roles",
+            "a role is grid, stream or resident, with a tile that is a power of two",
+            lambda at, k: _roles(k),
+            ("kernel",),
+        ),
+        Row(
+            "lists of axes",
+            "the order of dims, the grid and the packs name axes that have roles, each once",
+            lambda at, k: _listed(k),
+            ("kernel",),
+        ),
+        Row("stored node", "a root is one of the nodes", lambda at, r: 0 <= r.node < len(at.kernel.nodes), ("root",)),
+        Row(
+            "stored buffer",
+            "a root is stored in a buffer of the kernel that is no input, with an index for each dimension",
+            lambda at, r: (
+                r.buffer in at.kernel.buffers
+                and at.kernel.buffers[r.buffer].role != "input"
+                and len(r.index) == len(at.kernel.buffers[r.buffer].shape)
+            ),
+            ("root",),
+        ),
+        Row(
+            "stored index",
+            "a root is stored at plain axes and zeros",
+            lambda at, r: all(e.as_axis() is not None or e == IndexExpr() for e in r.index),
+            ("root",),
+        ),
+        Row("state inside", "the state of a roll is read in its update only", lambda at, r: not at.states[r.node], ("root",)),
+    ),
+    _kind,
+    lambda at, x: f"{len(x.nodes)} nodes" if isinstance(x, Kernel) else root_text(x) if isinstance(x, Root) else node_text(*x),
+)
+
+
+def check_kernel(kernel: Kernel) -> None:
+    """Raise SpecError unless a kernel is valid."""
+    place = _Nodes(kernel)
+    KERNEL.check(kernel.name, ((place, x) for x in (*enumerate(kernel.nodes), kernel, *kernel.roots)))
