@@ -1,7 +1,8 @@
 """The whole path as one function of named stages: trace, saturate, extract; emission is lazy.
 
 ``EQFUSE_DEBUG`` is one ascending knob: 1 prints the plan, 2 stage timings, 3 the rules that fired, 4 the Triton source,
-5 the e-graph, each level including the lower ones.  ``EQFUSE_AUDIT=1`` audits every e-graph; the tests run with it on.
+5 the e-graph and every kernel before and after lowering, each level including the lower ones.  ``EQFUSE_AUDIT=1`` audits every
+e-graph, and ``EQFUSE_SPEC=1`` checks what stages hand to each other (:mod:`.ir.spec`); the tests run with both on.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
 from .egraph.audit import audit_elements
+from .egraph.frozen import member_text
 from .errors import OptionError, expect, shown
 from .extract import extract, extract_like
 from .extract.cover import MEMORY_WEIGHT
@@ -310,4 +312,6 @@ def _debug(compiled: Compiled, timer: _Timer, level: int) -> None:
     if level >= 5:
         for c, enodes in enumerate(compiled.graph.classes):
             for n in enodes:
-                say(f"  c{c} = {n.op}{n.attrs}({', '.join(f'c{a}' for a in n.args)})  {n.rule or ''}")
+                say(f"  {member_text(c, n)}  {n.rule or ''}")
+        for k in compiled.plan.kernels:
+            say(f"{k.kernel}\n{k.tiles}")

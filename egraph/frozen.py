@@ -45,6 +45,11 @@ class ENode:
     rule: str | None = None
 
 
+def member_text(c: int, n: ENode) -> str:
+    """A member of a class on one line, without its rule."""
+    return f"c{c} = {n.op}{n.attrs}({', '.join(f'c{a}' for a in n.args)})"
+
+
 @dataclass(frozen=True)
 class RuleCount:
     """How often a rule matched in one saturation; ``sized``: for these lengths of axes, as others may be no multiples or too short."""

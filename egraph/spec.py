@@ -14,7 +14,7 @@ from itertools import chain
 from ..ir.dtypes import DTYPES, DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.spec import ADD_MONOID, ADD_OP, KNOWN_MONOID, KNOWN_OP, Row, Shapes, Spec, carried, shaped, takes
-from .frozen import ENode, FrozenGraph
+from .frozen import ENode, FrozenGraph, member_text
 
 SHAPES: Shapes = {
     "input": ((str,), 0),
@@ -108,11 +108,6 @@ def _show(at: _Classes, x: Member | FrozenGraph | int) -> str:
     if isinstance(x, FrozenGraph):
         return f"{len(x.classes)} classes"
     return f"c{x}" if isinstance(x, int) else member_text(*x)
-
-
-def member_text(c: int, n: ENode) -> str:
-    """One e-node on a line."""
-    return f"c{c} = {n.op}{n.attrs}({', '.join(f'c{a}' for a in n.args)})"
 
 
 _SCALARS = ("input", "const", "extent", "index", "map", "cast", "view", "reduce")  # what is a value in any context

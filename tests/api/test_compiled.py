@@ -380,5 +380,7 @@ def test_debug_at_its_maximum():
         "@triton.jit",  # 4
         "  c0 = input('x',)()",  # 5
         "= reduce('max', ",
+        "  %0[i, j] = x[i, j]",  # the kernel
+        "  x: fp32[j/64] = x[i, j] where j ok",  # and lowered
     ):
         assert text in done.stderr, text

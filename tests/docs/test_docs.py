@@ -100,3 +100,15 @@ def test_benchmark_tables_are_what_the_data_says(tmp_path):
 @pytest.mark.slow
 def test_readme_kernel_is_what_optimize_says(tmp_path):
     run(str(ROOT / "docs" / "readme_kernel.py"), "--check", cwd=tmp_path)
+
+
+def test_the_kernel_of_the_debugging_page_is_what_is_printed():
+    import torch
+
+    import eqfuse
+
+    def weights(x):
+        return torch.exp(x - x.amax(-1, keepdim=True)).sum(-1)
+
+    (k,) = eqfuse.optimize(weights, (torch.empty(6, 40000, device="meta"),), target="h200").plan.kernels
+    assert f"```text\n{k.kernel}\n```" in (ROOT / "docs" / "debug.md").read_text()

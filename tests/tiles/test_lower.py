@@ -50,6 +50,31 @@ def test_loops_and_accumulators(name, loops):
     assert {s.level: sum(not a.old.name.startswith("lost") for a in s.accumulators) for s in statements(program, Loop)} == loops
 
 
+def test_a_kernel_prints_as_its_nodes():
+    assert str(kernels.logsumexp()[0]) == """\
+lse: 4 warps, 2 stages
+  i of 5: grid:2
+  j of 37: stream:8
+  grid i; dims i, j
+  input x: fp32[5, 37]
+  output out: fp32[5]
+  %0[i, j] = x[i, j]
+  %1[i] = reduce max j (%0)
+  %2[i] = ref new j (%1)
+  %3[i] = ref old j (%1)
+  %4[i] = neg(%2)
+  %5[i, j] = add(%0, %4)
+  %6[i, j] = exp(%5)
+  %7[] = acc
+  %8[i] = add(%3, %4)
+  %9[i] = exp(%8)
+  %10[i] = mul(%7, %9)
+  %11[i] = roll sum j (%6, %10)
+  %12[i] = log(%11)
+  %13[i] = add(%1, %12)
+  out[i] = %13"""
+
+
 def test_values_are_hoisted_out_of_the_loop():
     program = lower(kernels.attention()[0])
     (loop,) = statements(program, Loop)
