@@ -112,7 +112,7 @@ def _show(at: _Classes, x: Member | FrozenGraph | int) -> str:
 
 _SCALARS = ("input", "const", "extent", "index", "map", "cast", "view", "reduce")  # what is a value in any context
 
-GRAPH = Spec(
+GRAPH: Spec = Spec(
     "e-graph",
     (
         Row(

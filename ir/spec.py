@@ -90,16 +90,22 @@ def shaped(shapes: Shapes, op: str, attrs: tuple[Any, ...], arguments: int) -> b
     return len(attrs) == len(kinds) and all(map(isinstance, attrs, kinds)) and count in (None, arguments)
 
 
-def takes(op: object, arguments: int) -> bool:
+def takes(op: str, arguments: int) -> bool:
     """Whether there is such a scalar op, and it takes so many arguments."""
-    return op in OPS and OPS[op].arity == arguments  # type: ignore[index]
+    return op in OPS and OPS[op].arity == arguments
 
 
-def carried(name: object) -> Monoid | None:
+def carried(name: str) -> Monoid | None:
     """The monoid that carries the state of a monoid, if both are in the table and states are combined by an op that is."""
-    m = MONOIDS.get(name)  # type: ignore[call-overload]
+    m = MONOIDS.get(name)
     state = MONOIDS.get(m.state) if m is not None else None
     return state if state is not None and state.combine in OPS else None
+
+
+def printable(name: str) -> bool:
+    """Whether tiles can be reduced to the state of a monoid."""
+    m = carried(name)
+    return m is not None and bool(m.triton)
 
 
 KNOWN_OP = "every scalar op is in the table of ops, and has as many arguments as the table says"
@@ -146,7 +152,7 @@ def _is_integer(t: Term) -> bool:
     return t.dtype is not None and t.dtype.kind == "int"
 
 
-TERMS = Spec(
+TERMS: Spec = Spec(
     "program",
     (
         Row("known op", KNOWN_OP, lambda at, t: takes(t.op, len(t.args)), (Map,), ADD_OP),

@@ -22,6 +22,7 @@ from ..ir.spec import (
     Shapes,
     Spec,
     carried,
+    printable,
     shaped,
     takes,
 )
@@ -113,7 +114,7 @@ def _kind(x: Numbered | Kernel | Root) -> str:
     return "kernel" if isinstance(x, Kernel) else "root" if isinstance(x, Root) else x[1].op
 
 
-KERNEL = Spec(
+KERNEL: Spec = Spec(
     "kernel",
     (
         Row("word", "a node is one of the language", lambda at, x: _kind(x) in KERNEL.kinds),
@@ -126,7 +127,7 @@ KERNEL = Spec(
         ),
         Row("known op", KNOWN_OP, lambda at, x: takes(x[1].attrs[0], len(x[1].args)), ("map",), ADD_OP),
         Row("known monoid", KNOWN_MONOID, lambda at, x: carried(x[1].attrs[0]), REDUCTIONS, ADD_MONOID),
-        Row("printable monoid", PRINTABLE_MONOID, lambda at, x: carried(x[1].attrs[0]).triton, REDUCTIONS, ADD_SPELLING),
+        Row("printable monoid", PRINTABLE_MONOID, lambda at, x: printable(x[1].attrs[0]), REDUCTIONS, ADD_SPELLING),
         Row("known type", "a cast is to a type of the table", lambda at, x: x[1].attrs[0].name in DTYPES, ("cast",)),
         Row("which", "a reference is to the old or to the new value", lambda at, x: x[1].attrs[0] in ("old", "new"), ("ref",)),
         Row(

@@ -218,7 +218,7 @@ STATEMENTS: tuple[Any, ...] = (
     *(Load, IndexValue, *_PLACES, Fill, Let, Lost, Rest, Mean, Where, Reduce, Dot, Permute, Cast, Store, Loop),
 )
 
-TILES = Spec(
+TILES: Spec = Spec(
     "tile program",
     (
         Row(

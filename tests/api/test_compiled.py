@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import eqfuse
+from eqfuse import pipeline
 from eqfuse.errors import DeviceError, ShapeError
 from eqfuse.extract.explain import explain
 from eqfuse.extract.plan import Alternative
@@ -362,6 +363,21 @@ def test_one_program_gives_one_source():
     assert len(seen) == 1
     *_, first, again = seen.pop().splitlines()
     assert first == again
+
+
+def test_one_saturation_serves_every_target(monkeypatch):
+    saturate, calls = pipeline.saturate, []
+
+    def counted(*args, **options):
+        calls.append(options["splits"])
+        return saturate(*args, **options)
+
+    monkeypatch.setattr(pipeline, "saturate", counted)
+    c = eqfuse.optimize(lambda x: torch.softmax(x, -1), (torch.ones(6, 40),), target="h200")
+    other = c.replan("mi300x")
+    assert (other.target.name, other.plan.target) == ("mi300x", "mi300x")
+    assert other.graph is c.graph
+    assert calls == [{}]
 
 
 # debugging ----------------------------------------------------------------------------------------------------------------------------
