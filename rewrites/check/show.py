@@ -24,6 +24,11 @@ SPELLED = {
     "cos": "np.cos({})", "floor": "np.floor({})", "lt": "({} < {})", "le": "({} <= {})", "gt": "({} > {})", "ge": "({} >= {})",
     "eq": "({} == {})", "ne": "({} != {})", "not": "({} == 0)", "where": "np.where({} != 0, {}, {})",
 }  # fmt: skip
+REDUCED = {
+    "sum": "np.sum({}, axis={}, keepdims=True)",
+    "max": "np.max({}, axis={}, keepdims=True, initial=-np.inf)",
+    "min": "np.min({}, axis={}, keepdims=True, initial=np.inf)",
+}
 
 
 def describe(plan: Plan, fact: Any, seen: Observation, world: World) -> str:
@@ -101,11 +106,12 @@ class _Writer:
     def __init__(self, plan: Plan, world: World) -> None:
         self.plan, self.world = plan, world
         self.names: dict[str, str] = {}
-        self.table = self.whole = False
+        self.table = self.monoids = self.whole = False
 
     def imports(self) -> list[str]:
         """What else the code needs."""
-        lines = ["from eqfuse.ir.ops import OPS"] if self.table else []
+        lines = ["from eqfuse.ir.monoids import MONOIDS"] if self.monoids else []
+        lines += ["from eqfuse.ir.ops import OPS"] if self.table else []
         if self.whole:
             lines += ["", "", "def whole(x, axis, n):", "    return np.repeat(x, n, axis) if x.shape[axis] != n else x", ""]
         return lines
@@ -134,10 +140,12 @@ class _Writer:
             k, monoid = p.axis.position(w), name_of(p.monoid, w)
             self.whole = True
             body = f"whole({self.code(p.x)}, {k}, {w.extents[k]})"
-            start = {"max": ", initial=-np.inf", "min": ", initial=np.inf"}.get(monoid, "")
             if monoid == "mean":
                 return f"(np.sum({body}, axis={k}, keepdims=True) / {max(w.extents[k], 1)})"
-            return f"np.{monoid}({body}, axis={k}, keepdims=True{start})"
+            if monoid in REDUCED:
+                return REDUCED[monoid].format(body, k)
+            self.monoids = True
+            return f"MONOIDS[{monoid!r}].reduce({body}, axis={k}, keepdims=True)"
         if isinstance(p, P.Ref):
             return self.literal(p.value(w))
         if isinstance(p, P.Cast):

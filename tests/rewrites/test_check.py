@@ -644,8 +644,17 @@ def wrong_twice(x, y, k: Axis):
     return Max(k, x + y), Max(k, x) + Max(k, y)
 
 
-def test_the_counterexample_runs_as_numpy(capsys):
-    text = refused(wrong_twice)
+def wrong_reduction(monoid):
+    def wrong(x, k: Axis):
+        """What any reduction makes is three times x."""
+        return Reduce(monoid, k, x), x * 3.0
+
+    return wrong
+
+
+@pytest.mark.parametrize("rule", [wrong_twice, *map(wrong_reduction, monoids.MONOIDS)], ids=["extrema", *monoids.MONOIDS])
+def test_the_counterexample_runs_as_numpy(rule, capsys):
+    text = refused(rule)
     code = "\n".join(line[4:] for line in text.split("one dimension per axis:")[1].splitlines() if line.startswith("    "))
     names: dict = {}
     exec(code, names)
