@@ -14,7 +14,7 @@ from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.spec import ADD_MONOID, ADD_OP, ADD_SPELLING, KNOWN_MONOID, KNOWN_OP, PRINTABLE_MONOID, Row, Spec, carried, takes
-from .masks import padded
+from .masks import access, padded
 from .printing import statement_text
 from .program import (
     Access,
@@ -184,6 +184,11 @@ def _indexed(at: _Scope, access: Access) -> bool:
     }
 
 
+def _bounded(at: _Scope, a: Access) -> bool:
+    needed = access(a.buffer, at.program.kernel.buffers[a.buffer].shape, a.index, a.bindings, a.dims).inside
+    return set(needed) <= set(a.inside)
+
+
 def _bound(at: _Scope, s: Loop) -> bool:
     """A loop runs over a streamed axis under a name of its own."""
     b = s.binding
@@ -276,6 +281,12 @@ TILES: Spec = Spec(
             "masks",
             "padded lanes are masked in memory",
             lambda at, s: set(s.access.valid) == set(padded(s.access.bindings)),
+            (Load, Store),
+        ),
+        Row(
+            "bounds",
+            "an index that can leave its dimension is masked where it does",
+            lambda at, s: _bounded(at, s.access),
             (Load, Store),
         ),
         Row(

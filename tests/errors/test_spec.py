@@ -263,6 +263,10 @@ TILE_MUTANTS = {
     "known buffer": [lambda: changed(tiles(), t.Load, access(buffer="nowhere")), lambda: changed(tiles(), t.Load, access(buffer="out"))],
     "index": [lambda: changed(tiles(), t.Load, access(index=())), lambda: changed(tiles(), t.Store, access(index=(index(0),) * 4))],
     "masks": [lambda: changed(tiles("cross_entropy"), t.Load, access(valid=()), lambda s: s.access.valid)],
+    "bounds": [
+        lambda: changed(tiles(), t.Load, lambda s: access(index=tuple(e + 1 for e in s.access.index))(s)),
+        lambda: changed(tiles(), t.Store, lambda s: access(index=tuple(e - 1 for e in s.access.index))(s)),
+    ],
     "lanes": [lambda: changed(tiles(), t.Load, lambda s: access(dims=s.access.dims[1:])(s))],
     "loaded tile": [lambda: changed(tiles(), t.Load, dst(dtype=dtypes.float32)), lambda: changed(tiles(), t.Load, dst(dims=()))],
     "stored tile": [lambda: changed(tiles(), t.Store, transposed_store)],
