@@ -264,10 +264,10 @@ TILES: Spec = Spec(
         Row("printable monoid", PRINTABLE_MONOID, lambda at, s: MONOIDS[s.monoid].triton, (Reduce,), ADD_SPELLING),
         Row(
             "known buffer",
-            "what is loaded or stored is a buffer of the kernel; an input is not stored, an output not loaded",
+            "what is loaded or stored is a buffer of the kernel; it does not store an input, nor load what it stores",
             lambda at, s: (
                 (b := at.program.kernel.buffers.get(s.access.buffer)) is not None
-                and b.role != ("output" if isinstance(s, Load) else "input")
+                and (b.name not in at.program.stores() if isinstance(s, Load) else b.role != "input")
             ),
             (Load, Store),
         ),
