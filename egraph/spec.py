@@ -116,9 +116,9 @@ GRAPH: Spec = Spec(
     "e-graph",
     (
         Row(
-            "a list for each class",
-            "every class has members and axes",
-            lambda at, g: len(g.axes) == len(g.classes) and all(g.classes),
+            "axes of each class",
+            "every class has a set of axes",
+            lambda at, g: len(g.axes) == len(g.classes),
             ("graph",),
         ),
         Row(

@@ -196,7 +196,7 @@ PROGRAM_MUTANTS = {
 }
 
 GRAPH_MUTANTS = {
-    "a list for each class": [lambda: replace(graph(), axes=graph().axes[1:]), lambda: replace(graph(), classes=((), *graph().classes[1:]))],
+    "axes of each class": [lambda: replace(graph(), axes=graph().axes[1:])],
     "roots": [lambda: replace(graph(), roots={}), lambda: replace(graph(), roots={"y": 10_000})],
     "originals": [lambda: replace(graph(), original=graph().original[1:])],
     "word": [lambda: member("cast", op="scan")],
@@ -209,7 +209,7 @@ GRAPH_MUTANTS = {
     "arguments": [lambda: member("cast", args=(10_000,)), lambda: member("cast", args=(-1,))],
     "one size": [lambda: member("reduce", attrs=("max", Z)), lambda: member("view", attrs=(J, index(I) * 2 + index(Z)))],
     "axes": [lambda: replace(graph(), axes=tuple(a | {Z} for a in graph().axes[:1]) + graph().axes[1:])],
-    "grounded": [lambda: replace(graph(), classes=tuple(
+    "grounded": [lambda: replace(graph(), classes=((),) * len(graph().classes)), lambda: replace(graph(), classes=tuple(
         (ENode("map", ("neg",), (c,)),) if c == graph().roots["y"] else row for c, row in enumerate(graph().classes)))],
 }  # fmt: skip
 
