@@ -18,14 +18,14 @@ from dataclasses import dataclass
 
 from ..ir.index import Axis, IndexExpr
 from ..ir.index import index as as_index
+from ..tiles.finish.offsets import last_lanes
+from ..tiles.finish.parameters import LARGEST
 from ..tiles.kernel import Buffer
 from ..tiles.names import identifier
 from ..tiles.outside import Operand, OutsideCall
-from ..tiles.program import ExtentValue, IndexValue, Load, Store, TileProgram
-from .signature import Param, is_wide, last_lanes, signature
+from ..tiles.program import ExtentValue, IndexValue, Load, Param, Store, TileProgram
 from .text import torch_name, wrap
-from .triton import contracts, helpers, print_kernel
-from .units import LARGEST
+from .triton import helpers, print_kernel
 
 Dimension = tuple[str, int]  # of a buffer, by its name
 
@@ -33,8 +33,7 @@ Dimension = tuple[str, int]  # of a buffer, by its name
 @dataclass(frozen=True)
 class ModuleSpec:
     """What a module is made from.  ``inputs`` in argument order; ``kernels`` in execution order; ``header`` is the docstring;
-    ``calls`` are outside implementations, each with the number of kernels that run before it.  ``exact``: every operation is
-    rounded by itself; else the compiler may contract a product and a sum into one operation.  ``fixed``: dimensions of inputs whose
+    ``calls`` are outside implementations, each with the number of kernels that run before it.  ``fixed``: dimensions of inputs whose
     lengths the program depends on; ``equal``: dimensions of inputs that must have the length of another one."""
 
     name: str
@@ -44,7 +43,6 @@ class ModuleSpec:
     kernels: tuple[TileProgram, ...]
     header: str = ""
     calls: tuple[tuple[int, OutsideCall], ...] = ()
-    exact: bool = False
     fixed: frozenset[Dimension] = frozenset()
     equal: tuple[tuple[Dimension, Dimension], ...] = ()
 
@@ -87,7 +85,7 @@ def emit_kernels(spec: ModuleSpec) -> str:
     prelude = helpers(spec.kernels)
     if prelude:
         parts.append(prelude)
-    parts += [print_kernel(k, exact=spec.exact).rstrip("\n") for k in spec.kernels]
+    parts += [print_kernel(k).rstrip("\n") for k in spec.kernels]
     return _joined(parts)
 
 
@@ -115,7 +113,7 @@ import triton.language as tl
 def _imports(spec: ModuleSpec) -> str:
     """The imports, those of outside implementations included."""
     names = _imported(spec)
-    mathematics = "import math\n" if any(p.divides for k in spec.kernels for p in signature(k)) else ""
+    mathematics = "import math\n" if any(p.divides for k in spec.kernels for p in k.parameters) else ""
     return mathematics + _IMPORTS + "".join(f"from {module} import {name} as {names[module, name]}\n" for module, name in names)
 
 
@@ -264,7 +262,7 @@ def _last_lanes(spec: ModuleSpec) -> dict[str, tuple[int, ...]]:
         for s in k.statements():
             if isinstance(s, Load | Store):
                 name, last = s.access.buffer, last_lanes(k.kernel, s.access)
-                if is_wide(k.kernel, s.access):
+                if s.access.wide:
                     last = (0,) * len(last)
                 found[name] = tuple(map(max, last, found.get(name, last)))
     return found
@@ -405,12 +403,12 @@ class _Host:
         programs = " * ".join(blocks) or "1"
         grid = f"(min({programs}, {kernel.persistent}),)" if kernel.persistent else f"_grid({programs})"
         yield f"{identifier(program.name)}[{grid}]("
-        params = signature(program)
+        params = program.parameters
         for group in ("pointer", "int", "constexpr"):
             for line in wrap([self.value(p) for p in params if p.kind == group], 112):
                 yield f"    {line},"
         # said in either case: the default differs between versions of Triton
-        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages}, enable_fp_fusion={not self.spec.exact and contracts(program)},"
+        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages}, enable_fp_fusion={program.contracts},"
         yield ")"
 
     def call(self, call: OutsideCall) -> Iterator[str]:

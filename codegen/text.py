@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from ..ir.dtypes import DType
 from ..ir.index import Axis, FloorDiv, IndexExpr
-from ..tiles.names import identifier
-from ..tiles.program import Dim
+from ..tiles.program import Dim, Param
 
 
 def number(value: float, *, whole: bool = False) -> str:
@@ -34,16 +33,18 @@ def torch_name(dtype: DType) -> str:
     return f"torch.{dtype.name}"
 
 
+def parameter_type(p: Param) -> str:
+    """The type of a parameter as Triton's ahead-of-time compiler spells it."""
+    if p.dtype is None:
+        return p.kind
+    return f"*{p.dtype.triton}" if p.kind == "pointer" else p.dtype.triton
+
+
 def broadcast(name: str, have: tuple[Dim, ...], want: tuple[Dim, ...]) -> str:
     """A tile expanded to other dims; both are in the same order."""
     if have == want or not have:
         return name
     return f"{name}[{', '.join(':' if d in have else 'None' for d in want)}]"
-
-
-def extent(axis: Axis) -> str:
-    """The parameter that holds the length of an axis."""
-    return f"N_{identifier(axis.name)}"
 
 
 def product(parts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Printing a tile program as a Triton kernel.  Every decision is in the tile program already.
+"""Printing a finished tile program as a Triton kernel.  Every decision is in the tile program already.
 
 Conventions of the printed text, for an axis ``i``: ``N_i`` is its length and ``T_i`` its tile size, ``i0`` the start of the tile,
 ``r_i`` the lanes ``0 .. T_i - 1``, ``i_ok`` which of them exist.  Addresses are a scalar 64-bit base plus 32-bit lane offsets; all
@@ -8,16 +8,15 @@ does not divide runs a main loop without masks, then its last tile with them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ..ir import dtypes, ops
-from ..ir.index import Axis, IndexExpr
+from ..ir import dtypes
+from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
-from ..tiles.exponents import is_exponential
-from ..tiles.names import identifier
+from ..tiles.names import extent_name, identifier, pointer_name, tile_name
+from ..tiles.operations import operation
 from ..tiles.program import (
     Access,
     Binding,
+    CacheHint,
     Cast,
     Count,
     Dim,
@@ -42,15 +41,10 @@ from ..tiles.program import (
     TileProgram,
     Value,
     Where,
-    defines,
-    uses,
 )
-from ..tiles.reuse import reuse
-from . import signature
-from .signature import Param, is_wide, pointer_name
-from .text import broadcast, extent, number, position, product, split_index, total, type_name, wrap
-from .units import units
+from .text import broadcast, number, position, product, split_index, total, type_name, wrap
 
+_HINTS = {"keep": "evict_last", "drop": "evict_first"}
 LINE = 128  # longest line before a call is broken
 
 
@@ -104,12 +98,9 @@ def _more_than_mean(total, lost, count, excess: tl.constexpr):
 '''
 
 
-def print_kernel(program: TileProgram, *, exact: bool = False) -> str:
-    """The kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`.
-
-    ``exact``: every operation is rounded by itself: no multiply-adds, and no approximate division or root.
-    """
-    return KernelPrinter(program, exact=exact).text
+def print_kernel(program: TileProgram) -> str:
+    """The finished kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`."""
+    return KernelPrinter(program).text
 
 
 def helpers(programs: tuple[TileProgram, ...]) -> str:
@@ -117,7 +108,7 @@ def helpers(programs: tuple[TileProgram, ...]) -> str:
     statements = [s for p in programs for s in p.statements()]
     reduced = [m for m in MONOIDS.values() if m.prelude and any(isinstance(s, Reduce) and s.monoid == m.name for s in statements)]
     used = {s.op for s in statements if isinstance(s, Let)} | {m.combine for m in reduced}
-    texts = [ops.OPS[o].prelude for o in sorted(used) if ops.OPS[o].prelude]
+    texts = [operation(o).prelude for o in sorted(used) if operation(o).prelude]
     texts += [m.prelude for m in reduced]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
     texts += [REST] if any(isinstance(s, Rest) for s in statements) else []
@@ -127,35 +118,23 @@ def helpers(programs: tuple[TileProgram, ...]) -> str:
 
 
 class KernelPrinter:
-    """Prints one kernel; ``text`` and ``parameters`` are the result."""
+    """Prints one kernel; ``text`` is the result."""
 
-    def __init__(self, program: TileProgram, *, exact: bool = False) -> None:
-        self.program, self.kernel, self.exact = program, program.kernel, exact
+    def __init__(self, program: TileProgram) -> None:
+        assert program.parameters, f"{program.name} is not finished"
+        self.program, self.kernel, self.exact = program, program.kernel, program.kernel.exact
         self.dim_of = {a: d for d in program.dims for a in d.axes}
         self.indent = 2 if self.kernel.persistent else 1
         self.lines: list[str] = []
         self.names: dict[str, str] = {}  # value name -> printed name, where another value's name serves
         self.full: set[str] = set()  # bindings that have no padded lanes here
-        self.extents: dict[Axis, None] = {}
-        self.strides: dict[tuple[str, int], str] = {}
-        self.tiles: dict[Axis, None] = {}
+        self.strides = {(p.buffer, p.position): p.name for p in program.parameters if p.position is not None and not p.divides}
         self.lanes_used: dict[Axis, None] = {}
         self.masks_used: dict[str, Binding] = {}
-        self.negated = _negated(program)
-        self.products = {} if exact else _products(program, _below_exponentials(program))
-        self.reuse = reuse(program)
         self.block(program.body)
         body, self.lines, self.indent = self.lines, [], 1
         self.preamble()
         head, self.lines = self.lines, []
-        self.parameters: tuple[Param, ...] = signature.build(
-            program,
-            [*(a for a in self.kernel.roles if a in self.extents), *sorted(a for a in self.extents if a not in self.kernel.roles)],
-            self.strides,
-            [a for a in self.kernel.roles if a in self.tiles],
-        )
-        self.units = units(program, self.parameters)
-        self.parameters += self.units
         self.text = "\n".join([*self.header(), *self.in_units(), *head, *body]) + "\n"
 
     # -- the function around the body ----------------------------------------------------------------------------------------
@@ -163,7 +142,7 @@ class KernelPrinter:
         kinds = {"pointer": "{}", "int": "{}", "constexpr": "{}: tl.constexpr"}
         groups: list[str] = []
         for kind in ("pointer", "int", "constexpr"):
-            words = [kinds[kind].format(p.name) for p in self.parameters if p.kind == kind]
+            words = [kinds[kind].format(p.name) for p in self.program.parameters if p.kind == kind]
             groups += wrap(words, 120)
         lines = ["@triton.jit", f"def {identifier(self.program.name)}("]
         lines += [f"    {g}," for g in groups]
@@ -179,14 +158,13 @@ class KernelPrinter:
 
     def in_units(self) -> list[str]:
         """Lengths as multiples of what divides them."""
-        lines = [f"    {p.name} = {p.name} >> {u.name} << {u.name}" for u in self.units for p in u.divides]
+        lines = [f"    {p.name} = {p.name} >> {u.name} << {u.name}" for u in self.program.parameters for p in u.divides]
         return ["    # for the compiler, which does not know that these are multiples of 2**S", *lines] if lines else []
 
     def preamble(self) -> None:
         """Program indices, lanes and masks that the body uses."""
         grid = self.program.grid
         for b in self.masks_used.values():
-            self.extent(b.axis)
             self.lanes_used[b.axis] = None
         if self.kernel.persistent:
             self.write_lanes()
@@ -214,8 +192,7 @@ class KernelPrinter:
 
     def blocks(self, b: Binding) -> str:
         """How many tiles a grid axis has."""
-        extent = self.extent(b.axis)
-        return f"tl.cdiv({extent}, {self.tile(b.axis)})" if b.tile > 1 else extent
+        return f"tl.cdiv({extent_name(b.axis)}, {self.tile(b.axis)})" if b.tile > 1 else extent_name(b.axis)
 
     def write_lanes(self) -> None:
         for a in self.kernel.roles:
@@ -226,7 +203,7 @@ class KernelPrinter:
         for b in self.masks_used.values():
             if b.kind in kinds:
                 start = f"{self.start_name(b)} + " if b.kind == "grid" else ""
-                self.write(f"{self.mask_name(b)} = {start}{self.lanes_name(b.axis)} < {self.extent(b.axis)}")
+                self.write(f"{self.mask_name(b)} = {start}{self.lanes_name(b.axis)} < {extent_name(b.axis)}")
 
     def write(self, line: str) -> None:
         self.lines.append("    " * self.indent + line)
@@ -244,15 +221,8 @@ class KernelPrinter:
     def mask_name(self, b: Binding) -> str:
         return f"{identifier(b.name)}_ok"
 
-    def extent(self, axis: Axis) -> str:
-        self.extents[axis] = None
-        return extent(axis)
-
     def tile(self, axis: Axis) -> str:
-        if self.kernel.tile(axis) == 1:
-            return "1"
-        self.tiles[axis] = None
-        return f"T_{identifier(axis.name)}"
+        return tile_name(axis) if self.kernel.tile(axis) > 1 else "1"
 
     def dim_size(self, d: Dim) -> str:
         return product([self.tile(a) for a in d.axes])
@@ -294,16 +264,6 @@ class KernelPrinter:
         return b.even or b.name in self.full
 
     # -- memory --------------------------------------------------------------------------------------------------------------
-    def stride(self, buffer: str, position: int, expr: IndexExpr) -> str:
-        key = (buffer, position)
-        if key not in self.strides:
-            axis = expr.as_axis()
-            name = f"{identifier(buffer)}_stride_{identifier(axis.name) if axis else position}"
-            if name in self.strides.values():
-                name = f"{identifier(buffer)}_stride_{position}"
-            self.strides[key] = name
-        return self.strides[key]
-
     def base(self, b: Binding) -> str | None:
         """The start of a tile as a 64-bit scalar; nothing for a resident axis."""
         if b.kind == "resident":
@@ -312,15 +272,14 @@ class KernelPrinter:
 
     def address(self, at: Access) -> str:
         """A pointer tile."""
-        wide = is_wide(self.kernel, at)
         scalars, vectors = [], []
         for p, e in enumerate(at.index):
             if not e.terms and not e.const:
                 continue
             s, v = split_index(
-                e, self.has_lanes, lambda a: self.base(at.binding(a)), lambda a: self.lanes(a, at.dims, wide=wide)
+                e, self.has_lanes, lambda a: self.base(at.binding(a)), lambda a: self.lanes(a, at.dims, wide=at.wide)
             )
-            step = self.stride(at.buffer, p, e)
+            step = self.strides[at.buffer, p]
             scalars += [f"{_grouped(s)} * {step}"] if s else []
             vectors += [f"{_grouped(v)} * {step}"] if v else []
         parts = [pointer_name(at.buffer)]
@@ -346,8 +305,6 @@ class KernelPrinter:
                 self.store(s)
             elif isinstance(s, Where) and all(self.is_full(b) for b in s.bindings):
                 self.names[s.dst.name] = self.name(s.src)
-            elif isinstance(s, Let) and (s.dst.name in self.negated or s.dst.name in self.products):
-                continue
             else:
                 self.assign(self.name(s.dst), s)
 
@@ -356,9 +313,8 @@ class KernelPrinter:
         if isinstance(s, Load):
             mask = self.mask(s.access)
             zero = {"float": "0.0", "int": "0", "bool": "False"}[s.dst.dtype.kind]
-            hint = self.reuse.loads.get(s.dst.name)
-            keep = (f'eviction_policy="{hint}"',) if hint else ()
-            self.call(f"{name} = tl.load", self.address(s.access), *((f"mask={mask}", f"other={zero}") if mask else ()), *keep)
+            masked = (f"mask={mask}", f"other={zero}") if mask else ()
+            self.call(f"{name} = tl.load", self.address(s.access), *masked, _eviction(s.hint))
         else:
             self.write(f"{name} = {self.expression(s)}")
 
@@ -376,13 +332,13 @@ class KernelPrinter:
 
     def loop(self, s: Loop) -> None:
         b = s.binding
-        name, n, tile = self.start_name(b), self.extent(b.axis), self.tile(b.axis)
+        name, n, tile = self.start_name(b), extent_name(b.axis), self.tile(b.axis)
         outside = dict(self.names)
         for a in s.accumulators:
             of, start = type_name(a.old.dtype), a.old.dtype.number(a.identity)
             fill = f"tl.zeros({{}}, {of})" if start == 0 else f"tl.full({{}}, {number(start, whole=not a.old.dtype.is_float)}, {of})"
             self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims)) if a.start is None else self.name(a.start)}")
-        inplace = {a.new.name: a.old.name for a in s.accumulators if _overwritable(s, a.old, a.new, self.negated)}
+        inplace = {a.new.name: a.old.name for a in s.accumulators if a.inplace}
         first, end = "0", n
         if s.starts:
             first = f"{identifier(b.name)}_from"
@@ -427,7 +383,7 @@ class KernelPrinter:
         if b.name in self.masks_used:
             del self.masks_used[b.name]
             self.lanes_used[b.axis] = None
-            line = f"{self.mask_name(b)} = {self.start_name(b)} + {self.lanes_name(b.axis)} < {self.extent(b.axis)}"
+            line = f"{self.mask_name(b)} = {self.start_name(b)} + {self.lanes_name(b.axis)} < {extent_name(b.axis)}"
             self.lines.insert(mask_at, "    " * self.indent + line)
         self.masks_used = {**outer_masks, **self.masks_used}
         for a in s.accumulators:
@@ -443,8 +399,7 @@ class KernelPrinter:
         for b in s.once:  # a value that does not vary along this grid axis: its first program stores
             self.write(f"if {self.start_name(b)} == 0:")
             self.indent += 1
-        drop = f'eviction_policy="{self.reuse.stores}"' if self.reuse.stores else ""
-        self.call("tl.store", self.address(s.access), value, f"mask={mask}" if mask else "", drop)
+        self.call("tl.store", self.address(s.access), value, f"mask={mask}" if mask else "", _eviction(s.hint))
         self.indent -= len(s.once)
 
     def operand(self, v: Operand, dims: tuple[Dim, ...], *, whole: bool = False) -> str:
@@ -453,14 +408,10 @@ class KernelPrinter:
     def expression(self, s: Statement) -> str:
         """The right-hand side of a statement."""
         if isinstance(s, Let):
-            if s.op == "add" and any(isinstance(a, Value) and a.name in self.products for a in s.args):
-                return self.multiply_add(s)
-            if s.op == "add" and any(isinstance(a, Value) and a.name in self.negated for a in s.args):
-                return self.difference(s)
             whole = all(a.dtype.kind == "int" for a in s.args[s.op == "where" :] if isinstance(a, Value))
             whole = whole and any(isinstance(a, Value) for a in s.args[s.op == "where" :])
             exact = self.exact and s.dst.dtype.is_float
-            spelling = ROUNDED_ONCE.get(s.op, ops.OPS[s.op].triton) if exact else ops.OPS[s.op].triton
+            spelling = ROUNDED_ONCE.get(s.op, operation(s.op).triton) if exact else operation(s.op).triton
             return spelling.format(*(self.operand(a, s.dst.dims, whole=whole) for a in s.args))
         if isinstance(s, Lost):
             return f"_lost_digits({', '.join(self.operand(v, s.dst.dims) for v in (s.new, s.kept, s.small))})"
@@ -472,7 +423,7 @@ class KernelPrinter:
         if isinstance(s, Rest):
             ok = "".join(self.valid((s.binding,), s.src.dims)) or "None"
             whole = s.binding.kind == "resident" and not self.is_full(s.binding)
-            count = f"tl.cast({self.extent(s.binding.axis)}, tl.float32)" if whole else self.count(s.binding, "tile")
+            count = f"tl.cast({extent_name(s.binding.axis)}, tl.float32)" if whole else self.count(s.binding, "tile")
             x, y = (self.operand(v, s.src.dims) for v in s.factors or (s.src, Literal(1.0)))
             return f"_lost_in_sum({x}, {y}, {self.name(s.total)}, {count}, {ok}, {s.src.dims.index(s.dim)})"
         if isinstance(s, Dot):
@@ -495,35 +446,15 @@ class KernelPrinter:
         if isinstance(s, IsFirst):
             return f"tl.cast({self.start_name(s.binding)}, tl.int32) == 0"
         if isinstance(s, ExtentValue):
-            return f"tl.full([], {self.extent(s.axis)}, {type_name(s.dst.dtype)})"
+            return f"tl.full([], {extent_name(s.axis)}, {type_name(s.dst.dtype)})"
         if isinstance(s, Fill):
             return f"tl.full({self.shape(s.dst.dims)}, {number(s.value, whole=s.dst.dtype.kind == 'int')}, {type_name(s.dst.dtype)})"
         assert isinstance(s, IndexValue)
         return self.index_value(s)
 
-    def difference(self, s: Let) -> str:
-        """``a + (-b)`` as ``a - b``."""
-        first, second = s.args
-        if isinstance(first, Value) and first.name in self.negated:
-            first, second = second, first
-        assert isinstance(second, Value)
-        whole = second.dtype.kind == "int"
-        return f"{self.operand(first, s.dst.dims, whole=whole)} - {self.operand(self.negated[second.name], s.dst.dims)}"
-
-    def multiply_add(self, s: Let) -> str:
-        """``a * b + c`` with one rounding, whatever the compiler may contract: the rounding of c is then common to a whole row."""
-        at = next(i for i, a in enumerate(s.args) if isinstance(a, Value) and a.name in self.products)
-        product, other = self.products[s.args[at].name], s.args[1 - at]  # type: ignore[union-attr]
-        x, y = (self.operand(a, s.dst.dims) for a in product.args)
-        if isinstance(other, Value) and other.name in self.negated:
-            z = f"-{self.operand(self.negated[other.name], s.dst.dims)}"
-        else:
-            z = self.operand(other, s.dst.dims)
-        return f"tl.fma({x}, {y}, {z})"
-
     def mean_count(self, s: Mean) -> str:
         if s.binding is None:
-            return f"tl.cast(tl.maximum({self.extent(s.axis)}, 1), tl.float32)"
+            return f"tl.cast(tl.maximum({extent_name(s.axis)}, 1), tl.float32)"
         if s.which == "old":
             return f"tl.cast(tl.maximum({self.start_name(s.binding)}, 1), tl.float32)"
         return self.count(s.binding, "new")
@@ -534,11 +465,11 @@ class KernelPrinter:
         if which == "old":
             return f"tl.cast({start}, {of})"
         if which == "new":
-            end = f"{start} + {tile}" if self.is_full(b) else f"tl.minimum({start} + {tile}, {self.extent(b.axis)})"
+            end = f"{start} + {tile}" if self.is_full(b) else f"tl.minimum({start} + {tile}, {extent_name(b.axis)})"
             return f"tl.cast({end}, {of})"
         if self.is_full(b):
             return f"tl.full([], {tile}, {of})"
-        return f"tl.cast(tl.minimum({tile}, {self.extent(b.axis)} - {start}), {of})"
+        return f"tl.cast(tl.minimum({tile}, {extent_name(b.axis)} - {start}), {of})"
 
     def index_value(self, s: IndexValue) -> str:
         of = {b.axis: b for b in s.bindings}
@@ -555,113 +486,13 @@ class KernelPrinter:
         return f"tl.cast({total([*scalars, *vectors])}, {kind})"
 
 
+def _eviction(hint: CacheHint) -> str:
+    return f'eviction_policy="{_HINTS[hint]}"' if hint else ""
+
+
 def _grouped(parts: list[str]) -> str:
     text = total(parts)
     return f"({text})" if len(parts) > 1 or "*" in text else text
-
-
-def _overwritable(s: Loop, old: Value, new: Value, negated: Mapping[str, Value]) -> bool:
-    """Whether the new value of an accumulator may take the old one's name: nothing reads the old value after it."""
-    defined = next((i for i, t in enumerate(s.body) if new in defines(t)), None)
-    if defined is None or isinstance(s.body[defined], Loop):
-        return False
-    return not any(old.name in (v.name, negated.get(v.name, v).name) for t in s.body[defined + 1 :] for v in uses(t))
-
-
-def _negated(program: TileProgram) -> dict[str, Value]:
-    """Negations that are only ever added to something: value name -> what it negates.  They print as subtractions."""
-    found = {s.dst.name: s.args[0] for s in program.statements() if isinstance(s, Let) and s.op == "neg"}
-    kept = {n: v for n, v in found.items() if isinstance(v, Value)}
-    for s in program.statements():
-        if isinstance(s, Loop):
-            for v in _direct_uses(s):
-                kept.pop(v.name, None)
-            continue
-        names = [v.name for v in uses(s)]
-        pure = isinstance(s, Let) and s.op == "add" and sum(n in kept for n in names) <= 1
-        if not pure:
-            for n in names:
-                kept.pop(n, None)
-    return kept
-
-
-def contracts(program: TileProgram) -> bool:
-    """Whether the compiler may make one operation of a product and a sum: not where the sum is the argument of an exponential.
-
-    In exp(x * t - m), where m is the maximum of the rounded products, a product that is not rounded gives another number than the
-    one that m was chosen from, and the difference grows with the scores.
-    """
-    sums = _below_exponentials(program)
-    return not any(reader in sums for reader in _multiplied(program).values())
-
-
-def _below_exponentials(program: TileProgram) -> frozenset[str]:
-    """The sums that exponentials are taken of, as they are or times a number or the length of an axis."""
-    made = {s.dst.name: s for s in program.statements() if isinstance(s, Let)}
-    extents = {s.dst.name for s in program.statements() if isinstance(s, ExtentValue)}
-    stack = [v for s in made.values() if is_exponential(s.op) for v in uses(s)]
-    found: set[str] = set()
-    while stack:
-        s = made.get(stack.pop().name)
-        if s is None or s.dst.name in found:
-            continue
-        if s.op == "add":
-            found.add(s.dst.name)
-        scaled = s.op == "mul" and any(isinstance(a, Literal) or a.name in extents for a in s.args)
-        if s.op in ("add", "neg", "where") or scaled:
-            stack += uses(s)
-    return frozenset(found)
-
-
-def _multiplied(program: TileProgram) -> dict[str, str]:
-    """Product of two values -> a sum that reads it."""
-    products = {
-        s.dst.name for s in program.statements() if isinstance(s, Let) and s.op == "mul" and not any(isinstance(a, Literal) for a in s.args)
-    }
-    negated = {s.dst.name: v.name for s in program.statements() if isinstance(s, Let) and s.op == "neg" for v in uses(s)}
-    sums = (s for s in program.statements() if isinstance(s, Let) and s.op == "add")
-    return {name: s.dst.name for s in sums for v in uses(s) if (name := negated.get(v.name, v.name)) in products}
-
-
-def _products(program: TileProgram, rounded: frozenset[str] = frozenset()) -> dict[str, Let]:
-    """Float products with one reader, a sum: value name -> the product.  They print as fused multiply-adds.
-
-    The product must be as large as the sum, or computing it inside the sum would repeat work; at most one per sum.  Products of
-    two values are left alone in sums that are to be ``rounded`` step by step (:func:`contracts`).
-    """
-    states = {a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators}
-    found = {
-        s.dst.name: s
-        for s in program.statements()
-        if isinstance(s, Let)
-        and s.op == "mul"
-        and s.dst.dtype == dtypes.float32
-        and any(isinstance(a, Value) for a in s.args)
-        and all(isinstance(a, Literal) or (a.dtype == dtypes.float32 and a.name not in states) for a in s.args)
-    }
-    readers: dict[str, list[Statement]] = {}
-    for s in program.statements():
-        for v in _direct_uses(s):
-            readers.setdefault(v.name, []).append(s)
-    kept: dict[str, Let] = {}
-    taken: set[str] = set()
-    for name, factor in found.items():
-        (reader,) = readers[name] if len(readers.get(name, ())) == 1 else (None,)
-        if not isinstance(reader, Let) or reader.op != "add" or reader.dst.name in taken or reader.dst.dims != factor.dst.dims:
-            continue
-        if reader.dst.name in rounded and not any(isinstance(a, Literal) for a in factor.args):
-            continue
-        if sum(isinstance(a, Value) and a.name == name for a in reader.args) == 1:
-            kept[name] = factor
-            taken.add(reader.dst.name)
-    return kept
-
-
-def _direct_uses(s: Statement) -> tuple[Value, ...]:
-    """What a statement reads; for a loop, the values that its accumulators start from and take at the end of a step."""
-    if isinstance(s, Loop):
-        return tuple(v for a in s.accumulators for v in (a.start, a.new) if v is not None)
-    return uses(s)
 
 
 def _nested(function: str, parts: list[str]) -> str:

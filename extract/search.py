@@ -17,6 +17,7 @@ from ..errors import PlanError
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
 from ..tiles.dots import WIDE
+from ..tiles.finish import finish
 from ..tiles.kernel import Buffer, Kernel, Node, Role, Root
 from ..tiles.lower import lower
 from ..tiles.order import choose_order, order_penalty
@@ -91,7 +92,7 @@ class _Candidate:
 
     def planned(self) -> PlannedKernel:
         """The candidate as a step of a plan."""
-        return PlannedKernel(self.kernel, lower(self.kernel), self.cost, self.rules, self.passes)
+        return PlannedKernel(self.kernel, finish(lower(self.kernel)), self.cost, self.rules, self.passes)
 
 
 def _misfit(fitted: Fit, kernel: Kernel) -> Refusal:

@@ -74,14 +74,18 @@ def op(name: str) -> ScalarOp:
 
 
 def apply(name: str, *args: np.ndarray) -> np.ndarray:
-    """An operation on numbers as :mod:`.reference` keeps them: float64, or int64 for integers and truth values.
+    """An operation on numbers as :mod:`.reference` keeps them: float64, or int64 for integers and truth values."""
+    return applied(OPS[name], *args)
+
+
+def applied(spec: ScalarOp, *args: np.ndarray) -> np.ndarray:
+    """The same for any operation.
 
     It is one on integers if some argument is an array of them and no other one has a fraction: numbers without a type, which are arrays
     of no dimension, take that of what stands beside them.
     """
-    spec = OPS[name]
     arrays = [np.asarray(a) for a in args]
-    values = arrays[1:] if name == "where" else arrays
+    values = arrays[1:] if spec.name == "where" else arrays
     whole = spec.result != "float" and any(a.dtype.kind in "iub" for a in values) and all(
         a.dtype.kind in "iub" or (a.size == 1 and np.isfinite(a).all() and bool((a == np.rint(a)).all())) for a in values
     )  # fmt: skip

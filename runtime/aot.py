@@ -19,32 +19,21 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
+from ..codegen.text import parameter_type
 from ..errors import CompileError
 from ..extract.targets import Target, load_target
+from ..tiles.program import Param
 from . import binary
 from .interpreter_patches import LANGUAGE_LOCK
 
 _DIVISIBLE_BY_16 = [["tt.divisibility", 16]]
-
-
-class Parameter(Protocol):
-    """What is needed of ``codegen.signature.Param``: ``triton`` is the type in Triton's spelling."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def value(self) -> int | None: ...
-    @property
-    def triton(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +70,7 @@ class StaticReport:
 def compile_kernel(
     module: ModuleType,
     kernel: str,
-    params: Sequence[Parameter],
+    params: Sequence[Param],
     target: Target | str,
     num_warps: int = 4,
     num_stages: int = 2,
@@ -116,7 +105,7 @@ def gpu_target(target: Target) -> GPUTarget:
     return GPUTarget("hip", target.arch, target.warp_size)
 
 
-def _source(function: JITFunction, params: Sequence[Parameter]) -> ASTSource:
+def _source(function: JITFunction, params: Sequence[Param]) -> ASTSource:
     """The kernel with its signature, specialised as a launch with the planned values would be."""
     names = [p.name for p in params]
     if names != list(function.arg_names):
@@ -128,7 +117,7 @@ def _source(function: JITFunction, params: Sequence[Parameter]) -> ASTSource:
         if p.kind == "constexpr" or (p.kind == "int" and p.value == 1):
             types[p.name], constants[p.name] = "constexpr", p.value
             continue
-        types[p.name] = p.triton
+        types[p.name] = parameter_type(p)
         if p.kind == "pointer" or (p.value is not None and p.value % 16 == 0):
             attributes[(i,)] = _DIVISIBLE_BY_16
     return ASTSource(fn=function, signature=types, constexprs=constants, attrs=attributes)

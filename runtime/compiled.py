@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from .. import errors
 from ..codegen.module import ModuleSpec, emit_kernels, lengths, with_host
-from ..codegen.signature import signature
 from ..egraph.frozen import FrozenGraph
 from ..extract.explain import Explanation, Options, Why, explain
 from ..extract.plan import Plan, PlannedCall, PlannedKernel
@@ -58,7 +57,6 @@ def module_spec(plan: Plan) -> ModuleSpec:
         temporaries=tuple(plan.buffers[b] for b in made if b not in names and b in loaded),
         kernels=tuple(k.tiles for k in plan.kernels),
         header=plan_text(plan, module=True),
-        exact=plan.licence == "exact",
         calls=tuple(
             (sum(isinstance(k, PlannedKernel) for k in plan.steps[:at]), step.call)
             for at, step in enumerate(plan.steps)
@@ -356,7 +354,6 @@ class Compiled:
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every kernel ahead of time; no GPU needed.  A plan belongs to a target: for another architecture than the
         target's, the program is planned again for that architecture's representative device."""
-        from ..codegen.triton import contracts
         from ..extract.targets import load_target
         from .aot import compile_kernel
         from .modules import load_module
@@ -371,11 +368,11 @@ class Compiled:
             compile_kernel(
                 module,
                 k.kernel.name,
-                signature(k.tiles),
+                k.tiles.parameters,
                 self.target,
                 num_warps=k.kernel.warps,
                 num_stages=k.kernel.stages,
-                contract=self.plan.licence != "exact" and contracts(k.tiles),
+                contract=k.tiles.contracts,
             )
             for k in self.plan.kernels
         ]

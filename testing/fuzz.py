@@ -42,6 +42,7 @@ from ..ir.ops import OPS
 from ..ir.reference import evaluate
 from ..rewrites import registry
 from ..tiles.direct import kernel_from_program
+from ..tiles.finish import finish
 from ..tiles.kernel import Kernel
 from ..tiles.lower import lower
 from ..tiles.program import Dot, Loop, TileProgram, scales
@@ -107,11 +108,11 @@ def simulated(
     covered: Counter[str] = Counter()
     wrong = []
     for seed, d, kernel, expected in cases(seeds, saturated):
-        tiles = lower(kernel, min_dot_k=min_dot_k)
+        tiles = finish(lower(kernel, min_dot_k=min_dot_k))
         covered += _coverage(tiles)
         made = [tiles]
         if any(isinstance(s, Dot) for s in tiles.statements()):
-            made.append(lower(_scaled(kernel), min_dot_k=min_dot_k))
+            made.append(finish(lower(_scaled(kernel), min_dot_k=min_dot_k)))
             covered["scaled"] += scales(made[-1])
         for tiles in made:
             found = simulate(tiles, d.inputs)
@@ -139,7 +140,7 @@ def printed(
     covered: Counter[str] = Counter()
     wrong = []
     for seed, d, kernel, expected in cases(seeds, saturated):
-        tiles = lower(kernel)
+        tiles = finish(lower(kernel))
         buffers = kernel.buffers
         spec = ModuleSpec(
             "fuzz", tuple(buffers[i.name] for i in d.program.inputs), tuple(buffers[o.name] for o in d.program.outputs), (), (tiles,)

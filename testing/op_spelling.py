@@ -9,16 +9,16 @@ smallest normal float32 count as zero.  What a device's own approximation of ``t
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import torch
 
 from ..errors import CompileError, EqFuseError, OpError, UnsoundOpError, expect
-from ..ir.dtypes import float32
+from ..ir.dtypes import DType, float32, int32
 from ..ir.ops import ScalarOp
 from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
+from ..tiles.program import Param
 from .misuse import number, truth
 from .op_check import samples, value
 
@@ -87,7 +87,7 @@ def check_spelling(op: ScalarOp, *, rtol: float = RTOL, atol: float = 0.0, insid
             exact = np.asarray(op.numpy(*(x.astype(np.int64) for x in whole))).astype(np.float64)
         _report(op, whole, found, exact, found == exact, 0.0, 0.0)
     if compiled:
-        _compile(op, source, "fp32")
+        _compile(op, source, float32)
 
 
 def _check_integers(op: ScalarOp, args: list[np.ndarray], compiled: bool) -> None:
@@ -102,7 +102,7 @@ def _check_integers(op: ScalarOp, args: list[np.ndarray], compiled: bool) -> Non
             exact = np.asarray(op.numpy(*(x.astype(np.int64) for x in given))).astype(np.int32).astype(np.float64)
             _report(op, given, found, exact, found == exact, 0.0, 0.0)
     if compiled:
-        _compile(op, _module(op, "int32", names, "int32"), "i32")
+        _compile(op, _module(op, "int32", names, "int32"), int32)
 
 
 def _module(op: ScalarOp, dtype: str, words: list[str], result: str) -> str:
@@ -171,20 +171,12 @@ def _report(
     )
 
 
-class _Param:
-    """A parameter of the kernel as the compiler wants it described."""
-
-    def __init__(self, name: str, kind: str, value: int | None, triton: str) -> None:
-        self.name, self.kind, self.value, self.triton = name, kind, value, triton
-
-
-def _compile(op: ScalarOp, source: str, of: str) -> None:
+def _compile(op: ScalarOp, source: str, of: DType) -> None:
     from ..runtime.aot import compile_kernel
 
-    pointers = [_Param(f"x{k}_ptr", "pointer", None, f"*{of}") for k in range(op.arity)]
-    stored = "*i32" if op.result == "bool" else f"*{of}"
-    tail = [_Param("y_ptr", "pointer", None, stored), _Param("n", "int", 4096, "i32"), _Param("T", "constexpr", BLOCK, "")]
-    params: list[Any] = [*pointers, *tail]
+    stored = int32 if op.result == "bool" else of
+    pointers = [Param(f"{name}_ptr", "pointer", t, None) for name, t in (*((f"x{k}", of) for k in range(op.arity)), ("y", stored))]
+    params = [*pointers, Param("n", "int", int32, 4096), Param("T", "constexpr", None, BLOCK)]
     try:
         compile_kernel(load_module(source, "aot"), "kernel", params, "h200")
     except CompileError as error:

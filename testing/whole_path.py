@@ -48,6 +48,7 @@ from ..rewrites import registry
 from ..runtime.compiled import module_spec
 from ..tiles.direct import kernel_from_program
 from ..tiles.dots import WIDE
+from ..tiles.finish import finish
 from ..tiles.lower import lower
 from ..tiles.program import Dot, Loop, TileProgram, scales
 from ..tiles.simulate import simulate
@@ -341,7 +342,7 @@ class _Path:
             roots = tuple(replace(r, node=n) for r, n in zip(plain.roots, positions, strict=True))
             kernel = replace(plain, nodes=nodes, roots=roots, order=tuple(order))
             try:
-                tiles = lower(kernel, min_dot_k=2)
+                tiles = finish(lower(kernel, min_dot_k=2))
             except PlanError as e:
                 self.tally.skipped[f"tiles: {str(e).split(':')[-1].strip()[:60]}"] += 1
                 continue
@@ -350,7 +351,7 @@ class _Path:
                 continue
             met = True
             wide = any(isinstance(s, Dot) and s.precision == WIDE for s in tiles.statements())
-            scaled = [lower(replace(kernel, scaled=True), min_dot_k=2)] if wide else []
+            scaled = [finish(lower(replace(kernel, scaled=True), min_dot_k=2))] if wide else []
             for t in (tiles, *scaled):
                 self.cover(t)
                 self.compare("tiles", simulate(t, self.inputs), self.tolerance(_computes_again((t,))), t)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..ir import ops
+from .operations import operation
 from .program import (
     Access,
     Cast,
@@ -137,7 +137,7 @@ class Liveness:
                 inner = self._analysed(s.body, around, dict(held), {a.old.name: a.new.name for a in s.accumulators})
                 if any(isinstance(t, Loop) and t.innermost for t in s.body):  # once, however many loops are around
                     nested = NESTED if s.binding.even else NESTED_MASKED
-            elif isinstance(s, Let) and ops.OPS[s.op].cost >= EXPENSIVE:
+            elif isinstance(s, Let) and operation(s.op).cost >= EXPENSIVE:
                 transient = (self._amount(_Amount(s.dst, max(s.dst.dtype.itemsize, 1))),)
             # lane by lane, a result takes the registers of the arguments that die in its making
             freed = dead(reads[i], i)

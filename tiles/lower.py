@@ -35,6 +35,7 @@ from ..ir.spec import wanted
 from . import compensation, dots, exponents, guards, scaling
 from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
 from .facts import LARGEST_EXTENT, Facts
+from .finish import PRICED
 from .kernel import Kernel, Node
 from .kernel_spec import check_kernel
 from .masks import access, padded
@@ -153,7 +154,10 @@ class Lowering:
         body = close(self.root)
         if not self.kernel.exact:
             body = skip(body, {name for name, b in self.kernel.buffers.items() if b.role == "temporary"})
-        return TileProgram(self.kernel, self.dims, self.fixed, body, self.facts.split)
+        made = TileProgram(self.kernel, self.dims, self.fixed, body, self.facts.split)
+        for decide in PRICED:
+            made = decide(made)
+        return made
 
     # -- small services ------------------------------------------------------------------------------------------------------
     def dims_of(self, axes: frozenset[Axis]) -> tuple[Dim, ...]:

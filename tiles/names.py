@@ -17,6 +17,21 @@ def identifier(text: str) -> str:
     return f"v{word}" if word[0].isdigit() or keyword.iskeyword(word) else word
 
 
+def pointer_name(buffer: str) -> str:
+    """The parameter that points to a buffer."""
+    return f"{identifier(buffer)}_ptr"
+
+
+def extent_name(axis: Axis) -> str:
+    """The parameter that holds the length of an axis."""
+    return f"N_{identifier(axis.name)}"
+
+
+def tile_name(axis: Axis) -> str:
+    """The parameter that holds the tile size of an axis."""
+    return f"T_{identifier(axis.name)}"
+
+
 class Names:
     """The names of one kernel: bindings keep their axis's name, values take the first free one of ``v``, ``v_2``, ``v_3``, ..."""
 
@@ -26,12 +41,12 @@ class Names:
         for axis in kernel.roles:
             self._reserve(identifier(axis.name), axis)
         for buffer in kernel.buffers:
-            self._used[identifier(buffer) + "_ptr"] = self._used["S_" + identifier(buffer)] = 1
+            self._used[pointer_name(buffer)] = self._used["S_" + identifier(buffer)] = 1
 
     def _reserve(self, name: str, axis: Axis) -> None:
         a = identifier(axis.name)
         words = ("{}0", "{}_ok", "{}_full", "{}_from", "{}_to", "{}_at")
-        for n in (*(w.format(name) for w in words), f"r_{a}", f"N_{a}", f"T_{a}", f"S_N_{a}"):
+        for n in (*(w.format(name) for w in words), f"r_{a}", extent_name(axis), tile_name(axis), f"S_N_{a}"):
             self._used[n] = 1
 
     def fresh(self, hint: str) -> str:

@@ -47,7 +47,7 @@ def _block(body: tuple[Statement, ...], depth: int) -> list[str]:
         lines.append("  " * depth + statement_text(s))
         if isinstance(s, Loop):
             lines += _block(s.body, depth + 1)
-            lines += ["  " * (depth + 1) + f"{a.old.name} <- {a.new.name}" for a in s.accumulators]
+            lines += ["  " * (depth + 1) + f"{a.old.name} <- {a.new.name}{' in place' * a.inplace}" for a in s.accumulators]
     return lines
 
 
@@ -65,6 +65,10 @@ def _access(a: Access) -> str:
     return f"{a.buffer}[{', '.join(map(str, a.index))}]" + (f" where {', '.join(masks)}" if masks else "")
 
 
+def _hint(hint: str) -> str:
+    return f", {hint} it cached" if hint == "keep" else ", drop it from the cache" if hint else ""
+
+
 def _edge(e: Edge) -> str:
     return " + ".join([*(f"{c} * {'last' if last else 'first'}({b.name})" for b, c, last in e.terms), str(e.const)])
 
@@ -77,15 +81,15 @@ def statement_text(s: Statement) -> str:
         return f"for {s.binding.name}/{s.binding.tile}{edges} (level {s.level})" + (f" carrying {states}" if states else "")
     if isinstance(s, Store):
         once = f" once per {', '.join(b.name for b in s.once)}" if s.once else ""
-        return f"{_access(s.access)} = {s.src.name}{once}"
+        return f"{_access(s.access)} = {s.src.name}{once}{_hint(s.hint)}"
     return f"{_value(s.dst)} = {_right(s)}"
 
 
 def _right(s: Statement) -> str:
     if isinstance(s, Load):
-        return _access(s.access)
+        return _access(s.access) + _hint(s.hint)
     if isinstance(s, Let):
-        return f"{s.op}({', '.join(map(_operand, s.args))})"
+        return f"{s.op}({', '.join(map(_operand, s.args))}){' in the sum' * s.contracted}"
     if isinstance(s, Lost):
         return f"lost in {s.new.name} = {s.kept.name} + {s.small.name}"
     if isinstance(s, Where):

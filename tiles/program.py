@@ -2,7 +2,8 @@
 
 It has three readers with one meaning: :mod:`.simulate` runs it in numpy, :mod:`.walk` counts its work, and the code generator prints
 it.  Nothing is left to decide here: every value has its dimensions in order and its element type, every memory access its index
-expressions and its mask, every loop its accumulators, every contraction its operand type and precision.
+expressions, its mask and what to tell the cache, every loop its accumulators, every contraction its operand type and precision; and
+once it is finished (:mod:`.finish`) every operation is one of a machine, and the kernel has its parameters.
 
 A *dim* is a dimension of a tile; it holds one axis, or several merged by index arithmetic (a pack).  A *binding* is one variable that
 runs over an axis: the program index of a grid axis, the single tile of a resident axis, or a loop.  One axis may be bound by several
@@ -12,8 +13,8 @@ loops, one inside the other even, so statements name bindings and never axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 from ..ir.dtypes import DType
@@ -74,6 +75,7 @@ class Literal:
 
 
 Operand = Value | Literal
+CacheHint = OneOf["", "keep", "drop"]  # to the L2: hold it for a later load, or let it go first
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class Inside:
 class Access:
     """A tile of a buffer: one index expression per buffer dimension, over the axes of ``bindings``.
 
-    ``valid``: bindings whose padded lanes are masked off; ``inside``: expressions with a mask of their own.
+    ``valid``: bindings whose padded lanes are masked off; ``inside``: expressions with a mask of their own.  ``wide``: lanes need offsets
+    of 64 bits (:mod:`.finish.offsets`).
     """
 
     buffer: str
@@ -100,6 +103,7 @@ class Access:
     dims: tuple[Dim, ...]
     valid: tuple[Binding, ...]
     inside: tuple[Inside, ...]
+    wide: bool = False
 
     def binding(self, axis: Axis) -> Binding:
         """The binding of an axis here."""
@@ -111,10 +115,11 @@ class Access:
 
 @dataclass(frozen=True)
 class Load:
-    """``dst = buffer[index]``, zero where masked."""
+    """``dst = buffer[index]``, zero where masked.  ``hint``: :mod:`.finish.hints`."""
 
     dst: Value
     access: Access
+    hint: CacheHint = ""
 
 
 @dataclass(frozen=True)
@@ -161,11 +166,15 @@ class Fill:
 
 @dataclass(frozen=True)
 class Let:
-    """``dst = op(args)`` lane by lane, broadcast by dims."""
+    """``dst = op(args)`` lane by lane, broadcast by dims; ``op`` as in :mod:`.operations`.
+
+    ``contracted``: a product that a compiler computes in the same instruction as the sum that reads it.
+    """
 
     dst: Value
     op: str
     args: tuple[Operand, ...]
+    contracted: bool = False
 
 
 @dataclass(frozen=True)
@@ -269,13 +278,15 @@ class Store:
     src: Value
     access: Access
     once: tuple[Binding, ...]
+    hint: CacheHint = ""
 
 
 @dataclass(frozen=True)
 class Accumulator:
     """A value carried around a loop: ``identity`` before it, ``old`` at the start of a step and after the loop, ``new`` at the end.
 
-    ``start``: a value of the loop around it that this one goes on from, in place of the identity.
+    ``start``: a value of the loop around it that this one goes on from, in place of the identity.  ``inplace``: the new value takes the
+    place of the old one where it is computed, not at the end.
     """
 
     old: Value
@@ -283,6 +294,7 @@ class Accumulator:
     monoid: str
     identity: float
     start: Value | None = None
+    inplace: bool = False
 
 
 @dataclass(frozen=True)
@@ -327,10 +339,31 @@ Statement = (
 
 
 @dataclass(frozen=True)
+class Param:
+    """One parameter of a printed kernel.
+
+    ``value`` is the constant of a ``constexpr`` and the planned value of an ``int``.  A pointer belongs to ``buffer``; a stride to
+    ``buffer`` and its dimension ``position``; an extent or a tile size to ``axis``.  ``dtype`` is the pointee of a pointer.
+    A unit (:mod:`.finish.parameters`) ``divides`` others; its ``value`` is the logarithm of the planned one.
+    """
+
+    name: str
+    kind: OneOf["pointer", "int", "constexpr"]
+    dtype: DType | None
+    value: int | None
+    buffer: str | None = None
+    axis: Axis | None = None
+    position: int | None = None
+    divides: tuple[Param, ...] = ()
+
+
+@dataclass(frozen=True)
 class TileProgram:
     """A lowered kernel.  ``fixed`` are the grid and resident bindings, grid ones in launch order, slowest first.
 
     ``split``: loops could not be shared by axis without a cycle, so they were placed by one global reduction depth.
+    ``contracts``: the compiler may make one operation of a product and a sum.  ``parameters``: what a printed kernel takes, in order;
+    none before the program is finished.
     """
 
     kernel: Kernel
@@ -338,6 +371,8 @@ class TileProgram:
     fixed: tuple[Binding, ...]
     body: tuple[Statement, ...]
     split: bool = False
+    contracts: bool = True
+    parameters: tuple[Param, ...] = ()
 
     @property
     def name(self) -> str:
@@ -383,6 +418,16 @@ def walk_statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
         yield s
         if isinstance(s, Loop):
             yield from walk_statements(s.body)
+
+
+def rewritten(body: tuple[Statement, ...], one: Callable[[Statement], Statement | None]) -> tuple[Statement, ...]:
+    """The body with every statement replaced, or left out for ``None``; a loop after what is in it."""
+    found: list[Statement] = []
+    for s in body:
+        t = one(replace(s, body=rewritten(s.body, one)) if isinstance(s, Loop) else s)
+        if t is not None:
+            found.append(t)
+    return tuple(found)
 
 
 def defines(s: Statement) -> tuple[Value, ...]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ..ir import dtypes, ops
+from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.reference import round_to
+from .operations import apply
 from .program import (
     Access,
     Accumulator,
@@ -125,7 +127,8 @@ class _Simulation:
         return tuple(np.clip(p, 0, max(n - 1, 0)) for p, n in zip(out, limits, strict=True)), full
 
     # -- statements ----------------------------------------------------------------------------------------------------------
-    def block(self, body: tuple[Statement, ...], env: dict[str, np.ndarray]) -> None:
+    def block(self, body: tuple[Statement, ...], env: dict[str, np.ndarray], inplace: Mapping[str, str] = MappingProxyType({})) -> None:
+        """``inplace``: values that take the place of another one, by their names."""
         for s in body:
             if isinstance(s, Loop):
                 self.loop(s, env)
@@ -135,6 +138,8 @@ class _Simulation:
                 v = np.asarray(self.value(s, env))
                 shape = [d.size for d in s.dst.dims]
                 env[s.dst.name] = np.broadcast_to(self.typed(v, s.dst), shape)
+                if s.dst.name in inplace:
+                    env[inplace[s.dst.name]] = env[s.dst.name]
 
     def typed(self, v: np.ndarray, dst: Value) -> np.ndarray:
         kind = dst.dtype.kind
@@ -153,7 +158,7 @@ class _Simulation:
         for at in range(*self.reach(s), b.tile):
             self.start[b.name] = at
             inner = dict(env)
-            self.block(s.body, inner)
+            self.block(s.body, inner, {a.new.name: a.old.name for a in accumulators if a.inplace})
             for a in accumulators:
                 env[a.old.name] = inner[a.new.name]
 
@@ -198,7 +203,7 @@ class _Simulation:
             args = [self.operand(a, s.dst.dims, env) for a in s.args]
             if any(isinstance(a, Value) and a.dtype.is_float for a in s.args):  # numbers beside them have their type
                 args = [x.astype(self.dtype) if isinstance(a, Literal) else x for a, x in zip(s.args, args, strict=True)]
-            return ops.apply(s.op, *args)
+            return apply(s.op, *args)
         if isinstance(s, Lost):
             new, kept, small = (self.operand(v, s.dst.dims, env) for v in (s.new, s.kept, s.small))
             off = (new - kept) - small

@@ -17,7 +17,7 @@ from .program import Access, Binding, Dim, Edge, Load, Loop, Store, TileProgram,
 
 VECTOR_BYTES = 16  # a full-width memory instruction
 SAMPLES = 256  # tiles along an axis that an average is taken over
-MOST_UNIT = 16  # elements; Triton finds out by itself whether this divides a length, of what is less kernels tell it (codegen/units.py)
+MOST_UNIT = 16  # elements; Triton finds out by itself whether this divides a length, of what is less kernels tell it (finish/parameters.py)
 
 
 def run_dim(at: Access, buffer: Buffer) -> Dim | None:

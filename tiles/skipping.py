@@ -20,9 +20,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..ir import ops
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
+from .operations import by_parts, operation
 from .program import (
     Accumulator,
     Binding,
@@ -165,16 +165,16 @@ def _affine(v: Operand, made: Made) -> _Affine | None:
         if not all(isinstance(a, Axis) for a, _ in s.expr.terms):
             return None
         return _Affine(tuple((of[a], c) for a, c in s.expr.terms), s.expr.const)  # type: ignore[index]
-    if isinstance(s, Let) and s.op in ("add", "neg"):
-        args = [_affine(a, made) for a in s.args]
-        if any(a is None for a in args):
+    return by_parts(s.op, [_affine(a, made) for a in s.args], _sum) if isinstance(s, Let) and s.op in ("add", "neg", "sub") else None
+
+
+def _sum(op: str, args: list[_Affine | None]) -> _Affine | None:
+    total = _Affine((), 0)
+    for a in args:
+        if a is None:
             return None
-        total = _Affine((), 0)
-        for a in args:
-            assert a is not None
-            total = total.plus(a, -1 if s.op == "neg" else 1)
-        return total
-    return None
+        total = total.plus(a, -1 if op == "neg" else 1)
+    return total
 
 
 # one step on symbols -------------------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def _step(s: Statement, env: Mapping[str, _Symbol]) -> _Symbol:
     if isinstance(s, Lost | Rest):
         return 0.0
     if isinstance(s, Let):
-        return _applied(s.op, [of(a) for a in s.args])
+        return by_parts(s.op, [of(a) for a in s.args], _applied)
     if isinstance(s, Cast | Permute):
         return of(s.src)
     if isinstance(s, Where):
@@ -277,8 +277,8 @@ def _step(s: Statement, env: Mapping[str, _Symbol]) -> _Symbol:
 def _applied(op: str, args: list[_Symbol]) -> _Symbol:
     if all(isinstance(a, float | bool) for a in args):
         with np.errstate(all="ignore"):
-            value = ops.OPS[op].numpy(*(np.float64(a) for a in args))  # type: ignore[arg-type]
-        return bool(value) if ops.OPS[op].result == "bool" else float(value) + 0.0  # -0.0 is 0.0 here
+            value = operation(op).numpy(*(np.float64(a) for a in args))  # type: ignore[arg-type]
+        return bool(value) if operation(op).result == "bool" else float(value) + 0.0  # -0.0 is 0.0 here
     if op == "where":
         c, x, y = args
         return (x if c else y) if isinstance(c, bool) else x if _same(x, y) else UNKNOWN

@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir import ops
 from ..ir.index import Axis
 from .addresses import Addresses, Tile
 from .kernel import Role
 from .liveness import ADDRESS_BYTES, ASYNC_BYTES, Liveness
+from .operations import operation
 from .program import (
     Access,
     Cast,
@@ -34,9 +34,7 @@ from .program import (
     Store,
     TileProgram,
     Where,
-    uses,
 )
-from .reuse import reuse
 from .sizes import VECTOR_BYTES, Sizes, wide_axes
 
 LOST = 4.0  # instructions: two differences, a comparison, a selection
@@ -128,8 +126,7 @@ class Counter:
         self._addresses = Addresses(program)
         streamed = dict.fromkeys(s.binding.axis for s in program.statements() if isinstance(s, Loop))
         self._passes = {a: _passes(program.body, a) for a in streamed}
-        self._kept = bool(reuse(program).loads)
-        self._contracted = _contracted(program)
+        self._kept = any(isinstance(s, Load) and s.hint for s in program.statements())
         self._wide = wide_axes(program)
 
     def at(self, roles: Mapping[Axis, Role]) -> Counts:
@@ -139,14 +136,14 @@ class Counter:
         rows = None
         if widest is not None and widest[1].rows > 1:
             rows = -(-self._liveness.numbers(sizes, widest[0]) // widest[1].rows), widest[1]
-        return _Walk(self.program, sizes, self._contracted).counts(
+        return _Walk(self.program, sizes).counts(
             self._passes, self._liveness.worst(sizes), self._addresses.at(sizes), rows, self._kept
         )
 
 
 class _Walk:
-    def __init__(self, program: TileProgram, sizes: Sizes, contracted: frozenset[str]) -> None:
-        self.program, self.sizes, self.contracted = program, sizes, contracted
+    def __init__(self, program: TileProgram, sizes: Sizes) -> None:
+        self.program, self.sizes = program, sizes
         self.buffers = program.kernel.buffers
         self.loads: list[Traffic] = []
         self.stores: list[Traffic] = []
@@ -232,9 +229,9 @@ class _Walk:
                 self.masked += ragged and not s.peeled
                 self._block(s.body, trips * n * taken, {**around, s.binding.name: n}, share, visited * taken)
             elif isinstance(s, Let):
-                op = ops.OPS[s.op]
+                op = operation(s.op)
                 n = elements(s.dst)
-                work["let"] += trips * n * op.cost if s.dst.name not in self.contracted else 0.0
+                work["let"] += trips * n * op.cost if not s.contracted else 0.0
                 self.special += trips * n * op.special
             elif isinstance(s, Load):
                 self.loads.append(self._traffic(s.access, around, visited))
@@ -283,18 +280,6 @@ class _Walk:
             elif loaded or operand is s.b:  # computed A operands stay in registers
                 self.operands.add(operand.name)
                 self.static_bytes += self.sizes.bytes(operand)
-
-
-def _contracted(program: TileProgram) -> frozenset[str]:
-    """Products that a sum over their tile alone reads: a compiler makes multiply-adds of them (seen in the compiled corpus)."""
-    if program.kernel.exact:
-        return frozenset()
-    readers: dict[str, list[Statement]] = {}
-    for s in program.statements():
-        for v in uses(s):
-            readers.setdefault(v.name, []).append(s)
-    made = {s.dst.name for s in program.statements() if isinstance(s, Let) and s.op in ("mul", "square")}
-    return frozenset(n for n in made if all(isinstance(r, Reduce) and r.monoid == "sum" for r in readers.get(n, ())))
 
 
 def _passes(body: tuple[Statement, ...], axis: Axis) -> int:

@@ -73,7 +73,6 @@ def test_nan_passes_through_maxima_as_in_torch(name):
 
 def test_maxima_cost_nothing_more_on_nvidia():
     """The same number of instructions and registers as with the maximum that ignores NaN."""
-    from eqfuse.codegen.signature import signature
     from eqfuse.runtime.aot import compile_kernel
     from eqfuse.runtime.modules import load_module
 
@@ -84,7 +83,7 @@ def test_maxima_cost_nothing_more_on_nvidia():
     for source in (c.source, c.source.replace(", propagate_nan=tl.PropagateNan.ALL", "")):
         reports.append(
             compile_kernel(
-                load_module(source, "aot"), kernel.kernel.name, signature(kernel.tiles), "h200", kernel.kernel.warps, kernel.kernel.stages,
+                load_module(source, "aot"), kernel.kernel.name, kernel.tiles.parameters, "h200", kernel.kernel.warps, kernel.kernel.stages,
                 instructions=True,
             )
         )  # fmt: skip

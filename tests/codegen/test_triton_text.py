@@ -12,7 +12,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 from eqfuse.codegen.module import ModuleSpec, emit_module
-from eqfuse.codegen.signature import signature
+from eqfuse.codegen.text import parameter_type
 from eqfuse.codegen.triton import print_kernel
 from eqfuse.ir import build as b
 from eqfuse.ir import dtypes
@@ -21,6 +21,7 @@ from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing.fuzz import printed
 from eqfuse.tiles.direct import kernel_from_program
+from eqfuse.tiles.finish import finish
 from eqfuse.tiles.kernel import Buffer, Role
 from eqfuse.tiles.lower import lower
 
@@ -35,7 +36,7 @@ def module_of(*ks, header=""):
         tuple(x for n, x in buffers.items() if n not in made),
         tuple(buffers[n] for n in made if n not in read),
         tuple(buffers[n] for n in made if n in read),
-        tuple(lower(k) for k in ks),
+        tuple(finish(lower(k)) for k in ks),
         header,
     )
 
@@ -205,7 +206,7 @@ def test_axes_in_compound_indices_keep_their_length(run):
 
 @pytest.mark.parametrize("name", kernels.CASES)
 def test_every_masked_load_says_what_masked_lanes_hold(name):
-    text = print_kernel(lower(kernels.CASES[name]()[0]))
+    text = print_kernel(finish(lower(kernels.CASES[name]()[0])))
     calls = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call) and ast.unparse(n.func) == "tl.load"]
     assert calls
     for call in calls:
@@ -215,29 +216,29 @@ def test_every_masked_load_says_what_masked_lanes_hold(name):
 
 @pytest.mark.parametrize("name", kernels.CASES)
 def test_signature_is_what_is_printed(name):
-    program = lower(kernels.CASES[name]()[0])
+    program = finish(lower(kernels.CASES[name]()[0]))
     (function,) = ast.parse(print_kernel(program)).body
     names = [a.arg for a in function.args.args]
-    assert names == [p.name for p in signature(program)]
+    assert names == [p.name for p in program.parameters]
     used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
     assert set(names) <= used
-    kinds = [p.kind for p in signature(program)]
+    kinds = [p.kind for p in program.parameters]
     assert kinds == sorted(kinds, key=["pointer", "int", "constexpr"].index)
 
 
 def test_hints_are_the_planned_sizes_and_strides():
-    params = {p.name: p for p in signature(lower(kernels.attention(heads=2, queries=40, keys=53, width=16)[0]))}
-    assert params["q_ptr"].triton == "*fp32"
-    assert (params["N_j"].value, params["N_j"].triton) == (53, "i32")
+    params = {p.name: p for p in finish(lower(kernels.attention(heads=2, queries=40, keys=53, width=16)[0])).parameters}
+    assert parameter_type(params["q_ptr"]) == "*fp32"
+    assert (params["N_j"].value, parameter_type(params["N_j"])) == (53, "i32")
     assert params["q_stride_h"].value == 640
-    assert (params["T_i"].value, params["T_i"].triton) == (16, "constexpr")
+    assert (params["T_i"].value, parameter_type(params["T_i"])) == (16, "constexpr")
 
 
 def test_even_streams_have_no_masks_and_uneven_ones_a_peeled_tail():
-    even = print_kernel(lower(kernels.matmul(32, 32, 48)[0]))
+    even = print_kernel(finish(lower(kernels.matmul(32, 32, 48)[0])))
     assert "mask" not in even
     assert even.count("tl.range") == 1
-    uneven = print_kernel(lower(kernels.matmul(32, 32, 41)[0]))
+    uneven = print_kernel(finish(lower(kernels.matmul(32, 32, 41)[0])))
     main, tail = re.split(r"num_stages=1", uneven)
     assert "mask" not in main
     assert tail.count("mask=r_ok") == 2
@@ -266,7 +267,7 @@ def test_emission_is_deterministic():
 def test_offsets_beyond_32_bits_are_wide():
     i, j = b.axes(i=70000, j=70000)
     p = b.program("big", y=(b.tensor("x", i, j) * 2.0, (i, j)))
-    text = print_kernel(lower(kernel_from_program(p, {i: Role("grid", 32768), j: Role("grid", 1)})))
+    text = print_kernel(finish(lower(kernel_from_program(p, {i: Role("grid", 32768), j: Role("grid", 1)}))))
     assert ".to(tl.int64) * x_stride_i" in text
     assert Buffer("x", dtypes.float32, (70000, 70000)).bytes > 2**32
 

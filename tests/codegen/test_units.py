@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.codegen.signature import signature
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing.programs import PROGRAMS
@@ -20,7 +19,7 @@ def planned(fn, *shapes, dtype=torch.float16, target="h200"):
 
 
 def units(c):
-    return {p.name: 1 << p.value for k in c.plan.kernels for p in signature(k.tiles) if p.divides}
+    return {p.name: 1 << p.value for k in c.plan.kernels for p in k.tiles.parameters if p.divides}
 
 
 def normalised(x, w):

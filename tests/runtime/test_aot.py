@@ -9,24 +9,26 @@ import torch
 
 from eqfuse.errors import CompileError
 from eqfuse.extract.targets import load_target
+from eqfuse.ir import dtypes
 from eqfuse.runtime import aot
 from eqfuse.runtime.aot import compile_kernel
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
+from eqfuse.tiles.program import Param
 
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100", "gfx942"]
 
 
-def pointer(name, element="fp16"):
-    return types.SimpleNamespace(name=name, kind="pointer", value=None, triton=f"*{element}")
+def pointer(name, element=dtypes.float16):
+    return Param(name, "pointer", element, None)
 
 
 def integer(name, value):
-    return types.SimpleNamespace(name=name, kind="int", value=value, triton="i32")
+    return Param(name, "int", dtypes.int32, value)
 
 
 def constant(name, value):
-    return types.SimpleNamespace(name=name, kind="constexpr", value=value, triton="constexpr")
+    return Param(name, "constexpr", None, value)
 
 
 SOFTMAX = [pointer("x_ptr"), pointer("y_ptr"), integer("N", 1024), integer("stride", 1024), constant("BLOCK", 1024)]

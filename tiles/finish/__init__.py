@@ -1,0 +1,28 @@
+"""Choices about a tile program that lowering leaves open, each a small pass from one tile program to the next.
+
+What the price of a kernel depends on is decided for every candidate of a search (:func:`.lower.lower` ends with :data:`PRICED`); the
+rest for the kernel that is taken (:data:`FINAL`, by :func:`finish`).  What comes out is all that a printer reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..program import TileProgram
+from .contraction import contract
+from .hints import hint
+from .inplace import overwrite
+from .multiply_adds import fuse
+from .offsets import widen
+from .parameters import parametrise
+
+Pass = Callable[[TileProgram], TileProgram]
+PRICED: tuple[Pass, ...] = (hint, contract)
+FINAL: tuple[Pass, ...] = (fuse, overwrite, widen, parametrise)
+
+
+def finish(program: TileProgram) -> TileProgram:
+    """A lowered kernel, with all that is left to decide before it is printed."""
+    for decide in FINAL:
+        program = decide(program)
+    return program

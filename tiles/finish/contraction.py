@@ -1,0 +1,69 @@
+"""Contraction: where a compiler may make one operation, rounded once, of a product and a sum.
+
+It may do so in a whole kernel or nowhere in it.  A product that only sums over its tile read is then no operation of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..exponents import is_exponential
+from ..program import ExtentValue, Let, Literal, Reduce, Statement, TileProgram, rewritten, uses
+
+
+def contract(program: TileProgram) -> TileProgram:
+    """Decide ``TileProgram.contracts``, and mark the products that a compiler then contracts with a sum over their tile."""
+    allowed = not program.kernel.exact and contracts(program)
+    products = _summed(program) if allowed else frozenset()
+
+    def mark(s: Statement) -> Statement:
+        return replace(s, contracted=True) if isinstance(s, Let) and s.dst.name in products else s
+
+    return replace(program, contracts=allowed, body=rewritten(program.body, mark) if products else program.body)
+
+
+def _summed(program: TileProgram) -> frozenset[str]:
+    """Products that a sum over their tile alone reads: a compiler makes multiply-adds of them (seen in the compiled corpus)."""
+    readers: dict[str, list[Statement]] = {}
+    for s in program.statements():
+        for v in uses(s):
+            readers.setdefault(v.name, []).append(s)
+    made = {s.dst.name for s in program.statements() if isinstance(s, Let) and s.op in ("mul", "square")}
+    return frozenset(n for n in made if all(isinstance(r, Reduce) and r.monoid == "sum" for r in readers.get(n, ())))
+
+
+def contracts(program: TileProgram) -> bool:
+    """Whether the compiler may make one operation of a product and a sum: not where the sum is the argument of an exponential.
+
+    In exp(x * t - m), where m is the maximum of the rounded products, a product that is not rounded gives another number than the
+    one that m was chosen from, and the difference grows with the scores.
+    """
+    sums = below_exponentials(program)
+    return not sums or not any(reader in sums for reader in _multiplied(program).values())
+
+
+def below_exponentials(program: TileProgram) -> frozenset[str]:
+    """The sums that exponentials are taken of, as they are or times a number or the length of an axis."""
+    made = {s.dst.name: s for s in program.statements() if isinstance(s, Let)}
+    extents = {s.dst.name for s in program.statements() if isinstance(s, ExtentValue)}
+    stack = [v for s in made.values() if is_exponential(s.op) for v in uses(s)]
+    found: set[str] = set()
+    while stack:
+        s = made.get(stack.pop().name)
+        if s is None or s.dst.name in found:
+            continue
+        if s.op == "add":
+            found.add(s.dst.name)
+        scaled = s.op == "mul" and any(isinstance(a, Literal) or a.name in extents for a in s.args)
+        if s.op in ("add", "neg", "where") or scaled:
+            stack += uses(s)
+    return frozenset(found)
+
+
+def _multiplied(program: TileProgram) -> dict[str, str]:
+    """Product of two values -> a sum that reads it."""
+    lets = [s for s in program.statements() if isinstance(s, Let)]
+    products = {s.dst.name for s in lets if s.op == "mul" and not any(isinstance(a, Literal) for a in s.args)}
+    negated = {s.dst.name: v.name for s in lets if s.op == "neg" for v in uses(s)}
+    sums = (s for s in lets if s.op == "add")
+    return {name: s.dst.name for s in sums for v in uses(s) if (name := negated.get(v.name, v.name)) in products}
