@@ -29,3 +29,14 @@ def planned():
         return _planned(name, dtype, target)
 
     return plan
+
+
+@functools.cache
+def _resized(name: str, dtype: str) -> Compiled:
+    return _planned(name, dtype, "h200").at(*PROGRAMS[name].args("check", dtype, device="meta"))
+
+
+@pytest.fixture
+def at_check():
+    """``at_check(name, dtype)``: the same kernels for the check shapes, which no tile divides."""
+    return _resized

@@ -88,30 +88,25 @@ def test_saturated_graph_agrees_with_itself(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tiles_compute_the_program(name, planned):
-    case = PROGRAMS[name]
-    args = case.args("check", "float32", generator=1)
-    compiled = planned(name, "float32").at(*args)
-    for row in compiled.accuracy(*args, runner="simulate").outputs:
+def test_tiles_compute_the_program(name, at_check):
+    args = PROGRAMS[name].args("check", "float32", generator=1)
+    for row in at_check(name, "float32").accuracy(*args, runner="simulate").outputs:
         assert row.ours < 1e-12, row
         assert row.ours_nonfinite == 0
 
 
 @pytest.mark.parametrize(("name", "dtype"), TYPED)
-def test_triton_is_as_accurate_as_eager(name, dtype, planned):
-    case = PROGRAMS[name]
-    args = case.args("check", dtype, generator=2)
-    compiled = planned(name, dtype).at(*args)
-    compiled.accuracy(*args).check(factor=2.0)
+def test_triton_is_as_accurate_as_eager(name, dtype, at_check):
+    args = PROGRAMS[name].args("check", dtype, generator=2)
+    at_check(name, dtype).accuracy(*args).check(factor=2.0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ["row_softmax", "log_softmax", "logsumexp", "softmax_entropy", "cross_entropy"])
-def test_huge_logits(name, dtype, planned):
+def test_huge_logits(name, dtype, at_check):
     """Logits of +-1e4 overflow exp unless the maximum is taken out, in every tile."""
-    case = PROGRAMS[name]
-    args = case.args("check", dtype, generator=3, spread=1e4)
-    for row in planned(name, dtype).at(*args).accuracy(*args).outputs:
+    args = PROGRAMS[name].args("check", dtype, generator=3, spread=1e4)
+    for row in at_check(name, dtype).accuracy(*args).outputs:
         assert row.ours_nonfinite <= row.eager_nonfinite, row
         assert row.within(2.0), row
 

@@ -35,10 +35,10 @@ def argument(p: Param, arrays: dict[str, np.ndarray]) -> object:
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler (cc)")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_corpus_runs_in_c(name, planned, tmp_path):
+def test_the_corpus_runs_in_c(name, at_check, tmp_path):
     case = PROGRAMS[name]
     args = case.args("check", "float32")
-    plan = planned(name, "float32").at(*args).plan
+    plan = at_check(name, "float32").plan
     kernels = [k.tiles for k in plan.kernels]
     compiled = library(kernels, tmp_path)
     arrays = {i.name: x.contiguous().numpy() for i, x in zip(plan.program.inputs, args, strict=True)}
