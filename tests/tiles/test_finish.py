@@ -1,0 +1,172 @@
+"""What is decided between lowering and printing, and that the simulator reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import hand_kernels as kernels
+import numpy as np
+import pytest
+
+from eqfuse.codegen.triton import print_kernel
+from eqfuse.ir import build as b
+from eqfuse.tiles import operations
+from eqfuse.tiles.direct import kernel_from_program
+from eqfuse.tiles.finish import finish
+from eqfuse.tiles.finish.contraction import contracts
+from eqfuse.tiles.kernel import Role
+from eqfuse.tiles.lower import lower
+from eqfuse.tiles.program import Let, Loop, rewritten
+from eqfuse.tiles.simulate import simulate
+from eqfuse.tiles.skipping import skip
+from eqfuse.tiles.walk import walk
+
+I, J = b.axes(i=8, j=8)
+X, Y, Z, W = b.tensor("x", I, J), b.tensor("y", I, J), b.tensor("z", I, J), b.tensor("w", I)
+
+
+def kernel(*values, roles=None, exact=False):
+    p = b.program("k", **{f"o{n}": (v, (I, J) if J in v.axes else (I,)) for n, v in enumerate(values)})
+    return replace(kernel_from_program(p, roles or {I: Role("grid", 4), J: Role("resident", 8)}), exact=exact)
+
+
+def done(program):
+    """The operations of a finished program, in order."""
+    return [s.op for s in program.statements() if isinstance(s, Let)]
+
+
+# multiply-adds and subtractions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([X * Y + Z], ["fma"]),
+        ([X * 3.0 + Z], ["fma"]),
+        ([X * Y - Z], ["fms"]),
+        ([Z - X * Y], ["mul", "sub"]),  # the product is negated, which no operation reads
+        ([X - Z], ["sub"]),
+        ([X * Y + Z, X * Y], ["mul", "add"]),  # the product is stored as well
+        ([X - Z, -Z], ["neg", "add"]),
+        ([X * Y + Z * W], ["mul", "fma"]),  # one of two products
+        ([W * W + X], ["mul", "add"]),  # a product for each row would be computed for each element
+        ([b.exp(X * Y + Z)], ["mul", "add", "exp"]),  # what a maximum is taken of is rounded the same way
+        ([b.exp(X * 3.0 - Z)], ["fms", "exp"]),
+    ],
+    ids=lambda v: "" if isinstance(v, list) and not isinstance(v[0], str) else " ".join(v),
+)
+def test_what_is_fused(values, expected):
+    assert sorted(done(finish(lower(kernel(*values))))) == sorted(expected)
+
+
+def test_exact_kernels_round_every_product_but_subtract():
+    assert done(finish(lower(kernel(X * Y - Z, exact=True)))) == ["mul", "sub"]
+
+
+def test_a_fused_multiply_add_is_rounded_once():
+    """(1 + e)^2 = 1 + 2 e + e^2 is rounded to 1 + 2 e: fused, e^2 is left; by itself, nothing is."""
+    e = np.float32(2.0**-12)
+    data = {"x": np.full((8, 8), 1 + e), "y": np.full((8, 8), 1 + e), "z": np.full((8, 8), 1 + 2 * e)}
+    k = kernel(X * Y - Z)
+    assert (simulate(finish(lower(k)), data, np.float32)["o0"] == e * e).all()
+    assert (simulate(lower(k), data, np.float32)["o0"] == 0).all()
+    assert (simulate(finish(lower(k)), data)["o0"] == simulate(lower(k), data)["o0"]).all()
+
+
+def test_it_is_not_rounded_to_float64_first():
+    """The product is halfway between two float32 numbers, and what is added is too small for float64 to tell."""
+    x, tiny = np.float32(1 + 2.0**-12), np.float32(2.0**-70)
+    below, above = np.float32(1 + 2.0**-11), np.float32(1 + 2.0**-11 + 2.0**-23)
+    assert operations.apply("fma", x, x, tiny) == above
+    assert operations.apply("fms", x, x, tiny) == below
+    assert operations.apply("fma", x, x, np.float32(0)) == below  # to even
+    huge = np.float32(3e38)
+    assert operations.apply("fma", huge, huge, -huge) == np.inf
+    assert np.isnan(operations.apply("fma", huge, np.float32(np.inf), np.float32(-np.inf)))
+
+
+@pytest.mark.parametrize("name", operations.PARTS)
+def test_operations_of_finished_programs_mean_their_parts(name):
+    x = list(np.random.default_rng(0).standard_normal((operations.operation(name).arity, 50)))
+    np.testing.assert_array_equal(operations.apply(name, *x), operations.by_parts(name, x, lambda op, args: operations.apply(op, *args)))
+
+
+def test_a_multiply_add_counts_as_one():
+    one, two = (walk(f(lower(kernel(X * Y + Z)))).work["let"] for f in (finish, lambda p: p))
+    assert (one, two) == (64, 128)
+
+
+# what a compiler may contract ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_product_that_only_a_sum_reads_is_part_of_it():
+    def marked(*values, **options):
+        return [s.op for s in lower(kernel(*values, **options)).statements() if isinstance(s, Let) and s.contracted]
+
+    assert marked(b.sum_over(J, X * Y)) == ["mul"]
+    assert marked(b.sum_over(J, b.square(X))) == ["square"]
+    assert not marked(b.maximum_over(J, X * Y))
+    assert not marked(b.sum_over(J, X * Y), X * Y)
+    assert not marked(b.sum_over(J, X * Y), exact=True)
+
+
+def test_below_exponentials_nothing_is_contracted():
+    """Not in the whole kernel: a compiler is told once."""
+    assert lower(kernel(X * Y + Z)).contracts
+    assert not lower(kernel(X * Y + Z, exact=True)).contracts
+    rounded = lower(kernel(b.exp(X * Y + Z), b.sum_over(J, X * Y)))
+    assert not rounded.contracts
+    assert not contracts(rounded)
+    assert not any(s.contracted for s in rounded.statements() if isinstance(s, Let))
+
+
+# accumulators -----------------------------------------------------------------------------------------------------------------------
+
+
+def accumulators(program):
+    return [a for s in program.statements() if isinstance(s, Loop) for a in s.accumulators]
+
+
+def test_accumulators_whose_old_value_is_read_later_are_not_in_place():
+    found = {a.old.name: a.inplace for a in accumulators(finish(lower(kernels.attention()[0])))}
+    assert found == {"sum_j": True, "max_j": False, "sum_j_2": True, "lost_j": True}
+
+
+@pytest.mark.parametrize("name", kernels.CASES)
+def test_storage_in_place_changes_nothing(name):
+    k, _ = kernels.CASES[name]()
+    data = kernels.inputs(k)
+    for found, expected in zip(simulate(finish(lower(k)), data).values(), simulate(lower(k), data).values(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_simulator_shows_an_old_value_that_was_overwritten_too_soon():
+    k, _ = kernels.attention()
+    program = finish(lower(k))
+
+    def all_in_place(s):
+        return replace(s, accumulators=tuple(replace(a, inplace=True) for a in s.accumulators)) if isinstance(s, Loop) else s
+
+    wrong = replace(program, body=rewritten(program.body, all_in_place))
+    data = kernels.inputs(k)
+    assert not np.allclose(simulate(wrong, data)["o"], simulate(program, data)["o"])
+
+
+# readers ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_edges_are_found_in_finished_programs_too():
+    k, _ = kernels.attention(mask=kernels.causal)
+    program = lower(k)
+
+    def edges(body):
+        return [(s.starts, s.stops) for s in body if isinstance(s, Loop)]
+
+    assert any(stops for _, stops in edges(program.body))
+    bare = rewritten(finish(program).body, lambda s: replace(s, starts=(), stops=()) if isinstance(s, Loop) else s)
+    assert edges(skip(bare, set())) == edges(program.body)
+
+
+def test_a_printer_refuses_what_is_not_finished():
+    with pytest.raises(AssertionError, match="k is not finished"):
+        print_kernel(lower(kernel(X + Y)))
