@@ -20,7 +20,7 @@ import numpy as np
 
 from .codegen.spelling import spelling
 from .errors import OpError, UnsoundOpError, expect, shown
-from .ir.ops import BUILT_IN, OPS, ScalarOp, of_integers
+from .ir.ops import BUILT_IN, OPS, ScalarOp, Spelling, of_integers
 from .ir.ranges import INF, Interval
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def op(
     arity = _arity(name, numpy, where)
     if not 1 <= arity <= 3:
         raise OpError(f"op {name}: numpy= takes {arity} arguments", where=where, cure="an op takes one, two or three")
-    text, helpers = spelling(name, arity, triton, prelude, where)
+    spellings = {"triton": Spelling(*spelling(name, arity, triton, prelude, where))}
     pairs = tuple(tuple(p) if isinstance(p, list) else p for p in turns) if isinstance(turns, list | tuple) else turns
     meaning = of_integers(numpy) if result == "int" else _quiet(numpy)
     spec = ScalarOp(
-        name, arity, meaning, text, _transfer(name, arity, range, increasing, numpy, where), result, pairs, domain, increasing,
-        commutative, associative, keeps_zero, cost, special, None, helpers, doc or inspect.getdoc(numpy) or "", where,
+        name, arity, meaning, spellings, _transfer(name, arity, range, increasing, numpy, where), result, pairs, domain, increasing,
+        commutative, associative, keeps_zero, cost, special, None, doc or inspect.getdoc(numpy) or "", where,
     )  # fmt: skip
     check_op(spec)
     check_spelling(spec, rtol=rtol, atol=atol)

@@ -108,7 +108,7 @@ def _helpers(name: str, text: str, where: str) -> tuple[str, ...]:
 
 def taken_helpers() -> dict[str, str]:
     """Every helper of a registered op or of a monoid, and whose it is."""
-    preludes = [*((m.name, m.prelude) for m in MONOIDS.values()), *((o.name, o.prelude) for o in ops.OPS.values())]
+    preludes = [*((m.name, m.prelude) for m in MONOIDS.values()), *((o.name, o.spellings["triton"].helpers) for o in ops.OPS.values())]
     return {found: name for name, prelude in preludes for found in re.findall(r"^def (\w+)", prelude, re.MULTILINE)}
 
 

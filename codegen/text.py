@@ -37,7 +37,7 @@ def parameter_type(p: Param) -> str:
     """The type of a parameter as Triton's ahead-of-time compiler spells it."""
     if p.dtype is None:
         return p.kind
-    return f"*{p.dtype.triton}" if p.kind == "pointer" else p.dtype.triton
+    return f"*{p.dtype.short}" if p.kind == "pointer" else p.dtype.short
 
 
 def broadcast(name: str, have: tuple[Dim, ...], want: tuple[Dim, ...]) -> str:

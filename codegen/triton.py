@@ -48,11 +48,6 @@ _HINTS = {"keep": "evict_last", "drop": "evict_first"}
 LINE = 128  # longest line before a call is broken
 
 
-# float32 operations that Triton approximates to a few units in the last place, as they are spelled where each is to be rounded once; and
-# negation, of which Triton makes 0 - x, whose zeros are positive
-ROUNDED_ONCE = {"recip": "tl.div_rn(1.0, {})", "sqrt": "tl.sqrt_rn({})", "neg": "{} * -1.0"}
-
-
 # what rounding added to new = kept + small: see tiles/compensation.py
 LOST = '''
 @triton.jit
@@ -108,7 +103,7 @@ def helpers(programs: tuple[TileProgram, ...]) -> str:
     statements = [s for p in programs for s in p.statements()]
     reduced = [m for m in MONOIDS.values() if m.prelude and any(isinstance(s, Reduce) and s.monoid == m.name for s in statements)]
     used = {s.op for s in statements if isinstance(s, Let)} | {m.combine for m in reduced}
-    texts = [operation(o).prelude for o in sorted(used) if operation(o).prelude]
+    texts = [text for o in sorted(used) if (text := operation(o).spellings["triton"].helpers)]
     texts += [m.prelude for m in reduced]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
     texts += [REST] if any(isinstance(s, Rest) for s in statements) else []
@@ -410,9 +405,9 @@ class KernelPrinter:
         if isinstance(s, Let):
             whole = all(a.dtype.kind == "int" for a in s.args[s.op == "where" :] if isinstance(a, Value))
             whole = whole and any(isinstance(a, Value) for a in s.args[s.op == "where" :])
-            exact = self.exact and s.dst.dtype.is_float
-            spelling = ROUNDED_ONCE.get(s.op, operation(s.op).triton) if exact else operation(s.op).triton
-            return spelling.format(*(self.operand(a, s.dst.dims, whole=whole) for a in s.args))
+            spelling = operation(s.op).spellings["triton"]
+            text = self.exact and s.dst.dtype.is_float and spelling.exact or spelling.text
+            return text.format(*(self.operand(a, s.dst.dims, whole=whole) for a in s.args))
         if isinstance(s, Lost):
             return f"_lost_digits({', '.join(self.operand(v, s.dst.dims) for v in (s.new, s.kept, s.small))})"
         if isinstance(s, Where):

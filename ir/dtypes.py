@@ -11,12 +11,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DType:
-    """An element type.  ``name`` is the name that torch and numpy use; ``triton`` the short spelling in kernel signatures."""
+    """An element type.  ``name`` is the name that torch and numpy use; ``short`` the one that compilers use."""
 
     name: str
     kind: str  # "float" | "int" | "bool"
     itemsize: int  # bytes in memory
-    triton: str  # "fp16", "i32", ...
+    short: str  # "fp16", "i32", ...
     largest: float  # largest finite magnitude
     epsilon: float  # spacing at 1.0 (0 for exact types)
 
@@ -40,7 +40,7 @@ class DType:
     @property
     def unsigned(self) -> bool:
         """An integer type without negative numbers."""
-        return self.triton.startswith("u")
+        return self.short.startswith("u")
 
     @property
     def meaning(self) -> np.dtype:

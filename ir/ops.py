@@ -1,7 +1,7 @@
 """The scalar operations.  Each is declared once: meaning, spelling, types, range and algebra.
 
 Everything else in EqFuse is generic over this table.  Rules ask for *traits* ("turns sums into products"), never for names; the
-reference, the tile simulator and the rule checks run ``numpy``; the printer formats ``triton``; range analysis calls ``range``;
+reference, the tile simulator and the rule checks run ``numpy``; a printer formats its ``spellings``; range analysis calls ``range``;
 the cost model reads ``cost``.  To add an operation, add one entry here; one of a user's own is declared with ``eqfuse.op``, which tests
 it before it calls :func:`register`.
 """
@@ -9,8 +9,8 @@ it before it calls :func:`register`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,25 @@ from .ranges import ALL, INF, UNIT, Interval
 
 
 @dataclass(frozen=True)
+class Spelling:
+    """An operation in a language that kernels are printed in: a format string over its arguments (all floats are float32 there), and the
+    source of helpers that it calls.  ``exact``: how it is written for floats where every operation is to be rounded once, if otherwise."""
+
+    text: str
+    helpers: str = ""
+    exact: str = ""
+
+
+def triton(text: str, helpers: str = "", exact: str = "") -> Mapping[str, Spelling]:
+    """The spelling of an operation that only Triton has."""
+    return {"triton": Spelling(text, helpers, exact)}
+
+
+@dataclass(frozen=True)
 class ScalarOp:
     """A scalar operation.
 
-    ``triton`` is a format string over its arguments (all floats are float32 there), or the name of a helper in ``prelude``.
+    ``spellings``: language -> how kernels are printed in it.
     ``turns`` holds homomorphisms: ``("add", "mul")`` says f(x+y) = f(x)*f(y); they hold where every value is in ``domain``.
     ``keeps_zero`` says f(0, ..., 0) = 0.  ``cost`` is float32 instructions per element, ``special`` special-function ones.
     """
@@ -31,7 +46,7 @@ class ScalarOp:
     name: str
     arity: int
     numpy: Callable[..., np.ndarray]
-    triton: str
+    spellings: Mapping[str, Spelling] = field(hash=False)
     range: Callable[..., Interval]
     result: str = "float"  # "float": float even for ints; "same": the promoted type; "int": the same, of integers only; "bool"
     turns: tuple[tuple[str, str], ...] = ()
@@ -43,7 +58,6 @@ class ScalarOp:
     cost: float = 1.0
     special: float = 0.0
     infix: str | None = None  # how a term prints
-    prelude: str = ""  # Triton source of a helper function that ``triton`` calls
     doc: str = ""
     where: str = "ir/ops.py"  # file:line of the declaration
 
@@ -328,54 +342,55 @@ def _minimum(a, b):
 '''
 
 for _op in (
+    # Triton approximates quotients and roots to a few units in the last place, and makes 0 - x of -x, whose zeros are positive
     # arithmetic -----------------------------------------------------------------------------------------------------------
-    ScalarOp("add", 2, _quiet(np.add), "{} + {}", ranges.add, "same", commutative=True, associative=True, keeps_zero=True, infix="+"),
-    ScalarOp("mul", 2, _quiet(np.multiply), "{} * {}", ranges.mul, "same", commutative=True, associative=True, keeps_zero=True, infix="*"),
-    ScalarOp("neg", 1, _quiet(np.negative), "-{}", ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25),
-    ScalarOp("recip", 1, _quiet(lambda x: 1.0 / x), "1.0 / {}", ranges.recip, turns=(("mul", "mul"),), domain="nonzero", cost=4.0, special=1.0),
-    ScalarOp("maximum", 2, _quiet(np.maximum), "_maximum({}, {})", _maximum, "same", commutative=True, associative=True, keeps_zero=True, prelude=_MAXIMUM),
-    ScalarOp("minimum", 2, _quiet(np.minimum), "_minimum({}, {})", _minimum, "same", commutative=True, associative=True, keeps_zero=True, prelude=_MINIMUM),
-    ScalarOp("square", 1, _quiet(np.square), "{0} * {0}", _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
-    ScalarOp("abs", 1, _quiet(np.abs), "tl.abs({})", _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True, cost=0.25),
+    ScalarOp("add", 2, _quiet(np.add), triton("{} + {}"), ranges.add, "same", commutative=True, associative=True, keeps_zero=True, infix="+"),
+    ScalarOp("mul", 2, _quiet(np.multiply), triton("{} * {}"), ranges.mul, "same", commutative=True, associative=True, keeps_zero=True, infix="*"),
+    ScalarOp("neg", 1, _quiet(np.negative), triton("-{}", exact="{} * -1.0"), ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25),
+    ScalarOp("recip", 1, _quiet(lambda x: 1.0 / x), triton("1.0 / {}", exact="tl.div_rn(1.0, {})"), ranges.recip, turns=(("mul", "mul"),), domain="nonzero", cost=4.0, special=1.0),
+    ScalarOp("maximum", 2, _quiet(np.maximum), triton("_maximum({}, {})", _MAXIMUM), _maximum, "same", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("minimum", 2, _quiet(np.minimum), triton("_minimum({}, {})", _MINIMUM), _minimum, "same", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("square", 1, _quiet(np.square), triton("{0} * {0}"), _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
+    ScalarOp("abs", 1, _quiet(np.abs), triton("tl.abs({})"), _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True, cost=0.25),
     # exponentials ---------------------------------------------------------------------------------------------------------
-    ScalarOp("exp", 1, _quiet(np.exp), "tl.exp({})", ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
-    ScalarOp("exp2", 1, _quiet(np.exp2), "tl.exp2({})", ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),
-    ScalarOp("log", 1, _quiet(np.log), "tl.log({})", ranges.increasing(math.log), turns=(("mul", "add"),), domain="positive", increasing=True, cost=3.0, special=1.0),
-    ScalarOp("log1p", 1, _quiet(np.log1p), "_log1p({})", ranges.increasing(math.log1p), domain="nonneg", increasing=True, keeps_zero=True, cost=10.0, special=2.0, prelude=_LOG1P),
+    ScalarOp("exp", 1, _quiet(np.exp), triton("tl.exp({})"), ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
+    ScalarOp("exp2", 1, _quiet(np.exp2), triton("tl.exp2({})"), ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),
+    ScalarOp("log", 1, _quiet(np.log), triton("tl.log({})"), ranges.increasing(math.log), turns=(("mul", "add"),), domain="positive", increasing=True, cost=3.0, special=1.0),
+    ScalarOp("log1p", 1, _quiet(np.log1p), triton("_log1p({})", _LOG1P), ranges.increasing(math.log1p), domain="nonneg", increasing=True, keeps_zero=True, cost=10.0, special=2.0),
     # powers ---------------------------------------------------------------------------------------------------------------
-    ScalarOp("sqrt", 1, _quiet(np.sqrt), "tl.sqrt({})", ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
-    ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), "tl.rsqrt({})", _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),
+    ScalarOp("sqrt", 1, _quiet(np.sqrt), triton("tl.sqrt({})", exact="tl.sqrt_rn({})"), ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
+    ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), triton("tl.rsqrt({})"), _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),
     # saturating -----------------------------------------------------------------------------------------------------------
-    ScalarOp("tanh", 1, _quiet(np.tanh), "_tanh({})", ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0, prelude=_TANH),
-    ScalarOp("sigmoid", 1, _quiet(_sigmoid), "1.0 / (1.0 + tl.exp(-{}))", lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
-    ScalarOp("erf", 1, _quiet(_erf), "tl.erf({})", ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
-    ScalarOp("sin", 1, _quiet(np.sin), "tl.sin({})", lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0),
-    ScalarOp("cos", 1, _quiet(np.cos), "tl.cos({})", lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0),
-    ScalarOp("floor", 1, _quiet(np.floor), "tl.floor({})", ranges.increasing(math.floor), increasing=True, keeps_zero=True),
-    ScalarOp("round", 1, _quiet(np.rint), "_round({})", ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, cost=6.0, prelude=_ROUND),
+    ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", _TANH), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
+    ScalarOp("sigmoid", 1, _quiet(_sigmoid), triton("1.0 / (1.0 + tl.exp(-{}))"), lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
+    ScalarOp("erf", 1, _quiet(_erf), triton("tl.erf({})"), ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
+    ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0),
+    ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0),
+    ScalarOp("floor", 1, _quiet(np.floor), triton("tl.floor({})"), ranges.increasing(math.floor), increasing=True, keeps_zero=True),
+    ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", _ROUND), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, cost=6.0),
     # whole quotients and remainders -----------------------------------------------------------------------------------------
-    ScalarOp("floordiv", 2, _quiet(np.floor_divide), "_floordiv({}, {})", _floordiv_range, "same", domain="nonzero", cost=20.0, special=1.0, prelude=_FLOORDIV),
-    ScalarOp("remainder", 2, _quiet(np.remainder), "_remainder({}, {})", _remainder_range, "same", domain="nonzero", cost=20.0, special=1.0, prelude=_REMAINDER),
-    ScalarOp("fmod", 2, _quiet(np.fmod), "_fmod({}, {})", _fmod_range, "same", domain="nonzero", cost=20.0, special=1.0, prelude=_FMOD),
+    ScalarOp("floordiv", 2, _quiet(np.floor_divide), triton("_floordiv({}, {})", _FLOORDIV), _floordiv_range, "same", domain="nonzero", cost=20.0, special=1.0),
+    ScalarOp("remainder", 2, _quiet(np.remainder), triton("_remainder({}, {})", _REMAINDER), _remainder_range, "same", domain="nonzero", cost=20.0, special=1.0),
+    ScalarOp("fmod", 2, _quiet(np.fmod), triton("_fmod({}, {})", _FMOD), _fmod_range, "same", domain="nonzero", cost=20.0, special=1.0),
     # bits of integers -------------------------------------------------------------------------------------------------------
-    ScalarOp("bitand", 2, of_integers(np.bitwise_and), "{} & {}", _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("bitor", 2, of_integers(np.bitwise_or), "{} | {}", _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("bitxor", 2, of_integers(np.bitwise_xor), "{} ^ {}", _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("lshift", 2, of_integers(_shifted_left), "_lshift({}, {})", _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0, prelude=_LSHIFT),
-    ScalarOp("rshift", 2, of_integers(_shifted_right), "_rshift({}, {})", _right_range, "int", domain="whole", keeps_zero=True, cost=3.0, prelude=_RSHIFT),
+    ScalarOp("bitand", 2, of_integers(np.bitwise_and), triton("{} & {}"), _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("bitor", 2, of_integers(np.bitwise_or), triton("{} | {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("bitxor", 2, of_integers(np.bitwise_xor), triton("{} ^ {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("lshift", 2, of_integers(_shifted_left), triton("_lshift({}, {})", _LSHIFT), _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0),
+    ScalarOp("rshift", 2, of_integers(_shifted_right), triton("_rshift({}, {})", _RSHIFT), _right_range, "int", domain="whole", keeps_zero=True, cost=3.0),
     # comparison and choice ------------------------------------------------------------------------------------------------
-    ScalarOp("lt", 2, _quiet(np.less), "{} < {}", _bool, "bool", infix="<"),
-    ScalarOp("le", 2, _quiet(np.less_equal), "{} <= {}", _bool, "bool", infix="<="),
-    ScalarOp("gt", 2, _quiet(np.greater), "{} > {}", _bool, "bool", infix=">"),
-    ScalarOp("ge", 2, _quiet(np.greater_equal), "{} >= {}", _bool, "bool", infix=">="),
-    ScalarOp("eq", 2, _quiet(np.equal), "{} == {}", _bool, "bool"),
-    ScalarOp("ne", 2, _quiet(np.not_equal), "{} != {}", _bool, "bool"),
-    ScalarOp("and", 2, _quiet(np.logical_and), "{} & {}", _bool, "bool", commutative=True, associative=True, infix="&"),
-    ScalarOp("or", 2, _quiet(np.logical_or), "{} | {}", _bool, "bool", commutative=True, associative=True, infix="|"),
-    ScalarOp("not", 1, _quiet(np.logical_not), "{} == 0", _bool, "bool"),
-    ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), "tl.where({}, {}, {})", lambda c, x, y: _hull(x, y), "same"),
+    ScalarOp("lt", 2, _quiet(np.less), triton("{} < {}"), _bool, "bool", infix="<"),
+    ScalarOp("le", 2, _quiet(np.less_equal), triton("{} <= {}"), _bool, "bool", infix="<="),
+    ScalarOp("gt", 2, _quiet(np.greater), triton("{} > {}"), _bool, "bool", infix=">"),
+    ScalarOp("ge", 2, _quiet(np.greater_equal), triton("{} >= {}"), _bool, "bool", infix=">="),
+    ScalarOp("eq", 2, _quiet(np.equal), triton("{} == {}"), _bool, "bool"),
+    ScalarOp("ne", 2, _quiet(np.not_equal), triton("{} != {}"), _bool, "bool"),
+    ScalarOp("and", 2, _quiet(np.logical_and), triton("{} & {}"), _bool, "bool", commutative=True, associative=True, infix="&"),
+    ScalarOp("or", 2, _quiet(np.logical_or), triton("{} | {}"), _bool, "bool", commutative=True, associative=True, infix="|"),
+    ScalarOp("not", 1, _quiet(np.logical_not), triton("{} == 0"), _bool, "bool"),
+    ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), triton("tl.where({}, {}, {})"), lambda c, x, y: _hull(x, y), "same"),
     # a quotient rounded once: what ``x / y`` is where the licence is "exact"; everywhere else it is x * recip(y), which rules know ----------
-    ScalarOp("div", 2, _quiet(lambda x, y: x / y), "tl.div_rn({}, {})", lambda x, y: ranges.mul(x, ranges.recip(y)), domain="nonzero", cost=9.0, special=1.0, infix="/"),
+    ScalarOp("div", 2, _quiet(lambda x, y: x / y), triton("tl.div_rn({}, {})"), lambda x, y: ranges.mul(x, ranges.recip(y)), domain="nonzero", cost=9.0, special=1.0, infix="/"),
 ):
     register(_op)
 

@@ -54,7 +54,7 @@ def run({tensors}):
 
 
 def check_spelling(op: ScalarOp, *, rtol: float = RTOL, atol: float = 0.0, inside: bool = True, compiled: bool = True) -> None:
-    """Compare ``op.triton`` with ``op.numpy``, on float32 numbers and, if the op keeps integers, on those.
+    """Compare an op's Triton spelling with ``op.numpy``, on float32 numbers and, if the op keeps integers, on those.
 
     ``inside`` keeps to the op's domain, with its infinities, and NaN where numpy answers it with NaN.  ``compiled``: also compile it.
     Raises :class:`~eqfuse.errors.OpError` for a spelling that does not run, :class:`~eqfuse.errors.UnsoundOpError` for one that says
@@ -106,13 +106,13 @@ def _check_integers(op: ScalarOp, args: list[np.ndarray], compiled: bool) -> Non
 
 
 def _module(op: ScalarOp, dtype: str, words: list[str], result: str) -> str:
-    names = [f"x{k}" for k in range(op.arity)]
+    names, spelled = [f"x{k}" for k in range(op.arity)], op.spellings["triton"]
     truth = [f"    {n} = {n} != 0\n" for n in names[: TRUTHS.get(op.name, 0)]]
     return _MODULE.format(
-        prelude=op.prelude.strip("\n") + "\n" if op.prelude else "",
+        prelude=spelled.helpers.strip("\n") + "\n" if spelled.helpers else "",
         pointers=", ".join(f"{n}_ptr" for n in names),
         loads="".join(f"    {n} = tl.load({n}_ptr + i, mask=ok, other=0)\n" for n in names) + "".join(truth),
-        expression=op.triton.format(*words),
+        expression=spelled.text.format(*words),
         dtype="int1" if result == "bool" else result,
         stored="int32" if result == "bool" else result,
         name=op.name,
@@ -132,12 +132,13 @@ def _run(op: ScalarOp, source: str, args: list[np.ndarray]) -> np.ndarray:
         text = cause.message if isinstance(cause, EqFuseError) else str(cause)
         said = text.strip().split("\n")[-1] or type(cause).__name__
         raise OpError(
-            f"op {op.name}: its Triton spelling does not run: {type(cause).__name__}: {said}", where=op.where, cure=_CURE.format(op.triton)
+            f"op {op.name}: its Triton spelling does not run: {type(cause).__name__}: {said}", where=op.where, cure=_cure(op)
         ) from error
     return found.numpy().astype(np.float64)
 
 
-_CURE = "write {!r} with functions of triton.language on blocks of float32"
+def _cure(op: ScalarOp) -> str:
+    return f"write {op.spellings['triton'].text!r} with functions of triton.language on blocks of float32"
 
 
 def _compare(op: ScalarOp, args: list[np.ndarray], found: np.ndarray, rtol: float, atol: float) -> None:
@@ -181,5 +182,5 @@ def _compile(op: ScalarOp, source: str, of: DType) -> None:
         compile_kernel(load_module(source, "aot"), "kernel", params, "h200")
     except CompileError as error:
         raise OpError(
-            f"op {op.name}: its Triton spelling does not compile: {error.message}", where=op.where, cure=_CURE.format(op.triton)
+            f"op {op.name}: its Triton spelling does not compile: {error.message}", where=op.where, cure=_cure(op)
         ) from error

@@ -444,7 +444,7 @@ class Lowering:
         narrow = self._narrow.get(v.name)
         if narrow is not None and narrow.dtype == to:
             return narrow
-        found = self.once(v, ("cast", to), lambda s: Cast(self.value(hint or f"{s.name}_{to.triton}", s.dims, to), s), user)
+        found = self.once(v, ("cast", to), lambda s: Cast(self.value(hint or f"{s.name}_{to.short}", s.dims, to), s), user)
         if v.dtype.is_float and to == dtypes.float32:
             self._narrow[found.name] = v
         return found

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..ir import ops, ranges
-from ..ir.ops import ScalarOp
+from ..ir.ops import ScalarOp, triton
 from ..ir.ranges import Interval
 
 Part = int | tuple[Any, ...]  # the position of an argument, or an operation and its arguments
@@ -37,18 +37,16 @@ def _fused(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         return np.where(inexact, np.nextafter(total, np.copysign(np.inf, lost)), total).astype(np.float32)
 
 
-def _fused_range(x: Interval, y: Interval, z: Interval) -> Interval:
+def _range(x: Interval, y: Interval, z: Interval) -> Interval:
     return ranges.add(ranges.mul(x, y), z)
 
 
-FINISHED: Mapping[str, ScalarOp] = {
-    o.name: o
-    for o in (
-        ScalarOp("sub", 2, np.subtract, "{} - {}", lambda x, y: ranges.add(x, ranges.neg(y)), "same"),
-        ScalarOp("fma", 3, _fused, "tl.fma({}, {}, {})", _fused_range),
-        ScalarOp("fms", 3, lambda x, y, z: _fused(x, y, -z), "tl.fma({}, {}, -{})", lambda x, y, z: _fused_range(x, y, ranges.neg(z))),
-    )
-}
+_ALL = (
+    ScalarOp("sub", 2, np.subtract, triton("{} - {}"), lambda x, y: ranges.add(x, ranges.neg(y)), "same"),
+    ScalarOp("fma", 3, _fused, triton("tl.fma({}, {}, {})"), _range),
+    ScalarOp("fms", 3, lambda x, y, z: _fused(x, y, -z), triton("tl.fma({}, {}, -{})"), lambda x, y, z: _range(x, y, ranges.neg(z))),
+)
+FINISHED: Mapping[str, ScalarOp] = {o.name: o for o in _ALL}
 PARTS: Mapping[str, Part] = {
     "sub": ("add", 0, ("neg", 1)),
     "fma": ("add", ("mul", 0, 1), 2),

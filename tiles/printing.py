@@ -52,7 +52,7 @@ def _block(body: tuple[Statement, ...], depth: int) -> list[str]:
 
 
 def _value(v: Value) -> str:
-    return f"{v.name}: {v.dtype.triton}[{', '.join(f'{d.name}/{d.size}' for d in v.dims)}]"
+    return f"{v.name}: {v.dtype.short}[{', '.join(f'{d.name}/{d.size}' for d in v.dims)}]"
 
 
 def _operand(v: Operand) -> str:
@@ -129,7 +129,7 @@ def kernel_text(kernel: Kernel) -> str:
     flags = "".join(f", {word}" for word, on in (("exact", kernel.exact), ("scaled", kernel.scaled)) if on)
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
-    buffers = [f"  {b.role} {b.name}: {b.dtype.triton}[{', '.join(map(str, b.shape))}]" for b in kernel.buffers.values()]
+    buffers = [f"  {b.role} {b.name}: {b.dtype.short}[{', '.join(map(str, b.shape))}]" for b in kernel.buffers.values()]
     nodes = [f"  {node_text(i, n)}" + (f"  # {n.rule}" if n.rule else "") for i, n in enumerate(kernel.nodes)]
     return "\n".join(
         [f"{kernel.name}: {launch}{flags}", *roles, f"  {'; '.join(lists)}", *buffers, *nodes, *(f"  {root_text(r)}" for r in kernel.roots)]

@@ -703,7 +703,7 @@ def test_the_check_of_the_registry_is_quick():
 
 def test_an_op_with_a_false_trait_is_found():
     """Rules ask for traits, so a trait that is not true of its op makes true rules false."""
-    liar = ops.ScalarOp("liar", 1, lambda v: v + 1.0, "{} + 1", ranges.increasing(lambda v: v + 1.0), turns=(("add", "mul"),), increasing=True)
+    liar = ops.ScalarOp("liar", 1, lambda v: v + 1.0, ops.triton("{} + 1"), ranges.increasing(lambda v: v + 1.0), turns=(("add", "mul"),), increasing=True)
     ops.register(liar)
     try:
         failing = {r.rule.name for r in check_all(registry.rules("repair"), examples=60, oracles=("arrays",)).failures}

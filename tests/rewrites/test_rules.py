@@ -242,7 +242,7 @@ def test_a_new_op_takes_part_by_its_traits():
     i, j = axes(i=4, j=8)
     x = tensor("x", i, j)
     ten = ops.ScalarOp(
-        "exp10", 1, lambda v: np.power(10.0, v), "tl.exp({} * 2.302585)", ranges.increasing(lambda v: 10.0**v, 0.0),
+        "exp10", 1, lambda v: np.power(10.0, v), ops.triton("tl.exp({} * 2.302585)"), ranges.increasing(lambda v: 10.0**v, 0.0),
         turns=(("add", "mul"),), increasing=True,
     )  # fmt: skip
     ops.register(ten)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..exponents import is_exponential
-from ..program import ExtentValue, Let, Literal, Reduce, Statement, TileProgram, rewritten, uses
+from ..program import ExtentValue, Let, Literal, Reduce, Statement, TileProgram, Value, rewritten, uses
 
 
 def contract(program: TileProgram) -> TileProgram:
@@ -38,8 +38,15 @@ def contracts(program: TileProgram) -> bool:
     In exp(x * t - m), where m is the maximum of the rounded products, a product that is not rounded gives another number than the
     one that m was chosen from, and the difference grows with the scores.
     """
-    sums = below_exponentials(program)
-    return not sums or not any(reader in sums for reader in _multiplied(program).values())
+    made = {s.dst.name: s for s in program.statements() if isinstance(s, Let)}
+
+    def is_product(v: Value) -> bool:
+        s = made.get(v.name)
+        if s is not None and s.op == "neg":
+            return any(is_product(x) for x in uses(s))
+        return s is not None and s.op == "mul" and not any(isinstance(a, Literal) for a in s.args)
+
+    return not any(is_product(v) for name in below_exponentials(program) for v in uses(made[name]))
 
 
 def below_exponentials(program: TileProgram) -> frozenset[str]:
@@ -58,12 +65,3 @@ def below_exponentials(program: TileProgram) -> frozenset[str]:
         if s.op in ("add", "neg", "where") or scaled:
             stack += uses(s)
     return frozenset(found)
-
-
-def _multiplied(program: TileProgram) -> dict[str, str]:
-    """Product of two values -> a sum that reads it."""
-    lets = [s for s in program.statements() if isinstance(s, Let)]
-    products = {s.dst.name for s in lets if s.op == "mul" and not any(isinstance(a, Literal) for a in s.args)}
-    negated = {s.dst.name: v.name for s in lets if s.op == "neg" for v in uses(s)}
-    sums = (s for s in lets if s.op == "add")
-    return {name: s.dst.name for s in sums for v in uses(s) if (name := negated.get(v.name, v.name)) in products}

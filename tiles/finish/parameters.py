@@ -11,30 +11,13 @@ divides n.  The host passes a constant that does: of the strides and lengths tha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...ir import dtypes
 from ...ir.index import Axis
 from ..names import extent_name, identifier, pointer_name, tile_name
-from ..program import (
-    Access,
-    Binding,
-    Count,
-    Dim,
-    ExtentValue,
-    Fill,
-    IndexValue,
-    Load,
-    Loop,
-    Mean,
-    Param,
-    Rest,
-    Statement,
-    Store,
-    TileProgram,
-    Where,
-)
+from ..program import ExtentValue, Load, Loop, Mean, Param, Store, TileProgram
 from ..sizes import MOST_UNIT, run_dim
 from .offsets import INT32_MAX, contiguous_strides
 
@@ -42,96 +25,39 @@ LARGEST = 8  # unit: of twice as much the compiler finds out
 
 
 def parametrise(program: TileProgram) -> TileProgram:
-    """Decide ``TileProgram.parameters``: all that the kernel reads or writes, and all sizes that its text mentions."""
+    """Decide ``TileProgram.parameters``: all that the kernel reads or writes, and the sizes that it computes with."""
     kernel = program.kernel
-    needs = _Needs(program)
+    extents = _extents(program)
     found = [Param(pointer_name(b), "pointer", kernel.buffers[b].dtype, None, buffer=b) for b in (*program.loads(), *program.stores())]
-    for a in (*(a for a in kernel.roles if a in needs.extents), *sorted(needs.extents - set(kernel.roles))):
+    for a in (*(a for a in kernel.roles if a in extents), *sorted(extents - set(kernel.roles))):
         found.append(Param(extent_name(a), "int", dtypes.int32, a.size, axis=a))
-    for (buffer, position), name in needs.strides.items():
+    for (buffer, position), name in _strides(program).items():
         value = contiguous_strides(kernel.buffers[buffer].shape)[position]
         wide = dtypes.int64 if value > INT32_MAX else dtypes.int32
         found.append(Param(name, "int", wide, value, buffer=buffer, position=position))
-    found += [Param(tile_name(a), "constexpr", None, kernel.tile(a), axis=a) for a in kernel.roles if a in needs.tiles]
+    found += [Param(tile_name(a), "constexpr", None, kernel.tile(a), axis=a) for a in kernel.roles if kernel.tile(a) > 1]
     return replace(program, parameters=(*found, *_units(program, found)))
 
 
-class _Needs:
-    """The extents, tile sizes and strides that the statements of a program are made of."""
+def _extents(program: TileProgram) -> set[Axis]:
+    """The axes whose lengths end a loop or a mask, are divided by, or say how many tiles the grid has (of the slowest, nobody asks)."""
+    statements = list(program.statements())
+    loops = [s.binding for s in statements if isinstance(s, Loop)]
+    bindings = [*loops, *(b for b in program.fixed if not b.even), *program.grid[0 if program.kernel.persistent else 1 :]]
+    numbers = [s.axis for s in statements if isinstance(s, ExtentValue) or (isinstance(s, Mean) and s.binding is None)]
+    return {*(b.axis for b in bindings), *numbers}
 
-    def __init__(self, program: TileProgram) -> None:
-        self.kernel = program.kernel
-        self.dim_of = {a: d for d in program.dims for a in d.axes}
-        self.extents: set[Axis] = set()
-        self.tiles: set[Axis] = set()
-        self.strides: dict[tuple[str, int], str] = {}  # (buffer, dimension) -> name
-        for at, b in enumerate(program.grid):
-            if at or self.kernel.persistent:  # of the slowest one nobody asks how many tiles it has, but for the number of tasks
-                self.extents.add(b.axis)
-            self._tile(b.axis)
-        for s in program.statements():
-            self._statement(s)
 
-    def _statement(self, s: Statement) -> None:
-        if isinstance(s, Load | Store):
-            self._access(s.access)
-        elif isinstance(s, Loop):
-            self.extents.add(s.binding.axis)
-            edges = [b.axis for e in (*s.starts, *s.stops) for b, _, last in e.terms if last]
-            self._tile(s.binding.axis, *edges)
-            self._shapes(a.old.dims for a in s.accumulators if a.start is None)
-        elif isinstance(s, Where):
-            self._masks(s.bindings)
-        elif isinstance(s, Rest):
-            self._masks((s.binding,))
-            self._count(s.binding, "tile")
-        elif isinstance(s, Mean):
-            if s.binding is None:
-                self.extents.add(s.axis)
-            else:
-                self._count(s.binding, s.which)
-        elif isinstance(s, Count):
-            self._count(s.binding, s.which)
-        elif isinstance(s, ExtentValue):
-            self.extents.add(s.axis)
-        elif isinstance(s, Fill):
-            self._shapes([s.dst.dims])
-        elif isinstance(s, IndexValue):
-            self._lanes(a for a in s.expr.axes() if self.dim_of.get(a) in s.dst.dims)
-
-    def _tile(self, *axes: Axis) -> None:
-        self.tiles.update(a for a in axes if self.kernel.tile(a) > 1)
-
-    def _shapes(self, shapes: Iterable[tuple[Dim, ...]]) -> None:
-        self._tile(*(a for dims in shapes for d in dims for a in d.axes))
-
-    def _lanes(self, axes: Iterable[Axis]) -> None:
-        self._shapes([(self.dim_of[a],) for a in axes if a in self.dim_of])
-
-    def _masks(self, bindings: Iterable[Binding]) -> None:
-        uneven = [b.axis for b in bindings if not b.even]
-        self.extents.update(uneven)
-        self._lanes(uneven)
-
-    def _count(self, b: Binding, which: str) -> None:
-        """Elements of an axis: before a tile they are its start, in it or up to its end those that exist."""
-        if which != "old":
-            self._tile(b.axis)
-            self.extents.update(() if b.even else (b.axis,))
-
-    def _access(self, at: Access) -> None:
+def _strides(program: TileProgram) -> dict[tuple[str, int], str]:
+    """The dimensions of buffers along which something moves, and what their strides are called."""
+    found: dict[tuple[str, int], str] = {}
+    for at in (s.access for s in program.statements() if isinstance(s, Load | Store)):
         for position, e in enumerate(at.index):
-            if e.terms or e.const:
-                self._lanes(e.axes())
-                self._stride(at.buffer, position, e.as_axis())
-        self._masks(at.valid)
-
-    def _stride(self, buffer: str, position: int, axis: Axis | None) -> None:
-        if (buffer, position) not in self.strides:
-            name = f"{identifier(buffer)}_stride_{identifier(axis.name) if axis else position}"
-            if name in self.strides.values():
-                name = f"{identifier(buffer)}_stride_{position}"
-            self.strides[buffer, position] = name
+            if (e.terms or e.const) and (at.buffer, position) not in found:
+                axis = e.as_axis()
+                name = f"{identifier(at.buffer)}_stride_{identifier(axis.name) if axis else position}"
+                found[at.buffer, position] = f"{identifier(at.buffer)}_stride_{position}" if name in found.values() else name
+    return found
 
 
 def _units(program: TileProgram, parameters: Sequence[Param]) -> Iterator[Param]:
