@@ -5,10 +5,11 @@ A compiler may contract the one or not; said aloud, the rounding of ``c`` in ``a
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from ...ir import dtypes
-from ..program import Let, Literal, Loop, Statement, TileProgram, Value, rewritten, uses
+from ..program import Let, Literal, Loop, Operand, Statement, TileProgram, Value, rewritten, uses
 from .contraction import below_exponentials
 
 
@@ -22,16 +23,16 @@ def fuse(program: TileProgram) -> TileProgram:
             return s
         if s.dst.name in negated or s.dst.name in products:
             return None
-        at = next((i for i, a in enumerate(s.args) if isinstance(a, Value) and a.name in products), None) if s.op == "add" else None
-        if at is not None:
-            other, factors = s.args[1 - at], products[s.args[at].name].args  # type: ignore[union-attr]
-            if isinstance(other, Value) and other.name in negated:
-                return replace(s, op="fms", args=(*factors, negated[other.name]))
-            return replace(s, op="fma", args=(*factors, other))
-        at = next((i for i, a in enumerate(s.args) if isinstance(a, Value) and a.name in negated), None)
-        if at is None:
+        if s.op != "add":
             return s
-        return replace(s, op="sub", args=(s.args[1 - at], negated[s.args[at].name]))  # type: ignore[union-attr]
+        first, second = s.args
+        if _name(first) in negated or _name(second) in products:
+            first, second = second, first
+        less = _name(second) in negated
+        last = negated.get(_name(second), second)
+        if _name(first) in products:
+            return replace(s, op="fms" if less else "fma", args=(*products[_name(first)].args, last))
+        return replace(s, op="sub", args=(first, last)) if less else s
 
     return replace(program, body=rewritten(program.body, one)) if negated or products else program
 
@@ -55,33 +56,29 @@ def _products(program: TileProgram) -> dict[str, Let]:
     The product must be as large as the sum, or computing it inside the sum would repeat work; at most one per sum.  Products of
     two values are left alone in sums below exponentials, which are rounded step by step (:func:`.contraction.contracts`).
     """
+    readers = Counter(v.name for s in program.statements() for v in _direct_uses(s))
     states = {a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators}
-    found = {
-        s.dst.name: s
-        for s in program.statements()
-        if isinstance(s, Let)
-        and s.op == "mul"
+    lets = [s for s in program.statements() if isinstance(s, Let)]
+    single = {
+        s.dst.name: (at, s)
+        for at, s in enumerate(lets)
+        if s.op == "mul"
         and s.dst.dtype == dtypes.float32
-        and any(isinstance(a, Value) for a in s.args)
+        and readers[s.dst.name] == 1
         and all(isinstance(a, Literal) or (a.dtype == dtypes.float32 and a.name not in states) for a in s.args)
     }
-    readers: dict[str, list[Statement]] = {}
-    for s in program.statements():
-        for v in _direct_uses(s):
-            readers.setdefault(v.name, []).append(s)
     rounded = below_exponentials(program)
-    kept: dict[str, Let] = {}
-    taken: set[str] = set()
-    for name, factor in found.items():
-        (reader,) = readers[name] if len(readers.get(name, ())) == 1 else (None,)
-        if not isinstance(reader, Let) or reader.op != "add" or reader.dst.name in taken or reader.dst.dims != factor.dst.dims:
-            continue
-        if reader.dst.name in rounded and not any(isinstance(a, Literal) for a in factor.args):
-            continue
-        if sum(isinstance(a, Value) and a.name == name for a in reader.args) == 1:
-            kept[name] = factor
-            taken.add(reader.dst.name)
-    return kept
+    found: dict[str, Let] = {}
+    for s in (s for s in lets if s.op == "add"):
+        parts = sorted((single[_name(a)] for a in s.args if _name(a) in single), key=lambda p: p[0])  # the earlier one first
+        fit = [p for _, p in parts if p.dst.dims == s.dst.dims]
+        fit = [p for p in fit if s.dst.name not in rounded or any(isinstance(a, Literal) for a in p.args)]
+        found.update((p.dst.name, p) for p in fit[:1])
+    return found
+
+
+def _name(v: Operand) -> str:
+    return v.name if isinstance(v, Value) else ""
 
 
 def _direct_uses(s: Statement) -> tuple[Value, ...]:
