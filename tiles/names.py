@@ -8,6 +8,7 @@ import re
 from ..ir.index import Axis
 from .kernel import Kernel
 
+# what Triton, Python and the host function call something; a printer of a language with other words marks the names of values
 RESERVED = frozenset(("tl", "triton", "torch", "math", "pid", "task", "tasks", "run", "float", "int", "min", "max", "sum", "abs", "range"))
 
 

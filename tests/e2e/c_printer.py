@@ -147,8 +147,7 @@ class _Printer:
         """The place in memory, and the mask."""
         where = [self.index(e, lambda a: self.position(at.binding(a), at.dims)) for e in at.index]
         address = [f"({text}) * {self.strides[at.buffer, p]}" for p, (e, text) in enumerate(zip(at.index, where, strict=True)) if e.terms or e.const]
-        mask = self.valid(at.valid, at.dims)
-        mask += [f"{where[i.position]} >= 0" for i in at.inside if i.low]
+        mask = self.valid(at.valid, at.dims) + [f"{where[i.position]} >= 0" for i in at.inside if i.low]
         mask += [f"{where[i.position]} < {i.extent}" for i in at.inside if i.high]
         return f"{self.pointers[at.buffer]}[{' + '.join(address) or 0}]", " && ".join(mask) or "1"
 
@@ -204,7 +203,7 @@ class _Printer:
         return " + ".join([str(e.const), *(f"{c} * ({self.start(b)} + {(b.tile - 1) * last})" for b, c, last in e.terms)])
 
     def folded(self, kind: str, start: str, over: Dim, step: str, result: str = "t") -> str:
-        """What a loop over one dim makes of ``t``: a variable that the loop computes before the statement."""
+        """What a loop over one dim, printed before the statement, makes of ``t``."""
         self.write(f"{kind} t = {start};")
         with self.inside(*self.lanes(over)):
             self.write(f"t = {step};")
