@@ -13,12 +13,13 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import SpecError
 from .dtypes import DTYPES
 from .monoids import MONOIDS, Monoid
-from .ops import OPS
+from .ops import OPS, ScalarOp
 from .program import Output, Program
 from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
 
@@ -90,9 +91,10 @@ def shaped(shapes: Shapes, op: str, attrs: tuple[Any, ...], arguments: int) -> b
     return len(attrs) == len(kinds) and all(map(isinstance, attrs, kinds)) and count in (None, arguments)
 
 
-def takes(op: str, arguments: int) -> bool:
-    """Whether there is such a scalar op, and it takes so many arguments."""
-    return op in OPS and OPS[op].arity == arguments
+def takes(op: str, arguments: int, more: Mapping[str, ScalarOp] = MappingProxyType({})) -> bool:
+    """Whether there is such a scalar op, in the table or among some more, and it takes so many arguments."""
+    found = more.get(op) or OPS.get(op)
+    return found is not None and found.arity == arguments
 
 
 def carried(name: str) -> Monoid | None:

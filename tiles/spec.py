@@ -12,9 +12,9 @@ from typing import Any
 from ..ir import dtypes
 from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
-from ..ir.ops import OPS
 from ..ir.spec import ADD_MONOID, ADD_OP, ADD_SPELLING, KNOWN_MONOID, KNOWN_OP, PRINTABLE_MONOID, Row, Spec, carried, takes
 from .masks import access, padded
+from .operations import FINISHED, operation
 from .printing import statement_text
 from .program import (
     Access,
@@ -142,7 +142,7 @@ def _broadcast(s: Let) -> bool:
 
 def _agree(s: Let) -> bool:
     """Truth values where an op asks for them; beside each other floats, in float32, or integers; and the result is what the op makes."""
-    spec = OPS[s.op]
+    spec = operation(s.op)
     lead = 1 if s.op == "where" else len(s.args) if s.op in ("and", "or", "not") else 0
     values = [a for a in s.args[lead:] if isinstance(a, Value)]
     if any(isinstance(a, Value) and a.dtype != dtypes.bool_ for a in s.args[:lead]):
@@ -218,6 +218,16 @@ def _complete(program: TileProgram) -> bool:
     return stored == set(program.stores())
 
 
+def _read_after(s: Loop, a: Accumulator) -> bool:
+    """Whether the body reads the old value of an accumulator after the statement that makes the new one."""
+    known = False
+    for t in s.body:
+        if known and a.old in uses(t):
+            return True
+        known = known or (not isinstance(t, Store | Loop) and t.dst.name == a.new.name)
+    return False
+
+
 _PLACES: tuple[Any, ...] = (Count, IsFirst, ExtentValue)  # one number, whatever the lane
 STATEMENTS: tuple[Any, ...] = (
     *(Load, IndexValue, *_PLACES, Fill, Let, Lost, Rest, Mean, Where, Reduce, Dot, Permute, Cast, Store, Loop),
@@ -259,7 +269,7 @@ TILES: Spec = Spec(
             lambda at, s: _of_program(at, s),
             STATEMENTS,
         ),
-        Row("known op", KNOWN_OP, lambda at, s: takes(s.op, len(s.args)), (Let,), ADD_OP),
+        Row("known op", KNOWN_OP, lambda at, s: takes(s.op, len(s.args), FINISHED), (Let,), ADD_OP),
         Row("known monoid", KNOWN_MONOID, lambda at, s: carried(s.monoid), (Reduce, Accumulator), ADD_MONOID),
         Row("printable monoid", PRINTABLE_MONOID, lambda at, s: MONOIDS[s.monoid].triton, (Reduce,), ADD_SPELLING),
         Row(
@@ -386,6 +396,18 @@ TILES: Spec = Spec(
             "a cast keeps the dims, and its type is one of the table",
             lambda at, s: s.dst.dims == s.src.dims and DTYPES.get(s.dst.dtype.name) == s.dst.dtype,
             (Cast,),
+        ),
+        Row(
+            "parameters",
+            "a parameter has a name of its own",
+            lambda at, p: len({x.name for x in p.parameters}) == len(p.parameters),
+            (TileProgram,),
+        ),
+        Row(
+            "in place",
+            "nothing reads the old value of an accumulator once a new one has its place",
+            lambda at, s: not any(a.inplace and _read_after(s, a) for a in s.accumulators),
+            (Loop,),
         ),
         Row("loop", "a loop runs over a streamed axis, under a name that nothing around it has", _bound, (Loop,)),
         Row(

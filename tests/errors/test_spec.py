@@ -293,8 +293,10 @@ TILE_MUTANTS = {
         lambda: changed(tiles(), t.Loop, lambda s: replace(s, accumulators=(), body=(replace(s, accumulators=()),))),
     ],
     "state at the end": [lambda: changed(tiles(), t.Loop, lambda s: accumulator(new=t.Value("never", s.accumulators[0].old.dims, dtypes.float32))(s))],
-    "state": [lambda: changed(tiles(), t.Loop, accumulator(new=inner(tiles())["dot_m"]))],
+    "state": [lambda: changed(tiles(), t.Loop, accumulator(new=inner(tiles())["dot_m"], inplace=False))],
     "identity": [lambda: changed(tiles(), t.Loop, accumulator(identity=1.0))],
+    "in place": [lambda: changed(tiles(), t.Loop, lambda s: replace(s, accumulators=tuple(replace(a, inplace=True) for a in s.accumulators)))],
+    "parameters": [lambda: replace(tiles(), parameters=tiles().parameters * 2)],
 }  # fmt: skip
 
 LEVELS = {

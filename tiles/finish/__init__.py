@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ir.spec import wanted
 from ..program import TileProgram
+from ..spec import check_tiles
 from .contraction import contract
 from .hints import hint
 from .inplace import overwrite
@@ -22,7 +24,12 @@ FINAL: tuple[Pass, ...] = (fuse, overwrite, widen, parametrise)
 
 
 def finish(program: TileProgram) -> TileProgram:
-    """A lowered kernel, with all that is left to decide before it is printed."""
+    """A lowered kernel, with all that is left to decide before it is printed.
+
+    With ``EQFUSE_SPEC=1``, raises :class:`~eqfuse.errors.SpecError` for what is not valid.
+    """
     for decide in FINAL:
         program = decide(program)
+    if wanted():
+        check_tiles(program)
     return program
