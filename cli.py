@@ -47,7 +47,7 @@ examples:
   eqfuse targets h200                                what the cost model knows of a device
 
 environment:
-  EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + Triton source, 5 + e-graph and kernels (docs/debug.md)
+  EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + source, 5 + e-graph and kernels (docs/debug.md)
 
 exit codes:
   0 done    1 an error, or a check that failed    2 wrong usage    130 interrupted"""
