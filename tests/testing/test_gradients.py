@@ -6,6 +6,7 @@ import torch
 
 from eqfuse.errors import AccuracyError, EmptyProgramError, OptionError
 from eqfuse.testing import assert_equivalent, sample, size, tensors
+from eqfuse.testing.judge import Difference, Oracle, Result, judge
 
 N = size("N", 1, 12)
 X, Y = (tensors(torch.float32, ("B", N)) for _ in range(2))
@@ -110,6 +111,28 @@ def test_what_is_no_subgradient_is_wrong(at_zero):
 
 def test_beside_the_kink_nothing_is_forgiven():
     refused(torch.relu, autograd(torch.relu, lambda gy, x: gy * 0.5), [TIES], "gradient of argument 0: error")
+
+
+@pytest.mark.parametrize(("moved", "right"), [(1e-8, True), (4e-13, False)])
+def test_what_cancels_is_no_kink(moved, right):
+    """A gradient of nothing but rounding errors differs a little at points beside; under errors of float32 it moves as much more, unless
+    it jumps."""
+
+    def one(x, dtype=torch.float64):
+        return Result("gradient of argument 0", torch.tensor([x, 0.0], dtype=dtype), argument=0)
+
+    exact = [Oracle(one(6e-13).value, one(6e-13).value)]
+    found = judge_of(one(5e-9, torch.float32), one(0.0, torch.float32), exact, lambda _: [[one(moved)]], lambda _: [[one(-5e-13)], [one(5e-13)]])
+    assert (found is None) == right, found
+
+
+def judge_of(mine, theirs, exact, nudged, beside):
+    """What the judge complains of."""
+    try:
+        judge([mine], [theirs], exact, 2.0, 2.0, nudged, beside)
+    except Difference as d:
+        return d.message
+    return None
 
 
 def first_of(x):
