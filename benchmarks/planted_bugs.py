@@ -98,14 +98,14 @@ TYPICAL = {
 }
 
 UNDEFINED = "loads without `other`, whose masked lanes take part: they hold 0 by luck"
-LOADS = (r"(tl\.load\([^()]*mask=batch_mask\[:, None\] & (?:feat|spatial)_mask\[None, :\])\)", r"\1, other=0.0)")
+LOADS = (r"(tl\.load\([^()]*mask=[^()=]*)\)", r"\1, other=0.0)")  # every load with a mask and nothing after it
 REPAIRS = {
     # faults of theirs, which would be found instead: mended before another is planted
     ("attorch", "LayerNorm"): Fault(UNDEFINED, "layer_norm_kernels.py", *LOADS),
     ("attorch", "RMSNorm"): Fault(UNDEFINED, "rms_norm_kernels.py", *LOADS),
     ("attorch", "Softmax"): Fault(UNDEFINED, "softmax_kernels.py", *LOADS),
     ("attorch", "BatchNorm training"): Fault(UNDEFINED, "batch_norm_kernels.py", *LOADS),
-    ("attorch", "SmoothL1Loss mean"): Fault(UNDEFINED, "p_loss_kernels.py", r"(tl\.load\((?:input|target)_pointer \+ offset, mask=mask)\)", r"\1, other=0.0)"),
+    ("attorch", "SmoothL1Loss mean"): Fault(UNDEFINED, "p_loss_kernels.py", *LOADS),
 }
 OPTIONS = {("liger", "group_norm"): {"repeats": 1}}  # its gradients are summed by atomics
 CONTIGUOUS = {("attorch", "LayerNorm"), ("attorch", "RMSNorm"), ("attorch", "SmoothL1Loss mean")}  # what they take, by contract

@@ -40,7 +40,7 @@ from eqfuse.ir.build import (
 from eqfuse.ir.index import Axis as NamedAxis
 from eqfuse.ir.index import FloorDiv
 from eqfuse.ir.monoids import MONOIDS
-from eqfuse.ir.ops import OPS
+from eqfuse.ir.ops import OPS, triton
 from eqfuse.ir.program import Output, Program
 from eqfuse.ir.reference import evaluate
 from eqfuse.ir.shrink import alike, shrink, window
@@ -240,7 +240,7 @@ def test_a_broken_lowering_is_found(monkeypatch, owner, name, broken):
 
 
 def test_a_broken_printer_is_found(monkeypatch):
-    monkeypatch.setitem(OPS, "maximum", dataclasses.replace(OPS["maximum"], triton="tl.minimum({}, {})"))
+    monkeypatch.setitem(OPS, "maximum", dataclasses.replace(OPS["maximum"], spellings=triton("tl.minimum({}, {})")))
     (finding,) = found(range(120), interpret=True)
     assert finding.stage == "interpret"
     assert operations(finding) <= 3

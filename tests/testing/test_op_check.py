@@ -8,7 +8,7 @@ import pytest
 
 from eqfuse import errors
 from eqfuse.egraph.schema import sign_traits
-from eqfuse.ir.ops import BUILT_IN, OPS
+from eqfuse.ir.ops import BUILT_IN, OPS, triton
 from eqfuse.ir.ranges import UNIT, Interval, increasing
 from eqfuse.testing import op_check
 from eqfuse.testing.op_check import check_op
@@ -62,7 +62,7 @@ SPELLINGS = {
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_broken_spellings_are_found(name):
     with pytest.raises(errors.UnsoundOpError):
-        check_spelling(broken(name, triton=SPELLINGS[name]), compiled=False)
+        check_spelling(broken(name, spellings=triton(SPELLINGS[name])), compiled=False)
 
 
 def test_derived_signs_ask_wide_intervals():
