@@ -131,8 +131,8 @@ class Extractor:
 
     # -- pieces --------------------------------------------------------------------------------------------------------------
     def _temporary(self, c: int, name: str) -> RootSpec:
-        """The buffer that a materialised class lives in; statistics stay in float32, matrix products in their own type, and so does
-        what an outside implementation may be given: functions expect the types of the program."""
+        """The buffer that a materialised class lives in; statistics stay in float32, matrix products and integers in their own type, and
+        so does what an outside implementation may be given: functions expect the types of the program."""
         if c not in self.temporaries:
             terms = self.program.terms()
             term = next((t for t, k in zip(terms, self.graph.original, strict=True) if k == c), None)
@@ -140,6 +140,9 @@ class Extractor:
             own = term is not None and (is_contraction(term) or isinstance(term, Map) or c in self._handed)
             if term is not None and own and term.dtype is not None and (term.dtype.is_float or c in self._handed):
                 dtype = term.dtype
+            whole = [t for t in ([term] if term is not None else self._sums_of_parts(c)) if t.dtype is not None and t.dtype.kind == "int"]
+            if whole:
+                dtype = max((t.dtype for t in whole if t.dtype is not None), key=lambda d: d.itemsize)
             order = self._order
             # the parts of a matrix outermost: programs that make them would else write into each other's sectors of memory; those of a
             # statistic side by side, as the kernel that merges them reads them
@@ -150,6 +153,11 @@ class Extractor:
             self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary")
             self.search.buffers[spec.buffer] = self.buffers[spec.buffer]
         return self.temporaries[c]
+
+    def _sums_of_parts(self, c: int) -> list[Reduce]:
+        """The reductions of the program of which a class may be a part: what reduces by the same monoid."""
+        by = {n.attrs[0] for n in self.graph.classes[c] if n.op in ("reduce", "roll")}
+        return [t for t in self.program.terms() if isinstance(t, Reduce) and t.monoid in by]
 
     @cached_property
     def _order(self) -> Mapping[Axis, int]:

@@ -225,7 +225,7 @@ def cases():
         [turned, bw, bw, close],
         options={"sanitize": False},
         fault="what the activation's gradient reads in order has the strides of the input",
-        seen=f"gradient of argument 0: error.*\n.*{STRIDE_SEEN}",
+        seen=rf"gradient of argument \d: error.*\n.*{STRIDE_SEEN}",
         shows=gradient_of_transposed,
     )
     square = tensors(torch.float32, (size("k", 1, 40), size("n", 1, 40)), values="normal")

@@ -167,3 +167,25 @@ def test_integer_kernels_compile(target: str) -> None:
         return mixed(x) // 7 + (x % y), ((p & 15).to(torch.int8) - 8, p << y, (p == 3).sum(-1)), x.long().sum(-1), x.amax(-1)
 
     optimize(f, (I32, I32.flip(1), U8), target="h200").compile(target)
+
+
+@pytest.mark.parametrize(
+    ("f", "dtype"),
+    [
+        (lambda x: x.sum(-1), torch.int64),
+        (lambda x: x.sum(-1), torch.int32),
+        (lambda x: x.amax(-1), torch.int32),
+        (lambda x: (x - x.sum(-1, keepdim=True)).sum(0), torch.int64),
+    ],
+    ids=["sum of int64", "sum of int32", "maximum", "a sum that is read again"],
+)
+def test_what_is_stored_between_kernels_keeps_its_digits(f, dtype):
+    """Parts of rows that are split over the grid, and sums that another kernel reads: float32 has 24 bits."""
+    far = torch.iinfo(dtype).max // 2
+    x = torch.randint(-far, far, (3, 1_200_000), dtype=dtype, generator=torch.Generator().manual_seed(1))
+    c = optimize(f, [x], target="h200")
+    held = [b for b in c.plan.buffers.values() if b.role == "temporary"]
+    assert held
+    assert not [b for b in held if b.dtype.is_float], str(c.plan)
+    assert torch.equal(c.simulate(x), f(x))
+    assert torch.equal(c.interpret(x, sanitize=False), f(x))
