@@ -203,7 +203,7 @@ def _shift_range(a: Interval, n: Interval) -> Interval:
 def _right_range(a: Interval, n: Interval) -> Interval:
     """x rounded down, between x and 0 or -1."""
     if n.lo == n.hi and 0 <= n.lo < 64 and a.finite:
-        return Interval(math.floor(a.lo / 2.0**n.lo), math.floor(a.hi / 2.0**n.lo))
+        return Interval(float(math.floor(a.lo / 2.0**n.lo)), float(math.floor(a.hi / 2.0**n.lo)))
     return Interval(min(a.lo, 0.0) if a.lo >= 0 else min(a.lo, -1.0), max(a.hi, 0.0) if a.hi >= 0 else -1.0)
 
 
@@ -240,7 +240,7 @@ def _floordiv_range(a: Interval, b: Interval) -> Interval:
     if not a.finite or b.lo <= 0 <= b.hi:
         return ALL
     q = ranges.mul(a, ranges.recip(b))
-    return Interval(math.floor(q.lo) - 1.0 if math.isfinite(q.lo) else q.lo, q.hi + 1.0)
+    return Interval(float(math.floor(q.lo)) - 1.0 if math.isfinite(q.lo) else q.lo, q.hi + 1.0)
 
 
 _ROUND = '''

@@ -97,7 +97,7 @@ def increasing(f: Callable[[float], float], lo: float = -INF, hi: float = INF) -
 
     def at(x: float, limit: float) -> float:
         try:
-            return f(x)
+            return float(f(x))  # math.floor gives an integer, of any size
         except (OverflowError, ValueError, ZeroDivisionError):
             return limit
 
