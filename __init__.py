@@ -21,8 +21,8 @@ _HOME = {
     "enable": ".rewrites",
     "fusion": ".rewrites.verdicts",
     "op": ".declare",
-    "optimize": ".pipeline",
-    "Compiled": ".runtime.compiled",
+    "optimize": ".compiled",
+    "Compiled": ".compiled",
     "Plan": ".extract.plan",
     "Program": ".ir.program",
     "rule": ".rewrites",
@@ -39,14 +39,14 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import errors, testing
+    from .compiled import Compiled, optimize
     from .declare import op
     from .extract.plan import Plan
     from .extract.targets import Target, targets
     from .ir.program import Program
-    from .pipeline import optimize
     from .rewrites import disable, enable, rule, rules
     from .rewrites.verdicts import fusion
-    from .runtime.compiled import Compiled
+
 
 
 def __getattr__(name: str) -> Any:

@@ -28,7 +28,7 @@ from .errors import EqFuseError, OptionError, SourceError
 if TYPE_CHECKING:
     import torch
 
-    from .runtime.compiled import Compiled
+    from .compiled import Compiled
 
 DESCRIPTION = """\
 EqFuse turns a plain PyTorch function into fused Triton kernels by equality saturation.

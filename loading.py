@@ -35,6 +35,6 @@ def for_optimize(traced: bool) -> None:
     with collector_resting():
         if traced:
             importlib.import_module("torch.export._trace")
-        for module in (".frontends", ".runtime.compiled"):
+        for module in (".frontends", ".runtime.executable"):
             importlib.import_module(module, __package__)
         importlib.import_module(".rewrites.registry", __package__).load()

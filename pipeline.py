@@ -1,4 +1,7 @@
-"""The whole path as one function of named stages: trace, saturate, extract; emission is lazy.
+"""The whole path as a list of stages: trace, saturate, extract, finish; emission is lazy.
+
+A :class:`Request` is what somebody wants, and does not change.  :func:`run` takes it through the stages; :func:`rerun` takes what came
+out for another target or other sizes, and runs only the stages that this changes.
 
 ``EQFUSE_DEBUG`` is one ascending knob: 1 prints the plan, 2 stage timings, 3 the rules that fired, 4 the Triton source,
 5 the e-graph and every kernel before and after lowering, each level including the lower ones.  ``EQFUSE_AUDIT=1`` audits every
@@ -12,33 +15,34 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from numbers import Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
 from .egraph.audit import audit_elements
 from .egraph.frozen import member_text
-from .errors import OptionError, expect, shown
+from .errors import AccuracyError, OptionError, PlanError, expect, shown
 from .extract import extract, extract_like
 from .extract.cover import MEMORY_WEIGHT
-from .extract.explain import Options
 from .extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer, notes
 from .extract.outside import unmatched, withheld
+from .extract.plan import Plan
 from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
+from .ir.index import Axis
 from .ir.program import Program
 from .loading import for_optimize
 from .rewrites import Rule, registry
 
 if TYPE_CHECKING:
-    from .extract.plan import Plan
-    from .runtime.compiled import Compiled
+    from .frontends import Traced
+    from .runtime.executable import Executable
 
 LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
 
@@ -47,210 +51,98 @@ LONGEST_AUDITED_SPLIT = 2048
 MOST_AUDITED = 20_000_000  # numbers that an audit may hold
 
 
-class _Timer:
-    def __init__(self) -> None:
-        self.stages: list[tuple[str, float]] = []
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        start = time.process_time()
-        yield
-        self.stages.append((name, 1e3 * (time.process_time() - start)))
+# what is asked for ------------------------------------------------------------------------------------------------------------------
 
 
-def optimize(
-    fn: Any,
-    args: Sequence[Any] | None = None,
-    *,
-    kwargs: Mapping[str, Any] | None = None,
-    target: str | Target = "auto",
-    licence: str = "real",
-    rules: Sequence[Rule] | None = None,
-    disable: Sequence[str] = (),
-    fusion: Sequence[tuple[str, str, str]] = (),
-    name: str | None = None,
-    node_budget: int = 20_000,
-    time_budget: float = 10.0,
-    memory_weight: float = MEMORY_WEIGHT,
-    accuracy_factor: float | None = None,
-    no_spills: bool = False,
-) -> Compiled:
-    """Compile a tensor program into fused Triton kernels.
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A program with example arguments, and how to plan it: the arguments of :func:`eqfuse.optimize`, checked."""
 
-    ``fn``: a function on torch tensors, an ``nn.Module``, an ``ExportedProgram``, an ``fx.GraphModule``, or an
-    :class:`eqfuse.Program`.  ``args``: example arguments (on any one device; only shapes and dtypes are used: kernels take strides at run
-    time).  An ``ExportedProgram`` or a ``Program`` has its shapes: arguments may be left out, and those given must fit it.
-    ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
-    ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
-    ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
-    ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case
-    and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory beyond a tenth of the
-    L2 costs, in bytes moved; 0 asks for speed alone.
-    ``accuracy_factor``: try the plan at small sizes in Triton's interpreter, and refuse it if its error against float64 is more than so
-    many times that of the eager program; then a plan by exact rules is tried, and one by no rules, and what was refused stands in the
-    plan.  AccuracyError if none is left.
-    ``no_spills``: compile the plan ahead of time, which takes seconds and no GPU, and plan again with smaller tiles for every kernel of
-    which the compiler spills registers to memory; the plan says what was tried, and what spills still if nothing helped.  Without it
-    registers are counted by a model, which is right for most kernels and not for all (docs/design.md has the numbers).
+    fn: Any
+    args: tuple[Any, ...] | None
+    kwargs: Mapping[str, Any] | None
+    target: Target  # in :func:`checked` its name, too
+    licence: str = "real"
+    rules: Sequence[Rule] | None = ()  # beside the registered ones
+    disable: Sequence[str] = ()  # names of rules and families
+    fusion: Sequence[tuple[str, str, str]] = ()
+    name: str | None = None
+    node_budget: int = 20_000
+    time_budget: float = 10.0
+    memory_weight: float = MEMORY_WEIGHT
+    accuracy_factor: float | None = None
+    no_spills: bool = False
 
-    Raises the classes of :mod:`eqfuse.errors`.
+    def on(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
+        """The same for other example arguments."""
+        return replace(self, args=tuple(args), kwargs=dict(kwargs))
+
+    @property
+    def exact(self) -> bool:
+        """Whether kernels compute what is written, to the bit."""
+        return self.licence == "exact"
+
+
+def checked(request: Request) -> Request:
+    """A request as a user gave it, fit for :func:`run`.
+
+    Raises :class:`~eqfuse.errors.OptionError` for options that are none, and what is wrong with target, rules and example arguments.
     """
-    _check_numbers(node_budget, time_budget, memory_weight, accuracy_factor)
-    expect(isinstance(no_spills, bool), "no_spills", no_spills, "True or False")
-    _check_lists(rules, disable, fusion, kwargs, name)
-    level = _debug_level()
-    for_optimize(traced=not isinstance(fn, Program))
-    from .frontends import example_arguments, trace
-    from .runtime.compiled import Compiled
+    _check_numbers(request)
+    _check_lists(request)
+    _debug_level()
+    for_optimize(traced=not isinstance(request.fn, Program))
+    from .frontends import example_arguments
 
-    args = example_arguments(args)
-    chosen = _rules(licence, tuple(rules or ()), disable)
-    device = load_target(target)
-    left_out = [r for r in registry.extras((*registry.rules(), *(rules or ()))) if r not in chosen and not _disabled(r, disable)]
-    given = rules
-    timer = _Timer()
-    with timer.stage("trace"):
-        traced = trace(fn, args, kwargs, name=name, exact=licence == "exact")
-        check_computable(traced.program)
-
-    graphs: dict[object, FrozenGraph] = {}  # that of one target serves every other one for which the same axes are split
-
-    def saturated(device: Target, rules: tuple[Rule, ...]) -> FrozenGraph:
-        splits = propose_splits(traced.program, device)
-        key = rules, frozenset(splits.items())
-        if key not in graphs:
-            graph = saturate(
-                traced.program, rules=rules, splits=splits, node_budget=node_budget, time_budget=time_budget, fresh=True
-            )  # fmt: skip
-            _audit(graph, rules)
-            graphs[key] = graph
-        return graphs[key]
-
-    def planned(device: Target, rules: tuple[Rule, ...]) -> Callable[[Mapping[tuple[str, ...], float]], Compiled]:
-        """What makes a plan by these rules, given the share of registers that some kernels may use."""
-        with timer.stage("saturate"):
-            graph = saturated(device, rules)
-        with timer.stage("check rules"):
-            unsure = registry.vouch(_used(graph, rules))
-        graph = steer(graph, fusion)
-        fixed = isinstance(fn, Program) or traced.static  # it has the sizes that it was made with
-
-        def extracted(shares: Mapping[tuple[str, ...], float]) -> Compiled:
-            with timer.stage("extract"):
-                plan = extract(
-                    graph, device, time_budget=time_budget, memory_weight=memory_weight, exact=licence == "exact", register_shares=shares
-                )
-            asked_for = [r for r in given or () if r in rules]
-            plan = replace(plan, licence=licence, refused=(*withheld(left_out, licence), *plan.refused, *unmatched(graph, asked_for)))
-            plan = replace(plan, notes=() if licence == "exact" else notes(plan), unsure=unsure)
-            asked = Options(rules, memory_weight, node_budget, time_budget)
-            resized = None if fixed else partial(resize, rules)
-            return Compiled(traced, graph, plan, device, replan, None if fixed else again, resized, asked)
-
-        return extracted
-
-    def plan_for(device: Target, report: bool) -> Compiled:
-        extracted = planned(device, chosen)
-        compiled = extracted({})
-        if in_order_for_nothing(compiled.plan):
-            as_written = planned(device, tuple(r for r in chosen if r.name != MOVES_FACTORS))
-            other = as_written({})
-            if not other.plan.notes and no_dearer(other.plan, compiled.plan):
-                extracted, compiled = as_written, other
-        if no_spills:
-            from .runtime.spills import without_spills
-
-            with timer.stage("compile"):
-                compiled = without_spills(compiled, extracted)
-        if report:
-            _debug(compiled, timer, level)
-        return compiled
-
-    def replan(name: str) -> Compiled:
-        return plan_for(load_target(name), report=False)
-
-    def resize(rules: tuple[Rule, ...], model: Plan, new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
-        small = trace(fn, new_args, new_kwargs or _beside(fn, new_args, kwargs), name=name, exact=licence == "exact")
-        named = {a.name: a for a in small.program.axes}
-        splits = {named[model.split[0]]: model.split[1]} if model.split and model.split[0] in named else {}
-        graph = saturate(small.program, rules=rules, splits=splits, node_budget=node_budget, time_budget=time_budget, fresh=True)
-        _audit(graph, rules)
-        unsure = registry.vouch(_used(graph, rules))
-        graph = steer(graph, fusion)
-        plan = replace(extract_like(graph, device, model), licence=licence, refused=model.refused, notes=model.notes, unsure=unsure)
-        return Compiled(small, graph, plan, device, replan, options=Options(rules, memory_weight, node_budget, time_budget))
-
-    def again(new_args: Sequence[Any], new_kwargs: Mapping[str, Any]) -> Compiled:
-        return optimize(
-            fn, new_args, kwargs=new_kwargs, target=device, licence=licence, rules=rules, disable=disable, fusion=fusion, name=name,
-            node_budget=node_budget, time_budget=time_budget, memory_weight=memory_weight, accuracy_factor=accuracy_factor,
-            no_spills=no_spills,
-        )  # fmt: skip
-
-    def attempts() -> Iterator[tuple[str, Compiled]]:
-        """Plans in order of preference: as asked for, by exact rules, by none but those that move views."""
-        yield f"licence {licence!r}", plan_for(device, report=True)
-        common: dict[str, Any] = {
-            "kwargs": kwargs, "target": device, "rules": rules, "fusion": fusion, "name": name, "node_budget": node_budget,
-            "time_budget": time_budget, "memory_weight": memory_weight, "no_spills": no_spills,
-        }  # fmt: skip
-        if licence != "exact":
-            yield "exact rules", optimize(fn, args, licence="exact", disable=disable, **common)
-        others = {r.family for r in (*registry.rules(), *chosen)} - {"layout"}
-        yield "no rules", optimize(fn, args, licence="exact", disable=[*disable, *sorted(others)], **common)
-
-    if accuracy_factor is None:
-        return plan_for(device, report=True)
-    from .runtime.accuracy import first_accurate
-
-    return first_accurate(attempts(), args or (), kwargs, accuracy_factor)
+    request = replace(
+        request, args=example_arguments(request.args), rules=tuple(request.rules or ()), disable=tuple(request.disable),
+        fusion=tuple(request.fusion),
+    )  # fmt: skip
+    active_rules(request)
+    return replace(request, target=load_target(request.target))
 
 
-def _beside(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+def _beside(request: Request, args: Sequence[Any]) -> dict[str, Any]:
     """The keyword arguments of an earlier call whose parameters these positional ones do not take."""
     from .frontends.convention import signature_of
 
-    found = signature_of(fn)
+    found = signature_of(request.fn)
     taken = list(found[0].parameters)[: len(args)] if found else []
-    return {k: v for k, v in (kwargs or {}).items() if k not in taken}
+    return {k: v for k, v in (request.kwargs or {}).items() if k not in taken}
 
 
-def _check_numbers(node_budget: object, time_budget: object, memory_weight: object, accuracy_factor: object) -> None:
+def _check_numbers(asked: Request) -> None:
     """Raises :class:`~eqfuse.errors.OptionError` for what is no number, NaN, or out of range.  Infinite budgets are none at all."""
+    factor = asked.accuracy_factor
     for option, value, cure in (
-        ("node_budget", node_budget, "a number of e-nodes, 0 or more; the default is 20_000"),
-        ("time_budget", time_budget, "seconds, 0 or more; the default is 10.0"),
-        ("memory_weight", memory_weight, f"a finite number, 0 or more; the default is {MEMORY_WEIGHT:g}"),
-        ("accuracy_factor", 1.0 if accuracy_factor is None else accuracy_factor, "a number above 0; 2.0 allows twice the error of eager"),
+        ("node_budget", asked.node_budget, "a number of e-nodes, 0 or more; the default is 20_000"),
+        ("time_budget", asked.time_budget, "seconds, 0 or more; the default is 10.0"),
+        ("memory_weight", asked.memory_weight, f"a finite number, 0 or more; the default is {MEMORY_WEIGHT:g}"),
+        ("accuracy_factor", 1.0 if factor is None else factor, "a number above 0; 2.0 allows twice the error of eager"),
     ):
         number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
         good = number >= 0 and (option, number) not in (("memory_weight", math.inf), ("accuracy_factor", 0))
         expect(good, option, value, cure)
+    expect(isinstance(asked.no_spills, bool), "no_spills", asked.no_spills, "True or False")
 
 
-def _check_lists(rules: object, disable: object, fusion: object, kwargs: object, name: object) -> None:
+def _check_lists(asked: Request) -> None:
     """Raises :class:`~eqfuse.errors.OptionError` for an option that is no list, mapping or text where it has to be."""
     for option, value, cure in (
-        ("rules", () if rules is None else rules, "a list of rules: rules=[my_rule]"),
-        ("disable", disable, "a list of names: disable=['repair']"),
-        ("fusion", () if fusion is None else fusion, "a list of verdicts: fusion=[('forbid', 'out', 'scores')]"),
+        ("rules", () if asked.rules is None else asked.rules, "a list of rules: rules=[my_rule]"),
+        ("disable", asked.disable, "a list of names: disable=['repair']"),
+        ("fusion", () if asked.fusion is None else asked.fusion, "a list of verdicts: fusion=[('forbid', 'out', 'scores')]"),
     ):
         expect(isinstance(value, list | tuple | set | frozenset), option, value, cure)
+    kwargs, name = asked.kwargs, asked.name
     by_name = kwargs is None or (isinstance(kwargs, Mapping) and all(isinstance(k, str) for k in kwargs))
     expect(by_name, "kwargs", kwargs, "example arguments by name: kwargs={'x': x}")
     expect(name is None or isinstance(name, str), "name", name, "a text; without it, the function's own name is taken")
 
 
-def _debug_level() -> int:
-    """The number in ``EQFUSE_DEBUG``."""
-    text = os.environ.get("EQFUSE_DEBUG", "").strip() or "0"
-    if not text.isdecimal():
-        raise OptionError(f"EQFUSE_DEBUG is {text!r}", cure="a number from 0 to 5 (docs/debug.md)")
-    return int(text)
-
-
-def _rules(licence: str, extra: Sequence[Rule], disable: Sequence[str]) -> tuple[Rule, ...]:
-    """The rules of a call: registered and extra ones that the licence allows, without the disabled."""
+def active_rules(request: Request) -> tuple[Rule, ...]:
+    """The rules of a request: registered and extra ones that the licence allows, without the disabled."""
+    licence, extra, disable = request.licence, request.rules or (), request.disable
     if not isinstance(licence, str) or licence not in LICENCES:
         close = difflib.get_close_matches(licence, LICENCES, n=1) if isinstance(licence, str) else ()
         hint = f"licence={close[0]!r}; " if close else ""
@@ -281,6 +173,240 @@ def _disabled(rule: Rule, disable: Sequence[str]) -> bool:
     return rule.name in disable or rule.family in disable or not (registry.enabled(rule))
 
 
+# what comes out -----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A request, and what each stage made of it."""
+
+    request: Request
+    rules: tuple[Rule, ...]  # of the saturation
+    traced: Traced
+    graph: FrozenGraph
+    plan: Plan
+    timings: tuple[tuple[str, float], ...] = ()  # milliseconds of CPU by stage
+
+    @property
+    def fixed(self) -> bool:
+        """The program has the sizes that it was made with."""
+        return isinstance(self.request.fn, Program) or self.traced.static
+
+    @property
+    def executable(self) -> Executable:
+        """The plan, to be run."""
+        from .runtime.executable import Executable
+
+        return Executable(self.traced, self.graph, self.plan, self.request.target)
+
+
+def run(request: Request) -> Planned:
+    """All stages.  With ``accuracy_factor``, for as many forms of the request as it takes until a plan is accurate enough."""
+    if request.accuracy_factor is None:
+        return _run(request)
+    return _accurate(request, request.accuracy_factor)
+
+
+def rerun(
+    found: Planned, *, target: Target | None = None, args: Sequence[Any] | None = None, kwargs: Mapping[str, Any] | None = None
+) -> Planned:
+    """The same request for another ``target``, from what was traced; or for arguments of other sizes: the same kernels, roles and tiles.
+
+    Raises :class:`~eqfuse.errors.PlanError` for other sizes if the program has its sizes, or another structure there.
+    """
+    if target is not None:
+        return _run(replace(found.request, target=target), found)
+    if found.fixed:
+        raise PlanError(
+            "the sizes of this program are fixed",
+            where=found.traced.program.name,
+            cure="call at() on what optimize() returned for a function or module",
+        )
+    args = args or ()
+    request = found.request.on(args, kwargs or _beside(found.request, args))
+    traced = _trace(request)
+    model = found.plan
+    named = {a.name: a for a in traced.program.axes}
+    graph = _saturate(request, found.rules, traced, {named[n]: parts for n, parts in [model.split or ("", 0)] if n in named})
+    unsure = registry.vouch(_used(graph, found.rules))
+    graph = steer(graph, request.fusion)
+    plan = extract_like(graph, request.target, model)
+    plan = replace(plan, licence=request.licence, refused=model.refused, notes=model.notes, unsure=unsure)
+    return Planned(request, found.rules, traced, graph, plan)
+
+
+# stages -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _run(request: Request, before: Planned | None = None) -> Planned:
+    """Trace, saturate, extract, finish.  What was found ``before`` for another target serves again, if it is the same here."""
+    clock = _Clock()
+    if before is not None:
+        traced = before.traced
+    else:
+        with clock.stage("trace"):
+            traced = _trace(request)
+    chosen = active_rules(request)
+    found = _planned(request, chosen, traced, clock, before)
+    if in_order_for_nothing(found.plan):
+        other = _planned(request, tuple(r for r in chosen if r.name != MOVES_FACTORS), traced, clock, before)
+        if not other.plan.notes and no_dearer(other.plan, found.plan):
+            found = other
+    if request.no_spills:
+        with clock.stage("compile"):
+            found = replace(found, plan=_without_spills(found))
+    found = replace(found, timings=tuple(clock.stages))
+    if before is None:
+        _debug(found)
+    return found
+
+
+def _trace(request: Request) -> Traced:
+    from .frontends import trace
+
+    traced = trace(request.fn, request.args, request.kwargs, name=request.name, exact=request.exact)
+    check_computable(traced.program)
+    return traced
+
+
+def _planned(request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None) -> Planned:
+    """The plan by some rules."""
+    splits = propose_splits(traced.program, request.target)
+    with clock.stage("saturate"):
+        if before is not None and before.rules == rules and propose_splits(traced.program, before.request.target) == splits:
+            graph = before.graph
+        else:
+            graph = steer(_saturate(request, rules, traced, splits), request.fusion)
+    with clock.stage("check rules"):
+        unsure = registry.vouch(_used(graph, rules))
+    with clock.stage("extract"):
+        plan = replace(_extract(request, rules, graph), unsure=unsure)
+    return Planned(request, rules, traced, graph, plan)
+
+
+def _saturate(request: Request, rules: tuple[Rule, ...], traced: Traced, splits: Mapping[Axis, int]) -> FrozenGraph:
+    graph = saturate(
+        traced.program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget, fresh=True
+    )  # fmt: skip
+    _audit(graph, rules)
+    return graph
+
+
+def _extract(
+    request: Request, rules: tuple[Rule, ...], graph: FrozenGraph, shares: Mapping[tuple[str, ...], float] = MappingProxyType({})
+) -> Plan:
+    """The cheapest plan, given the share of registers that some kernels may use, with what there is to say of rules that it lacks."""
+    plan = extract(
+        graph, request.target, time_budget=request.time_budget, memory_weight=request.memory_weight, exact=request.exact,
+        register_shares=shares,
+    )  # fmt: skip
+    own = request.rules or ()
+    chosen = active_rules(request)
+    left_out = [r for r in registry.extras((*registry.rules(), *own)) if r not in chosen and not _disabled(r, request.disable)]
+    asked_for = [r for r in own if r in rules]
+    refused = (*withheld(left_out, request.licence), *plan.refused, *unmatched(graph, asked_for))
+    plan = replace(plan, licence=request.licence, refused=refused)
+    return replace(plan, notes=() if request.exact else notes(plan))
+
+
+# finishing ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _without_spills(found: Planned) -> Plan:
+    from .runtime.spills import without_spills
+
+    def again(shares: Mapping[tuple[str, ...], float]) -> Plan:
+        return replace(_extract(found.request, found.rules, found.graph, shares), unsure=found.plan.unsure)
+
+    return without_spills(found.plan, found.request.target, again, lambda plan: replace(found, plan=plan).executable.compile())
+
+
+def _accurate(request: Request, factor: float) -> Planned:
+    """The first plan whose error at small sizes is within ``factor`` times eager's; ``plan.accuracy`` says what was tried and refused.
+
+    Raises :class:`~eqfuse.errors.AccuracyError` if none is, or if one cannot be tried.
+    """
+    from .runtime.accuracy import at_small_sizes
+
+    tried: list[str] = []
+    where = "optimize"
+    for description, attempt in _attempts(request):
+        found = _run(attempt)
+        where = found.traced.program.name
+
+        def at(args: Sequence[Any], kwargs: Mapping[str, Any], found: Planned = found) -> Executable:
+            return rerun(found, args=args, kwargs=kwargs).executable
+
+        report, sizes = at_small_sizes(found.executable, request.args or (), dict(request.kwargs or {}), None if found.fixed else at)
+        worst = max(report.outputs, key=lambda o: (not o.within(factor), o.ours))
+        text = f"{description}: error {worst.ours:.1e}, eager {worst.eager:.1e} ({worst.name}, at {sizes})"
+        if worst.within(factor):
+            said = (*tried, f"within {factor:g} times eager, {text}")
+            return replace(found, request=request, plan=replace(found.plan, accuracy=said))
+        tried.append(f"refused, {text}" + (f", {worst.ours_nonfinite} not finite" if worst.ours_nonfinite else ""))
+    raise AccuracyError(
+        f"no plan is within {factor:g} times eager's error: {'; '.join(tried)}",
+        where=where,
+        cure="allow a larger accuracy_factor, or a wider element type",
+    )
+
+
+def _attempts(request: Request) -> Iterator[tuple[str, Request]]:
+    """In order of preference: as asked for, by exact rules, by none but those that move views."""
+    yield f"licence {request.licence!r}", request
+    if not request.exact:
+        yield "exact rules", replace(request, licence="exact")
+    others = {r.family for r in (*registry.rules(), *active_rules(request))} - {"layout"}
+    yield "no rules", replace(request, licence="exact", disable=(*request.disable, *sorted(others)))
+
+
+# looking ------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Clock:
+    """CPU time by stage."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, float]] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.process_time()
+        yield
+        self.stages.append((name, 1e3 * (time.process_time() - start)))
+
+
+def _debug(found: Planned) -> None:
+    """What ``EQFUSE_DEBUG`` asks for."""
+    level = _debug_level()
+
+    def say(text: object) -> None:
+        print(text, file=sys.stderr)
+
+    if level >= 1:
+        say(found.plan)
+    if level >= 2:
+        say("timings (CPU ms): " + ", ".join(f"{n} {ms:.0f}" for n, ms in found.timings))
+    if level >= 3:
+        say(found.graph.report)
+    if level >= 4:
+        say(found.executable.source)
+    if level >= 5:
+        for c, enodes in enumerate(found.graph.classes):
+            for n in enodes:
+                say(f"  {member_text(c, n)}  {n.rule or ''}")
+        for k in found.plan.kernels:
+            say(f"{k.kernel}\n{k.tiles}")
+
+
+def _debug_level() -> int:
+    """The number in ``EQFUSE_DEBUG``."""
+    text = os.environ.get("EQFUSE_DEBUG", "").strip() or "0"
+    if not text.isdecimal():
+        raise OptionError(f"EQFUSE_DEBUG is {text!r}", cure="a number from 0 to 5 (docs/debug.md)")
+    return int(text)
+
+
 def auditable(graph: FrozenGraph) -> bool:
     """Whether an audit of the graph fits into memory and a moment."""
     long = any(axis.size > LONGEST_AUDITED_SPLIT for axis, *_ in graph.facts.get("split", ()))
@@ -295,23 +421,3 @@ def _audit(graph: FrozenGraph, rules: Sequence[Rule]) -> None:
     """
     if os.environ.get("EQFUSE_AUDIT", "") not in ("", "0") and auditable(graph):
         audit(graph, rules=rules)
-
-
-def _debug(compiled: Compiled, timer: _Timer, level: int) -> None:
-    def say(text: object) -> None:
-        print(text, file=sys.stderr)
-
-    if level >= 1:
-        say(compiled.plan)
-    if level >= 2:
-        say("timings (CPU ms): " + ", ".join(f"{n} {ms:.0f}" for n, ms in timer.stages))
-    if level >= 3:
-        say(compiled.graph.report)
-    if level >= 4:
-        say(compiled.source)
-    if level >= 5:
-        for c, enodes in enumerate(compiled.graph.classes):
-            for n in enodes:
-                say(f"  {member_text(c, n)}  {n.rule or ''}")
-        for k in compiled.plan.kernels:
-            say(f"{k.kernel}\n{k.tiles}")

@@ -8,29 +8,27 @@ error changes by factors of ten when its sums are added up in another order.  ``
 every axis that is summed over in K random orders, which is the same program over the reals, and the largest of its errors is what ours are
 held to.
 
-``first_accurate`` is ``optimize(..., accuracy_factor=F)``: a plan is run at small sizes in Triton's interpreter before it is given out.  If
-its error is more than F times that of the eager program, the next plan is tried, with exact rules only and then with none; each refusal
-stands in the plan.  If nothing is left, or if the plan cannot be tried, that is an error.
+``optimize(..., accuracy_factor=F)`` runs a plan at small sizes in Triton's interpreter before it is given out (``at_small_sizes``).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AccuracyError, EqFuseError, expect
 from ..ir import dtypes, reference
 from ..ir.terms import Index, Reduce, View
+from .executable import Executable
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
     from ..ir.index import Axis
-    from .compiled import Compiled
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ RUNNERS = ("auto", "cuda", "interpret", "simulate")
 
 
 def measure(
-    compiled: Compiled, args: Sequence[Any], runner: str = "auto", kwargs: Mapping[str, Any] | None = None, orders: int = 0
+    compiled: Executable, args: Sequence[Any], runner: str = "auto", kwargs: Mapping[str, Any] | None = None, orders: int = 0
 ) -> AccuracyReport:
     """Run ours (``interpret`` on CPU tensors, the kernels on CUDA ones; or ``simulate``) and eager, compare with float64.
 
@@ -125,7 +123,7 @@ def measure(
     return AccuracyReport(runner, tuple(rows))
 
 
-def _eager(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+def _eager(compiled: Executable, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
     """The outputs of the program as it is written, in order."""
     if compiled.traced.eager is not None:
         return compiled.in_order(compiled.eager(*args, **kwargs))
@@ -135,7 +133,7 @@ def _eager(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 # eager in other orders -----------------------------------------------------------------------------------------------------------------
 
 
-def free_axes(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Axis, ...]:
+def free_axes(compiled: Executable, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Axis, ...]:
     """The axes that the program reduces and whose order means nothing to it: no position along them is used, and every input that
     has one is a tensor among the arguments."""
     import torch
@@ -161,7 +159,7 @@ def free_axes(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]
     return tuple(sorted(a for a in reduced if a not in fixed and movable(a)))
 
 
-def reordered(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], orders: int) -> Iterator[list[torch.Tensor]]:
+def reordered(compiled: Executable, args: Sequence[Any], kwargs: Mapping[str, Any], orders: int) -> Iterator[list[torch.Tensor]]:
     """The outputs of the eager program where the axes that it reduces stand in random orders, put back into the order given.
 
     Over the reals these are the outputs of the program.  Nothing if no axis can be moved.
@@ -187,7 +185,7 @@ def _moved(t: torch.Tensor, layout: Sequence[Axis | None], moves: Mapping[Axis, 
     return t
 
 
-def _written(compiled: Compiled, arrays: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
+def _written(compiled: Executable, arrays: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
     """A program that was written in terms, op by op in float32, its casts applied: what stands for eager."""
     import numpy as np
     import torch
@@ -208,42 +206,22 @@ ROWS, SLICES = 67, 2  # lengths at which a plan is tried: of the last two dimens
 FEW = 1 << 16  # elements of arguments that are tried as they are
 
 
-def first_accurate(
-    attempts: Iterable[tuple[str, Compiled]], args: Sequence[Any], kwargs: Mapping[str, Any] | None, factor: float
-) -> Compiled:
-    """The first plan whose error at small sizes is within ``factor`` times eager's; its ``plan.accuracy`` says what was tried and refused.
-
-    ``attempts``: plans in order of preference, each with a description; made as they are asked for.
-    Raises :class:`~eqfuse.errors.AccuracyError` if none is, or if one cannot be tried.
-    """
-    tried: list[str] = []
-    where = "optimize"
-    for description, compiled in attempts:
-        where = compiled.program.name
-        report, sizes = at_small_sizes(compiled, args, dict(kwargs or {}))
-        worst = max(report.outputs, key=lambda o: (not o.within(factor), o.ours))
-        text = f"{description}: error {worst.ours:.1e}, eager {worst.eager:.1e} ({worst.name}, at {sizes})"
-        if worst.within(factor):
-            compiled.plan = replace(compiled.plan, accuracy=(*tried, f"within {factor:g} times eager, {text}"))
-            return compiled
-        tried.append(f"refused, {text}" + (f", {worst.ours_nonfinite} not finite" if worst.ours_nonfinite else ""))
-    raise AccuracyError(
-        f"no plan is within {factor:g} times eager's error: {'; '.join(tried)}",
-        where=where,
-        cure="allow a larger accuracy_factor, or a wider element type",
-    )
-
-
-def at_small_sizes(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[AccuracyReport, str]:
+def at_small_sizes(
+    compiled: Executable,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    at: Callable[[Sequence[Any], Mapping[str, Any]], Executable] | None,
+) -> tuple[AccuracyReport, str]:
     """The accuracy of the same kernels on few rows in Triton's interpreter, and the sizes.
 
-    Arguments that hold data are cut, those on the meta device are drawn.  Raises :class:`~eqfuse.errors.AccuracyError` if the plan does
+    Arguments that hold data are cut, those on the meta device are drawn.  ``at`` gives the same kernels for arguments of other sizes;
+    without it the sizes are fixed.  Raises :class:`~eqfuse.errors.AccuracyError` if the plan does
     not exist at any of the sizes that are tried.
     """
     reasons: list[str] = []
-    for few, sizes, limit in _cuts(compiled, args, kwargs):
+    for few, sizes, limit in _cuts(compiled, args, kwargs, fixed=at is None):
         try:
-            small = compiled if limit is None else compiled.at(*few[0], **few[1])
+            small = compiled if limit is None or at is None else at(*few)
             return measure(small, few[0], "interpret", few[1]), sizes
         except (EqFuseError, RuntimeError, ValueError, IndexError) as e:  # what a function says of sizes that it was not written for
             reasons.append(f"{sizes}: {str(e).splitlines()[0]}")
@@ -255,7 +233,7 @@ def at_small_sizes(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str,
 
 
 def _cuts(
-    compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]
+    compiled: Executable, args: Sequence[Any], kwargs: Mapping[str, Any], *, fixed: bool
 ) -> Iterator[tuple[tuple[list[Any], dict[str, Any]], str, int | None]]:
     """Arguments to try, smallest first: cut along every axis, along the last two of each tensor only, along the longest axis only."""
     import torch
@@ -277,7 +255,7 @@ def _cuts(
         {a: least(a) if a in rows else a.size for a in axes},
         {a: least(a) if a == longest else a.size for a in axes},
     ]
-    if compiled.resize is None or sum(math.prod(t.shape) for t in tensors.values()) <= FEW:
+    if fixed or sum(math.prod(t.shape) for t in tensors.values()) <= FEW:
         choices = [{a: a.size for a in axes}]
     seen: set[tuple[int, ...]] = set()
     for sizes in choices:

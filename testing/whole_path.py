@@ -45,7 +45,7 @@ from ..ir.shrink import shrink
 from ..ir.source import program_source
 from ..ir.terms import Reduce, Term, postorder
 from ..rewrites import registry
-from ..runtime.compiled import module_spec
+from ..runtime.executable import module_spec
 from ..tiles.direct import kernel_from_program
 from ..tiles.dots import WIDE
 from ..tiles.finish import finish

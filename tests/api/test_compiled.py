@@ -11,12 +11,11 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import pipeline
+from eqfuse import Compiled, pipeline
 from eqfuse.errors import DeviceError, ShapeError
 from eqfuse.extract.explain import explain
 from eqfuse.extract.plan import Alternative
 from eqfuse.frontends import TensorSpec
-from eqfuse.runtime.compiled import Compiled
 from eqfuse.testing.programs import PROGRAMS
 
 G = torch.Generator().manual_seed(0)
@@ -140,7 +139,7 @@ def launches(monkeypatch):
         return run
 
     monkeypatch.setattr(Compiled, "_device", lambda self, tensors: "cuda")
-    monkeypatch.setattr(Compiled, "_run", property(launcher))
+    monkeypatch.setattr(Compiled, "_kernels_on", property(launcher))
     return found
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from eqfuse.runtime.compiled import Compiled
+from eqfuse.compiled import Compiled
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing.programs import Arg, Case
@@ -73,7 +73,7 @@ def device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="Some GPU", L2_cache_size=1 << 10))
     monkeypatch.setattr(Compiled, "_device", lambda self, tensors: "cuda")
-    monkeypatch.setattr(Compiled, "_run", property(found.run))
+    monkeypatch.setattr(Compiled, "_kernels_on", property(found.run))
     return found
 
 

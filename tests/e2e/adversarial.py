@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqfuse.compiled import Compiled
 from eqfuse.ir import dtypes, reference
-from eqfuse.runtime.compiled import Compiled
 from eqfuse.testing.programs import PROGRAMS
 
 _ROW, _LINEAR, _ATTENTION = ("r c",), ("r k", "n k"), ("b h q d", "b h k d", "b h k v")

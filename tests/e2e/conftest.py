@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import eqfuse
-from eqfuse.runtime.compiled import Compiled
+from eqfuse.compiled import Compiled
 from eqfuse.testing.programs import PROGRAMS
 
 sys.path.insert(0, str(Path(__file__).parent))  # for ``adversarial``

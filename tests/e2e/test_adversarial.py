@@ -34,7 +34,7 @@ from adversarial import (
 )
 
 import eqfuse
-from eqfuse.runtime.compiled import Compiled
+from eqfuse.compiled import Compiled
 from eqfuse.testing.programs import PROGRAMS
 
 _RESIZED: dict[tuple[str, str], Compiled] = {}

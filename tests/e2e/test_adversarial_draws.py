@@ -21,9 +21,9 @@ import torch
 from adversarial import DATA, NAMES, arguments, error, family, run, scores_of_1e4
 from torch import Tensor
 
+from eqfuse.compiled import Compiled
 from eqfuse.ir import reference
 from eqfuse.runtime.accuracy import reordered
-from eqfuse.runtime.compiled import Compiled
 
 DRAWS, ORDERS = 10, 8
 TYPICAL = 1.15  # of the geometric means: what ten draws do not tell from 1

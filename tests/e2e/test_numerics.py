@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 import eqfuse
+from eqfuse.compiled import Compiled
 from eqfuse.egraph import saturate
 from eqfuse.errors import AccuracyError, OptionError
 from eqfuse.extract import extract
@@ -34,7 +35,6 @@ from eqfuse.rewrites.facts import Row
 from eqfuse.rewrites.patterns import Map, Mean
 from eqfuse.rewrites.rule import Axis, make_rule
 from eqfuse.runtime.accuracy import _written, relative_error
-from eqfuse.runtime.compiled import Compiled
 from eqfuse.testing.conditioning import spread
 from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles import dots

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 import eqfuse
-from eqfuse.runtime.compiled import Compiled
+from eqfuse.compiled import Compiled
 from eqfuse.testing.programs import PROGRAMS
 
 TARGETS = ("h100", "a100", "b200", "mi300x")

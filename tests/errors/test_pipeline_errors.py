@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import eqfuse
+from eqfuse.compiled import Compiled
 from eqfuse.errors import (
     DeviceError,
     EmptyProgramError,
@@ -21,7 +22,6 @@ from eqfuse.ir import dtypes
 from eqfuse.ir.build import axes, program, sum_over, tensor
 from eqfuse.rewrites import rule
 from eqfuse.rewrites.check import check_all, check_rule
-from eqfuse.runtime.compiled import Compiled
 
 X = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
 

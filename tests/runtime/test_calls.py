@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import eqfuse
+from eqfuse.compiled import Compiled
 from eqfuse.errors import TraceError
-from eqfuse.runtime.compiled import Compiled
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 
@@ -99,7 +99,7 @@ def kernels_run(monkeypatch, on_device):
 
         return count
 
-    monkeypatch.setattr(Compiled, "_run", property(run))
+    monkeypatch.setattr(Compiled, "_kernels_on", property(run))
     return calls
 
 

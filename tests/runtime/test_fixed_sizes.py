@@ -19,7 +19,7 @@ from eqfuse.frontends import trace
 from eqfuse.ir.build import axes, mean_over, program, sum_over, tensor
 from eqfuse.ir.terms import Extent
 from eqfuse.runtime import fixed_sizes
-from eqfuse.runtime.compiled import module_spec
+from eqfuse.runtime.executable import module_spec
 from eqfuse.runtime.fixed_sizes import dependence, same_program
 from eqfuse.runtime.interpreter import forget, interpret
 from eqfuse.runtime.modules import load_module

@@ -11,8 +11,9 @@ import torch
 import eqfuse
 from eqfuse import cli
 from eqfuse.errors import CompileError, PlanError
+from eqfuse.pipeline import run
 from eqfuse.runtime import spills
-from eqfuse.runtime.compiled import Compiled
+from eqfuse.runtime.executable import Executable
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -56,12 +57,12 @@ def compiler(monkeypatch):
     seen = []
 
     def install(spilled):
-        def reports(c, arch=None):
+        def reports(c):
             seen.append(c.plan)
             Report = dataclasses.make_dataclass("Report", ["spill_bytes", "arch"])
             return [Report(spilled(len(seen), k), c.target.arch) for k in c.plan.kernels]
 
-        monkeypatch.setattr(Compiled, "compile", reports)
+        monkeypatch.setattr(Executable, "compile", reports)
         return seen
 
     return install
@@ -119,14 +120,15 @@ def test_nothing_smaller_ends_the_search(compiler):
     def none(shares):
         raise PlanError("no kernel fits")
 
-    assert spills.without_spills(first, none).plan.compiled[-1] == "100 B per thread of spills are left"
+    found = spills.without_spills(first.plan, first.target, none, lambda plan: first.compile())
+    assert found.compiled[-1] == "100 B per thread of spills are left"
 
 
 def test_a_kernel_that_does_not_compile_is_an_error(monkeypatch):
-    def fails(c, arch=None):
+    def fails(c):
         raise CompileError("no such instruction", where="kernel")
 
-    monkeypatch.setattr(Compiled, "compile", fails)
+    monkeypatch.setattr(Executable, "compile", fails)
     with pytest.raises(CompileError, match="no such instruction"):
         planned()
 
@@ -135,7 +137,7 @@ def test_other_shapes_and_targets_are_compiled_too(compiler):
     seen = compiler(lambda n, k: 0)
     c = planned()
     args = PROGRAMS["attention"].args("small", device="meta")
-    assert c.respecialise(args, {}).plan.compiled == ("1 kernel without spills on sm_90",)
+    assert run(c.planned.request.on(args, {})).plan.compiled == ("1 kernel without spills on sm_90",)
     assert c.replan("a100").plan.compiled == ("1 kernel without spills on sm_80",)
     assert len(seen) == 3
 

@@ -1,7 +1,6 @@
-"""What ``optimize`` returns: a drop-in callable that can also explain, verify, compile and save itself.
+"""A plan that runs: as kernels on a GPU, in Triton's interpreter, in the simulator of tile programs, or as the program was written.
 
-CUDA tensors run the generated Triton kernels; CPU tensors run the original program in torch (there is no CPU code generator, and
-the plan says so).  ``interpret`` and ``simulate`` run what was generated without a GPU, for verification.
+It knows one plan for one set of sizes and nothing of how plans are made; :class:`~eqfuse.Compiled` adds that.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
 from ..codegen.module import ModuleSpec, emit_kernels, lengths, with_host
 from ..egraph.frozen import FrozenGraph
-from ..extract.explain import Explanation, Options, Why, explain
 from ..extract.plan import Plan, PlannedCall, PlannedKernel
 from ..extract.report import plan_text
 from ..extract.targets import Target
@@ -35,12 +32,8 @@ if TYPE_CHECKING:
     import torch
 
     from ..frontends import Traced
-    from .accuracy import AccuracyReport
     from .aot import StaticReport
     from .ops import RegisteredOp
-
-
-MOST_VARIANTS = 64  # plans for other shapes that one Compiled keeps
 
 
 def module_spec(plan: Plan) -> ModuleSpec:
@@ -65,20 +58,15 @@ def module_spec(plan: Plan) -> ModuleSpec:
     )
 
 
-@dataclass
-class Compiled:
-    """A compiled program.  Call it like the function it came from."""
+@dataclass(eq=False)
+class Executable:
+    """A plan with what is needed to call it."""
 
     traced: Traced
     graph: FrozenGraph
     plan: Plan
     target: Target
-    replan: Callable[[str], Compiled] = field(repr=False)  # the same program planned for another target or architecture
-    respecialise: Callable[[Sequence[Any], Mapping[str, Any]], Compiled] | None = field(default=None, repr=False)
-    resize: Callable[[Plan, Sequence[Any], Mapping[str, Any]], Compiled] | None = field(default=None, repr=False)
-    options: Options = field(default_factory=Options, repr=False)  # how it was planned, for questions about it
-    _variants: dict[object, Compiled] = field(default_factory=dict, repr=False)  # this program for arguments of other shapes
-    _source: str | None = field(default=None, init=False, repr=False, compare=False)
+    _source: str | None = field(default=None, init=False, repr=False)
 
     @property
     def program(self) -> Program:
@@ -115,32 +103,23 @@ class Compiled:
 
     # -- running -------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
+        """Run on the device of the arguments, which have the shapes and types that were planned for."""
+        return self._run_on(self.bind(args, kwargs), args, kwargs)
 
-        CUDA tensors of another shape or type than the plan was made for are planned for, once each.  Where a gradient is wanted,
-        the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
-        the original program runs in either direction: kernels would know that tensor's value, and not that it is a variable.
-        """
+    def _run_on(self, tensors: Mapping[str, torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a call whose arguments were found to be these inputs."""
         import torch
 
-        try:
-            tensors = self.bind(args, kwargs)
-        except (errors.ShapeError, errors.StaticArgumentError):  # another shape, type or baked number than was planned for
-            if self._device([v for v in _leaves((args, kwargs)) if isinstance(v, torch.Tensor)]) != "cuda":
-                return self.eager(*args, **kwargs)
-            if self.respecialise is None:
-                raise
-            return self._variant(args, kwargs)(*args, **kwargs)
         if self._device(list(tensors.values())) != "cuda":
             return self.eager(*args, **kwargs)
         if torch.is_grad_enabled() and self.learned:
             if not torch.compiler.is_compiling():
-                warnings.warn(self._learned_text, stacklevel=2)
+                warnings.warn(self._learned_text, stacklevel=3)
             return self.eager(*args, **kwargs)
         given = [tensors[i.name] for i in self.program.inputs]
         if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in given)):
             return self.traced.unflatten(list(self.op(*given)))  # the operator knows its backward pass, and graphs know it
-        return self.traced.unflatten(list(self._run(given)))
+        return self.traced.unflatten(list(self._kernels_on(given)))
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -206,16 +185,6 @@ class Compiled:
             )
         return kind
 
-    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
-        """This program planned for arguments of another shape or type; each is planned once."""
-        assert self.respecialise is not None
-        key = self.traced.key(args, kwargs)
-        if key not in self._variants:
-            while len(self._variants) >= MOST_VARIANTS:
-                del self._variants[next(iter(self._variants))]  # the oldest
-            self._variants[key] = self.respecialise(args, kwargs)
-        return self._variants[key]
-
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The original program, run by torch; a program written in terms runs through the float64 reference."""
         if self.traced.eager is not None:
@@ -227,7 +196,7 @@ class Compiled:
         return self.traced.unflatten([torch.from_numpy(found[o.name]).to(getattr(torch, o.dtype.name)) for o in self.program.outputs])
 
     @cached_property
-    def _run(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
+    def _kernels_on(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
         from .modules import load_module
 
         module = load_module(self._exact_source, "run")
@@ -272,7 +241,7 @@ class Compiled:
     def in_order(self, result: Any) -> list[torch.Tensor]:
         """The tensors of a result of this program in the order of ``program.outputs``, one for each."""
         slots = [_Slot(k) for k in range(len(self.program.outputs))]
-        found = dict(zip(_leaves(self.traced.unflatten(slots)), _leaves(result), strict=True))
+        found = dict(zip(leaves(self.traced.unflatten(slots)), leaves(result), strict=True))
         return [found[s] for s in slots]
 
     def simulate(self, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
@@ -298,71 +267,11 @@ class Compiled:
         inputs = {i.name: arrays[i.name] for i in self.program.inputs}
         return dict(evaluate(Program(self.program.name, (wanted,), self.program.inputs), inputs))
 
-    def at(self, *args: Any, **kwargs: Any) -> Compiled:
-        """The same kernels, roles and tiles for arguments of other sizes: how a plan for large tensors is verified on small ones.
-
-        Raises :class:`~eqfuse.errors.PlanError` when the program has another structure there (an axis of length 1 vanishes).
-        """
-        if self.resize is None:
-            raise errors.PlanError(
-                "the sizes of this program are fixed, or the plan was itself made by at()",
-                where=self.program.name,
-                cure="call at() on what optimize() returned for a function or module",
-            )
-        return self.resize(self.plan, args, kwargs)
-
-    # -- knowing -------------------------------------------------------------------------------------------------------------
-    def explain(self, *, costs: bool = False) -> Explanation:
-        """Why the plan is what it is: the rewrites from the program to every kernel, each replayed on random numbers, what is saved,
-        what came second and why it lost.  ``str`` for people, ``.json()`` for programs, ``.why(a, b)`` for two values.
-
-        ``costs=True`` also asks what each step saves (a search for each) and each rule (a saturation and a search for each).
-        """
-        errors.expect(isinstance(costs, bool), "costs", costs, "True or False", where="explain")
-        return explain(self.graph, self.plan, self.target, options=self.options, costs=costs)
-
-    def why(self, a: str, b: str) -> Why:
-        """Whether two values share a kernel, and if not, why: no equation, forbidden, does not fit on chip, or costs more.
-
-        A value is named by an input or output, a variable of the traced source, a node of the traced graph, or ``file.py:LINE``.
-        Raises :class:`~eqfuse.errors.OptionError`, with the names that there are, for any other.
-        """
-        return self._explanation.why(a, b)
-
-    @cached_property
-    def _explanation(self) -> Explanation:
-        return self.explain()
-
-    def accuracy(
-        self, *args: Any, runner: str = "auto", factor: float | None = None, orders: int = 0, **kwargs: Any
-    ) -> AccuracyReport:
-        """Errors against float64 of the generated kernels and of the eager program in its own type.
-
-        ``factor``: raise :class:`~eqfuse.errors.AccuracyError` if an output's error is more than so many times eager's.
-        ``orders``: run eager so many times more with the axes that it sums over in other orders, and take the largest of its errors:
-        on data where one element decides (scores of 1e4), the error of one run is luck.
-        """
-        from .accuracy import measure
-
-        good = factor is None or (isinstance(factor, Real) and not isinstance(factor, bool) and factor > 0)
-        errors.expect(good, "factor", factor, "a number above 0, such as 2.0", where="accuracy")
-        report = measure(self, args, runner, kwargs, orders)
-        if factor is not None:
-            report.check(factor)
-        return report
-
-    def compile(self, arch: str | None = None) -> list[StaticReport]:
-        """Compile every kernel ahead of time; no GPU needed.  A plan belongs to a target: for another architecture than the
-        target's, the program is planned again for that architecture's representative device."""
-        from ..extract.targets import load_target
+    def compile(self) -> list[StaticReport]:
+        """Compile every kernel ahead of time for the target's architecture; no GPU needed."""
         from .aot import compile_kernel
         from .modules import load_module
 
-        errors.expect(arch is None or isinstance(arch, str), "arch", arch, "an architecture, as 'sm_90'", where="compile")
-        if arch is not None and arch != self.target.arch:
-            other = load_target(arch)
-            if other.arch != self.target.arch:
-                return self.replan(other.name).compile(other.arch)
         module = load_module(self._exact_source, "aot")
         return [
             compile_kernel(
@@ -394,13 +303,6 @@ class Compiled:
                 )
         return write_module(path, self.source, self.program.name, overwrite=overwrite)
 
-    def __repr__(self) -> str:
-        kernels = len(self.plan.steps)
-        return f"<Compiled {self.program.name}: {kernels} kernel{'s' * (kernels != 1)} for {self.plan.target}>"
-
-    def __str__(self) -> str:
-        return f"{self.plan}\n  {self._learned_text}" if self.learned else str(self.plan)
-
 
 @dataclass(frozen=True)
 class _Slot:
@@ -409,11 +311,12 @@ class _Slot:
     position: int
 
 
-def _leaves(value: Any) -> list[Any]:
+def leaves(value: Any) -> list[Any]:
+    """The tensors and numbers in a nested structure."""
     import torch
 
-    leaves: list[Any] = torch.utils._pytree.tree_leaves(value)
-    return leaves
+    found: list[Any] = torch.utils._pytree.tree_leaves(value)
+    return found
 
 
 def _array(t: torch.Tensor) -> np.ndarray:

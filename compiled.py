@@ -1,0 +1,178 @@
+"""``optimize`` and what it returns: a drop-in callable that can also explain, verify, compile and save itself.
+
+CUDA tensors run the generated Triton kernels; CPU tensors run the original program in torch (there is no CPU code generator, and
+the plan says so).  ``interpret`` and ``simulate`` run what was generated without a GPU, for verification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+from .extract.cover import MEMORY_WEIGHT
+from .extract.explain import Explanation, Options, Why, explain
+from .extract.targets import Target, load_target
+from .pipeline import Planned, Request, checked, rerun, run
+from .rewrites import Rule
+from .runtime.executable import Executable, leaves
+
+if TYPE_CHECKING:
+    from .runtime.accuracy import AccuracyReport
+    from .runtime.aot import StaticReport
+
+
+MOST_VARIANTS = 64  # plans for other shapes that one Compiled keeps
+
+
+def optimize(
+    fn: Any,
+    args: Sequence[Any] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    target: str | Target = "auto",
+    licence: str = "real",
+    rules: Sequence[Rule] | None = None,
+    disable: Sequence[str] = (),
+    fusion: Sequence[tuple[str, str, str]] = (),
+    name: str | None = None,
+    node_budget: int = 20_000,
+    time_budget: float = 10.0,
+    memory_weight: float = MEMORY_WEIGHT,
+    accuracy_factor: float | None = None,
+    no_spills: bool = False,
+) -> Compiled:
+    """Compile a tensor program into fused Triton kernels.
+
+    ``fn``: a function on torch tensors, an ``nn.Module``, an ``ExportedProgram``, an ``fx.GraphModule``, or an
+    :class:`eqfuse.Program`.  ``args``: example arguments (on any one device; only shapes and dtypes are used: kernels take strides at run
+    time).  An ``ExportedProgram`` or a ``Program`` has its shapes: arguments may be left out, and those given must fit it.
+    ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
+    ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
+    ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
+    ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case
+    and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory beyond a tenth of the
+    L2 costs, in bytes moved; 0 asks for speed alone.
+    ``accuracy_factor``: try the plan at small sizes in Triton's interpreter, and refuse it if its error against float64 is more than so
+    many times that of the eager program; then a plan by exact rules is tried, and one by no rules, and what was refused stands in the
+    plan.  AccuracyError if none is left.
+    ``no_spills``: compile the plan ahead of time, which takes seconds and no GPU, and plan again with smaller tiles for every kernel of
+    which the compiler spills registers to memory; the plan says what was tried, and what spills still if nothing helped.  Without it
+    registers are counted by a model, which is right for most kernels and not for all (docs/design.md has the numbers).
+
+    Raises the classes of :mod:`eqfuse.errors`.
+    """
+    asked = Request(
+        fn, args, kwargs, target, licence, rules, disable, fusion, name, node_budget, time_budget, memory_weight, accuracy_factor,
+        no_spills,
+    )  # fmt: skip
+    return Compiled(run(checked(asked)))
+
+
+class Compiled(Executable):
+    """A compiled program.  Call it like the function it came from."""
+
+    def __init__(self, planned: Planned) -> None:
+        super().__init__(planned.traced, planned.graph, planned.plan, planned.request.target)
+        self.planned = planned  # the request, and what each stage made of it
+        self._variants: dict[object, Compiled] = {}  # this program for arguments of other shapes
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
+
+        CUDA tensors of another shape or type than the plan was made for are planned for, once each.  Where a gradient is wanted,
+        the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
+        the original program runs in either direction: kernels would know that tensor's value, and not that it is a variable.
+        """
+        import torch
+
+        try:
+            tensors = self.bind(args, kwargs)
+        except (errors.ShapeError, errors.StaticArgumentError):  # another shape, type or baked number than was planned for
+            if self._device([v for v in leaves((args, kwargs)) if isinstance(v, torch.Tensor)]) != "cuda":
+                return self.eager(*args, **kwargs)
+            if self.planned.fixed:
+                raise
+            return self._variant(args, kwargs)(*args, **kwargs)
+        return self._run_on(tensors, args, kwargs)
+
+    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
+        """This program planned for arguments of another shape or type; each is planned once."""
+        key = self.traced.key(args, kwargs)
+        if key not in self._variants:
+            while len(self._variants) >= MOST_VARIANTS:
+                del self._variants[next(iter(self._variants))]  # the oldest
+            self._variants[key] = Compiled(run(self.planned.request.on(args, kwargs)))
+        return self._variants[key]
+
+    def at(self, *args: Any, **kwargs: Any) -> Compiled:
+        """The same kernels, roles and tiles for arguments of other sizes: how a plan for large tensors is verified on small ones.
+
+        Raises :class:`~eqfuse.errors.PlanError` when the program has another structure there (an axis of length 1 vanishes), or has its
+        sizes itself (an ``ExportedProgram``, a ``Program``).
+        """
+        return Compiled(rerun(self.planned, args=args, kwargs=kwargs))
+
+    def replan(self, target: str | Target) -> Compiled:
+        """The same program planned for another target; what was traced serves again, and the e-graph, if the same axes are split."""
+        return Compiled(rerun(self.planned, target=load_target(target)))
+
+    # -- knowing -------------------------------------------------------------------------------------------------------------
+    def explain(self, *, costs: bool = False) -> Explanation:
+        """Why the plan is what it is: the rewrites from the program to every kernel, each replayed on random numbers, what is saved,
+        what came second and why it lost.  ``str`` for people, ``.json()`` for programs, ``.why(a, b)`` for two values.
+
+        ``costs=True`` also asks what each step saves (a search for each) and each rule (a saturation and a search for each).
+        """
+        errors.expect(isinstance(costs, bool), "costs", costs, "True or False", where="explain")
+        asked = self.planned.request
+        options = Options(self.planned.rules, asked.memory_weight, asked.node_budget, asked.time_budget)
+        return explain(self.graph, self.plan, self.target, options=options, costs=costs)
+
+    def why(self, a: str, b: str) -> Why:
+        """Whether two values share a kernel, and if not, why: no equation, forbidden, does not fit on chip, or costs more.
+
+        A value is named by an input or output, a variable of the traced source, a node of the traced graph, or ``file.py:LINE``.
+        Raises :class:`~eqfuse.errors.OptionError`, with the names that there are, for any other.
+        """
+        return self._explanation.why(a, b)
+
+    @cached_property
+    def _explanation(self) -> Explanation:
+        return self.explain()
+
+    def accuracy(
+        self, *args: Any, runner: str = "auto", factor: float | None = None, orders: int = 0, **kwargs: Any
+    ) -> AccuracyReport:
+        """Errors against float64 of the generated kernels and of the eager program in its own type.
+
+        ``factor``: raise :class:`~eqfuse.errors.AccuracyError` if an output's error is more than so many times eager's.
+        ``orders``: run eager so many times more with the axes that it sums over in other orders, and take the largest of its errors:
+        on data where one element decides (scores of 1e4), the error of one run is luck.
+        """
+        from .runtime.accuracy import measure
+
+        good = factor is None or (isinstance(factor, Real) and not isinstance(factor, bool) and factor > 0)
+        errors.expect(good, "factor", factor, "a number above 0, such as 2.0", where="accuracy")
+        report = measure(self, args, runner, kwargs, orders)
+        if factor is not None:
+            report.check(factor)
+        return report
+
+    def compile(self, arch: str | None = None) -> list[StaticReport]:
+        """Compile every kernel ahead of time; no GPU needed.  A plan belongs to a target: for another architecture than the
+        target's, the program is planned again for that architecture's representative device."""
+        errors.expect(arch is None or isinstance(arch, str), "arch", arch, "an architecture, as 'sm_90'", where="compile")
+        if arch is None or arch == self.target.arch:
+            return super().compile()
+        other = load_target(arch)
+        return super().compile() if other.arch == self.target.arch else self.replan(other).compile()
+
+    def __repr__(self) -> str:
+        kernels = len(self.plan.steps)
+        return f"<Compiled {self.program.name}: {kernels} kernel{'s' * (kernels != 1)} for {self.plan.target}>"
+
+    def __str__(self) -> str:
+        return f"{self.plan}\n  {self._learned_text}" if self.learned else str(self.plan)
