@@ -24,9 +24,9 @@ from .egraph import FrozenGraph, audit, saturate
 from .egraph.audit import audit_elements
 from .egraph.frozen import member_text
 from .errors import OptionError, expect, shown
+from .explain import Options
 from .extract import extract, extract_like
 from .extract.cover import MEMORY_WEIGHT
-from .extract.explain import Options
 from .extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer, notes
 from .extract.outside import unmatched, withheld
 from .extract.splits import propose_splits

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import PlanError
 from ..extract.cost import register_share
-from ..extract.report import plural
+from ..extract.quantities import plural
 
 if TYPE_CHECKING:
     from .aot import StaticReport

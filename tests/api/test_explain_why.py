@@ -10,7 +10,7 @@ import torch
 
 import eqfuse
 from eqfuse.egraph.saturate import levels
-from eqfuse.extract.explain import VERDICTS
+from eqfuse.explain import VERDICTS
 from eqfuse.extract.targets import load_target
 from eqfuse.rewrites.facts import match
 from eqfuse.rewrites.patterns import Map, Reduce, Sum

@@ -16,20 +16,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...egraph.frozen import ENode, FrozenGraph
-from ...errors import EqFuseError
-from ..cover import Cover, Extractor
-from ..plan import Plan
-from ..report import bytes_text, plural
-from ..search import RootSpec
+from ..egraph.frozen import ENode, FrozenGraph
+from ..errors import EqFuseError
+from ..extract.cover import Cover, Extractor
+from ..extract.plan import Plan
+from ..extract.quantities import bytes_text, plural
+from ..extract.search import RootSpec
+from ..ir.index import Axis
 from .derivation import Derivation
 from .forms import key
-
-if TYPE_CHECKING:
-    from ...ir.index import Axis
-    from .study import Study
+from .study import Study
 
 SECONDS = 30.0  # CPU time for the plans of all programs of one chain
 WORDS = {

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...egraph.frozen import ENode, FrozenGraph
-from ...errors import OptionError, expect
-from ...ir import ops
-from ...ir.terms import Const, Extent, Index, Input, Term, View
+from ..egraph.frozen import ENode, FrozenGraph
+from ..errors import OptionError, expect
+from ..ir import ops
+from ..ir.terms import Const, Extent, Index, Input, Term, View
 
 LISTED = 40  # names that an error lists
 

@@ -13,9 +13,9 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from ...egraph.frozen import ENode, FrozenGraph
-from ...tiles.kernel import Kernel
-from ..choose import Access, Chooser, Leaf
+from ..egraph.frozen import ENode, FrozenGraph
+from ..extract.choose import Access, Chooser, Leaf
+from ..tiles.kernel import Kernel
 
 RUNNING = ("roll", "ref", "pre", "acc")
 DIRECT = ("input", "view", "index")  # forms that are read, not computed

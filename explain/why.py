@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...egraph.saturate import levels
-from ...ir.terms import Input
-from ...tiles.kernel import Role
-from ..choose import Leaf
-from ..plan import PlannedKernel
-from ..report import bytes_text, plural
-from ..search import Refusal, Rejection
-from ..structure import analyse
+from ..egraph.saturate import levels
+from ..extract.choose import Leaf
+from ..extract.names import Value
+from ..extract.plan import PlannedKernel
+from ..extract.quantities import bytes_text, plural
+from ..extract.search import Refusal, Rejection
+from ..extract.structure import analyse
+from ..ir.terms import Input
+from ..tiles.kernel import Role
 from .costs import Planned, TermDifference
 from .derivation import Step
 from .forms import KernelForms
 from .study import Study
-from .values import Value
 
 MOST_LOOPS = 3  # loops over one axis that a kernel is tried with (Chooser.cheapest)
 

@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from ...egraph import saturate
-from ...egraph.frozen import FrozenGraph
-from ...errors import EqFuseError, PlanError
-from ...rewrites.rule import Rule
-from ..cover import MEMORY_WEIGHT, Cover, Extractor
-from ..plan import Plan, PlannedKernel
-from ..search import Rejection, RootSpec
-from ..targets import Target
-from .chain import Chain
+from ..egraph import saturate
+from ..egraph.frozen import FrozenGraph
+from ..errors import EqFuseError, PlanError
+from ..extract.cover import MEMORY_WEIGHT, Cover, Extractor
+from ..extract.plan import Plan, PlannedKernel
+from ..extract.search import Rejection, RootSpec
+from ..extract.targets import Target
+from ..rewrites.rule import Rule
 from .costs import Planned, TermDifference, compare, price
 from .derivation import Derivation, rules_by_name
 
@@ -194,11 +193,6 @@ class Study:
     def as_written(self) -> Plan:
         """The plan of the program without any rule."""
         return self.without((), everything=True)
-
-    @cached_property
-    def chain(self) -> Chain:
-        """What each step of the chain saves."""
-        return Chain(self)
 
     @cached_property
     def savings(self) -> dict[str, Saving]:

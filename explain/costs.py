@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..cost import OVERLAP
-from ..plan import Cost, PlannedCall, PlannedKernel
+from ..extract.cost import OVERLAP
+from ..extract.plan import Cost, PlannedCall, PlannedKernel
 
 Planned = PlannedKernel | PlannedCall
 

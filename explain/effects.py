@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ...errors import PlanError
-from ..cover import Extractor
-from ..plan import Decision
-from ..report import MOST_DECISIONS, plural
+from ..errors import PlanError
+from ..extract.cover import Extractor
+from ..extract.plan import MOST_DECISIONS, Decision
+from ..extract.quantities import plural
 from .study import Study
 
 MOST_GIVERS = 8  # requests and rules that are left out, one at a time

@@ -16,15 +16,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...egraph.frozen import ENode, FrozenGraph
-from ...rewrites import registry
-from ...rewrites.rule import Rule
-from ..choose import Chooser, Leaf
-from ..plan import Plan, PlannedCall
+from ..egraph.frozen import ENode, FrozenGraph
+from ..extract.choose import Chooser, Leaf
+from ..extract.names import Names
+from ..extract.plan import Plan, PlannedCall
+from ..rewrites import registry
+from ..rewrites.rule import Rule
 from .forms import DIRECT, CallForms, Forms, KernelForms, key
 from .matching import applied_to
 from .replay import NO_NUMBER, Replay, Replayed
-from .values import Names
 
 CONGRUENCE = "congruence"  # two values became one because their arguments did
 LONGEST = 8  # forms of one class that are told one after the other

@@ -12,10 +12,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...egraph.frozen import ENode, FrozenGraph
-from ...rewrites import patterns
-from ...rewrites.facts import Equal, Fact, Match, Row
-from ...rewrites.rule import Rule
+from ..egraph.frozen import ENode, FrozenGraph
+from ..rewrites import patterns
+from ..rewrites.facts import Equal, Fact, Match, Row
+from ..rewrites.rule import Rule
 
 Env = dict[str, Any]  # variable -> class, Axis, name, IndexExpr or number
 TABLES = ("radd", "rmul")  # relations that frozen graphs keep: kind, axis, then classes

@@ -14,17 +14,17 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ...egraph.frozen import FrozenGraph
-from ...errors import UnknownTargetError
-from ..plan import Plan, PlannedCall
-from ..report import bytes_text, plural
-from ..targets import Target, load_target
+from ..egraph.frozen import FrozenGraph
+from ..errors import UnknownTargetError
+from ..extract.names import Value
+from ..extract.plan import Plan, PlannedCall
+from ..extract.quantities import bytes_text, plural
+from ..extract.targets import Target, load_target
 from .chain import Chain, Part, Priced, Share
 from .costs import shares
 from .derivation import Step
 from .effects import Effect, effects
 from .study import Options, RunnerUp, Saving, Study
-from .values import Value
 from .why import VERDICTS, Why, term_data, why
 
 SCHEMA = "eqfuse.explain/1"
@@ -106,10 +106,10 @@ class Explanation:
         """What each rule of the plan saves, and under ``""`` all rules together: one saturation and search for each."""
         return self._asked().savings
 
-    @property
+    @cached_property
     def chain(self) -> Chain:
         """What each step of the chain of rewrites saves: one search for each."""
-        return self._asked().chain
+        return Chain(self._asked())
 
     def _asked(self) -> Study:
         if self.study is None:
