@@ -71,6 +71,13 @@ def test_the_layering_check_can_fail():
     assert not {"codegen", "pipeline", "tiles"} & ALLOWED["ir"]
 
 
+def test_what_users_test_with_needs_neither_the_fuzzers_nor_the_checks_of_ops():
+    """Only the table of public names says where the checks of declared ops are."""
+    public = [p for p in (ROOT / "testing").glob("*.py") if p.name != "__init__.py"]
+    assert len(public) > 10
+    assert not [p.name for p in public if re.search(r"^\s*(from|import) \S*\b(fuzz|ops\.(check|spelling))\b", p.read_text(), re.MULTILINE)]
+
+
 def test_every_module_belongs_to_a_layer():
     assert {owner(p) for p in modules()} <= set(ALLOWED)
 

@@ -19,12 +19,12 @@ from itertools import cycle
 
 import numpy as np
 
-from ..ir import ops
-from ..ir.monoids import MONOIDS
-from ..ir.program import Program
-from ..ir.reference import evaluate_terms
-from ..ir.shrink import with_args
-from ..ir.terms import Cast, Input, Map, Reduce, Term
+from ...ir import ops
+from ...ir.monoids import MONOIDS
+from ...ir.program import Program
+from ...ir.reference import evaluate_terms
+from ...ir.shrink import with_args
+from ...ir.terms import Cast, Input, Map, Reduce, Term
 
 STEPS = frozenset(("floor", "round", "floordiv", "remainder", "fmod"))  # what jumps where its argument passes a whole number
 EXACT_OPS = STEPS | {"neg", "abs", "maximum", "minimum", "where"}

@@ -13,14 +13,14 @@ from itertools import product
 import numpy as np
 import torch
 
-from ..errors import CompileError, EqFuseError, OpError, UnsoundOpError, expect
-from ..ir.dtypes import DType, float32, int32
-from ..ir.ops import ScalarOp
-from ..runtime.interpreter import interpret
-from ..runtime.modules import load_module
-from ..tiles.program import Param
-from .misuse import number, truth
-from .op_check import samples, value
+from ...errors import CompileError, EqFuseError, OpError, UnsoundOpError, expect
+from ...ir.dtypes import DType, float32, int32
+from ...ir.ops import ScalarOp
+from ...runtime.interpreter import interpret
+from ...runtime.modules import load_module
+from ...tiles.program import Param
+from ..misuse import number, truth
+from .check import samples, value
 
 RTOL = 2e-5  # of a spelling, relative to its value
 WIGGLE = 4 * float32.epsilon  # of arguments, relative: a few roundings
@@ -173,7 +173,7 @@ def _report(
 
 
 def _compile(op: ScalarOp, source: str, of: DType) -> None:
-    from ..runtime.aot import compile_kernel
+    from ...runtime.aot import compile_kernel
 
     stored = int32 if op.result == "bool" else of
     pointers = [Param(f"{name}_ptr", "pointer", t, None) for name, t in (*((f"x{k}", of) for k in range(op.arity)), ("y", stored))]

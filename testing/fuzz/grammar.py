@@ -17,18 +17,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..codegen.limits import check_computable
-from ..errors import UnsupportedOpError
-from ..ir import build as b
-from ..ir import dtypes, ops
-from ..ir.bounds import wrapped
-from ..ir.dtypes import DType
-from ..ir.index import Axis, index
-from ..ir.monoids import MONOIDS
-from ..ir.program import Output, Program
-from ..ir.reference import evaluate_terms, round_to
-from ..ir.shrink import bound
-from ..ir.terms import Cast, Const, Input, Map, Reduce, Term, View, postorder
+from ...codegen.limits import check_computable
+from ...errors import UnsupportedOpError
+from ...ir import build as b
+from ...ir import dtypes, ops
+from ...ir.bounds import wrapped
+from ...ir.dtypes import DType
+from ...ir.index import Axis, index
+from ...ir.monoids import MONOIDS
+from ...ir.program import Output, Program
+from ...ir.reference import evaluate_terms, round_to
+from ...ir.shrink import bound
+from ...ir.terms import Cast, Const, Input, Map, Reduce, Term, View, postorder
 from .conditioning import disturbed, relative_move
 
 LARGEST = 1e4  # values beyond it say little about float32

@@ -10,9 +10,9 @@ from eqfuse import errors
 from eqfuse.egraph.schema import sign_traits
 from eqfuse.ir.ops import BUILT_IN, OPS, triton
 from eqfuse.ir.ranges import UNIT, Interval, increasing
-from eqfuse.testing import op_check
-from eqfuse.testing.op_check import check_op
-from eqfuse.testing.op_spelling import check_spelling
+from eqfuse.testing.ops import check as op_check
+from eqfuse.testing.ops.check import check_op
+from eqfuse.testing.ops.spelling import check_spelling
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))

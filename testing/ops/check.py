@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..egraph.schema import sign_traits
-from ..errors import EqFuseError, OpError, UnsoundOpError, expect
-from ..ir.ops import DOMAINS, OPS, RESULTS, ScalarOp
-from ..ir.ranges import ALL, INF, Interval
+from ...egraph.schema import sign_traits
+from ...errors import EqFuseError, OpError, UnsoundOpError, expect
+from ...ir.ops import DOMAINS, OPS, RESULTS, ScalarOp
+from ...ir.ranges import ALL, INF, Interval
 
 SEED = 20
 TOLERANCE = 1e-9  # of float64 formulas, relative

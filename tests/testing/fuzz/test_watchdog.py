@@ -13,9 +13,9 @@ import time
 
 import pytest
 
-from eqfuse.testing import watchdog, whole_path
-from eqfuse.testing.watchdog import TooLong, limited
-from eqfuse.testing.whole_path import Tally, fuzz, one
+from eqfuse.testing.fuzz import watchdog, whole_path
+from eqfuse.testing.fuzz.watchdog import TooLong, limited
+from eqfuse.testing.fuzz.whole_path import Tally, fuzz, one
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no interval timers")
 
@@ -116,8 +116,8 @@ def test_no_limit_and_other_threads_have_none():
 
 NATIVE = """
 import sys
-from eqfuse.testing import watchdog, whole_path
-from eqfuse.testing.fuzz import main
+from eqfuse.testing.fuzz import watchdog, whole_path
+from eqfuse.testing.fuzz.command import main
 {work}
 plan = whole_path._Path.plan
 whole_path._Path.plan = lambda path: native() if path.seed == 41 else plan(path)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ir import build as b
-from ..ir.dtypes import DType, float32
-from ..ir.index import Axis, index
-from ..ir.program import Output, Program
-from ..ir.terms import Input, Term, View
-from ..tiles.kernel import Role
+from ...ir import build as b
+from ...ir.dtypes import DType, float32
+from ...ir.index import Axis, index
+from ...ir.program import Output, Program
+from ...ir.terms import Input, Term, View
+from ...tiles.kernel import Role
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def random_roles(
     rng: random.Random, program: Program, *, tiles: tuple[int, ...] = (1, 2, 4), stream_tiles: tuple[int, ...] = (2, 4)
 ) -> dict[Axis, Role]:
     """Legal roles: an axis that every output has and nothing reduces may be a grid axis, any other is streamed or resident."""
-    from ..ir.terms import Reduce
+    from ...ir.terms import Reduce
 
     reduced = {t.axis for t in program.terms() if isinstance(t, Reduce) and t.axis in t.args[0].axes}
     roles: dict[Axis, Role] = {}
@@ -161,7 +161,7 @@ def random_roles(
 
 def free_axes(program: Program) -> set[Axis]:
     """The axes that nodes will mention: those of outputs, reductions, positions and view expressions, not those viewed away."""
-    from ..ir.terms import Reduce
+    from ...ir.terms import Reduce
 
     found = {a for o in program.outputs for a in o.term.axes}
     for t in program.terms():

@@ -28,31 +28,31 @@ from functools import cache
 
 import numpy as np
 
-from ..codegen.module import emit_module
-from ..egraph.audit import audit
-from ..egraph.frozen import FrozenGraph
-from ..egraph.saturate import forget_engines, saturate
-from ..errors import EqFuseError, PlanError
-from ..extract.choose import Chooser
-from ..extract.cover import Extractor, Rejection
-from ..extract.hazards import new_hazards
-from ..extract.plan import Plan
-from ..extract.targets import Target, load_target
-from ..ir.printing import program_text
-from ..ir.program import Program
-from ..ir.reference import evaluate, evaluate_terms
-from ..ir.shrink import shrink
-from ..ir.source import program_source
-from ..ir.terms import Reduce, Term, postorder
-from ..rewrites import registry
-from ..runtime.compiled import module_spec
-from ..tiles.direct import kernel_from_program
-from ..tiles.dots import WIDE
-from ..tiles.finish import finish
-from ..tiles.lower import lower
-from ..tiles.program import Dot, Loop, TileProgram, scales
-from ..tiles.simulate import simulate
-from ..tiles.walk import walk
+from ...codegen.module import emit_module
+from ...egraph.audit import audit
+from ...egraph.frozen import FrozenGraph
+from ...egraph.saturate import forget_engines, saturate
+from ...errors import EqFuseError, PlanError
+from ...extract.choose import Chooser
+from ...extract.cover import Extractor, Rejection
+from ...extract.hazards import new_hazards
+from ...extract.plan import Plan
+from ...extract.targets import Target, load_target
+from ...ir.printing import program_text
+from ...ir.program import Program
+from ...ir.reference import evaluate, evaluate_terms
+from ...ir.shrink import shrink
+from ...ir.source import program_source
+from ...ir.terms import Reduce, Term, postorder
+from ...rewrites import registry
+from ...runtime.compiled import module_spec
+from ...tiles.direct import kernel_from_program
+from ...tiles.dots import WIDE
+from ...tiles.finish import finish
+from ...tiles.lower import lower
+from ...tiles.program import Dot, Loop, TileProgram, scales
+from ...tiles.simulate import simulate
+from ...tiles.walk import walk
 from .conditioning import relative_move, spread
 from .grammar import Drawn, draw_data, draw_program
 from .random_programs import random_roles
@@ -392,8 +392,8 @@ class _Path:
         """The printed module on float32 (or narrower) tensors."""
         import torch
 
-        from ..runtime.interpreter import forget, interpret
-        from ..runtime.modules import load_module
+        from ...runtime.interpreter import forget, interpret
+        from ...runtime.modules import load_module
 
         again = any(_computes_again(k.tiles for k in p.kernels) for p in self.plans)
         allowed = spread(self.program, self.inputs, SINGLE, narrow=True, again=again)

@@ -49,11 +49,11 @@ from eqfuse.ir.terms import Index, Input, Map, Reduce, View
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.patterns import Sum
 from eqfuse.rewrites.rule import Axis, make_rule
-from eqfuse.testing import whole_path
-from eqfuse.testing.conditioning import COPIES, recomputed, spread
-from eqfuse.testing.fuzz import main
-from eqfuse.testing.grammar import draw_program
-from eqfuse.testing.whole_path import STAGES, Tally, check, filtered, fuzz, one
+from eqfuse.testing.fuzz import whole_path
+from eqfuse.testing.fuzz.command import main
+from eqfuse.testing.fuzz.conditioning import COPIES, recomputed, spread
+from eqfuse.testing.fuzz.grammar import draw_program
+from eqfuse.testing.fuzz.whole_path import STAGES, Tally, check, filtered, fuzz, one
 from eqfuse.tiles import facts, lower
 from eqfuse.tiles.simulate import simulate
 
@@ -99,7 +99,7 @@ def test_the_grammar_draws_everything():
 
 
 def test_a_seed_is_one_program():
-    code = "from eqfuse.testing.grammar import draw_program as d; print([str(d(s).program) for s in range(20)])"
+    code = "from eqfuse.testing.fuzz.grammar import draw_program as d; print([str(d(s).program) for s in range(20)])"
     runs = {
         subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": h}, capture_output=True, text=True, check=True).stdout
         for h in ("1", "2")
@@ -128,7 +128,7 @@ def test_two_runs_are_one(tmp_path):
     logs = []
     for h in ("1", "2"):
         file = tmp_path / f"{h}.json"
-        code = "from eqfuse.testing.fuzz import main; main()"
+        code = "from eqfuse.testing.fuzz.command import main; main()"
         command = [sys.executable, "-c", code, *("70", "90", "--interpret", "5", "--json", str(file))]
         subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": h}, capture_output=True, check=True)
         logs.append(json.loads(file.read_text()))
@@ -140,7 +140,7 @@ def test_two_runs_are_one(tmp_path):
 
 GROWTH = """
 import gc
-from eqfuse.testing.whole_path import Tally, one
+from eqfuse.testing.fuzz.whole_path import Tally, one
 
 def resident():
     gc.collect()
