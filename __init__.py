@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .loading import collector_resting
+from .runtime.loading import collector_resting
 
 __version__ = "0.1.0"
 

@@ -33,8 +33,8 @@ from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
 from .ir.program import Program
-from .loading import for_optimize
 from .rewrites import Rule, registry
+from .runtime.loading import for_optimize
 
 if TYPE_CHECKING:
     from .extract.plan import Plan

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .egraph.frozen import SaturationReport
-    from .extract.plan import Plan
-    from .runtime.compiled import Compiled
+    from ..egraph.frozen import SaturationReport
+    from ..extract.plan import Plan
+    from ..runtime.compiled import Compiled
 
 
 def plain(x: Any) -> Any:

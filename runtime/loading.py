@@ -35,6 +35,8 @@ def for_optimize(traced: bool) -> None:
     with collector_resting():
         if traced:
             importlib.import_module("torch.export._trace")
-        for module in (".frontends", ".runtime.compiled"):
-            importlib.import_module(module, __package__)
-        importlib.import_module(".rewrites.registry", __package__).load()
+        from .. import frontends  # noqa: F401
+        from ..rewrites import registry
+        from . import compiled  # noqa: F401
+
+        registry.load()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 
-from .cli import show_heading, show_python
+from .tables import show_heading, show_python
 
 HEADS, HEAD_DIM = 32, 128
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "gfx942")
