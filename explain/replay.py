@@ -22,7 +22,8 @@ from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.recursion import arguments_first
 from ..ir.terms import Input
-from ..rewrites.patterns import read_at, reduce_array
+from ..rewrites.positions import read_at
+from ..rewrites.world import reduce_array
 from .forms import Forms
 
 AGREES = 1e-9  # of the largest magnitude: float64 at small sizes loses about 1e-15 per operation

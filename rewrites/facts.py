@@ -30,8 +30,9 @@ from ..ir.ranges import ALL
 from . import notation
 from . import patterns as P
 from .notation import Notation, shown, what
-from .patterns import AxisVar, Pattern, Var, World
-from .positions import Expressions, IndexVar, NoPosition, Place, ReadAt
+from .patterns import AxisVar, Pattern, Var
+from .positions import Expressions, IndexVar, NoPosition, Place, ReadAt, axis
+from .world import World
 
 CONDITION = dict.fromkeys(notation.VALUES, "a premise stands after the two sides, or in the list of premises; all of them must hold")
 CONDITION["truth"] += "; its opposite is another premise (depends for free, ...)"
@@ -145,7 +146,7 @@ class Free(Condition):
     axis: AxisVar
 
     def __post_init__(self) -> None:
-        _set(self, x=P.pattern(self.x), axis=P.axis(self.axis))
+        _set(self, x=P.pattern(self.x), axis=axis(self.axis))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.axis)
@@ -375,7 +376,7 @@ class OtherAxis(Fact):
     b: AxisVar
 
     def __post_init__(self) -> None:
-        _set(self, a=P.axis(self.a), b=P.axis(self.b))
+        _set(self, a=axis(self.a), b=axis(self.b))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.a, self.b)
@@ -391,7 +392,7 @@ class NonEmpty(Fact):
     axis: AxisVar
 
     def __post_init__(self) -> None:
-        _set(self, axis=P.axis(self.axis))
+        _set(self, axis=axis(self.axis))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.axis,)

@@ -29,6 +29,7 @@ from .facts import Fact
 from .notation import Notation, shown, what
 from .patterns import AxisVar, Var
 from .rule import Rule, make_rule
+from .world import World
 
 running: Callable[[], AbstractContextManager[Any]] = nullcontext
 """What implementations are called in on the CPU.  The face of the package sets it, so that hand-written Triton kernels run there."""
@@ -145,7 +146,7 @@ class Offer(Fact):
             raise RuleError(f"{said} is {us}", where=self.where, cure="microseconds: a number that is not negative")
         return us
 
-    def test(self, world: P.World) -> int:
+    def test(self, world: World) -> int:
         """The implementation against the values that the premises define; how many numbers were compared.
 
         Called with float64 tensors on the CPU, in whatever memory layout.  Raises :class:`AssertionError` where they differ.
@@ -177,7 +178,7 @@ class Offer(Fact):
         return expected.size
 
 
-def _places(values: tuple[tuple[Any, ...], ...], arrays: list[np.ndarray], world: P.World) -> dict[str, int] | None:
+def _places(values: tuple[tuple[Any, ...], ...], arrays: list[np.ndarray], world: World) -> dict[str, int] | None:
     """A dimension of the check's universe for every axis of an offer, so that each value varies along its own axes only."""
     names = list(dict.fromkeys(a.name for v in values for a in v[1:]))
     varies = [{k for k, n in enumerate(a.shape) if n != 1} for a in arrays]

@@ -14,7 +14,8 @@ import numpy as np
 
 from .. import patterns as P
 from ..facts import Condition, Equal, Equation, Fact, Row, Trait, Vanishing, Within
-from ..patterns import Pattern, Roll, Var, World
+from ..patterns import Pattern, Roll, Var
+from ..world import World
 from .compare import Observation, Pair, Truth, short
 from .plan import Moved, Plan, claims_nothing, columns, moved, name_of
 from .solve import ahead, arguments, elsewhere

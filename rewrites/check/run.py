@@ -20,8 +20,8 @@ from hypothesis.errors import NoSuchExample, Unsatisfiable
 
 from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
 from ..facts import Row, gone, ninf
-from ..patterns import Noise, Undefined, World
 from ..rule import Rule
+from ..world import RATIONAL, Noise, Undefined, World
 from . import compare, integers, loops
 from .compact import compact
 from .compare import Observation, Pair, Truth, certain, compared, lasting, moved_little, suspicious
@@ -317,7 +317,7 @@ def _rational(plan: Plan) -> bool:
     from .. import patterns as P
 
     for node in plan.nodes():
-        if isinstance(node, P.Map) and isinstance(node.op, str) and node.op not in P.RATIONAL:
+        if isinstance(node, P.Map) and isinstance(node.op, str) and node.op not in RATIONAL:
             return False
         if isinstance(node, P.NumberLiteral) and not np.isfinite(node.number):
             return False
@@ -325,7 +325,7 @@ def _rational(plan: Plan) -> bool:
         return False
     if any(hasattr(f, "test") for f in plan.rule.gives):
         return False
-    return all(any(c not in P.OPS or c in P.RATIONAL for c in choices) for choices in plan.choices.values())
+    return all(any(c not in P.OPS or c in RATIONAL for c in choices) for choices in plan.choices.values())
 
 
 @dataclass(frozen=True)

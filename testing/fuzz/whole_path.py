@@ -38,7 +38,6 @@ from ...extract.cover import Extractor, Rejection
 from ...extract.hazards import new_hazards
 from ...extract.plan import Plan
 from ...extract.targets import Target, load_target
-from ...ir.printing import program_text
 from ...ir.program import Program
 from ...ir.reference import evaluate, evaluate_terms
 from ...ir.shrink import shrink
@@ -80,7 +79,7 @@ class Finding:
     minimal: str = ""  # runnable code
 
     def __str__(self) -> str:
-        text = self.minimal or (program_text(self.program) if self.program is not None else "")
+        text = self.minimal or (str(self.program) if self.program is not None else "")
         return f"seed {self.seed}, {self.stage}: {self.message}\n{text}"
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import cli, errors
+from eqfuse import errors
 from eqfuse.cli import programs
 from eqfuse.egraph import audit, engine, saturate
 from eqfuse.ir.build import axes, program, tensor

@@ -27,15 +27,12 @@ KNOWN_CIRCLES: tuple[set[str], ...] = (
         "tiles.finish.multiply_adds", "tiles.guards", "tiles.lower", "tiles.scaling",
     },
     {"runtime.accuracy", "runtime.compiled"},
-    {"frontends.aten", "frontends.aten_pointwise", "frontends.aten_reductions", "frontends.aten_sources", "frontends.aten_views", "frontends.reader"},
     {"egraph.audit", "egraph.blame", "egraph.minimal", "egraph.saturate"},
-    {"rewrites.patterns", "rewrites.positions"},
     {
         "rewrites", "rewrites.check", "rewrites.check.compact", "rewrites.check.draw", "rewrites.check.integers", "rewrites.check.loops",
         "rewrites.check.observe", "rewrites.check.plan", "rewrites.check.run", "rewrites.check.show", "rewrites.check.solve",
         "rewrites.registry", "rewrites.rule", "rewrites.verdicts",
     },
-    {"ir.printing", "ir.program"},
 )  # fmt: skip
 
 

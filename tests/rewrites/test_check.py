@@ -45,7 +45,7 @@ from eqfuse.rewrites.facts import (
     turns,
     want,
 )  # fmt: skip
-from eqfuse.rewrites.patterns import Acc, Cast, Const, Map, Max, NumberLiteral, Reduce, Ref, Roll, Sum, Var, View, Where, World
+from eqfuse.rewrites.patterns import Acc, Cast, Const, Map, Max, NumberLiteral, Reduce, Ref, Roll, Sum, Var, View, Where
 from eqfuse.rewrites.rule import (
     AnyMonoid,
     Axis,
@@ -60,6 +60,7 @@ from eqfuse.rewrites.rule import (
     make_rule,
     rule,
 )  # fmt: skip
+from eqfuse.rewrites.world import World
 
 Exponential = Turns["add", "mul"]
 LEAST = NumberLiteral(-math.inf)

@@ -11,8 +11,9 @@ from eqfuse.ir.terms import Const as ConstTerm
 from eqfuse.ir.terms import Input, Term
 from eqfuse.ir.terms import Map as MapTerm
 from eqfuse.rewrites import Axis, Const, Map, Scalar, Sum, match
-from eqfuse.rewrites.patterns import Number, NumberVar, Pattern, Var, World
+from eqfuse.rewrites.patterns import Number, NumberVar, Pattern, Var
 from eqfuse.rewrites.rule import make_rule
+from eqfuse.rewrites.world import World
 
 OPERATORS = {n for n in vars(Term) if n.strip("_") in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "neg")}
 X, A, HERE = Var("x"), NumberVar("a"), "rewrites/test_patterns.py:"

@@ -363,7 +363,7 @@ def test_the_engine_asks_what_the_check_assumes(name):
     condition, expected = CONDITIONS[name]
     r = made(lengths(condition))
     compare = next(f for f in r.needs if type(f).__name__ == "Compare")
-    from eqfuse.rewrites.patterns import World
+    from eqfuse.rewrites.world import World
 
     held, fired = set(), set()
     for n in range(1, 10):
