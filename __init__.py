@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 _HOME = {
     "disable": ".rewrites",
     "enable": ".rewrites",
-    "fusion": ".rewrites.verdicts",
+    "fusion": ".rewrites.decorators",
     "op": ".declare",
     "optimize": ".pipeline",
     "Compiled": ".runtime.compiled",
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .ir.program import Program
     from .pipeline import optimize
     from .rewrites import disable, enable, rule, rules
-    from .rewrites.verdicts import fusion
+    from .rewrites.decorators import fusion
     from .runtime.compiled import Compiled
 
 

@@ -141,7 +141,7 @@ def _error(found: Finding, begins: Blame | str, place: str, small: Minimal | str
         text = f"\n  minimal program:\n\n{small.code}"
     else:
         text = f"\n  no minimal program: {small}" if small else ""
-    cure = "check() the named rules; if they pass, the rule that united the class lacks a condition"
+    cure = "check_rule() on the named rules; if they pass, the rule that united the class lacks a condition"
     error = UnsoundGraphError(found.what, where="; ".join(filter(None, (found.where, first))), cure=cure + text)
     error.minimal, error.rules = text, tuple(sorted(names))
     return error

@@ -34,6 +34,13 @@ from .patterns import AxisVar, Pattern, Var
 from .positions import Expressions, IndexVar, NoPosition, Place, ReadAt, axis
 from .world import World
 
+__all__ = [
+    "FiniteOr", "NonEmpty", "Nonzero", "NotNegative", "OtherAxis", "associative", "at_least", "at_least_one", "at_most",
+    "at_most_one", "depends", "differs", "divides", "equal", "equals", "finite", "finite_or", "free", "has_type",
+    "idempotent", "increasing", "integer", "less", "linear", "match", "nonneg", "nonpos", "one_of", "operand", "operands",
+    "positive", "power_of_two", "relation", "rounding", "selective", "truth", "turns", "turns_nonneg", "wide", "within",
+]  # fmt: skip
+
 CONDITION = dict.fromkeys(notation.VALUES, "a premise stands after the two sides, or in the list of premises; all of them must hold")
 CONDITION["truth"] += "; its opposite is another premise (depends for free, ...)"
 

@@ -28,6 +28,10 @@ from .notation import Notation, literal, shown, variable_text, what
 from .positions import AlongAxis, AxisVar, IndexVar, Length, Place, Whole, axis, no_position, position, read_at
 from .world import Undefined, World
 
+__all__ = [
+    "Cast", "Const", "Extent", "Index", "Map", "Max", "Mean", "Reduce", "Sum", "View", "Where",
+]  # fmt: skip
+
 Operand = Union["Pattern", "Number", float]
 
 

@@ -36,7 +36,4 @@ def for_optimize(traced: bool) -> None:
         if traced:
             importlib.import_module("torch.export._trace")
         from .. import frontends  # noqa: F401
-        from ..rewrites import registry
         from . import compiled  # noqa: F401
-
-        registry.load()

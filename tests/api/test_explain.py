@@ -23,10 +23,11 @@ from eqfuse.explain.replay import Replay
 from eqfuse.extract import extract
 from eqfuse.extract.targets import load_target
 from eqfuse.ir.build import axes, exp, maximum, maximum_over, program, sum_over, tensor
+from eqfuse.rewrites.decorators import fusion
 from eqfuse.rewrites.facts import match
 from eqfuse.rewrites.patterns import Sum
 from eqfuse.rewrites.rule import Axis
-from eqfuse.rewrites.verdicts import fusion, offer
+from eqfuse.rewrites.verdicts import offer
 from eqfuse.testing.programs import PROGRAMS
 
 

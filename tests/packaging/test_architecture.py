@@ -28,11 +28,6 @@ KNOWN_CIRCLES: tuple[set[str], ...] = (
     },
     {"runtime.accuracy", "runtime.compiled"},
     {"egraph.audit", "egraph.blame", "egraph.minimal", "egraph.saturate"},
-    {
-        "rewrites", "rewrites.check", "rewrites.check.compact", "rewrites.check.draw", "rewrites.check.integers", "rewrites.check.loops",
-        "rewrites.check.observe", "rewrites.check.plan", "rewrites.check.run", "rewrites.check.show", "rewrites.check.solve",
-        "rewrites.registry", "rewrites.rule", "rewrites.verdicts",
-    },
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from eqfuse.rewrites.check import check_all, check_rule, compare, integers, loop
 from eqfuse.rewrites.check.compare import same_bits
 from eqfuse.rewrites.check.draw import Options, Tape, draw_world, shrink
 from eqfuse.rewrites.check.plan import Plan
+from eqfuse.rewrites.decorators import rule  # fmt: skip
 from eqfuse.rewrites.facts import (
     Fact,
     NonEmpty,
@@ -58,8 +59,7 @@ from eqfuse.rewrites.rule import (
     Turns,
     TypeName,
     make_rule,
-    rule,
-)  # fmt: skip
+)
 from eqfuse.rewrites.world import World
 
 Exponential = Turns["add", "mul"]
