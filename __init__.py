@@ -12,14 +12,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .loading import collector_resting
+from .runtime.loading import collector_resting
 
 __version__ = "0.1.0"
 
 _HOME = {
     "disable": ".rewrites",
     "enable": ".rewrites",
-    "fusion": ".rewrites.verdicts",
+    "fusion": ".rewrites.decorators",
     "op": ".declare",
     "optimize": ".compiled",
     "Compiled": ".compiled",
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from .extract.targets import Target, targets
     from .ir.program import Program
     from .rewrites import disable, enable, rule, rules
-    from .rewrites.verdicts import fusion
-
+    from .rewrites.decorators import fusion
 
 
 def __getattr__(name: str) -> Any:

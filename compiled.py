@@ -12,8 +12,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from . import errors
+from .explain import Explanation, Options, Why, explain
 from .extract.cover import MEMORY_WEIGHT
-from .extract.explain import Explanation, Options, Why, explain
 from .extract.targets import Target, load_target
 from .pipeline import Planned, Request, checked, rerun, run
 from .rewrites import Rule

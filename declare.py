@@ -68,8 +68,8 @@ def op(
     where = f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{frame.f_lineno}"
     try:
         from .frontends.custom_op import declare
-        from .testing.op_check import check_op
-        from .testing.op_spelling import check_spelling
+        from .testing.ops.check import check_op
+        from .testing.ops.spelling import check_spelling
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("triton"):
             raise
@@ -183,7 +183,7 @@ def _check_torch(spec: ScalarOp, function: Callable[..., Any]) -> None:
     """The torch function says what numpy says, in float64."""
     import torch
 
-    from .testing.op_check import samples, value
+    from .testing.ops.check import samples, value
 
     args = samples(spec, infinite=True)
     try:

@@ -37,8 +37,8 @@ from .extract.steering import steer
 from .extract.targets import Target, load_target
 from .ir.index import Axis
 from .ir.program import Program
-from .loading import for_optimize
 from .rewrites import Rule, registry
+from .runtime.loading import for_optimize
 
 if TYPE_CHECKING:
     from .frontends import Traced

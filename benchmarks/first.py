@@ -31,7 +31,7 @@ def ours(target):
     args = arguments()
     start = time.process_time()
     import eqfuse
-    from eqfuse.loading import collector_resting
+    from eqfuse.runtime.loading import collector_resting
 
     with collector_resting():  # as the call itself would
         begun = time.process_time()

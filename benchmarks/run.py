@@ -21,7 +21,7 @@ import torch
 from host import commit, host, shell
 
 import eqfuse
-from eqfuse import summary
+from eqfuse.cli import data
 from eqfuse.errors import EqFuseError
 from eqfuse.runtime.accuracy import AccuracyReport, OutputError
 from eqfuse.testing.programs import PROGRAMS
@@ -51,14 +51,14 @@ def modelled(program, target, architectures, check):
     args = program.args("bench", device="meta")  # planning needs no data
     start = time.process_time()
     c = eqfuse.optimize(program.fn, args, target=target)
-    row = {"program": program.name, "optimize_cpu_s": time.process_time() - start, **summary.of_compiled(c)}
+    row = {"program": program.name, "optimize_cpu_s": time.process_time() - start, **data.of_compiled(c)}
     row["shapes"] = [f"{a.dtype}{list(a.shape)}".removeprefix("torch.") for a in args]
     if check:
         small = program.args("check")
         report = c.at(*small).accuracy(*small)
         row["check"] = {"ok": all(o.within() for o in report.outputs), "ours": max(o.ours for o in report.outputs),
                         "eager": max(o.eager for o in report.outputs), "dtype": program.dtypes[0]}  # fmt: skip
-    row["static"] = {arch: [summary.plain(r) for r in c.compile(arch)] for arch in architectures}
+    row["static"] = {arch: [data.plain(r) for r in c.compile(arch)] for arch in architectures}
     return c, row
 
 
@@ -131,7 +131,7 @@ def checked(program, c, row):
             return False
         finally:
             torch.cuda.empty_cache()
-        row["device_check"][size] = summary.plain(found.outputs) if found else "float64 does not fit the device's memory"
+        row["device_check"][size] = data.plain(found.outputs) if found else "float64 does not fit the device's memory"
         if found and not all(o.within() for o in found.outputs):
             row["measured"] = f"not timed: the check failed: {size}\n{found}"
             return False

@@ -29,8 +29,9 @@ from ..ir.ops import OPS
 from ..ir.recursion import arguments_first
 from ..ir.terms import Input
 from ..rewrites import registry
-from ..rewrites.patterns import left_range, read_at, reduce_array
+from ..rewrites.positions import read_at
 from ..rewrites.rule import Rule
+from ..rewrites.world import left_range, reduce_array
 from .blame import Blame, blame
 from .claims import ABSOLUTE, RELATIVE, Claims, Finding, constants_met
 from .frozen import ENode, FrozenGraph
@@ -140,7 +141,7 @@ def _error(found: Finding, begins: Blame | str, place: str, small: Minimal | str
         text = f"\n  minimal program:\n\n{small.code}"
     else:
         text = f"\n  no minimal program: {small}" if small else ""
-    cure = "check() the named rules; if they pass, the rule that united the class lacks a condition"
+    cure = "check_rule() on the named rules; if they pass, the rule that united the class lacks a condition"
     error = UnsoundGraphError(found.what, where="; ".join(filter(None, (found.where, first))), cure=cure + text)
     error.minimal, error.rules = text, tuple(sorted(names))
     return error

@@ -20,8 +20,9 @@ import numpy as np
 
 from ..ir.index import Axis, IndexExpr
 from ..rewrites.facts import CONDITIONS, RELATIONS, Claim, Equation, Relation
-from ..rewrites.patterns import AxisVar, NumberLiteral, Pattern, World
+from ..rewrites.patterns import AxisVar, NumberLiteral, Pattern
 from ..rewrites.positions import IndexVar
+from ..rewrites.world import World
 from .frozen import FrozenGraph
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9

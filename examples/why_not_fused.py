@@ -7,10 +7,11 @@
 import torch
 
 import eqfuse
+from eqfuse.rewrites.decorators import fusion
 from eqfuse.rewrites.facts import match
 from eqfuse.rewrites.patterns import Map, Reduce, Sum
 from eqfuse.rewrites.rule import Axis
-from eqfuse.rewrites.verdicts import forbid, fusion
+from eqfuse.rewrites.verdicts import forbid
 
 
 def half(*shape):

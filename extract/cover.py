@@ -39,7 +39,7 @@ from .choose import Chooser, Leaf
 from .layouts import memory_order
 from .outside import Outside, misfits, offers, planned_call, spoken
 from .plan import Alternative, Plan, PlannedCall, PlannedKernel
-from .report import bytes_text, plural
+from .quantities import bytes_text, plural
 from .search import KernelSearch, Rejection, RootSpec
 from .structure import reachable
 from .targets import Target

@@ -10,7 +10,7 @@ from ..egraph.frozen import FrozenGraph
 from ..errors import OptionError
 from ..ir.terms import Input, postorder
 from ..rewrites.verdicts import VERDICTS
-from .explain.values import Names
+from .names import Names
 
 Request = tuple[str, str, str]
 

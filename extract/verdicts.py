@@ -18,6 +18,7 @@ from ..ir.index import Axis
 from ..ir.terms import Input, Term
 from ..rewrites.verdicts import places, told
 from ..tiles.kernel import Node
+from .names import Names
 from .plan import LIFTED, Decision, PlannedCall, PlannedKernel
 
 
@@ -188,8 +189,6 @@ class Verdicts:
         mine = [(v, p) for v, pairs in rows for p in dict.fromkeys(pairs) if p.outer in own and p.inner in own]
         if not mine:
             return ()
-        from .explain.values import Names
-
         names, covered = Names(self.graph), self._covered(steps)
 
         def made(c: int) -> str:

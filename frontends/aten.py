@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -19,19 +19,46 @@ from ..ir.index import Axis, IndexExpr, index
 if TYPE_CHECKING:
     from torch.fx import Node
 
+    from ..ir.terms import Term
     from .alignment import Alignment, Dims
-    from .reader import Reader
 
 At = tuple[IndexExpr, ...]  # one index expression per dimension; 0 where the size is 1
 ZERO = index(0)
 RESULT = "eqfuse_result"  # in a node's "custom" metadata: the type of the user's op that it decomposes
 
 
+class Reading(Protocol):
+    """What an op may ask of whoever reads it (:class:`~.reader.Reader`)."""
+
+    exact: bool  # no rewrite may change bits
+
+    def read(self, x: Any, at: At) -> Term:
+        """The term of a value at an index."""
+
+    def bound(self, item: int | None, taken: frozenset[Axis]) -> Axis | None:
+        """An axis for a dimension, to reduce over; ``None`` where its size is 1."""
+
+    def bind(self, item: int | None, taken: frozenset[Axis]) -> tuple[list[Axis], IndexExpr]:
+        """The axes to reduce over, and the index along the dimension."""
+
+    def small(self, term: Term) -> bool:
+        """Whether float32 counts it exactly."""
+
+    def integer(self, x: Any, at: At) -> IndexExpr | None:
+        """A value as an index expression, if it is known as one."""
+
+    def position(self, e: IndexExpr) -> Term:
+        """An index expression as a value."""
+
+    def unsupported(self, node: Node, why: str) -> Exception:
+        """An error that names an op and the user's line."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One use of an op: the node, the result shape (of the ``item``-th result) and the index it is read at."""
 
-    reader: Reader
+    reader: Reading
     node: Node
     at: At
     item: int | None = None

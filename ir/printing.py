@@ -1,4 +1,4 @@
-"""Programs as text a person reads: one line per value, axis names instead of dimensions."""
+"""Terms as text a person reads: axis names instead of dimensions, operators where there are any, brackets where they are needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from . import ops
-from .program import Program
 from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, postorder
 
 
@@ -42,26 +41,6 @@ def expression(t: Term, name: dict[Term, str]) -> str:
 def axes_text(t: Term) -> str:
     """``[i, j]``."""
     return "[" + ", ".join(a.name for a in sorted(t.axes)) + "]"
-
-
-def program_text(program: Program) -> str:
-    """The whole program; outputs last."""
-    lines = [f"{program.name}: " + ", ".join(f"{a.name}={a.size}" for a in program.axes)]
-    name: dict[Term, str] = {}
-    for i in program.inputs:
-        name[i] = i.name
-        dims = ", ".join("1" if a is None else a.name for a in i.layout)
-        lines.append(f"  {i.name}[{dims}] : {i.dtype.name}")
-    outputs = {o.term: o.name for o in program.outputs}
-    for t in program.terms():
-        if isinstance(t, Input | Const):
-            continue
-        text = expression(t, name)
-        name[t] = outputs.get(t) or f"t{len(name)}"
-        lines.append(f"  {name[t]}{axes_text(t)} = {text}")
-    for o in program.outputs:
-        lines.append(f"  return {o.name}[{', '.join('1' if a is None else a.name for a in o.layout)}] : {o.dtype.name}")
-    return "\n".join(lines)
 
 
 LONG = 600  # characters after which a value of an equation gets a line of its own

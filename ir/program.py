@@ -12,7 +12,8 @@ from functools import cached_property
 from ..errors import ShapeError, expect
 from .dtypes import DType
 from .index import Axis
-from .terms import Extent, Input, Reduce, Term, View, postorder
+from .printing import axes_text, expression
+from .terms import Const, Extent, Input, Reduce, Term, View, postorder
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,20 @@ class Program:
         return replace(self, names={**self.names, **{n: (t,) for n, t in values.items()}})
 
     def __str__(self) -> str:
-        from .printing import program_text
-
-        return program_text(self)
+        """One line per value, outputs last."""
+        lines = [f"{self.name}: " + ", ".join(f"{a.name}={a.size}" for a in self.axes)]
+        name: dict[Term, str] = {}
+        for i in self.inputs:
+            name[i] = i.name
+            dims = ", ".join("1" if a is None else a.name for a in i.layout)
+            lines.append(f"  {i.name}[{dims}] : {i.dtype.name}")
+        outputs = {o.term: o.name for o in self.outputs}
+        for t in self.terms():
+            if isinstance(t, Input | Const):
+                continue
+            text = expression(t, name)
+            name[t] = outputs.get(t) or f"t{len(name)}"
+            lines.append(f"  {name[t]}{axes_text(t)} = {text}")
+        for o in self.outputs:
+            lines.append(f"  return {o.name}[{', '.join('1' if a is None else a.name for a in o.layout)}] : {o.dtype.name}")
+        return "\n".join(lines)

@@ -12,6 +12,7 @@ because both sides are then -inf. No law here expands a square of a sum.
 
 from __future__ import annotations
 
+from .decorators import fact_rule, rule
 from .facts import (
     Modest,
     Nonzero,
@@ -39,7 +40,7 @@ from .facts import (
     written,
 )
 from .patterns import Cast, Const, Map, View, Where
-from .rule import Axis, Op1, Op2, Position, Scalar, TypeName, fact_rule, rule
+from .rule import Axis, Op1, Op2, Position, Scalar, TypeName
 
 FAMILY = "algebra"
 

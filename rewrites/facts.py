@@ -30,8 +30,16 @@ from ..ir.ranges import ALL
 from . import notation
 from . import patterns as P
 from .notation import Notation, shown, what
-from .patterns import AxisVar, Pattern, Var, World
-from .positions import Expressions, IndexVar, NoPosition, Place, ReadAt
+from .patterns import AxisVar, Pattern, Var
+from .positions import Expressions, IndexVar, NoPosition, Place, ReadAt, axis
+from .world import World
+
+__all__ = [
+    "FiniteOr", "NonEmpty", "Nonzero", "NotNegative", "OtherAxis", "associative", "at_least", "at_least_one", "at_most",
+    "at_most_one", "depends", "differs", "divides", "equal", "equals", "finite", "finite_or", "free", "has_type",
+    "idempotent", "increasing", "integer", "less", "linear", "match", "nonneg", "nonpos", "one_of", "operand", "operands",
+    "positive", "power_of_two", "relation", "rounding", "selective", "truth", "turns", "turns_nonneg", "wide", "within",
+]  # fmt: skip
 
 CONDITION = dict.fromkeys(notation.VALUES, "a premise stands after the two sides, or in the list of premises; all of them must hold")
 CONDITION["truth"] += "; its opposite is another premise (depends for free, ...)"
@@ -145,7 +153,7 @@ class Free(Condition):
     axis: AxisVar
 
     def __post_init__(self) -> None:
-        _set(self, x=P.pattern(self.x), axis=P.axis(self.axis))
+        _set(self, x=P.pattern(self.x), axis=axis(self.axis))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.axis)
@@ -375,7 +383,7 @@ class OtherAxis(Fact):
     b: AxisVar
 
     def __post_init__(self) -> None:
-        _set(self, a=P.axis(self.a), b=P.axis(self.b))
+        _set(self, a=axis(self.a), b=axis(self.b))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.a, self.b)
@@ -391,7 +399,7 @@ class NonEmpty(Fact):
     axis: AxisVar
 
     def __post_init__(self) -> None:
-        _set(self, axis=P.axis(self.axis))
+        _set(self, axis=axis(self.axis))
 
     def parts(self) -> tuple[Any, ...]:
         return (self.axis,)

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from .decorators import fusion
 from .facts import match, part
 from .patterns import Reduce
 from .rule import AnyMonoid, Axis
-from .verdicts import forbid, fusion
+from .verdicts import forbid
 
 
 @fusion

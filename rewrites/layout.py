@@ -11,9 +11,10 @@ index arithmetic outside the engine, as is every computed position.
 
 from __future__ import annotations
 
+from .decorators import fact_rule, rule
 from .facts import IndexDepends, IndexFree, OtherAxis, depends, equal, free, match, same_index
 from .patterns import Cast, Map, Reduce, View
-from .rule import AnyMonoid, Axis, Op1, Op2, Op3, Position, TypeName, fact_rule, rule
+from .rule import AnyMonoid, Axis, Op1, Op2, Op3, Position, TypeName
 
 FAMILY, PHASE = "layout", "layout"
 

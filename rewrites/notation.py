@@ -70,6 +70,10 @@ class Notation:
     instead = VALUES
     __array_ufunc__ = None  # numbers of numpy leave arithmetic to this side
 
+    def as_position(self) -> Any:
+        """The position that it is or can be read as; ``None`` for what is never one."""
+        return None
+
     def __hash__(self) -> int:
         return id(self)
 

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import RuleError
 from ..ir.index import Axis, IndexExpr, index
 from . import notation
-from .notation import Notation, literal, variable_text
-
-if TYPE_CHECKING:
-    from .patterns import World
+from .notation import Notation, literal, shown, variable_text, what
+from .world import World
 
 CURE = "positions are made of Index(k), Extent(k), e: Position and whole numbers, by + - * // %; factors and divisors are sizes"
 
@@ -72,6 +70,9 @@ class Place(Notation):
     fixed = False
     instead = notation.POSITIONS
 
+    def as_position(self) -> Place:
+        return self
+
     def parts(self) -> tuple[Any, ...]:
         """Positions and variables inside."""
         return ()
@@ -87,8 +88,6 @@ class Place(Notation):
 
     def at(self, k: AxisVar, inner: Any) -> Place:
         """This position with the axis read at another one, as in x[j = e][k = f] = x[j = e.at(k, f)]."""
-        from .patterns import axis, position  # which are made of positions
-
         return ReadAt(self, axis(k), position(inner))
 
     def __add__(self, other: Any) -> Place:
@@ -236,15 +235,33 @@ class ReadAt(Place):
 
 
 def place(x: Any) -> Place | None:
-    """A position, or a whole number as one; what else can be one, patterns turn into it."""
-    if isinstance(x, Place):
-        return x
+    """A position, what can be read as one, or a whole number; ``None`` for what is never one."""
     if isinstance(x, Notation):
-        from .patterns import Pattern, position  # which are made of positions
-
-        return position(x) if isinstance(x, Pattern) else None
+        return x.as_position()
     number = literal(x)
     return None if number is None or not number.is_integer() else Whole(int(number))
+
+
+def position(x: Any) -> Place:
+    """A position from a position, a whole number, or arithmetic on the positions and lengths of axes."""
+    if isinstance(x, AxisVar):
+        raise RuleError(f"{x.name} is an axis, no position along it", cure=f"Index({x.name}) is the position, Extent({x.name}) the length")
+    found = place(x)
+    if found is None:
+        raise no_position(x)
+    return found
+
+
+def no_position(x: Any) -> RuleError:
+    """What to say of something that is no position."""
+    return RuleError(f"{shown(x)} is no position but {what(x)}", cure=CURE)
+
+
+def axis(x: Any) -> AxisVar:
+    """An axis of the rule."""
+    if isinstance(x, AxisVar):
+        return x
+    raise RuleError(f"{shown(x)} is no axis but {what(x)}", cure="a parameter with the annotation k: Axis is one")
 
 
 # readings --------------------------------------------------------------------------------------------------------------------------

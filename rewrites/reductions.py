@@ -13,6 +13,7 @@ cancel against b (``separable``): a shift of data by their mean or maximum is ne
 
 from __future__ import annotations
 
+from .decorators import fact_rule, rule
 from .facts import (
     NonEmpty,
     aspl,
@@ -35,7 +36,7 @@ from .facts import (
     written,
 )
 from .patterns import Const, Extent, Map, Pattern, Reduce, Sum, View, Where
-from .rule import Axis, IdempotentMonoid, LinearMonoid, Op2, Position, Scalar, SelectiveMonoid, fact_rule, rule
+from .rule import Axis, IdempotentMonoid, LinearMonoid, Op2, Position, Scalar, SelectiveMonoid
 
 FAMILY = "reductions"
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 
+from .decorators import fact_rule
 from .facts import aspl, depends, equal, finite_or, increasing, later, latest, match, nonpos, streamable, turns, want
 from .patterns import Const, Map, Max, NumberLiteral, Where
-from .rule import Axis, Turns, fact_rule
+from .rule import Axis, Turns
 
 
 @fact_rule(family="reference", phase="reference")

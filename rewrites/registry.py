@@ -1,4 +1,4 @@
-"""The table of rules.  Tests, saturation and ``eqfuse.rules()`` enumerate it.
+"""How rules enter the table of rules (:mod:`.table`, whose functions are here, too).
 
 Nothing enters unchecked.  A rule from outside the package is run on random arrays when it is registered, or when it is first given
 to ``optimize(..., rules=[...])``, and at length before the first plan is given out in whose saturation it matched; the package's own
@@ -8,32 +8,18 @@ this table.  ``python -m eqfuse rules check FILE`` puts the check off until the 
 
 from __future__ import annotations
 
-import difflib
-import inspect
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 
-from ..errors import RuleError, expect
-from ..errors import shown as described
-from .rule import LICENCES, Rule
+from ..errors import RuleError
+from .rule import Rule
+from .table import _rules, active, disable, enable, enabled, families, known, rules, unregister
 from .verdicts import places
 
-FAMILIES = ("signs", "algebra", "reductions", "layout", "tiling", "repair", "reference", "strength", "fusion")
-
-_rules: dict[str, Rule] = {}
-_disabled: set[str] = set()
-_loaded = False
-
-
-def load() -> None:
-    """Import the built-in families."""
-    global _loaded
-    if not _loaded:
-        for family in FAMILIES:
-            import_module(f".{family}", __package__)
-        _loaded = True  # only now: a family that fails to import must not leave a registry that looks complete
-
+__all__ = [
+    "active", "admit", "deferred", "disable", "enable", "enabled", "extras", "families", "known", "register", "rules",
+    "unregister", "vouch",
+]  # fmt: skip
 
 QUICK = 100  # examples before a rule from outside the package may be used: a third of a second
 _admitted: dict[int, Rule] = {}  # by identity; kept alive, so that an identity stays one
@@ -51,17 +37,6 @@ def deferred() -> Iterator[None]:
         yield
     finally:
         _deferring = before
-
-
-def known(rule: object) -> Rule:
-    """A rule, tested or not; raises :class:`~eqfuse.errors.RuleError` for anything else."""
-    if isinstance(rule, Rule):
-        return rule
-    cure = "decorate it with @eqfuse.rule(register=False)" if callable(rule) else "a rule is a function decorated with @eqfuse.rule"
-    if isinstance(rule, str):
-        load()
-        cure = f"eqfuse.rules({rule!r})[0]" if rule in _rules else f"{cure}; eqfuse.rules() lists those that are registered"
-    raise RuleError(f"{rule.__name__ if inspect.isfunction(rule) else described(rule)} is no rule", cure=cure)
 
 
 def admit(rule: Rule) -> Rule:
@@ -111,7 +86,6 @@ def vouch(rules: Collection[Rule]) -> tuple[str, ...]:
 
 def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
     """Rules that are given to one call: each passes :func:`admit`, and none has the name of another rule."""
-    load()
     named: dict[str, Rule] = {}
     for rule in given:
         admit(rule)
@@ -139,61 +113,3 @@ def register(rule: Rule) -> Rule:
         )
     _rules[rule.name] = admit(rule)
     return rule
-
-
-def unregister(name: str) -> None:
-    """Remove a rule."""
-    _named(name, family=False)
-    del _rules[name]
-    _disabled.discard(name)
-
-
-def disable(name: str) -> None:
-    """Leave a rule, or all rules of a family, out of saturations from now on."""
-    _disabled.update(_named(name))
-
-
-def enable(name: str) -> None:
-    """Undo :func:`disable` for a rule or a family."""
-    _disabled.difference_update(_named(name))
-
-
-def enabled(rule: Rule) -> bool:
-    """Whether saturations may use a rule."""
-    return rule.name not in _disabled
-
-
-def families() -> tuple[str, ...]:
-    """The families of the registered rules, in order of registration."""
-    return tuple(dict.fromkeys(r.family for r in rules()))
-
-
-def _named(name: str, *, family: bool = True) -> list[str]:
-    """The names of the rules that a name stands for."""
-    load()
-    expect(isinstance(name, str), "the name of a rule or family", name, "a text; eqfuse.rules() lists them", RuleError)
-    names = [r.name for r in _rules.values() if r.name == name or (family and r.family == name)]
-    if not names:
-        known = [*_rules, *(families() if family else ())]
-        close = difflib.get_close_matches(name, known, n=3)
-        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
-        raise RuleError(f"there is no rule {'or family ' if family else ''}{name!r}", cure=f"{hint}eqfuse.rules() lists them")
-    return names
-
-
-def rules(family: str | None = None) -> tuple[Rule, ...]:
-    """All registered rules, in order of registration, or those of a family, or the one of this name.
-
-    Disabled ones are included, and say so: ``rule('name', disabled)``.  Raises :class:`~eqfuse.errors.RuleError` for a name that
-    neither a rule nor a family has.
-    """
-    load()
-    return tuple(_rules.values() if family is None else map(_rules.__getitem__, _named(family)))
-
-
-def active(licence: str = "real", without: Collection[str] = ()) -> tuple[Rule, ...]:
-    """The rules of a saturation: enabled, allowed by the licence, and not in ``without``."""
-    if not isinstance(licence, str) or licence not in LICENCES:
-        raise RuleError(f"unknown licence {licence!r}", cure=f"one of {', '.join(LICENCES)}")
-    allowed = LICENCES[: LICENCES.index(licence) + 1]  # each promises less than the one before
-    return tuple(r for r in rules() if r.licence in allowed and r.name not in _disabled and r.name not in without)

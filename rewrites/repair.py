@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 
+from .decorators import fact_rule  # fmt: skip
 from .facts import (
     Modest,
     NonEmpty,
@@ -67,21 +68,7 @@ from .patterns import (
     Summed,
     Where,
 )
-from .rule import (
-    AnyMonoid,
-    Axis,
-    Form,
-    Kind,
-    LinearMonoid,
-    Op1,
-    Op2,
-    Op3,
-    Scalar,
-    SelectiveMonoid,
-    Turns,
-    TypeName,
-    fact_rule,
-)  # fmt: skip
+from .rule import AnyMonoid, Axis, Form, Kind, LinearMonoid, Op1, Op2, Op3, Scalar, SelectiveMonoid, Turns, TypeName
 
 FAMILY, PHASE = "repair", "repair"
 LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``ninf`` and ``gone`` speak of

@@ -24,7 +24,6 @@ of the package are run by its tests.
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import keyword
 import re
@@ -36,10 +35,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import RuleError, expect
+from ..errors import RuleError
 from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from . import facts, verdicts
 from . import patterns as P
 from .facts import (
     RELATIONS,
@@ -78,7 +78,13 @@ from .patterns import (
 )
 from .positions import AlongAxis, IndexVar, Place
 
+__all__ = [
+    "AnyMonoid", "Axis", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3", "Position", "Rule", "Scalar",
+    "SelectiveMonoid", "Turns", "TypeName",
+]  # fmt: skip
+
 LICENCES = ("exact", "real", "approx")
+DISABLED: set[str] = set()  # the names of the rules that saturations leave out
 PHASES = ("analysis", "factor", "reference", "repair", "roll", "tiling", "layout", "strength", "fusion")
 
 
@@ -238,9 +244,7 @@ class Rule:
     @property
     def enabled(self) -> bool:
         """Whether saturations may use it (see ``eqfuse.disable``)."""
-        from .registry import enabled
-
-        return enabled(self)
+        return self.name not in DISABLED
 
     def __repr__(self) -> str:
         return f"rule({self.name!r}{'' if self.enabled else ', disabled'})"
@@ -318,12 +322,6 @@ class Rule:
         table, cells = node.egglog()[1:-1].split(" ", 1)
         return f'(set (why-{table} {cells}) "{self.name}")'
 
-    def check(self, examples: int = 400) -> None:
-        """Test the rule on random arrays; raises :class:`~eqfuse.errors.UnsoundRuleError` with a small counterexample."""
-        from .check import check_rule
-
-        check_rule(self, examples)
-
 
 def _place(function: Callable[..., Any]) -> tuple[str, int]:
     path = Path(inspect.getsourcefile(function) or "?")
@@ -353,13 +351,18 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def _vocabulary() -> dict[str, Any]:
+    """What rules are written with, by name: all that ``eqfuse.rewrites`` has but decorators and the table."""
+    return {name: scope[name] for scope in (vars(facts), vars(P), globals(), vars(verdicts)) for name in scope["__all__"]}
+
+
 _CALL = re.compile(r"(\w+)(\.__init__)?\(\) (missing|takes|got)")  # how Python refuses arguments
 
 
 def _cure(error: Exception, parameters: Sequence[str]) -> str:
     """What to try where the body of a rule raised."""
     if isinstance(error, NameError) and error.name:
-        name, exported = error.name, importlib.import_module(__package__).__all__
+        name, exported = error.name, _vocabulary()
         if name in exported:
             return f"from eqfuse.rewrites import {name}"
         close = difflib.get_close_matches(name, [*parameters, *exported], n=1)
@@ -370,9 +373,7 @@ def _cure(error: Exception, parameters: Sequence[str]) -> str:
     if isinstance(error, TypeError) and "__array_ufunc__" in str(error):
         return applied("")
     if isinstance(error, TypeError) and (called := _CALL.match(str(error))):
-        exported = importlib.import_module(__package__)
-        for name in exported.__all__:
-            thing = getattr(exported, name)
+        for name, thing in _vocabulary().items():
             if getattr(thing, "__name__", "") == called[1]:
                 return f"{name}({', '.join(inspect.signature(thing).parameters)})"
     return "correct this line; a rule is run once, on patterns, which know + - * / ** and what eqfuse.rewrites has (Map, Sum, Where, ...)"
@@ -629,39 +630,3 @@ def _bindings(p: Any) -> Iterator[Any]:
     elif isinstance(p, P.Pattern | P.Number | Place) and not isinstance(p, P.NumberOp):
         for part in p.parts():
             yield from _bindings(part)
-
-
-def rule(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    family: str = "user",
-    licence: str = "real",
-    phase: str = "factor",
-    mirrored: bool = True,
-    register: bool = True,
-) -> Any:
-    """Register the rule that a function describes; ``@rule`` or ``@rule(family=..., licence=...)``.
-
-    ``licence``: the equality it claims, ``exact`` (the same bits), ``real`` or ``approx``.  ``phase``: when it runs, one of ``PHASES``.
-    ``register=False`` leaves it out of the table: for ``optimize(..., rules=[...])``.
-
-    Raises :class:`~eqfuse.errors.RuleError` for a malformed rule, and for one outside the package its subclass
-    :class:`~eqfuse.errors.UnsoundRuleError` if random arrays refute it.
-    """
-    expect(isinstance(register, bool), "register", register, "register=False leaves the rule out of the table", RuleError)
-    if function is None:
-        return lambda f: rule(f, family=family, licence=licence, phase=phase, mirrored=mirrored, register=register)
-    for option, value in (("family", family), ("licence", licence), ("phase", phase)):
-        expect(isinstance(value, str), option, value, "a text, as @rule(family='mine', licence='real', phase='factor')", RuleError)
-    expect(isinstance(mirrored, bool), "mirrored", mirrored, "True or False", RuleError)
-    expect(inspect.isfunction(function), "what rule() is given", function, "a function that returns both sides of an equation", RuleError)
-    made = make_rule(function, family, licence, phase, mirrored)
-    if not register:
-        return made
-    from .registry import register as add
-
-    return add(made)
-
-
-fact_rule = rule

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+from .decorators import fact_rule
 from .facts import (
     Modest,
     NonEmpty,
@@ -36,7 +37,7 @@ from .facts import (
     within,
 )
 from .patterns import Cast, Const, Index, Map, Max, NumberLiteral, Reduce, Sum, View, Where
-from .rule import AnyMonoid, Axis, IdempotentMonoid, Op1, Position, Scalar, Turns, TypeName, fact_rule
+from .rule import AnyMonoid, Axis, IdempotentMonoid, Op1, Position, Scalar, Turns, TypeName
 
 FAMILY, PHASE = "signs", "analysis"
 ONE = NumberLiteral(1.0)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 
+from .decorators import fact_rule
 from .facts import (
     NonEmpty,
     depends,
@@ -44,7 +45,7 @@ from .facts import (
     spoils,
 )
 from .patterns import Const, Extent, Index, Map, NumberLiteral, Reduce, View, Where
-from .rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid, fact_rule
+from .rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid
 
 FAMILY, PHASE = "tiling", "tiling"
 LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``gone`` speaks of

@@ -18,20 +18,21 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..errors import RuleError, expect
-from . import patterns as P
+from ..errors import RuleError
 from .facts import Fact
 from .notation import Notation, shown, what
 from .patterns import AxisVar, Var
-from .rule import Rule, make_rule
+from .world import World
 
 running: Callable[[], AbstractContextManager[Any]] = nullcontext
 """What implementations are called in on the CPU.  The face of the package sets it, so that hand-written Triton kernels run there."""
+
+__all__ = ["allow", "forbid", "offer", "require"]
 
 MOST_READS = 4  # tensors that an outside implementation may take
 MOST_AXES = 4  # axes that a premise of an offer may bind
@@ -145,7 +146,7 @@ class Offer(Fact):
             raise RuleError(f"{said} is {us}", where=self.where, cure="microseconds: a number that is not negative")
         return us
 
-    def test(self, world: P.World) -> int:
+    def test(self, world: World) -> int:
         """The implementation against the values that the premises define; how many numbers were compared.
 
         Called with float64 tensors on the CPU, in whatever memory layout.  Raises :class:`AssertionError` where they differ.
@@ -177,7 +178,7 @@ class Offer(Fact):
         return expected.size
 
 
-def _places(values: tuple[tuple[Any, ...], ...], arrays: list[np.ndarray], world: P.World) -> dict[str, int] | None:
+def _places(values: tuple[tuple[Any, ...], ...], arrays: list[np.ndarray], world: World) -> dict[str, int] | None:
     """A dimension of the check's universe for every axis of an offer, so that each value varies along its own axes only."""
     names = list(dict.fromkeys(a.name for v in values for a in v[1:]))
     varies = [{k for k, n in enumerate(a.shape) if n != 1} for a in arrays]
@@ -233,48 +234,3 @@ def implementation(entry: tuple[str, str], where: str | None = None) -> Callable
         module, name = entry
         cure = f"define {name} at the top level of {module}, in a module that can be imported, or correct 'module:name' in the offer"
         raise RuleError(f"no outside implementation {module}:{name}: {error}", where=where or None, cure=cure) from error
-
-
-def fusion(function: Callable[..., Any] | None = None, /, *, register: bool = True) -> Any:
-    """Register a fusion rule: a function of pattern variables that returns premises and verdicts or offers.
-
-    ``([premises], conclusion)`` or ``([premises], [conclusions])``, each conclusion one of :func:`forbid`, :func:`require`,
-    :func:`allow`, :func:`offer`.  ``register=False`` leaves it out of the table: for ``optimize(..., rules=[...])``.
-    """
-    if function is None:
-        return lambda f: fusion(f, register=register)
-    expect(inspect.isfunction(function), "what fusion() is given", function, "a function that returns premises and verdicts", RuleError)
-    expect(isinstance(register, bool), "register", register, "True or False", RuleError)
-    made = _named(make_rule(function, "fusion", "exact", "fusion", True))
-    if not register:
-        return made
-    from .registry import register as add
-
-    return add(made)
-
-
-def _named(rule: Rule) -> Rule:
-    """The rule with its name in every conclusion, and the axes that each offer needs to know."""
-    places[rule.name] = rule.where
-    bound = {v.name: v for f in rule.needs for p in f.parts() for v in P.walk(p) if isinstance(v, AxisVar)}
-    gives = []
-    if sum(isinstance(f, Offer) for f in rule.gives) > 1:  # rows of the engine name the rule that they come from
-        raise RuleError(f"rule {rule.name} makes more than one offer", where=rule.where, cure="write a rule for each")
-    for fact in rule.gives:
-        if isinstance(fact, Verdict):
-            fact = replace(fact, by=rule.name)
-        elif isinstance(fact, Offer):
-            named = dict.fromkeys(a.name for v in (fact.result, *fact.reads) for a in v[1:])
-            axes = tuple(bound[n] for n in named if n in bound)
-            if len(axes) > MOST_AXES or len(fact.reads) > MOST_READS:
-                raise RuleError(
-                    f"rule {rule.name}: more than {MOST_READS} tensors or {MOST_AXES} bound axes",
-                    where=rule.where,
-                    cure="offer less at once",
-                )
-            fact = replace(fact, by=rule.name, where=rule.where, bound=axes)
-        else:
-            raise RuleError(f"rule {rule.name}: concludes {fact!r}", where=rule.where, cure="conclude forbid, require, allow or offer")
-        gives.append(fact)
-    claims = any(isinstance(f, Offer) for f in gives)
-    return replace(rule, gives=tuple(gives), licence="real" if claims else rule.licence)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .. import errors
 from ..codegen.module import ModuleSpec, emit_kernels, lengths, with_host
 from ..egraph.frozen import FrozenGraph
-from ..extract.plan import Plan, PlannedCall, PlannedKernel
-from ..extract.report import plan_text
+from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
 from ..extract.targets import Target
 from ..ir.program import Output, Program
 from ..ir.reference import evaluate

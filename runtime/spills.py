@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..errors import PlanError
 from ..extract.cost import register_share
 from ..extract.plan import Plan
-from ..extract.report import plural
+from ..extract.quantities import plural
 from ..extract.targets import Target
 
 if TYPE_CHECKING:

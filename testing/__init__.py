@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..rewrites import check_rule
     from .equivalence import Agreement, assert_equivalent
     from .kernels import interpreted_kernels
-    from .op_check import check_op
-    from .op_spelling import check_spelling
+    from .ops.check import check_op
+    from .ops.spelling import check_spelling
     from .strategies import (
         FINITE,
         LAYOUTS,
@@ -41,9 +41,9 @@ __all__ = [
 _HOME = dict.fromkeys(__all__, "eqfuse.testing.strategies") | {
     "Agreement": "eqfuse.testing.equivalence",
     "assert_equivalent": "eqfuse.testing.equivalence",
-    "check_op": "eqfuse.testing.op_check",
+    "check_op": "eqfuse.testing.ops.check",
     "check_rule": "eqfuse.rewrites",
-    "check_spelling": "eqfuse.testing.op_spelling",
+    "check_spelling": "eqfuse.testing.ops.spelling",
     "interpreted_kernels": "eqfuse.testing.kernels",
 }
 

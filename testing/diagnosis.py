@@ -9,17 +9,15 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from .comparison import Check
 from .counterexample import named_sizes, resized
 from .gradients import results
 from .judge import Difference
 from .oracle import ordinary
-
-if TYPE_CHECKING:
-    from .equivalence import Check
 
 _LOW = (torch.float16, torch.bfloat16)
 _SMALL = 0.02  # a relative error that an epsilon explains

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from .comparison import Check
 from .counterexample import named_sizes, resized
 from .kernels import Launches
 from .loops import Loop
 from .strategies import Size
-
-if TYPE_CHECKING:
-    from .equivalence import Check
 
 _ELEMENTS = 1 << 19  # of all arguments together: larger examples are not tried
 _PATIENCE = 10.0  # seconds for all

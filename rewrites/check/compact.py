@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..facts import Row
-from ..patterns import View, World
+from ..patterns import View
+from ..world import World
 from .plan import Plan
 
 TRIES = 300

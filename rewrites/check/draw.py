@@ -37,8 +37,9 @@ from ..facts import (
     Vanishing,
     Within,
 )
-from ..patterns import AxisVar, NumberVar, View, World
+from ..patterns import AxisVar, NumberVar, View
 from ..positions import IndexVar, NoPosition
+from ..world import RATIONAL, World
 from . import compare, dictionary
 from .plan import Plan, columns, moved
 
@@ -215,7 +216,7 @@ def _names(draw: Chooser, plan: Plan, world: World) -> None:
     """Ops, monoids and numbers, by what premises say of them."""
     for name, choices in plan.choices.items():
         if world.rational:
-            choices = tuple(c for c in choices if c not in P.OPS or c in P.RATIONAL)
+            choices = tuple(c for c in choices if c not in P.OPS or c in RATIONAL)
         require(bool(choices))
         world.values[name] = draw(_options(choices))
     for v in plan.variables.values():

@@ -25,7 +25,8 @@ from ...errors import UnsoundRuleError
 from ...ir.monoids import MONOIDS, Monoid
 from ...ir.ops import OPS
 from ..facts import Equal, Match, Row
-from ..patterns import NumberVar, Reduce, Roll, Var, World, reduce_array
+from ..patterns import NumberVar, Reduce, Roll, Var
+from ..world import World, reduce_array
 from .plan import Moved, Plan, name_of
 
 CLOSE = 1e-9

@@ -8,13 +8,15 @@ a loop does not have while it runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import patterns as P
 from ..facts import Condition, Equal, Equation, Fact, Row, Trait, Vanishing, Within
-from ..patterns import Pattern, Roll, Var, World
+from ..patterns import Pattern, Roll, Var
+from ..world import World
 from .compare import Observation, Pair, Truth, short
 from .plan import Moved, Plan, claims_nothing, columns, moved, name_of
 from .solve import ahead, arguments, elsewhere
@@ -125,7 +127,7 @@ def _own_state(plan: Plan, world: World) -> np.ndarray | None:
 def _loop(plan: Plan, fact: Equal, roll: Roll, world: World) -> Iterator[Observation]:
     """The loop invariant over one stretch of the axis, and that the body is what is reduced, at the new reference."""
     old, new = roll.body.value(world.back()), roll.body.value(world)
-    inner = P.replace(world, acc=roll.state(old, world))
+    inner = replace(world, acc=roll.state(old, world))
     monoid = P.MONOIDS[name_of(roll.monoid, world)]
     if monoid.state == "sum" or roll.axis.extent(world):
         yield Pair(roll.state(new, world), roll.update.value(inner), ("state at the new reference", "updated state"))

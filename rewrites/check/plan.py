@@ -33,9 +33,10 @@ from ..facts import (
     rmul,
     rsub,
 )
-from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, World, name_of
+from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, name_of
 from ..positions import IndexVar
 from ..rule import Rule
+from ..world import World
 from . import dictionary
 
 AXES = 5  # that a rule may name

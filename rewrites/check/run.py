@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample, Unsatisfiable
 
 from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
+from .. import table
 from ..facts import Row, gone, ninf
-from ..patterns import Noise, Undefined, World
 from ..rule import Rule
+from ..world import RATIONAL, Noise, Undefined, World
 from . import compare, integers, loops
 from .compact import compact
 from .compare import Observation, Pair, Truth, certain, compared, lasting, moved_little, suspicious
@@ -181,9 +182,7 @@ def check_rule(
     :class:`~eqfuse.errors.RuleError` if a conclusion could not be tested at all, its meaning raised an error, or it is no rule.
     ``examples`` is at least 1 and ``oracles`` are some of ``ORACLES``; else :class:`~eqfuse.errors.OptionError`.  No example is begun
     when it has taken so many ``seconds``; the report says if it ``stopped``."""
-    from ..registry import known
-
-    known(rule)
+    table.known(rule)
     wanted = _asked(examples, oracles)
     expect(isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0, "seconds", seconds, "a number, 0 or more")
     try:
@@ -317,7 +316,7 @@ def _rational(plan: Plan) -> bool:
     from .. import patterns as P
 
     for node in plan.nodes():
-        if isinstance(node, P.Map) and isinstance(node.op, str) and node.op not in P.RATIONAL:
+        if isinstance(node, P.Map) and isinstance(node.op, str) and node.op not in RATIONAL:
             return False
         if isinstance(node, P.NumberLiteral) and not np.isfinite(node.number):
             return False
@@ -325,7 +324,7 @@ def _rational(plan: Plan) -> bool:
         return False
     if any(hasattr(f, "test") for f in plan.rule.gives):
         return False
-    return all(any(c not in P.OPS or c in P.RATIONAL for c in choices) for choices in plan.choices.values())
+    return all(any(c not in P.OPS or c in RATIONAL for c in choices) for choices in plan.choices.values())
 
 
 @dataclass(frozen=True)
@@ -393,11 +392,9 @@ def check_all(
 
     ``progress`` is called before each rule with ``None`` and after it with its report.
     """
-    from .. import registry
-
     start, wanted = time.perf_counter(), _asked(examples, oracles)
     reports = []
-    for rule in registry.rules() if rules is None else [registry.known(r) for r in rules]:
+    for rule in table.rules() if rules is None else [table.known(r) for r in rules]:
         progress(rule, None)
         begun = time.perf_counter()
         try:

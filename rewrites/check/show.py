@@ -9,8 +9,9 @@ import numpy as np
 from ...ir.dtypes import DTYPES
 from .. import patterns as P
 from ..facts import Equal, Equation, Placed, Row
-from ..patterns import AxisVar, Pattern, Roll, Var, World
+from ..patterns import AxisVar, Pattern, Roll, Var
 from ..positions import IndexVar
+from ..world import World
 from .compare import Observation, Truth, short, suspicious
 from .plan import Plan, columns, name_of
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import patterns as P
 from ..facts import Compare, Condition, Vanishing
-from ..patterns import NameVar, Undefined, Var, World
+from ..patterns import NameVar, Var
+from ..world import Undefined, World
 from .compare import alike
 from .plan import Plan, columns, name_of
 

@@ -13,7 +13,7 @@ import torch
 import eqfuse
 from eqfuse import Compiled, pipeline
 from eqfuse.errors import DeviceError, ShapeError
-from eqfuse.extract.explain import explain
+from eqfuse.explain import explain
 from eqfuse.extract.plan import Alternative
 from eqfuse.frontends import TensorSpec
 from eqfuse.testing.programs import PROGRAMS

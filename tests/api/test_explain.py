@@ -13,20 +13,21 @@ import torch
 import eqfuse
 from eqfuse.egraph import saturate
 from eqfuse.errors import OptionError
+from eqfuse.explain import SCHEMA, Options, explain
+from eqfuse.explain.chain import Standing
+from eqfuse.explain.costs import compare
+from eqfuse.explain.derivation import Derivation
+from eqfuse.explain.forms import Forms
+from eqfuse.explain.matching import applied_to
+from eqfuse.explain.replay import Replay
 from eqfuse.extract import extract
-from eqfuse.extract.explain import SCHEMA, Options, explain
-from eqfuse.extract.explain.chain import Standing
-from eqfuse.extract.explain.costs import compare
-from eqfuse.extract.explain.derivation import Derivation
-from eqfuse.extract.explain.forms import Forms
-from eqfuse.extract.explain.matching import applied_to
-from eqfuse.extract.explain.replay import Replay
 from eqfuse.extract.targets import load_target
 from eqfuse.ir.build import axes, exp, maximum, maximum_over, program, sum_over, tensor
+from eqfuse.rewrites.decorators import fusion
 from eqfuse.rewrites.facts import match
 from eqfuse.rewrites.patterns import Sum
 from eqfuse.rewrites.rule import Axis
-from eqfuse.rewrites.verdicts import fusion, offer
+from eqfuse.rewrites.verdicts import offer
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -382,7 +383,7 @@ def test_steps_without_a_plan_between_are_told_together():
 
 
 def test_programs_without_time_are_not_asked(monkeypatch):
-    from eqfuse.extract.explain import chain
+    from eqfuse.explain import chain
 
     monkeypatch.setattr(chain, "SECONDS", 0.0)
     c = costed("cross_entropy")[0]

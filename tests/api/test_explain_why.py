@@ -10,12 +10,13 @@ import torch
 
 import eqfuse
 from eqfuse.egraph.saturate import levels
-from eqfuse.extract.explain import VERDICTS
+from eqfuse.explain import VERDICTS
 from eqfuse.extract.targets import load_target
+from eqfuse.rewrites.decorators import fusion
 from eqfuse.rewrites.facts import match
 from eqfuse.rewrites.patterns import Map, Reduce, Sum
 from eqfuse.rewrites.rule import Axis
-from eqfuse.rewrites.verdicts import forbid, fusion
+from eqfuse.rewrites.verdicts import forbid
 from eqfuse.testing.programs import PROGRAMS
 
 

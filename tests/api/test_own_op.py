@@ -22,6 +22,7 @@ from eqfuse.ir.build import axes, lt, maximum_over, program, select, sum_over, t
 from eqfuse.ir.ranges import ALL, INF, Interval
 from eqfuse.ir.reference import evaluate
 from eqfuse.ir.terms import Const, Map
+from eqfuse.rewrites.check import check_rule
 from eqfuse.tiles.facts import Facts
 
 
@@ -175,7 +176,7 @@ def test_an_op_takes_part_in_rules_and_engines_that_exist_before_it(declare):
     assert levels(graph, graph.roots["y"], j) == 1
     name = next(v for v in quantified.variables if v.name == "o")
     assert "exp10" in name.choices()  # the rule's own check draws it, too
-    quantified.check(examples=20)
+    check_rule(quantified, examples=20)
 
 
 # tensors and terms ----------------------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_check_rule():
 
 
 def test_a_decorated_rule_is_registered():
-    from eqfuse.rewrites.rule import rule as decorator
+    from eqfuse.rewrites.decorators import rule as decorator
 
     assert eqfuse.rule is decorator
     try:

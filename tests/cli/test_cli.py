@@ -8,6 +8,7 @@ import pytest
 
 import eqfuse
 from eqfuse import cli
+from eqfuse.cli import programs
 
 PROGRAM = '''
 import torch
@@ -125,28 +126,28 @@ def test_malformed_shapes(shape, capsys):
 
 
 def test_shapes():
-    s = cli.shape_spec("q=1,32,4096,128:float16")
+    s = programs.shape_spec("q=1,32,4096,128:float16")
     assert (s.name, s.dims, s.dtype) == ("q", (1, 32, 4096, 128), "float16")
-    assert cli.shape_spec("q=") == cli.Shape("q", (), "float32")
-    assert cli.shape_spec("q=2,3").tensor().shape == (2, 3)
-    assert cli.shape_spec("q=1000000,1000000").tensor().is_meta  # no memory for data that nobody reads
+    assert programs.shape_spec("q=") == programs.Shape("q", (), "float32")
+    assert programs.shape_spec("q=2,3").tensor().shape == (2, 3)
+    assert programs.shape_spec("q=1000000,1000000").tensor().is_meta  # no memory for data that nobody reads
 
 
 def test_shapes_are_matched_by_parameter_name():
     def f(a, b):
         return a + b
 
-    order = cli.in_order(f, [cli.shape_spec("b=2"), cli.shape_spec("a=3")])
+    order = programs.in_order(f, [programs.shape_spec("b=2"), programs.shape_spec("a=3")])
     assert [s.name for s in order] == ["a", "b"]
 
 
 def test_reduced_keeps_equal_sizes_equal():
     import torch
 
-    a, b = cli.reduced((torch.zeros(1, 4096, 64), torch.zeros(4096, 3)))
+    a, b = programs.reduced((torch.zeros(1, 4096, 64), torch.zeros(4096, 3)))
     assert a.shape == (1, 197, 64)
     assert b.shape == (197, 3)
-    (c,) = cli.reduced((cli.shape_spec("m=4096:bool").tensor(),))
+    (c,) = programs.reduced((programs.shape_spec("m=4096:bool").tensor(),))
     assert set(c.tolist()) == {True, False}
 
 

@@ -19,7 +19,7 @@ from eqfuse.ir import dtypes
 from eqfuse.ir.reference import evaluate, round_to
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
-from eqfuse.testing.fuzz import printed
+from eqfuse.testing.fuzz.lowering import printed
 from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.finish import finish
 from eqfuse.tiles.kernel import Buffer, Role

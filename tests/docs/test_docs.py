@@ -49,7 +49,7 @@ def test_links_point_at_files(page):
 
 def test_design_names_every_package_and_only_files_that_exist():
     text = (ROOT / "docs" / "design.md").read_text()
-    for folder in ("ir", "rewrites", "egraph", "tiles", "extract", "codegen", "runtime", "frontends", "testing"):
+    for folder in ("ir", "rewrites", "egraph", "tiles", "extract", "explain", "codegen", "runtime", "frontends", "testing", "cli"):
         assert f"`{folder}/`" in text
     named = re.findall(r"`([a-z]+/[\w/]+\.\w+)`", text)
     assert not [n for n in named if not (ROOT / n).exists()]

@@ -35,7 +35,7 @@ from eqfuse.rewrites.facts import Row
 from eqfuse.rewrites.patterns import Map, Mean
 from eqfuse.rewrites.rule import Axis, make_rule
 from eqfuse.runtime.accuracy import _written, relative_error
-from eqfuse.testing.conditioning import spread
+from eqfuse.testing.fuzz.conditioning import spread
 from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles import dots
 

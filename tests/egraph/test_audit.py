@@ -100,7 +100,7 @@ def test_without_time_there_is_no_minimal_program():
     with pytest.raises(UnsoundGraphError, match="twice") as caught:
         audit(graph, shrink_seconds=0)
     assert not caught.value.minimal
-    assert "check() the named rules" in str(caught.value)
+    assert "check_rule() on the named rules" in str(caught.value)
 
 
 def test_rules_that_are_not_registered_can_be_given():

@@ -9,7 +9,7 @@ from eqfuse.egraph.encode import _types
 from eqfuse.ir import dtypes
 from eqfuse.ir.build import abs_, axes, cast, maximum, maximum_over, program, select, square, tensor
 from eqfuse.ir.reference import evaluate_terms, round_to
-from eqfuse.testing.grammar import draw_program
+from eqfuse.testing.fuzz.grammar import draw_program
 
 i, j = axes(i=4, j=6)
 x = tensor("x", i, j, dtype=dtypes.float16)

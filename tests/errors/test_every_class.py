@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import cli, errors
+from eqfuse import errors
+from eqfuse.cli import programs
 from eqfuse.egraph import audit, engine, saturate
 from eqfuse.ir.build import axes, program, tensor
 from eqfuse.ir.spec import check_program
@@ -98,7 +99,7 @@ def false_op(tmp_path):
 
 def broken_file(tmp_path):
     (tmp_path / "broken.py").write_text("x = (\n")
-    cli.load_file(tmp_path / "broken.py")
+    programs.load_file(tmp_path / "broken.py")
 
 
 RAISES = {

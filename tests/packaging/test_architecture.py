@@ -3,132 +3,164 @@
 import ast
 import re
 import subprocess
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Each package may import itself and what stands before it.  `errors` is below everything.
-LAYERS = ("errors", "ir", "rewrites", "egraph", "tiles", "extract", "codegen", "runtime")
-FACE = ("__init__", "__main__", "cli", "compiled", "declare", "demo", "loading", "pipeline", "summary")
-BESIDE = {"frontends": ("errors", "ir"), "testing": (*LAYERS, "frontends", *FACE)}
-PACKAGES = (*LAYERS[1:], *BESIDE)
-ALLOWED = {layer: set(LAYERS[: i + 1]) for i, layer in enumerate(LAYERS)}
-ALLOWED |= {name: {name, *below} for name, below in BESIDE.items()}
-ALLOWED |= {name: {*LAYERS, *BESIDE, *FACE} for name in FACE}
+# Each may import itself and what stands before it.  `frontends` stands beside the layers above `ir`, and below `runtime`.
+LAYERS = ("errors", "ir", "rewrites", "egraph", "tiles", "extract", "explain", "codegen", "runtime", "testing")
+FACE = ("declare", "pipeline", "compiled", "__init__", "cli", "__main__")
+PACKAGES = (*LAYERS[1:], "frontends", "cli")
+ORDER = (*LAYERS, *FACE)
+ALLOWED = {name: {*ORDER[: i + 1], *({"frontends"} if i >= ORDER.index("runtime") else ())} for i, name in enumerate(ORDER)}
+ALLOWED["frontends"] = {"errors", "ir", "frontends"}
+
+# Circles that are known, to be opened; the list only gets shorter.
+KNOWN_CIRCLES: tuple[set[str], ...] = (
+    {"tiles.kernel", "tiles.printing", "tiles.program"},
+    {
+        "tiles.blocks", "tiles.compensation", "tiles.dots", "tiles.exponents", "tiles.finish", "tiles.finish.contraction",
+        "tiles.finish.multiply_adds", "tiles.guards", "tiles.lower", "tiles.scaling",
+    },
+    {"egraph.audit", "egraph.blame", "egraph.minimal", "egraph.saturate"},
+)  # fmt: skip
 
 
-def modules() -> list[Path]:
-    """Every module of the installed package."""
-    return sorted(ROOT.glob("*.py")) + sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the installed package by its name below `eqfuse`, a package by its own; the root's is `__init__`."""
+    paths = sorted(ROOT.glob("*.py")) + sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
+    return {dotted(path): path for path in paths}
 
 
-def owner(path: Path) -> str:
-    """The layer that a file belongs to."""
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(source: str, path: Path, *, typing_only: bool) -> list[tuple[int, str]]:
-    """(line, layer) of each import from the package.  Imports under TYPE_CHECKING do not run."""
-    depth = len(path.relative_to(ROOT).parts)  # 1 for a module of the root
+def owner(module: str) -> str:
+    """The layer that a module belongs to."""
+    return module.partition(".")[0]
+
+
+def imports(source: str, path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module) of each import from the package, wherever it stands: at the top, in a function, for types only, or by name, which
+    is every text that names a module where ``import_module`` is called.  That Python loads a package before its modules is no import."""
+    name, known = dotted(path), modules()
+    inside = [] if name == "__init__" else name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     tree = ast.parse(source)
-    hidden = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for inner in ast.walk(node)
-    }
-    found = []
+    by_name = any(isinstance(n, ast.Attribute | ast.Name) and "import_module" in (getattr(n, "attr", ""), getattr(n, "id", "")) for n in ast.walk(tree))
+
+    def absolute(text: str) -> str | None:
+        """`.a.b` here, or `eqfuse.a.b`, below the package."""
+        dots = len(text) - len(text.lstrip("."))
+        if dots:
+            return ".".join([*inside[: len(inside) - dots + 1], *filter(None, text[dots:].split("."))]) or "__init__"
+        return text.removeprefix("eqfuse.") if text.startswith("eqfuse.") else "__init__" if text == "eqfuse" else None
+
     for node in ast.walk(tree):
-        if not typing_only and id(node) in hidden:
-            continue
-        if isinstance(node, ast.ImportFrom) and node.level == depth:
-            names = [node.module.split(".")[0]] if node.module else [a.name for a in node.names]
-            found += [(node.lineno, n if (ROOT / n).is_dir() or (ROOT / f"{n}.py").exists() else "__init__") for n in names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == "eqfuse":
-            found.append((node.lineno, ((node.module or "") + ".__init__").split(".")[1]))
+        if isinstance(node, ast.ImportFrom):
+            base = absolute("." * node.level + (node.module or ""))
+            for alias in node.names if base is not None else ():
+                deeper = alias.name if base == "__init__" else f"{base}.{alias.name}"
+                yield node.lineno, deeper if deeper in known else base
         elif isinstance(node, ast.Import):
-            found += [(node.lineno, (a.name + ".__init__").split(".")[1]) for a in node.names if a.name.split(".")[0] == "eqfuse"]
-    return found
+            yield from ((node.lineno, found) for a in node.names if (found := absolute(a.name)) is not None)
+        elif by_name and isinstance(node, ast.Constant) and re.match(r"(\.+|eqfuse\.)[a-z_]", str(node.value)):
+            found = absolute(node.value)
+            if found in known:
+                yield node.lineno, found
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_run_one_way(path):
-    layer = owner(path)
+@cache
+def edges() -> dict[str, set[str]]:
+    """Module -> the modules that it imports in any way."""
+    return {name: {found for _, found in imports(path.read_text(), path)} - {name} for name, path in modules().items()}
+
+
+@pytest.mark.parametrize("name", modules())
+def test_imports_run_one_way(name):
+    path = modules()[name]
     wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {target}"
-        for line, target in imports(path.read_text(), path, typing_only=False)
-        if target not in ALLOWED[layer]
+        f"{path.relative_to(ROOT)}:{line} imports {found}"
+        for line, found in imports(path.read_text(), path)
+        if found not in modules() or owner(found) not in ALLOWED[owner(name)]
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_layering_check_can_fail():
-    path = ROOT / "ir" / "terms.py"
-    source = "from ..codegen import triton\nfrom .. import pipeline\nimport eqfuse.tiles\nfrom .index import Axis\n"
-    assert [t for _, t in imports(source, path, typing_only=False)] == ["codegen", "pipeline", "tiles"]
-    assert not {"codegen", "pipeline", "tiles"} & ALLOWED["ir"]
+SOURCE = """
+import importlib
+from ..codegen import triton
+from .. import pipeline
+import eqfuse.tiles
+from .index import Axis
+from . import build
+from eqfuse import optimize
+if TYPE_CHECKING:
+    from ..extract.plan import Plan
+def late():
+    from ..runtime import aot
+    return importlib.import_module(".printing", __package__), importlib.import_module(TABLE["x"])
+TABLE = {"x": "eqfuse.egraph.audit", "y": ".not_a_module"}
+"""
+
+
+def test_every_sort_of_import_is_read():
+    found = [m for _, m in imports(SOURCE, ROOT / "ir" / "terms.py")]
+    assert sorted(found) == [
+        "__init__", "codegen.triton", "egraph.audit", "extract.plan", "ir.build", "ir.index", "ir.printing", "pipeline", "runtime.aot", "tiles",
+    ]  # fmt: skip
+    assert [m for m in found if owner(m) in ALLOWED["ir"]] == ["ir.index", "ir.build", "ir.printing"]
+    assert "compiled" in edges()["__init__"], "the table of public names is read"
+
+
+def test_what_users_test_with_needs_neither_the_fuzzers_nor_the_checks_of_ops():
+    """Only the table of public names says where the checks of declared ops are."""
+    public = [m for m in modules() if m.startswith("testing.") and not m.startswith(("testing.fuzz", "testing.ops"))]
+    assert len(public) > 10
+    assert not [(m, n) for m in public for n in edges()[m] if n.startswith(("testing.fuzz", "testing.ops"))]
 
 
 def test_every_module_belongs_to_a_layer():
-    assert {owner(p) for p in modules()} <= set(ALLOWED)
+    assert {owner(m) for m in modules()} <= set(ALLOWED)
 
 
-def module_cycles(edges: dict[str, set[str]]) -> list[str]:
-    """Modules on an import cycle (imports that run at load time only)."""
-    state: dict[str, int] = {}
-    bad = []
-
-    def visit(m: str) -> None:
-        state[m] = 1
-        for n in sorted(edges.get(m, ())):
-            if state.get(n) == 1:
-                bad.append(f"{m} -> {n}")
-            elif n not in state:
-                visit(n)
-        state[m] = 2
-
-    for m in sorted(edges):
-        if m not in state:
-            visit(m)
-    return bad
+def circles(edges: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that import each other, directly or through others."""
+    reached: dict[str, set[str]] = {}
+    for m in edges:
+        stack, seen = [m], set[str]()
+        while stack:
+            new = edges.get(stack.pop(), set()) - seen
+            seen |= new
+            stack += new
+        reached[m] = seen
+    return [set(c) for c in {frozenset(n for n in reached[m] if m in reached.get(n, ())) for m in edges} if c]
 
 
-def load_time_edges() -> dict[str, set[str]]:
-    """Module -> modules that it imports when it is loaded (functions' own imports do not count)."""
-    names = {p: ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in modules()}
-    known = set(names.values())
-    edges: dict[str, set[str]] = {}
-    for path, name in names.items():
-        package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-        package = [] if name == "__init__" else package
-        for node in ast.parse(path.read_text()).body:
-            if not isinstance(node, ast.ImportFrom) or not node.level:
-                continue
-            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
-            for alias in node.names:
-                deeper = ".".join([*base, alias.name])
-                target = deeper if deeper in known else ".".join(base)
-                if target in known and target != name:
-                    edges.setdefault(name, set()).add(target)
-    return edges
+def test_no_module_needs_itself():
+    found = circles(edges())
+    new = [sorted(c) for c in found if not any(c <= known for known in KNOWN_CIRCLES)]
+    assert not new, "\n".join(" <-> ".join(c) for c in new)
+    opened = [sorted(known) for known in KNOWN_CIRCLES if not any(c <= known for c in found)]
+    assert not opened, f"take these off KNOWN_CIRCLES: {opened}"
 
 
-def test_no_cycles_between_modules():
-    assert not module_cycles(load_time_edges())
-
-
-def test_the_cycle_check_can_fail():
-    assert module_cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["c -> a"]
-    assert len(load_time_edges()) > 10
+def test_circles_are_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()}) == [{"a", "b", "c"}]
+    assert len(edges()) > 100
+    assert sum(map(len, edges().values())) > 500
 
 
 # Fused kernels are derived.  Where they are derived, nothing may know what they are called.
 NAMES = re.compile(r"soft_?max|attention|flash|\bnorm\b|(layer|rms|batch|group)_?norm|gelu|swiglu", re.IGNORECASE)
 
 
-@pytest.mark.parametrize("package", ["rewrites", "egraph", "tiles", "extract", "codegen"])
+@pytest.mark.parametrize("package", ["rewrites", "egraph", "tiles", "extract", "explain", "codegen"])
 def test_nothing_is_recognised_by_name(package):
     found = [
         f"{p.relative_to(ROOT)}:{n}: {line.strip()}"

@@ -17,6 +17,7 @@ from eqfuse.rewrites.check import check_all, check_rule, compare, integers, loop
 from eqfuse.rewrites.check.compare import same_bits
 from eqfuse.rewrites.check.draw import Options, Tape, draw_world, shrink
 from eqfuse.rewrites.check.plan import Plan
+from eqfuse.rewrites.decorators import rule  # fmt: skip
 from eqfuse.rewrites.facts import (
     Fact,
     NonEmpty,
@@ -45,7 +46,7 @@ from eqfuse.rewrites.facts import (
     turns,
     want,
 )  # fmt: skip
-from eqfuse.rewrites.patterns import Acc, Cast, Const, Map, Max, NumberLiteral, Reduce, Ref, Roll, Sum, Var, View, Where, World
+from eqfuse.rewrites.patterns import Acc, Cast, Const, Map, Max, NumberLiteral, Reduce, Ref, Roll, Sum, Var, View, Where
 from eqfuse.rewrites.rule import (
     AnyMonoid,
     Axis,
@@ -58,8 +59,8 @@ from eqfuse.rewrites.rule import (
     Turns,
     TypeName,
     make_rule,
-    rule,
-)  # fmt: skip
+)
+from eqfuse.rewrites.world import World
 
 Exponential = Turns["add", "mul"]
 LEAST = NumberLiteral(-math.inf)

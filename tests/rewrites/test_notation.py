@@ -24,6 +24,7 @@ from eqfuse.rewrites import (
     match,
     nonneg,
 )  # fmt: skip
+from eqfuse.rewrites.check import check_rule
 from eqfuse.rewrites.rule import make_rule
 
 I, J = axes(i=4, j=8)
@@ -191,7 +192,7 @@ def test_numbers_of_numpy_are_numbers():
         """2 x = x + x, by numpy's number on either side."""
         return np.float64(2.0) * x, x * np.float32(1.0) + x / np.int64(1)
 
-    made(r).check(20)
+    check_rule(made(r), 20)
 
 
 # arguments -------------------------------------------------------------------------------------------------------------------------
@@ -323,7 +324,7 @@ def test_rules_that_only_look_so_are_made():
 def test_a_bound_that_is_a_number_is_asked_for():
     """Not that it is the least bound known."""
     clip = made(body("return Map('maximum', x, -5.0), x, within(x, 5.0)"))
-    clip.check(50)
+    check_rule(clip, 50)
     y = maximum(tanh(tensor("x", I)), -5.0)
     graph = saturate(program("clipped", y=(y, (I,))), rules=[*eqfuse.rewrites.rules("signs"), clip])
     assert any(c.rule == "r" and c.matches for c in graph.report.rules)
@@ -543,6 +544,6 @@ def test_what_a_claim_answers(answer):
         function.__globals__["wobbly"] = wobbly
         rule = made(function)
         with pytest.raises(RuleError, match="no truth values"):
-            rule.check(20)
+            check_rule(rule, 20)
     finally:
         eqfuse.rewrites.facts.forget(wobbly)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from eqfuse import demo
+from eqfuse.cli import demo
 
 
 class Event:

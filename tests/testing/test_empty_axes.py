@@ -25,7 +25,7 @@ from eqfuse.ir.terms import Input, Reduce, View
 from eqfuse.runtime.executable import module_spec
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
-from eqfuse.testing import whole_path
+from eqfuse.testing.fuzz import whole_path
 from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.kernel import Role

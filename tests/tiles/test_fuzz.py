@@ -2,7 +2,7 @@
 
 import pytest
 
-from eqfuse.testing.fuzz import simulated
+from eqfuse.testing.fuzz.lowering import simulated
 from eqfuse.tiles import compensation, facts, lower
 
 

@@ -16,7 +16,7 @@ from eqfuse.extract.choose import Chooser
 from eqfuse.frontends import trace
 from eqfuse.ir.build import axes, const, iota, le, maximum_over, program, select, tensor
 from eqfuse.ir.reference import evaluate
-from eqfuse.testing.fuzz import relative_error
+from eqfuse.testing.fuzz.lowering import relative_error
 from eqfuse.tiles import skipping
 from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.kernel import Role

@@ -13,7 +13,7 @@ from eqfuse.ir.dtypes import float32
 from eqfuse.ir.index import Axis
 from eqfuse.ir.reference import evaluate
 from eqfuse.ir.terms import Input
-from eqfuse.testing.fuzz import relative_error
+from eqfuse.testing.fuzz.lowering import relative_error
 from eqfuse.tiles import lower as lowering
 from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.kernel import Role

@@ -7,7 +7,7 @@ import hand_kernels as kernels
 import pytest
 
 from eqfuse.errors import PlanError
-from eqfuse.testing.fuzz import cases
+from eqfuse.testing.fuzz.lowering import cases
 from eqfuse.tiles import tilings
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower

@@ -32,6 +32,7 @@ from eqfuse.egraph.frozen import FrozenGraph
 from eqfuse.errors import EqFuseError, UnsoundGraphError, UnsoundRuleError
 from eqfuse.ir.program import Program
 from eqfuse.rewrites import registry
+from eqfuse.rewrites.check import check_rule
 from eqfuse.rewrites.rule import Rule, make_rule
 
 from .outcomes import OUTCOME, SILENT
@@ -153,7 +154,7 @@ def fired(m: Mutant, graph: FrozenGraph) -> bool:
 def by_check(m: Mutant) -> EqFuseError | None:
     """What the rule's own check finds."""
     try:
-        m.rule.check()
+        check_rule(m.rule)
     except EqFuseError as error:
         return error
     return None

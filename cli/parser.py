@@ -1,0 +1,107 @@
+"""The whole command line as data."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import __version__
+from .commands import demo_command, explain_command, optimize_command, targets_command
+from .programs import shape_spec
+from .rules import rules_command
+
+DESCRIPTION = """\
+EqFuse turns a plain PyTorch function into fused Triton kernels by equality saturation.
+Nothing here needs a GPU."""
+
+EXAMPLES = """\
+examples:
+  eqfuse demo                                        the whole path on naive attention
+  eqfuse optimize examples/attention.py:attention    program, saturation, plan
+  eqfuse optimize model.py:block --shape x=1,4096,4096:bfloat16 --shape w=4096,4096:bfloat16 --source
+  eqfuse optimize model.py:block --args make_inputs --check --save block_kernel.py
+  eqfuse explain model.py:block --args make_inputs   which rules made the plan, and why the runner-up lost
+  eqfuse explain model.py:block --why scores out     why two values share a kernel, or do not
+  eqfuse rules --family repair                       the rules of one family
+  eqfuse rules check my_rules.py                     test every rule of a file on random arrays
+  eqfuse targets h200                                what the cost model knows of a device
+
+environment:
+  EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + source, 5 + e-graph and kernels (docs/debug.md)
+
+exit codes:
+  0 done    1 an error, or a check that failed    2 wrong usage    130 interrupted"""
+
+PROGRAM_HELP = """\
+The file is executed, as `python FILE` would do it, and the function is run once on tensors without data:
+name only files that you trust.
+The arguments that fix shapes and element types come from --shape, or from a function of the
+file named by --args that returns a tuple of tensors; without either, from its function example_args()."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line as data."""
+    raw = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(prog="eqfuse", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=raw)
+    top.add_argument("--version", action="version", version=f"eqfuse {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        p = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", formatter_class=raw)
+        p.set_defaults(run=run)
+        return p
+
+    def takes_program(p: argparse.ArgumentParser) -> None:
+        p.epilog = PROGRAM_HELP
+        p.add_argument("program", metavar="FILE:FUNCTION", help="a Python file, which is executed, and a function (or nn.Module) in it")
+        source = p.add_mutually_exclusive_group()
+        source.add_argument("--shape", action="append", default=[], metavar="NAME=DIMS[:DTYPE]", type=shape_spec,
+                            help="an argument, such as q=1,32,4096,128:float16 (default float32); repeat per argument")  # fmt: skip
+        source.add_argument("--args", metavar="NAME", help="a function of the file that returns the example arguments")
+        p.add_argument("--target", default="h200", help="device to plan for (default %(default)s; see: eqfuse targets)")
+        p.add_argument("--licence", default="real", choices=("exact", "real", "approx"),
+                       help="which equalities may be used (default %(default)s: those of real numbers)")  # fmt: skip
+
+    p = command("optimize", "plan and emit the kernels of a program", optimize_command)
+    takes_program(p)
+    p.add_argument("--source", action="store_true", help="print the Triton module")
+    p.add_argument("--check", action="store_true", help="run the emitted Triton in its interpreter, at reduced sizes")
+    p.add_argument("--compile", metavar="ARCH", action="append", default=[], help="compile for sm_80, sm_90, sm_100 or gfx942")
+    p.add_argument("--no-spills", action="store_true", help="compile the plan for its target, and plan again with smaller tiles for "
+                   "kernels that spill registers")  # fmt: skip
+    p.add_argument("--save", metavar="OUT.py", type=Path, help="write a standalone module (needs only torch and triton)")
+    p.add_argument("--overwrite", action="store_true", help="let --save replace a file that EqFuse did not write")
+    p.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+    p = command("explain", "say which rules made the plan, what it saves, and why the runner-up lost", explain_command)
+    takes_program(p)
+    p.add_argument("--why", nargs=2, metavar=("A", "B"), help="only: why two values share a kernel or do not; a value is an input, "
+                   "an output, a variable of the source, or a line as in model.py:12")  # fmt: skip
+    p.add_argument("--costs", action="store_true", help="also what each step and each rule saves (a search for each step, "
+                   "a saturation and a search for each rule)")  # fmt: skip
+    p.add_argument("--json", action="store_true", help="as JSON (docs/explain.md has the schema)")
+
+    p = command("rules", "list the rewrite rules, or test them on random arrays", rules_command)
+    p.add_argument("action", nargs="?", default="list", choices=("list", "check"))
+    p.add_argument("file", nargs="?", type=Path, help="a Python file with rules of your own, which is executed: only these")
+    p.add_argument("--family", help="only this family")
+    p.add_argument("--name", action="append", default=[], help="only this rule; repeat for more")
+    p.add_argument("--examples", type=int, metavar="N", help="examples for each rule (default 200; 400 for the rules of a file)")
+    p.add_argument("--json", action="store_true")
+
+    p = command("targets", "list the devices that plans are made for", targets_command)
+    p.add_argument("name", nargs="?", help="show one in full")
+    p.add_argument("--json", action="store_true")
+
+    p = command("demo", "run the whole path on naive attention at Llama-3-8B prefill shape", demo_command)
+    p.add_argument("--target", default="h200")
+    p.add_argument("--tokens", type=_positive, default=4096, help="sequence length (default %(default)s)")
+    return top
+
+
+def _positive(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text)

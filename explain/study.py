@@ -1,0 +1,236 @@
+"""What a plan was chosen from: its extraction run once more, keeping the covers that lost, and open for further questions.
+
+Extraction is deterministic, so the second run meets the same covers; every kernel that it priced is remembered, and a question
+about another kernel is answered by lowering and pricing that one.  It runs when a question first needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from ..egraph import saturate
+from ..egraph.frozen import FrozenGraph
+from ..errors import EqFuseError, PlanError
+from ..extract.cover import MEMORY_WEIGHT, Cover, Extractor
+from ..extract.plan import Plan, PlannedKernel
+from ..extract.search import Rejection, RootSpec
+from ..extract.targets import Target
+from ..rewrites.rule import Rule
+from .costs import Planned, TermDifference, compare, price
+from .derivation import Derivation, rules_by_name
+
+MOST_RULES = 16  # rules that are left out, one at a time, to see what each saves
+
+
+E = TypeVar("E", bound=Extractor)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the plan was made: what ``optimize`` was given."""
+
+    rules: tuple[Rule, ...] | None = None  # those of the saturation; by default the registered ones of the same names
+    memory_weight: float = MEMORY_WEIGHT
+    node_budget: int = 20_000
+    time_budget: float = 10.0
+
+
+@dataclass(frozen=True)
+class RunnerUp:
+    """The best plan that lost.  ``price_us`` adds the price of temporary memory to the time; ``terms`` add up to the difference
+    of the prices, the term that decided first.  ``searched`` is false for a plan that the search did not need to price."""
+
+    description: str
+    kernels: int
+    us: float
+    price_us: float
+    dram_bytes: int
+    slower_us: float
+    dearer_us: float
+    terms: tuple[TermDifference, ...]
+    searched: bool = True
+
+    @property
+    def term(self) -> TermDifference:
+        """The term that it lost by."""
+        return self.terms[0]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What the plan gains by a rule: the best plan without it, minus this one.  ``note`` says so if there is none."""
+
+    rule: str
+    us: float | None
+    dram_bytes: int | None
+    kernels: int | None  # of the plan without it
+    note: str = ""
+
+
+class _Recording(Extractor):
+    """An extractor that keeps the covers that lost."""
+
+    def _note(self, cover: Cover | None, description: str, reason: str) -> None:
+        super()._note(cover, description, reason)
+        if cover is not None:
+            self.lost.append(cover)
+
+    @cached_property
+    def lost(self) -> list[Cover]:
+        """Priced covers that lost, in the order of the search."""
+        return []
+
+
+class Study:
+    """One plan, its graph and target, and what can be asked of them."""
+
+    def __init__(self, graph: FrozenGraph, plan: Plan, target: Target, options: Options) -> None:
+        self.graph, self.plan, self.target, self.options = graph, plan, target, options
+        self.rules = {**rules_by_name(), **{r.name: r for r in options.rules or ()}}
+        self.derivation = Derivation(graph, plan, self.rules)
+        self.names = self.derivation.names
+
+    def computes(self, k: int) -> tuple[str, ...]:
+        """The named values that a step of the plan works out."""
+        made = self.derivation.kernels[k].computed
+        best = self.names.labels
+        return tuple(n for n in self.names.spoken if (c := self.names.cls[self.names.table[n]]) in made and best.get(c) == n)
+
+    # the search again ----------------------------------------------------------------------------------------------------------
+    def extracts(self, graph: FrozenGraph, kind: type[E], *, time_budget: float | None = None) -> E:
+        """An extractor over a graph, with the options that the plan was made with."""
+        budget = self.options.time_budget if time_budget is None else time_budget
+        ex = kind(graph, self.target, time_budget=budget, memory_weight=self.options.memory_weight)
+        ex.search.exact = self.plan.licence == "exact"
+        ex.search.register_shares = self.plan.register_shares
+        return ex
+
+    @cached_property
+    def extractor(self) -> Extractor:
+        """An extractor to ask for single kernels."""
+        return self.extracts(self.graph, Extractor, time_budget=math.inf)
+
+    def _lost(self) -> tuple[list[Cover], bool]:
+        """Priced covers that lost to the plan, and whether the search itself priced them.
+
+        A search that ran out of time would do so again: then, as where it priced no other cover, the two ends are priced, one kernel
+        for everything and one for every reduction.
+        """
+        ex = self.extracts(self.graph, _Recording)
+        if self.plan.stopped != "time":
+            with suppress(PlanError):
+                ex.run()
+        mine = [k.cost for k in self.plan.steps]
+        lost = [c for c in ex.lost if [k.cost for k in c.steps] != mine]
+        if lost:
+            return lost, True
+        ex.deadline = math.inf
+        ends = (ex._one(), ex._chain(ex._points(), "one kernel per reduction"))
+        return [c for c in ends if isinstance(c, Cover) and [k.cost for k in c.steps] != mine], False
+
+    @cached_property
+    def _pricer(self) -> Extractor:
+        return Extractor(self.graph, self.target, memory_weight=self.options.memory_weight)
+
+    def prices(self, steps: tuple[Planned, ...]) -> dict[str, float]:
+        """What extraction compares plans by, by term."""
+        cover = Cover("", steps)
+        return price(steps, self.target.launch_us, self._pricer.price(cover) - cover.us)
+
+    def price(self, steps: tuple[Planned, ...]) -> float:
+        """The sum of :meth:`prices`."""
+        return sum(self.prices(steps).values())
+
+    def against(self, steps: tuple[Planned, ...]) -> tuple[TermDifference, ...]:
+        """Another plan against this one, term by term."""
+        return compare(self.prices(self.plan.steps), self.prices(steps))
+
+    @cached_property
+    def runner_up(self) -> RunnerUp | None:
+        """The best plan that lost."""
+        if self.plan.stopped == "like":
+            return None
+        lost, searched = self._lost()
+        if not lost:
+            return None
+        best = min(lost, key=lambda c: self.price(c.steps))
+        steps = best.steps
+        total = self.price(steps)
+        return RunnerUp(
+            best.description,
+            len(steps),
+            best.us,
+            total,
+            best.dram_bytes,
+            best.us - self.plan.estimated_us,
+            total - self.price(self.plan.steps),
+            self.against(steps),
+            searched,
+        )
+
+    # what rules are worth ------------------------------------------------------------------------------------------------------
+    def without(self, names: Collection[str], *, everything: bool = False) -> Plan:
+        """The plan of the same program saturated without some rules, or without any."""
+        known = self.rules
+        missing = [r.rule for r in self.graph.report.rules if r.rule not in known]
+        if missing and not everything:
+            raise PlanError(f"the rule {missing[0]} is not registered any more", cure="register it again to ask what rules save")
+        graph = saturate(
+            self.graph.program,
+            rules=() if everything else tuple(known[r.rule] for r in self.graph.report.rules if r.rule not in names),
+            splits={axis: outer.size for axis, outer, _ in self.graph.facts.get("split", ())},
+            node_budget=self.options.node_budget,
+            time_budget=self.options.time_budget,
+        )
+        return self.extracts(graph, Extractor).run()
+
+    @cached_property
+    def as_written(self) -> Plan:
+        """The plan of the program without any rule."""
+        return self.without((), everything=True)
+
+    @cached_property
+    def savings(self) -> dict[str, Saving]:
+        """What each rule of the plan saves, and under ``""`` what all rules together do."""
+        used = list(dict.fromkeys(s.rule for steps in self.derivation.steps for s in steps))
+        used += [call.rule for call in self.plan.calls if call.rule not in used]
+        fired = {r.rule for r in self.graph.report.rules}
+        used = [r for r in used if r in fired]
+        found = {r: self._saving(r) for r in used[:MOST_RULES]}
+        found |= {r: Saving(r, None, None, None, "not asked: too many rules") for r in used[MOST_RULES:]}
+        return found | {"": self._saving("")}
+
+    def _saving(self, name: str) -> Saving:
+        try:
+            other = self.without({name}) if name else self.as_written
+        except EqFuseError as error:
+            return Saving(name, None, None, None, f"no plan without it: {error.message}")
+        us = other.estimated_us - self.plan.estimated_us
+        bytes_ = other.dram_bytes - self.plan.dram_bytes
+        same = len(other.steps) == len(self.plan.steps) and abs(us) < 1e-9 and bytes_ == 0
+        return Saving(name, us, bytes_, len(other.steps), "the best plan costs the same" if same else "")
+
+    # kernels that are not in the plan --------------------------------------------------------------------------------------------
+    def spec(self, c: int, buffer: str) -> RootSpec:
+        """How a class is stored: as the output that it is, or as a temporary."""
+        ex = self.extractor
+        return next((o for o in ex.outputs if o.buffer == buffer), None) or ex._temporary(c, buffer)
+
+    def ask(self, roots: Mapping[str, int], leaves: Mapping[str, int]) -> PlannedKernel | Rejection:
+        """The best kernel that stores some classes, given that others are stored already (both: buffer -> class)."""
+        ex = self.extractor
+        at = {c: ex._leaf(self.spec(c, b)) for b, c in leaves.items()}
+        return ex._kernel(tuple(self.spec(c, b) for b, c in roots.items()), at)
+
+    @cached_property
+    def lifted(self) -> Study:
+        """The same without the verdicts of fusion rules."""
+        graph = replace(self.graph, facts={**self.graph.facts, "fuse": ()})
+        return Study(graph, self.plan, self.target, self.options)
+
+

@@ -1,0 +1,117 @@
+"""A function traced once with its sizes as symbols, and what it is at given sizes.
+
+torch.export gives every dimension of an argument a symbol.  What the function computes from sizes (a scale ``q.shape[-1] ** -0.5``, where a
+half begins) is then a node of the graph, and at given sizes it is computed with Python's own numbers, as tracing at these sizes computes
+it.  Which sizes the trace holds for is what torch asked of the symbols on the way: its guards and ranges.  A length of 0 or 1 is a number
+and no symbol: broadcasting decides by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from .capture import Captured
+from .spec import TensorSpec
+
+Sizes = Mapping[Any, int]  # of symbols
+
+
+@dataclass(frozen=True)
+class Symbolic:
+    """A graph whose sizes are symbols of ``env``; ``captured`` has it, and the arguments that it was traced with."""
+
+    captured: Captured
+    env: Any  # torch's ShapeEnv
+    _numbers: dict[tuple[Any, tuple[tuple[Any, int], ...]], int] = field(default_factory=dict, repr=False)
+
+    @property
+    def symbols(self) -> dict[tuple[int, int], Any]:
+        """The symbol of (flat argument, dimension); none for a length that is a number."""
+        found = {}
+        for node, source in self.captured.sources.items():
+            if source.kind == "argument":
+                for d, n in enumerate(node.meta["val"].shape):
+                    if isinstance(n, torch.SymInt) and n.node.expr.is_symbol:
+                        found[int(source.key), d] = n.node.expr
+        return found
+
+    def sizes(self, leaves: Sequence[Any]) -> Sizes | None:
+        """The size of each symbol where the arguments are these; ``None`` if the trace does not hold there."""
+        found: dict[Any, int] = {}
+        for (position, d), symbol in self.symbols.items():
+            if found.setdefault(symbol, leaves[position].shape[d]) != leaves[position].shape[d]:
+                return None
+        for node, source in self.captured.sources.items():
+            if source.kind == "argument":
+                shape = tuple(self._number(n, found) for n in node.meta["val"].shape)
+                if shape != leaves[int(source.key)].shape:
+                    return None
+        ranges = ((s, r) for s, r in self.env.var_to_range.items() if s in found)
+        if any(not r.lower <= found[s] <= r.upper for s, r in ranges):
+            return None
+        return found if all(bool(g.expr.xreplace(found) == True) for g in self.env.guards) else None  # noqa: E712 - sympy's truth
+
+    def at(self, leaves: Sequence[Any]) -> Captured | None:
+        """The graph for arguments of these sizes, as numbers; ``None`` if the trace does not hold there."""
+        sizes = self.sizes(leaves)
+        if sizes is None:
+            return None
+        graph = torch.fx.Graph()
+        made: dict[torch.fx.Node, Any] = {}
+        for node in self.captured.graph.nodes:
+            value = node.meta.get("val")
+            if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | bool | int | float):
+                made[node] = _computed(node, made)
+                continue
+            copy = made[node] = graph.node_copy(node, made.__getitem__)
+            copy.meta = dict(node.meta)
+            if value is not None:
+                copy.meta["val"] = self._concrete(value, sizes)
+        return replace(
+            self.captured,
+            graph=graph,
+            sources={made[n]: s for n, s in self.captured.sources.items()},
+            outputs=tuple(made[o] if isinstance(o, torch.fx.Node) else o for o in self.captured.outputs),
+            leaves=tuple(leaves),
+        )
+
+    def _concrete(self, value: Any, sizes: Sizes) -> Any:
+        """A tensor without data of the shape that a value has, or several."""
+        if isinstance(value, list | tuple):
+            return type(value)(self._concrete(v, sizes) for v in value)
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.empty([self._number(n, sizes) for n in value.shape], dtype=value.dtype, device="meta")
+
+    def _number(self, n: Any, sizes: Sizes) -> int:
+        if not isinstance(n, torch.SymInt):
+            return int(n)
+        key = n.node.expr, tuple(sizes.items())
+        if key not in self._numbers:
+            self._numbers[key] = int(n.node.expr.xreplace(dict(sizes)))
+        return self._numbers[key]
+
+
+def _computed(node: torch.fx.Node, made: Mapping[torch.fx.Node, Any]) -> Any:
+    """A number of the graph, from the numbers and shapes that it is computed from."""
+
+    def known(n: torch.fx.Node) -> Any:
+        return n.meta["val"] if isinstance(made[n], torch.fx.Node) and (n := made[n]) is not None else made[n]
+
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), known)
+    target: Callable[..., Any] = node.target  # type: ignore[assignment]
+    return target(*args, **kwargs)
+
+
+def same_arguments(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether arguments differ in the sizes of tensors alone."""
+    return len(a) == len(b) and all(
+        isinstance(x, TensorSpec) and isinstance(y, TensorSpec) and x.dtype == y.dtype and len(x.shape) == len(y.shape)
+        if isinstance(x, TensorSpec) or isinstance(y, TensorSpec)
+        else repr(x) == repr(y) and type(x) is type(y)
+        for x, y in zip(a, b, strict=True)
+    )

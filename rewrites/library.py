@@ -1,0 +1,17 @@
+"""The rules of the package, family by family, in the order in which the engine reads them."""
+
+# isort: off
+from . import signs
+from . import algebra
+from . import reductions
+from . import layout
+from . import tiling
+from . import repair
+from . import reference
+from . import strength
+from . import fusion
+# isort: on
+
+FAMILIES = tuple(
+    family.__name__.rpartition(".")[2] for family in (signs, algebra, reductions, layout, tiling, repair, reference, strength, fusion)
+)

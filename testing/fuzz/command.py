@@ -1,0 +1,230 @@
+"""The command line of the fuzzer: random programs through the whole path (:mod:`.whole_path`), with a summary.
+
+    python -m eqfuse.testing.fuzz 0 1000 --interpret 10
+
+``--lowering`` runs :func:`~.lowering.simulated` instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ...ir.monoids import MONOIDS
+from ...ir.ops import OPS
+from ...rewrites import registry
+from .lowering import simulated
+from .whole_path import LIMIT, STAGES, Finding, Tally, fuzz
+
+_EPILOG = """Example: %(prog)s 0 2000 --interpret 10 --json log.json (some ten minutes; about 0.5 GB of memory, however many seeds).
+Ctrl-C stops after the program at hand and tells what was done; a second one ends at once."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Random programs through the whole path: saturated with all rules, audited, planned, simulated, lowered with random roles and
+    tiles, checked for new sources of overflow and cancellation, and interpreted.  What is found is printed at once, made small, as code
+    that runs.  A seed is one program, on every machine.  The exit status is 1 if something was found.
+    """
+    parser = argparse.ArgumentParser(prog="python -m eqfuse.testing.fuzz", description=main.__doc__, epilog=_EPILOG)
+    parser.add_argument("first", type=int, metavar="FIRST", help="the first seed")
+    parser.add_argument("last", type=int, metavar="LAST", help="the seed to stop before")
+    parser.add_argument(
+        "--interpret",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run seeds that N divides in Triton's interpreter, which takes about as long as all other stages together (default: none)",
+    )
+    parser.add_argument(
+        "--shrink",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="processor time for making a failing program small (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=LIMIT,
+        metavar="SECONDS",
+        help="processor time for one program, and ten times as much by the clock; one that takes longer is a finding, with the stage and "
+        "the place where it was, and the run goes on, but for native code that does not return (default: %(default)g; 0: no limit)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write what was done and found, as data")
+    parser.add_argument("--lowering", action="store_true", help="only simulate random tile programs: random roles and tiles, no plan")
+    options = parser.parse_args(arguments)
+    if options.last <= options.first or options.first < 0:
+        parser.error("FIRST must be below LAST, and no seed is negative")
+    if options.limit < 0:
+        parser.error("--limit must not be negative")
+    seeds = range(options.first, options.last)
+    if options.lowering:
+        return _lowering(seeds)
+    console = Console(stderr=True)
+    started = time.process_time()
+
+    def show(finding: Finding) -> None:
+        console.print(str(finding), markup=False, highlight=False, soft_wrap=True)
+
+    def done(tally: Tally) -> None:
+        seconds = time.process_time() - started
+        Console(width=None if sys.stdout.isatty() else 120).print(summary(tally, seconds))
+        if options.json:
+            data = as_data(tally, seeds[: tally.programs], options.interpret, seconds)
+            Path(options.json).write_text(json.dumps(data, indent=1) + "\n")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("programs", total=len(seeds))
+        shown = 0
+
+        def report(tally: Tally) -> bool:
+            nonlocal shown
+            for finding in tally.findings[shown:]:
+                show(finding)
+            shown = len(tally.findings)
+            bar.update(task, advance=1, description=f"programs, {shown} found")
+            return stop.asked
+
+        def stuck(tally: Tally, finding: Finding) -> None:
+            """The end, in another thread: this process cannot go on."""
+            bar.stop()
+            tally.findings.append(finding)
+            show(finding)
+            done(tally)
+            console.print(f"This process cannot be interrupted where it is; go on with seed {finding.seed + 1}.", highlight=False)
+            sys.stdout.flush()
+            os._exit(1)
+
+        with _Interruptible() as stop:
+            tally = fuzz(
+                seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report, limit=options.limit, stuck=stuck
+            )
+    done(tally)
+    return int(bool(tally.findings))
+
+
+def summary(tally: Tally, seconds: float) -> Table:
+    """What a run looked at."""
+    table = Table(title=f"{tally.programs} programs, {len(tally.findings)} findings, {seconds:.0f} s of CPU")
+    table.add_column("stage")
+    table.add_column("passed", justify="right")
+    table.add_column("CPU s", justify="right")
+    table.add_column("what")
+    checked = {f.stage: 0 for f in tally.findings} | Counter(f.stage for f in tally.findings)
+    enumerated = {
+        "op": (len(OPS), "ops"), "monoid": (len(MONOIDS), "monoids"), "view": (0, "kinds of views"), "cast": (0, "casts"),
+    }  # fmt: skip
+    cover = []
+    for kind, (total, noun) in enumerated.items():
+        n = sum(name.startswith(f"{kind} ") for name in tally.covered)
+        cover.append(f"{n}/{total} {noun}" if total else f"{n} {noun}")
+    notes = {
+        "draw": ", ".join([*cover, *(f"{n} filtered: {reason}" for reason, n in sorted(tally.filtered.items()))]),
+        "saturate": f"{len(tally.rules)} rules matched; " + ", ".join(f"{n} {why}" for why, n in sorted(tally.stopped.items())),
+        "audit": ", ".join(f"{n:,} {name}" for name, n in tally.audit.items()),
+        "plan": ", ".join(f"{tally.covered[k]} {k}" for k in ("several kernels", "split axis")),
+        "tiles": ", ".join(f"{tally.covered[k]} {k}" for k in ("loops", "matrix products", "rolling reductions", "prefixes")),
+        "hazards": f"{tally.alarms} static alarms" if tally.alarms else "",
+    }
+    for stage in ("draw", *STAGES):
+        passed = tally.programs if stage == "draw" else tally.stages[stage]
+        more = [notes.get(stage, "")] + [f"{n} {k.split(': ', 1)[1]}" for k, n in tally.skipped.items() if k.startswith(stage)]
+        found = f"; {checked[stage]} FOUND" if stage in checked else ""
+        table.add_row(stage, str(passed), f"{tally.seconds[stage]:.1f}", "; ".join(filter(None, more)) + found)
+    return table
+
+
+def as_data(tally: Tally, seeds: range, interpret_every: int, seconds: float) -> dict[str, Any]:
+    """A run as JSON: versions, seeds, counts per stage, coverage, what was filtered and why, findings."""
+    versions = {name: metadata.version(name) for name in ("eqfuse", "egglog", "numpy", "torch", "triton")}
+    covered = {k: n for k, n in sorted(tally.covered.items()) if n}
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "versions": {"python": platform.python_version(), **versions},
+        "seeds": [seeds.start, seeds.stop],
+        "interpret_every": interpret_every,
+        "programs": tally.programs,
+        "filtered": dict(tally.filtered),
+        "steps_taken_back_while_drawing": dict(tally.taken_back),
+        "passed": {s: tally.stages[s] for s in STAGES},
+        "skipped": dict(tally.skipped),
+        "findings": [{"seed": f.seed, "stage": f.stage, "message": f.message, "minimal": f.minimal} for f in tally.findings],
+        "static_hazard_alarms": tally.alarms,
+        "audit": dict(tally.audit),
+        "saturation_stopped": dict(tally.stopped),
+        "rules_registered": len(registry.rules()),
+        "rules_matched": len(tally.rules),
+        "rules_that_never_matched": sorted({r.name for r in registry.rules()} - set(tally.rules)),
+        "ops_not_drawn": sorted(o for o in OPS if f"op {o}" not in covered),
+        "monoids_not_drawn": sorted(m for m in MONOIDS if f"monoid {m}" not in covered),
+        "programs_with": covered,
+        "peak_memory_mb": _peak_memory(),
+        "cpu_seconds": round(seconds, 1),
+        "cpu_seconds_per_stage": {s: round(n, 1) for s, n in tally.seconds.items()},
+    }
+
+
+class _Interruptible:
+    """Inside, the first Ctrl-C asks to stop after the program at hand, and what was done so far is told; the second one ends at once."""
+
+    asked = False
+
+    def __enter__(self) -> _Interruptible:
+        self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, self._before)
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+
+def _commit() -> str | None:
+    """The checkout's commit, marked if files differ from it; ``None`` outside a checkout."""
+    command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*")
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout.strip() or None
+    except OSError:
+        return None
+
+
+def _peak_memory() -> int | None:
+    """The most memory that this process has had resident, in MB; ``None`` where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+
+
+def _lowering(seeds: range) -> int:
+    """Seeds through the simulator, plain and saturated."""
+    failed = False
+    for saturated in (False, True):
+        covered, wrong = simulated(seeds, saturated=saturated)
+        print(dict(covered))
+        for m in wrong:
+            print(m)
+        failed |= bool(wrong)
+    return int(failed)

@@ -1,0 +1,465 @@
+"""The whole path, fuzzed: one random program through every stage that a user's program goes through, each checked against the reference.
+
+=============  ==================================================================================================================
+``saturate``   all registered rules, of every licence; now and then with a split axis
+``audit``      every e-node evaluated at the program's data, and at data of the audit's own
+``plan``       extraction for a target; the cover with a split axis too, if there is one
+``simulate``   the planned kernels in float64 numpy, tile by tile
+``tiles``      the nodes that extraction chooses under random roles and small random tiles, in numpy: loops, masks and repairs at
+               sizes at which a plan would keep whole rows on chip
+``hazards``    no overflow or cancellation source that the program did not have: a static check, confirmed in float32
+``interpret``  the printed Triton module in Triton's interpreter with its sanitizer, in the program's own types
+=============  ==================================================================================================================
+
+A program is *filtered*, and counted, only if its float64 reference is not finite or moves by whole steps under rounding.  The first
+disagreement is a finding; ``minimal`` makes it small.  Every check has a tolerance made from the program itself (:mod:`.conditioning`).
+A program that takes longer than a limit is a finding, too, with the stage and the place where it was (:mod:`.watchdog`).
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+
+from ...codegen.module import emit_module
+from ...egraph.audit import audit
+from ...egraph.frozen import FrozenGraph
+from ...egraph.saturate import forget_engines, saturate
+from ...errors import EqFuseError, PlanError
+from ...extract.choose import Chooser
+from ...extract.cover import Extractor, Rejection
+from ...extract.hazards import new_hazards
+from ...extract.plan import Plan
+from ...extract.targets import Target, load_target
+from ...ir.program import Program
+from ...ir.reference import evaluate, evaluate_terms
+from ...ir.shrink import shrink
+from ...ir.source import program_source
+from ...ir.terms import Reduce, Term, postorder
+from ...rewrites import registry
+from ...runtime.executable import module_spec
+from ...tiles.direct import kernel_from_program
+from ...tiles.dots import WIDE
+from ...tiles.finish import finish
+from ...tiles.lower import lower
+from ...tiles.program import Dot, Loop, TileProgram, scales
+from ...tiles.simulate import simulate
+from ...tiles.walk import walk
+from .conditioning import relative_move, spread
+from .grammar import Drawn, draw_data, draw_program
+from .random_programs import random_roles
+from .watchdog import TooLong, limited
+
+STAGES = ("saturate", "audit", "plan", "simulate", "tiles", "hazards", "interpret")
+TARGETS = ("h200", "a100", "mi300x", "b200")
+DOUBLE, SINGLE = 2.0**-52, 2.0**-23
+UNSTABLE = 1e-6  # how far a disturbance of 1e-12 may move an output
+STRESSES = ((1.0, 0.0), (30.0, 0.0), (1.0, 1e3), (1.0, -1e4), (100.0, 1e3), (-300.0, 0.0))  # factor and offset of the data
+WORTHLESS = 0.05  # a result that float32 or the program's own narrow types move so far says nothing
+NODE_BUDGET = 6000
+MOST_STEPS = 50_000  # of the loops of one kernel, all its programs together: numpy takes some ten seconds for them
+LIMIT = 120.0  # seconds of processor time for one program: they take one, on an old machine a few
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A program for which two links of the chain disagree."""
+
+    seed: int
+    stage: str
+    message: str
+    program: Program | None  # None: it could not even be drawn
+    minimal: str = ""  # runnable code
+
+    def __str__(self) -> str:
+        text = self.minimal or (str(self.program) if self.program is not None else "")
+        return f"seed {self.seed}, {self.stage}: {self.message}\n{text}"
+
+
+@dataclass
+class Tally:
+    """What a run looked at."""
+
+    programs: int = 0
+    filtered: Counter[str] = field(default_factory=Counter)
+    stages: Counter[str] = field(default_factory=Counter)  # programs that passed a stage
+    skipped: Counter[str] = field(default_factory=Counter)  # "stage: reason"
+    covered: Counter[str] = field(default_factory=Counter)
+    taken_back: Counter[str] = field(default_factory=Counter)
+    audit: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)  # programs in which a rule matched
+    stopped: Counter[str] = field(default_factory=Counter)
+    alarms: int = 0  # plans in which the static check found a hazard that the program does not have
+    seconds: Counter[str] = field(default_factory=Counter)  # CPU seconds per stage
+    findings: list[Finding] = field(default_factory=list)
+    at: tuple[int, str] = (-1, "")  # the seed and the stage at hand
+
+
+class Disagreement(Exception):
+    """A stage found something; internal."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        self.stage, self.message = stage, message
+        super().__init__(f"{stage}: {message}")
+
+
+def fuzz(
+    seeds: range,
+    *,
+    interpret_every: int = 0,
+    shrink_seconds: float = 20.0,
+    report: Callable[[Tally], bool] | None = None,
+    limit: float = LIMIT,
+    stuck: Callable[[Tally, Finding], None] | None = None,
+) -> Tally:
+    """Every seed through the whole path.  ``interpret_every``: how often the interpreter runs (0: never); ``report`` is called after
+    each, and says whether to stop there.  ``limit``: seconds of processor time for one program, 0 for any (:func:`.watchdog.limited`);
+    ``stuck`` is called with what is known, in another thread, where native code does not return; it must end the process."""
+    tally = Tally()
+    for seed in seeds:
+        interpret = bool(interpret_every) and seed % interpret_every == 0
+        one(seed, tally, interpret=interpret, shrink_seconds=shrink_seconds, limit=limit, stuck=stuck)
+        if report is not None and report(tally):
+            break
+    return tally
+
+
+def one(
+    seed: int,
+    tally: Tally,
+    *,
+    interpret: bool = False,
+    shrink_seconds: float = 20.0,
+    limit: float = LIMIT,
+    stuck: Callable[[Tally, Finding], None] | None = None,
+) -> None:
+    """One seed; counts and findings go to the tally."""
+    drawn: Drawn | None = None
+
+    def finding(message: str, stack: str) -> Finding:
+        source = program_source(drawn.program) if drawn is not None else ""
+        return Finding(seed, tally.at[1], f"{message}, at\n{stack}", drawn.program if drawn is not None else None, source)
+
+    def hangs(message: str, stack: str) -> None:
+        if stuck is not None:
+            stuck(tally, finding(message, stack))
+
+    tally.programs += 1
+    tally.at = seed, "draw"
+    failed: Disagreement | None = None
+    try:
+        with limited(limit, hangs if stuck is not None else None):
+            started = time.process_time()
+            drawn = draw_program(seed)
+            tally.seconds["draw"] += time.process_time() - started  # type: ignore[assignment]
+            tally.taken_back += drawn.taken_back
+            reason = filtered(drawn.program, drawn.inputs)
+            if reason is not None:
+                tally.filtered[reason] += 1
+                return
+            tally.covered.update(drawn.used.keys())
+            check(drawn.program, drawn.inputs, seed, interpret=interpret, tally=tally)
+    except TooLong as e:
+        forget_engines()  # one may have been left in the middle of something
+        tally.findings.append(finding(str(e), e.stack))
+    except Disagreement as d:
+        failed = d
+    if failed is not None and drawn is not None:
+        small = drawn.program
+        try:
+            with limited(limit + shrink_seconds if limit else 0.0):
+                small = minimal(drawn, seed, failed, shrink_seconds)
+        except TooLong:
+            forget_engines()
+        tally.findings.append(Finding(seed, failed.stage, failed.message, drawn.program, program_source(small)))
+
+
+def filtered(program: Program, inputs: Mapping[str, np.ndarray]) -> str | None:
+    """Why nothing can be asked of a program, or ``None``."""
+    exact = evaluate(program, inputs)
+    if any(v.size and not np.isfinite(v).any() for v in exact.values()):
+        return "reference not finite"
+    if any(v > UNSTABLE for v in spread(program, inputs, 1e-12).values()):
+        return "ill-conditioned"
+    return None
+
+
+def minimal(drawn: Drawn, seed: int, first: Disagreement, seconds: float) -> Program:
+    """A small program that fails in the same stage."""
+
+    def fails(p: Program) -> bool:
+        try:
+            data = matching(p, drawn.inputs, seed)
+            if filtered(p, data) is not None:
+                return False
+            check(p, data, seed, interpret=first.stage == "interpret", only=first.stage)
+        except Disagreement as d:
+            return d.stage == first.stage and bool(_kinds(d) & _kinds(first))
+        except (EqFuseError, AssertionError, ValueError, KeyError, IndexError):
+            return False
+        return False
+
+    return shrink(drawn.program, fails, seconds=seconds)
+
+
+def _kinds(d: Disagreement) -> set[str]:
+    """What a message says, without its numbers: a crash stays a crash of the same class, a hazard one of its kind and level."""
+    if d.message.startswith("raised "):
+        return {d.message.split(":")[0]}
+    return {part.split(":")[0] for part in d.message.split("; ")} if d.stage == "hazards" else {d.stage}
+
+
+def matching(p: Program, given: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Data for a program: the given arrays where they fit (cut to its sizes where those are smaller), drawn ones elsewhere."""
+    rng, numbers = random.Random(seed), np.random.default_rng(seed)
+    found = {}
+    for i in p.inputs:
+        shape = [1 if a is None else a.size for a in i.layout]
+        x = given.get(i.name)
+        if x is not None and x.ndim == len(shape) and all(n <= m for n, m in zip(shape, x.shape, strict=True)):
+            found[i.name] = x[tuple(slice(0, n) for n in shape)]
+        else:
+            found[i.name] = draw_data(rng, numbers, shape, i.dtype)
+    return found
+
+
+# the stages ------------------------------------------------------------------------------------------------------------------------
+
+
+def check(
+    program: Program,
+    inputs: Mapping[str, np.ndarray],
+    seed: int,
+    *,
+    interpret: bool = False,
+    tally: Tally | None = None,
+    only: str | None = None,
+) -> None:
+    """Every stage; raises :class:`Disagreement` at the first that fails.  ``only`` leaves out the checks of other stages."""
+    path = _Path(program, inputs, seed, tally or Tally())
+    for stage in STAGES:
+        if stage == "interpret" and not interpret:
+            continue
+        if only is None or stage in (only, "saturate", "plan"):
+            path.run(stage)
+
+
+def _has_fractions(t: Term) -> bool:
+    return t.dtype is not None and t.dtype.is_float
+
+
+class _Path:
+    def __init__(self, program: Program, inputs: Mapping[str, np.ndarray], seed: int, tally: Tally) -> None:
+        self.program, self.inputs, self.seed, self.tally = program, inputs, seed, tally
+        self.rng = random.Random(seed)
+        self.expected = evaluate(program, inputs)
+        self.whole = {o.name for o in program.outputs if o.dtype.kind == "int" and not any(map(_has_fractions, postorder(o.term)))}
+        self.tolerances: dict[bool, dict[str, float]] = {}
+        self.graph: FrozenGraph
+        self.plans: list[Plan] = []
+
+    def tolerance(self, again: bool) -> dict[str, float]:
+        """Of an evaluation in float64 that may compute values more than once, or does not; made when first asked for."""
+        if again not in self.tolerances:
+            moved = spread(self.program, self.inputs, 64 * DOUBLE, again=again)
+            self.tolerances[again] = {o: 1e-11 + 4 * e for o, e in moved.items()}
+        return self.tolerances[again]
+
+    def run(self, stage: str) -> None:
+        """One stage, timed and counted; what it raises is a finding."""
+        started = time.process_time()
+        self.tally.at = self.seed, stage
+        try:
+            passed = getattr(self, stage)()
+        except Disagreement:
+            raise
+        except Exception as e:
+            raise Disagreement(stage, f"raised {type(e).__name__}: {e}") from e
+        finally:
+            self.tally.seconds[stage] += time.process_time() - started  # type: ignore[assignment]
+        self.tally.stages[stage] += passed is not False
+
+    def saturate(self) -> None:
+        """All rules; a reduced axis is split in a third of the programs that have one."""
+        reduced = sorted({t.axis for t in self.program.terms() if isinstance(t, Reduce) and t.axis in t.args[0].axes and t.axis.size > 3})
+        splits = {self.rng.choice(reduced): self.rng.choice((2, 3))} if reduced and self.rng.random() < 0.35 else {}
+        self.graph = saturate(self.program, rules=registry.active("approx"), splits=splits, node_budget=NODE_BUDGET, time_budget=5.0)
+        self.tally.stopped[self.graph.report.stopped] += 1
+        self.tally.covered["split axis"] += bool(splits)
+        self.tally.rules.update(r.rule for r in self.graph.report.rules if r.matches)
+
+    def audit(self) -> None:
+        """At the program's own data, and at the audit's."""
+        infinite = not all(np.isfinite(v).all() for v in self.expected.values()) or "inf" in str(self.program)
+        for masked, inputs in ((infinite, self.inputs), (infinite, None), (True, None)):
+            r = audit(self.graph, self.seed, masked=masked, inputs=inputs, shrink_seconds=0.0)
+            for name in ("nodes", "rolls", "facts", "numbers", "skipped"):
+                self.tally.audit[name] += getattr(r, name)
+
+    def plan(self) -> None:
+        """The plan that ``optimize`` would take, and the one that splits an axis over the grid."""
+        target = _target(self.rng.choice(TARGETS), self.rng.random() < 0.5)
+        extractor = Extractor(self.graph, target, memory_weight=self.rng.choice((0.0, 20.0)))
+        self.plans = [extractor.run()]
+        for row in self.graph.facts.get("split", ()):
+            found = extractor._split(*row)
+            if not isinstance(found, Rejection):
+                self.plans.append(extractor._plan(found, "split"))
+        for p in self.plans:
+            self.tally.covered["several kernels"] += len(p.kernels) > 1
+            for k in p.kernels:
+                self.cover(k.tiles)
+
+    def simulate(self) -> None:
+        """Every planned kernel, in order."""
+        for p in self.plans:
+            arrays = dict(self.inputs)
+            for k in p.kernels:
+                arrays.update(simulate(k.tiles, arrays))
+            self.compare("simulate", arrays, self.tolerance(_computes_again(k.tiles for k in p.kernels)))
+
+    def tiles(self) -> bool:
+        """Random roles and tiles for the nodes that extraction chooses."""
+        roles = random_roles(self.rng, self.program)
+        try:
+            plain = kernel_from_program(self.program, roles)
+        except PlanError:
+            self.tally.skipped["tiles: an axis is reduced and read from outside"] += 1
+            return False
+        order = list(plain.order)
+        self.rng.shuffle(order)
+        classes = tuple(self.graph.roots[o.name] for o in self.program.outputs)
+        met = False
+        for _, nodes, positions, _ in Chooser(self.graph).cheapest(classes, {}, roles):
+            roots = tuple(replace(r, node=n) for r, n in zip(plain.roots, positions, strict=True))
+            kernel = replace(plain, nodes=nodes, roots=roots, order=tuple(order))
+            try:
+                tiles = finish(lower(kernel, min_dot_k=2))
+            except PlanError as e:
+                self.tally.skipped[f"tiles: {str(e).split(':')[-1].strip()[:60]}"] += 1
+                continue
+            if walk(tiles).steps > MOST_STEPS:
+                self.tally.skipped["tiles: more steps of loops than a simulation is given time for"] += 1
+                continue
+            met = True
+            wide = any(isinstance(s, Dot) and s.precision == WIDE for s in tiles.statements())
+            scaled = [finish(lower(replace(kernel, scaled=True), min_dot_k=2))] if wide else []
+            for t in (tiles, *scaled):
+                self.cover(t)
+                self.compare("tiles", simulate(t, self.inputs), self.tolerance(_computes_again((t,))), t)
+        return met
+
+    def hazards(self) -> None:
+        """Sources of overflow and cancellation.  The static check is conservative: what it reports is confirmed on data that punish it."""
+        for p in self.plans:
+            found = new_hazards(p)
+            if found:
+                self.tally.alarms += 1
+                worse = self.worse(p)
+                if worse:
+                    raise Disagreement("hazards", f"{'; '.join(map(str, found))}; confirmed: {worse}")
+
+    def worse(self, plan: Plan) -> str | None:
+        """Where a plan loses digits in float32 that its program, evaluated in float32, keeps: at large, shifted and spread data."""
+        for scale, offset in STRESSES:
+            data = {
+                i.name: (x * scale + offset if i.dtype.itemsize == 4 else x).astype(np.float32) if i.dtype.is_float else x
+                for i, x in ((i, self.inputs[i.name]) for i in self.program.inputs)
+            }
+            exact = evaluate(self.program, data)
+            moved = spread(self.program, data, SINGLE)
+            arrays: dict[str, np.ndarray] = dict(data)
+            for k in plan.kernels:
+                arrays.update(simulate(k.tiles, arrays, dtype=np.float32))
+            written = evaluate_terms(tuple(o.term for o in self.program.outputs), data, np.float32)
+            for o, value in zip(self.program.outputs, written, strict=True):
+                axes = tuple(a for a in o.layout if a is not None)
+                theirs = relative_move(np.broadcast_to(value.aligned(axes), [a.size for a in axes]).reshape(o.shape), exact[o.name])
+                ours = relative_move(np.asarray(arrays[o.name], float).reshape(o.shape), exact[o.name])
+                if np.isfinite(theirs) and moved[o.name] < WORTHLESS and not ours <= 8 * max(theirs, moved[o.name]) + 64 * SINGLE:
+                    return f"{o.name} is off by {ours:.1e}, {theirs:.1e} as written, at data times {scale:g} plus {offset:g}"
+        return None
+
+    def interpret(self) -> bool:
+        """The printed module on float32 (or narrower) tensors."""
+        import torch
+
+        from ...runtime.interpreter import forget, interpret
+        from ...runtime.modules import load_module
+
+        again = any(_computes_again(k.tiles for k in p.kernels) for p in self.plans)
+        allowed = spread(self.program, self.inputs, SINGLE, narrow=True, again=again)
+        if any(v > WORTHLESS for v in allowed.values()):
+            self.tally.skipped["interpret: float32 or a narrower type of the program decides the result"] += 1
+            return False
+        types = {o.name: o.dtype for o in self.program.outputs}
+        tolerance = {o: 1e-5 + 8 * e + 2 * types[o].epsilon for o, e in allowed.items()}
+        tensors = [torch.from_numpy(np.array(self.inputs[i.name])).to(getattr(torch, i.dtype.name)) for i in self.program.inputs]
+        for p in self.plans:
+            module = load_module(emit_module(module_spec(p)), "interpret", directory=_directory())
+            try:
+                found = interpret(module, "run", *tensors)
+            finally:
+                forget(module)
+            numbers = [(t.double() if t.is_floating_point() else t.long()).numpy() for t in found]
+            arrays = {o.name: x for o, x in zip(self.program.outputs, numbers, strict=True)}
+            self.compare("interpret", arrays, tolerance)
+        return True
+
+    def compare(
+        self, stage: str, found: Mapping[str, np.ndarray], tolerance: Mapping[str, float], tiles: TileProgram | None = None
+    ) -> None:
+        """Outputs against the reference, where that is finite."""
+        for name, expected in self.expected.items():
+            got = np.asarray(found[name])
+            if name in self.whole and not np.array_equal(got.reshape(expected.shape).astype(np.int64), expected):
+                raise Disagreement(stage, f"{name} is made of integers alone and differs: {got.ravel()[:8]}, not {expected.ravel()[:8]}")
+            error = relative_move(got.astype(float).reshape(expected.shape), expected)
+            if not error <= tolerance[name]:
+                where = f"\n{tiles}" if tiles else ""
+                raise Disagreement(stage, f"{name} is off by {error:.1e} of its largest element, {tolerance[name]:.1e} allowed{where}")
+
+    def cover(self, tiles: TileProgram) -> None:
+        """Count what lowering made."""
+        statements = list(tiles.statements())
+        self.tally.covered.update(
+            {
+                "loops": any(isinstance(s, Loop) for s in statements),
+                "matrix products": any(isinstance(s, Dot) for s in statements),
+                "rolling reductions": any(n.op == "roll" for n in tiles.kernel.nodes),
+                "prefixes": any(n.op == "pre" for n in tiles.kernel.nodes),
+                "scaled products": scales(tiles),
+            }
+        )
+
+
+def _computes_again(programs: Iterable[TileProgram]) -> bool:
+    """Whether these kernels may compute a value more than once: one loop or kernel does not see what another has made."""
+    found = list(programs)
+    return len(found) > 1 or any(isinstance(s, Loop) for t in found for s in t.statements())
+
+
+@cache
+def _target(name: str, cheap_launches: bool) -> Target:
+    """A target; with cheap launches plans have more kernels."""
+    target = load_target(name)
+    return replace(target, name=f"{name} with free launches", launch_us=0.0) if cheap_launches else target
+
+
+@cache
+def _holder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="eqfuse-fuzz-")
+
+
+def _directory() -> str:
+    """Where generated modules of this process are written; removed when it ends."""
+    return _holder().name
+
+
