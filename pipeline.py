@@ -26,6 +26,7 @@ from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
 from .egraph.audit import audit_elements
 from .egraph.frozen import member_text
+from .egraph.resize import resized
 from .errors import AccuracyError, OptionError, PlanError, expect, shown
 from .extract import extract, extract_like
 from .extract.cover import MEMORY_WEIGHT
@@ -224,12 +225,14 @@ def rerun(
         )
     args = args or ()
     request = found.request.on(args, kwargs or _beside(found.request, args))
-    traced = _trace(request)
+    traced = found.traced.at(request.args or (), request.kwargs or {}) or _trace(request)
     model = found.plan
-    named = {a.name: a for a in traced.program.axes}
-    graph = _saturate(request, found.rules, traced, {named[n]: parts for n, parts in [model.split or ("", 0)] if n in named})
+    graph = resized(found.graph, traced.program)
+    if graph is None:
+        named = {a.name: a for a in traced.program.axes}
+        splits = {named[n]: parts for n, parts in [model.split or ("", 0)] if n in named}
+        graph = steer(_saturate(request, found.rules, traced, splits), request.fusion)
     unsure = registry.vouch(_used(graph, found.rules))
-    graph = steer(graph, request.fusion)
     plan = extract_like(graph, request.target, model)
     plan = replace(plan, licence=request.licence, refused=model.refused, notes=model.notes, unsure=unsure)
     return Planned(request, found.rules, traced, graph, plan)

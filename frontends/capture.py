@@ -73,6 +73,18 @@ class _Function(torch.nn.Module):
         return self.f(*args, **kwargs)
 
 
+class _Flat(_Function):
+    """A function of the values in its arguments."""
+
+    def __init__(self, f: Callable[..., Any], spec: Any) -> None:
+        super().__init__(f)
+        self.spec = spec
+
+    def forward(self, *flat: Any) -> Any:
+        args, kwargs = pytree.tree_unflatten(list(flat), self.spec)
+        return self.f(*args, **kwargs)
+
+
 def attention_by_definition(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -93,7 +105,7 @@ def attention_by_definition(
     if enable_gqa:
         k = k.repeat_interleave(q.size(-3) // k.size(-3), -3)
         v = v.repeat_interleave(q.size(-3) // v.size(-3), -3)
-    s = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(q.size(-1)) if scale is None else scale)
+    s = (q @ k.transpose(-2, -1)) * (1.0 / torch.sym_sqrt(q.size(-1)) if scale is None else scale)
     if is_causal:
         keep = torch.ones(q.size(-2), k.size(-2), dtype=torch.bool, device=q.device).tril()
         s = s.masked_fill(keep.logical_not(), -math.inf)
@@ -103,6 +115,13 @@ def attention_by_definition(
         return torch.softmax(s, -1) @ v
     removed = s.amax(-1, keepdim=True) == -math.inf
     return (torch.softmax(s, -1) @ v).masked_fill(removed, 0.0)
+
+
+def linear_by_definition(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """``linear`` as a product of matrices, as torch computes it (torch's own decomposition, in C++, takes sizes as numbers)."""
+    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    product = torch.mm(rows, weight.t()) if bias is None else torch.addmm(bias, rows, weight.t())
+    return product if x.dim() == 2 else product.reshape(*x.shape[:-1], weight.shape[0])
 
 
 def _triangle(x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
@@ -154,6 +173,7 @@ _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.eye.default: identity_matrix,
     torch.ops.aten.eye.m: identity_matrix,
     torch.ops.aten.group_norm.default: group_norm_by_definition,
+    torch.ops.aten.linear.default: linear_by_definition,
     torch.ops.aten.scaled_dot_product_attention.default: attention_by_definition,
 }
 
@@ -294,8 +314,9 @@ def _check_call(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
 
 
 # running ----------------------------------------------------------------------------------------------------------------------------
-def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured:
-    """Trace a function, module or graph module on fake copies of its arguments."""
+def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbolic: bool = False) -> Captured:
+    """Trace a function, module or graph module on fake copies of its arguments.  ``symbolic``: their sizes are symbols, where torch finds
+    nothing in the function that needs the number."""
     _check_call(obj, args, kwargs)
     flat, in_spec = flattened(args, kwargs)
     names = argument_names(obj, args, kwargs)
@@ -316,10 +337,18 @@ def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Captured
         ]
     fake_args, fake_kwargs = pytree.tree_unflatten(fake, in_spec)
     module = obj if isinstance(obj, torch.nn.Module) else _Function(obj)
+    if symbolic and kwargs and module is not obj:  # torch.export loses sight of keyword arguments without names of their own
+        module, fake_args, fake_kwargs = _Flat(obj, in_spec), tuple(fake), {}
     seen = _Watch()
     with _told_as_errors(), torch.fx.traceback.preserve_node_meta(), seen:  # for what `seen` writes into metadata
-        exported = torch.export.export(module, fake_args, fake_kwargs, strict=False)
-    found = _decomposed(exported, names, in_spec, leaves)
+        sizes = None
+        if symbolic:
+            sizes = torch.export.ShapesCollection()
+            for x in fake:
+                if isinstance(x, torch.Tensor) and x.dim():
+                    sizes[x] = dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO)
+        exported = torch.export.export(module, fake_args, fake_kwargs, strict=False, dynamic_shapes=sizes)
+    found = _decomposed(exported, names, in_spec, leaves, symbolic=symbolic)
     return replace(found, captured=seen.among(exported.constants))
 
 
@@ -373,7 +402,9 @@ def capture_exported(exported: Any) -> Captured:
 _KIND = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant", "USER_INPUT": "argument"}
 
 
-def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Sequence[Any], of_graph: bool = False) -> Captured:
+def _decomposed(
+    exported: Any, names: Sequence[str], in_spec: Any, leaves: Sequence[Any], *, of_graph: bool = False, symbolic: bool = False
+) -> Captured:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
@@ -421,7 +452,8 @@ def _decomposed(exported: Any, names: Sequence[str], in_spec: Any, leaves: Seque
             again = torch.fx.Interpreter(module).run
             module = make_fx(torch.func.functionalize(again, remove="mutations"))(*fakes)
     graph = module.graph
-    _check_static(graph)
+    if not symbolic:
+        _check_static(graph)
     nodes = [n for n in graph.nodes if n.op == "placeholder"]
     by_node = {n: sources[i] for n, i in zip(nodes, tensors, strict=True)}
     for n in graph.nodes:

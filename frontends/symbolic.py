@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from .capture import Captured
+from ..errors import EqFuseError
+from .capture import Captured, capture
 from .spec import TensorSpec
 
 Sizes = Mapping[Any, int]  # of symbols
@@ -53,7 +54,10 @@ class Symbolic:
         ranges = ((s, r) for s, r in self.env.var_to_range.items() if s in found)
         if any(not r.lower <= found[s] <= r.upper for s, r in ranges):
             return None
-        return found if all(bool(g.expr.xreplace(found) == True) for g in self.env.guards) else None  # noqa: E712 - sympy's truth
+        return found if all(self._holds(g.expr, found) for g in self.env.guards) else None
+
+    def _holds(self, condition: Any, sizes: Sizes) -> bool:
+        return bool(self.env.replace(condition).xreplace(dict(sizes)) == True)  # noqa: E712 - sympy's truth, which may be undecided
 
     def at(self, leaves: Sequence[Any]) -> Captured | None:
         """The graph for arguments of these sizes, as numbers; ``None`` if the trace does not hold there."""
@@ -94,6 +98,16 @@ class Symbolic:
         if key not in self._numbers:
             self._numbers[key] = int(n.node.expr.xreplace(dict(sizes)))
         return self._numbers[key]
+
+
+def trace_symbolic(obj: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Symbolic | None:
+    """A function on arguments whose sizes are symbols; ``None`` where torch cannot follow it so.  Its user's code runs once."""
+    try:
+        captured = capture(obj, tuple(args), dict(kwargs), symbolic=True)
+    except EqFuseError:  # what was traced with numbers may need them
+        return None
+    mode = torch._guards.detect_fake_mode([n.meta["val"] for n in captured.sources])
+    return Symbolic(captured, mode.shape_env) if mode is not None and mode.shape_env is not None else None
 
 
 def _computed(node: torch.fx.Node, made: Mapping[torch.fx.Node, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..errors import EmptyProgramError, ShapeError, StaticArgumentError, TraceError
+from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentError, TraceError
 from ..errors import shown as shown_value
 from ..ir.index import index
 from ..ir.program import Output, Program
@@ -23,6 +24,7 @@ from .naming import function_name, value_names
 from .places import place_of_function
 from .reader import Reader
 from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype, value_key
+from .symbolic import Symbolic, same_arguments, trace_symbolic
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Traced:
     captured: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)  # inputs that no call passes; ``replay`` ignores them
     convention: Convention | None = field(default=None, repr=False)  # how the function is called; a program in terms has none
     exact: bool = field(default=False, repr=False)  # how quotients were read
+    symbolic: Callable[[], Symbolic | None] = field(default=lambda: None, repr=False)  # sizes as symbols, traced when asked for
 
     @property
     def arguments(self) -> dict[str, int]:
@@ -56,15 +59,33 @@ class Traced:
         """What was traced is itself a trace, whose sizes are numbers."""
         return self.convention is not None and isinstance(self.convention.obj, torch.export.ExportedProgram)
 
-    def resized(self, shapes: Mapping[str, Sequence[int]]) -> Traced:
-        """The same function traced again for arguments of other shapes, by input; nothing is computed, everything else is as it was."""
-        assert self.convention is not None and not self.static, "a program in terms has its shapes, an exported one too"
-        leaves, positions = list(self.convention.leaves), self.arguments
+    def resized(self, shapes: Mapping[str, Sequence[int]]) -> Traced | None:
+        """The same function for arguments of other shapes, by input; ``None`` where torch needs the sizes as numbers, or other ones."""
+        leaves, positions = list(self.convention.leaves) if self.convention else [], self.arguments
         for name, shape in shapes.items():
             spec = self.specs[name]
             leaves[positions[name]] = replace(spec, shape=tuple(shape), strides=_strides_like(spec.stride, shape))
-        args, kwargs = pytree.tree_unflatten(leaves, self.convention.spec)
-        return trace(self.convention.obj, args, kwargs, self.program.name, exact=self.exact)
+        return self._of_leaves(leaves)
+
+    def at(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced | None:
+        """The same function for arguments that differ from those it was traced with in sizes alone; ``None`` as in :meth:`resized`, and
+        for other arguments."""
+        if self.convention is None or self.static:
+            return None
+        try:
+            leaves = [spec_of(x) or x for x in self.convention.arranged(args, kwargs)]
+        except EqFuseError:
+            return None
+        return self._of_leaves(leaves) if same_arguments(leaves, self.convention.leaves) else None
+
+    def _of_leaves(self, leaves: Sequence[Any]) -> Traced | None:
+        symbolic = None if self.convention is None or self.static else self.symbolic()
+        if symbolic is None or (captured := symbolic.at(leaves)) is None:
+            return None
+        try:
+            return _from_graph(captured, self.convention.obj, self.convention.obj, self.program.name, self.exact, self.symbolic)
+        except EqFuseError:  # numbers that are computed from sizes may have become tensors
+            return None
 
     def key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Equal for calls that make the same program, however they are spelled."""
@@ -129,7 +150,15 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
         )
     if args is None and not kwargs:
         raise TraceError("tracing needs example arguments", cure="pass args=(tensor, ...)")
-    return _from_graph(capture(obj, tuple(args or ()), dict(kwargs or {})), obj, obj, name or function_name(obj), exact)
+    args, kwargs = tuple(args or ()), dict(kwargs or {})
+    captured = capture(obj, args, kwargs)
+    leaves, spec = list(captured.leaves), captured.in_spec
+
+    def symbolic() -> Symbolic | None:
+        with _TRACING:
+            return trace_symbolic(obj, *pytree.tree_unflatten(leaves, spec))
+
+    return _from_graph(captured, obj, obj, name or function_name(obj), exact, functools.cache(symbolic))
 
 
 def _lazily(make: Callable[[], Any]) -> Callable[..., Any]:
@@ -169,7 +198,9 @@ def _from_program(program: Program) -> Traced:
     return Traced(program, bind, unflatten)
 
 
-def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool) -> Traced:
+def _from_graph(
+    captured: Captured, obj: Any, eager: Any, name: str, exact: bool, symbolic: Callable[[], Symbolic | None] = lambda: None
+) -> Traced:
     known = {n: _known_number(s, captured) for n, s in captured.sources.items()}
     reader = Reader(
         captured.graph,
@@ -215,7 +246,7 @@ def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool
     if isinstance(obj, torch.export.ExportedProgram):  # its module takes one spelling alone
         eager = _rearranging(eager, convention)
     replay = _replayer(captured, obj, eager, [s for _, s in inputs])
-    return Traced(program, bind, unflatten, eager, replay, specs, constants, convention, exact)
+    return Traced(program, bind, unflatten, eager, replay, specs, constants, convention, exact, symbolic)
 
 
 def _replayer(captured: Captured, obj: Any, eager: Callable[..., Any], sources: Sequence[Source]) -> Callable[[Sequence[Any]], Any]:

@@ -4,12 +4,12 @@ Kernels read lengths from tensors, so a module runs at other sizes than the plan
 function computed from sizes when it was traced: a scale ``q.shape[-1] ** -0.5``, the ``n - 1`` of a variance, where a half begins.  Such
 numbers are constants of the terms, and right at one size only.
 
-So the function is traced again at other sizes.  If its terms are the same, every constant bit by bit, but for the lengths of axes, and
-these are the lengths that the module would use, then the module computes what the function computes there.  Every length is tried far
-below the planned one, next to it and far above it, with other remainders by 2 and 3: thresholds between them and periods of a few
-elements show.  All lengths are changed at once, each to a size of its own; if that fails, halves of them are, down to single ones.  Lengths
-that must be equal (the rows and columns of a mask) are tried together, and the module then asks for that.  A doubt means fixed: a length
-at which tracing fails, one that a parameter or a captured tensor has, and all lengths of an exported program.
+So the function is traced once more with sizes as symbols, which says what lengths are equal whatever they are, and read at other sizes.
+If its terms are the same there, every constant bit by bit, but for the lengths of axes, and these are the lengths that the module would
+use, then the module computes what the function computes there.  Every length is tried far below the planned one, next to it and far above
+it, with other remainders by 2 and 3: thresholds between them and periods of a few elements show.  All lengths are changed at once, each to
+a size of its own; if that fails, halves of them are, down to single ones.  A doubt means fixed: a length that torch needs as a number,
+one that a parameter or a captured tensor has, and all lengths of an exported program.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.module import Dimension, ModuleSpec, lengths, mentioned
-from ..ir.index import Axis, FloorDiv, IndexExpr, Mod
 from ..ir.program import Program
-from ..ir.terms import Term, View, postorder
+from ..ir.sameness import same_program
+from ..ir.terms import View
 
 if TYPE_CHECKING:
     from ..frontends import Traced
 
-MOST_TRACES = 48  # what is not known after so many is fixed
+MOST_READINGS = 96  # what is not known after so many is fixed
 WHERE = ("below", "beside", "above")  # the planned sizes others are tried
 LEAST = 3  # the smallest size that is tried, if the planned one is larger: an axis of 1 is none, and 2 is what halves are
 LARGE = 1 << 12  # the sizes that are tried far above the planned ones are at least so large,
@@ -57,11 +57,12 @@ _Unit = tuple[_Length, ...]  # lengths that are equal at every size
 
 
 def dependence(traced: Traced, spec: ModuleSpec) -> Dependence:
-    """What the program of a module depends on.  The function is traced a few times; its user's code runs on tensors without data."""
+    """What the program of a module depends on.  The function is traced once; its user's code runs on tensors without data."""
     if traced.convention is None:  # written in terms: its numbers are the user's own, and lengths are spelled Extent
         return Dependence()
     found, held = _lengths(traced.program, spec, frozenset(traced.arguments))
-    free: list[_Unit] = [] if traced.static else _Trials(traced, found).free()
+    symbolic = None if traced.static else traced.symbolic()
+    free = [] if symbolic is None else _Trials(traced, found).settled(_units(traced, found, symbolic.symbols))
     kept = {length for unit in free for length in unit}
     fixed = (x for length in (*held, *found) if length not in kept for x in length.read)
     equal = [(u.read[0], unit[0].read[0]) for unit in free for u in unit[1:]]
@@ -124,6 +125,20 @@ def _lengths(program: Program, spec: ModuleSpec, arguments: frozenset[str]) -> t
     return sorted(found, key=lambda u: order.index(u.dimensions[0])), held
 
 
+def _units(traced: Traced, found: Sequence[_Length], symbols: Mapping[tuple[int, int], Any]) -> list[_Unit]:
+    """Lengths that torch has symbols for, with those that have the same one."""
+    position = traced.arguments
+    units: list[tuple[set[Any], list[_Length]]] = []
+    for length in found:
+        own = {symbols.get((position[name], d)) for name, d in length.dimensions}
+        if None in own:
+            continue
+        joined = [u for u in units if u[0] & own]
+        units = [u for u in units if not u[0] & own]
+        units.append((own.union(*(u[0] for u in joined)), [*(x for u in joined for x in u[1]), length]))
+    return [tuple(unit) for _, unit in units]
+
+
 # trials -------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -131,13 +146,8 @@ class _Trials:
     """Traces at other sizes."""
 
     def __init__(self, traced: Traced, found: Sequence[_Length]) -> None:
-        self.traced, self.found, self.left = traced, found, MOST_TRACES
+        self.traced, self.found, self.left = traced, found, MOST_READINGS
         self.planned = {a.size for a in traced.program.every_axis}
-
-    def free(self) -> list[_Unit]:
-        """The lengths that may change, as many at once as there are."""
-        alone = self.settled([(length,) for length in self.found])
-        return alone + self.together([length for length in self.found if (length,) not in alone], alone)
 
     def settled(self, units: Sequence[_Unit]) -> list[_Unit]:
         """Those of the units that may change while all other lengths are the planned ones.
@@ -162,18 +172,6 @@ class _Trials:
         first = self.changeable(where, units[:half], others)
         return first + self.changeable(where, units[half:], [*others, *first], fails=len(first) == half)
 
-    def together(self, lengths: Sequence[_Length], others: Sequence[_Unit]) -> list[_Unit]:
-        """Lengths that cannot change alone, joined with others of the same planned size to units that can."""
-        found: list[_Unit] = []
-        for _, same in itertools.groupby(sorted(lengths, key=lambda u: u.size), key=lambda u: u.size):
-            alone = list(same)
-            for count in range(len(alone), 1, -1) if len(alone) <= 4 else (len(alone), 2):
-                for unit in itertools.combinations(alone, count):
-                    if all(u in alone for u in unit) and all(self.same(where, [*others, *found, unit]) for where in WHERE):
-                        found.append(unit)
-                        alone = [u for u in alone if u not in unit]
-        return found
-
     def same(self, where: str, units: Sequence[_Unit]) -> bool:
         """Whether the program is the same if all these lengths change, each unit to a size of its own."""
         if self.left == 0:
@@ -183,9 +181,8 @@ class _Trials:
         shapes = {}
         for i in self.traced.program.inputs[: len(self.traced.arguments)]:
             shapes[i.name] = [sizes.get((i.name, d), 1 if a is None else a.size) for d, a in enumerate(i.layout)]
-        try:
-            other = self.traced.resized(shapes)
-        except Exception:  # whatever the user's function says of sizes that it was not written for
+        other = self.traced.resized(shapes)
+        if other is None:
             return False
         expected = {name: sizes[length.dimensions[0]] for unit in units for length in unit for name in length.axes}
         return same_program(self.traced.program, other.program, expected) and _same_tensors(self.traced, other)
@@ -216,69 +213,6 @@ def _others(where: str, size: int, least: int) -> Iterator[int]:
     for m in itertools.count(max(least, 2 * size) if where == "above" else size + 1):
         if math.gcd(m - size, 210) == 1:
             yield m
-
-
-# comparison -----------------------------------------------------------------------------------------------------------------------------
-
-
-def same_program(a: Program, b: Program, sizes: Mapping[str, int]) -> bool:
-    """Whether ``b`` is ``a`` where the axes named in ``sizes`` have those sizes: the same terms, constants, index expressions, names.
-
-    Names of axes follow from the structure of what is traced, so equal programs have equal names.
-    """
-    same = _Same(sizes)
-    return (
-        len(a.inputs) == len(b.inputs)
-        and len(a.outputs) == len(b.outputs)
-        and all(same.leaf(x, y) for x, y in zip(a.inputs, b.inputs, strict=True))
-        and all(
-            (x.name, x.dtype) == (y.name, y.dtype) and same.key(x.layout, y.layout) and same.terms(x.term, y.term)
-            for x, y in zip(a.outputs, b.outputs, strict=True)
-        )
-    )
-
-
-class _Same:
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self.sizes = sizes
-        self.equal: dict[int, Term] = {}  # of terms of one program, the terms of the other
-
-    def terms(self, a: Term, b: Term) -> bool:
-        """One walk over both, arguments first."""
-        ours, theirs = postorder(a), postorder(b)
-        return len(ours) == len(theirs) and all(self.leaf(x, y) for x, y in zip(ours, theirs, strict=True))
-
-    def leaf(self, a: Term, b: Term) -> bool:
-        """Terms whose arguments were compared before."""
-        known = self.equal.get(id(a))
-        if known is not None:
-            return known is b
-        if type(a) is not type(b) or len(a.args) != len(b.args):
-            return False
-        if any(self.equal.get(id(x)) is not y for x, y in zip(a.args, b.args, strict=True)):
-            return False
-        if not self.key(a.key, b.key):
-            return False
-        self.equal[id(a)] = b
-        return True
-
-    def key(self, a: object, b: object) -> bool:
-        """What a term is made of, but for its arguments."""
-        if isinstance(a, Term) and isinstance(b, Term):
-            return True
-        if isinstance(a, Axis) and isinstance(b, Axis):
-            return a.name == b.name and b.size == self.sizes.get(a.name, a.size)
-        if isinstance(a, tuple) and isinstance(b, tuple):
-            return len(a) == len(b) and all(map(self.key, a, b))
-        if isinstance(a, IndexExpr) and isinstance(b, IndexExpr):
-            return a.const == b.const and self.key(a.terms, b.terms)
-        if type(a) is not type(b):
-            return False
-        if isinstance(a, float) and isinstance(b, float):
-            return a.hex() == b.hex()
-        if isinstance(a, FloorDiv | Mod) and isinstance(b, FloorDiv | Mod):
-            return a.divisor == b.divisor and self.key(a.numerator, b.numerator)
-        return a == b
 
 
 def _same_tensors(a: Traced, b: Traced) -> bool:

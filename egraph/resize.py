@@ -1,0 +1,61 @@
+"""A saturated graph at other sizes: the same classes and nodes, with axes of other lengths.
+
+What rules make of a program seldom depends on how long its axes are, so a graph is saturated once and read at every size.  It is read
+only where nothing in it can have depended on a length: the programs are the same but for lengths, no rule that asks for lengths has
+matched, no axis is split, and positions are sums of multiples of axes (how a quotient or a remainder simplifies follows from lengths).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..ir.index import Axis, FloorDiv, IndexExpr, Mod, index
+from ..ir.program import Program
+from ..ir.sameness import same_program
+from ..ir.terms import View
+from .frozen import ENode, FrozenGraph
+
+
+def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
+    """The graph of ``program``, which is the graph's own with axes of other lengths; ``None`` where the graph may be another one."""
+    before = graph.program
+    sizes = {a.name: a.size for a in program.every_axis}
+    if graph.facts.get("split") or any(r.sized and r.matches for r in graph.report.rules):
+        return None
+    if min(sizes.values(), default=1) < 1 or min((a.size for a in before.every_axis), default=1) < 1:
+        return None  # sums over nothing have rules of their own
+    if not same_program(before, program, sizes) or any(_nested(t.index) for t in before.terms() if isinstance(t, View)):
+        return None
+    new = _Renewed({a: Axis(a.name, sizes[a.name]) for a in before.every_axis})
+    try:
+        return replace(
+            graph,
+            program=program,
+            classes=tuple(tuple(ENode(n.op, new(n.attrs), n.args, n.rule) for n in row) for row in graph.classes),
+            axes=tuple(frozenset(map(new, a)) for a in graph.axes),
+            facts={name: new(rows) for name, rows in graph.facts.items()},
+        )
+    except KeyError:  # an axis that the program does not have
+        return None
+
+
+def _nested(e: IndexExpr) -> bool:
+    return any(isinstance(atom, FloorDiv | Mod) for atom, _ in e.terms)
+
+
+class _Renewed:
+    """Axes of other lengths in whatever holds axes."""
+
+    def __init__(self, axes: dict[Axis, Axis]) -> None:
+        self.axes = axes
+        self.expressions = {a: index(b) for a, b in axes.items()}
+
+    def __call__(self, x: Any) -> Any:
+        if isinstance(x, Axis):
+            return self.axes[x]
+        if isinstance(x, tuple):
+            return tuple(map(self, x))
+        if isinstance(x, IndexExpr):
+            return x.substitute({a: self.expressions[a] for a in x.axes()})
+        return x
