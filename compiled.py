@@ -16,6 +16,7 @@ from .explain import Explanation, Options, Why, explain
 from .extract.cover import MEMORY_WEIGHT
 from .extract.targets import Target, load_target
 from .pipeline import Planned, Request, checked, rerun, run
+from .ranges import Range
 from .rewrites import Rule
 from .runtime.executable import Executable, leaves
 
@@ -77,12 +78,14 @@ class Compiled(Executable):
     def __init__(self, planned: Planned) -> None:
         super().__init__(planned.traced, planned.graph, planned.plan, planned.request.target)
         self.planned = planned  # the request, and what each stage made of it
-        self._variants: dict[object, Compiled] = {}  # this program for arguments of other shapes
+        self._range = Range(planned)
+        self._variants: dict[object, Executable] = {}  # this program for arguments of other shapes
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
 
-        CUDA tensors of another shape or type than the plan was made for are planned for, once each.  Where a gradient is wanted,
+        CUDA tensors of another shape run the same kernels where these can take them and the model finds none that are better by more
+        than a tenth (:mod:`eqfuse.ranges`); other shapes and types are planned for, once each.  Where a gradient is wanted,
         the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
         the original program runs in either direction: kernels would know that tensor's value, and not that it is a variable.
         """
@@ -98,14 +101,21 @@ class Compiled(Executable):
             return self._variant(args, kwargs)(*args, **kwargs)
         return self._run_on(tensors, args, kwargs)
 
-    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
-        """This program planned for arguments of another shape or type; each is planned once."""
+    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
+        """This program for arguments of another shape or type; found once for each."""
         key = self.traced.key(args, kwargs)
         if key not in self._variants:
             while len(self._variants) >= MOST_VARIANTS:
                 del self._variants[next(iter(self._variants))]  # the oldest
-            self._variants[key] = Compiled(run(self.planned.request.on(args, kwargs)))
+            self._variants[key] = self._serving(args, kwargs)
         return self._variants[key]
+
+    def _serving(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
+        request = self.planned.request.on(args, kwargs)
+        traced = None if request.accuracy_factor is not None else self.traced.at(args, kwargs)
+        if traced is None:  # another program, or one that has to be tried first
+            return Compiled(run(request))
+        return self._range.serving(request, traced)
 
     def at(self, *args: Any, **kwargs: Any) -> Compiled:
         """The same kernels, roles and tiles for arguments of other sizes: how a plan for large tensors is verified on small ones.

@@ -225,7 +225,14 @@ def rerun(
         )
     args = args or ()
     request = found.request.on(args, kwargs or _beside(found.request, args))
-    traced = found.traced.at(request.args or (), request.kwargs or {}) or _trace(request)
+    return like(found, request, found.traced.at(request.args or (), request.kwargs or {}) or _trace(request))
+
+
+def like(found: Planned, request: Request, traced: Traced) -> Planned:
+    """The kernels, roles and tiles of a plan for the program at other sizes.
+
+    Raises :class:`~eqfuse.errors.PlanError` if the program has another structure there.
+    """
     model = found.plan
     graph = resized(found.graph, traced.program)
     if graph is None:
@@ -238,11 +245,16 @@ def rerun(
     return Planned(request, found.rules, traced, graph, plan)
 
 
+def anew(found: Planned, request: Request, traced: Traced) -> Planned:
+    """The best plan for the program at other sizes."""
+    return _run(request, replace(found, traced=traced))
+
+
 # stages -------------------------------------------------------------------------------------------------------------------------------
 
 
 def _run(request: Request, before: Planned | None = None) -> Planned:
-    """Trace, saturate, extract, finish.  What was found ``before`` for another target serves again, if it is the same here."""
+    """Trace, saturate, extract, finish.  What was traced ``before`` is not traced again, and its e-graph serves if it is the same here."""
     clock = _Clock()
     if before is not None:
         traced = before.traced
@@ -276,15 +288,21 @@ def _planned(request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _
     """The plan by some rules."""
     splits = propose_splits(traced.program, request.target)
     with clock.stage("saturate"):
-        if before is not None and before.rules == rules and propose_splits(traced.program, before.request.target) == splits:
-            graph = before.graph
-        else:
+        graph = None if before is None else _serving(before, rules, traced.program, splits)
+        if graph is None:
             graph = steer(_saturate(request, rules, traced, splits), request.fusion)
     with clock.stage("check rules"):
         unsure = registry.vouch(_used(graph, rules))
     with clock.stage("extract"):
         plan = replace(_extract(request, rules, graph), unsure=unsure)
     return Planned(request, rules, traced, graph, plan)
+
+
+def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits: Mapping[Axis, int]) -> FrozenGraph | None:
+    """The e-graph of an earlier plan, if saturation would make the same one."""
+    if before.rules != rules or propose_splits(before.graph.program, before.request.target) != splits:
+        return None
+    return before.graph if before.graph.program is program else resized(before.graph, program)
 
 
 def _saturate(request: Request, rules: tuple[Rule, ...], traced: Traced, splits: Mapping[Axis, int]) -> FrozenGraph:

@@ -13,7 +13,7 @@ So does one on whose length the program itself depends, which kernels do not sho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.index import Axis, IndexExpr
@@ -53,6 +53,87 @@ class Length:
 
     dimensions: tuple[Dimension, ...]
     axes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What kernels need of a length: ``dimension`` of an input shows it, ``relation`` is ``==``, ``%`` (divisible by), ``<=`` or ``>``."""
+
+    axis: str
+    dimension: Dimension
+    relation: str
+    number: int
+
+    def holds(self, shapes: Mapping[str, Sequence[int]]) -> bool:
+        """Whether inputs of these shapes, by name, satisfy it."""
+        size = shapes[self.dimension[0]][self.dimension[1]]
+        match self.relation:
+            case "==":
+                return size == self.number
+            case "%":
+                return size % self.number == 0
+            case "<=":
+                return size <= self.number
+            case _:
+                return size > self.number
+
+    @property
+    def test(self) -> str:
+        """The comparison as Python writes it behind the length."""
+        return f"% {self.number} == 0" if self.relation == "%" else f"{self.relation} {self.number}"
+
+    @property
+    def requirement(self) -> str:
+        """The same in words."""
+        if self.relation == "==":
+            return f"of {self.number}" if self.number else "without elements"
+        words = {"%": f"divisible by {self.number}", "<=": f"of at most {self.number}", ">": f"of at least {self.number + 1}"}
+        return words[self.relation]
+
+    def __str__(self) -> str:
+        return f"{self.axis} {self.requirement}"
+
+
+def guards(spec: ModuleSpec) -> tuple[Guard, ...]:
+    """What the kernels of a module need of sizes: of lengths that ``run`` reads from shapes, and that all others are the planned ones."""
+    sizes = _Sizes(spec)
+    used = {name for name, _ in _accesses(spec)}
+    planned = [
+        Guard(f"dimension {d} of {b.name}", (b.name, d), "==", n)
+        for b in spec.inputs
+        if b.name in used
+        for d, n in enumerate(b.shape)
+        if not (sizes.root((b.name, d)) in sizes.source and sizes.root((b.name, d)) in sizes.names)
+    ]
+    return (*_variable(spec), *planned)
+
+
+def _variable(spec: ModuleSpec) -> tuple[Guard, ...]:
+    """What kernels need of the lengths that ``run`` reads from shapes."""
+    sizes = _Sizes(spec)
+    fixed = {sizes.root(x) for x in spec.fixed}
+    found: dict[Guard, None] = {}
+    for k in spec.kernels:
+        for a, role in k.kernel.roles.items():
+            root = sizes.root(a)
+            if root not in sizes.source or (root in fixed and a.size > 0):
+                continue
+            even = k.kernel.even(a)  # loaded without a mask
+            once = any(b.axis == a for s in k.statements() if isinstance(s, Store) for b in s.once)
+            relations: list[tuple[str, int]] = []
+            if a.size == 0:
+                relations.append(("==", 0))
+            elif role.kind == "resident" and even:
+                relations.append(("==", role.tile))
+            else:
+                if role.kind != "grid" or once:  # equations and ranges were used that hold if there are elements; some program must store
+                    relations.append((">", 0))
+                if even and role.tile > 1:
+                    relations.append(("%", role.tile))
+                elif role.kind == "resident":
+                    relations.append(("<=", role.tile))
+            found.update((Guard(a.name, sizes.source[root], *r), None) for r in relations)
+    return tuple(found)
 
 
 def lengths(spec: ModuleSpec) -> tuple[Length, ...]:
@@ -347,25 +428,9 @@ class _Host:
             shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
             self.lines.append(f'_check_shape("{name}", {name}, {shape})')
         conditions = dict.fromkeys(self.depended())
-        fixed = {self.sizes.root(x) for x in self.spec.fixed}
-        for k in self.spec.kernels:
-            for a, role in k.kernel.roles.items():
-                size = self.sizes.of_axis(a)
-                if size.isdigit() or (self.sizes.root(a) in fixed and a.size > 0):
-                    continue
-                once = any(b.axis == a for s in k.statements() if isinstance(s, Store) for b in s.once)
-                if a.size == 0:
-                    conditions[f'_check_size("{a.name}", {size} == 0, "without elements")'] = None
-                elif role.kind == "resident" and k.kernel.even(a):  # loaded without a mask
-                    conditions[f'_check_size("{a.name}", {size} == {role.tile}, "of {role.tile}")'] = None
-                elif role.kind != "grid" or once:  # equations and ranges were used that hold if there are elements; some program must store
-                    conditions[f'_check_size("{a.name}", {size} > 0, "of at least 1")'] = None
-                if a.size == 0 or (role.kind == "resident" and k.kernel.even(a)):
-                    continue
-                if k.kernel.even(a) and role.tile > 1:
-                    conditions[f'_check_size("{a.name}", {size} % {role.tile} == 0, "divisible by {role.tile}")'] = None
-                elif role.kind == "resident":
-                    conditions[f'_check_size("{a.name}", {size} <= {role.tile}, "of at most {role.tile}")'] = None
+        for g in _variable(self.spec):
+            name = self.sizes.names[self.sizes.root(g.dimension)]
+            conditions[f'_check_size("{g.axis}", {name} {g.test}, "{g.requirement}")'] = None
         self.lines += conditions
         self.lines += [self.readable(b) for b in self.used if b.name in self.last]
 

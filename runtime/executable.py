@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
-from ..codegen.module import ModuleSpec, emit_kernels, lengths, with_host
+from ..codegen.module import Guard, ModuleSpec, emit_kernels, guards, lengths, with_host
 from ..egraph.frozen import FrozenGraph
 from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
 from ..extract.targets import Target
 from ..ir.program import Output, Program
 from ..ir.reference import evaluate
+from ..ir.sameness import same_program
 from ..rewrites import verdicts
 from ..tiles.simulate import simulate
 from .fixed_sizes import dependence
@@ -70,7 +71,7 @@ class Executable:
     @property
     def program(self) -> Program:
         """The traced program, as terms."""
-        return self.plan.program
+        return self.traced.program
 
     @property
     def source(self) -> str:
@@ -91,9 +92,33 @@ class Executable:
 
     @cached_property
     def _exact_source(self) -> str:
-        """The module for the planned sizes alone, which is what is called here: the same kernels, known without tracing again."""
+        """The module for the planned sizes alone, which is what the operator has: the same kernels, known without tracing again."""
         spec = module_spec(self.plan)
         return with_host(self._kernels, replace(spec, fixed=frozenset(x for one in lengths(spec) for x in one.dimensions)))
+
+    @cached_property
+    def _called_source(self) -> str:
+        """The module that calls run, for all sizes that its kernels can take: that they are sizes of this program is known here."""
+        return with_host(self._kernels, module_spec(self.plan))
+
+    @cached_property
+    def guards(self) -> tuple[Guard, ...]:
+        """What the kernels need of sizes."""
+        return guards(module_spec(self.plan))
+
+    def serving(self, traced: Traced) -> Executable | None:
+        """The same kernels for the program at other sizes; ``None`` if it is another program there, or they cannot take these sizes."""
+        there = traced.program
+        shapes = {i.name: [1 if a is None else a.size for a in i.layout] for i in there.inputs}
+        if any(r.sized and r.matches for r in self.graph.report.rules):
+            return None
+        if not same_program(self.plan.program, there, {a.name: a.size for a in there.every_axis}):
+            return None
+        if not all(g.holds(shapes) for g in self.guards):
+            return None
+        found = Executable(traced, self.graph, self.plan, self.target)
+        found.__dict__.update(_kernels=self._kernels, _called_source=self._called_source)  # printed once
+        return found
 
     @cached_property
     def _kernels(self) -> str:
@@ -198,7 +223,7 @@ class Executable:
     def _kernels_on(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
         from .modules import load_module
 
-        module = load_module(self._exact_source, "run")
+        module = load_module(self._called_source, "run")
         return lambda tensors: module.run(*tensors)
 
     @cached_property
@@ -226,7 +251,7 @@ class Executable:
 
         errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
         tensors = self.bind_data(args, kwargs)
-        module = load_module(self._exact_source, "interpret")
+        module = load_module(self._called_source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
             found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
         return self.traced.unflatten(list(found))
@@ -271,7 +296,7 @@ class Executable:
         from .aot import compile_kernel
         from .modules import load_module
 
-        module = load_module(self._exact_source, "aot")
+        module = load_module(self._called_source, "aot")
         return [
             compile_kernel(
                 module,

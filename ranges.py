@@ -1,0 +1,128 @@
+"""Which sizes a plan serves, and when another one is worth making.
+
+Kernels read lengths from tensors, so a plan runs at every size that its guards admit; whether it is also a *good* plan there is a
+question for the cost model.  It is asked seldom.  At a new size outside the range that is known to be served, the model prices the plan
+and the best one at the far end of that range, lengths rounded up to powers of two.  If the plan is within :data:`MARGIN` of the best, the
+range reaches so far from now on; if not, the same is asked of the size itself, and if the best is better there, too, it becomes a plan
+with a range of its own.  Prefill and decode get two plans, 4000 and 4096 one.  Within a range, the first size that the guards refuse (no
+multiple of a tile) adds the same kernels with masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from .codegen.limits import check_computable
+from .errors import EqFuseError
+from .pipeline import Planned, Request, anew, like
+from .runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from .frontends import Traced
+
+MARGIN = 0.1  # a plan that the model finds better by so much is worth another compilation
+MOST_PLANS = 16  # that one program keeps
+
+
+@dataclass
+class _Served:
+    """A plan, the kernels made from it, and the lengths between which the model prefers it."""
+
+    planned: Planned
+    kernels: list[Executable]
+    least: dict[str, int]
+    most: dict[str, int]
+
+    def reaches(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the range has these sizes."""
+        return sizes.keys() == self.least.keys() and all(self.least[a] <= n <= self.most[a] for a, n in sizes.items())
+
+    def reach(self, sizes: Mapping[str, int]) -> None:
+        """From now on it has."""
+        for a, n in sizes.items():
+            self.least[a], self.most[a] = min(n, self.least[a]), max(n, self.most[a])
+
+
+@dataclass
+class Range:
+    """The plans of one program, the first of them the one that was asked for."""
+
+    first: Planned
+    _plans: list[_Served] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._add(self.first)
+
+    def _add(self, planned: Planned) -> _Served:
+        sizes = _sizes(planned.traced)
+        self._plans.append(_Served(planned, [planned.executable], dict(sizes), dict(sizes)))
+        del self._plans[1:-MOST_PLANS]
+        return self._plans[-1]
+
+    def serving(self, request: Request, traced: Traced) -> Executable:
+        """Kernels for a program that was read at other sizes."""
+        check_computable(traced.program)
+        sizes = _sizes(traced)
+        for known in self._plans:
+            if known.reaches(sizes) and (found := _running(known, request, traced)):
+                return found
+        nearest = min(self._plans, key=lambda p: _apart(p, sizes))
+        better = None
+        for place in (self._far(traced), traced):
+            if place is not None:
+                better = _better(nearest, request, place)
+                if better is None and (found := _running(nearest, request, traced)):
+                    nearest.reach(_sizes(place))
+                    nearest.reach(sizes)
+                    return found
+        planned = anew(self.first, request, traced) if better is None or request.no_spills else better
+        self._add(planned)
+        return planned.executable
+
+    def _far(self, traced: Traced) -> Traced | None:
+        """The program where every length that is not the planned one is rounded up to a power of two."""
+        planned = _sizes(self.first.traced)
+        if _sizes(traced).keys() != planned.keys():
+            return None
+        shapes = {
+            i.name: [1 if a is None else a.size if a.size == planned[a.name] else 1 << (a.size - 1).bit_length() for a in i.layout]
+            for i in traced.program.inputs
+            if i.name in traced.arguments
+        }
+        return traced.resized(shapes)
+
+
+def _sizes(traced: Traced) -> dict[str, int]:
+    return {a.name: a.size for a in traced.program.every_axis}
+
+
+def _apart(known: _Served, sizes: Mapping[str, int]) -> float:
+    """How far sizes are from a range, by factors; what has other axes is farthest."""
+    if sizes.keys() != known.least.keys():
+        return float("inf")
+    return sum(max(known.least[a] / max(n, 1), n / max(known.most[a], 1), 1.0) for a, n in sizes.items())
+
+
+def _better(known: _Served, request: Request, traced: Traced) -> Planned | None:
+    """A plan that the model finds better than this one by more than the margin, or that is possible where this one is not."""
+    best = anew(known.planned, replace(request, no_spills=False), traced)
+    try:
+        same = like(known.planned, request, traced)
+    except EqFuseError:  # another structure
+        return best
+    return best if same.plan.estimated_us > (1 + MARGIN) * best.plan.estimated_us else None
+
+
+def _running(known: _Served, request: Request, traced: Traced) -> Executable | None:
+    """The plan's kernels for these sizes, with masks if they need some."""
+    for kernels in known.kernels:
+        if (found := kernels.serving(traced)) is not None:
+            return found
+    try:
+        same = like(known.planned, request, traced)
+    except EqFuseError:
+        return None
+    known.kernels.append(same.executable)
+    return known.kernels[-1]
