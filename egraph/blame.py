@@ -1,7 +1,7 @@
 """Who was first: the round of a saturation after which something is false, and the rules that concluded it there.
 
 What is wrong spreads: a false fact is believed by sound rules, and these are the ones that unite classes.  So the saturation is done again,
-one round of one ruleset at a time and with the rule that concluded each fact (:class:`~.saturate.Replay`), and the first round whose graph
+one round of one ruleset at a time and with the rule that concluded each fact (:class:`~.run.Replay`), and the first round whose graph
 fails an audit is searched for by bisection.  Everything that the rules of that round matched was true, so whatever is false after it was
 concluded by an unsound rule: those that put their names to it are run alone, each from the round before, and the ones that fail are it.
 Of what is false, only what speaks of no other class with a finding counts: the rest follows from it.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ..rewrites.rule import Rule
 from .claims import Finding
 from .frozen import FrozenGraph
-from .saturate import Replay
+from .run import Replay
 
 
 @dataclass(frozen=True)

@@ -96,3 +96,8 @@ class FrozenGraph:
     def enodes(self) -> int:
         """Number of e-nodes."""
         return sum(map(len, self.classes))
+
+
+def levels(graph: FrozenGraph, cls: int, axis: Axis) -> int | None:
+    """How many loops over an axis must end before a class is known (the fewest over its forms)."""
+    return next((n for c, a, n in graph.facts["level"] if c == cls and a == axis), None)

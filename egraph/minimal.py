@@ -23,7 +23,7 @@ from ..rewrites.rule import Rule
 from .blame import Blame, blame
 from .claims import Finding
 from .frozen import FrozenGraph
-from .saturate import saturated
+from .run import saturated
 
 BUDGETS = (2_000, 8_000, 32_000)  # e-nodes that a candidate may have; a minimal program has few, and needs few
 DEPTHS = 4  # operations on top of each other in a window

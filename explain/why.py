@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..egraph.saturate import levels
+from ..egraph.frozen import levels
 from ..extract.choose import Leaf
 from ..extract.names import Value
 from ..extract.plan import PlannedKernel

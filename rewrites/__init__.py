@@ -21,7 +21,7 @@ from .facts import *
 from .patterns import *
 from .registry import active, disable, enable, families, register, rules, unregister
 from .rule import *
-from .rule import __all__ as annotations
+from .rule import __all__ as of_parameters
 from .verdicts import *
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = [
     "CheckSummary", "active", "check_all", "check_rule", "disable", "enable", "fact_rule", "families", "register", "rule",
     "rules", "unregister",
 ]  # fmt: skip
-__all__ += facts.__all__ + patterns.__all__ + annotations + verdicts.__all__
+__all__ += facts.__all__ + patterns.__all__ + of_parameters + verdicts.__all__
 
 
 def __getattr__(name: str) -> Any:

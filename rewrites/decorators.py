@@ -40,9 +40,7 @@ def rule(
     expect(isinstance(mirrored, bool), "mirrored", mirrored, "True or False", RuleError)
     expect(inspect.isfunction(function), "what rule() is given", function, "a function that returns both sides of an equation", RuleError)
     made = make_rule(function, family, licence, phase, mirrored)
-    if not register:
-        return made
-    return registry.register(made)
+    return registry.register(made) if register else made
 
 
 fact_rule = rule
@@ -59,9 +57,7 @@ def fusion(function: Callable[..., Any] | None = None, /, *, register: bool = Tr
     expect(inspect.isfunction(function), "what fusion() is given", function, "a function that returns premises and verdicts", RuleError)
     expect(isinstance(register, bool), "register", register, "True or False", RuleError)
     made = _with_its_name(make_rule(function, "fusion", "exact", "fusion", True))
-    if not register:
-        return made
-    return registry.register(made)
+    return registry.register(made) if register else made
 
 
 def _with_its_name(rule: Rule) -> Rule:

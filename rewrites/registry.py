@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from ..errors import RuleError
 from .rule import Rule
-from .table import _rules, active, disable, enable, enabled, families, known, rules, unregister
+from .table import RULES, active, disable, enable, enabled, families, known, rules, unregister
 from .verdicts import places
 
 __all__ = [
@@ -89,7 +89,7 @@ def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
     named: dict[str, Rule] = {}
     for rule in given:
         admit(rule)
-        found = named.setdefault(rule.name, _rules.get(rule.name, rule))
+        found = named.setdefault(rule.name, RULES.get(rule.name, rule))
         if found is not rule:
             raise RuleError(
                 f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
@@ -100,16 +100,16 @@ def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
 
 def register(rule: Rule) -> Rule:
     """Add a rule; names are unique, and the rule must pass a quick check."""
-    found = _rules.get(known(rule).name)
+    found = RULES.get(known(rule).name)
     if found is not None:
         raise RuleError(
             f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
         )
-    if clash := next((r for r in _rules.values() if rule.name == r.family or rule.family == r.name), None):
+    if clash := next((r for r in RULES.values() if rule.name == r.family or rule.family == r.name), None):
         raise RuleError(
             f"rule {rule.name} of family {rule.family}: one of these names is that of {clash.name} of family {clash.family}",
             where=rule.where,
             cure="rules and families are disabled by name, so they need different ones",
         )
-    _rules[rule.name] = admit(rule)
+    RULES[rule.name] = admit(rule)
     return rule

@@ -10,7 +10,7 @@ from ..errors import RuleError, expect
 from ..errors import shown as described
 from .rule import DISABLED, LICENCES, Rule
 
-_rules: dict[str, Rule] = {}
+RULES: dict[str, Rule] = {}  # by name, in order of registration
 
 
 def known(rule: object) -> Rule:
@@ -19,14 +19,14 @@ def known(rule: object) -> Rule:
         return rule
     cure = "decorate it with @eqfuse.rule(register=False)" if callable(rule) else "a rule is a function decorated with @eqfuse.rule"
     if isinstance(rule, str):
-        cure = f"eqfuse.rules({rule!r})[0]" if rule in _rules else f"{cure}; eqfuse.rules() lists those that are registered"
+        cure = f"eqfuse.rules({rule!r})[0]" if rule in RULES else f"{cure}; eqfuse.rules() lists those that are registered"
     raise RuleError(f"{rule.__name__ if inspect.isfunction(rule) else described(rule)} is no rule", cure=cure)
 
 
 def unregister(name: str) -> None:
     """Remove a rule."""
     _named(name, family=False)
-    del _rules[name]
+    del RULES[name]
     DISABLED.discard(name)
 
 
@@ -53,9 +53,9 @@ def families() -> tuple[str, ...]:
 def _named(name: str, *, family: bool = True) -> list[str]:
     """The names of the rules that a name stands for."""
     expect(isinstance(name, str), "the name of a rule or family", name, "a text; eqfuse.rules() lists them", RuleError)
-    names = [r.name for r in _rules.values() if r.name == name or (family and r.family == name)]
+    names = [r.name for r in RULES.values() if r.name == name or (family and r.family == name)]
     if not names:
-        known = [*_rules, *(families() if family else ())]
+        known = [*RULES, *(families() if family else ())]
         close = difflib.get_close_matches(name, known, n=3)
         hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
         raise RuleError(f"there is no rule {'or family ' if family else ''}{name!r}", cure=f"{hint}eqfuse.rules() lists them")
@@ -68,7 +68,7 @@ def rules(family: str | None = None) -> tuple[Rule, ...]:
     Disabled ones are included, and say so: ``rule('name', disabled)``.  Raises :class:`~eqfuse.errors.RuleError` for a name that
     neither a rule nor a family has.
     """
-    return tuple(_rules.values() if family is None else map(_rules.__getitem__, _named(family)))
+    return tuple(RULES.values() if family is None else map(RULES.__getitem__, _named(family)))
 
 
 def active(licence: str = "real", without: Collection[str] = ()) -> tuple[Rule, ...]:

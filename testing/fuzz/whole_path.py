@@ -31,7 +31,8 @@ import numpy as np
 from ...codegen.module import emit_module
 from ...egraph.audit import audit
 from ...egraph.frozen import FrozenGraph
-from ...egraph.saturate import forget_engines, saturate
+from ...egraph.run import forget_engines
+from ...egraph.saturate import saturate
 from ...errors import EqFuseError, PlanError
 from ...extract.choose import Chooser
 from ...extract.cover import Extractor, Rejection

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.egraph.saturate import levels
+from eqfuse.egraph.frozen import levels
 from eqfuse.explain import VERDICTS
 from eqfuse.extract.targets import load_target
 from eqfuse.rewrites.decorators import fusion

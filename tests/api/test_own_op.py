@@ -15,7 +15,7 @@ from torch._subclasses import FakeTensorMode
 import eqfuse
 from eqfuse import errors
 from eqfuse.egraph import audit, saturate
-from eqfuse.egraph.saturate import levels
+from eqfuse.egraph.frozen import levels
 from eqfuse.frontends import aten, custom_op
 from eqfuse.ir import ops
 from eqfuse.ir.build import axes, lt, maximum_over, program, select, sum_over, tensor

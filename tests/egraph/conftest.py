@@ -17,7 +17,7 @@ def registered(monkeypatch):
     def add(function):
         rule = make_rule(function, "user", "real", "factor", True)
         registry.rules()
-        monkeypatch.setitem(registry._rules, rule.name, rule)
+        monkeypatch.setitem(registry.RULES, rule.name, rule)
         return rule
 
     return add

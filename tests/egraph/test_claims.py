@@ -12,7 +12,7 @@ import pytest
 
 from eqfuse.egraph import audit, saturate
 from eqfuse.egraph.audit import _Audit
-from eqfuse.egraph.saturate import Replay
+from eqfuse.egraph.run import Replay
 from eqfuse.egraph.schema import claimable
 from eqfuse.errors import UnsoundGraphError
 from eqfuse.ir import ops, ranges, terms

@@ -26,7 +26,6 @@ KNOWN_CIRCLES: tuple[set[str], ...] = (
         "tiles.blocks", "tiles.compensation", "tiles.dots", "tiles.exponents", "tiles.finish", "tiles.finish.contraction",
         "tiles.finish.multiply_adds", "tiles.guards", "tiles.lower", "tiles.scaling",
     },
-    {"egraph.audit", "egraph.blame", "egraph.minimal", "egraph.saturate"},
 )  # fmt: skip
 
 

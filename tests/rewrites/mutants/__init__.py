@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.egraph import run, saturate
 from eqfuse.egraph.audit import audit
 from eqfuse.egraph.frozen import FrozenGraph
 from eqfuse.errors import EqFuseError, UnsoundGraphError, UnsoundRuleError
@@ -36,8 +37,6 @@ from eqfuse.rewrites.check import check_rule
 from eqfuse.rewrites.rule import Rule, make_rule
 
 from .outcomes import OUTCOME, SILENT
-
-saturation = importlib.import_module("eqfuse.egraph.saturate")  # its package exports the function of that name
 
 FAMILIES = ("signs", "algebra", "reductions", "layout", "tiling", "repair", "reference", "strength")
 KINDS = (
@@ -125,16 +124,16 @@ def beside(rule: Rule) -> Iterator[tuple[Rule, ...]]:
     """The active rules and one more, compiled on top of the engines that have the active ones (compiling all takes a second)."""
     active = registry.active()
     both = (*active, rule)
-    engines = {claims: saturation._engine(active, claims) for claims in (False, True)}
+    engines = {claims: run._engine(active, claims) for claims in (False, True)}
     for claims, engine in engines.items():
         engine.run_program(*engine.parse_program("(push)"))
         engine.run_program(*engine.parse_program(rule.egglog(claims)))
-        saturation._engines[both, claims] = engine
+        run._engines[both, claims] = engine
     try:
         yield both
     finally:
         for claims, engine in engines.items():
-            del saturation._engines[both, claims]
+            del run._engines[both, claims]
             engine.run_program(*engine.parse_program("(pop)"))
 
 
@@ -143,7 +142,7 @@ def saturated(m: Mutant, rules: tuple[Rule, ...], node_budget: int = 2_000) -> F
     assert m.program is not None
     program = m.program()
     splits = {a: m.splits[a.name] for a in program.axes if a.name in m.splits}
-    return saturation.saturate(program, rules=rules, splits=splits, node_budget=node_budget, shrink_seconds=0)
+    return saturate(program, rules=rules, splits=splits, node_budget=node_budget, shrink_seconds=0)
 
 
 def fired(m: Mutant, graph: FrozenGraph) -> bool:

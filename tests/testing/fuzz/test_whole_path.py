@@ -214,7 +214,7 @@ def mean_is_sum(x, n: Axis):
 @pytest.mark.unaudited
 def test_an_unsound_rule_is_found_and_shown_small(monkeypatch):
     registry.rules()
-    monkeypatch.setitem(registry._rules, "mean_is_sum", make_rule(mean_is_sum, "user", "approx", "factor", True))
+    monkeypatch.setitem(registry.RULES, "mean_is_sum", make_rule(mean_is_sum, "user", "approx", "factor", True))
     (finding,) = found(range(60))
     assert finding.stage == "audit"
     assert "mean_is_sum" in finding.message
