@@ -357,7 +357,8 @@ class _Audit:
         if n.attrs[0] == "old" and not self.free_old:
             return r
         known = np.where(np.isfinite(r), r, 1.0 if n.args[0] in self.positive else 0.0)
-        noise = self.rng.uniform(0.5, 1.5, size=r.shape)
+        own = {self.place[a] for a in self.graph.axes[n.args[0]]}  # along other axes r has equal values, if several
+        noise = self.rng.uniform(0.5, 1.5, size=[size if k in own else 1 for k, size in enumerate(r.shape)])
         return known * noise if n.args[0] in self.nonneg | self.nonpos else known + noise
 
     def back(self, cls: int) -> np.ndarray:

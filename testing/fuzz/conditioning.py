@@ -28,6 +28,8 @@ from ...ir.terms import Cast, Input, Map, Reduce, Term
 
 STEPS = frozenset(("floor", "round", "floordiv", "remainder", "fmod"))  # what jumps where its argument passes a whole number
 EXACT_OPS = STEPS | {"neg", "abs", "maximum", "minimum", "where"}
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+DIVISIONS = ("fmod", "remainder")  # what has no value beside the number 0, and small ones near it
 COPIES = 16  # of a value, at most: the ways from a value to a result may be exponentially many
 
 
@@ -50,20 +52,22 @@ def disturbed(
     ties: bool | None = None,
 ) -> dict[str, np.ndarray]:
     """The outputs where every rounding operation is off by up to ``epsilon``; ``narrow``: values of 16-bit types by their own epsilon, and
-    casts round.  Numbers that rounding makes equal, or unequal, are equal at random; or all of them are, or none (``ties``)."""
+    casts round.  Comparisons of numbers that are equal but for rounding are true at random; or all of them are, or none (``ties``)."""
     roots = tuple(o.term for o in program.outputs)
     exact: dict[Term, np.ndarray] = {}
-    if any(isinstance(t, Map) and t.op in ("eq", "ne") for t in program.terms()):
+    if any(isinstance(t, Map) and t.op in (*COMPARISONS, *DIVISIONS) for t in program.terms()):
         evaluate_terms(roots, inputs, rounding=lambda t, value, _: exact.setdefault(t, value))
 
     def rounding(t: Term, value: np.ndarray, args: list[np.ndarray]) -> np.ndarray:
-        if isinstance(t, Map) and t.op in ("eq", "ne"):
+        if isinstance(t, Map) and t.op in (*COMPARISONS, *DIVISIONS) and t.args[0] is not t.args[1]:
             x, y = (_aligned(a, of, t) for a, of in zip(args, t.args, strict=True))
             x0, y0 = (_aligned(exact[of], of, t) for of in t.args)
             with np.errstate(all="ignore"):
+                if t.op in DIVISIONS:  # by what is nothing but errors, and might be 0
+                    return np.where((y != y0) & (np.abs(y0) <= 4 * np.abs(y - y0)), np.nan, value)
                 moved = np.abs(x - x0) + np.abs(y - y0)
                 near = (moved > 0) & (np.abs(x0 - y0) <= 4 * moved)
-            equal = rng.integers(0, 2, size=np.shape(value)) if ties is None else ties if t.op == "eq" else not ties
+            equal = rng.integers(0, 2, size=np.shape(value)) if ties is None else ties if t.op != "ne" else not ties
             return np.where(near, equal, value)
         if isinstance(t, Cast) or not rounds(t):
             return value

@@ -268,3 +268,11 @@ def test_a_change_of_reference_too_large_for_a_float_is_no_finding():
     graph = saturate(program("far", y=(sum_over(k, exp(t - maximum_over(k, t))), (row,))))
     for seed in (44, 53):
         audit(graph, seed=seed, inputs={"x": np.random.default_rng(seed).normal(size=(10, 1)) * 30}, shrink_seconds=0)
+
+
+def test_a_reference_is_free_of_what_its_value_does_not_depend_on():
+    """The parts of j are read at (j_o * 2 + j_i) // 2, which is j_o: the reference that stands for this has no j_i, nor has what is drawn."""
+    group, i, j = axes(group=2, i=1, j=4)
+    t = view(tensor("v", group, i), group, index(j) // 2)
+    p = program("shared", o=(sum_over(j, mean_over(i, t * sum_over(i, exp(tanh(t))))), ()))
+    audit(saturate(p, splits={j: 2}))
