@@ -386,17 +386,21 @@ class _Watch(TorchFunctionMode):
 
 
 def capture_exported(exported: Any) -> Captured:
-    """The graph of an ExportedProgram."""
+    """The graph of an ExportedProgram; ``leaves`` have the sizes that it was exported with, also where these are symbols."""
     nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
     names = _unique([_identifier(n) if isinstance(n, str) else f"arg{i}" for i, n in enumerate(exported.graph_signature.user_inputs)])
-    leaves = []
+    leaves: list[Any] = []
     for n in exported.graph_signature.user_inputs:
         value = nodes[n].meta["val"] if n in nodes else n
-        if isinstance(value, torch.Tensor) and not all(isinstance(s, int) for s in value.shape):
-            raise TraceError(f"input {n!r} has symbolic sizes", cure="export it without dynamic_shapes")
-        spec = spec_of(value)
-        leaves.append(value if spec is None else spec)
-    return _decomposed(exported, names, exported.call_spec.in_spec, leaves, of_graph=True)
+        sized = isinstance(value, torch.Tensor) and any(isinstance(s, torch.SymInt) for s in value.shape)
+        leaves.append(TensorSpec(tuple(map(_hint, value.shape)), value.dtype) if sized else spec_of(value) or value)
+    symbolic = any(isinstance(s, torch.SymInt) for n in nodes.values() for s in getattr(n.meta["val"], "shape", ()))
+    return _decomposed(exported, names, exported.call_spec.in_spec, leaves, of_graph=True, symbolic=symbolic)
+
+
+def _hint(size: int | torch.SymInt) -> int:
+    """The size that a program was exported with."""
+    return size if isinstance(size, int) else int(size.node.hint)
 
 
 _KIND = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant", "USER_INPUT": "argument"}

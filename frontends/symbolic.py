@@ -106,8 +106,14 @@ def trace_symbolic(obj: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         captured = capture(obj, tuple(args), dict(kwargs), symbolic=True)
     except EqFuseError:  # what was traced with numbers may need them
         return None
+    return symbolic_of(captured)
+
+
+def symbolic_of(captured: Captured) -> Symbolic | None:
+    """A graph with its symbols; ``None`` if all its sizes are numbers."""
     mode = torch._guards.detect_fake_mode([n.meta["val"] for n in captured.sources])
-    return Symbolic(captured, mode.shape_env) if mode is not None and mode.shape_env is not None else None
+    found = Symbolic(captured, mode.shape_env) if mode is not None and mode.shape_env is not None else None
+    return found if found is not None and found.symbols else None
 
 
 def _computed(node: torch.fx.Node, made: Mapping[torch.fx.Node, Any]) -> Any:

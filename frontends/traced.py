@@ -24,7 +24,7 @@ from .naming import function_name, value_names
 from .places import place_of_function
 from .reader import Reader
 from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype, value_key
-from .symbolic import Symbolic, same_arguments, trace_symbolic
+from .symbolic import Symbolic, same_arguments, symbolic_of, trace_symbolic
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Traced:
     @property
     def static(self) -> bool:
         """What was traced is itself a trace, whose sizes are numbers."""
-        return self.convention is not None and isinstance(self.convention.obj, torch.export.ExportedProgram)
+        exported = self.convention is not None and isinstance(self.convention.obj, torch.export.ExportedProgram)
+        return exported and self.symbolic() is None
 
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Traced | None:
         """The same function for arguments of other shapes, by input; ``None`` where torch needs the sizes as numbers, or other ones."""
@@ -82,8 +83,10 @@ class Traced:
         symbolic = None if self.convention is None or self.static else self.symbolic()
         if symbolic is None or (captured := symbolic.at(leaves)) is None:
             return None
+        obj = self.convention.obj
+        eager = _lazily(obj.module) if isinstance(obj, torch.export.ExportedProgram) else obj
         try:
-            return _from_graph(captured, self.convention.obj, self.convention.obj, self.program.name, self.exact, self.symbolic)
+            return _from_graph(captured, obj, eager, self.program.name, self.exact, self.symbolic)
         except EqFuseError:  # numbers that are computed from sizes may have become tensors
             return None
 
@@ -141,9 +144,17 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
         _check_examples(traced, args, kwargs)
         return traced
     if isinstance(obj, torch.export.ExportedProgram):
-        traced = _from_graph(capture_exported(obj), obj, _lazily(obj.module), name or function_name(obj), exact)
-        _check_examples(traced, args, kwargs)
-        return traced
+        captured = capture_exported(obj)
+        symbols = symbolic_of(captured)
+        if symbols is not None:
+            found = symbols.at(captured.leaves)
+            if found is None:
+                raise TraceError("its sizes are symbols, and there are none that fit", cure="export it without dynamic_shapes")
+            captured = found
+        traced = _from_graph(captured, obj, _lazily(obj.module), name or function_name(obj), exact, lambda: symbols)
+        other = traced.at(args or (), kwargs or {}) if symbols is not None and (args or kwargs) else None
+        _check_examples(other or traced, args, kwargs)
+        return other or traced
     if not callable(obj):
         raise TraceError(
             f"cannot trace a {type(obj).__name__}", cure="pass a function, nn.Module, ExportedProgram, GraphModule or Program"

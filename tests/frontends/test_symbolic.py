@@ -113,3 +113,22 @@ def test_the_function_runs_once_however_many_sizes_there_are():
     for n in range(2, 40):
         assert traced.at(tensors((n, 3 * n)), {}) is not None
     assert len(calls) == 2
+
+
+def test_an_exported_program_with_symbols():
+    """It has the sizes that it was exported with until others are given."""
+
+    class Scores(torch.nn.Module):
+        def forward(self, q, k):
+            return torch.softmax(q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5, -1)
+
+    dims = {"q": {0: torch.export.Dim("queries"), 1: None}, "k": {0: torch.export.Dim("keys", max=4096), 1: None}}
+    exported = torch.export.export(Scores(), (torch.randn(6, 16), torch.randn(9, 16)), dynamic_shapes=dims)
+    traced = trace(exported)
+    assert not traced.static
+    assert [tuple(1 if a is None else a.size for a in i.layout) for i in traced.program.inputs] == [(6, 16), (9, 16)]
+    q, k = torch.randn(60, 16), torch.randn(333, 16)
+    there = trace(exported, (q, k))
+    assert [tuple(1 if a is None else a.size for a in i.layout) for i in there.program.inputs] == [(60, 16), (333, 16)]
+    assert traced.at((q, torch.randn(5000, 16)), {}) is None, "more than it was exported for"
+    assert torch.equal(there.eager(q, k), Scores()(q, k))
