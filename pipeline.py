@@ -225,7 +225,8 @@ def rerun(
         )
     args = args or ()
     request = found.request.on(args, kwargs or _beside(found.request, args))
-    return like(found, request, found.traced.at(request.args or (), request.kwargs or {}) or _trace(request))
+    known = found.traced.symbolic.made  # for one other size a trace with numbers is quicker than one with symbols
+    return like(found, request, (found.traced.at(request.args or (), request.kwargs or {}) if known else None) or _trace(request))
 
 
 def like(found: Planned, request: Request, traced: Traced) -> Planned:

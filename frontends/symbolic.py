@@ -100,6 +100,26 @@ class Symbolic:
         return self._numbers[key]
 
 
+class Later:
+    """A trace with symbols that is made when it is asked for, which takes longer than one with numbers."""
+
+    def __init__(self, make: Callable[[], Symbolic | None]) -> None:
+        self._make, self._found = make, list[Symbolic | None]()
+
+    @property
+    def made(self) -> bool:
+        """Whether it was asked for."""
+        return bool(self._found)
+
+    def __call__(self) -> Symbolic | None:
+        if not self._found:
+            self._found.append(self._make())
+        return self._found[0]
+
+
+NONE = Later(lambda: None)
+
+
 def trace_symbolic(obj: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Symbolic | None:
     """A function on arguments whose sizes are symbols; ``None`` where torch cannot follow it so.  Its user's code runs once."""
     try:

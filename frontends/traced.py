@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,7 @@ from .naming import function_name, value_names
 from .places import place_of_function
 from .reader import Reader
 from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype, value_key
-from .symbolic import Symbolic, same_arguments, symbolic_of, trace_symbolic
+from .symbolic import NONE, Later, Symbolic, same_arguments, symbolic_of, trace_symbolic
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Traced:
     captured: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)  # inputs that no call passes; ``replay`` ignores them
     convention: Convention | None = field(default=None, repr=False)  # how the function is called; a program in terms has none
     exact: bool = field(default=False, repr=False)  # how quotients were read
-    symbolic: Callable[[], Symbolic | None] = field(default=lambda: None, repr=False)  # sizes as symbols, traced when asked for
+    symbolic: Later = field(default=NONE, repr=False)  # sizes as symbols, traced when asked for
 
     @property
     def arguments(self) -> dict[str, int]:
@@ -151,7 +150,7 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
             if found is None:
                 raise TraceError("its sizes are symbols, and there are none that fit", cure="export it without dynamic_shapes")
             captured = found
-        traced = _from_graph(captured, obj, _lazily(obj.module), name or function_name(obj), exact, lambda: symbols)
+        traced = _from_graph(captured, obj, _lazily(obj.module), name or function_name(obj), exact, Later(lambda: symbols))
         other = traced.at(args or (), kwargs or {}) if symbols is not None and (args or kwargs) else None
         _check_examples(other or traced, args, kwargs)
         return other or traced
@@ -169,7 +168,7 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
         with _TRACING:
             return trace_symbolic(obj, *pytree.tree_unflatten(leaves, spec))
 
-    return _from_graph(captured, obj, obj, name or function_name(obj), exact, functools.cache(symbolic))
+    return _from_graph(captured, obj, obj, name or function_name(obj), exact, Later(symbolic))
 
 
 def _lazily(make: Callable[[], Any]) -> Callable[..., Any]:
@@ -210,7 +209,7 @@ def _from_program(program: Program) -> Traced:
 
 
 def _from_graph(
-    captured: Captured, obj: Any, eager: Any, name: str, exact: bool, symbolic: Callable[[], Symbolic | None] = lambda: None
+    captured: Captured, obj: Any, eager: Any, name: str, exact: bool, symbolic: Later = NONE
 ) -> Traced:
     known = {n: _known_number(s, captured) for n, s in captured.sources.items()}
     reader = Reader(
