@@ -13,8 +13,10 @@ from typing import Any
 from ..ir.index import Axis, FloorDiv, IndexExpr, Mod, index
 from ..ir.program import Program
 from ..ir.sameness import same_program
+from ..ir.spec import wanted
 from ..ir.terms import View
 from .frozen import ENode, FrozenGraph
+from .spec import check_graph
 
 
 def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
@@ -29,7 +31,7 @@ def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
         return None
     new = _Renewed({a: Axis(a.name, sizes[a.name]) for a in before.every_axis})
     try:
-        return replace(
+        found = replace(
             graph,
             program=program,
             classes=tuple(tuple(ENode(n.op, new(n.attrs), n.args, n.rule) for n in row) for row in graph.classes),
@@ -38,6 +40,9 @@ def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
         )
     except KeyError:  # an axis that the program does not have
         return None
+    if wanted():
+        check_graph(found)
+    return found
 
 
 def _nested(e: IndexExpr) -> bool:
