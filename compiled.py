@@ -66,7 +66,8 @@ def optimize(
     Raises the classes of :mod:`eqfuse.errors`.
     """
     asked = Request(
-        fn, args, kwargs, target, licence, rules, disable, fusion, name, node_budget, time_budget, memory_weight, accuracy_factor,
+        fn, args, kwargs, target,  # type: ignore[arg-type]  # a name becomes a target below
+        licence, rules, disable, fusion, name, node_budget, time_budget, memory_weight, accuracy_factor,
         no_spills,
     )  # fmt: skip
     return Compiled(run(checked(asked)))

@@ -60,7 +60,7 @@ class Request:
     """A program with example arguments, and how to plan it: the arguments of :func:`eqfuse.optimize`, checked."""
 
     fn: Any
-    args: tuple[Any, ...] | None
+    args: Sequence[Any] | None
     kwargs: Mapping[str, Any] | None
     target: Target  # in :func:`checked` its name, too
     licence: str = "real"

@@ -143,7 +143,7 @@ def _computed(node: torch.fx.Node, made: Mapping[torch.fx.Node, Any]) -> Any:
         return n.meta["val"] if isinstance(made[n], torch.fx.Node) and (n := made[n]) is not None else made[n]
 
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), known)
-    target: Callable[..., Any] = node.target  # type: ignore[assignment]
+    target: Callable[..., Any] = node.target
     return target(*args, **kwargs)
 
 

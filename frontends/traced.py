@@ -79,8 +79,8 @@ class Traced:
         return self._of_leaves(leaves) if same_arguments(leaves, self.convention.leaves) else None
 
     def _of_leaves(self, leaves: Sequence[Any]) -> Traced | None:
-        symbolic = None if self.convention is None or self.static else self.symbolic()
-        if symbolic is None or (captured := symbolic.at(leaves)) is None:
+        symbolic = None if self.convention is None else self.symbolic()
+        if self.convention is None or symbolic is None or (captured := symbolic.at(leaves)) is None:
             return None
         obj = self.convention.obj
         eager = _lazily(obj.module) if isinstance(obj, torch.export.ExportedProgram) else obj
