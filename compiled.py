@@ -7,6 +7,7 @@ the plan says so).  ``interpret`` and ``simulate`` run what was generated withou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -105,18 +106,23 @@ class Compiled(Executable):
     def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
         """This program for arguments of another shape or type; found once for each."""
         key = self.traced.key(args, kwargs)
-        if key not in self._variants:
-            while len(self._variants) >= MOST_VARIANTS:
-                del self._variants[next(iter(self._variants))]  # the oldest
-            self._variants[key] = self._serving(args, kwargs)
-        return self._variants[key]
+        found = self._variants.get(key)
+        if found is None:
+            found = self._serving(args, kwargs)
+            for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:  # without a lock: tracing has one, and may call this
+                self._variants.pop(oldest, None)
+            self._variants[key] = found
+        return found
 
     def _serving(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
         request = self.planned.request.on(args, kwargs)
         traced = None if request.accuracy_factor is not None else self.traced.at(args, kwargs)
-        if traced is None:  # another program, or one that has to be tried first
-            return Compiled(run(request))
-        return self._range.serving(request, traced)
+        if traced is not None:
+            found = self._range.serving(request, traced)
+            with suppress(errors.ShapeError):  # a parameter of another shape has been put in since
+                found.bind(args, kwargs)
+                return found
+        return Compiled(run(request))  # another program, or one that has to be tried first
 
     def at(self, *args: Any, **kwargs: Any) -> Compiled:
         """The same kernels, roles and tiles for arguments of other sizes: how a plan for large tensors is verified on small ones.

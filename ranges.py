@@ -3,7 +3,7 @@
 Kernels read lengths from tensors, so a plan runs at every size that its guards admit; whether it is also a *good* plan there is a
 question for the cost model.  It is asked seldom.  At a new size outside the range that is known to be served, the model prices the plan
 and the best one at the far end of that range, lengths rounded up to powers of two.  If the plan is within :data:`MARGIN` of the best, the
-range reaches so far from now on; if not, the same is asked of the size itself, and if the best is better there, too, it becomes a plan
+range, a box of lengths, reaches so far from now on (between, the model is not asked); if not, the same is asked of the size itself, and if the best is better there, too, it becomes a plan
 with a range of its own.  Prefill and decode get two plans, 4000 and 4096 one.  Within a range, the first size that the guards refuse (no
 multiple of a tile) adds the same kernels with masks.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1  # a plan that the model finds better by so much is worth another compilation
 MOST_PLANS = 16  # that one program keeps
+MOST_KERNELS = 8  # that one plan keeps: with masks and without, and those of sizes at which something else is another number
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Range:
     def _add(self, planned: Planned) -> _Served:
         sizes = _sizes(planned.traced)
         self._plans.append(_Served(planned, [planned.executable], dict(sizes), dict(sizes)))
-        del self._plans[1:-MOST_PLANS]
+        del self._plans[1 : 1 - MOST_PLANS]
         return self._plans[-1]
 
     def serving(self, request: Request, traced: Traced) -> Executable:
@@ -68,10 +69,11 @@ class Range:
         for known in self._plans:
             if known.reaches(sizes) and (found := _running(known, request, traced)):
                 return found
-        nearest = min(self._plans, key=lambda p: _apart(p, sizes))
+        alike = [known for known in self._plans if known.least.keys() == sizes.keys()]  # others are of another program
+        nearest = min(alike, key=lambda p: _apart(p, sizes), default=None)
         better = None
         for place in (self._far(traced), traced):
-            if place is not None:
+            if place is not None and nearest is not None:
                 better = _better(nearest, request, place)
                 if better is None and (found := _running(nearest, request, traced)):
                     nearest.reach(_sizes(place))
@@ -99,9 +101,7 @@ def _sizes(traced: Traced) -> dict[str, int]:
 
 
 def _apart(known: _Served, sizes: Mapping[str, int]) -> float:
-    """How far sizes are from a range, by factors; what has other axes is farthest."""
-    if sizes.keys() != known.least.keys():
-        return float("inf")
+    """How far sizes are from a range, by factors."""
     return sum(max(known.least[a] / max(n, 1), n / max(known.most[a], 1), 1.0) for a, n in sizes.items())
 
 
@@ -125,4 +125,5 @@ def _running(known: _Served, request: Request, traced: Traced) -> Executable | N
     except EqFuseError:
         return None
     known.kernels.append(same.executable)
+    del known.kernels[1 : 1 - MOST_KERNELS]
     return known.kernels[-1]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ..ir.index import Axis, IndexExpr
 from ..ir.index import index as as_index
@@ -33,8 +34,8 @@ Dimension = tuple[str, int]  # of a buffer, by its name
 @dataclass(frozen=True)
 class ModuleSpec:
     """What a module is made from.  ``inputs`` in argument order; ``kernels`` in execution order; ``header`` is the docstring;
-    ``calls`` are outside implementations, each with the number of kernels that run before it.  ``fixed``: dimensions of inputs whose
-    lengths the program depends on; ``equal``: dimensions of inputs that must have the length of another one."""
+    ``calls`` are outside implementations, each with the number of kernels that run before it.  ``fixed``: the lengths of
+    dimensions of inputs on which the program depends; ``equal``: dimensions of inputs that must have the length of another one."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -43,7 +44,7 @@ class ModuleSpec:
     kernels: tuple[TileProgram, ...]
     header: str = ""
     calls: tuple[tuple[int, OutsideCall], ...] = ()
-    fixed: frozenset[Dimension] = frozenset()
+    fixed: Mapping[Dimension, int] = MappingProxyType({})
     equal: tuple[tuple[Dimension, Dimension], ...] = ()
 
 
@@ -94,21 +95,28 @@ class Guard:
         return f"{self.axis} {self.requirement}"
 
 
-def guards(spec: ModuleSpec) -> tuple[Guard, ...]:
-    """What the kernels of a module need of sizes: of lengths that ``run`` reads from shapes, and that all others are the planned ones."""
+def admits(spec: ModuleSpec, axes: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Whether ``run`` is right where axes, by name, have these lengths, and inputs and outputs these shapes.
+
+    What it reads from shapes must satisfy the guards, and be one number where it reads one; everything else is the planned number.
+    """
     sizes = _Sizes(spec)
     used = {name for name, _ in _accesses(spec)}
-    planned = [
-        Guard(f"dimension {d} of {b.name}", (b.name, d), "==", n)
-        for b in spec.inputs
-        if b.name in used
-        for d, n in enumerate(b.shape)
-        if not (sizes.root((b.name, d)) in sizes.source and sizes.root((b.name, d)) in sizes.names)
-    ]
-    return (*_variable(spec), *planned)
+    extents = (s.axis for k in spec.kernels for s in k.statements() if isinstance(s, ExtentValue))
+    there: list[tuple[object, int, int]] = [(a, a.size, axes.get(a.name, a.size)) for a in {*sizes.axes, *extents}]
+    for b in (*spec.inputs, *spec.outputs):
+        if b.name in used:
+            there += (((b.name, d), n, shapes[b.name][d]) for d, n in enumerate(b.shape))
+    read: dict[object, int] = {}
+    for thing, planned, n in there:
+        root = sizes.root(thing)
+        variable = root in sizes.source and root in sizes.names
+        if n != (read.setdefault(root, n) if variable else planned):
+            return False
+    return all(g.holds(shapes) for g in guards(spec))
 
 
-def _variable(spec: ModuleSpec) -> tuple[Guard, ...]:
+def guards(spec: ModuleSpec) -> tuple[Guard, ...]:
     """What kernels need of the lengths that ``run`` reads from shapes."""
     sizes = _Sizes(spec)
     fixed = {sizes.root(x) for x in spec.fixed}
@@ -428,7 +436,7 @@ class _Host:
             shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
             self.lines.append(f'_check_shape("{name}", {name}, {shape})')
         conditions = dict.fromkeys(self.depended())
-        for g in _variable(self.spec):
+        for g in guards(self.spec):
             name = self.sizes.names[self.sizes.root(g.dimension)]
             conditions[f'_check_size("{g.axis}", {name} {g.test}, "{g.requirement}")'] = None
         self.lines += conditions
@@ -445,8 +453,9 @@ class _Host:
             return (f"{name}.shape[{x[1]}]",) * 2
 
         for b in self.spec.inputs:
-            for d, n in enumerate(b.shape):
-                if (b.name, d) in self.spec.fixed:
+            for d in range(len(b.shape)):
+                n = self.spec.fixed.get((b.name, d))
+                if n is not None:
                     axis, size = length((b.name, d))
                     yield f'_check_size("{axis}", {size} == {n}, "of {n}, on which the program depends")'
         for x, y in self.spec.equal:

@@ -9,7 +9,7 @@ and no symbol: broadcasting decides by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from .capture import Captured, capture
 from .spec import TensorSpec
 
 Sizes = Mapping[Any, int]  # of symbols
+LARGEST = 1 << 62  # what torch takes for no bound
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ class Symbolic:
 
     captured: Captured
     env: Any  # torch's ShapeEnv
-    _numbers: dict[tuple[Any, tuple[tuple[Any, int], ...]], int] = field(default_factory=dict, repr=False)
 
     @property
     def symbols(self) -> dict[tuple[int, int], Any]:
@@ -55,6 +55,13 @@ class Symbolic:
         if any(not r.lower <= found[s] <= r.upper for s, r in ranges):
             return None
         return found if all(self._holds(g.expr, found) for g in self.env.guards) else None
+
+    @property
+    def asked(self) -> frozenset[Any]:
+        """The symbols that a guard or a range asks more of than to be 2 or more: the function may look at them."""
+        conditions = (self.env.replace(g.expr) for g in self.env.guards)
+        ranged = (s for s, r in self.env.var_to_range.items() if r.lower > 2 or r.is_int and r.upper < LARGEST)
+        return frozenset().union(ranged, *(c.free_symbols for c in conditions))
 
     def _holds(self, condition: Any, sizes: Sizes) -> bool:
         return bool(self.env.replace(condition).xreplace(dict(sizes)) == True)  # noqa: E712 - sympy's truth, which may be undecided
@@ -94,10 +101,7 @@ class Symbolic:
     def _number(self, n: Any, sizes: Sizes) -> int:
         if not isinstance(n, torch.SymInt):
             return int(n)
-        key = n.node.expr, tuple(sizes.items())
-        if key not in self._numbers:
-            self._numbers[key] = int(n.node.expr.xreplace(dict(sizes)))
-        return self._numbers[key]
+        return sizes[n.node.expr] if n.node.expr in sizes else int(n.node.expr.xreplace(dict(sizes)))
 
 
 class Later:
@@ -140,7 +144,8 @@ def _computed(node: torch.fx.Node, made: Mapping[torch.fx.Node, Any]) -> Any:
     """A number of the graph, from the numbers and shapes that it is computed from."""
 
     def known(n: torch.fx.Node) -> Any:
-        return n.meta["val"] if isinstance(made[n], torch.fx.Node) and (n := made[n]) is not None else made[n]
+        found = made[n]
+        return found.meta["val"] if isinstance(found, torch.fx.Node) else found
 
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), known)
     target: Callable[..., Any] = node.target

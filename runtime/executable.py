@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
-from ..codegen.module import Guard, ModuleSpec, emit_kernels, guards, lengths, with_host
+from ..codegen.module import Guard, ModuleSpec, admits, emit_kernels, guards, lengths, with_host
 from ..egraph.frozen import FrozenGraph
 from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
 from ..extract.targets import Target
@@ -87,14 +87,23 @@ class Executable:
         if self._source is None:
             spec = module_spec(self.plan)
             found = dependence(self.traced, spec)
-            self._source = with_host(self._kernels, replace(spec, fixed=found.fixed, equal=found.equal))
+            shapes = {b.name: b.shape for b in spec.inputs}
+            fixed = {(name, d): shapes[name][d] for name, d in found.fixed}
+            self._source = with_host(self._kernels, replace(spec, fixed=fixed, equal=found.equal))
         return self._source
 
     @cached_property
     def _exact_source(self) -> str:
         """The module for the planned sizes alone, which is what the operator has: the same kernels, known without tracing again."""
         spec = module_spec(self.plan)
-        return with_host(self._kernels, replace(spec, fixed=frozenset(x for one in lengths(spec) for x in one.dimensions)))
+        fixed = {(name, d): self._shapes[name][d] for one in lengths(spec) for name, d in one.dimensions}
+        return with_host(self._kernels, replace(spec, fixed=fixed))
+
+    @property
+    def _shapes(self) -> dict[str, list[int]]:
+        """Of inputs and outputs."""
+        program = self.program
+        return {x.name: [1 if a is None else a.size for a in x.layout] for x in (*program.inputs, *program.outputs)}
 
     @cached_property
     def _called_source(self) -> str:
@@ -103,20 +112,19 @@ class Executable:
 
     @cached_property
     def guards(self) -> tuple[Guard, ...]:
-        """What the kernels need of sizes."""
+        """What the kernels need of the lengths that they read from shapes; every other length is the planned one."""
         return guards(module_spec(self.plan))
 
     def serving(self, traced: Traced) -> Executable | None:
         """The same kernels for the program at other sizes; ``None`` if it is another program there, or they cannot take these sizes."""
-        there = traced.program
-        shapes = {i.name: [1 if a is None else a.size for a in i.layout] for i in there.inputs}
+        sizes = {a.name: a.size for a in traced.program.every_axis}
         if any(r.sized and r.matches for r in self.graph.report.rules):
             return None
-        if not same_program(self.plan.program, there, {a.name: a.size for a in there.every_axis}):
-            return None
-        if not all(g.holds(shapes) for g in self.guards):
+        if not same_program(self.plan.program, traced.program, sizes):
             return None
         found = Executable(traced, self.graph, self.plan, self.target)
+        if not admits(module_spec(self.plan), sizes, found._shapes):
+            return None
         found.__dict__.update(_kernels=self._kernels, _called_source=self._called_source)  # printed once
         return found
 
