@@ -33,7 +33,6 @@ from ..ir.printing import equations
 from ..ir.terms import Input, Map, Reduce, Term, postorder
 from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer
-from ..tiles.program import scales
 from .baseline import Baseline, baseline, contraction_us, is_contraction
 from .choose import Chooser, Leaf
 from .layouts import memory_order
@@ -608,8 +607,6 @@ class Extractor:
         notes = {"": "\n".join(lines)}
         if planned.rules:
             notes["rules"] = ", ".join(planned.rules)
-        if scales(planned.tiles):
-            notes["scaled"] = "operands that float16 might not hold are divided by powers of two, row by row"
         notes["moves"] = f"{bytes_text(planned.cost.dram_bytes)} of memory for the planned sizes; bound by {planned.cost.bound}"
         kernel = replace(planned.kernel, notes=notes)
         return replace(planned, kernel=kernel, tiles=replace(planned.tiles, kernel=kernel))

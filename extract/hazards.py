@@ -494,9 +494,7 @@ def _of_operands(kernel: Kernel) -> Iterable[Hazard]:
         found = dots.match(lowering, n.args[0], n.attrs[1])
         if found is None or found.dtype is not dtypes.float16:
             continue
-        for which, side in enumerate((found.a, found.b)):
-            if which == found.scaled:
-                continue
+        for side in (found.a, found.b):
             only = kernel.nodes[side[0]]
             if len(side) == 1 and (only.op in ("load", "cast") or only.stored is dtypes.float16):
                 continue

@@ -220,8 +220,6 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
         )
         if k.rules:
             lines.append(f"    rules   {', '.join(k.rules)}")
-        if "scaled" in k.kernel.notes:
-            lines.append(f"    scaled  {k.kernel.notes['scaled']}")
     lines.append(
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"

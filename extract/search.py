@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from ..errors import PlanError
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
-from ..tiles.dots import WIDE
 from ..tiles.finish import finish
 from ..tiles.kernel import Buffer, Kernel, Node, Role, Root
 from ..tiles.lower import lower
@@ -178,7 +177,7 @@ class KernelSearch:
         reasons: list[Refusal] = []
         alike = -1
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
-            form = _Form(self, model.kernel.name, roots, nodes, positions, reasons, model.kernel.scaled)
+            form = _Form(self, model.kernel.name, roots, nodes, positions, reasons)
             form.orders[frozenset(order)] = order
             found = form.evaluate(roles, model.kernel)
             likeness = -1 if found is None else 2 * (found.passes == dict(model.passes)) + (found.rules == model.rules)
@@ -258,8 +257,6 @@ class KernelSearch:
             form = forms.pop(0)
             starts = self._starts(roles, s)
             there = form.evaluate(roles if best is None else best.roles)
-            if form.wide:
-                forms.insert(0, form.with_scales())
             if best is not None:  # another form of the same kernel: worth a search only if it is near where the first one ended
                 if there is not None and there.cost.us > NEAR * best.cost.us:
                     continue
@@ -365,11 +362,8 @@ class _Form:
         nodes: tuple[Node, ...],
         positions: tuple[int, ...],
         reasons: list[Refusal],
-        scaled: bool = False,
     ) -> None:
-        self.search, self.name, self.nodes, self.reasons, self.scaled = search, name, nodes, reasons, scaled
-        self.wide = False  # it has products in tf32 that could be scaled
-        self._made = roots, positions
+        self.search, self.name, self.nodes, self.reasons = search, name, nodes, reasons
         self.roots = tuple(
             Root(p, r.buffer, tuple(index(0) if a is None else index(a) for a in r.layout)) for p, r in zip(positions, roots, strict=True)
         )
@@ -381,10 +375,6 @@ class _Form:
         self.tilings = Tilings()
         self.orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}  # dims -> their order
         self._seen: dict[tuple[int, ...], _Candidate | None] = {}
-
-    def with_scales(self) -> _Form:
-        """The same choice with scaled products."""
-        return _Form(self.search, self.name, self._made[0], self.nodes, self._made[1], self.reasons, scaled=True)
 
     def evaluate(self, roles: dict[Axis, Role], model: Kernel | None = None) -> _Candidate | None:
         """The candidate with some roles, or ``None`` if it is no kernel; with the warps and stages of ``model``, if given, whatever fits.
@@ -408,14 +398,12 @@ class _Form:
             order=self.orders.get(dims, tuple(a for a in mine if a in dims)),
             grid=tuple(a for a, r in mine.items() if r.kind == "grid"),
             exact=self.search.exact,
-            scaled=self.scaled,
         )
         try:
             if dims not in self.orders:
                 kernel = self._ordered(kernel, dims)
                 self.orders[dims] = kernel.order
             counts = self.tilings.counts(kernel)
-            self.wide = not self.scaled and any(precision == WIDE for _, precision in counts.tensor_flops)
         except PlanError as illegal:
             self.reasons.append(Refusal(illegal.message, {a.name: str(r) for a, r in mine.items()}))
             return None

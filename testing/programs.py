@@ -172,9 +172,10 @@ def rmsnorm(x: Tensor, weight: Tensor) -> Tensor:
     (Arg((16, 32)), Arg((32,), offset=1.0, scale=0.1), weight(24, 32)),
     (Arg((17, 37)), Arg((37,), offset=1.0, scale=0.1), weight(1, 37)),
     (Arg((4096, 4096)), Arg((4096,), offset=1.0, scale=0.1), weight(6144, 4096)),
+    kernels=2,  # one in bfloat16 and float32, which hold the rows before they are normalised
 )
 def rmsnorm_linear(x: Tensor, weight: Tensor, w: Tensor) -> Tensor:
-    """A normalisation and the projection after it, in one pass over the row."""
+    """A normalisation and the projection after it: the normalised row is never stored."""
     y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + 1e-6) * weight
     return y @ w.T
 

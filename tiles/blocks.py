@@ -13,13 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.index import Axis
 from .program import Accumulator, Binding, Cast, Dot, Load, Loop, Mean, Operand, Statement, Store, Value, defines, uses
-
-if TYPE_CHECKING:
-    from .scaling import Scale
 
 
 class LoopCycle(Exception):
@@ -37,7 +34,6 @@ class OpenAccumulator:
     new: Value | None = None
     lost: OpenAccumulator | None = None  # of a sum: what its additions lose
     start: Value | None = None  # of a sum: the value that it goes on from
-    power: OpenAccumulator | None = None  # of a sum of scaled products: what it is relative to
 
 
 @dataclass(eq=False)
@@ -53,7 +49,7 @@ class OpenLoop:
 @dataclass(eq=False)
 class Block:
     """A sequence of statements.  ``memo``: node and mode -> value; ``loops``: (axis, level) -> loop; ``states``: its own accumulators;
-    ``operands``, ``scales``: of products, by their factors."""
+    ``operands``: of products, by their factors."""
 
     parent: Block | None = None
     loop: OpenLoop | None = None
@@ -62,7 +58,6 @@ class Block:
     loops: dict[tuple[Any, ...], OpenLoop] = field(default_factory=dict)
     states: dict[Any, OpenAccumulator] = field(default_factory=dict)
     operands: dict[Any, tuple[Value, bool]] = field(default_factory=dict)
-    scales: dict[Any, Scale] = field(default_factory=dict)
     depth: int = 0
 
     def chain(self) -> Iterator[Block]:

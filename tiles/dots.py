@@ -6,13 +6,12 @@ exactly zero on padded lanes of k, because zero times infinity is not zero.
 
 *Operand type.*  Products whose type is a 16-bit float have their operands cast to it.  A computed float16 operand that may exceed the
 largest float16 would overflow where the program it came from did not, unless that program keeps this very value in float16; then both
-operands stay float32 and the unit runs in tf32, which has the mantissa of float16 and the exponent of float32.  Or, if the kernel says
-so, its rows are scaled (:mod:`.scaling`).
+operands stay float32 and the unit runs in tf32, which has the mantissa of float16 and the exponent of float32.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir import dtypes
@@ -20,7 +19,6 @@ from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.ranges import Interval, mul
 from ..ir.recursion import Steps
-from . import scaling
 from .masks import padded
 from .program import Dim, Dot, Operand, Permute, Value
 
@@ -29,13 +27,11 @@ if TYPE_CHECKING:
     from .lower import Lowering, Mode
 
 MIN_DOT_K = 16  # the shortest contraction that the matrix units take
-WIDE = "tf32"  # the precision of products whose operands are too large for float16
 
 
 @dataclass(frozen=True)
 class DotMatch:
-    """How a product splits: the factors of each operand, the dims, and the operand type.  ``scaled``: the operand, 0 or 1, that has that
-    type only if it is scaled."""
+    """How a product splits: the factors of each operand, the dims, and the operand type."""
 
     a: tuple[int, ...]
     b: tuple[int, ...]
@@ -44,11 +40,6 @@ class DotMatch:
     k: Dim
     dtype: DType
     precision: str
-    scaled: int | None = None
-
-    def unscaled(self) -> DotMatch:
-        """The same product where nothing is scaled."""
-        return self if self.scaled is None else replace(self, dtype=dtypes.float32, precision=WIDE, scaled=None)
 
 
 def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
@@ -68,9 +59,7 @@ def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
         return None
     if not all(any(d in dims[f] for f in side) for side, d in ((a, m), (a, k), (b, k), (b, n))):
         return None
-    dtype, large = operand_type(lowering, a, b)
-    found = DotMatch(a, b, m, n, k, dtype, "ieee" if dtype == dtypes.float32 else "", large[0] if large else None)
-    return found if len(large) == 1 and lowering.kernel.scaled else found.unscaled()
+    return DotMatch(a, b, m, n, k, *_operand_type(lowering, a, b))
 
 
 def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
@@ -88,15 +77,14 @@ def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
     return tuple(found)
 
 
-def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, tuple[int, ...]]:
-    """The type of both operands, and which of them, 0 or 1, may be too large for it."""
+def _operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
+    """The type of both operands, and the precision of their products."""
     facts = lowering.facts
     kept = {f: lowering.nodes[f].stored or facts.dtype(f) for f in (*a, *b)}  # a statistic read in float32 makes no float32 factor
     promoted = dtypes.promote(*kept.values())
     if promoted not in (dtypes.float16, dtypes.bfloat16):
-        return dtypes.float32, ()
-    large = []
-    for which, side in enumerate((a, b)):
+        return dtypes.float32, "ieee"
+    for side in (a, b):
         only = lowering.nodes[side[0]]
         if len(side) == 1 and (only.stored == promoted or (facts.dtype(side[0]) == promoted and only.op in ("load", "cast"))):
             continue
@@ -104,8 +92,8 @@ def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> 
         for f in side:
             size = mul(size, facts.range(f, finite_inputs=True))
         if promoted is dtypes.float16 and size.magnitude > promoted.largest:
-            large.append(which)
-    return promoted, tuple(large)
+            return dtypes.float32, "tf32"
+    return promoted, ""
 
 
 def emit(
@@ -116,21 +104,12 @@ def emit(
     mode: Mode | None,
     accumulator: Value | None,
     hint: str,
-    scale: scaling.Scale | None = None,
 ) -> Steps[Value]:
-    """Emit a contraction, added to ``accumulator`` if there is one; ``scale``: of an accumulator that is relative to a power."""
-    if scale is None and accumulator is not None:
-        found = found.unscaled()
-    elif scale is None and found.scaled is not None:
-        scale = scaling.scale_of(lowering, found, block, mode, running=False)
-    a, a_loaded = yield _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode, scale if found.scaled == 0 else None)
-    b, b_loaded = yield _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode, scale if found.scaled == 1 else None)
-    if scale is not None and accumulator is not None:
-        accumulator = scale.moved(accumulator)
-    relative = scale is not None and accumulator is None
-    dst = lowering.value("product" if relative else hint, (found.m, found.n), dtypes.float32)
-    lowering.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded), scale is not None))
-    return scaling.absolute(lowering, block, dst, scale.new, hint) if scale is not None and relative else dst
+    """Emit a contraction, added to ``accumulator`` if there is one."""
+    a, a_loaded = yield _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode)
+    b, b_loaded = yield _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode)
+    dst = lowering.value(hint, (found.m, found.n), dtypes.float32)
+    return lowering.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded)))
 
 
 def _operand(
@@ -141,10 +120,9 @@ def _operand(
     axis: Axis,
     block: Block,
     mode: Mode | None,
-    scale: scaling.Scale | None,
 ) -> Steps[tuple[Value, bool]]:
     """An operand in its type and the order of its dims, made once in a block, and whether it comes straight from memory."""
-    key = (factors, dims, found.dtype, axis, mode and mode.key, id(scale))
+    key = (factors, dims, found.dtype, axis, mode and mode.key)
     if key in block.operands:
         return block.operands[key]
     facts = lowering.facts
@@ -164,8 +142,6 @@ def _operand(
     )
     if not zero:
         v = lowering.masked(block, v, padded((lowering.binding(axis, block),)), 0.0)
-    if scale is not None:
-        v = scale.applied(v, found.k)
     if v.dtype != found.dtype:
         loaded = False
         v = lowering.cast(v, found.dtype, block)

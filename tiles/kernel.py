@@ -90,8 +90,7 @@ class Kernel:
     """Everything that lowering needs.  ``order`` is the canonical order of tile dims (axes with tile > 1, packs by first axis);
     ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first.  ``persistent``: the
     most programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
-    ``exact``: the nodes are computed as they are written, without the better conditioned forms of :mod:`.exponents`.  ``scaled``: what may
-    be too large for the operands of a float16 product is scaled for it (:mod:`.scaling`), not given to it in tf32."""
+    ``exact``: the nodes are computed as they are written, without the better conditioned forms of :mod:`.exponents`."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -106,7 +105,6 @@ class Kernel:
     persistent: int = 0
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
     exact: bool = False
-    scaled: bool = False
 
     def __str__(self) -> str:
         from .printing import kernel_text

@@ -32,7 +32,7 @@ from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.recursion import Steps, completed
 from ..ir.spec import wanted
-from . import compensation, dots, exponents, guards, scaling
+from . import compensation, dots, exponents, guards
 from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
 from .facts import LARGEST_EXTENT, Facts
 from .finish import PRICED
@@ -340,7 +340,7 @@ class Lowering:
         return found
 
     def state_of(self, node: int, body: Block) -> Value | None:
-        """The accumulator of a reduction in a loop, if it is at its identity where the reduction is; that of a scaled sum is."""
+        """The accumulator of a reduction in a loop, if it is at its identity where the reduction is."""
         state = body.states.get((node, None))
         return None if state is None or self.nodes[node].attrs[0] == "mean" else state.old
 
@@ -614,12 +614,6 @@ class Lowering:
 
             state.new = yield compensation.step(self, node, form, state, body, mode, tile)
             return state
-        product = dots.match(self, n.args[0], axis) if n.op == "reduce" and m.state == "sum" else None
-        if product is not None and product.scaled is not None:
-            scale = scaling.scale_of(self, product, body, mode, running=True)
-            state.power = scale.power
-            state.new = yield dots.emit(self, product, axis, body, mode, old, f"{old.name}_new", scale)
-            return state
         update: Operand = old
         if n.op == "roll":
             update = yield self.emit(n.args[1], body, mode, state)
@@ -648,13 +642,6 @@ class Lowering:
             if state.new is None:
                 raise PlanError("a rolling reduction refers to its own new value")
             v = state.new
-        if state.power is not None:
-            power = state.power.new if which == "new" else state.power.old
-            assert power is not None
-            key = ("absolute", v.name, which)
-            if key not in where.memo:
-                where.memo[key] = scaling.absolute(self, where, v, power)
-            v = where.memo[key]  # type: ignore[assignment]
         if self.nodes[node].attrs[0] != "mean":
             return v
         b = body.loop.binding

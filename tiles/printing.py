@@ -99,7 +99,7 @@ def _right(s: Statement) -> str:
     if isinstance(s, Rest):
         return f"lost in {s.total.name} = sum {s.dim.name} of {' * '.join(v.name for v in s.factors or (s.src,))}"
     if isinstance(s, Dot):
-        words = [f"+ {s.acc.name}" if s.acc else "", s.precision, "scaled" if s.scaled else ""]
+        words = [f"+ {s.acc.name}" if s.acc else "", s.precision]
         return " ".join(w for w in (f"dot({s.a.name}, {s.b.name})", *words) if w)
     if isinstance(s, Permute | Cast):
         return f"{type(s).__name__.lower()}({s.src.name})"
@@ -126,7 +126,7 @@ def kernel_text(kernel: Kernel) -> str:
     A node names its number, the axes that it depends on, its op with attributes and arguments, and the rule that made it.
     """
     launch = f"{kernel.warps} warps, {kernel.stages} stages" + (f", {kernel.persistent} persistent programs" if kernel.persistent else "")
-    flags = "".join(f", {word}" for word, on in (("exact", kernel.exact), ("scaled", kernel.scaled)) if on)
+    flags = ", exact" if kernel.exact else ""
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
     buffers = [f"  {b.role} {b.name}: {b.dtype.short}[{', '.join(map(str, b.shape))}]" for b in kernel.buffers.values()]

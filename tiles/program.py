@@ -243,7 +243,7 @@ class Dot:
     """``dst[m, n] = sum_k a[m, k] * b[k, n] (+ acc)`` on the matrix unit, accumulated in float32.
 
     ``precision``: ``ieee`` or ``tf32`` for float32 operands, empty for 16-bit ones.  ``loaded``: which operands come straight
-    from memory.  ``scaled``: one of them was divided by powers of two (:mod:`.scaling`).
+    from memory.
     """
 
     dst: Value
@@ -252,7 +252,6 @@ class Dot:
     acc: Value | None
     precision: str
     loaded: tuple[bool, bool] = (False, False)
-    scaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -405,11 +404,6 @@ class TileProgram:
         from .printing import program_text
 
         return program_text(self)
-
-
-def scales(program: TileProgram) -> bool:
-    """Whether some product's operand is divided by powers of two (:mod:`.scaling`)."""
-    return any(isinstance(s, Dot) and s.scaled for s in program.statements())
 
 
 def walk_statements(body: tuple[Statement, ...]) -> Iterator[Statement]:

@@ -19,13 +19,12 @@ import numpy as np
 from ...codegen.module import ModuleSpec, emit_module
 from ...egraph.saturate import saturate
 from ...extract.choose import Chooser
-from ...ir import dtypes
 from ...ir.reference import evaluate
 from ...tiles.direct import kernel_from_program
 from ...tiles.finish import finish
 from ...tiles.kernel import Kernel
 from ...tiles.lower import lower
-from ...tiles.program import Dot, Loop, TileProgram, scales
+from ...tiles.program import Dot, Loop, TileProgram
 from ...tiles.simulate import simulate
 from .random_programs import Draw, draw
 
@@ -89,23 +88,12 @@ def simulated(
     for seed, d, kernel, expected in cases(seeds, saturated):
         tiles = finish(lower(kernel, min_dot_k=min_dot_k))
         covered += _coverage(tiles)
-        made = [tiles]
-        if any(isinstance(s, Dot) for s in tiles.statements()):
-            made.append(finish(lower(_scaled(kernel), min_dot_k=min_dot_k)))
-            covered["scaled"] += scales(made[-1])
-        for tiles in made:
-            found = simulate(tiles, d.inputs)
-            for name, value in expected.items():
-                error = relative_error(found[name], value)
-                if error > tolerance:
-                    wrong.append(Mismatch(seed, name, error, d, tiles))
+        found = simulate(tiles, d.inputs)
+        for name, value in expected.items():
+            error = relative_error(found[name], value)
+            if error > tolerance:
+                wrong.append(Mismatch(seed, name, error, d, tiles))
     return covered, wrong
-
-
-def _scaled(kernel: Kernel) -> Kernel:
-    """The kernel with float16 inputs, whose products need scales; in float64 nothing is rounded to that type."""
-    narrow = {n: replace(b, dtype=dtypes.float16) if b.role == "input" and b.dtype.is_float else b for n, b in kernel.buffers.items()}
-    return replace(kernel, buffers=narrow, scaled=True)
 
 
 def printed(

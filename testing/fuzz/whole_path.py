@@ -47,10 +47,9 @@ from ...ir.terms import Reduce, Term, postorder
 from ...rewrites import registry
 from ...runtime.executable import module_spec
 from ...tiles.direct import kernel_from_program
-from ...tiles.dots import WIDE
 from ...tiles.finish import finish
 from ...tiles.lower import lower
-from ...tiles.program import Dot, Loop, TileProgram, scales
+from ...tiles.program import Dot, Loop, TileProgram
 from ...tiles.simulate import simulate
 from ...tiles.walk import walk
 from .conditioning import relative_move, spread
@@ -350,11 +349,8 @@ class _Path:
                 self.tally.skipped["tiles: more steps of loops than a simulation is given time for"] += 1
                 continue
             met = True
-            wide = any(isinstance(s, Dot) and s.precision == WIDE for s in tiles.statements())
-            scaled = [finish(lower(replace(kernel, scaled=True), min_dot_k=2))] if wide else []
-            for t in (tiles, *scaled):
-                self.cover(t)
-                self.compare("tiles", simulate(t, self.inputs), self.tolerance(_computes_again((t,))), t)
+            self.cover(tiles)
+            self.compare("tiles", simulate(tiles, self.inputs), self.tolerance(_computes_again((tiles,))), tiles)
         return met
 
     def hazards(self) -> None:
@@ -436,7 +432,6 @@ class _Path:
                 "matrix products": any(isinstance(s, Dot) for s in statements),
                 "rolling reductions": any(n.op == "roll" for n in tiles.kernel.nodes),
                 "prefixes": any(n.op == "pre" for n in tiles.kernel.nodes),
-                "scaled products": scales(tiles),
             }
         )
 

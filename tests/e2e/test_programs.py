@@ -27,13 +27,17 @@ REDUCTIONS = [
 ]  # fmt: skip
 
 
+# plans of other types than the first have the form of the first, but for these
+OTHER = {("rmsnorm_linear", "bfloat16"): {"kernels": 1}, ("rmsnorm_linear", "float32"): {"kernels": 1}}
+
+
 @pytest.mark.parametrize(("name", "dtype"), TYPED)
 def test_plan(name, dtype, planned):
-    """One kernel (two where parts are merged), the expected passes, nothing stored but parts of outputs."""
-    case = PROGRAMS[name]
+    """One kernel (two where parts are merged, or statistics come first), the expected passes, nothing stored but parts of outputs."""
+    expected = {**PROGRAMS[name].expected, **OTHER.get((name, dtype), {})}
     plan = planned(name, dtype).plan
-    assert len(plan.kernels) == case.expected["kernels"], str(plan)
-    assert max((n for k in plan.kernels for n in k.passes.values()), default=0) <= case.expected["passes"], str(plan)
+    assert len(plan.kernels) == expected["kernels"], str(plan)
+    assert max((n for k in plan.kernels for n in k.passes.values()), default=0) <= expected["passes"], str(plan)
     temporary = sum(b.bytes for b in plan.buffers.values() if b.role == "temporary")
     assert temporary <= 0.02 * plan.compulsory_bytes, "an intermediate larger than a tile is stored"
     assert plan.dram_bytes <= plan.baseline_bytes

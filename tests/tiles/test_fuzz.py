@@ -10,7 +10,6 @@ def test_random_programs():
     covered, wrong = simulated(range(400))
     assert not wrong, str(wrong[0])
     assert covered["programs"] >= 390
-    assert covered["scaled"] >= 2, covered
     assert min(covered[k] for k in ("loops", "nested", "passes", "dots", "roots")) >= 15, covered
 
 
