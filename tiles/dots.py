@@ -59,7 +59,7 @@ def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
         return None
     if not all(any(d in dims[f] for f in side) for side, d in ((a, m), (a, k), (b, k), (b, n))):
         return None
-    return DotMatch(a, b, m, n, k, *_operand_type(lowering, a, b))
+    return DotMatch(a, b, m, n, k, *operand_type(lowering, a, b))
 
 
 def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
+def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
     """The type of both operands, and the precision of their products."""
     facts = lowering.facts
     kept = {f: lowering.nodes[f].stored or facts.dtype(f) for f in (*a, *b)}  # a statistic read in float32 makes no float32 factor
