@@ -78,6 +78,13 @@ class Request:
         """The same for other example arguments."""
         return replace(self, args=tuple(args), kwargs=dict(kwargs))
 
+    def without_data(self) -> Request:
+        """The same with shapes and types in the places of tensors, which it would keep alive."""
+        from .frontends import without_data
+
+        args, kwargs = without_data(self.args, self.kwargs)
+        return replace(self, args=args, kwargs=kwargs)
+
     @property
     def exact(self) -> bool:
         """Whether kernels compute what is written, to the bit."""
@@ -243,7 +250,7 @@ def like(found: Planned, request: Request, traced: Traced) -> Planned:
     unsure = registry.vouch(_used(graph, found.rules))
     plan = extract_like(graph, request.target, model)
     plan = replace(plan, licence=request.licence, refused=model.refused, notes=model.notes, unsure=unsure)
-    return Planned(request, found.rules, traced, graph, plan)
+    return Planned(request.without_data(), found.rules, traced, graph, plan)
 
 
 def anew(found: Planned, request: Request, traced: Traced) -> Planned:
@@ -271,7 +278,7 @@ def _run(request: Request, before: Planned | None = None) -> Planned:
     if request.no_spills:
         with clock.stage("compile"):
             found = replace(found, plan=_without_spills(found))
-    found = replace(found, timings=tuple(clock.stages))
+    found = replace(found, request=request.without_data(), timings=tuple(clock.stages))
     if before is None:
         _debug(found)
     return found
@@ -364,7 +371,7 @@ def _accurate(request: Request, factor: float) -> Planned:
         text = f"{description}: error {worst.ours:.1e}, eager {worst.eager:.1e} ({worst.name}, at {sizes})"
         if worst.within(factor):
             said = (*tried, f"within {factor:g} times eager, {text}")
-            return replace(found, request=request, plan=replace(found.plan, accuracy=said))
+            return replace(found, request=request.without_data(), plan=replace(found.plan, accuracy=said))
         tried.append(f"refused, {text}" + (f", {worst.ours_nonfinite} not finite" if worst.ours_nonfinite else ""))
     raise AccuracyError(
         f"no plan is within {factor:g} times eager's error: {'; '.join(tried)}",

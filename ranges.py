@@ -3,9 +3,9 @@
 Kernels read lengths from tensors, so a plan runs at every size that its guards admit; whether it is also a *good* plan there is a
 question for the cost model.  It is asked seldom.  At a new size outside the range that is known to be served, the model prices the plan
 and the best one at the far end of that range, lengths rounded up to powers of two.  If the plan is within :data:`MARGIN` of the best, the
-range, a box of lengths, reaches so far from now on (between, the model is not asked); if not, the same is asked of the size itself, and if the best is better there, too, it becomes a plan
-with a range of its own.  Prefill and decode get two plans, 4000 and 4096 one.  Within a range, the first size that the guards refuse (no
-multiple of a tile) adds the same kernels with masks.
+range, a box of lengths, reaches so far from now on, and between its ends the model is not asked; if not, the same is asked of the size
+itself, and if the best is better there, too, it becomes a plan with a range of its own.  Prefill and decode get two plans, 4000 and 4096
+one.  Within a range, the first size that the guards refuse (no multiple of a tile) adds the same kernels with masks.
 """
 
 from __future__ import annotations

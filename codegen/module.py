@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from ..ir.index import Axis, IndexExpr
 from ..ir.index import index as as_index
@@ -44,7 +43,7 @@ class ModuleSpec:
     kernels: tuple[TileProgram, ...]
     header: str = ""
     calls: tuple[tuple[int, OutsideCall], ...] = ()
-    fixed: Mapping[Dimension, int] = MappingProxyType({})
+    fixed: Mapping[Dimension, int] = field(default_factory=dict)
     equal: tuple[tuple[Dimension, Dimension], ...] = ()
 
 

@@ -6,6 +6,6 @@ reads at a given index, and the ``aten_*`` modules hold the ops.
 """
 
 from .spec import TensorSpec
-from .traced import Traced, example_arguments, trace
+from .traced import Traced, example_arguments, same_tensors, trace, without_data
 
-__all__ = ["TensorSpec", "Traced", "example_arguments", "trace"]
+__all__ = ["TensorSpec", "Traced", "example_arguments", "same_tensors", "trace", "without_data"]

@@ -15,6 +15,7 @@ from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentE
 from ..errors import shown as shown_value
 from ..ir.index import index
 from ..ir.program import Output, Program
+from ..ir.sameness import same_program
 from ..ir.terms import Input, Term, number_of
 from .aten import ZERO, dims_of, shape_of
 from .capture import Captured, Source, capture, capture_exported
@@ -150,8 +151,9 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
             if found is None:
                 raise TraceError("its sizes are symbols, and there are none that fit", cure="export it without dynamic_shapes")
             captured = found
-        traced = _from_graph(captured, obj, _lazily(obj.module), name or function_name(obj), exact, Later(lambda: symbols))
-        other = traced.at(args or (), kwargs or {}) if symbols is not None and (args or kwargs) else None
+        known = symbols if symbols is None or symbols.env.guards or not getattr(obj, "_guards_code", None) else None  # a file has no guards
+        traced = _from_graph(captured, obj, _lazily(obj.module), name or function_name(obj), exact, Later(lambda: known))
+        other = traced.at(args or (), kwargs or {}) if known is not None and (args or kwargs) else None
         _check_examples(other or traced, args, kwargs)
         return other or traced
     if not callable(obj):
@@ -164,11 +166,35 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
     captured = capture(obj, args, kwargs)
     leaves, spec = list(captured.leaves), captured.in_spec
 
-    def symbolic() -> Symbolic | None:
-        with _TRACING:
-            return trace_symbolic(obj, *pytree.tree_unflatten(leaves, spec))
+    name = name or function_name(obj)
 
-    return _from_graph(captured, obj, obj, name or function_name(obj), exact, Later(symbolic))
+    def symbolic() -> Symbolic | None:
+        """The same with symbols, if it is the same: a function may notice that a size is no int, or have changed since."""
+        with _TRACING:
+            found = trace_symbolic(obj, *pytree.tree_unflatten(leaves, spec))
+        try:
+            here = None if found is None or (at := found.at(leaves)) is None else _from_graph(at, obj, obj, name, exact)
+        except EqFuseError:  # numbers that are computed from sizes may have become tensors
+            return None
+        same = here is not None and same_program(traced.program, here.program, {}) and same_tensors(traced, here)
+        return found if same else None
+
+    traced = _from_graph(captured, obj, obj, name, exact, Later(symbolic))
+    return traced
+
+
+def same_tensors(a: Traced, b: Traced) -> bool:
+    """Whether what the function holds is the same: it may have made tensors from sizes."""
+
+    def same(x: torch.Tensor, y: torch.Tensor) -> bool:
+        return x is y or (x.dtype == y.dtype and x.shape == y.shape and x.device == y.device and torch.equal(x, y))
+
+    return a.captured.keys() == b.captured.keys() and all(same(x, b.captured[name]) for name, x in a.captured.items())
+
+
+def without_data(args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """Example arguments with specs in the places of tensors, which they would keep alive."""
+    return pytree.tree_map(lambda x: spec_of(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
 
 
 def _lazily(make: Callable[[], Any]) -> Callable[..., Any]:

@@ -9,14 +9,15 @@ If its terms are the same there, every constant bit by bit, but for the lengths 
 use, then the module computes what the function computes there.  Every length is tried far below the planned one, next to it and far above
 it, with other remainders by 2 and 3: thresholds between them and periods of a few elements show.  All lengths are changed at once, each to
 a size of its own; if that fails, halves of them are, down to single ones.  A doubt means fixed: a length that torch needs as a number,
-one that a parameter or a captured tensor has, and all lengths of an exported program.
+one that the function was seen to look at (torch's guards and ranges name it), one that a parameter or a captured tensor has, and all
+lengths of a program that was exported with numbers.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from ..ir.terms import View
 
 if TYPE_CHECKING:
     from ..frontends import Traced
+    from ..frontends.symbolic import Symbolic
 
 MOST_READINGS = 96  # what is not known after so many is fixed
 WHERE = ("below", "beside", "above")  # the planned sizes others are tried
@@ -62,7 +64,7 @@ def dependence(traced: Traced, spec: ModuleSpec) -> Dependence:
         return Dependence()
     found, held = _lengths(traced.program, spec, frozenset(traced.arguments))
     symbolic = None if traced.static else traced.symbolic()
-    free = [] if symbolic is None else _Trials(traced, found).settled(_units(traced, found, symbolic.symbols))
+    free = [] if symbolic is None else _Trials(traced, found).settled(_units(traced, found, symbolic))
     kept = {length for unit in free for length in unit}
     fixed = (x for length in (*held, *found) if length not in kept for x in length.read)
     equal = [(u.read[0], unit[0].read[0]) for unit in free for u in unit[1:]]
@@ -125,13 +127,14 @@ def _lengths(program: Program, spec: ModuleSpec, arguments: frozenset[str]) -> t
     return sorted(found, key=lambda u: order.index(u.dimensions[0])), held
 
 
-def _units(traced: Traced, found: Sequence[_Length], symbols: Mapping[tuple[int, int], Any]) -> list[_Unit]:
-    """Lengths that torch has symbols for, with those that have the same one."""
+def _units(traced: Traced, found: Sequence[_Length], symbolic: Symbolic) -> list[_Unit]:
+    """Lengths that torch has symbols for and the function did not look at, with those that have the same one."""
+    symbols, asked = symbolic.symbols, symbolic.asked
     position = traced.arguments
     units: list[tuple[set[Any], list[_Length]]] = []
     for length in found:
         own = {symbols.get((position[name], d)) for name, d in length.dimensions}
-        if None in own:
+        if None in own or own & asked:
             continue
         joined = [u for u in units if u[0] & own]
         units = [u for u in units if not u[0] & own]
@@ -185,7 +188,9 @@ class _Trials:
         if other is None:
             return False
         expected = {name: sizes[length.dimensions[0]] for unit in units for length in unit for name in length.axes}
-        return same_program(self.traced.program, other.program, expected) and _same_tensors(self.traced, other)
+        from ..frontends import same_tensors
+
+        return same_program(self.traced.program, other.program, expected) and same_tensors(self.traced, other)
 
     def sizes(self, where: str, units: Sequence[_Unit]) -> dict[Dimension, int]:
         """A size for every dimension that changes.
@@ -213,13 +218,3 @@ def _others(where: str, size: int, least: int) -> Iterator[int]:
     for m in itertools.count(max(least, 2 * size) if where == "above" else size + 1):
         if math.gcd(m - size, 210) == 1:
             yield m
-
-
-def _same_tensors(a: Traced, b: Traced) -> bool:
-    """Whether what the function holds is the same: it may have made tensors from sizes."""
-    import torch
-
-    def same(x: torch.Tensor, y: torch.Tensor) -> bool:
-        return x is y or (x.dtype == y.dtype and x.shape == y.shape and x.device == y.device and torch.equal(x, y))
-
-    return a.captured.keys() == b.captured.keys() and all(same(x, b.captured[name]) for name, x in a.captured.items())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -120,3 +123,80 @@ def test_what_the_kernels_need_of_sizes_is_said():
     assert all(f'{g.axis}", ' in c.source and g.requirement in c.source for g in c.guards)
 
 
+
+
+LENGTHS = {
+    "an input that is only as long": (lambda x, y: x * torch.ones_like(y).sum(), ((8,), (9,)), ((8,), (12,))),
+    "a result as long as an input that is not read": (lambda x, y: torch.zeros(y.shape[0]) + x.sum(), ((8,), (9,)), ((8,), (12,))),
+    "expanded": (lambda x, y: x[:, None].expand(x.shape[0], y.shape[0]) * 2, ((8,), (9,)), ((8,), (12,))),
+    "a slice": (lambda x, y: x[: y.shape[0]] * 2, ((10,), (8,)), ((10,), (5,))),
+    "a slice of something as long": (lambda x, y: x[: y.shape[0]] * 2, ((8,), (8,)), ((12,), (8,))),
+    "repeated": (lambda x, y: x.repeat(y.shape[0], 1) * 2, ((6, 3), (2,)), ((6, 3), (3,))),
+    "a diagonal": (lambda x: torch.diagonal(x) * 2, ((8, 8),), ((16, 24),)),
+    "a diagonal, less": (lambda x: torch.diagonal(x) * 2, ((12, 12),), ((9, 12),)),
+    "a type of sizes": (lambda x: x * (2.0 if isinstance(x.shape[0], int) else 3.0), ((8,),), ((9,),)),
+    "a size as text": (lambda x: x * {"8": 2.0, "9": 3.0}.get(f"{x.shape[0]}", 1.0), ((8,),), ((9,),)),
+    "a branch": (lambda x: x.exp() if x.shape[0] % 64 else x.sin(), ((100,),), ((128,),)),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_what_no_tensor_shows_is_looked_at(name, on_device):
+    f, shapes, others = LENGTHS[name]
+    c = eqfuse.optimize(f, tuple(torch.randn(s) for s in shapes), target="h200")
+    for some in (others, shapes, others):
+        args = tuple(torch.randn(s) for s in some)
+        torch.testing.assert_close(c(*args), f(*args))
+
+
+def test_a_gradient_at_another_size():
+    """The operator that has the backward pass takes the sizes that it was made for."""
+    c = eqfuse.optimize(lambda x: torch.softmax(x, -1), (torch.ones(64, 100),), target="h200")
+    there = c.traced.at((torch.ones(8, 50),), {})
+    served = c.serving(there)
+    if served is None:
+        served = c._serving((torch.ones(8, 50),), {})
+    x = torch.randn(8, 50)
+    module = load_module(served._exact_source, "interpret")
+    torch.testing.assert_close(interpret(module, "run", x)[0], torch.softmax(x, -1))
+    with pytest.raises(ValueError, match="of 50"):
+        interpret(module, "run", torch.randn(8, 100))
+
+
+def test_a_parameter_of_another_shape_is_planned_for(on_device):
+    m = torch.nn.Sequential(torch.nn.Linear(16, 24), torch.nn.ReLU())
+    with torch.no_grad():
+        c = eqfuse.optimize(m, (torch.randn(4, 16),), target="h200")
+        c(torch.randn(5, 16))
+        m[0] = torch.nn.Linear(16, 32)
+        for rows in (6, 7, 4):
+            x = torch.randn(rows, 16)
+            torch.testing.assert_close(c(x), m(x), rtol=1e-4, atol=1e-5)
+
+
+def test_arguments_are_not_kept(on_device):
+    c = eqfuse.optimize(lambda x: torch.softmax(x, -1), (torch.randn(64, 100),), target="h200")
+    for shape in ((8, 50), (8, 1)):
+        x = torch.randn(shape)
+        c(x)
+        kept = weakref.ref(x)
+        del x
+        gc.collect()
+        assert kept() is None
+
+
+def test_what_is_kept_is_bounded(on_device):
+    c = eqfuse.optimize(lambda x: x * x.shape[0], (torch.randn(8),), target="h200")
+    for n in range(2, 24):
+        x = torch.randn(n)
+        torch.testing.assert_close(c(x), x * n)
+    assert len(c._range._plans) <= ranges.MOST_PLANS
+    assert all(len(p.kernels) <= ranges.MOST_KERNELS for p in c._range._plans)
+
+
+def test_a_saved_module_asks_what_the_function_asked(tmp_path):
+    for f in (lambda x: x.exp() if x.shape[-1] <= 5000 else x.sin(), lambda x: x.exp() if x.shape[-1] % 64 else x.sin()):
+        c = eqfuse.optimize(f, (torch.randn(2, 100),), target="h200")
+        module = load_module(c.source, "interpret")
+        with pytest.raises(ValueError, match="of 100"):
+            interpret(module, "run", torch.randn(2, 6016))

@@ -24,7 +24,8 @@ TARGETS = ("h200", "a100", "mi300x")  # the newest and the oldest of one maker's
 def text(plan) -> str:
     """A plan as it runs."""
     spec = module_spec(plan)
-    spec = replace(spec, fixed=frozenset(x for one in lengths(spec) for x in one.dimensions))
+    shapes = {b.name: b.shape for b in spec.inputs}
+    spec = replace(spec, fixed={x: shapes[x[0]][x[1]] for one in lengths(spec) for x in one.dimensions})
     return f"{emit_kernels(spec)}\n\n{host(spec)}\n"
 
 
