@@ -8,6 +8,7 @@ and no symbol: broadcasting decides by it.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from .spec import TensorSpec
 
 Sizes = Mapping[Any, int]  # of symbols
 LARGEST = 1 << 62  # what torch takes for no bound
+TRIED = (2, 3, 4, 5, 7, 8, 64, 97, 1000, 4096, 1_000_003)  # sizes that tell what always holds
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,22 @@ class Symbolic:
 
     @property
     def asked(self) -> frozenset[Any]:
-        """The symbols that a guard or a range asks more of than to be 2 or more: the function may look at them."""
+        """The symbols that a guard or a range asks more of than to be 2 or more: the function may look at them.
+
+        torch asks much that always holds (how strides of products of sizes are ordered).  A guard asks nothing if it holds at sizes of all
+        kinds, at the numbers in it and beside them.
+        """
+        ranged = {s for s, r in self.env.var_to_range.items() if r.lower > 2 or r.is_int and r.upper < LARGEST}
         conditions = (self.env.replace(g.expr) for g in self.env.guards)
-        ranged = (s for s, r in self.env.var_to_range.items() if r.lower > 2 or r.is_int and r.upper < LARGEST)
-        return frozenset().union(ranged, *(c.free_symbols for c in conditions))
+        return frozenset(ranged).union(*(c.free_symbols for c in conditions if not self._always(c)))
+
+    def _always(self, condition: Any) -> bool:
+        numbers = {abs(int(n)) for n in condition.atoms() if n.is_Integer}
+        tried = sorted({*TRIED, *(m for n in numbers for m in (n - 1, n, n + 1, 2 * n, 3 * n + 1) if m >= 2)})
+        draw = random.Random(0)
+        places: list[dict[Any, int]] = [dict.fromkeys(condition.free_symbols, n) for n in tried]
+        places += [{s: draw.choice(tried) for s in condition.free_symbols} for _ in range(4 * len(tried))]
+        return all(self._holds(condition, p) for p in places)
 
     def _holds(self, condition: Any, sizes: Sizes) -> bool:
         return bool(self.env.replace(condition).xreplace(dict(sizes)) == True)  # noqa: E712 - sympy's truth, which may be undecided

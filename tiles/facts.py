@@ -173,8 +173,9 @@ class Facts:
         if n.op == "reduce":
             body = self._range(n.args[0], finite, padded)
             m, zero = MONOIDS[n.attrs[0]], Interval(0.0, 0.0)
-            if m.copies == "one":  # an empty reduction is not a concern of ranges, its elements do not exist; but its mean does
-                return body.join(zero) if m.combine == "add" else body
+            if m.copies == "one":
+                found = body.join(zero) if m.combine == "add" else body
+                return found.join(Interval(m.identity, m.identity)) if n.attrs[1].size == 0 else found
             if m.copies != "times":
                 return ALL
             return Interval(0.0 if body.lo >= 0 else -INF, 0.0 if body.hi <= 0 else INF)
