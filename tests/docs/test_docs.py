@@ -55,6 +55,13 @@ def test_design_names_every_package_and_only_files_that_exist():
     assert not [n for n in named if not (ROOT / n).exists()]
 
 
+def test_the_glossary_has_every_relation():
+    from eqfuse.rewrites.facts import CONDITIONS, RELATIONS
+
+    rows = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    assert not (RELATIONS.keys() | CONDITIONS.keys()) - set(rows)
+
+
 def run(*command: str, cwd: Path) -> str:
     done = subprocess.run([sys.executable, *command], cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
