@@ -61,13 +61,15 @@ def value():
     sums = [k for k, n in enumerate(kernel.nodes) if n.op == "map" and n.attrs == ("add",) and loads & set(n.args)]
     (known,) = [k for k in sums if kernel.nodes[k].rule is None]
     (running,) = [k for k in sums if k != known]
+    subtractions = re.findall(r"^ +(\w+): \w+\[i/\d+, j/\d+\] = sub", str(c.plan.kernels[0].tiles), re.MULTILINE)
+    first, last = subtractions  # of whole tiles, one in each loop
     rows = [
         ("PyTorch", line(Path(__file__).read_text(), r"^    shifted = ")),
         ("term", line(str(c.program), r"= x \+ t2$")),
         *(("class", f"{kernel.nodes[k].cls} = {forms(c.graph, kernel.nodes[k].cls)}") for k in (known, running)),
         *(("kernel node", line(str(kernel), rf"^ *%{k}\[")) for k in (known, running)),
-        *(("tile statement", line(str(c.plan.kernels[0].tiles), rf"= sub\({args}\)")) for args in ("x, max_j", "x_2, safe")),
-        *(("Triton", line(c.source, rf"= {left} - {right}\b")) for left, right in (("x", "max_j"), ("x_2", "safe"))),
+        *(("tile statement", line(str(c.plan.kernels[0].tiles), rf"^ +{name}: ")) for name in (last, first)),
+        *(("Triton", line(c.source, rf"^ +{name} = ")) for name in (last, first)),
     ]
     return columns([("" if k and rows[k - 1][0] == level else level, text) for k, (level, text) in enumerate(rows)])
 
