@@ -62,7 +62,7 @@ def optimize(
     plan.  AccuracyError if none is left.
     ``no_spills``: compile the plan ahead of time, which takes seconds and no GPU, and plan again with smaller tiles for every kernel of
     which the compiler spills registers to memory; the plan says what was tried, and what spills still if nothing helped.  Without it
-    registers are counted by a model, which is right for most kernels and not for all (docs/design.md has the numbers).
+    registers are counted by a model, which is right for most kernels and not for all (docs/decisions/registers.md has the numbers).
 
     Raises the classes of :mod:`eqfuse.errors`.
     """

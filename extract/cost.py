@@ -27,8 +27,8 @@ BASE_REGISTERS = 40  # addresses, indices and scalars
 # how many programs run at a time at most: a compiler needs no fewer registers than these, and this share of the tiles
 LEAST_REGISTERS = 12  # (measured on the compiled corpus)
 LEAST_SHARE = 0.8  # (measured on the compiled corpus)
-POINTERS = 1 / 3  # of the pointers that a loop could hold, how many a compiler does hold (measured: docs/design.md)
-ROWS = 0.5  # of the numbers that a thread has for its rows, how many a compiler holds at a time (measured: docs/design.md)
+POINTERS = 1 / 3  # of the pointers that a loop could hold, how many a compiler does hold (measured on the compiled corpus)
+ROWS = 0.5  # of the numbers that a thread has for its rows, how many a compiler holds at a time (measured: docs/decisions/registers.md)
 SECTOR_BYTES = 32  # the least that the L2 moves at a time (CUDA C++ best practices guide, section on coalesced access)
 MAX_THREADS = 1024  # of a CTA
 AHEAD = 0.3  # of the operands of a product on the general units, how much a compiler keeps in registers (measured on the compiled corpus)

@@ -22,7 +22,7 @@ PROGRAMS = {
 
 SHAPES = [(128, 300), (33, 131), (40, 2050), (5, 2), (2, 1501)]
 CASES = [(n, s) for n in PROGRAMS if n != "everything" for s in SHAPES]
-# all rows at a time on chip; otherwise parts are stored, each rounded, or the mean of all rows runs along them (docs/design.md, known limits)
+# all rows at a time on chip; otherwise parts are stored, each rounded, or the mean of all rows runs along them (docs/decisions/moments.md, limits)
 CASES += [("everything", (128, 300)), ("everything", (5, 2))]
 
 
