@@ -8,7 +8,6 @@ and no symbol: broadcasting decides by it.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,29 +61,34 @@ class Symbolic:
     def asked(self) -> frozenset[Any]:
         """The symbols that a guard or a range asks more of than to be 2 or more: the function may look at them.
 
-        torch asks much that always holds (how strides of products of sizes are ordered).  A guard asks nothing if it holds at sizes of all
-        kinds, at the numbers in it and beside them.
+        torch asks much that always holds (how strides of products of sizes are ordered).  A guard asks nothing of a symbol if it holds
+        whatever that is, of all kinds of sizes and of the numbers in the guard and beside them, and the others what was traced.
         """
         ranged = {s for s, r in self.env.var_to_range.items() if r.lower > 2 or r.is_int and r.upper < LARGEST}
-        conditions = (self.env.replace(g.expr) for g in self.env.guards)
-        return frozenset(ranged).union(*(c.free_symbols for c in conditions if not self._always(c)))
+        here = self.sizes(self.captured.leaves) or {}
+        conditions = {self.env.replace(g.expr) for g in self.env.guards}
+        return frozenset(ranged).union(s for c in conditions for s in c.free_symbols if not self._always(c, s, here))
 
-    def _always(self, condition: Any) -> bool:
-        numbers = {abs(int(n)) for n in condition.atoms() if n.is_Integer}
-        tried = sorted({*TRIED, *(m for n in numbers for m in (n - 1, n, n + 1, 2 * n, 3 * n + 1) if m >= 2)})
-        draw = random.Random(0)
-        places: list[dict[Any, int]] = [dict.fromkeys(condition.free_symbols, n) for n in tried]
-        places += [{s: draw.choice(tried) for s in condition.free_symbols} for _ in range(4 * len(tried))]
-        return all(self._holds(condition, p) for p in places)
+    def _always(self, condition: Any, symbol: Any, here: Sizes) -> bool:
+        numbers = {abs(int(n)) for n in condition.atoms() if n.is_Integer} | {n for s, n in here.items() if s in condition.free_symbols}
+        near = (m for n in numbers for m in (n - 1, n, n + 1, 2 * n, 3 * n + 1) if m >= 2)
+        return all(self._holds(condition, {**here, symbol: n}) for n in {*TRIED, *near})
 
     def _holds(self, condition: Any, sizes: Sizes) -> bool:
-        return bool(self.env.replace(condition).xreplace(dict(sizes)) == True)  # noqa: E712 - sympy's truth, which may be undecided
+        try:
+            return bool(self.env.replace(condition).xreplace(dict(sizes)) == True)  # noqa: E712 - sympy's truth, which may be undecided
+        except ZeroDivisionError:
+            return False
 
     def at(self, leaves: Sequence[Any]) -> Captured | None:
         """The graph for arguments of these sizes, as numbers; ``None`` if the trace does not hold there."""
-        sizes = self.sizes(leaves)
-        if sizes is None:
+        try:
+            sizes = self.sizes(leaves)
+            return None if sizes is None else self._at(leaves, sizes)
+        except (ArithmeticError, ValueError):  # in what is computed from sizes
             return None
+
+    def _at(self, leaves: Sequence[Any], sizes: Sizes) -> Captured:
         graph = torch.fx.Graph()
         made: dict[torch.fx.Node, Any] = {}
         for node in self.captured.graph.nodes:

@@ -18,7 +18,7 @@ from eqfuse.egraph import saturate
 from eqfuse.errors import PlanError, ShapeError
 from eqfuse.extract import extract
 from eqfuse.extract.targets import load_target
-from eqfuse.ir.build import axes, exp, maximum_over, mean_over, program, sum_over, tensor
+from eqfuse.ir.build import axes, exp, maximum_over, mean_over, program, sigmoid, sum_over, tensor
 from eqfuse.ir.index import Axis, index
 from eqfuse.ir.reference import evaluate
 from eqfuse.ir.terms import Input, Reduce, View
@@ -188,3 +188,13 @@ def test_the_whole_path_with_an_empty_axis():
         data = {"x": numbers.normal(size=(a["i"].size, a["j"].size)), "y": numbers.normal(size=(a["j"].size, a["k"].size))}
         for seed in range(4):
             whole_path.check(p, data, seed, interpret=seed == 0)
+
+
+def test_the_least_of_nothing_is_in_the_range_of_a_factor():
+    """min over nothing is infinite, whatever its elements would be: padded lanes times that are no zeros."""
+    n = Axis("n", 0)
+    x = tensor("x", n)
+    p = program("least", o=(sum_over(n, Reduce("min", n, sigmoid(x)) * x), ()))
+    c = eqfuse.optimize(p, target="h200")
+    assert c.simulate(torch.zeros(0)).item() == 0.0
+    assert c.interpret(torch.zeros(0)).item() == 0.0
