@@ -102,8 +102,8 @@ class Executable:
     @property
     def _shapes(self) -> dict[str, list[int]]:
         """Of inputs and outputs."""
-        program = self.program
-        return {x.name: [1 if a is None else a.size for a in x.layout] for x in (*program.inputs, *program.outputs)}
+        layouts = {i.name: i.layout for i in self.program.inputs} | {o.name: o.layout for o in self.program.outputs}
+        return {name: [1 if a is None else a.size for a in layout] for name, layout in layouts.items()}
 
     @cached_property
     def _called_source(self) -> str:
