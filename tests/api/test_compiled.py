@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import Compiled, pipeline
+from eqfuse import pipeline
 from eqfuse.errors import DeviceError, ShapeError
 from eqfuse.explain import explain
 from eqfuse.extract.plan import Alternative
@@ -126,6 +126,7 @@ def test_accuracy(compiled):
 @pytest.fixture
 def launches(monkeypatch):
     """CPU tensors count as CUDA tensors; launches are recorded and interpreted."""
+    from eqfuse.runtime.executable import Executable
     from eqfuse.runtime.interpreter import interpret
     from eqfuse.runtime.modules import load_module
 
@@ -134,12 +135,12 @@ def launches(monkeypatch):
     def launcher(self):
         def run(tensors):
             found.append((self, [tuple(t.shape) for t in tensors]))
-            return interpret(load_module(self.source, "interpret"), "run", *tensors)
+            return interpret(load_module(self._called_source, "interpret"), "run", *tensors)
 
         return run
 
-    monkeypatch.setattr(Compiled, "_device", lambda self, tensors: "cuda")
-    monkeypatch.setattr(Compiled, "_kernels_on", property(launcher))
+    monkeypatch.setattr(Executable, "_device", lambda self, tensors: "cuda")
+    monkeypatch.setattr(Executable, "_kernels_on", property(launcher))
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from eqfuse.compiled import Compiled
+from eqfuse.runtime.executable import Executable
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing.programs import Arg, Case
@@ -72,8 +73,8 @@ def device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", found.synchronize)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="Some GPU", L2_cache_size=1 << 10))
-    monkeypatch.setattr(Compiled, "_device", lambda self, tensors: "cuda")
-    monkeypatch.setattr(Compiled, "_kernels_on", property(found.run))
+    monkeypatch.setattr(Executable, "_device", lambda self, tensors: "cuda")
+    monkeypatch.setattr(Executable, "_kernels_on", property(found.run))
     return found
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.compiled import Compiled
 from eqfuse.errors import TraceError
+from eqfuse.runtime.executable import Executable
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 
@@ -25,7 +25,7 @@ def compiled():
 
 @pytest.fixture
 def on_device(monkeypatch):
-    monkeypatch.setattr(Compiled, "_device", lambda self, tensors: "cuda")
+    monkeypatch.setattr(Executable, "_device", lambda self, tensors: "cuda")
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -95,11 +95,11 @@ def kernels_run(monkeypatch, on_device):
     def run(self):
         def count(tensors):
             calls.append(self)
-            return interpret(load_module(self.source, "interpret"), "run", *tensors)
+            return interpret(load_module(self._called_source, "interpret"), "run", *tensors)
 
         return count
 
-    monkeypatch.setattr(Compiled, "_kernels_on", property(run))
+    monkeypatch.setattr(Executable, "_kernels_on", property(run))
     return calls
 
 
