@@ -22,6 +22,7 @@ from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.terms import Map, Reduce
 from ..tiles.kernel import Node, Role
+from .ties import Ties
 from .verdicts import Leaf, Verdicts
 
 Budget = tuple[int, ...]
@@ -56,8 +57,9 @@ class Chooser:
         self.graph = graph
         self.layouts = {i.name: i.layout for i in graph.program.inputs}
         self.verdicts = Verdicts(graph)
+        self.ties = Ties(graph)
         self._accessed: tuple[object, list[tuple[Access, ...]]] = (None, [])
-        self.refused: dict[str, None] = {}  # verdicts that ruled out a choice, in words
+        self.refused: dict[str, None] = {}  # what ruled out a choice, in words
         self.stored = {  # class -> the 16-bit type that the program itself keeps it in
             c: t.dtype
             for t, c in zip(graph.program.terms(), graph.original, strict=True)
@@ -214,6 +216,8 @@ class _Choice:
         if c in self.leaves:
             return
         for n in self.graph.classes[c]:
+            if not self.chooser.ties.admits(c, n):
+                continue
             if n.op == "reduce" and n.attrs[1].size == 0 and n.attrs[1] not in self.graph.axes[n.args[0]]:
                 n = ENode("const", (MONOIDS[n.attrs[0]].identity,), (), n.rule)  # no times a value that does not depend on the axis
             found = self._way(c, n, b)
@@ -298,7 +302,8 @@ class _Choice:
         cost, best = solved
         builder = _Builder(best, self.chooser.stored)
         positions = tuple(builder.build((r, self.top)) for r in self.roots)
-        refused = self.chooser.verdicts.against(builder.nodes, self.roots, self.leaves)
+        nodes, stored = builder.nodes, self.chooser.stored
+        refused = self.chooser.verdicts.against(nodes, self.roots, self.leaves) or self.chooser.ties.against(nodes, self.roots, stored)
         if refused:
             self.chooser.refused[refused] = None
             return None

@@ -153,7 +153,8 @@ class KernelSearch:
             if best is not None and self._ideal(best):
                 break
         if best is None:
-            words = [*self.chooser.refused, *(r.reason for r in reasons), "no legal representation of its roots"]
+            last = self.chooser.ties.reason or "no legal representation of its roots"
+            words = [*self.chooser.refused, *(r.reason for r in reasons), last]
             return Rejection(words[0], tuple(reasons))
         return best.planned()
 
@@ -371,6 +372,7 @@ class _Form:
         self.axes |= {a for r in roots for a in r.layout if a is not None}
         names = [*(n.attrs[0] for n in nodes if n.op == "load"), *(r.buffer for r in roots)]
         self.buffers = {b: search.buffers[b] for b in names}
+        self.stepwise = search.chooser.ties.rounds(nodes)
         self.share = search.register_shares.get(tuple(r.buffer for r in roots), 1.0)
         self.tilings = Tilings()
         self.orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}  # dims -> their order
@@ -398,6 +400,7 @@ class _Form:
             order=self.orders.get(dims, tuple(a for a in mine if a in dims)),
             grid=tuple(a for a, r in mine.items() if r.kind == "grid"),
             exact=self.search.exact,
+            stepwise=self.stepwise,
         )
         try:
             if dims not in self.orders:

@@ -40,7 +40,7 @@ class ScalarOp:
 
     ``spellings``: language -> how kernels are printed in it.
     ``turns`` holds homomorphisms: ``("add", "mul")`` says f(x+y) = f(x)*f(y); they hold where every value is in ``domain``.
-    ``keeps_zero`` says f(0, ..., 0) = 0.  ``cost`` is float32 instructions per element, ``special`` special-function ones.
+    ``keeps_zero`` says f(0, ..., 0) = 0, ``jumps`` that f is not continuous in its numbers.  ``cost`` is float32 instructions per element, ``special`` special-function ones.
     """
 
     name: str
@@ -55,6 +55,7 @@ class ScalarOp:
     commutative: bool = False
     associative: bool = False
     keeps_zero: bool = False
+    jumps: bool = False
     cost: float = 1.0
     special: float = 0.0
     infix: str | None = None  # how a term prints
@@ -366,12 +367,12 @@ for _op in (
     ScalarOp("erf", 1, _quiet(_erf), triton("tl.erf({})"), ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
     ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0),
     ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0),
-    ScalarOp("floor", 1, _quiet(np.floor), triton("tl.floor({})"), ranges.increasing(math.floor), increasing=True, keeps_zero=True),
-    ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", _ROUND), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, cost=6.0),
+    ScalarOp("floor", 1, _quiet(np.floor), triton("tl.floor({})"), ranges.increasing(math.floor), increasing=True, keeps_zero=True, jumps=True),
+    ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", _ROUND), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, jumps=True, cost=6.0),
     # whole quotients and remainders -----------------------------------------------------------------------------------------
-    ScalarOp("floordiv", 2, _quiet(np.floor_divide), triton("_floordiv({}, {})", _FLOORDIV), _floordiv_range, "same", domain="nonzero", cost=20.0, special=1.0),
-    ScalarOp("remainder", 2, _quiet(np.remainder), triton("_remainder({}, {})", _REMAINDER), _remainder_range, "same", domain="nonzero", cost=20.0, special=1.0),
-    ScalarOp("fmod", 2, _quiet(np.fmod), triton("_fmod({}, {})", _FMOD), _fmod_range, "same", domain="nonzero", cost=20.0, special=1.0),
+    ScalarOp("floordiv", 2, _quiet(np.floor_divide), triton("_floordiv({}, {})", _FLOORDIV), _floordiv_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
+    ScalarOp("remainder", 2, _quiet(np.remainder), triton("_remainder({}, {})", _REMAINDER), _remainder_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
+    ScalarOp("fmod", 2, _quiet(np.fmod), triton("_fmod({}, {})", _FMOD), _fmod_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
     # bits of integers -------------------------------------------------------------------------------------------------------
     ScalarOp("bitand", 2, of_integers(np.bitwise_and), triton("{} & {}"), _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
     ScalarOp("bitor", 2, of_integers(np.bitwise_or), triton("{} | {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
@@ -379,12 +380,12 @@ for _op in (
     ScalarOp("lshift", 2, of_integers(_shifted_left), triton("_lshift({}, {})", _LSHIFT), _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0),
     ScalarOp("rshift", 2, of_integers(_shifted_right), triton("_rshift({}, {})", _RSHIFT), _right_range, "int", domain="whole", keeps_zero=True, cost=3.0),
     # comparison and choice ------------------------------------------------------------------------------------------------
-    ScalarOp("lt", 2, _quiet(np.less), triton("{} < {}"), _bool, "bool", infix="<"),
-    ScalarOp("le", 2, _quiet(np.less_equal), triton("{} <= {}"), _bool, "bool", infix="<="),
-    ScalarOp("gt", 2, _quiet(np.greater), triton("{} > {}"), _bool, "bool", infix=">"),
-    ScalarOp("ge", 2, _quiet(np.greater_equal), triton("{} >= {}"), _bool, "bool", infix=">="),
-    ScalarOp("eq", 2, _quiet(np.equal), triton("{} == {}"), _bool, "bool"),
-    ScalarOp("ne", 2, _quiet(np.not_equal), triton("{} != {}"), _bool, "bool"),
+    ScalarOp("lt", 2, _quiet(np.less), triton("{} < {}"), _bool, "bool", jumps=True, infix="<"),
+    ScalarOp("le", 2, _quiet(np.less_equal), triton("{} <= {}"), _bool, "bool", jumps=True, infix="<="),
+    ScalarOp("gt", 2, _quiet(np.greater), triton("{} > {}"), _bool, "bool", jumps=True, infix=">"),
+    ScalarOp("ge", 2, _quiet(np.greater_equal), triton("{} >= {}"), _bool, "bool", jumps=True, infix=">="),
+    ScalarOp("eq", 2, _quiet(np.equal), triton("{} == {}"), _bool, "bool", jumps=True),
+    ScalarOp("ne", 2, _quiet(np.not_equal), triton("{} != {}"), _bool, "bool", jumps=True),
     ScalarOp("and", 2, _quiet(np.logical_and), triton("{} & {}"), _bool, "bool", commutative=True, associative=True, infix="&"),
     ScalarOp("or", 2, _quiet(np.logical_or), triton("{} | {}"), _bool, "bool", commutative=True, associative=True, infix="|"),
     ScalarOp("not", 1, _quiet(np.logical_not), triton("{} == 0"), _bool, "bool"),

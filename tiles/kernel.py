@@ -90,7 +90,8 @@ class Kernel:
     """Everything that lowering needs.  ``order`` is the canonical order of tile dims (axes with tile > 1, packs by first axis);
     ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first.  ``persistent``: the
     most programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
-    ``exact``: the nodes are computed as they are written, without the better conditioned forms of :mod:`.exponents`."""
+    ``exact``: the nodes are computed as they are written, without the better conditioned forms of :mod:`.exponents`.
+    ``stepwise``: every operation is rounded by itself, none contracted with another."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -105,11 +106,17 @@ class Kernel:
     persistent: int = 0
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
     exact: bool = False
+    stepwise: bool = False
 
     def __str__(self) -> str:
         from .printing import kernel_text
 
         return kernel_text(self)
+
+    @property
+    def contracts(self) -> bool:
+        """A product and a sum may be one operation, rounded once."""
+        return not (self.exact or self.stepwise)
 
     def tile(self, axis: Axis) -> int:
         """Tile size of an axis."""

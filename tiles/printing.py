@@ -126,7 +126,7 @@ def kernel_text(kernel: Kernel) -> str:
     A node names its number, the axes that it depends on, its op with attributes and arguments, and the rule that made it.
     """
     launch = f"{kernel.warps} warps, {kernel.stages} stages" + (f", {kernel.persistent} persistent programs" if kernel.persistent else "")
-    flags = ", exact" if kernel.exact else ""
+    flags = ", exact" if kernel.exact else ", stepwise" if kernel.stepwise else ""
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
     buffers = [f"  {b.role} {b.name}: {b.dtype.short}[{', '.join(map(str, b.shape))}]" for b in kernel.buffers.values()]

@@ -13,7 +13,7 @@ from ..program import ExtentValue, Let, Literal, Reduce, Statement, TileProgram,
 
 def contract(program: TileProgram) -> TileProgram:
     """Decide ``TileProgram.contracts``, and mark the products that a compiler then contracts with a sum over their tile."""
-    allowed = not program.kernel.exact and contracts(program)
+    allowed = program.kernel.contracts and contracts(program)
     products = _summed(program) if allowed else frozenset()
 
     def mark(s: Statement) -> Statement:

@@ -16,7 +16,7 @@ from .contraction import below_exponentials
 def fuse(program: TileProgram) -> TileProgram:
     """The program with ``sub``, ``fma`` and ``fms`` (:mod:`..operations`) in the place of the ``add`` that read what they are made of."""
     negated = _negated(program)
-    products = {} if program.kernel.exact else _products(program)
+    products = _products(program) if program.kernel.contracts else {}
 
     def one(s: Statement) -> Statement | None:
         if not isinstance(s, Let):
