@@ -94,7 +94,7 @@ def op(
     meaning = of_integers(numpy) if result == "int" else _quiet(numpy)
     spec = ScalarOp(
         name, arity, meaning, spellings, _transfer(name, arity, range, increasing, numpy, where), result, pairs, domain, increasing,
-        commutative, associative, keeps_zero, cost, special, None, doc or inspect.getdoc(numpy) or "", where,
+        commutative, associative, keeps_zero, result == "bool", cost, special, None, doc or inspect.getdoc(numpy) or "", where,
     )  # fmt: skip
     check_op(spec)
     check_spelling(spec, rtol=rtol, atol=atol)
