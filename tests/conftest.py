@@ -5,14 +5,16 @@ Left out are tests that make unsound graphs on purpose (marked ``unaudited``; ru
 long split or reshaped axes would make the audit too large (the same programs are audited at small sizes).
 """
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for ``sharing``
+sys.path.insert(0, str(Path(__file__).parent))  # for what follows
 
+from quick import cpu_seconds, left_out
 from sharing import Sharing
 
 os.environ["EQFUSE_AUDIT"] = "1"  # for the processes that tests start
@@ -58,3 +60,21 @@ def mark_unaudited(request):
     sharing.on = wanted and "monkeypatch" not in request.fixturenames and request.node.get_closest_marker("unshared") is None
     yield
     wanted, sharing.on = True, False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Before ``-m`` is looked at: what ``make test`` leaves out has the mark."""
+    for item in left_out(items):
+        item.add_marker("exhaustive")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """What each test takes, for ``make costs``."""
+    begun = cpu_seconds()
+    result = yield
+    if file := os.environ.get("EQFUSE_TEST_COSTS"):
+        with open(file, "a") as out:
+            out.write(json.dumps([item.nodeid, round(cpu_seconds() - begun, 3)]) + "\n")
+    return result

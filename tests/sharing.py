@@ -7,7 +7,8 @@ worker and given to whoever asks again: the very objects, which are frozen.
 It stays right because nothing is shared that could differ.  The key holds the rules, operations, monoids and the dtypes' table
 themselves, not their names: a rule or an operation that is declared anew is another one.  Tests that patch something (whatever they
 patch: they use ``monkeypatch``) and tests marked ``unaudited`` or ``unshared`` neither take nor give.  What was cut off by a time budget
-is made again.  Nothing is kept on disk: the sources are part of what the results hang on, and a change of them is what the tests are for.
+is made again.  Engines are shared, too (rules take longer to compile than most programs to saturate), as checks share them: the graphs are
+the same (``test_sharing`` compares them), and one that lacks an operation of its program is made again.  Nothing is kept on disk: the sources are part of what the results hang on, and a change of them is what the tests are for.
 """
 
 from __future__ import annotations
@@ -80,12 +81,12 @@ class Sharing:
 
         def graph_of(program: Any, rules: Any, splits: Any, node_budget: Any, time_budget: Any, fresh: bool = False) -> Any:
             def make() -> tuple[Any, int]:
-                graph = saturated(program, rules, splits, node_budget, time_budget, fresh)
+                graph = saturated(program, rules, splits, node_budget, time_budget, fresh and not self.on)
                 return graph, -1 if graph.report.stopped == "time" else graph.enodes
 
             if not self.on:
                 return make()[0]
-            key = (program.outputs, program.inputs, rules, tuple(sorted(splits.items())), node_budget, time_budget, fresh, world())
+            key = program.outputs, program.inputs, rules, tuple(sorted(splits.items())), node_budget, time_budget, world()
             graph = self.graphs.get(key, make)
             known = graph.program
             if (known.name, known.sources, known.names) != (program.name, program.sources, program.names):
