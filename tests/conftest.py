@@ -75,6 +75,6 @@ def pytest_runtest_protocol(item):
     begun = cpu_seconds()
     result = yield
     if file := os.environ.get("EQFUSE_TEST_COSTS"):
-        with open(file, "a") as out:
+        with Path(file).open("a") as out:
             out.write(json.dumps([item.nodeid, round(cpu_seconds() - begun, 3)]) + "\n")
     return result

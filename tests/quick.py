@@ -40,8 +40,7 @@ def read_costs() -> dict[str, dict[str, float]]:
 
 def place(item: Any) -> tuple[str, str]:
     """A test's file, below this directory, and its name in there."""
-    file, _, name = item.nodeid.partition("::")
-    return os.path.relpath(item.path, HERE), name
+    return os.path.relpath(item.path, HERE), item.nodeid.partition("::")[2]
 
 
 def _plain(value: Any) -> bool:
