@@ -90,7 +90,7 @@ def _evaluate(
         args = [memo[a] for a in t.args]
         axes = tuple(sorted(set().union(*(a.axes for a in args))))
         array = ops.apply(t.op, *(a.aligned(axes) for a in args))
-        return Value(axes, array.astype(dtype) if array.dtype.kind == "f" else array)
+        return Value(axes, array.astype(dtype, copy=False) if array.dtype.kind == "f" else array)
     x = memo[t.args[0]]
     if isinstance(t, Cast):
         if casts or not t.to.is_float:
@@ -111,7 +111,7 @@ def _evaluate(
         k = x.axes.index(t.axis)
         with np.errstate(all="ignore"):
             found = np.asarray(m.reduce(x.array, axis=k))
-            return Value(x.axes[:k] + x.axes[k + 1 :], found.astype(dtype) if found.dtype.kind == "f" else found)
+            return Value(x.axes[:k] + x.axes[k + 1 :], found.astype(dtype, copy=False) if found.dtype.kind == "f" else found)
     n = extent(t.axis)
     if n and not m.copies:
         return Value(x.axes, np.asarray(m.reduce(np.broadcast_to(x.array, (n, *x.array.shape)), axis=0)))
@@ -120,7 +120,7 @@ def _evaluate(
 
 def _typed(array: np.ndarray, of: dtypes.DType, floats: type) -> np.ndarray:
     """The array in the numpy type that values of an element type have here; ``floats`` is that of floats."""
-    return array.astype(floats if of.is_float else of.meaning)
+    return array.astype(floats if of.is_float else of.meaning, copy=False)
 
 
 def evaluate(program: Program, inputs: Mapping[str, np.ndarray], *, casts: bool = False) -> dict[str, np.ndarray]:

@@ -1,17 +1,26 @@
 """Every e-graph that a test saturates is audited: each class must agree with itself in numbers.  And whatever one stage hands to the
-next, of every level, is checked against the table of that level.
+next, of every level, is checked against the table of that level.  Graphs and plans that several tests ask for are made once (``sharing``).
 
 Left out are tests that make unsound graphs on purpose (marked ``unaudited``; rules that are not registered say the same), and graphs whose
 long split or reshaped axes would make the audit too large (the same programs are audited at small sizes).
 """
 
+import json
 import os
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for what follows
+
+from quick import cpu_seconds, left_out
+from sharing import Sharing
 
 os.environ["EQFUSE_AUDIT"] = "1"  # for the processes that tests start
 os.environ["EQFUSE_SPEC"] = "1"
 wanted = True
+sharing = Sharing()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -38,7 +47,9 @@ def every_graph_is_audited():
 
     module._saturate = audited
     pipeline._audit = lambda graph, rules: None  # what it would do has been done
+    stop = sharing.start()
     yield
+    stop()
     module._saturate, pipeline._audit = saturated, twice
 
 
@@ -46,5 +57,24 @@ def every_graph_is_audited():
 def mark_unaudited(request):
     global wanted
     wanted = request.node.get_closest_marker("unaudited") is None
+    sharing.on = wanted and "monkeypatch" not in request.fixturenames and request.node.get_closest_marker("unshared") is None
     yield
-    wanted = True
+    wanted, sharing.on = True, False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Before ``-m`` is looked at: what ``make test`` leaves out has the mark."""
+    for item in left_out(items):
+        item.add_marker("exhaustive")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """What each test takes, for ``make costs``."""
+    begun = cpu_seconds()
+    result = yield
+    if file := os.environ.get("EQFUSE_TEST_COSTS"):
+        with Path(file).open("a") as out:
+            out.write(json.dumps([item.nodeid, round(cpu_seconds() - begun, 3)]) + "\n")
+    return result

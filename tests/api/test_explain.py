@@ -331,7 +331,7 @@ def test_a_step_saves_the_difference_of_two_plans():
     (step,) = found.steps
     fusion, share = adds_up_to(found, plan)
     assert step.rule == share.parts[0].rule == "roll_by_factor"
-    assert share.saved_us == written.estimated_us - plan.estimated_us > 1
+    assert share.saved_us == written.estimated_us - plan.estimated_us > 0
     assert share.saved_bytes == written.dram_bytes - plan.dram_bytes >= 512 * 100_000 * 4
     assert fusion.saved_bytes == plan.baseline_bytes - written.dram_bytes
 

@@ -92,7 +92,7 @@ def test_attention_on_normalised_queries_and_keys_takes_one_pass(dtype):
     c = eqfuse.optimize(attention, empty(heads, heads, heads, gains, gains, dtype=dtype), target="h200")
     (kernel,) = c.plan.kernels
     assert set(kernel.passes.values()) == {1}
-    assert c.plan.estimated_us < 20  # 25 with the factor outside
+    assert c.plan.estimated_us < 2.25 * kernel.cost.terms["tensor"], "with the factor outside it is 2.8 times the products"
     g = torch.Generator().manual_seed(0)
     shapes = (2, 3, 37, 64), (2, 3, 131, 64), (2, 3, 131, 64), gains, gains
     args = tuple(torch.randn(s, generator=g).to(dtype) for s in shapes)

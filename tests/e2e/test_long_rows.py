@@ -34,9 +34,9 @@ CASES = {
 }
 
 
-def planned(name, rows, columns, dtype=torch.float16):
+def planned(name, rows, columns, dtype=torch.float16, **options):
     args = [torch.empty(s, dtype=dtype, device="meta") for s in ((rows, columns), (columns,))]
-    return eqfuse.optimize(CASES[name][0], args, target="h200")
+    return eqfuse.optimize(CASES[name][0], args, target="h200", **options)
 
 
 @pytest.mark.parametrize("rows", [1, 4])
@@ -45,7 +45,8 @@ def test_two_kernels_fill_the_device(name, rows):
     plan = planned(name, rows, 128256).plan
     assert len(plan.kernels) == 2 and plan.split is not None, plan
     assert plan.kernels[1].cost.programs >= 100, plan
-    assert plan.estimated_us < 12.0, "one program for a row takes 15 to 30"
+    whole = planned(name, rows, 128256, disable=["tiling"]).plan
+    assert plan.estimated_us < 0.6 * whole.estimated_us, "than with one program for a row"
     assert plan.dram_bytes <= 3.05 * rows * 128256 * 2 + 4 * 128256 * 2, "the row twice, the result, and a little"
 
 

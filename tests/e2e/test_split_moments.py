@@ -21,7 +21,6 @@ from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
 from eqfuse.ir.build import axes, mean_over, program, square, sum_over, tensor
 
-BEFORE_US = 74.7  # batch statistics of 32 x 56 x 56 x 256 as three kernels, modelled on an H200
 RULES = {"square_of_offset", "product_of_offsets", "shifted_and_summed", "merge_shifted"}
 
 
@@ -112,9 +111,9 @@ def test_no_digit_is_lost(name):
 
 
 def test_the_time_of_batch_statistics():
-    """By the model, and in registers: numbers that spill would make it wrong."""
+    """By the model a third of one kernel for each operation, and in registers: numbers that spill would make it wrong."""
     compiled = planned("three axes", torch.float16)
-    assert compiled.plan.estimated_us < BEFORE_US / 3
+    assert compiled.plan.estimated_us < compiled.plan.baseline_us / 3
     assert all(not r.spill_bytes for r in compiled.compile())
 
 

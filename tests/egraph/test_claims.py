@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from contextlib import closing
 
 import numpy as np
 import pytest
 
-from eqfuse.egraph import audit, saturate
+from eqfuse.egraph import audit, blame, saturate
 from eqfuse.egraph.audit import _Audit
 from eqfuse.egraph.run import Replay
 from eqfuse.egraph.schema import claimable
@@ -261,16 +260,15 @@ def test_graphs_of_a_replay_grow_and_hold_after_every_round():
     assert sizes[0] < sizes[-1] <= graph.enodes
 
 
-def test_blame_is_quick():
-    """A second saturation and a search in it, not a search over saturations."""
+def test_blame_is_one_more_saturation(monkeypatch):
+    """A second saturation and a search in it (with a third, up to the wrong round, to ask who it was), not a search over saturations."""
     rules = rules_of(tanh_is_nonneg)
     graph = saturate(other(), rules=rules)
-    for _ in range(2):  # the second time the engine is there
-        began = time.process_time()
-        with pytest.raises(UnsoundGraphError):
-            audit(graph, rules=rules, shrink_seconds=0)
-        spent = time.process_time() - began
-    assert spent < 2.0
+    replays = []
+    monkeypatch.setattr(blame, "Replay", lambda *args, **options: replays.append(args) or Replay(*args, **options))
+    with pytest.raises(UnsoundGraphError):
+        audit(graph, rules=rules, shrink_seconds=0)
+    assert 1 <= len(replays) <= 2
 
 
 def test_an_empty_axis_stays_empty():

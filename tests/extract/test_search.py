@@ -13,5 +13,5 @@ def test_growing_a_tile_may_shrink_another_by_several_steps():
     args = [*(torch.empty(s, dtype=torch.bfloat16, device="meta") for s in shapes), torch.empty(1023, dtype=torch.int64, device="meta")]
     plan = eqfuse.optimize(PROGRAMS["linear_cross_entropy"].fn, args, target="b200").plan
     last = plan.kernels[-1]
-    assert plan.estimated_us < 300
-    assert last.cost.terms["latency"] < 50
+    latency = last.cost.terms["latency"]
+    assert latency < 2 * max(us for term, us in last.cost.terms.items() if term != "latency"), "steps cost about what they do, not four times it"

@@ -33,7 +33,9 @@ def test_the_group_of_a_channel_does_not_depend_on_the_pixel():
     program = trace(lambda x: torch.nn.functional.group_norm(x, 32), (x,)).program
     means = [t for t in program.terms() if type(t).__name__ == "Reduce"]
     assert means and all(len(t.axes) == 2 for t in means)
-    assert eqfuse.optimize(lambda x: torch.nn.functional.group_norm(x, 32), (x,), target="h200").plan.estimated_us < 1000
+    plan = eqfuse.optimize(lambda x: torch.nn.functional.group_norm(x, 32), (x,), target="h200").plan
+    assert plan.estimated_us < plan.baseline_us / 2
+    assert plan.dram_bytes < 1.6 * plan.compulsory_bytes, "read twice, written once"
 
 
 def test_an_empty_batch_is_empty():

@@ -36,11 +36,6 @@ def test_import_is_light(tmp_path):
     assert not loaded & set(HEAVY)
 
 
-def test_import_adds_under_half_a_second_to_torch(tmp_path):
-    code = "import time, torch; t = time.process_time(); import eqfuse; print(time.process_time() - t)"
-    assert min(float(python(code, tmp_path)) for _ in range(2)) < 0.5
-
-
 SUM = "import sys, gc, torch, eqfuse; eqfuse.optimize(lambda x: x.sum(-1), torch.empty(8, 64, device='meta'), target='h200'); "
 
 

@@ -6,11 +6,13 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
+def own_cache(tmp_path_factory):
     """Every test of this directory loads its modules through a directory of its own."""
     directory = tmp_path_factory.mktemp("modules")
     directory.chmod(0o700)
-    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(directory))
+    with pytest.MonkeyPatch.context() as patched:  # of the environment alone: the tests share e-graphs all the same
+        patched.setenv("EQFUSE_CACHE_DIR", str(directory))
+        yield
 
 
 @pytest.fixture(scope="session")

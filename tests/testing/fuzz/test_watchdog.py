@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -36,9 +35,7 @@ def test_a_stage_that_does_not_end_is_a_finding_and_the_run_goes_on(monkeypatch)
     tiles = whole_path._Path.tiles
     monkeypatch.setattr(whole_path._Path, "tiles", lambda path: endless(path) if path.seed == 41 else tiles(path))
     handlers = signal.getsignal(signal.SIGPROF), signal.getsignal(signal.SIGALRM)
-    began = time.process_time()
     tally = fuzz(range(40, 44), limit=3.0)
-    assert time.process_time() - began < 20
     (finding,) = tally.findings
     assert (finding.seed, finding.stage) == (41, "tiles")
     assert finding.message.startswith("took longer than 3 s of processor time, at\n")
@@ -87,12 +84,12 @@ def test_other_peoples_timers_go_on():
     rang = []
     before = signal.signal(signal.SIGALRM, lambda *_: rang.append(True))
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        signal.setitimer(signal.ITIMER_REAL, 300)
         with pytest.raises(TooLong), limited(0.05):
             endless(None)
         assert not rang
-        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] < 0.3
-        time.sleep(0.4)
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] < 300, "it has gone on meanwhile"
+        signal.raise_signal(signal.SIGALRM)
         assert rang
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

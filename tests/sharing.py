@@ -1,0 +1,108 @@
+"""What the tests of one process share: e-graphs, audited once, and the plans made of them.
+
+Most tests ask for a program that others have asked for, or for the same program on another target.  A saturation is a function of the
+program, the rules, the splits and the budgets, and a plan one of the e-graph, the target and the options, so each is made once for a
+worker and given to whoever asks again: the very objects, which are frozen.
+
+It stays right because nothing is shared that could differ.  The key holds the rules, operations, monoids and the dtypes' table
+themselves, not their names: a rule or an operation that is declared anew is another one.  Tests that patch something (whatever they
+patch: they use ``monkeypatch``) and tests marked ``unaudited`` or ``unshared`` neither take nor give.  What was cut off by a time budget
+is made again.  Engines are shared, too (rules take longer to compile than most programs to saturate), as checks share them: the graphs are
+the same (``test_sharing`` compares them), and one that lacks an operation of its program is made again.  Nothing is kept on disk: the sources are part of what the results hang on, and a change of them is what the tests are for.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+MOST = 400_000  # e-nodes that are kept, about 200 MB
+
+
+class Shared:
+    """A cache of frozen results, the oldest dropped; keys are kept, so that what they are told apart by stays alive."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.held = most, 0
+        self.kept: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
+        self.asked = self.found = 0
+
+    def get(self, key: Any, make: Callable[[], tuple[Any, int]]) -> Any:
+        """What is kept for a key, or what ``make`` gives, with its size (below 0: not to be kept)."""
+        self.asked += 1
+        if key in self.kept:
+            self.found += 1
+            self.kept.move_to_end(key)
+            return self.kept[key][0]
+        made, size = make()
+        if 0 <= size <= self.most:
+            self.kept[key] = made, size
+            self.held += size
+            while self.held > self.most:
+                self.held -= self.kept.popitem(last=False)[1][1]
+        return made
+
+
+class Same:
+    """An object as a key: equal to itself alone."""
+
+    def __init__(self, it: Any) -> None:
+        self.it = it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.it is other.it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+
+class Sharing:
+    """Patches saturation and extraction; ``on`` says whether the test that runs now takes part."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.graphs, self.plans = Shared(MOST), Shared(MOST)
+
+    def start(self) -> Callable[[], None]:
+        """Share from now on, until what is returned is called."""
+        from dataclasses import replace
+        from importlib import import_module
+
+        from eqfuse import pipeline
+        from eqfuse.ir.monoids import MONOIDS
+        from eqfuse.ir.ops import OPS
+
+        module: Any = import_module("eqfuse.egraph.saturate")  # the package has a function of that name
+        saturated, extract = module.saturated, pipeline.extract
+
+        def world() -> tuple[Same, ...]:
+            return tuple(map(Same, (*OPS.values(), *MONOIDS.values())))
+
+        def graph_of(program: Any, rules: Any, splits: Any, node_budget: Any, time_budget: Any, fresh: bool = False) -> Any:
+            def make() -> tuple[Any, int]:
+                graph = saturated(program, rules, splits, node_budget, time_budget, fresh and not self.on)
+                return graph, -1 if graph.report.stopped == "time" else graph.enodes
+
+            if not self.on:
+                return make()[0]
+            key = program.outputs, program.inputs, rules, tuple(sorted(splits.items())), node_budget, time_budget, world()
+            graph = self.graphs.get(key, make)
+            known = graph.program
+            if (known.name, known.sources, known.names) != (program.name, program.sources, program.names):
+                graph = replace(graph, program=program)  # the same but for what the user calls things
+            return graph
+
+        def plan_of(graph: Any, target: Any, **options: Any) -> Any:
+            def make() -> tuple[Any, int]:
+                return extract(graph, target, **options), graph.enodes
+
+            if not self.on or options.get("register_shares"):
+                return make()[0]
+            return self.plans.get((Same(graph), Same(target), tuple((k, v) for k, v in sorted(options.items()) if v), world()), make)
+
+        def stop() -> None:
+            module.saturated, pipeline.extract = saturated, extract
+
+        module.saturated, pipeline.extract = graph_of, plan_of
+        return stop
