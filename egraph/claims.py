@@ -27,13 +27,13 @@ from .frozen import FrozenGraph
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 ROUNDING = 1e-12  # what float64 may do to a bound of 1 or 0: exponentials of exact zeros, sums of them
-BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # condition -> where a value breaks it; NaN is no claim
+BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # condition -> where a value breaks it; NaN breaks those of numbers only
     "nonneg": lambda x: x < -ROUNDING,
     "nonpos": lambda x: x > ROUNDING,
     "positive": lambda x: x <= 0,
     "at-least-one": lambda x: x < 1 - ROUNDING,
     "at-most-one": lambda x: x > 1 + ROUNDING,
-    "bounded": lambda x: np.isinf(x),
+    "bounded": lambda x: ~np.isfinite(x),
     "truth": lambda x: (x != 0) & (x != 1),
 }
 LIMITS = ("positive", "bounded")  # true over the reals, and false of what overflows or underflows in float64, or of 1/inf

@@ -563,7 +563,7 @@ def _facts(
 @functools.lru_cache(maxsize=ENGINES_KEPT)
 def _positions(rules: tuple[Rule, ...]) -> frozenset[tuple[str, int]]:
     """(relation, column): the columns that hold index expressions and not axes, as rules use them."""
-    rows = [f for r in rules for f in (*r.needs, *r.gives) if isinstance(f, Row)]
+    rows = [f for rule in rules for r in rule.instances for f in (*r.needs, *r.gives) if isinstance(f, Row)]
     return frozenset((f.relation.name, k) for f in rows for k, a in enumerate(f.args) if isinstance(a, IndexVar))
 
 

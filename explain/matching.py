@@ -25,14 +25,14 @@ MOST = 64  # bindings that are followed
 def applied_to(graph: FrozenGraph, rule: Rule, cls: int, made: ENode) -> list[ENode]:
     """The members of a class that a rule can have been applied to when it made another member."""
     found: dict[int, ENode] = {}
-    for fact in rule.gives:
+    for needs, fact in ((r.needs, f) for r in rule.instances for f in r.gives):
         if not isinstance(fact, Equal):
             continue
         for right, left in ((fact.right, fact.left), (fact.left, fact.right)):
             if isinstance(right, patterns.Var):
                 continue
             for env in itertools.islice(_node(graph, right, made, {}), MOST):
-                for n in itertools.islice(_sources(graph, rule.needs, left, cls, env), MOST):
+                for n in itertools.islice(_sources(graph, needs, left, cls, env), MOST):
                     found[id(n)] = n
     return list(found.values())
 

@@ -65,6 +65,8 @@ def _with_its_name(rule: Rule) -> Rule:
     places[rule.name] = rule.where
     bound = {v.name: v for f in rule.needs for p in f.parts() for v in walk(p) if isinstance(v, AxisVar)}
     gives = []
+    if rule.others:
+        raise RuleError(f"rule {rule.name} has choices", where=rule.where, cure="write a fusion rule for each")
     if sum(isinstance(f, Offer) for f in rule.gives) > 1:  # rows of the engine name the rule that they come from
         raise RuleError(f"rule {rule.name} makes more than one offer", where=rule.where, cure="write a rule for each")
     for fact in rule.gives:

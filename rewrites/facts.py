@@ -12,7 +12,7 @@ import inspect
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
@@ -27,6 +27,7 @@ from ..ir.index import Axis, IndexExpr, index
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.ranges import ALL
+from ..ir.signs import SIGN_TRAITS, sign_traits
 from . import notation
 from . import patterns as P
 from .notation import Notation, shown, what
@@ -195,7 +196,7 @@ class NonNeg(Condition):
 
 
 class Positive(Condition):
-    """``x`` is greater than zero."""
+    """``x`` is greater than zero (it may be NaN only where the program is)."""
 
     def egglog(self, fresh: str) -> str:
         return f"(positive {self.x.egglog()})"
@@ -204,7 +205,7 @@ class Positive(Condition):
         style["sign"] = 2
 
     def holds(self, world: World) -> bool:
-        return bool(np.all(self.x.value(world) > 0))
+        return bool(np.all(~(self.x.value(world) <= 0)))
 
 
 class NonPos(Condition):
@@ -275,7 +276,7 @@ class Within(Condition):
 
 
 class Finite(Condition):
-    """``x`` is never infinite, whatever the inputs."""
+    """``x`` is a finite number, whatever the inputs."""
 
     def egglog(self, fresh: str) -> str:
         return f"(bounded {self.x.egglog()})"
@@ -697,6 +698,12 @@ class Trait:
     holds: Callable[..., bool]
     number: Callable[[str], float] | None = None
     sorts: tuple[str, ...] = ()  # of names, by column; the last one is that of all others
+    names: Callable[[], Iterable[tuple[str, ...]]] | None = None  # what rows may be of, if not of every name of its sort
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The names that it is true of."""
+        names = self.names() if self.names else ((name,) for name in P.SORTS[self.sorts[0]][1])
+        return [row for row in names if self.holds(*row)]
 
 
 Meaning = Equation | Claim | Trait
@@ -896,7 +903,15 @@ def _combined(op: Any, t: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _turns(domains: tuple[str, ...]) -> Trait:
-    return Trait(lambda o, source, target: o in OPS and (source, target) in OPS[o].turns and OPS[o].domain in domains, sorts=("op",))
+    def holds(o: str, source: str, target: str) -> bool:
+        return o in OPS and (source, target) in OPS[o].turns and OPS[o].domain in domains
+
+    return Trait(holds, sorts=("op",), names=lambda: ((o.name, *pair) for o in OPS.values() for pair in o.turns))
+
+
+def _signed(trait: str) -> Relation:
+    meaning = Trait(lambda o: o in OPS and trait in sign_traits(OPS[o]), sorts=("op",))
+    return _relation(trait, "String", f"trait: {SIGN_TRAITS[trait]}", meaning)
 
 
 def _saturates(o: str) -> bool:
@@ -917,6 +932,12 @@ def _monoid(test: Callable[[Any], bool]) -> Callable[[str], bool]:
 
 def _type(test: Callable[[Any], bool]) -> Trait:
     return Trait(lambda d: d in DTYPES and test(DTYPES[d]), sorts=("type",))
+
+
+def _folding(trait: str) -> Relation:
+    """A reduction of at least one element is what its op makes of them, one by one.  Sums of integers may wrap."""
+    meaning = Trait(_monoid(lambda m: (m.linear or m.idempotent) and trait in sign_traits(OPS[m.combine])), sorts=("monoid",))
+    return _relation(f"fold-{trait}", "String", f"trait: a monoid of real numbers that combines by {SIGN_TRAITS[trait]}", meaning)
 
 
 FIRST_FREE = ((2, 1),)  # column 2 is free of the axis in column 1
@@ -993,6 +1014,13 @@ selective = _relation(
 rounding = _relation("rounding", "String", "trait: a floating type, to which a cast rounds", _type(lambda d: d.is_float))
 wide = _relation("wide", "String", "trait: a floating type that overflows and vanishes no earlier than float32", _type(lambda d: d.is_wide))
 integer = _relation("integer", "String", "trait: a type of whole numbers; not bool", _type(lambda d: d.kind == "int"))
+unsigned = _relation("unsigned", "String", "trait: a type without negative numbers", _type(lambda d: d.unsigned))
+keeps_sign = _relation("keeps-sign", "String", "trait: a type that wraps nothing", _type(lambda d: d.is_float or d.kind == "bool"))
+always_nonneg, makes_truth = map(_signed, ("always-nonneg", "makes-truth"))
+nonneg_if_one, positive_if_one, positive_if_bounded = map(_signed, ("nonneg-if-one", "positive-if-one", "positive-if-bounded"))
+KEEPS = ("keeps-nonneg", "keeps-nonpos", "keeps-positive", "keeps-bounded")
+keeps_nonneg, keeps_nonpos, keeps_positive, keeps_bounded = map(_signed, KEEPS)
+fold_nonneg, fold_nonpos, fold_positive, fold_bounded = map(_folding, KEEPS)
 fuse = _relation("fuse", "String T T String", "for extractors: allow, forbid or require that two values share a kernel; the rule")
 outside = _relation("outside", "String T T T T T i64 i64 i64 i64", "for extractors: a rule offers a value; what it is made from; axes")
 split = _relation(

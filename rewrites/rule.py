@@ -14,7 +14,8 @@ A fact rule returns what it needs and what follows, as two lists of facts (see :
         return [radd(kind, j, x, r, xn, d), match(t, x + b)], [radd(kind, j, t, r, xn + b, d)]
 
 Parameters are pattern variables; their annotation says of what sort.  Nothing is matched that is not written in the function: that
-an op or a monoid has a property is a premise (``linear(g)``), whatever the annotation is called.
+an op or a monoid has a property is a premise (``linear(g)``), whatever the annotation is called.  A parameter with a choice (``Each``,
+``Arguments``, ``EitherWay``) is no variable: the function is called with each of its values, and the rule is all that it says then.
 
 A rule is refused when it is made if its check could not test it: each conclusion must be an equation, a condition, a row of a
 relation with a meaning, or a demand.  A rule that is registered from outside the package is run on random arrays then and there; the rules
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import itertools
 import keyword
 import re
 import sys
@@ -79,8 +81,8 @@ from .patterns import (
 from .positions import AlongAxis, IndexVar, Place
 
 __all__ = [
-    "AnyMonoid", "Axis", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3", "Position", "Rule", "Scalar",
-    "SelectiveMonoid", "Turns", "TypeName",
+    "AnyMonoid", "AnyOp", "Arguments", "Axis", "Each", "EitherWay", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3",
+    "Position", "Rule", "Scalar", "SelectiveMonoid", "Turns", "TypeName",
 ]  # fmt: skip
 
 LICENCES = ("exact", "real", "approx")
@@ -131,6 +133,10 @@ class SelectiveMonoid:
     """Annotation: a monoid that picks one of its elements (add the fact ``selective(g, e)``)."""
 
 
+class AnyOp:
+    """Annotation: any op."""
+
+
 class Op1:
     """Annotation: any op of one argument."""
 
@@ -145,6 +151,29 @@ class Op3:
 
 class TypeName:
     """Annotation: an element type."""
+
+
+class Each:
+    """Annotation: ``s: Each[nonneg, positive]`` is one of these; the rule is said of each."""
+
+    def __init__(self, *choices: Any) -> None:
+        self.choices = choices
+
+    def __class_getitem__(cls, choices: Any) -> Each:
+        return cls(*choices) if isinstance(choices, tuple) else cls(choices)
+
+    def of(self, name: str) -> tuple[Any, ...]:
+        """What a parameter of this name may be."""
+        return self.choices
+
+
+class _Arguments(Each):
+    def of(self, name: str) -> tuple[Any, ...]:
+        return tuple(tuple(Var(f"{name}{k + 1}") for k in range(arity)) for arity in sorted({o.arity for o in OPS.values()}))
+
+
+Arguments = _Arguments()  # annotation: the arguments of an op, as many as it takes: Map(o, *x)
+EitherWay = Each(lambda x, y: (x, y), lambda x, y: (y, x))  # annotation: two arguments in either order: Map(o, *both(x, y))
 
 
 class Turns:
@@ -182,6 +211,7 @@ _NAMES: dict[Any, tuple[str, int | None, Callable[[], tuple[str, ...]]]] = {  # 
     LinearMonoid: ("monoid", None, _monoids(lambda m: m.linear)),
     IdempotentMonoid: ("monoid", None, _monoids(lambda m: m.idempotent)),
     SelectiveMonoid: ("monoid", None, _monoids(lambda m: m.idempotent)),
+    AnyOp: ("op", None, lambda: tuple(OPS)),
     Op1: ("op", 1, _ops(1)),
     Op2: ("op", 2, _ops(2)),
     Op3: ("op", 3, _ops(3)),
@@ -189,7 +219,7 @@ _NAMES: dict[Any, tuple[str, int | None, Callable[[], tuple[str, ...]]]] = {  # 
 }
 
 
-_ANNOTATIONS = ("Axis", "Scalar", "Position", "Form", "Turns[...]", *(a.__name__ for a in _NAMES))
+_ANNOTATIONS = ("Axis", "Scalar", "Position", "Form", "Turns[...]", "Each[...]", "Arguments", "EitherWay", *(a.__name__ for a in _NAMES))
 _ANNOTATED = f"values have no annotation; others have a class of eqfuse.rewrites: {', '.join(_ANNOTATIONS)}"
 
 
@@ -211,6 +241,8 @@ def _variable(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
         return LinearVar(name)
     if isinstance(annotation, Turns):
         return NameVar(name, annotation.names)
+    if isinstance(annotation, Each):
+        return annotation
     try:
         sort, arity, choices = _NAMES[annotation]
     except (KeyError, TypeError):
@@ -220,7 +252,11 @@ def _variable(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A registered rule.  ``licence`` is the equality it claims: ``exact`` (bitwise), ``real`` (over the reals) or ``approx``."""
+    """A registered rule.  ``licence`` is the equality it claims: ``exact`` (bitwise), ``real`` (over the reals) or ``approx``.
+
+    Where a parameter has a choice, ``needs`` and ``gives`` are what the function says for the first one, and ``others`` the rules that it
+    makes for the others: what reads a rule reads all its ``instances``.
+    """
 
     name: str
     family: str
@@ -235,6 +271,12 @@ class Rule:
     mirrored: bool = True
     provenance: bool = True
     builtin: bool = False
+    others: tuple[Rule, ...] = ()
+
+    @property
+    def instances(self) -> tuple[Rule, ...]:
+        """The rule for each choice that its parameters have."""
+        return (self, *self.others)
 
     @property
     def where(self) -> str:
@@ -255,12 +297,12 @@ class Rule:
         ``claims``: every fact that it concludes gets a row that names the rule, as nodes and unions do anyway, and it can be run
         as the ruleset ``only-<name>``.  An audit that has found something needs that; otherwise it costs time.
         """
-        texts = list(dict.fromkeys(self._texts(claims)))
+        texts = list(dict.fromkeys(text for r in self.instances for text in r._texts(claims)))
         rulesets = [(self.phase, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
         lines = [line for p in self.places for line in p.tables()] + [f"(ruleset only-{self.name})"] * claims
-        lines += [f"({row})" for row in self._asks()]
-        for p in self.places:
-            asking = dict.fromkeys(" ".join(f.egglog(f"_{k}") for k, f in enumerate(way)) for way in self._ways(_before(p, self.needs)))
+        lines += dict.fromkeys(f"({row})" for r in self.instances for row in r._asks())
+        for one, p in [(r, p) for r in self.instances for p in r._places()]:
+            asking = dict.fromkeys(" ".join(f.egglog(f"_{k}") for k, f in enumerate(way)) for way in one._ways(_before(p, one.needs)))
             lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.phase} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
         lines += [
             f'(rule ({need}) ({give}) :ruleset {ruleset} :name "{name}{"" if k == 0 else f"~{k}"}")'
@@ -279,13 +321,16 @@ class Rule:
     @property
     def places(self) -> tuple[Placed, ...]:
         """The positions that it computes."""
+        return tuple(p for r in self.instances for p in r._places())
+
+    def _places(self) -> tuple[Placed, ...]:
         return tuple(f for f in self.needs if isinstance(f, Placed))
 
     @property
     def sized(self) -> bool:
         """Whether what it does depends on the lengths of axes: it asks for them, or for positions that stay inside of an axis."""
-        asked = any(isinstance(n, P.LengthNumber) for f in self.needs if isinstance(f, Compare) for a in f.args for n in P.walk(a))
-        return asked or any(p.guarded for p in self.places)
+        compared = [a for r in self.instances for f in r.needs if isinstance(f, Compare) for a in f.args]
+        return any(isinstance(n, P.LengthNumber) for a in compared for n in P.walk(a)) or any(p.guarded for p in self.places)
 
     def _ways(self, facts: Iterable[Fact]) -> list[tuple[Fact, ...]]:
         """Premises in every form, as the arguments of commutative ops in either order."""
@@ -476,17 +521,41 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
         parameters = _parameters(function)
     except RuleError as error:
         raise refuse(error.message, error.cure) from error
+    doc = inspect.cleandoc(function.__doc__ or "")
+    builtin = (function.__module__ or "").startswith(f"{__package__}.")
+    names = list(inspect.signature(function).parameters)
+    choices = [p.of(n) if isinstance(p, Each) else (p,) for n, p in zip(names, parameters, strict=True)]
+    made: list[Rule] = []
+    for chosen in itertools.product(*choices):
+        needs, gives = _instance(function, chosen, names, f"{name}-{len(made)}" if made else name, phase, refuse)
+        variables = tuple(v for p in chosen for v in (p if isinstance(p, tuple) else (p,)) if P.is_variable(v))
+        made.append(Rule(name, family, licence, phase, doc, file, line, variables, needs, gives, mirrored, builtin=builtin))
+    if not made:
+        raise refuse("a parameter has no choice", "Each[nonneg, positive]")
+    return replace(made[0], others=tuple(made[1:]))
+
+
+def _instance(
+    function: Callable[..., Any],
+    parameters: Sequence[Any],
+    names: Sequence[str],
+    table: str,
+    phase: str,
+    refuse: Callable[[str, str | None], RuleError],
+) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+    """What a rule function says of these parameters, as (needs, gives); ``table`` names the positions that it computes."""
+    rule = function.__name__
     try:
         result = function(*parameters)
     except Exception as error:
         if isinstance(error, RuleError):
-            message, cure = error.message.removeprefix(f"rule {name}: "), error.cure
+            message, cure = error.message.removeprefix(f"rule {rule}: "), error.cure
         else:
-            message, cure = _said(error), _cure(error, [p.name for p in parameters])
-        raise RuleError(f"rule {name}: {message}", where=_failed(function, error), cure=cure) from error
+            message, cure = _said(error), _cure(error, names)
+        raise RuleError(f"rule {rule}: {message}", where=_failed(function, error), cure=cure) from error
     try:
         needs, gives = _facts(result)
-        needs, gives = _placed(name, needs, gives)
+        needs, gives = _placed(table, needs, gives)
     except RuleError as error:
         raise refuse(error.message, error.cure) from error
     bound = {v.name for f in needs if not isinstance(f, TESTS) for part in f.parts() for v in _bindings(part)}
@@ -502,9 +571,7 @@ def make_rule(function: Callable[..., Any], family: str, licence: str, phase: st
             for v in P.walk(part):
                 if P.is_variable(v) and v.name not in bound:
                     raise refuse(f"{v.name!r} is used on the right side but nothing on the left binds it", f"match {v.name!r} on the left")
-    doc = inspect.cleandoc(function.__doc__ or "")
-    builtin = (function.__module__ or "").startswith(f"{__package__}.")
-    return Rule(name, family, licence, phase, doc, file, line, tuple(parameters), needs, gives, mirrored, builtin=builtin)
+    return needs, gives
 
 
 def _mentions(fact: Fact) -> list[str]:

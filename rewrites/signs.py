@@ -19,25 +19,61 @@ from .facts import (
     Modest,
     NonEmpty,
     NotNegative,
+    always_nonneg,
     aspl,
     at_least_one,
     at_most_one,
+    finite,
+    finite_or,
+    fold_bounded,
+    fold_nonneg,
+    fold_nonpos,
+    fold_positive,
     free,
     idempotent,
     increasing,
+    keeps_bounded,
+    keeps_nonneg,
+    keeps_nonpos,
+    keeps_positive,
+    keeps_sign,
+    less,
+    linear,
+    makes_truth,
     match,
     nonneg,
+    nonneg_if_one,
     nonpos,
     onehot,
+    positive,
+    positive_if_bounded,
+    positive_if_one,
     rounding,
     saturating,
     separable,
+    truth,
     turns,
     turns_nonneg,
+    unsigned,
     within,
 )
-from .patterns import Cast, Const, Index, Map, Max, NumberLiteral, Reduce, Sum, View, Where
-from .rule import AnyMonoid, Axis, IdempotentMonoid, Op1, Position, Scalar, Turns, TypeName
+from .patterns import Cast, Const, Extent, Index, Map, Max, NumberLiteral, Reduce, Ref, Sum, View, Where
+from .rule import (
+    AnyMonoid,
+    AnyOp,
+    Arguments,
+    Axis,
+    Each,
+    EitherWay,
+    IdempotentMonoid,
+    LinearMonoid,
+    Op1,
+    Op2,
+    Position,
+    Scalar,
+    Turns,
+    TypeName,
+)
 
 FAMILY, PHASE = "signs", "analysis"
 ONE = NumberLiteral(1.0)
@@ -45,11 +81,106 @@ ONE = NumberLiteral(1.0)
 
 # signs ---------------------------------------------------------------------------------------------------------------------------
 
+SIGNS = Each[nonneg, nonpos, positive, finite]
 
-@fact_rule(family=FAMILY, phase=PHASE)
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def constant_is_nonneg(t, a: Scalar):
+    """a >= 0."""
+    return [match(t, Const(a)), NotNegative(a)], [nonneg(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
 def constant_is_nonpos(t, a: Scalar):
     """a <= 0."""
     return [match(t, Const(a)), NotNegative(-a)], [nonpos(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def constant_is_positive(t, a: Scalar):
+    """a > 0."""
+    return [match(t, Const(a)), less(0.0, a), less(a, math.inf)], [positive(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def constant_is_finite(t, a: Scalar):
+    """-inf < a < inf."""
+    return [match(t, Const(a)), less(a, math.inf), less(-math.inf, a)], [finite(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def counts_are_nonneg(t, j: Axis, count: Each[Extent, Index]):
+    """Lengths and positions count from 0."""
+    return [match(t, count(j))], [nonneg(t), finite(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def length_is_positive(t, j: Axis):
+    """size(j) > 0 if there is an element."""
+    return [match(t, Extent(j)), NonEmpty(j)], [positive(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def positive_is_nonneg(x):
+    """x >= 0 for x > 0."""
+    return [positive(x)], [nonneg(x)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def truth_is_nonneg(x):
+    """0 and 1 are finite and not negative."""
+    return [truth(x)], [nonneg(x), finite(x)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def sign_of_op(t, x: Arguments, o: AnyOp, says: Each[(always_nonneg, nonneg), (makes_truth, truth)]):
+    """|x| >= 0; so for every op whose range says it of all arguments."""
+    trait, sign = says
+    return [match(t, Map(o, *x)), trait(o)], [sign(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def sign_through_op(t, x: Arguments, o: AnyOp, says: Each[(keeps_nonneg, nonneg), (keeps_nonpos, nonpos), (keeps_bounded, finite)]):
+    """x + y >= 0 for x, y >= 0; so for every op whose range says it of arguments that are all so."""
+    trait, sign = says
+    return [match(t, Map(o, *x)), trait(o), *map(sign, x)], [sign(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def positive_through_op(t, x: Arguments, o: AnyOp):
+    """x * y > 0 for x, y > 0; so 1/x > 0, which is taken for granted of data that are infinite."""
+    return [match(t, Map(o, *x)), keeps_positive(o), *map(positive, x), *(finite_or(a, 1.0) for a in x)], [positive(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def sign_of_either(t, x, y, both: EitherWay, o: Op2, says: Each[(nonneg_if_one, nonneg), (positive_if_one, positive)]):
+    """max(x, y) >= 0 for x >= 0; so for every op whose range says it of one argument that is so."""
+    trait, sign = says
+    return [match(t, Map(o, *both(x, y))), trait(o), sign(x)], [sign(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def exponential_is_positive(t, x, o: Op1):
+    """e^x > 0 for finite x; so for every op that reaches 0 at infinity only."""
+    return [match(t, Map(o, x)), positive_if_bounded(o), finite(x)], [positive(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def exponential_of_bounded(t, x, a: Scalar, o: Op1):
+    """e^tanh(x) > 0; so of all that has a bound."""
+    return [match(t, Map(o, x)), positive_if_bounded(o), within(x, a), less(a, math.inf)], [positive(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def square_is_nonneg(t, x):
+    """x * x >= 0."""
+    return [match(t, x * x)], [nonneg(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def sum_is_positive(t, x, y):
+    """x + y > 0 for x > 0, y >= 0."""
+    return [match(t, x + y), positive(x), nonneg(y)], [positive(t)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -64,12 +195,6 @@ def negated_nonpos(t, x):
     return [match(t, -x), nonpos(x)], [nonneg(t)]
 
 
-@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
-def sum_of_nonpos(t, x, y):
-    """x + y <= 0 for x, y <= 0."""
-    return [match(t, x + y), nonpos(x), nonpos(y)], [nonpos(t)]
-
-
 @fact_rule(family=FAMILY, phase=PHASE)
 def product_of_signs(t, x, y):
     """x * y <= 0 for x <= 0 <= y."""
@@ -82,22 +207,52 @@ def product_of_nonpos(t, x, y):
     return [match(t, x * y), nonpos(x), nonpos(y)], [nonneg(t)]
 
 
-@fact_rule(family=FAMILY, phase=PHASE)
-def choice_of_nonpos(t, c, x, y):
-    """where(c, x, y) <= 0 for x, y <= 0."""
-    return [match(t, Where(c, x, y)), nonpos(x), nonpos(y)], [nonpos(t)]
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def sign_of_choice(t, c, x, y, sign: SIGNS):
+    """where(c, x, y) >= 0 for x, y >= 0; so for every sign."""
+    return [match(t, Where(c, x, y)), sign(x), sign(y)], [sign(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def sign_in_view(t, x, j: Axis, e: Position, sign: SIGNS):
+    """x[j = e] >= 0 for x >= 0; so for every sign."""
+    return [match(t, View(x, j, e)), sign(x)], [sign(t)]
+
+
+FOLDS = Each[(fold_nonneg, nonneg), (fold_nonpos, nonpos), (fold_positive, positive), (fold_bounded, finite)]
+ROLLED = Each[FOLDS.choices[0], FOLDS.choices[2]]  # nobody asks for the others
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def reduction_of_nonpos(t, x, j: Axis, g: AnyMonoid):
-    """sum_j x <= 0 for x <= 0; so for every monoid."""
-    return [match(t, Reduce(g, j, x)), nonpos(x), NonEmpty(j)], [nonpos(t)]
+def sign_of_reduction(t, x, j: Axis, g: AnyMonoid, says: FOLDS):
+    """sum_j x >= 0 for x >= 0; so for every monoid whose op says it, but of nothing."""
+    trait, sign = says
+    return [match(t, Reduce(g, j, x)), NonEmpty(j), trait(g), sign(x)], [sign(t)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def view_of_nonpos(t, x, j: Axis, e: Position):
-    """x[j = e] <= 0 for x <= 0."""
-    return [match(t, View(x, j, e)), nonpos(x)], [nonpos(t)]
+def sum_is_nonneg(t, x, j: Axis, g: LinearMonoid):
+    """sum_j x >= 0 for x >= 0, also of nothing."""
+    return [match(t, Reduce(g, j, x)), linear(g), nonneg(x)], [nonneg(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def sign_of_running_value(t, r, s, j: Axis, g: AnyMonoid, when: Each["new", "old"], says: ROLLED):  # noqa: F821
+    """A running value has the sign that every element has.  That of the whole would not do: -1 + 3 > 0, and -1 was before."""
+    trait, sign = says
+    return [match(t, Ref(when, j, r)), match(r, Reduce(g, j, s)), NonEmpty(j), trait(g), sign(s)], [sign(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def cast_of_nonneg(t, x, d: TypeName):
+    """cast(x) >= 0 for x >= 0 and a type of floats or truth values; an integer may wrap."""
+    return [match(t, Cast(d, x)), keeps_sign(d), nonneg(x)], [nonneg(t)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def cast_to_unsigned(t, x, d: TypeName):
+    """cast(x) >= 0 for a type without negative numbers."""
+    return [match(t, Cast(d, x)), unsigned(d)], [nonneg(t)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -255,12 +410,6 @@ def separable_modest(t, f, x, a: Scalar, j: Axis):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def position_is_onehot(c, y, j: Axis):
+def position_is_onehot(c, y, j: Axis, both: EitherWay):
     """index(j) == y at one place at most, for y free of j."""
-    return [match(c, Map("eq", Index(j), y)), free(y, j)], [onehot(c, j)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def position_is_onehot_right(c, y, j: Axis):
-    """The same with the arguments exchanged."""
-    return [match(c, Map("eq", y, Index(j))), free(y, j)], [onehot(c, j)]
+    return [match(c, Map("eq", *both(Index(j), y))), free(y, j)], [onehot(c, j)]

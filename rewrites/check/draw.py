@@ -16,6 +16,7 @@ NaN, each where no premise forbids it.  Three arithmetics:
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -109,7 +110,10 @@ BEYOND = 0.3  # of uniform values, so many lie all beyond one number that the ru
 PAST = Options((0, 0, 1, 3))  # how far positions may be past the end of an axis
 MASKS = {d: Options((*range(2**d), *(2**d - 1,) * 2 ** (d - 1))) for d in range(1, 8)}  # which axes a value has; often all
 NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5, -3.0, 1.4426950408889634, 7.0, -0.25, 1000.0)
-FARTHER = (-7.0, 100.0, -100.0, 3.0, 1e-3, -1e3, 1e10, -1e10, 1e-10, 1e30, -1e-30, 1 / 3)  # constants are seldom so, but may be
+# constants are seldom so, but may be
+FARTHER = (
+    math.inf, -math.inf, -7.0, 100.0, -100.0, 3.0, 1e-3, -1e3, 1e10, -1e10, 1e-10, 1e30, -1e-30, 1 / 3,
+)  # fmt: skip
 TYPES = Options(("float64", "float32", "float16"))
 REAL = (
     "plain", "ties", "ordinary", "wide", "masked", "zeros", "empty", "mixed", "extreme", "infinite", "nan", "named", "uniform", "shared",
@@ -427,10 +431,10 @@ class Source:
 
 
 def _not_finite(how: str, x: np.ndarray, sign: int, style: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
-    """Infinities and NaN where premises admit them: NaN is never negative nor more than a bound, but it is not greater than 0."""
+    """Infinities and NaN where premises admit them: NaN is never negative nor more than a bound."""
     if how == "special":  # every kind beside every other
         kinds = [-np.inf] * (sign <= 0 and "low" not in style) + [np.inf] * (sign >= 0 and "high" not in style)
-        kinds += [np.nan] * (sign != 2)
+        kinds += [np.nan]
         kinds = [k for k in kinds if rng.random() < 0.6] or kinds
         return np.where(rng.random(size=x.shape) < 0.3, rng.choice(kinds, size=x.shape), x) if kinds else x
     slab = [n if rng.random() < 0.6 else 1 for n in x.shape] if how in ("masked", "mixed") else x.shape  # whole rows and tiles
@@ -439,7 +443,7 @@ def _not_finite(how: str, x: np.ndarray, sign: int, style: dict[str, Any], rng: 
         return np.where(some, -np.inf, x)
     if how == "infinite" and sign >= 0 and "high" not in style:
         return np.where(some, np.inf, x)
-    if how == "nan" and sign != 2:
+    if how == "nan":
         return np.where(some, np.nan, x)
     return x
 

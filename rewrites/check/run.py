@@ -185,8 +185,12 @@ def check_rule(
     table.known(rule)
     wanted = _asked(examples, oracles)
     expect(isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0, "seconds", seconds, "a number, 0 or more")
+    start = time.perf_counter()
+    end = start + min(seconds, 1e9)
     try:
-        return _check(rule, examples, wanted, time.perf_counter() + min(seconds, 1e9))
+        possible = [one for one in rule.instances if all(Plan(one).choices.values())]  # there is no such op of three arguments
+        found = [_check(one, examples, wanted, end) for one in possible or [rule]]
+        return _together(rule, found, time.perf_counter() - start)
     except RuleError:
         raise
     except Exception as error:  # a user's relation, op or test
@@ -210,12 +214,27 @@ def _asked(examples: int, oracles: Iterable[str]) -> tuple[str, ...]:
     return wanted
 
 
+def _together(rule: Rule, found: Collection[RuleReport], seconds: float) -> RuleReport:
+    """The checks of all instances of a rule as one."""
+    return RuleReport(
+        rule,
+        sum(r.examples for r in found),
+        sum(r.numbers for r in found),
+        sum(r.checks for r in found),
+        tuple(dict.fromkeys(o for r in found for o in r.oracles)),
+        tuple(dict.fromkeys(n for r in found for n in r.notes)),
+        seconds,
+        any(r.stopped for r in found),
+    )
+
+
 def _check(rule: Rule, examples: int, wanted: Collection[str], end: float) -> RuleReport:
-    start, plan = time.perf_counter(), Plan(rule)
+    """The check of one instance of a rule."""
+    plan = Plan(rule)
     claims = [k for k, f in enumerate(rule.gives) if not claims_nothing(rule, f)]
     report = RuleReport(rule)
     if not claims:
-        return replace(report, notes=("claims nothing",), seconds=time.perf_counter() - start)
+        return replace(report, notes=("claims nothing",))
     modes = {"arrays": "exact" if rule.licence == "exact" else "real", "rationals": "rational"}
     for oracle, mode in modes.items():
         if oracle not in wanted:
@@ -240,7 +259,7 @@ def _check(rule: Rule, examples: int, wanted: Collection[str], end: float) -> Ru
             report = _add(report, "integers", 0, 0, verdict.proved)
         if verdict.note:
             report = replace(report, notes=(*report.notes, verdict.note))
-    return replace(report, seconds=time.perf_counter() - start, stopped=time.perf_counter() > end)
+    return replace(report, stopped=time.perf_counter() > end)
 
 
 def _add(report: RuleReport, oracle: str, examples: int, numbers: int, checks: int) -> RuleReport:

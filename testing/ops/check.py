@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ...egraph.schema import sign_traits
 from ...errors import EqFuseError, OpError, UnsoundOpError, expect
 from ...ir.ops import DOMAINS, OPS, RESULTS, ScalarOp
 from ...ir.ranges import ALL, INF, Interval
+from ...ir.signs import sign_traits
 
 SEED = 20
 TOLERANCE = 1e-9  # of float64 formulas, relative
@@ -292,16 +292,19 @@ def check_derived(op: ScalarOp) -> None:
     def is_zero(v: float) -> bool:
         return v <= 0
 
+    def nonpos(x: np.ndarray) -> np.ndarray:
+        return x <= 0
+
     nonneg, positive = DOMAINS["nonneg"], DOMAINS["positive"]
     claims: dict[str, tuple[list[np.ndarray], _Test, _Test, Callable[[np.ndarray], np.ndarray], Callable[[float], bool] | None]] = {
         # trait: samples, which first and second arguments, what is bad of a value, and, where it may be so by a loss, of one value
         "always-nonneg": (everything, any_, any_, lambda v: v < 0, None),
         "keeps-nonneg": (everything, nonneg, nonneg, lambda v: v < 0, None),
+        "keeps-nonpos": (everything, nonpos, nonpos, lambda v: v > 0, None),
         "nonneg-if-one": (everything, any_, nonneg, lambda v: v < 0, None),
         "keeps-positive": (finite, positive, positive, lambda v: v <= 0, is_zero),
         "positive-if-one": (finite, any_, positive, lambda v: v <= 0, is_zero),
         "positive-if-bounded": (finite, any_, any_, lambda v: v <= 0, is_zero),
-        "always-bounded": (everything, any_, any_, np.isinf, None),
         "keeps-bounded": (finite, any_, any_, np.isinf, math.isinf),
         "makes-truth": (everything, any_, any_, lambda v: ~np.isin(v, (0.0, 1.0)), None),
     }

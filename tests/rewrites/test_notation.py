@@ -241,8 +241,8 @@ OUTSIDE = {  # names that are no part of an equation: called as anybody would, w
     "active", "check_all", "check_rule", "disable", "enable", "fact_rule", "families", "register", "relation", "rule", "rules", "unregister",
 }  # fmt: skip
 ANNOTATIONS = {
-    "AnyMonoid", "Axis", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3", "Position", "Scalar", "SelectiveMonoid", "Turns",
-    "TypeName", "CheckSummary", "Rule",
+    "AnyMonoid", "AnyOp", "Arguments", "Axis", "Each", "EitherWay", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3", "Position", "Scalar",
+    "SelectiveMonoid", "Turns", "TypeName", "CheckSummary", "Rule",
 }  # fmt: skip
 
 

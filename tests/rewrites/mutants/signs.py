@@ -1,8 +1,10 @@
 """Broken signs, bounds and claims about what may be rounded apart."""
 
+import math
+
 import numpy as np
 
-from eqfuse.ir import terms
+from eqfuse.ir import dtypes, terms
 from eqfuse.ir.build import (
     abs_,
     axes,
@@ -23,22 +25,29 @@ from eqfuse.ir.build import (
 from eqfuse.rewrites.facts import (
     Modest,
     NonEmpty,
+    NotNegative,
     aspl,
     at_least_one,
     at_most_one,
+    finite,
+    fold_nonneg,
     free,
     increasing,
+    keeps_nonneg,
+    keeps_positive,
     match,
     nonneg,
     nonpos,
     onehot,
+    positive,
+    positive_if_bounded,
     separable,
     turns,
     turns_nonneg,
     within,
 )
-from eqfuse.rewrites.patterns import Const, Index, Map, Max, Reduce, Sum, Where
-from eqfuse.rewrites.rule import AnyMonoid, Axis, Op1, Scalar, Turns
+from eqfuse.rewrites.patterns import Cast, Const, Extent, Index, Map, Max, Reduce, Ref, Sum, Where
+from eqfuse.rewrites.rule import AnyMonoid, AnyOp, Arguments, Axis, EitherWay, Op1, Op2, Scalar, Turns, TypeName
 
 from . import mutant
 
@@ -52,6 +61,108 @@ SHIFTED = x_ - maximum_over(j, x_)
 def claim(t):
     """A program whose one output is t."""
     return lambda: program("claim", y=(t, tuple(sorted(t.axes))))
+
+
+@mutant("constant_is_nonneg", "sign guard", lambda: (-3.0 <= 0, -3.0 >= 0), claim(x_ + -3.0))
+def negative_constant_is_nonneg(t, a: Scalar):
+    """a >= 0 for a <= 0."""
+    return [match(t, Const(a)), NotNegative(-a)], [nonneg(t)]
+
+
+@mutant("constant_is_finite", "condition dropped", lambda: (True, np.isfinite(np.inf)), claim(select(lt(x_, 0.0), x_, math.inf)))
+def constant_is_anything(t, a: Scalar):
+    """a < inf for every a."""
+    return [match(t, Const(a))], [finite(t)]
+
+
+@mutant("positive_is_nonneg", "operand order", lambda: (0.0 >= 0, 0.0 > 0), claim(maximum(x_, 0.0)))
+def nonneg_is_positive(x):
+    """x > 0 for x >= 0."""
+    return [nonneg(x)], [positive(x)]
+
+
+@mutant("counts_are_nonneg", "off by one", lambda: (True, np.all(np.arange(3) > 0)), claim(x_ + iota(j)))
+def positions_are_positive(t, j: Axis):
+    """Positions count from 1."""
+    return [match(t, Index(j))], [positive(t)]
+
+
+@mutant("length_is_positive", "empty axis", lambda: (True, len([]) > 0), claim(x_ + terms.Extent(none)))
+def every_length_is_positive(t, j: Axis):
+    """size(j) > 0, also of an empty axis."""
+    return [match(t, Extent(j))], [positive(t)]
+
+
+@mutant("sign_of_op", "trait", lambda: (True, np.log(0.5) >= 0), claim(log(x_)))
+def every_op_is_nonneg(t, x: Arguments, o: AnyOp):
+    """o(x) >= 0 for every op."""
+    return [match(t, Map(o, *x))], [nonneg(t)]
+
+
+@mutant("sign_through_op", "trait", lambda: (0.5 >= 0, np.log(0.5) >= 0), claim(log(abs_(x_))))
+def every_op_keeps_the_sign(t, x: Arguments, o: AnyOp):
+    """o(x) >= 0 for x >= 0 and every op."""
+    return [match(t, Map(o, *x)), *map(nonneg, x)], [nonneg(t)]
+
+
+@mutant("sign_through_op", "trait", lambda: (np.isfinite(0.0), np.isfinite(np.log(0.0))), claim(log(select(lt(x_, 0.0), 0.0, 1.0))))
+def every_op_is_finite(t, x: Arguments, o: AnyOp):
+    """o(x) is finite for finite x and every op."""
+    return [match(t, Map(o, *x)), *map(finite, x)], [finite(t)]
+
+
+@mutant("sign_of_either", "trait", lambda: (1.0 >= 0, 1.0 + -3.0 >= 0), claim(abs_(x_) + y_))
+def sign_of_one_term(t, x, y, both: EitherWay, o: Op2):
+    """x + y >= 0 for x >= 0: that it keeps the sign of both says nothing of one."""
+    return [match(t, Map(o, *both(x, y))), keeps_nonneg(o), nonneg(x)], [nonneg(t)]
+
+
+@mutant("positive_through_op", "condition dropped", lambda: (2.0 > 0 and 0.0 >= 0, 2.0 * 0.0 > 0), claim(exp(tanh(x_)) * maximum(y_, 0.0)))
+def positive_by_one_factor(t, x, y, o: Op2):
+    """x * y > 0 for x > 0, y >= 0."""
+    return [match(t, Map(o, x, y)), keeps_positive(o), positive(x), nonneg(y)], [positive(t)]
+
+
+@mutant("exponential_is_positive", "condition dropped", lambda: (True, np.exp(-np.inf) > 0), claim(exp(x_)))
+def exponential_is_always_positive(t, x, o: Op1):
+    """e^x > 0, also for x = -inf."""
+    return [match(t, Map(o, x)), positive_if_bounded(o)], [positive(t)]
+
+
+@mutant("square_is_nonneg", "operand order", lambda: (True, 2.0 * -3.0 >= 0), claim(x_ * y_))
+def product_is_nonneg(t, x, y):
+    """x * y >= 0."""
+    return [match(t, x * y)], [nonneg(t)]
+
+
+@mutant("sum_is_positive", "sign guard", lambda: (0.0 >= 0, 0.0 + 0.0 > 0), claim(maximum(x_, 0.0) + maximum(y_, 0.0)))
+def sum_of_nonneg_is_positive(t, x, y):
+    """x + y > 0 for x, y >= 0."""
+    return [match(t, x + y), nonneg(x), nonneg(y)], [positive(t)]
+
+
+@mutant("sum_is_nonneg", "monoid", lambda: (True, np.max([], initial=-np.inf) >= 0), claim(maximum_over(none, abs_(c_))))
+def maximum_of_nothing_is_nonneg(t, x, j: Axis, g: AnyMonoid):
+    """max_j x >= 0 for x >= 0, also of nothing."""
+    return [match(t, Reduce(g, j, x)), nonneg(x)], [nonneg(t)]
+
+
+@mutant("sign_of_running_value", "empty axis", lambda: (True, np.max([], initial=-np.inf) >= 0))
+def running_value_of_nothing(t, r, s, j: Axis, g: AnyMonoid):
+    """A running value has the sign of every element, also where there is none."""
+    return [match(t, Ref("new", j, r)), match(r, Reduce(g, j, s)), fold_nonneg(g), nonneg(s)], [nonneg(t)]
+
+
+@mutant("cast_of_nonneg", "trait", lambda: (200.0 >= 0, np.float64(200.0).astype(np.int64).astype(np.int8) >= 0), claim(terms.Cast(dtypes.int8, abs_(x_) * 100.0)))
+def cast_of_nonneg_to_anything(t, x, d: TypeName):
+    """cast(x) >= 0 for x >= 0 and every type."""
+    return [match(t, Cast(d, x)), nonneg(x)], [nonneg(t)]
+
+
+@mutant("cast_to_unsigned", "trait", lambda: (True, np.float32(-1.0) >= 0), claim(terms.Cast(dtypes.float16, x_)))
+def cast_to_any_type(t, x, d: TypeName):
+    """cast(x) >= 0 for every type."""
+    return [match(t, Cast(d, x))], [nonneg(t)]
 
 
 @mutant("below_maximum", "monoid", lambda: (True, np.all(np.array([0.0, 1]) - np.min([0.0, 1]) <= 0)), claim(x_ - terms.Reduce("min", j, x_)))
@@ -84,19 +195,19 @@ def product_of_two_nonpos(t, x, y):
     return [match(t, x * y), nonpos(x), nonpos(y)], [nonpos(t)]
 
 
-@mutant("sum_of_nonpos", "condition dropped", lambda: (-1.0 <= 0, -1.0 + 3.0 <= 0), claim(SHIFTED + y_))
+@mutant("sign_through_op", "condition dropped", lambda: (-1.0 <= 0, -1.0 + 3.0 <= 0), claim(SHIFTED + y_))
 def sum_of_one_nonpos(t, x, y):
     """x + y <= 0 for x <= 0, whatever y is."""
     return [match(t, x + y), nonpos(x)], [nonpos(t)]
 
 
-@mutant("choice_of_nonpos", "condition dropped", lambda: (-1.0 <= 0, np.where(False, -1.0, 2.0) <= 0), claim(select(lt(y_, 0.0), SHIFTED, abs_(y_))))
+@mutant("sign_of_choice", "condition dropped", lambda: (-1.0 <= 0, np.where(False, -1.0, 2.0) <= 0), claim(select(lt(y_, 0.0), SHIFTED, abs_(y_))))
 def choice_of_one_nonpos(t, c, x, y):
     """where(c, x, y) <= 0 for x <= 0, whatever y is."""
     return [match(t, Where(c, x, y)), nonpos(x)], [nonpos(t)]
 
 
-@mutant("reduction_of_nonpos", "empty axis", lambda: (True, np.min([], initial=np.inf) <= 0), claim(terms.Reduce("min", none, -abs_(c_))))
+@mutant("sign_of_reduction", "empty axis", lambda: (True, np.min([], initial=np.inf) <= 0), claim(terms.Reduce("min", none, -abs_(c_))))
 def reduction_of_no_nonpos(t, x, j: Axis, g: AnyMonoid):
     """min_j x <= 0 for x <= 0, also where j is empty: that minimum is inf."""
     return [match(t, Reduce(g, j, x)), nonpos(x)], [nonpos(t)]

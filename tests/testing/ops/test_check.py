@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from eqfuse import errors
-from eqfuse.egraph.schema import sign_traits
 from eqfuse.ir.ops import BUILT_IN, OPS, triton
 from eqfuse.ir.ranges import UNIT, Interval, increasing
+from eqfuse.ir.signs import sign_traits
 from eqfuse.testing.ops import check as op_check
 from eqfuse.testing.ops.check import check_op
 from eqfuse.testing.ops.spelling import check_spelling
