@@ -14,7 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
@@ -374,6 +374,25 @@ class Search(Fact):
 
     def egglog(self, fresh: str) -> str:
         return self.text.format(*(n.egglog() for n in self.names), f=fresh)
+
+
+@dataclass(frozen=True, eq=False)
+class Argument(Fact):
+    """``x`` is an argument of ``t``: of an op, in whatever place, of a cast or of a reduction.  For demands: a check draws anything."""
+
+    t: Var
+    x: Var
+    form: str = ""
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.t, self.x)
+
+    def forms(self, mirrored: bool) -> list[Fact]:
+        ops = [f"Map{n} o{{f}} {' '.join('{x}' if k == m else f'y{k}{{f}}' for k in range(n))}" for n in (1, 2, 3) for m in range(n)]
+        return [replace(self, form=form) for form in (*ops, "Cast d{f} {x}", "Reduce g{f} i{f} {x}")]
+
+    def egglog(self, fresh: str) -> str:
+        return f"(= {self.t.egglog()} ({self.form.format(x=self.x.egglog(), f=fresh)}))"
 
 
 @dataclass(frozen=True, eq=False)
@@ -1072,4 +1091,4 @@ def reduced(axis: AxisVar) -> Search:
 # spelled like functions in rules
 free, depends, nonneg, positive, finite, truth, settled = Free, Depends, NonNeg, Positive, Finite, Truth, Settled
 nonpos, at_least_one, at_most_one, within, finite_or = NonPos, AtLeastOne, AtMostOne, Within, FiniteOr
-match, equal, has_type = Match, Equal, HasType
+match, equal, has_type, argument = Match, Equal, HasType, Argument

@@ -14,7 +14,7 @@ from __future__ import annotations
 from .decorators import fact_rule, rule
 from .facts import IndexDepends, IndexFree, OtherAxis, depends, equal, free, match, same_index
 from .patterns import Cast, Map, Reduce, View
-from .rule import AnyMonoid, Axis, Op1, Op2, Op3, Position, TypeName
+from .rule import AnyMonoid, AnyOp, Arguments, Axis, Position, TypeName
 
 FAMILY, PHASE = "layout", "layout"
 
@@ -32,21 +32,9 @@ def view_in_place(t, x, j: Axis, e: Position):
 
 
 @rule(family=FAMILY, licence="exact", phase=PHASE)
-def view_through_op1(x, j: Axis, e: Position, o: Op1):
-    """o(x)[j = e] = o(x[j = e])."""
-    return View(Map(o, x), j, e), Map(o, View(x, j, e))
-
-
-@rule(family=FAMILY, licence="exact", phase=PHASE)
-def view_through_op2(x, y, j: Axis, e: Position, o: Op2):
+def view_through_op(x: Arguments, j: Axis, e: Position, o: AnyOp):
     """o(x, y)[j = e] = o(x[j = e], y[j = e])."""
-    return View(Map(o, x, y), j, e), Map(o, View(x, j, e), View(y, j, e))
-
-
-@rule(family=FAMILY, licence="exact", phase=PHASE)
-def view_through_op3(x, y, z, j: Axis, e: Position, o: Op3):
-    """o(x, y, z)[j = e] = o(x[j = e], y[j = e], z[j = e])."""
-    return View(Map(o, x, y, z), j, e), Map(o, View(x, j, e), View(y, j, e), View(z, j, e))
+    return View(Map(o, *x), j, e), Map(o, *(View(a, j, e) for a in x))
 
 
 @rule(family=FAMILY, licence="exact", phase=PHASE)

@@ -36,7 +36,7 @@ from .facts import (
     written,
 )
 from .patterns import Const, Extent, Map, Pattern, Reduce, Sum, View, Where
-from .rule import Axis, IdempotentMonoid, LinearMonoid, Op2, Position, Scalar, SelectiveMonoid
+from .rule import Axis, Each, IdempotentMonoid, LinearMonoid, Op2, Position, Scalar, SelectiveMonoid
 
 FAMILY = "reductions"
 
@@ -80,31 +80,19 @@ def factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     )
 
 
-@rule(family=FAMILY)
-def sum_of_constant(x, j: Axis):
-    """sum_j x = size(j) * x, for x free of j."""
-    return Sum(j, x), Extent(j) * x, free(x, j), NonEmpty(j)
-
-
-# of integers these three are all that is known: what wraps obeys few laws
+# of integers these two are all that is known: what wraps obeys few laws
 
 
 @rule(family=FAMILY)
-def sum_of_constant_integer(x, j: Axis):
+def sum_of_constant(x, j: Axis, g: Each["sum", "isum"]):  # noqa: F821
     """sum_j x = size(j) * x, for x free of j."""
-    return Reduce("isum", j, x), Extent(j) * x, free(x, j), NonEmpty(j)
+    return Reduce(g, j, x), Extent(j) * x, free(x, j), NonEmpty(j)
 
 
 @rule(family=FAMILY, licence="exact")
-def maximum_of_constant_integer(x, j: Axis):
-    """max_j x = x, for x free of j."""
-    return Reduce("imax", j, x), x, free(x, j), NonEmpty(j)
-
-
-@rule(family=FAMILY, licence="exact")
-def minimum_of_constant_integer(x, j: Axis):
-    """min_j x = x, for x free of j."""
-    return Reduce("imin", j, x), x, free(x, j), NonEmpty(j)
+def selection_of_constant_integer(x, j: Axis, g: Each["imax", "imin"]):  # noqa: F821
+    """max_j x = x, for x free of j; so for min."""
+    return Reduce(g, j, x), x, free(x, j), NonEmpty(j)
 
 
 @rule(family=FAMILY)

@@ -25,6 +25,7 @@ from .facts import (
     NonEmpty,
     OtherAxis,
     apart,
+    argument,
     distinct,
     earlier,
     equal,
@@ -68,7 +69,7 @@ from .patterns import (
     Summed,
     Where,
 )
-from .rule import AnyMonoid, Axis, Form, Kind, LinearMonoid, Op1, Op2, Op3, Scalar, SelectiveMonoid, Turns, TypeName
+from .rule import AnyMonoid, Axis, Each, EitherWay, Form, Kind, LinearMonoid, Op1, Op2, Scalar, SelectiveMonoid, Turns, TypeName
 
 FAMILY, PHASE = "repair", "repair"
 LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``ninf`` and ``gone`` speak of
@@ -85,51 +86,9 @@ def stuck(e, t, j: Axis, g: AnyMonoid):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def stuck_below1(t, x, j: Axis, o: Op1):
-    """So does what delays it."""
-    return [hot(t, j), match(t, Map(o, x)), later(x, j)], [hot(x, j)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def stuck_below2(t, x, y, j: Axis, o: Op2):
-    """So does what delays it, on either side."""
-    return [hot(t, j), match(t, Map(o, x, y)), later(x, j)], [hot(x, j)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def stuck_below2_right(t, x, y, j: Axis, o: Op2):
-    """So does what delays it, on either side."""
-    return [hot(t, j), match(t, Map(o, x, y)), later(y, j)], [hot(y, j)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def stuck_below3(t, c, x, y, j: Axis, o: Op3):
-    """So does what delays it, in any arm."""
-    return [hot(t, j), match(t, Map(o, c, x, y)), later(x, j)], [hot(x, j)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def stuck_below3_first(t, c, x, y, j: Axis, o: Op3):
-    """So does what delays it, in any arm."""
-    return [hot(t, j), match(t, Map(o, c, x, y)), later(c, j)], [hot(c, j)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def stuck_below3_last(t, c, x, y, j: Axis, o: Op3):
-    """So does what delays it, in any arm."""
-    return [hot(t, j), match(t, Map(o, c, x, y)), later(y, j)], [hot(y, j)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def stuck_below_cast(t, x, j: Axis, d: TypeName):
-    """So does what delays it, before it is rounded."""
-    return [hot(t, j), match(t, Cast(d, x)), later(x, j)], [hot(x, j)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def stuck_below_other_reduction(t, x, j: Axis, i: Axis, g: AnyMonoid):
-    """So does what delays it, through a reduction over another axis."""
-    return [hot(t, j), match(t, Reduce(g, i, x)), OtherAxis(i, j), later(x, j)], [hot(x, j)]
+def stuck_below(t, x, j: Axis):
+    """So does what delays it, through whatever lies between."""
+    return [hot(t, j), argument(t, x), later(x, j)], [hot(x, j)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -175,21 +134,11 @@ def function2(t, x, r, xn, xo, a: Scalar, j: Axis, o: Op2):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def choice_by_reference(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis):
+def choice_by_reference(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis, arms: EitherWay):
     """A choice between a constant and a function of r, made by a function of r: safe forms of a maximum."""
-    new, old = Where(cn, Const(a), xn), Where(co, Const(a), xo)
+    new, old = Where(cn, *arms(Const(a), xn)), Where(co, *arms(Const(a), xo))
     return (
-        [rsub(j, c, r, cn, co), rsub(j, x, r, xn, xo), hot(t, j), match(t, Where(c, Const(a), x))],
-        [radd("run", j, t, r, new, new - old)],
-    )
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def choice_by_reference_else(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis):
-    """The same with the constant in the other arm."""
-    new, old = Where(cn, xn, Const(a)), Where(co, xo, Const(a))
-    return (
-        [rsub(j, c, r, cn, co), rsub(j, x, r, xn, xo), hot(t, j), match(t, Where(c, x, Const(a)))],
+        [rsub(j, c, r, cn, co), rsub(j, x, r, xn, xo), hot(t, j), match(t, Where(c, *arms(Const(a), x)))],
         [radd("run", j, t, r, new, new - old)],
     )
 
@@ -406,20 +355,11 @@ def product_of_terms(l: Form, c, d, x, y):  # noqa: E741
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def distribute_left(l: Form, x: Form, y: Form, z: Form):  # noqa: E741
-    """(x + y) z = x z + y z."""
+def distribute(l: Form, x: Form, y: Form, z: Form, both: EitherWay):  # noqa: E741
+    """(x + y) z = x z + y z, and z (x + y) = z x + z y."""
     return (
-        [match(l, LinearProduct(LinearSum(x, y), z))],
-        [equal(l, LinearSum(LinearProduct(x, z), LinearProduct(y, z)))],
-    )
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def distribute_right(l: Form, x: Form, y: Form, z: Form):  # noqa: E741
-    """z (x + y) = z x + z y."""
-    return (
-        [match(l, LinearProduct(z, LinearSum(x, y)))],
-        [equal(l, LinearSum(LinearProduct(z, x), LinearProduct(z, y)))],
+        [match(l, LinearProduct(*both(LinearSum(x, y), z)))],
+        [equal(l, LinearSum(LinearProduct(*both(x, z)), LinearProduct(*both(y, z))))],
     )
 
 
@@ -603,15 +543,9 @@ def keep_plain_accumulator(p, b, j: Axis):
 
 
 @fact_rule(family=FAMILY, phase=ROLL)
-def keep_accumulator(p, t, r, tn, d, j: Axis):
+def keep_accumulator(p, t, r, tn, d, j: Axis, change: Each[radd, rmul]):
     """An accumulator that is mentioned is kept: its body is t at the new reference, so somebody sums t."""
-    return [match(p, Pre(j, tn)), radd("run", j, t, r, tn, d)], [match(p, Sum(j, t))]
-
-
-@fact_rule(family=FAMILY, phase=ROLL)
-def keep_accumulator_by_factor(p, t, r, tn, q, j: Axis):
-    """An accumulator that is mentioned is kept: its body is t at the new reference, so somebody sums t."""
-    return [match(p, Pre(j, tn)), rmul("run", j, t, r, tn, q)], [match(p, Sum(j, t))]
+    return [match(p, Pre(j, tn)), change("run", j, t, r, tn, d)], [match(p, Sum(j, t))]
 
 
 @fact_rule(family=FAMILY, phase=ROLL)

@@ -84,16 +84,14 @@ ONE = NumberLiteral(1.0)
 SIGNS = Each[nonneg, nonpos, positive, finite]
 
 
-@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def constant_is_nonneg(t, a: Scalar):
-    """a >= 0."""
-    return [match(t, Const(a)), NotNegative(a)], [nonneg(t)]
+SIZES = Each[(lambda a: a, nonneg), (lambda a: -a, nonpos)]  # what of a is |a|, and the sign of such an a
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def constant_is_nonpos(t, a: Scalar):
-    """a <= 0."""
-    return [match(t, Const(a)), NotNegative(-a)], [nonpos(t)]
+def sign_of_constant(t, a: Scalar, says: SIZES):
+    """a >= 0, or a <= 0."""
+    size, sign = says
+    return [match(t, Const(a)), NotNegative(size(a))], [sign(t)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -183,28 +181,21 @@ def sum_is_positive(t, x, y):
     return [match(t, x + y), positive(x), nonneg(y)], [positive(t)]
 
 
-@fact_rule(family=FAMILY, phase=PHASE)
-def negated_nonneg(t, x):
-    """-x <= 0 for x >= 0."""
-    return [match(t, -x), nonneg(x)], [nonpos(t)]
+OPPOSITE = Each[(nonneg, nonpos), (nonpos, nonneg)]
 
 
-@fact_rule(family=FAMILY, phase=PHASE)
-def negated_nonpos(t, x):
-    """-x >= 0 for x <= 0."""
-    return [match(t, -x), nonpos(x)], [nonneg(t)]
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def sign_of_negation(t, x, signs: OPPOSITE):
+    """-x <= 0 for x >= 0, and the other way round."""
+    before, after = signs
+    return [match(t, -x), before(x)], [after(t)]
 
 
-@fact_rule(family=FAMILY, phase=PHASE)
-def product_of_signs(t, x, y):
-    """x * y <= 0 for x <= 0 <= y."""
-    return [match(t, x * y), nonpos(x), nonneg(y)], [nonpos(t)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
-def product_of_nonpos(t, x, y):
-    """x * y >= 0 for x, y <= 0."""
-    return [match(t, x * y), nonpos(x), nonpos(y)], [nonneg(t)]
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def product_of_signs(t, x, y, signs: OPPOSITE):
+    """x * y <= 0 for x <= 0 <= y; x * y >= 0 for x, y <= 0."""
+    before, after = signs
+    return [match(t, x * y), nonpos(x), before(y)], [after(t)]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
@@ -262,9 +253,10 @@ def cast_of_nonpos(t, x, d: TypeName):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def below_maximum(t, x, j: Axis):
-    """x - max_j x <= 0."""
-    return [match(t, x - Max(j, x)), NonEmpty(j)], [nonpos(t)]
+def below_maximum(t, x, j: Axis, end: Each[("max", nonpos), ("min", nonneg)]):
+    """x - max_j x <= 0, and x - min_j x >= 0."""
+    monoid, sign = end
+    return [match(t, x - Reduce(monoid, j, x)), NonEmpty(j)], [sign(t)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -272,12 +264,6 @@ def below_safe_maximum(t, x, j: Axis):
     """x - max_j x <= 0, also with 0 for a maximum of -inf: there x is -inf."""
     m = Max(j, x)
     return [match(t, x - Where(Map("eq", m, Const(-math.inf)), 0.0, m)), NonEmpty(j)], [nonpos(t)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def above_minimum(t, x, j: Axis):
-    """x - min_j x >= 0."""
-    return [match(t, x - Reduce("min", j, x)), NonEmpty(j)], [nonneg(t)]
 
 
 # bounds of 1 -----------------------------------------------------------------------------------------------------------------------
@@ -308,30 +294,20 @@ def product_of_fractions(t, x, y):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def logarithm_of_large(t, x, o: Turns["mul", "add", "nonneg"]):  # noqa: F821
-    """o(x) >= o(1) = 0 for x >= 1 and an increasing o that turns products into sums."""
-    return [match(t, Map(o, x)), turns_nonneg(o, "mul", "add"), increasing(o), at_least_one(x)], [nonneg(t)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def logarithm_of_fraction(t, x, o: Turns["mul", "add", "nonneg"]):  # noqa: F821
-    """o(x) <= o(1) = 0 for x <= 1."""
-    return [match(t, Map(o, x)), turns_nonneg(o, "mul", "add"), increasing(o), at_most_one(x)], [nonpos(t)]
+def logarithm_about_one(t, x, o: Turns["mul", "add", "nonneg"], side: Each[(at_least_one, nonneg), (at_most_one, nonpos)]):  # noqa: F821
+    """o(x) >= o(1) = 0 for x >= 1 and an increasing o that turns products into sums; o(x) <= 0 for x <= 1."""
+    bound, sign = side
+    return [match(t, Map(o, x)), turns_nonneg(o, "mul", "add"), increasing(o), bound(x)], [sign(t)]
 
 
 # the largest magnitude -------------------------------------------------------------------------------------------------------------
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def size_of_constant(t, a: Scalar):
-    """|a| = a for a >= 0."""
-    return [match(t, Const(a)), NotNegative(a), Modest(a)], [within(t, a)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def size_of_negative_constant(t, a: Scalar):
-    """|a| = -a for a <= 0."""
-    return [match(t, Const(a)), NotNegative(-a), Modest(-a)], [within(t, -a)]
+def size_of_constant(t, a: Scalar, says: SIZES):
+    """|a| = a for a >= 0, and -a for a <= 0."""
+    size, _ = says
+    return [match(t, Const(a)), NotNegative(size(a)), Modest(size(a))], [within(t, size(a))]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -392,15 +368,9 @@ def size_of_view(t, x, a: Scalar, j: Axis, e: Position):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def separable_nonneg(t, f, x, j: Axis):
-    """|f| <= |f + x| for f, x >= 0."""
-    return [aspl(t, j, f, x), nonneg(f), nonneg(x)], [separable(f, x)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def separable_nonpos(t, f, x, j: Axis):
-    """|f| <= |f + x| for f, x <= 0."""
-    return [aspl(t, j, f, x), nonpos(f), nonpos(x)], [separable(f, x)]
+def separable_of_sign(t, f, x, j: Axis, sign: Each[nonneg, nonpos]):
+    """|f| <= |f + x| for f and x of one sign."""
+    return [aspl(t, j, f, x), sign(f), sign(x)], [separable(f, x)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)

@@ -3,7 +3,7 @@
     roles   i=grid:1 l=resident:128 j=grid:128 k_i=stream:256 k_o=grid:1   (256 programs, 16 warps, 2 stages)
     loops   k_i x1
     cost    31.0 us, bound by dram; 134.36 MB DRAM, 134.42 MB L2, 0.0 GFLOP, 0.14 G instructions; 0 B shared
-    rules   view_through_op2, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
+    rules   view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
   attention_decode_out: part1, part3, part4 -> out
     roles   i=grid:1 j=grid:8 k_o=resident:8   (512 programs, 1 warps, 1 stages)
     loops   none (whole rows on chip)
@@ -52,7 +52,7 @@ def attention_decode_part1_part3_part4(
     """part1: a partial result
     part3: a partial result
     part4: a partial result
-    rules: view_through_op2, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
+    rules: view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
     moves: 134.36 MB of memory for the planned sizes; bound by dram
     """
     # for the compiler, which does not know that these are multiples of 2**S

@@ -3,7 +3,7 @@
     roles   i=grid:128 k=stream:32 j_i=stream:128 j_o=grid:1   (128 programs, 8 warps, 3 stages)
     loops   j_i x1, k x1
     cost    8859.9 us, bound by l2; 1.08 GB DRAM, 67.31 GB L2, 4312.1 GFLOP, 5.90 G instructions; 49.15 kB shared
-    rules   view_through_op2, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, view_through_op3
+    rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
   linear_cross_entropy_few_rows_out: labels, part0, part1, part2, part3 -> out
     roles   i=grid:64 j_o=resident:16   (64 programs, 4 warps, 1 stages)
     loops   none (whole rows on chip)
@@ -47,7 +47,7 @@ def linear_cross_entropy_few_rows_part0_part1_part2_part3(
     part1: a partial result
     part2: a partial result
     part3: a partial result
-    rules: view_through_op2, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, view_through_op3
+    rules: view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
     moves: 1.08 GB of memory for the planned sizes; bound by l2
     """
     # for the compiler, which does not know that these are multiples of 2**S

@@ -42,31 +42,31 @@ def view_anywhere(t, x, j: Axis, e: Position):
     return [match(t, View(x, j, e))], [equal(t, x)]
 
 
-@mutant("view_through_op1", "term lost", lambda: (True, close(np.exp(x)[back], np.exp(x))), flipped(exp(x_)))
+@mutant("view_through_op", "term lost", lambda: (True, close(np.exp(x)[back], np.exp(x))), flipped(exp(x_)))
 def view_lost_in_op1(x, j: Axis, e: Position, o: Op1):
     """o(x)[j = e] = o(x)."""
     return View(Map(o, x), j, e), Map(o, x)
 
 
-@mutant("view_through_op2", "term lost", lambda: (True, close((x + y)[back], x[back] + y)), flipped(x_ + y_))
+@mutant("view_through_op", "term lost", lambda: (True, close((x + y)[back], x[back] + y)), flipped(x_ + y_))
 def view_of_first_argument(x, y, j: Axis, e: Position, o: Op2):
     """o(x, y)[j = e] = o(x[j = e], y)."""
     return View(Map(o, x, y), j, e), Map(o, View(x, j, e), y)
 
 
-@mutant("view_through_op2", "operand order", lambda: (True, np.array_equal((x < y)[back], y[back] < x[back])), flipped(lt(x_, y_)))
+@mutant("view_through_op", "operand order", lambda: (True, np.array_equal((x < y)[back], y[back] < x[back])), flipped(lt(x_, y_)))
 def view_exchanges_arguments(x, y, j: Axis, e: Position, o: Op2):
     """o(x, y)[j = e] = o(y[j = e], x[j = e])."""
     return View(Map(o, x, y), j, e), Map(o, View(y, j, e), View(x, j, e))
 
 
-@mutant("view_through_op3", "term lost", lambda: (True, close(np.where(x > 1, x, y)[back], np.where((x > 1)[back], x[back], y))), flipped(select(lt(x_, 0.0), y_, z_)))
+@mutant("view_through_op", "term lost", lambda: (True, close(np.where(x > 1, x, y)[back], np.where((x > 1)[back], x[back], y))), flipped(select(lt(x_, 0.0), y_, z_)))
 def view_of_two_arguments(x, y, z, j: Axis, e: Position, o: Op3):
     """o(x, y, z)[j = e] = o(x[j = e], y[j = e], z)."""
     return View(Map(o, x, y, z), j, e), Map(o, View(x, j, e), View(y, j, e), z)
 
 
-@mutant("view_through_op3", "operand order", lambda: (True, close(np.where(x > 1, x, y)[back], np.where((x > 1)[back], y[back], x[back]))), flipped(select(lt(x_, 0.0), y_, z_)))
+@mutant("view_through_op", "operand order", lambda: (True, close(np.where(x > 1, x, y)[back], np.where((x > 1)[back], y[back], x[back]))), flipped(select(lt(x_, 0.0), y_, z_)))
 def view_exchanges_arms(x, y, z, j: Axis, e: Position, o: Op3):
     """o(x, y, z)[j = e] = o(x[j = e], z[j = e], y[j = e])."""
     return View(Map(o, x, y, z), j, e), Map(o, View(x, j, e), View(z, j, e), View(y, j, e))

@@ -381,7 +381,7 @@ def product_of_terms_adds(l: Form, c, d, x, y):
     return [match(l, LinearProduct(Along(c, x), Along(d, y)))], [equal(l, Along(c + d, x * y))]
 
 
-@mutant("distribute_left", "term lost", lambda: (True, close((2.0 + 3) * 5, 2.0 * 5 + 3)), VARIANCE)
+@mutant("distribute", "term lost", lambda: (True, close((2.0 + 3) * 5, 2.0 * 5 + 3)), VARIANCE)
 def distribute_once(l: Form, x: Form, y: Form, z: Form):
     """(x + y) z = x z + y."""
     return (

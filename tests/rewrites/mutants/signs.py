@@ -63,7 +63,7 @@ def claim(t):
     return lambda: program("claim", y=(t, tuple(sorted(t.axes))))
 
 
-@mutant("constant_is_nonneg", "sign guard", lambda: (-3.0 <= 0, -3.0 >= 0), claim(x_ + -3.0))
+@mutant("sign_of_constant", "sign guard", lambda: (-3.0 <= 0, -3.0 >= 0), claim(x_ + -3.0))
 def negative_constant_is_nonneg(t, a: Scalar):
     """a >= 0 for a <= 0."""
     return [match(t, Const(a)), NotNegative(-a)], [nonneg(t)]
@@ -183,7 +183,7 @@ def below_maximum_of_nothing(t, x, j: Axis):
     return [match(t, x - Max(j, x))], [nonpos(t)]
 
 
-@mutant("above_minimum", "sign guard", lambda: (True, np.all(np.array([0.0, 1]) - np.max([0.0, 1]) >= 0)), claim(SHIFTED))
+@mutant("below_maximum", "sign guard", lambda: (True, np.all(np.array([0.0, 1]) - np.max([0.0, 1]) >= 0)), claim(SHIFTED))
 def above_maximum(t, x, j: Axis):
     """x - max_j x >= 0: the sign of the other end."""
     return [match(t, x - Max(j, x)), NonEmpty(j)], [nonneg(t)]
@@ -249,7 +249,7 @@ def product_of_small(t, x, y):
     return [match(t, x * y), at_most_one(x), at_most_one(y)], [at_most_one(t)]
 
 
-@mutant("logarithm_of_large", "sign guard", lambda: (0.5 <= 1, np.log(0.5) >= 0), claim(log(exp(SHIFTED))))
+@mutant("logarithm_about_one", "sign guard", lambda: (0.5 <= 1, np.log(0.5) >= 0), claim(log(exp(SHIFTED))))
 def logarithm_of_small(t, x, o: Logarithm):
     """o(x) >= 0 for x <= 1."""
     return [match(t, Map(o, x)), turns_nonneg(o, "mul", "add"), increasing(o), at_most_one(x)], [nonneg(t)]
@@ -291,13 +291,13 @@ def size_of_any_function(t, x, a: Scalar, o: Op1):
     return [match(t, Map(o, x)), within(x, a)], [within(t, a)]
 
 
-@mutant("separable_nonneg", "condition dropped", lambda: (1e4 >= 0, abs(1e4) <= max(abs(1e4 - 9999.0), 100)), claim(sum_over(j, tanh(abs_(c_) * 1e4 + x_ * 1e4))))
+@mutant("separable_of_sign", "condition dropped", lambda: (1e4 >= 0, abs(1e4) <= max(abs(1e4 - 9999.0), 100)), claim(sum_over(j, tanh(abs_(c_) * 1e4 + x_ * 1e4))))
 def separable_of_one_nonneg(t, f, x, j: Axis):
     """|f| <= |f + x| for f >= 0, whatever x is."""
     return [aspl(t, j, f, x), nonneg(f)], [separable(f, x)]
 
 
-@mutant("separable_nonpos", "sign guard", lambda: (-1e4 <= 0 and 9999.0 >= 0, abs(-1e4) <= max(abs(-1e4 + 9999.0), 100)), claim(sum_over(j, tanh(-abs_(c_ * 1e4) + abs_(x_ * 1e4)))))
+@mutant("separable_of_sign", "sign guard", lambda: (-1e4 <= 0 and 9999.0 >= 0, abs(-1e4) <= max(abs(-1e4 + 9999.0), 100)), claim(sum_over(j, tanh(-abs_(c_ * 1e4) + abs_(x_ * 1e4)))))
 def separable_of_signs(t, f, x, j: Axis):
     """|f| <= |f + x| for f <= 0 <= x."""
     return [aspl(t, j, f, x), nonpos(f), nonneg(x)], [separable(f, x)]
