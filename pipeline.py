@@ -164,6 +164,8 @@ def active_rules(request: Request) -> tuple[Rule, ...]:
             close = difflib.get_close_matches(name, sorted(known), n=1) if isinstance(name, str) else ()
             hint = f"{close[0]!r}; " if close else ""
             raise OptionError(f"cannot disable {shown(name)}: no rule or family is called that", cure=f"{hint}eqfuse.rules() lists them")
+        if any(name in (r.name, r.family) for r in registry.analyses()):
+            raise OptionError(f"cannot disable {name!r}: every saturation needs the analyses", cure="disable rules of other families")
     allowed = LICENCES[: LICENCES.index(licence) + 1]
     registered = registry.active(licence)
     more = tuple(r for r in extra if r.licence in allowed and r not in registered)

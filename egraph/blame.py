@@ -33,7 +33,7 @@ class Blame:
 
     def words(self, shown: Finding | None) -> str:
         """All of it but what is shown anyway."""
-        by = ", ".join(sorted(self.rules)) or "an analysis or what an op declares"
+        by = ", ".join(sorted(self.rules)) or "an analysis"
         what = "" if shown is not None and self.finding.what == shown.what else f": {self.finding.what}"
         return f"first wrong in round {self.round} of {self.rounds}, by {by}{what}"
 

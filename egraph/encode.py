@@ -86,7 +86,8 @@ def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]
         names[t] = f"$v{k}"
         lines.append(f"(let $v{k} {_text(t, names, book)})")
     lines += [f"(movable {names[t]})" for t in _lone_casts(program)]
-    lines += [f'(has-type {names[t]} "{t.dtype.name}")' for t in program.terms() if isinstance(t, Input)]
+    for t in (t for t in program.terms() if isinstance(t, Input)):
+        lines += [f'(has-type {names[t]} "{t.dtype.name}")', f"(set (axes {names[t]}) {book.mask(t.axes)})", f"(settled {names[t]})"]
     lines += [f'(typed {names[t]} "{d.name}")' for t, d in _types(program).items()]
     lines += [f'(written "{t.op}" {names[t]} {names[a]} {names[b]})' for t in _operations(program) for a, b in (t.args, t.args[::-1])]
     return lines, names

@@ -22,6 +22,7 @@ from ..ir.index import Axis, IndexExpr, index
 from ..ir.program import Program
 from ..ir.spec import check_program, wanted
 from ..ir.terms import Input, Reduce, Term
+from ..rewrites import table
 from ..rewrites.facts import RELATIONS, Row
 from ..rewrites.positions import IndexVar
 from ..rewrites.rule import Rule
@@ -48,7 +49,7 @@ MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
 def _new_engine(rules: tuple[Rule, ...], claims: bool = False) -> EGraph:
     """An engine with these rules compiled in; ``claims``: one that keeps the rule that concluded each fact."""
     engine = new_engine()
-    for text in (schema(claims), *(r.egglog(claims) for r in rules)):
+    for text in (schema(claims), *(r.egglog(claims) for r in dict.fromkeys((*table.analyses(), *rules)))):
         for command in text.splitlines():  # one by one: every node of a parsed text keeps, and hands over, a copy of the whole text
             engine.run_program(*engine.parse_program(command))
     return engine

@@ -4,8 +4,10 @@ Axes are one-hot 64-bit integers, so a set of axes is a mask and "does not depen
 are kept for every class:
 
 ``axes``    the axes that the value depends on; classes keep the intersection, since one member that is free of j proves it.
+            What follows from a node is the family ``analyses`` of rules, which every saturation has.
 ``level``   per reduced axis, how many loops over it must end before the value is known: a reduction adds one, a running value
             (Ref) takes one away.  Classes keep the minimum.  A loop over an axis is a loop over its parts when it is split.
+            It claims nothing of values; that it is what the members make it says :mod:`.spec`.
 
 ``has-type`` is what memory holds of inputs and casts, ``length`` how long an axis is.
 ``settled`` marks values that mention no running value.  ``why-*`` tables name the rule that first
@@ -14,6 +16,8 @@ first concluded each fact.
 """
 
 from __future__ import annotations
+
+import functools
 
 from ..rewrites.facts import CONDITIONS, RELATIONS, Trait
 from ..rewrites.patterns import number_text
@@ -73,66 +77,32 @@ def schema(claims: bool = False) -> str:
     if claims:
         lines += [f"(function by-{name} ({' '.join(columns)}) String :merge old)" for name, columns in claimable().items()]
         lines.append("(relation united-form (String L))")
-    lines += [*(f"(ruleset {p})" for p in PHASES), AXES, LEVELS, SETTLED, TYPES]
+    lines += [*(f"(ruleset {p})" for p in PHASES), *levels(), ANALYSES]
     return "\n".join(lines)
 
 
-AXES = """
-(rule ((= t (Input n m))) ((set (axes t) m)) :ruleset analysis)
-(rule ((= t (Const v))) ((set (axes t) 0)) :ruleset analysis)
-(rule ((= t (Extent j))) ((set (axes t) 0)) :ruleset analysis)
-(rule ((= t (Index j))) ((set (axes t) j)) :ruleset analysis)
+LOOPS = {"Reduce": "(+ 1 {})", "Roll": "(+ 1 {})", "Ref": "(max 0 (- {} 1))"}  # by a node over this axis, or over a part of it
+ANALYSES = """
 (rule ((= t (Acc))) ((set (axes t) 0)) :ruleset analysis)
-(rule ((= t (Map1 o x)) (= m (axes x))) ((set (axes t) m)) :ruleset analysis)
-(rule ((= t (Map2 o x y)) (= m (axes x)) (= n (axes y))) ((set (axes t) (| m n))) :ruleset analysis)
-(rule ((= t (Map3 o x y z)) (= m (axes x)) (= n (axes y)) (= k (axes z))) ((set (axes t) (| m (| n k)))) :ruleset analysis)
-(rule ((= t (Cast d x)) (= m (axes x))) ((set (axes t) m)) :ruleset analysis)
-(rule ((= t (View x j e)) (= m (axes x)) (!= 0 (& m j)) (= n (index-axes e))) ((set (axes t) (| n (- m j)))) :ruleset analysis)
-(rule ((= t (View x j e)) (= m (axes x)) (= 0 (& m j))) ((set (axes t) m)) :ruleset analysis)
-(rule ((= t (Reduce g j x)) (= m (axes x))) ((set (axes t) (- m (& m j)))) :ruleset analysis)
-(rule ((= t (Roll g j x u)) (= m (axes x)) (= n (axes u)) (= k (| m n))) ((set (axes t) (- k (& k j)))) :ruleset analysis)
-(rule ((= t (Ref w j r)) (= m (axes r))) ((set (axes t) m)) :ruleset analysis)
-(rule ((= t (Pre j b)) (= m (axes b))) ((set (axes t) (- m (& m j)))) :ruleset analysis)
-"""
-
-LEVELS = """
-(rule ((= t (Input n m)) (axis j)) ((set (level t j) 0)) :ruleset analysis)
-(rule ((= t (Const v)) (axis j)) ((set (level t j) 0)) :ruleset analysis)
-(rule ((= t (Extent k)) (axis j)) ((set (level t j) 0)) :ruleset analysis)
-(rule ((= t (Index k)) (axis j)) ((set (level t j) 0)) :ruleset analysis)
-(rule ((= t (Acc)) (axis j)) ((set (level t j) 0)) :ruleset analysis)
-(rule ((= t (Map1 o x)) (= a (level x j))) ((set (level t j) a)) :ruleset analysis)
-(rule ((= t (Map2 o x y)) (= a (level x j)) (= b (level y j))) ((set (level t j) (max a b))) :ruleset analysis)
-(rule ((= t (Map3 o x y z)) (= a (level x j)) (= b (level y j)) (= c (level z j))) ((set (level t j) (max a (max b c)))) :ruleset analysis)
-(rule ((= t (Cast d x)) (= a (level x j))) ((set (level t j) a)) :ruleset analysis)
-(rule ((= t (View x k e)) (= a (level x j))) ((set (level t j) a)) :ruleset analysis)
-(rule ((= t (Reduce g k x)) (related k j) (= a (level x j))) ((set (level t j) (+ a 1))) :ruleset analysis)
-(rule ((= t (Reduce g k x)) (unrelated k j) (= a (level x j))) ((set (level t j) a)) :ruleset analysis)
-(rule ((= t (Roll g k x u)) (related k j) (= a (level x j)) (= b (level u j))) ((set (level t j) (+ 1 (max a b)))) :ruleset analysis)
-(rule ((= t (Roll g k x u)) (unrelated k j) (= a (level x j)) (= b (level u j))) ((set (level t j) (max a b))) :ruleset analysis)
-(rule ((= t (Ref w k r)) (related k j) (= a (level r j))) ((set (level t j) (max 0 (- a 1)))) :ruleset analysis)
-(rule ((= t (Ref w k r)) (unrelated k j) (= a (level r j))) ((set (level t j) a)) :ruleset analysis)
 (rule ((= t (Pre k b)) (settled b) (= a (level b j))) ((set (level t j) a)) :ruleset analysis)
 (rule ((= t (Pre k b)) (= e (Roll "sum" k b u)) (= a (level b j)) (= c (level u j))) ((set (level t j) (max a c))) :ruleset analysis)
 """
 
-SETTLED = """
-(rule ((= t (Input n m))) ((settled t)) :ruleset analysis)
-(rule ((= t (Const v))) ((settled t)) :ruleset analysis)
-(rule ((= t (Extent j))) ((settled t)) :ruleset analysis)
-(rule ((= t (Index j))) ((settled t)) :ruleset analysis)
-(rule ((= t (Map1 o x)) (settled x)) ((settled t)) :ruleset analysis)
-(rule ((= t (Map2 o x y)) (settled x) (settled y)) ((settled t)) :ruleset analysis)
-(rule ((= t (Map3 o x y z)) (settled x) (settled y) (settled z)) ((settled t)) :ruleset analysis)
-(rule ((= t (Cast d x)) (settled x)) ((settled t)) :ruleset analysis)
-(rule ((= t (View x k e)) (settled x)) ((settled t)) :ruleset analysis)
-(rule ((= t (Reduce g k x)) (settled x)) ((settled t)) :ruleset analysis)
-"""
 
-TYPES = """
-(rule ((= t (Cast d x))) ((has-type t d)) :ruleset analysis)
-(rule ((= t (View x j e)) (has-type x d)) ((has-type t d)) :ruleset analysis)
-"""
+def levels() -> list[str]:
+    """The level of every node but an accumulator: the most of its arguments, changed if it is a loop over the axis."""
+    rules = []
+    for name, columns in CONSTRUCTORS.items():
+        cells = [f"c{k}" for k in range(len(columns))]
+        args = [c for c, sort in zip(cells, columns, strict=True) if sort == "T"]
+        most = functools.reduce("(max {} {})".format, [f"level-{a}" for a in args]) if args else "0"
+        cases = [("", most) if args else ("(axis j)", most)]
+        if name in LOOPS:
+            cases = [(f"(related {cells[1]} j)", LOOPS[name].format(most)), (f"(unrelated {cells[1]} j)", most)]
+        known = " ".join(f"(= level-{a} (level {a} j))" for a in args)
+        for where, level in cases if name != "Pre" else ():
+            rules.append(f"(rule ((= t ({name} {' '.join(cells)})) {where} {known}) ((set (level t j) {level})) :ruleset analysis)")
+    return rules
 
 
 def trait_facts() -> str:

@@ -75,6 +75,48 @@ class _Classes:
         return frozenset(found)
 
 
+    @cached_property
+    def levels(self) -> dict[Axis, dict[int, int]]:
+        """The level of every class, by axis."""
+        found: dict[Axis, dict[int, int]] = defaultdict(dict)
+        for c, axis, level in self.graph.facts.get("level", ()):
+            found[axis][c] = level
+        return found
+
+    @cached_property
+    def mislevelled(self) -> frozenset[int]:
+        """The classes whose level over some axis is not the least that their members give."""
+        kin = defaultdict(set, {a: {a} for a in self.levels})
+        for whole, *parts in self.graph.facts.get("split", ()):
+            for part in parts:
+                kin[whole].add(part)
+                kin[part].add(whole)
+        settled = {c for (c,) in self.graph.facts.get("settled", ())}
+        updates: dict[tuple[Axis, int], list[int]] = defaultdict(list)
+        for n in chain(*self.graph.classes):
+            if n.op == "roll" and n.attrs[0] == "sum":
+                updates[n.attrs[1], n.args[0]].append(n.args[1])
+
+        def of(n: ENode, axis: Axis) -> list[int]:
+            known = self.levels[axis]
+            if not all(a in known for a in n.args):
+                return []
+            most = max((known[a] for a in n.args), default=0)
+            if n.op == "pre":  # the accumulator of a plain sum, or of a loop
+                loops = [max(most, known[u]) for u in updates[n.attrs[0], n.args[0]] if u in known]
+                return [most, *loops] if n.args[0] in settled else loops
+            if n.op not in ("reduce", "roll", "ref") or n.attrs[1] not in kin[axis]:
+                return [most]
+            return [max(0, most - 1) if n.op == "ref" else most + 1]
+
+        def wrong(c: int, members: tuple[ENode, ...]) -> bool:
+            return any(
+                known.get(c) != min((level for n in members for level in of(n, axis)), default=None) for axis, known in self.levels.items()
+            )
+
+        return frozenset(c for c, members in enumerate(self.graph.classes) if wrong(c, members))
+
+
 Member = tuple[int, ENode]
 
 
@@ -166,6 +208,7 @@ GRAPH: Spec = Spec(
             lambda at, c: c in at.grounded,
             ("class",),
         ),
+        Row("levels", "the level of a class is the least that its members give", lambda at, c: not at.mislevelled, ("class",)),
     ),
     _kind,
     _show,

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..errors import RuleError
 from ..errors import shown as described
-from ..ir.dtypes import DTYPES
+from ..ir.dtypes import DTYPES, cast
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
@@ -347,8 +347,10 @@ class HasType(Condition):
         style["finite"] = True
 
     def holds(self, world: World) -> bool:
-        x = self.x.value(world)
-        return bool(np.all(P.rounded(x, P.name_of(self.type, world), world) == x))
+        if not world.bitwise:  # over the reals no cast to a floating type changes anything
+            return True
+        x = np.asarray(self.x.value(world), float)
+        return bool(np.array_equal(cast(x, DTYPES[P.name_of(self.type, world)]), x, equal_nan=True))
 
 
 class Settled(Condition):
@@ -359,6 +361,57 @@ class Settled(Condition):
 
     def constrain(self, style: dict[str, Any]) -> None:
         """What no running value enters reads the same at the old and the new reference, as every drawn variable does."""
+
+    def holds(self, world: World) -> bool:
+        now, then = np.broadcast_arrays(self.x.value(world), self.x.value(world.back()))
+        return world.rational or bool(np.array_equal(now, then, equal_nan=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Spans(Condition):
+    """Conclusion: ``x`` depends on no axes but those of ``parts_of``: values, positions, axes; (value, axis) is a value but for an axis.
+
+    The engine keeps a mask of axes for every value; the rule looks up the masks of these.
+    """
+
+    parts_of: tuple[Any, ...]
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.x, *(p for part in self.parts_of for p in (part if isinstance(part, tuple) else (part,))))
+
+    def asks(self) -> str:
+        """The masks that it needs, as premises."""
+        masks = [part[0] if isinstance(part, tuple) else part for part in self.parts_of if not isinstance(part, AxisVar)]
+        return " ".join(f"(= m_{v.name} ({'index-axes' if isinstance(v, IndexVar) else 'axes'} {v.egglog()}))" for v in masks)
+
+    def egglog(self, fresh: str) -> str:
+        mask = "0"
+        for part in self.parts_of:
+            if isinstance(part, tuple):
+                value, axis = part
+                one = f"(- m_{value.name} (& m_{value.name} {axis.egglog()}))"
+            else:
+                one = part.egglog() if isinstance(part, AxisVar) else f"m_{part.name}"
+            mask = one if mask == "0" else f"(| {mask} {one})"
+        return f"(set (axes {self.x.egglog()}) {mask})"
+
+    def holds(self, world: World) -> bool:
+        known: set[int] = set()
+        for part in self.parts_of:
+            if isinstance(part, tuple):
+                known |= _dims(part[0].value(world)) - {part[1].position(world)}
+            else:
+                known |= {part.position(world)} if isinstance(part, AxisVar) else _dims(part.value(world))
+        return _dims(self.x.value(world)) <= known
+
+
+def _dims(x: np.ndarray) -> set[int]:
+    return {k for k, n in enumerate(np.shape(x)) if n > 1}
+
+
+def spans(x: Var, *parts_of: Any) -> Spans:
+    """``x`` depends on no axes but those of these."""
+    return Spans(x, parts_of)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """The rules of the package, family by family, in the order in which the engine reads them."""
 
 # isort: off
+from . import analyses
 from . import signs
 from . import algebra
 from . import reductions
@@ -12,6 +13,5 @@ from . import strength
 from . import fusion
 # isort: on
 
-FAMILIES = tuple(
-    family.__name__.rpartition(".")[2] for family in (signs, algebra, reductions, layout, tiling, repair, reference, strength, fusion)
-)
+_MODULES = (analyses, signs, algebra, reductions, layout, tiling, repair, reference, strength, fusion)
+FAMILIES = tuple(family.__name__.rpartition(".")[2] for family in _MODULES)

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 from ..errors import RuleError
 from .rule import Rule
-from .table import RULES, active, disable, enable, enabled, families, known, rules, unregister
+from .table import RULES, active, analyses, disable, enable, enabled, families, known, rules, unregister
 from .verdicts import places
 
 __all__ = [
-    "active", "admit", "deferred", "disable", "enable", "enabled", "extras", "families", "known", "register", "rules",
+    "active", "admit", "analyses", "deferred", "disable", "enable", "enabled", "extras", "families", "known", "register", "rules",
     "unregister", "vouch",
 ]  # fmt: skip
 

@@ -51,7 +51,6 @@ from .facts import (
     Equal,
     Fact,
     FiniteOr,
-    HasType,
     IndexFree,
     Match,
     NonEmpty,
@@ -60,7 +59,7 @@ from .facts import (
     Placed,
     Row,
     Search,
-    Settled,
+    Spans,
     Within,
 )
 from .notation import Notation, applied, shown, what
@@ -91,7 +90,7 @@ PHASES = ("analysis", "factor", "reference", "repair", "roll", "tiling", "layout
 
 
 # Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.
-PREMISES = (Search, OtherAxis, NonEmpty, Compare, OneOf, HasType, IndexFree, Depends, Settled, FiniteOr)
+PREMISES = (Search, OtherAxis, NonEmpty, Compare, OneOf, IndexFree, Depends, FiniteOr)
 
 # Premises that only test what other premises match: they bind nothing.
 TESTS = (Search, OtherAxis, Compare, OneOf, FiniteOr)
@@ -341,7 +340,7 @@ class Rule:
 
     def _texts(self, claims: bool) -> Iterator[tuple[str, str]]:
         for way in self._ways(self.needs):
-            need = " ".join(f.egglog(f"_{k}") for k, f in enumerate(way))
+            need = " ".join([f.egglog(f"_{k}") for k, f in enumerate(way)] + [f.asks() for f in self.gives if isinstance(f, Spans)])
             yield need, " ".join(self._action(f, claims) for f in self.gives)
 
     def _action(self, fact: Fact, claims: bool) -> str:

@@ -11,6 +11,7 @@ from ..errors import shown as described
 from .rule import DISABLED, LICENCES, Rule
 
 RULES: dict[str, Rule] = {}  # by name, in order of registration
+ANALYSES = "analyses"  # the family that every saturation has
 
 
 def known(rule: object) -> Rule:
@@ -30,9 +31,17 @@ def unregister(name: str) -> None:
     DISABLED.discard(name)
 
 
+def analyses() -> tuple[Rule, ...]:
+    """The rules that every saturation has: other rules, and whoever reads the graph, rely on them."""
+    return tuple(r for r in RULES.values() if r.family == ANALYSES)
+
+
 def disable(name: str) -> None:
     """Leave a rule, or all rules of a family, out of saturations from now on."""
-    DISABLED.update(_named(name))
+    found = _named(name)
+    if any(RULES[n].family == ANALYSES for n in found):
+        raise RuleError(f"{name} cannot be left out: every saturation needs the analyses", cure="eqfuse.rules() lists the other families")
+    DISABLED.update(found)
 
 
 def enable(name: str) -> None:

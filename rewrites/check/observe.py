@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import patterns as P
-from ..facts import Condition, Equal, Equation, Fact, Row, Trait, Vanishing, Within
+from ..facts import Condition, Equal, Equation, Fact, Row, Settled, Trait, Vanishing, Within
 from ..patterns import Pattern, Roll, Var
 from ..world import World
 from .compare import Observation, Pair, Truth, short
@@ -33,6 +33,8 @@ def observe(plan: Plan, fact: Fact, world: World) -> Iterator[Observation]:
         world.acc = _own_state(plan, world)
         yield Pair(fact.left.value(world), fact.right.value(world), ("left", "right"))
     elif isinstance(fact, Condition):
+        if isinstance(fact, Settled) and isinstance(fact.x, Var):  # what it is at the old reference follows from what it is made of
+            fact = Settled(plan.matches.get(fact.x.name, fact.x))
         yield _condition(fact, world)
     elif isinstance(fact, Row):
         yield from _row(plan, fact, world)

@@ -136,8 +136,8 @@ class Plan:
 
     @cached_property
     def forms(self) -> bool:
-        """Whether sides read values at the old reference: linear forms and accumulators."""
-        return any(isinstance(n, P.Along | P.Pre | P.Summed) for n in self.nodes())
+        """Whether sides read values at the old reference: linear forms and accumulators, and what is said to be the same there."""
+        return any(isinstance(n, P.Along | P.Pre | P.Summed) for n in self.nodes()) or any(isinstance(f, Settled) for f in self.rule.gives)
 
     @cached_property
     def tensors(self) -> list[Var]:

@@ -309,9 +309,10 @@ def test_ranges_reach_the_analyses(declare):
                    atol=2e-7)  # fmt: skip
     c = eqfuse.optimize(lambda x: f(x) * gate(x), (torch.randn(8, 64),), target="h200")
     classes = {n.attrs[0]: k for k, members in enumerate(c.graph.classes) for n in members if n.op == "map"}
-    facts = {name: {row[0] for row in c.graph.facts[name]} for name in ("nonneg", "bounded", "positive")}
-    assert classes["soft_plus"] in facts["nonneg"] - facts["bounded"]
-    assert classes["gate"] in facts["nonneg"] & facts["bounded"]
+    facts = {name: {row[0] for row in c.graph.facts[name]} for name in ("nonneg", "size")}
+    assert classes["soft_plus"] in facts["nonneg"] - facts["size"]
+    assert classes["gate"] in facts["nonneg"]
+    assert (classes["gate"], 2.0) in c.graph.facts["size"]
     kernel = c.plan.kernels[0].kernel
     nodes = {n.attrs[0]: k for k, n in enumerate(kernel.nodes) if n.op == "map"}
     assert Facts(kernel).range(nodes["gate"]) == Interval(0.0, 2.0)

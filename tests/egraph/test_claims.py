@@ -13,11 +13,11 @@ from eqfuse.egraph import audit, blame, saturate
 from eqfuse.egraph.audit import _Audit
 from eqfuse.egraph.run import Replay
 from eqfuse.egraph.schema import claimable
-from eqfuse.errors import UnsoundGraphError
+from eqfuse.errors import UnsoundGraphError, UnsoundRuleError
 from eqfuse.ir import ops, ranges, terms
 from eqfuse.ir.build import axes, exp, log, maximum_over, program, select, square, sum_over, tanh, tensor
 from eqfuse.ir.program import Program
-from eqfuse.rewrites import facts, registry
+from eqfuse.rewrites import check_rule, facts, registry
 from eqfuse.rewrites.facts import (
     aspl,
     at_most_one,
@@ -170,12 +170,15 @@ def test_believers_are_not_blamed():
     assert caught.value.rules == ("exponential_is_small",)
 
 
-def test_a_fact_of_no_rule_is_the_doing_of_an_analysis(monkeypatch):
+def test_what_an_op_declares_is_blamed_on_the_rule_that_reads_it(monkeypatch):
     monkeypatch.setitem(ops.OPS, "sin", dataclasses.replace(ops.OPS["sin"], range=lambda a: ranges.UNIT))
     graph = saturate(program("p", y=(terms.Map("sin", (x,)), (i, j))))
-    with pytest.raises(UnsoundGraphError, match="by an analysis or what an op declares") as caught:
+    with pytest.raises(UnsoundGraphError, match="by sign_of_op: ") as caught:
         audit(graph, shrink_seconds=0)
-    assert caught.value.rules == ()
+    assert caught.value.rules == ("sign_of_op",)
+    (rule,) = registry.rules("sign_of_op")
+    with pytest.raises(UnsoundRuleError, match="o = sin"):
+        check_rule(rule)
 
 
 @pytest.mark.parametrize("function", [tanh_is_nonneg, form_of_itself], ids=lambda f: f.__name__)

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.egraph import saturate
+from eqfuse.egraph import run, saturate, schema
 from eqfuse.egraph.frozen import ENode
+from eqfuse.egraph.schema import LOOPS
 from eqfuse.egraph.spec import GRAPH, check_graph
 from eqfuse.errors import SpecError
 from eqfuse.ir import build as b
@@ -195,6 +196,27 @@ PROGRAM_MUTANTS = {
     "word": [lambda: of(type("Scan", (Map,), {})("exp", (X,)))],
 }
 
+
+
+def levelled(change):
+    """The graph with other levels."""
+    rows = tuple((c, axis, change(n)) for c, axis, n in graph().facts["level"])
+    return replace(graph(), facts={**graph().facts, "level": rows})
+
+
+def looped(name):
+    """A graph made with a broken table of levels: this node changes nothing."""
+
+    def make():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("EQFUSE_SPEC")
+            patch.setitem(schema.LOOPS, name, "{}")
+            patch.setattr(run, "_engines", {})
+            return saturate(graph().program)
+
+    return make
+
+
 GRAPH_MUTANTS = {
     "axes of each class": [lambda: replace(graph(), axes=graph().axes[1:])],
     "roots": [lambda: replace(graph(), roots={}), lambda: replace(graph(), roots={"y": 10_000})],
@@ -211,6 +233,7 @@ GRAPH_MUTANTS = {
     "axes": [lambda: replace(graph(), axes=tuple(a | {Z} for a in graph().axes[:1]) + graph().axes[1:])],
     "grounded": [lambda: replace(graph(), classes=((),) * len(graph().classes)), lambda: replace(graph(), classes=tuple(
         (ENode("map", ("neg",), (c,)),) if c == graph().roots["y"] else row for c, row in enumerate(graph().classes)))],
+    "levels": [lambda: levelled(lambda n: n + 1), lambda: levelled(lambda n: max(n - 1, 0)), *(looped(name) for name in LOOPS)],
 }  # fmt: skip
 
 KERNEL_MUTANTS = {

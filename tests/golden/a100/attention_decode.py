@@ -1,10 +1,10 @@
 """plan for attention_decode on a100: 2 kernels, 72.9 us estimated
-  attention_decode_part1_part3_part4: k, q, v -> part1, part3, part4
+  attention_decode_part0_part3_part4: k, q, v -> part0, part3, part4
     roles   i=grid:1 l=resident:128 j=grid:128 k_i=stream:256 k_o=grid:1   (128 programs, 16 warps, 2 stages)
     loops   k_i x1
     cost    69.4 us, bound by dram; 134.29 MB DRAM, 134.32 MB L2, 0.0 GFLOP, 0.14 G instructions; 0 B shared
     rules   view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
-  attention_decode_out: part1, part3, part4 -> out
+  attention_decode_out: part0, part3, part4 -> out
     roles   i=grid:1 j=grid:8 k_o=resident:4   (512 programs, 1 warps, 1 stages)
     loops   none (whole rows on chip)
     cost    3.5 us, bound by launch; 74.75 kB DRAM, 90.11 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
@@ -43,20 +43,20 @@ def _lost_digits(new, kept, small):
 
 
 @triton.jit
-def attention_decode_part1_part3_part4(
-    q_ptr, k_ptr, v_ptr, part1_ptr, part3_ptr, part4_ptr,
+def attention_decode_part0_part3_part4(
+    q_ptr, k_ptr, v_ptr, part0_ptr, part3_ptr, part4_ptr,
     N_j, N_k_i, N_k_o, q_stride_i, q_stride_l, k_stride_i, k_stride_2, k_stride_l, v_stride_i, v_stride_2, v_stride_j,
-    part1_stride_i, part1_stride_k_o, part3_stride_i, part3_stride_k_o, part4_stride_k_o, part4_stride_i, part4_stride_j,
-    T_l: tl.constexpr, T_j: tl.constexpr, T_k_i: tl.constexpr, S_part1: tl.constexpr, S_part3: tl.constexpr,
+    part0_stride_i, part0_stride_k_o, part3_stride_i, part3_stride_k_o, part4_stride_k_o, part4_stride_i, part4_stride_j,
+    T_l: tl.constexpr, T_j: tl.constexpr, T_k_i: tl.constexpr, S_part0: tl.constexpr, S_part3: tl.constexpr,
 ):
-    """part1: a partial result
+    """part0: a partial result
     part3: a partial result
     part4: a partial result
     rules: view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
     moves: 134.29 MB of memory for the planned sizes; bound by dram
     """
     # for the compiler, which does not know that these are multiples of 2**S
-    part1_stride_i = part1_stride_i >> S_part1 << S_part1
+    part0_stride_i = part0_stride_i >> S_part0 << S_part0
     part3_stride_i = part3_stride_i >> S_part3 << S_part3
     pid = tl.program_id(0)
     k_o0 = (pid % N_k_o).to(tl.int64)
@@ -128,7 +128,7 @@ def attention_decode_part1_part3_part4(
         max_k_i = max_k_i_new
     mul_2 = 0.08838834764831845 * max_k_i
     if j0 == 0:
-        tl.store(part1_ptr + i0 * part1_stride_i + k_o0 * part1_stride_k_o, mul_2)
+        tl.store(part0_ptr + i0 * part0_stride_i + k_o0 * part0_stride_k_o, mul_2)
     if j0 == 0:
         tl.store(part3_ptr + i0 * part3_stride_i + k_o0 * part3_stride_k_o, sum_k_i)
     tl.store(
@@ -139,10 +139,10 @@ def attention_decode_part1_part3_part4(
 
 @triton.jit
 def attention_decode_out(
-    part3_ptr, part1_ptr, part4_ptr, out_ptr,
-    N_j, part3_stride_i, part3_stride_k_o, part1_stride_i, part1_stride_k_o, part4_stride_k_o, part4_stride_i,
+    part3_ptr, part0_ptr, part4_ptr, out_ptr,
+    N_j, part3_stride_i, part3_stride_k_o, part0_stride_i, part0_stride_k_o, part4_stride_k_o, part4_stride_i,
     part4_stride_j, out_stride_i, out_stride_j,
-    T_j: tl.constexpr, T_k_o: tl.constexpr, S_part3: tl.constexpr, S_part1: tl.constexpr,
+    T_j: tl.constexpr, T_k_o: tl.constexpr, S_part3: tl.constexpr, S_part0: tl.constexpr,
 ):
     """t0[i, k] = sum_l(q * k) * 0.0883883
     t1[i, k] = exp(t0 - max_k(t0))
@@ -152,7 +152,7 @@ def attention_decode_out(
     """
     # for the compiler, which does not know that these are multiples of 2**S
     part3_stride_i = part3_stride_i >> S_part3 << S_part3
-    part1_stride_i = part1_stride_i >> S_part1 << S_part1
+    part0_stride_i = part0_stride_i >> S_part0 << S_part0
     pid = tl.program_id(0)
     j0 = (pid % tl.cdiv(N_j, T_j)).to(tl.int64) * T_j
     pid = pid // tl.cdiv(N_j, T_j)
@@ -161,10 +161,10 @@ def attention_decode_out(
     r_k_o = tl.arange(0, T_k_o)
     part3 = tl.load(part3_ptr + i0 * part3_stride_i + r_k_o * part3_stride_k_o)
     eq = part3 == 0.0
-    part1 = tl.load(part1_ptr + i0 * part1_stride_i + r_k_o * part1_stride_k_o)
-    eq_2 = part1 == float("-inf")
-    max_k_o = _max(part1, axis=0)
-    where = tl.where(eq_2, 0.0, part1)
+    part0 = tl.load(part0_ptr + i0 * part0_stride_i + r_k_o * part0_stride_k_o)
+    eq_2 = part0 == float("-inf")
+    max_k_o = _max(part0, axis=0)
+    where = tl.where(eq_2, 0.0, part0)
     diff = max_k_o - where
     neg_2 = -diff
     exp = tl.exp(neg_2)
@@ -187,11 +187,11 @@ def attention_decode_out(
 def run(q, k, v):
     """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
     _check_tensor("q", q, torch.float16, 4)
-    _check_device("q", q, q.device, attention_decode_part1_part3_part4)
+    _check_device("q", q, q.device, attention_decode_part0_part3_part4)
     _check_tensor("k", k, torch.float16, 4)
-    _check_device("k", k, q.device, attention_decode_part1_part3_part4)
+    _check_device("k", k, q.device, attention_decode_part0_part3_part4)
     _check_tensor("v", v, torch.float16, 4)
-    _check_device("v", v, q.device, attention_decode_part1_part3_part4)
+    _check_device("v", v, q.device, attention_decode_part0_part3_part4)
     N_i = q.shape[1]
     N_l = q.shape[3]
     N_j = v.shape[3]
@@ -206,25 +206,25 @@ def run(q, k, v):
     v = _readable("v", v, (0, 0, 255, 127))
     out = torch.empty((1, N_i, 1, N_j), dtype=torch.float16, device=q.device)
     with torch.cuda.device_of(q):
-        part1 = torch.empty((N_i, 4), dtype=torch.float32, device=q.device)
+        part0 = torch.empty((N_i, 4), dtype=torch.float32, device=q.device)
         part3 = torch.empty((N_i, 4), dtype=torch.float32, device=q.device)
         part4 = torch.empty((4, N_i, N_j), dtype=torch.float32, device=q.device)
         _check_reach("part4", part4.stride(), (3, 0, 127))
-        attention_decode_part1_part3_part4[_grid(N_i * triton.cdiv(N_j, 128) * 4)](
-            q, k, v, part1, part3, part4,
+        attention_decode_part0_part3_part4[_grid(N_i * triton.cdiv(N_j, 128) * 4)](
+            q, k, v, part0, part3, part4,
             N_j, 2048, 4, q.stride(1), q.stride(3), k.stride(1), k.stride(2), k.stride(3), v.stride(1), v.stride(2),
-            v.stride(3), part1.stride(0), part1.stride(1), part3.stride(0), part3.stride(1), part4.stride(0),
+            v.stride(3), part0.stride(0), part0.stride(1), part3.stride(0), part3.stride(1), part4.stride(0),
             part4.stride(1), part4.stride(2),
-            T_l=128, T_j=128, T_k_i=256, S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
+            T_l=128, T_j=128, T_k_i=256, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
             S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
             num_warps=16, num_stages=2, enable_fp_fusion=True,
         )
         attention_decode_out[_grid(N_i * triton.cdiv(N_j, 8))](
-            part3, part1, part4, out,
-            N_j, part3.stride(0), part3.stride(1), part1.stride(0), part1.stride(1), part4.stride(0), part4.stride(1),
+            part3, part0, part4, out,
+            N_j, part3.stride(0), part3.stride(1), part0.stride(0), part0.stride(1), part4.stride(0), part4.stride(1),
             part4.stride(2), out.stride(1), out.stride(3),
             T_j=8, T_k_o=4, S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
-            S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
+            S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
             num_warps=1, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)

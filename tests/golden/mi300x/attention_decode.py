@@ -6,7 +6,7 @@
     rules   scale_scaled, factor_out_of_selection, seed_shift, scale_negation, scale_sum, exponential_to_base_two, roll_by_factor, factor_of_product, factor_out
   memory: 134.23 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (137.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: k split over the grid into 16 parts, 37.4 us, 134.77 MB: 1.4 us slower: 2 kernels, attention_decode_part1_part3_part4 is bound by dram
+  runner-up: k split over the grid into 16 parts, 37.4 us, 134.77 MB: 1.4 us slower: 2 kernels, attention_decode_part0_part3_part4 is bound by dram
   search ended: bound
 """
 
