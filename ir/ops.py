@@ -9,13 +9,14 @@ it before it calls :func:`register`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from . import dtypes, ranges
+from .dtypes import DType
 from .ranges import ALL, INF, UNIT, Interval
 
 
@@ -86,6 +87,15 @@ def unregister(name: str) -> None:
 def op(name: str) -> ScalarOp:
     """Look an operation up by name."""
     return OPS[name]
+
+
+def result_type(name: str, types: Sequence[DType | None], fractions: Sequence[bool]) -> DType | None:
+    """The element type of an operation on these: ``None`` is that of a number without one, which may have a fraction."""
+    result, first = OPS[name].result, int(name == "where")
+    if result == "bool":
+        return dtypes.bool_
+    t = dtypes.promote(*types[first:])
+    return dtypes.float32 if t is not None and not t.is_float and (result == "float" or any(fractions[first:])) else t
 
 
 def apply(name: str, *args: np.ndarray) -> np.ndarray:

@@ -250,14 +250,7 @@ class Map(Term):
 
     @_FromArguments
     def dtype(self) -> DType | None:
-        result = ops.OPS[self.op].result
-        if result == "bool":
-            return dtypes.bool_
-        values = self.args[1:] if self.op == "where" else self.args
-        t = dtypes.promote(*(a.dtype for a in values))
-        if t is not None and not t.is_float and (result == "float" or any(isinstance(a, Const) and a.fraction for a in values)):
-            return dtypes.float32
-        return t
+        return ops.result_type(self.op, [a.dtype for a in self.args], [isinstance(a, Const) and a.fraction for a in self.args])
 
 
 class Reduce(Term):

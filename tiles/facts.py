@@ -121,13 +121,9 @@ class Facts:
         if n.op == "cast":
             return n.attrs[0]
         if n.op == "map":
-            result = ops.OPS[n.attrs[0]].result
-            if result == "bool":
-                return dtypes.bool_
-            values = n.args[1:] if n.attrs[0] == "where" else n.args
-            t = dtypes.promote(*(self.dtype(x) for x in values))
-            fraction = any(self.nodes[x].op == "const" and not float(self.nodes[x].attrs[0]).is_integer() for x in values)
-            return dtypes.float32 if t is not None and not t.is_float and (result == "float" or fraction) else t
+            args = [self.nodes[x] for x in n.args]
+            fractions = [a.op == "const" and not float(a.attrs[0]).is_integer() for a in args]
+            return ops.result_type(n.attrs[0], [self.dtype(x) for x in n.args], fractions)
         if n.op == "reduce" and n.attrs[0] == "mean":
             t = self.dtype(n.args[0])
             return dtypes.float32 if t is not None and not t.is_float else t
