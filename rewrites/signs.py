@@ -8,6 +8,10 @@ different ways.  ``separable(f, x)`` says that nothing is lost by taking f out o
 sign: |f| + |x| = |f + x|) or because f is modest whatever the inputs (a tanh, a constant, a probability).  Every law that splits
 or regroups a sum of terms asks for it.  Facts about signs come from what is known of selections and exponentials:
 x - max x <= 0, and its exponentials are at most 1 and add up to at least 1, so that their logarithm is not negative.
+
+What an op makes of signs follows from the range that it declares (:mod:`..ir.signs`), what a reduction makes of them from its op.  An
+exponential is positive only if its argument is not infinite: it is 0 where a mask put -inf.  But for ``finite``, which is said of numbers,
+every fact leaves NaN aside.
 """
 
 from __future__ import annotations
