@@ -12,35 +12,7 @@ because both sides are then -inf. No law here expands a square of a sum.
 
 from __future__ import annotations
 
-from .decorators import fact_rule, rule
-from .facts import (
-    Modest,
-    Nonzero,
-    aspl,
-    associative,
-    at_most_one,
-    chain_wanted,
-    depends,
-    equal,
-    free,
-    later,
-    match,
-    movable,
-    nonneg,
-    operand,
-    operands,
-    rounding,
-    separable,
-    spl,
-    typed,
-    want,
-    wanta,
-    wide,
-    within,
-    written,
-)
-from .patterns import Cast, Const, Map, View, Where
-from .rule import Axis, Op1, Op2, Position, Scalar, TypeName
+from .language import *
 
 FAMILY = "algebra"
 

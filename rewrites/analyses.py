@@ -9,10 +9,7 @@ is.  ``settled`` values mention no running value, so that they are the same at e
 
 from __future__ import annotations
 
-from .decorators import fact_rule
-from .facts import depends, free, has_type, match, settled, spans
-from .patterns import Cast, Const, Extent, Index, Map, Pre, Reduce, Ref, View
-from .rule import AnyMonoid, AnyOp, Arguments, Axis, Each, Position, Scalar, TypeName
+from .language import *
 
 FAMILY, PHASE = "analyses", "analysis"
 
@@ -96,7 +93,7 @@ def settled_reduction(t, x, j: Axis, g: AnyMonoid):
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def axes_of_running_value(t, r, j: Axis, when: Each["new", "old"]):  # noqa: F821
+def axes_of_running_value(t, r, j: Axis, when: Each["new", "old"]):
     """A running value of r depends on the axes of r."""
     return [match(t, Ref(when, j, r))], [spans(t, r)]
 

@@ -11,10 +11,7 @@ index arithmetic outside the engine, as is every computed position.
 
 from __future__ import annotations
 
-from .decorators import fact_rule, rule
-from .facts import IndexDepends, IndexFree, OtherAxis, depends, equal, free, match, same_index
-from .patterns import Cast, Map, Reduce, View
-from .rule import AnyMonoid, AnyOp, Arguments, Axis, Position, TypeName
+from .language import *
 
 FAMILY, PHASE = "layout", "layout"
 

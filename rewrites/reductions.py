@@ -13,30 +13,7 @@ cancel against b (``separable``): a shift of data by their mean or maximum is ne
 
 from __future__ import annotations
 
-from .decorators import fact_rule, rule
-from .facts import (
-    NonEmpty,
-    aspl,
-    depends,
-    equal,
-    free,
-    idempotent,
-    later,
-    latest,
-    linear,
-    match,
-    nonneg,
-    onehot,
-    positive,
-    selective,
-    separable,
-    spl,
-    want,
-    wanta,
-    written,
-)
-from .patterns import Const, Extent, Map, Pattern, Reduce, Sum, View, Where
-from .rule import Axis, Each, IdempotentMonoid, LinearMonoid, Op2, Position, Scalar, SelectiveMonoid
+from .language import *
 
 FAMILY = "reductions"
 
@@ -84,13 +61,13 @@ def factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
 
 
 @rule(family=FAMILY)
-def sum_of_constant(x, j: Axis, g: Each["sum", "isum"]):  # noqa: F821
+def sum_of_constant(x, j: Axis, g: Each["sum", "isum"]):
     """sum_j x = size(j) * x, for x free of j."""
     return Reduce(g, j, x), Extent(j) * x, free(x, j), NonEmpty(j)
 
 
 @rule(family=FAMILY, licence="exact")
-def selection_of_constant_integer(x, j: Axis, g: Each["imax", "imin"]):  # noqa: F821
+def selection_of_constant_integer(x, j: Axis, g: Each["imax", "imin"]):
     """max_j x = x, for x free of j; so for min."""
     return Reduce(g, j, x), x, free(x, j), NonEmpty(j)
 

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import math
 
-from .decorators import fact_rule
-from .facts import aspl, depends, equal, finite_or, increasing, later, latest, match, nonpos, streamable, turns, want
-from .patterns import Const, Map, Max, NumberLiteral, Where
-from .rule import Axis, Turns
+from .language import *
 
 
 @fact_rule(family="reference", phase="reference")
-def reference_invariance(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
+def reference_invariance(t, a, f, x, j: Axis, o: Turns["add", "mul"]):
     """o(f + x) = o(x - m) * o(m + f) with m = max_j x (0 where that is -inf), for f free of j and x finite or -inf."""
     m = Max(j, x)
     safe = Where(Map("eq", m, Const(-math.inf)), 0.0, m)
@@ -34,7 +31,7 @@ def reference_invariance(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # noqa: 
 
 
 @fact_rule(family="reference", phase="reference")
-def exponential_of_late_term(t, a, f, x, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
+def exponential_of_late_term(t, a, f, x, j: Axis, o: Turns["add", "mul"]):
     """o(f + x) = o(f) * o(x), for f free of j, and f, x <= 0: neither factor exceeds 1."""
     return (
         [

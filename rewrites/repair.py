@@ -19,57 +19,7 @@ from __future__ import annotations
 
 import math
 
-from .decorators import fact_rule  # fmt: skip
-from .facts import (
-    Modest,
-    NonEmpty,
-    OtherAxis,
-    apart,
-    argument,
-    distinct,
-    earlier,
-    equal,
-    free,
-    gone,
-    hot,
-    increasing,
-    later,
-    linear,
-    match,
-    movable,
-    ninf,
-    nonneg,
-    positive,
-    radd,
-    rlin,
-    rmul,
-    rounding,
-    rsub,
-    selective,
-    settled,
-    turns,
-    turns_nonneg,
-    wide,
-    within,
-)  # fmt: skip
-from .patterns import (
-    Acc,
-    Along,
-    Cast,
-    Const,
-    LinearProduct,
-    LinearSum,
-    Map,
-    NumberLiteral,
-    Pre,
-    Reduce,
-    Ref,
-    Roll,
-    Sum,
-    Summed,
-    Where,
-)
-from .rule import AnyMonoid, Axis, Each, EitherWay, Form, Kind, LinearMonoid, Op1, Op2, Scalar, SelectiveMonoid, Turns, TypeName
+from .language import *
 
 FAMILY, PHASE = "repair", "repair"
 LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``ninf`` and ``gone`` speak of
@@ -147,7 +97,7 @@ def choice_by_reference(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis, arms: Ei
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def shift_through_additive(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "add"]):  # noqa: F821
+def shift_through_additive(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "add"]):
     """o(x+d) = o(x) + o(d)."""
     return (
         [radd(k, j, x, r, xn, d), turns(o, "add", "add"), hot(t, j), match(t, Map(o, x))],
@@ -180,7 +130,7 @@ def shift_scaled(t, x, b, r, xn, d, j: Axis, k: Kind):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def shift_through_log(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "add", "nonneg"]):  # noqa: F821
+def shift_through_log(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "add", "nonneg"]):
     """o(x*q) = o(x) + o(q), for x, q >= 0."""
     return (
         [rmul(k, j, x, r, xn, q), turns_nonneg(o, "mul", "add"), hot(t, j), match(t, Map(o, x)), nonneg(x), nonneg(xn), nonneg(q)],
@@ -201,7 +151,7 @@ def shift_through_other_sum(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: Linear
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def factor_of_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "mul"]):  # noqa: F821
+def factor_of_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "mul"]):
     """o(x+d) = o(x) * o(d)."""
     return (
         [radd(k, j, x, r, xn, d), turns(o, "add", "mul"), hot(t, j), match(t, Map(o, x))],
@@ -210,7 +160,7 @@ def factor_of_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "mul
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def factor_through_power(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul"]):  # noqa: F821
+def factor_through_power(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul"]):
     """o(x*q) = o(x) * o(q)."""
     return (
         [rmul(k, j, x, r, xn, q), turns(o, "mul", "mul"), hot(t, j), match(t, Map(o, x))],
@@ -219,7 +169,7 @@ def factor_through_power(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul"
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def factor_through_root(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul", "nonneg"]):  # noqa: F821
+def factor_through_root(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul", "nonneg"]):
     """o(x*q) = o(x) * o(q), for x, q >= 0."""
     return (
         [rmul(k, j, x, r, xn, q), turns_nonneg(o, "mul", "mul"), hot(t, j), match(t, Map(o, x)), nonneg(x), nonneg(xn), nonneg(q)],
@@ -261,24 +211,18 @@ def factor_of_sum(t, x, y, r, xn, yn, q, j: Axis, k: Kind):
 # stopped to change, and q stands for 1.  A NaN in r itself is everybody's.
 
 
+REFERENCES = Each[("run", lambda j, r: Ref("new", j, r)), ("loc", lambda j, r: r)]  # what the new value of a change is that of
+
+
 @fact_rule(family=FAMILY, phase=PHASE)
-def factor_of_choice(t, c, x, r, xn, q, j: Axis):
+def factor_of_choice(t, c, x, r, xn, q, j: Axis, to: REFERENCES):
     """where(c, x*q, 0) = where(c, x, 0) * q, but for an undefined q."""
-    new = Ref("new", j, r)
+    kind, reference = to
+    new = reference(j, r)
     stopped = Map("and", Map("ne", q, q), Map("eq", new, new))
     return (
-        [rmul("run", j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
-        [rmul("run", j, t, r, Where(c, xn, 0.0), Where(stopped, 1.0, q))],
-    )
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def factor_of_choice_in_part(t, c, x, r, xn, q, j: Axis):
-    """The same for a part of a split axis."""
-    stopped = Map("and", Map("ne", q, q), Map("eq", r, r))
-    return (
-        [rmul("loc", j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
-        [rmul("loc", j, t, r, Where(c, xn, 0.0), Where(stopped, 1.0, q))],
+        [rmul(kind, j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
+        [rmul(kind, j, t, r, Where(c, xn, 0.0), Where(stopped, 1.0, q))],
     )
 
 
@@ -400,7 +344,7 @@ def nothing_seen_chosen(t, c, x, r):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def gone_by_exponential(t, x, r, c, o: Turns["add", "mul"]):  # noqa: F821
+def gone_by_exponential(t, x, r, c, o: Turns["add", "mul"]):
     """o(-inf) = 0 for an increasing o that turns sums into products."""
     return [ninf(x, r, c), match(t, Map(o, x)), turns(o, "add", "mul"), increasing(o)], [gone(t, r, c)]
 
@@ -424,15 +368,9 @@ def gone_rounded(t, x, r, c, d: TypeName):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def gone_chosen(t, c, x, r):
-    """where(c, 0, 0) = 0."""
-    return [gone(x, r, ALWAYS), match(t, Where(c, x, 0.0))], [gone(t, r, ALWAYS)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def gone_where_chosen(t, c, x, r):
-    """where(c, x, 0) = 0 if x = 0 where c holds."""
-    return [gone(x, r, c), match(t, Where(c, x, 0.0))], [gone(t, r, ALWAYS)]
+def gone_chosen(t, c, x, r, where: Each[lambda c: ALWAYS, lambda c: c]):
+    """where(c, x, 0) = 0 if x = 0, or if x = 0 where c holds."""
+    return [gone(x, r, where(c)), match(t, Where(c, x, 0.0))], [gone(t, r, ALWAYS)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)

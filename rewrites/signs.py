@@ -18,66 +18,7 @@ from __future__ import annotations
 
 import math
 
-from .decorators import fact_rule
-from .facts import (
-    Modest,
-    NonEmpty,
-    NotNegative,
-    always_nonneg,
-    aspl,
-    at_least_one,
-    at_most_one,
-    finite,
-    finite_or,
-    fold_bounded,
-    fold_nonneg,
-    fold_nonpos,
-    fold_positive,
-    free,
-    idempotent,
-    increasing,
-    keeps_bounded,
-    keeps_nonneg,
-    keeps_nonpos,
-    keeps_positive,
-    keeps_sign,
-    less,
-    linear,
-    makes_truth,
-    match,
-    nonneg,
-    nonneg_if_one,
-    nonpos,
-    onehot,
-    positive,
-    positive_if_bounded,
-    positive_if_one,
-    rounding,
-    saturating,
-    separable,
-    truth,
-    turns,
-    turns_nonneg,
-    unsigned,
-    within,
-)
-from .patterns import Cast, Const, Extent, Index, Map, Max, NumberLiteral, Reduce, Ref, Sum, View, Where
-from .rule import (
-    AnyMonoid,
-    AnyOp,
-    Arguments,
-    Axis,
-    Each,
-    EitherWay,
-    IdempotentMonoid,
-    LinearMonoid,
-    Op1,
-    Op2,
-    Position,
-    Scalar,
-    Turns,
-    TypeName,
-)
+from .language import *
 
 FAMILY, PHASE = "signs", "analysis"
 ONE = NumberLiteral(1.0)
@@ -232,7 +173,7 @@ def sum_is_nonneg(t, x, j: Axis, g: LinearMonoid):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def sign_of_running_value(t, r, s, j: Axis, g: AnyMonoid, when: Each["new", "old"], says: ROLLED):  # noqa: F821
+def sign_of_running_value(t, r, s, j: Axis, g: AnyMonoid, when: Each["new", "old"], says: ROLLED):
     """A running value has the sign that every element has.  That of the whole would not do: -1 + 3 > 0, and -1 was before."""
     trait, sign = says
     return [match(t, Ref(when, j, r)), match(r, Reduce(g, j, s)), NonEmpty(j), trait(g), sign(s)], [sign(t)]
@@ -274,13 +215,13 @@ def below_safe_maximum(t, x, j: Axis):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def exponential_of_nonpos(t, x, o: Turns["add", "mul"]):  # noqa: F821
+def exponential_of_nonpos(t, x, o: Turns["add", "mul"]):
     """o(x) <= o(0) = 1 for x <= 0 and an increasing o that turns sums into products."""
     return [match(t, Map(o, x)), turns(o, "add", "mul"), increasing(o), nonpos(x)], [at_most_one(t)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def total_of_exponentials(t, x, j: Axis, o: Turns["add", "mul"]):  # noqa: F821
+def total_of_exponentials(t, x, j: Axis, o: Turns["add", "mul"]):
     """sum_j o(x - max_j x) >= 1: at the maximum the term is o(0) = 1, and no term is negative."""
     return [match(t, Sum(j, Map(o, x - Max(j, x)))), turns(o, "add", "mul"), NonEmpty(j)], [at_least_one(t)]
 
@@ -298,7 +239,7 @@ def product_of_fractions(t, x, y):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def logarithm_about_one(t, x, o: Turns["mul", "add", "nonneg"], side: Each[(at_least_one, nonneg), (at_most_one, nonpos)]):  # noqa: F821
+def logarithm_about_one(t, x, o: Turns["mul", "add", "nonneg"], side: Each[(at_least_one, nonneg), (at_most_one, nonpos)]):
     """o(x) >= o(1) = 0 for x >= 1 and an increasing o that turns products into sums; o(x) <= 0 for x <= 1."""
     bound, sign = side
     return [match(t, Map(o, x)), turns_nonneg(o, "mul", "add"), increasing(o), bound(x)], [sign(t)]

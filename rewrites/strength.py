@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import math
 
-from .decorators import fact_rule
-from .facts import absorbs, equal, match, scal
-from .patterns import Const, Map, NumberLiteral, Ref
-from .rule import Axis, Scalar
+from .language import *
 
 FAMILY, PHASE = "strength", "strength"
 LOG2E = NumberLiteral(1.0 / math.log(2.0))

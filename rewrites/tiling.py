@@ -18,34 +18,7 @@ from __future__ import annotations
 
 import math
 
-from .decorators import fact_rule
-from .facts import (
-    NonEmpty,
-    depends,
-    distinct,
-    ends,
-    equal,
-    finite_or,
-    free,
-    gone,
-    hot,
-    later,
-    linear,
-    match,
-    near,
-    offset,
-    part,
-    positive,
-    radd,
-    ragged,
-    rmul,
-    selective,
-    shifted,
-    split,
-    spoils,
-)
-from .patterns import Const, Extent, Index, Map, NumberLiteral, Reduce, View, Where
-from .rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid
+from .language import *
 
 FAMILY, PHASE = "tiling", "tiling"
 LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``gone`` speaks of

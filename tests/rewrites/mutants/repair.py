@@ -435,7 +435,7 @@ def gone_plus(t, x, b, r, c):
     return [gone(x, r, c), match(t, x + b)], [gone(t, r, c)]
 
 
-@mutant("gone_where_chosen", "operand order", lambda: (True, np.where(True, 0.0, 3.0) == 0 and np.where(False, 0.0, 3.0) == 0), out(select(le(iota(j), iota(i) * 2), 0.0, exp(x_)) + maximum_over(j, causal)))
+@mutant("gone_chosen", "operand order", lambda: (True, np.where(True, 0.0, 3.0) == 0 and np.where(False, 0.0, 3.0) == 0), out(select(le(iota(j), iota(i) * 2), 0.0, exp(x_)) + maximum_over(j, causal)))
 def gone_where_not_chosen(t, c, x, r):
     """where(c, 0, x) = 0 if x = 0 where c holds."""
     return [gone(x, r, c), match(t, Where(c, 0.0, x))], [gone(t, r, ALWAYS)]
