@@ -15,19 +15,19 @@ FAMILY, PHASE = "analyses", "analysis"
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def constant(t, a: Scalar):
+def axes_of_constant(t, a: Scalar):
     """A constant depends on nothing."""
     return [match(t, Const(a))], [spans(t), settled(t)]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def length(t, j: Axis):
+def axes_of_length(t, j: Axis):
     """The length of an axis depends on nothing."""
     return [match(t, Extent(j))], [spans(t), settled(t)]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def place(t, j: Axis):
+def axes_of_position(t, j: Axis):
     """The position along an axis depends on this axis."""
     return [match(t, Index(j))], [spans(t, j), settled(t)]
 
@@ -69,7 +69,7 @@ def axes_of_same_view(t, x, j: Axis, e: Position):
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def view_of(t, x, j: Axis, e: Position, d: TypeName):
+def type_of_view(t, x, j: Axis, e: Position, d: TypeName):
     """x[j = e] has the type of x."""
     return [match(t, View(x, j, e)), has_type(x, d)], [has_type(t, d)]
 

@@ -103,7 +103,7 @@ def sign_of_either(t, x, y, both: EitherWay, o: Op2, says: Each[(nonneg_if_one, 
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def exponential_is_positive(t, x, o: Op1):
+def exponential_of_finite(t, x, o: Op1):
     """e^x > 0 for finite x; so for every op that reaches 0 at infinity only."""
     return [match(t, Map(o, x)), positive_if_bounded(o), finite(x)], [positive(t)]
 
@@ -115,13 +115,13 @@ def exponential_of_bounded(t, x, a: Scalar, o: Op1):
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def square_is_nonneg(t, x):
+def product_with_itself(t, x):
     """x * x >= 0."""
     return [match(t, x * x)], [nonneg(t)]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def sum_is_positive(t, x, y):
+def sum_of_positive(t, x, y):
     """x + y > 0 for x > 0, y >= 0."""
     return [match(t, x + y), positive(x), nonneg(y)], [positive(t)]
 

@@ -23,7 +23,7 @@ def claim(t):
     return lambda: program("claim", y=(t, tuple(sorted(t.axes))))
 
 
-@mutant("place", "free missing", lambda: (True, np.ptp(np.arange(3)) == 0), claim(x_ + terms.Index(j)))
+@mutant("axes_of_position", "free missing", lambda: (True, np.ptp(np.arange(3)) == 0), claim(x_ + terms.Index(j)))
 def place_of_nothing(t, j: Axis):
     """The position along an axis does not depend on this axis."""
     return [match(t, Index(j))], [spans(t)]

@@ -123,19 +123,19 @@ def positive_by_one_factor(t, x, y, o: Op2):
     return [match(t, Map(o, x, y)), keeps_positive(o), positive(x), nonneg(y)], [positive(t)]
 
 
-@mutant("exponential_is_positive", "condition dropped", lambda: (True, np.exp(-np.inf) > 0), claim(exp(x_)))
+@mutant("exponential_of_finite", "condition dropped", lambda: (True, np.exp(-np.inf) > 0), claim(exp(x_)))
 def exponential_is_always_positive(t, x, o: Op1):
     """e^x > 0, also for x = -inf."""
     return [match(t, Map(o, x)), positive_if_bounded(o)], [positive(t)]
 
 
-@mutant("square_is_nonneg", "operand order", lambda: (True, 2.0 * -3.0 >= 0), claim(x_ * y_))
+@mutant("product_with_itself", "operand order", lambda: (True, 2.0 * -3.0 >= 0), claim(x_ * y_))
 def product_is_nonneg(t, x, y):
     """x * y >= 0."""
     return [match(t, x * y)], [nonneg(t)]
 
 
-@mutant("sum_is_positive", "sign guard", lambda: (0.0 >= 0, 0.0 + 0.0 > 0), claim(maximum(x_, 0.0) + maximum(y_, 0.0)))
+@mutant("sum_of_positive", "sign guard", lambda: (0.0 >= 0, 0.0 + 0.0 > 0), claim(maximum(x_, 0.0) + maximum(y_, 0.0)))
 def sum_of_nonneg_is_positive(t, x, y):
     """x + y > 0 for x, y >= 0."""
     return [match(t, x + y), nonneg(x), nonneg(y)], [positive(t)]
