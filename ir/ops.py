@@ -89,13 +89,14 @@ def op(name: str) -> ScalarOp:
     return OPS[name]
 
 
-def result_type(name: str, types: Sequence[DType | None], fractions: Sequence[bool]) -> DType | None:
-    """The element type of an operation on these: ``None`` is that of a number without one, which may have a fraction."""
+def result_type(name: str, types: Sequence[DType | None], fraction: Callable[[int], bool]) -> DType | None:
+    """The element type of an operation on these: ``None`` is that of a number without one, and ``fraction`` says which have one."""
     result, first = OPS[name].result, int(name == "where")
     if result == "bool":
         return dtypes.bool_
     t = dtypes.promote(*types[first:])
-    return dtypes.float32 if t is not None and not t.is_float and (result == "float" or any(fractions[first:])) else t
+    wide = t is not None and not t.is_float and (result == "float" or any(map(fraction, range(first, len(types)))))
+    return dtypes.float32 if wide else t
 
 
 def apply(name: str, *args: np.ndarray) -> np.ndarray:

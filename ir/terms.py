@@ -250,7 +250,7 @@ class Map(Term):
 
     @_FromArguments
     def dtype(self) -> DType | None:
-        return ops.result_type(self.op, [a.dtype for a in self.args], [isinstance(a, Const) and a.fraction for a in self.args])
+        return ops.result_type(self.op, [a.dtype for a in self.args], lambda k: isinstance(a := self.args[k], Const) and a.fraction)
 
 
 class Reduce(Term):

@@ -122,8 +122,8 @@ class Facts:
             return n.attrs[0]
         if n.op == "map":
             args = [self.nodes[x] for x in n.args]
-            fractions = [a.op == "const" and not float(a.attrs[0]).is_integer() for a in args]
-            return ops.result_type(n.attrs[0], [self.dtype(x) for x in n.args], fractions)
+            types = [self.dtype(x) for x in n.args]
+            return ops.result_type(n.attrs[0], types, lambda k: args[k].op == "const" and not float(args[k].attrs[0]).is_integer())
         if n.op == "reduce" and n.attrs[0] == "mean":
             t = self.dtype(n.args[0])
             return dtypes.float32 if t is not None and not t.is_float else t
