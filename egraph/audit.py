@@ -27,11 +27,10 @@ from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.recursion import arguments_first
+from ..ir.semantics import left_range, read_at, reduce_array
 from ..ir.terms import Input
 from ..rewrites import registry
-from ..rewrites.positions import read_at
 from ..rewrites.rule import Rule
-from ..rewrites.world import left_range, reduce_array
 from .blame import Blame, blame
 from .claims import ABSOLUTE, RELATIVE, Claims, Finding, constants_met
 from .frozen import ENode, FrozenGraph

@@ -21,9 +21,8 @@ from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.recursion import arguments_first
+from ..ir.semantics import read_at, reduce_array
 from ..ir.terms import Input
-from ..rewrites.positions import read_at
-from ..rewrites.world import reduce_array
 from .forms import Forms
 
 AGREES = 1e-9  # of the largest magnitude: float64 at small sizes loses about 1e-15 per operation

@@ -888,7 +888,7 @@ class Vanishing(Pattern):
 
     def value(self, world: World) -> np.ndarray:
         anything = world.values[self.x.name if self.x.name in world.values else f"{self.x.name} elsewhere"]
-        return np.where(self.where(world), world.cast(self.limit), anything)
+        return np.where(self.where(world), world.numbers(self.limit), anything)
 
 
 def _combined(op: Any, t: Any, x: Any, y: Any) -> tuple[Any, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import RuleError
 from ..ir.index import Axis, IndexExpr, index
+from ..ir.semantics import read_at
 from . import notation
 from .notation import Notation, literal, shown, variable_text, what
 from .world import World
@@ -327,17 +328,3 @@ class Expressions:
 
 class NoPosition(ArithmeticError):
     """A division by the length of an empty axis."""
-
-
-def read_at(x: np.ndarray, axis: int, positions: np.ndarray) -> np.ndarray:
-    """``x`` with dimension ``axis`` read at ``positions``, by the meaning of a view; positions past the end are clipped."""
-    if x.shape[axis] == 1:
-        return x
-    kept = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
-    shape = np.broadcast_shapes(kept, positions.shape)
-    grid = np.ogrid[tuple(slice(n) for n in shape)]
-    picks = tuple(
-        np.minimum(positions, x.shape[axis] - 1) if k == axis else grid[k] if x.shape[k] > 1 else np.zeros_like(grid[k])
-        for k in range(x.ndim)
-    )
-    return x[picks]
