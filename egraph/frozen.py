@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.index import Axis
+from ..ir.index import Axis, IndexExpr
 from ..ir.program import Program
 
 
@@ -43,6 +43,12 @@ class ENode:
     attrs: tuple[Any, ...]
     args: tuple[int, ...]
     rule: str | None = None
+
+    @property
+    def mentions(self) -> tuple[Axis, ...]:
+        """The axes that its attributes name."""
+        found = (sorted(a.axes()) if isinstance(a, IndexExpr) else [a] if isinstance(a, Axis) else [] for a in self.attrs)
+        return tuple(a for some in found for a in some)
 
 
 def member_text(c: int, n: ENode) -> str:

@@ -6,7 +6,6 @@ It says that a graph is well formed.  That the members of a class are equal, and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -76,14 +75,6 @@ class _Classes:
 
 
 Member = tuple[int, ENode]
-
-
-def _axes(n: ENode) -> Iterator[Axis]:
-    for x in n.attrs:
-        if isinstance(x, Axis):
-            yield x
-        elif isinstance(x, IndexExpr):
-            yield from x.axes()
 
 
 def _mentions(at: _Classes, m: Member) -> bool:
@@ -156,7 +147,7 @@ GRAPH: Spec = Spec(
         Row(
             "one size",
             "an axis is one of the program's or part of one, and has one size",
-            lambda at, m: all(at.sizes.get(a.name) == a.size for a in _axes(m[1])),
+            lambda at, m: all(at.sizes.get(a.name) == a.size for a in m[1].mentions),
             tuple(SHAPES),
         ),
         Row("axes", "a class depends on no axis that one of its members does not have", _mentions, _SCALARS),
