@@ -16,6 +16,7 @@ import numpy as np
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from ..ir.recursion import evaluated
 from ..ir.semantics import Arrays, reduce_array, value
 from ..ir.terms import Input
 from .frozen import ENode, FrozenGraph
@@ -116,23 +117,15 @@ class Values(Arrays):
 
     def evaluate(self, root: int, leaf: Leaf, memo: dict[int, np.ndarray], limits: Limits = ()) -> np.ndarray:
         """A class by the forms below it, down to what ``leaf`` knows."""
-        stack = [root]
-        while stack:
-            c = stack[-1]
-            if c not in memo:
-                n = self.form(c)
-                if n is None:
-                    raise NoValue("a value has no form that ends")
-                found = leaf(c, n)
-                if found is None:
-                    waiting = [a for a in n.args if a not in memo]
-                    if waiting:
-                        stack.extend(waiting)
-                        continue
-                    found = self.apply(n, [memo[a] for a in n.args], limits)
-                memo[c] = found
-            stack.pop()
-        return memo[root]
+
+        def form(c: int) -> ENode:
+            if (n := self.form(c)) is None:
+                raise NoValue("a value has no form that ends")
+            return n
+
+        return evaluated(
+            root, lambda c: form(c).args, lambda c: leaf(c, form(c)), lambda c, args: self.apply(form(c), args, limits), memo
+        )
 
     # what is drawn -------------------------------------------------------------------------------------------------------------
     def draw(self, t: Input, rng: np.random.Generator) -> np.ndarray:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..egraph.frozen import ENode, FrozenGraph
+from ..ir import nodes
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.monoids import MONOIDS
@@ -401,10 +402,8 @@ class _Builder:
             else:
                 node = Node("load", (what.buffer, what.index), (), what.axes, cls=cls)
         else:
-            axes = frozenset().union(*(self.nodes[a].axes for a in args)) if args else frozenset()
-            if what.op in ("reduce", "roll", "pre"):
-                axes -= {what.attrs[-1]}
-            node = Node(what.op, what.attrs, args, axes, what.rule, stored, cls)
+            own = nodes.axes(what.op, what.attrs, [self.nodes[a].axes for a in args])
+            node = Node(what.op, what.attrs, args, own, what.rule, stored, cls)
         key = (node.op, node.attrs, node.args, node.stored)
         if key not in self.ids:
             self.ids[key] = len(self.nodes)

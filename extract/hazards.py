@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PlanError
-from ..ir import dtypes, ops
+from ..ir import dtypes, nodes, ops
 from ..ir.index import index
 from ..ir.program import Program
 from ..ir.ranges import INF, Interval, mul
@@ -450,7 +450,7 @@ def _exact(facts: Facts) -> list[bool]:
     """Whether a node is a number of the program that no operation has rounded."""
     found: list[bool] = []
     for n in facts.nodes:
-        selects = n.op == "map" and n.attrs[0] in ("neg", "abs", "maximum", "minimum", "where")
+        selects = n.op == "map" and ops.op(n.attrs[0]).selects
         selects |= n.op == "reduce" and n.attrs[0] in ("max", "min")
         selects |= n.op in ("ref", "load", "const", "index", "extent")
         values = n.args[1:] if n.op == "map" and n.attrs[0] == "where" else n.args
@@ -469,17 +469,13 @@ def _text(facts: Facts, node: int) -> str:
 def _expression(facts: Facts, node: int, depth: int = 3) -> str:
     """A node as a formula, down to a few operations."""
     n = facts.nodes[node]
-    if n.op in ("load", "const"):
-        return str(n.attrs[0]) if n.op == "load" else f"{n.attrs[0]:g}"
-    if n.op in ("extent", "index", "acc"):
-        return n.op
-    if not depth:
+    if n.args and not depth:
         return "..."
     args = [_expression(facts, a, depth - (n.op not in ("ref", "pre", "cast"))) for a in n.args]
-    if n.op == "map" and (infix := ops.op(n.attrs[0]).infix):
-        return f"({f' {infix} '.join(args)})"
-    name = n.attrs[0] if n.op == "map" else f"{n.attrs[0]}_{n.attrs[1].name}" if n.op in ("reduce", "roll") else ""
-    return f"{name}({', '.join(args)})" if name else args[0]
+    if n.op in ("ref", "pre", "cast"):
+        return args[0]
+    found = n.op if n.op in ("extent", "index") else nodes.text(n.op, n.attrs, args)
+    return f"({found})" if n.op == "map" and ops.op(n.attrs[0]).infix else found
 
 
 def _of_operands(kernel: Kernel) -> Iterable[Hazard]:

@@ -29,7 +29,7 @@ class Undefined(ArithmeticError):
     """A value that exact arithmetic does not have: a division by zero, the maximum of nothing, a function that is not rational."""
 
 
-UNROUNDED = ("neg", "abs", "maximum", "minimum", "where", "floor", "round")  # ops of floats whose results are exact
+WHOLE = ("floor", "round")  # ops of floats whose results are whole numbers
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ class Arrays:
         if self.strict and left_range(op, out, args):
             raise FloatingPointError(op)
         self._note(out)
-        return self.noisy(out) if self.noisy and op not in UNROUNDED and OPS[op].result not in ("bool", "int") else out
+        exact = OPS[op].selects or op in WHOLE or OPS[op].result in ("bool", "int")
+        return self.noisy(out) if self.noisy and not exact else out
 
     def _note(self, out: np.ndarray) -> None:
         if self.sizes is not None:

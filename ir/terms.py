@@ -16,13 +16,13 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 from ..errors import UnsupportedOpError
-from . import dtypes, ops
+from . import dtypes, nodes, ops
 from .dtypes import DType
 from .index import Axis, IndexExpr, index
 from .monoids import MONOIDS
@@ -67,19 +67,44 @@ class Term:
         return type(self), self.key
 
     @property
+    def kind(self) -> str:
+        """Which of the language's nodes it is (:mod:`.nodes`)."""
+        return type(self).__name__.lower()
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """Attributes and arguments in the order in which they are written."""
+        return self.key
+
+    @cached_property
+    def attrs(self) -> tuple[Any, ...]:
+        """What it is of besides terms."""
+        return tuple(p for p in self.parts if not isinstance(p, Term))
+
+    @cached_property
     def args(self) -> tuple[Term, ...]:
         """The terms directly below."""
-        return ()
+        return tuple(p for p in self.parts if isinstance(p, Term))
 
     @_FromArguments
     def axes(self) -> frozenset[Axis]:
         """The axes the value depends on."""
-        return frozenset().union(*(a.axes for a in self.args))
+        return nodes.axes(self.kind, self.attrs, [a.axes for a in self.args])
 
     @_FromArguments
     def dtype(self) -> DType | None:
         """The element type; ``None`` for a weakly typed constant."""
-        return dtypes.promote(*(a.dtype for a in self.args))
+        fraction = [isinstance(a, Const) and a.fraction for a in self.args]
+        return nodes.dtype(self.kind, self.attrs, [a.dtype for a in self.args], fraction)
+
+    def over(self, args: Iterable[Term], attribute: Callable[[Any], Any] = lambda x: x) -> Any:
+        """The same operation on other arguments; with attributes changed, if so is said."""
+        rest = iter(args)
+        return self._made(*(next(rest) if isinstance(p, Term) else attribute(p) for p in self.parts))
+
+    @classmethod
+    def _made(cls, *parts: Any) -> Any:
+        return cls(*parts)
 
     def __copy__(self) -> Term:
         return self
@@ -153,6 +178,10 @@ class Input(Term):
         return self.key[1]
 
     @cached_property
+    def attrs(self) -> tuple[Any, ...]:
+        return self.key[:1]
+
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         return frozenset(a for a in self.layout if a is not None)
 
@@ -203,14 +232,6 @@ class Index(Term):
         """The axis."""
         return self.key[0]
 
-    @cached_property
-    def axes(self) -> frozenset[Axis]:
-        return frozenset((self.axis,))
-
-    @cached_property
-    def dtype(self) -> DType:
-        return dtypes.int64
-
 
 class Extent(Term):
     """The length of an axis, known when the kernel runs."""
@@ -222,10 +243,6 @@ class Extent(Term):
     def axis(self) -> Axis:
         """The axis."""
         return self.key[0]
-
-    @cached_property
-    def dtype(self) -> None:
-        return None
 
 
 class Map(Term):
@@ -245,19 +262,12 @@ class Map(Term):
         return self.key[0]
 
     @property
-    def args(self) -> tuple[Term, ...]:
-        return self.key[1]
+    def parts(self) -> tuple[Any, ...]:
+        return (self.key[0], *self.key[1])
 
-    @_FromArguments
-    def dtype(self) -> DType | None:
-        result = ops.OPS[self.op].result
-        if result == "bool":
-            return dtypes.bool_
-        values = self.args[1:] if self.op == "where" else self.args
-        t = dtypes.promote(*(a.dtype for a in values))
-        if t is not None and not t.is_float and (result == "float" or any(isinstance(a, Const) and a.fraction for a in values)):
-            return dtypes.float32
-        return t
+    @classmethod
+    def _made(cls, *parts: Any) -> Map:
+        return cls(parts[0], parts[1:])
 
 
 class Reduce(Term):
@@ -283,19 +293,6 @@ class Reduce(Term):
         """The axis that disappears."""
         return self.key[1]
 
-    @property
-    def args(self) -> tuple[Term, ...]:
-        return (self.key[2],)
-
-    @_FromArguments
-    def dtype(self) -> DType | None:
-        t = self.key[2].dtype
-        return dtypes.float32 if self.monoid == "mean" and t is not None and not t.is_float else t
-
-    @_FromArguments
-    def axes(self) -> frozenset[Axis]:
-        return self.key[2].axes - {self.axis}
-
 
 class View(Term):
     """``x`` with ``axis`` replaced by an index expression over other axes: slice, flip, stride, split, merge, diagonal."""
@@ -313,15 +310,6 @@ class View(Term):
         """Where it is read."""
         return self.key[2]
 
-    @property
-    def args(self) -> tuple[Term, ...]:
-        return (self.key[0],)
-
-    @_FromArguments
-    def axes(self) -> frozenset[Axis]:
-        x = self.key[0]
-        return (x.axes - {self.axis}) | self.index.axes() if self.axis in x.axes else x.axes
-
 
 class Cast(Term):
     """``x`` rounded to ``to``.  A cast that the user wrote; the rounding that torch does between ops is not in the terms."""
@@ -332,14 +320,6 @@ class Cast(Term):
     @property
     def to(self) -> DType:
         """The type rounded to."""
-        return self.key[0]
-
-    @property
-    def args(self) -> tuple[Term, ...]:
-        return (self.key[1],)
-
-    @cached_property
-    def dtype(self) -> DType:
         return self.key[0]
 
 

@@ -27,7 +27,6 @@ from ...ir.shrink import with_args
 from ...ir.terms import Cast, Input, Map, Reduce, Term
 
 STEPS = frozenset(("floor", "round", "floordiv", "remainder", "fmod"))  # what jumps where its argument passes a whole number
-EXACT_OPS = STEPS | {"neg", "abs", "maximum", "minimum", "where"}
 COMPARISONS = ("eq", "ne")
 DIVISIONS = ("fmod", "remainder")  # what has no value beside the number 0, and small ones near it
 COPIES = 16  # of a value, at most: the ways from a value to a result may be exponentially many
@@ -38,7 +37,7 @@ def rounds(t: Term) -> bool:
     if t.dtype is not None and not t.dtype.is_float:
         return False
     if isinstance(t, Map):
-        return ops.op(t.op).result != "bool" and t.op not in EXACT_OPS
+        return ops.op(t.op).result != "bool" and not ops.op(t.op).selects and t.op not in STEPS
     return isinstance(t, Reduce) and not MONOIDS[t.monoid].idempotent
 
 
