@@ -12,23 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.index import Axis
-from ..ir.nodes import mentioned
+from ..ir.nodes import Operation
 from ..ir.program import Program
 
 
 @dataclass(frozen=True)
-class ENode:
+class ENode(Operation):
     """One e-node.  ``rule`` names the rule that first made it; ``None`` is the program itself."""
 
     op: str
     attrs: tuple[Any, ...]
     args: tuple[int, ...]
     rule: str | None = None
-
-    @property
-    def mentions(self) -> tuple[Axis, ...]:
-        """The axes that its attributes name."""
-        return tuple(sorted(mentioned(self.attrs)))
 
 
 def member_text(c: int, n: ENode) -> str:

@@ -11,8 +11,7 @@ from functools import cached_property
 from itertools import chain
 
 from ..ir import nodes
-from ..ir.dtypes import DTYPES
-from ..ir.spec import ADD_MONOID, ADD_OP, KNOWN_MONOID, KNOWN_OP, Row, Spec, carried, shaped, takes
+from ..ir.spec import Row, Spec, rows_of_nodes, shaped
 from .frozen import ENode, FrozenGraph, member_text
 
 KINDS = nodes.KINDS.keys() - {"load"}
@@ -107,17 +106,8 @@ GRAPH: Spec = Spec(
             ("graph",),
         ),
         Row("word", "a node is one of the language", lambda at, m: _kind(m) in GRAPH.kinds),
-        Row(
-            "shape",
-            "a node has the attributes and arguments of its op",
-            lambda at, m: shaped(m[1].op, m[1].attrs, len(m[1].args)),
-            tuple(KINDS),
-        ),
-        Row("known op", KNOWN_OP, lambda at, m: takes(m[1].attrs[0], len(m[1].args)), ("map",), ADD_OP),
-        Row("known monoid", KNOWN_MONOID, lambda at, m: carried(m[1].attrs[0]), nodes.REDUCTIONS, ADD_MONOID),
-        Row("known type", "a cast is to a type of the table", lambda at, m: m[1].attrs[0].name in DTYPES, ("cast",)),
+        *rows_of_nodes(tuple(KINDS), lambda n: shaped(n.op, n.attrs, len(n.args))),
         Row("known input", "an input is one of the program's", lambda at, m: m[1].attrs[0] in at.inputs, ("input",)),
-        Row("which", "a reference is to the old or to the new value", lambda at, m: m[1].attrs[0] in ("old", "new"), ("ref",)),
         Row(
             "arguments",
             "every argument is a class",

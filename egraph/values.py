@@ -102,7 +102,8 @@ class Values(Arrays):
         if n.op == "view" and any(m.op == "index" and m.attrs == n.attrs[:1] for m in self.graph.classes[n.args[0]]):
             return self.numbers(self.position(n.attrs[1]))  # a position past the end is still a position
         if n.op == "reduce":
-            return self.reduced(*n.attrs, args[0], dict(limits).get(n.attrs[1]))
+            monoid, axis = n.attrs
+            return self.reduced(monoid, axis, args[0], dict(limits).get(axis))
         attrs = [self.place[a] if isinstance(a, Axis) else self.position(a) if isinstance(a, IndexExpr) else a for a in n.attrs]
         return np.asarray(value(self, n.op, attrs, args))
 

@@ -73,7 +73,7 @@ class Chooser:
         found: dict[tuple[Axis, int], list[ENode]] = {}
         for enodes in self.graph.classes:
             for n in enodes:
-                if n.op in ("reduce", "roll") and n.attrs[0] == "sum":
+                if n.reduction == "sum":
                     found.setdefault((n.attrs[1], n.args[0]), []).append(n)
         return {k: tuple(v) for k, v in found.items()}
 
@@ -259,7 +259,7 @@ class _Choice:
     def _reduction_cost(self, n: ENode) -> float:
         body = n.args[0]
         product = n.attrs[0] == "sum" and any(
-            m.op == "map" and m.attrs[0] == "mul" and all(self.graph.axes[x] < self.graph.axes[body] for x in m.args)
+            m.scalar == "mul" and all(self.graph.axes[x] < self.graph.axes[body] for x in m.args)
             for m in self.graph.classes[body]
         )
         return self.elements(body) * (TENSOR_SHARE if product else 1.0) + EPSILON

@@ -130,7 +130,7 @@ class Names:
         named = c in self.labels and not re.fullmatch(r"t\d+", self.labels[c])
         if named or n is None or depth <= 0:
             return self.label(c)
-        light = n.op in ("ref", "view", "cast") or (n.op == "map" and n.attrs[0] in ("neg", "recip"))
+        light = n.op in ("ref", "view", "cast") or (n.scalar in ("neg", "recip"))
         return self._text(n, form, depth - (not light), level)
 
     def _text(self, n: ENode, form: Callable[[int], ENode | None], depth: int, level: int) -> str:
@@ -174,7 +174,7 @@ class Names:
         """x, where a class without a name is written as -x."""
         named = c in self.labels and not re.fullmatch(r"t\d+", self.labels[c])
         n = None if named else form(c)
-        return n.args[0] if n is not None and n.op == "map" and n.attrs[0] == "neg" else None
+        return n.args[0] if n is not None and n.scalar == "neg" else None
 
 
 def _is_read(t: Term) -> bool:

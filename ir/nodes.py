@@ -81,6 +81,28 @@ def mentioned(x: Any) -> frozenset[Axis]:
     return x.axes() if isinstance(x, IndexExpr) else frozenset().union(*map(mentioned, x)) if isinstance(x, tuple) else frozenset()
 
 
+class Operation:
+    """A node of a kind, with attributes: what e-nodes and nodes of kernels are."""
+
+    op: str
+    attrs: tuple[Any, ...]
+
+    @property
+    def scalar(self) -> str | None:
+        """The scalar op that it is a map of."""
+        return self.attrs[0] if self.op == "map" else None
+
+    @property
+    def reduction(self) -> str | None:
+        """The monoid of a reduction, in one loop with others or not."""
+        return self.attrs[0] if self.op in REDUCTIONS else None
+
+    @property
+    def mentions(self) -> tuple[Axis, ...]:
+        """The axes that its attributes name."""
+        return tuple(sorted(mentioned(self.attrs)))
+
+
 def axes(kind: str, attrs: Sequence[Any], below: Iterable[frozenset[Axis]]) -> frozenset[Axis]:
     """The axes that a value depends on, from those of its arguments; those of an input are its own."""
     row, found = KINDS[kind], frozenset[Axis]().union(*below)

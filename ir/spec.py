@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import SpecError
 from .dtypes import DTYPES
 from .monoids import MONOIDS, Monoid
-from .nodes import KINDS, mentioned
+from .nodes import KINDS, REDUCTIONS, mentioned
 from .ops import OPS, ScalarOp
 from .program import Output, Program
 from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
@@ -114,6 +114,17 @@ KNOWN_MONOID = (
 ADD_MONOID = "add it to MONOIDS in ir/monoids.py"
 PRINTABLE_MONOID = "kernels reduce tiles by monoids that have a Triton spelling"
 ADD_SPELLING = "add triton= (and the helper that it calls as prelude=) to the monoid's entry in ir/monoids.py"
+
+
+def rows_of_nodes(kinds: tuple[str, ...], shape: Callable[[Any], bool]) -> tuple[Row, ...]:
+    """What holds of the kinds of nodes at any level where a node has a number."""
+    return (
+        Row("shape", "a node has the attributes and arguments of its op", lambda at, x: shape(x[1]), kinds),
+        Row("known op", KNOWN_OP, lambda at, x: takes(x[1].attrs[0], len(x[1].args)), ("map",), ADD_OP),
+        Row("known monoid", KNOWN_MONOID, lambda at, x: carried(x[1].attrs[0]), REDUCTIONS, ADD_MONOID),
+        Row("known type", "a cast is to a type of the table", lambda at, x: x[1].attrs[0].name in DTYPES, ("cast",)),
+        Row("which", "a reference is to the old or to the new value", lambda at, x: x[1].attrs[0] in ("old", "new"), ("ref",)),
+    )
 
 
 # -- programs of terms -----------------------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from typing import Any, Literal
 
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
+from ..ir.nodes import Operation
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(Operation):
     """One operation.  ``args`` are positions in ``Kernel.nodes`` (smaller than this node's own).  ``axes`` are what *this*
     representative depends on.  ``rule`` is provenance only.  ``stored``: the program that the kernel comes from keeps this value in
     this type, so rounding to it loses nothing that the program has.  ``cls`` is the e-class that it represents, if it comes from one."""

@@ -10,21 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..ir import nodes
-from ..ir.dtypes import DTYPES
 from ..ir.index import Axis, IndexExpr
 from ..ir.spec import (
-    ADD_MONOID,
-    ADD_OP,
     ADD_SPELLING,
-    KNOWN_MONOID,
-    KNOWN_OP,
     PRINTABLE_MONOID,
     Row,
     Spec,
-    carried,
     printable,
+    rows_of_nodes,
     shaped,
-    takes,
 )
 from .kernel import Kernel, Node, Root
 from .printing import node_text, root_text
@@ -102,18 +96,14 @@ KERNEL: Spec = Spec(
     "kernel",
     (
         Row("word", "a node is one of the language", lambda at, x: _kind(x) in KERNEL.kinds),
-        Row("shape", "a node has the attributes and arguments of its op", lambda at, x: _shaped(x[1]), tuple(KINDS)),
+        *rows_of_nodes(tuple(KINDS), _shaped),
         Row(
             "defined before use",
             "arguments are earlier nodes",
             lambda at, x: all(0 <= a < x[0] for a in x[1].args),
             tuple(KINDS),
         ),
-        Row("known op", KNOWN_OP, lambda at, x: takes(x[1].attrs[0], len(x[1].args)), ("map",), ADD_OP),
-        Row("known monoid", KNOWN_MONOID, lambda at, x: carried(x[1].attrs[0]), nodes.REDUCTIONS, ADD_MONOID),
         Row("printable monoid", PRINTABLE_MONOID, lambda at, x: printable(x[1].attrs[0]), nodes.REDUCTIONS, ADD_SPELLING),
-        Row("known type", "a cast is to a type of the table", lambda at, x: x[1].attrs[0].name in DTYPES, ("cast",)),
-        Row("which", "a reference is to the old or to the new value", lambda at, x: x[1].attrs[0] in ("old", "new"), ("ref",)),
         Row(
             "known buffer",
             "what is loaded is a buffer of the kernel, which it does not store",
