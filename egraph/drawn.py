@@ -20,7 +20,7 @@ SHORT = 4  # the longest extent that is drawn for an axis
 
 
 def _fixed(graph: FrozenGraph) -> set[Axis]:
-    return fixed_axes((n for row in graph.classes for n in row if n.op == "view"), graph)
+    return fixed_axes((n for row in graph.classes for n in row), graph.facts.get("split", ()))
 
 
 def audit_elements(graph: FrozenGraph) -> int:

@@ -32,10 +32,9 @@ class NoValue(Exception):
     """What has no value; the text says why."""
 
 
-def fixed_axes(views: Iterable[ENode], graph: FrozenGraph, *, splits: bool = True) -> set[Axis]:
+def fixed_axes(nodes: Iterable[ENode], splits: Iterable[tuple[Axis, ...]]) -> set[Axis]:
     """The axes whose lengths stand in index expressions, or are products of others: they are as long as they are."""
-    fixed = {a for n in views for a in n.mentions}
-    return fixed | {a for split in graph.facts.get("split", ()) for a in split} if splits else fixed
+    return {a for n in nodes if n.op == "view" for a in n.mentions} | {a for split in splits for a in split}
 
 
 class Values(Arrays):

@@ -16,6 +16,7 @@ from ..egraph.frozen import ENode, FrozenGraph
 from ..egraph.values import Limits, NoValue, Values, fixed_axes
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
+from ..ir.nodes import RUNNING
 from ..ir.recursion import arguments_first
 from .forms import Forms
 
@@ -68,13 +69,15 @@ class Replay(Values):
         cone: Sequence[ENode] = (),
     ) -> None:
         self.forms, self.only_positive, self.cut = forms, positive, frozenset(cut)
-        rows = [n for row in graph.classes for n in row]
-        fixed = fixed_axes((n for n in (cone and self._cone(graph, cone)) or rows if n.op == "view"), graph, splits=not cone)
+        members = [n for row in graph.classes for n in row]
+        fixed = fixed_axes(self._cone(graph, cone) if cone else members, () if cone else graph.facts.get("split", ()))
+        reduced = {n.attrs[1] for n in members if n.reduction}
         rng = np.random.default_rng(seed)
-        reduced = {n.attrs[1] for n in rows if n.op in ("reduce", "roll")}
-        super().__init__(
-            graph, seed, lambda a: a.size if a in fixed else int(rng.integers(*((5, 9) if a in reduced and not cone else (2, 4))))
-        )
+
+        def length(a: Axis) -> int:
+            return a.size if a in fixed else int(rng.integers(5, 9) if a in reduced and not cone else rng.integers(2, 4))
+
+        super().__init__(graph, seed, length)
         self.inputs = {i.name: i for i in graph.program.inputs}
         self.drawn: dict[str, np.ndarray] = {}
         self.values: dict[Limits, dict[int, np.ndarray]] = {}
@@ -106,9 +109,9 @@ class Replay(Values):
         n = self.forms.base.get(c)
         if n is None or c in self.cut:
             return
-        own = frozenset({n.attrs[1]}) if n.op in ("reduce", "roll") else frozenset[Axis]()
+        own = frozenset({n.attrs[1]}) if n.reduction else frozenset[Axis]()
         self.over[c] = own.union(*(self.over.get(a, frozenset()) for a in n.args))
-        if n.op in ("ref", "pre", "acc") or (n.op != "roll" and any(a in self.loose for a in n.args)):
+        if n.op in RUNNING or (n.op != "roll" and any(a in self.loose for a in n.args)):
             self.loose.add(c)
 
     # one step ------------------------------------------------------------------------------------------------------------------
@@ -117,7 +120,7 @@ class Replay(Values):
         try:
             with np.errstate(all="ignore"):
                 a, b = np.broadcast_arrays(self.node(before), self.node(after))
-                adds = before.op == "reduce" or before.op == "map" and before.attrs[0] == "add"
+                adds = before.op == "reduce" or before.scalar == "add"
                 around = [self.value(c) for c in before.args] if adds else []
         except NoValue as why:
             return Replayed(math.nan, 0, str(why), isinstance(why, _TooLarge))
@@ -137,14 +140,14 @@ class Replay(Values):
         """A node's value, its arguments in base form; running values of loops around it are free."""
         if n.op == "roll":
             return self.run(n)
-        return self._running(n) if n.op in ("ref", "pre", "acc") else self.apply(n, [self.value(a) for a in n.args])
+        return self._running(n) if n.op in RUNNING else self.apply(n, [self.value(a) for a in n.args])
 
     # values --------------------------------------------------------------------------------------------------------------------
     def value(self, c: int) -> np.ndarray:
         """A class's value outside of all loops."""
 
         def leaf(c: int, n: ENode) -> np.ndarray | None:
-            return self.whole(c, ()) if c not in self.loose else self._running(n) if n.op in ("ref", "pre", "acc") else None
+            return self.whole(c, ()) if c not in self.loose else self._running(n) if n.op in RUNNING else None
 
         return self.evaluate(c, leaf, {})
 
@@ -165,11 +168,9 @@ class Replay(Values):
         mine = self._mine(c, limits)
 
         def leaf(d: int, n: ENode) -> np.ndarray | None:
-            if d in self.cut:
-                return self._cut(d)
-            if (less := self._mine(d, mine)) != mine:
+            if (less := self._mine(d, mine)) != mine:  # it has one value for all of these
                 return self.whole(d, less)
-            return self.run(n, mine) if n.op == "roll" else None
+            return self._cut(d) if d in self.cut else self.run(n, mine) if n.op == "roll" else None
 
         return self.evaluate(c, leaf, self.values.setdefault(mine, {}), mine)
 

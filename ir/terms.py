@@ -44,6 +44,11 @@ class _FromArguments(cached_property[T]):
         return super().__get__(term, owner)
 
 
+def _part(k: int) -> Any:
+    """A part of what a term is made of."""
+    return property(lambda t: t.key[k])
+
+
 class Term:
     """Base class; ``axes`` are the named axes that the value depends on, ``dtype`` the type torch would give it."""
 
@@ -164,18 +169,11 @@ class Term:
 class Input(Term):
     """A tensor argument.  ``layout`` names its dimensions in order; an entry is an Axis or ``None`` for a dimension of size 1."""
 
+    name: str = _part(0)  # the argument's name
+    layout: tuple[Axis | None, ...] = _part(1)  # its dimensions, outermost first
+
     def __new__(cls, name: str, layout: tuple[Axis | None, ...], dtype: DType) -> Input:
         return super().__new__(cls, name, tuple(layout), dtype)
-
-    @property
-    def name(self) -> str:
-        """The argument's name."""
-        return self.key[0]
-
-    @property
-    def layout(self) -> tuple[Axis | None, ...]:
-        """Its dimensions, outermost first."""
-        return self.key[1]
 
     @cached_property
     def attrs(self) -> tuple[Any, ...]:
@@ -200,16 +198,13 @@ class Const(Term):
     only.  Raises UnsupportedOpError for an integer that float64, in which constants are kept, does not represent.
     """
 
+    value: float = _part(0)  # the number
+
     def __new__(cls, value: float) -> Any:
         number = exact_float(value)
         if number == 0 and math.copysign(1.0, number) < 0:
             return Map("neg", (Const(0.0),))
         return super().__new__(cls, number if number == number else math.nan)  # one NaN, since a NaN equals only the same object
-
-    @property
-    def value(self) -> float:
-        """The number."""
-        return self.key[0]
 
     @property
     def fraction(self) -> bool:
@@ -224,29 +219,25 @@ class Const(Term):
 class Index(Term):
     """The position along an axis: 0, 1, 2, ..."""
 
+    axis: Axis = _part(0)  # the axis
+
     def __new__(cls, axis: Axis) -> Index:
         return super().__new__(cls, axis)
-
-    @property
-    def axis(self) -> Axis:
-        """The axis."""
-        return self.key[0]
 
 
 class Extent(Term):
     """The length of an axis, known when the kernel runs."""
 
+    axis: Axis = _part(0)  # the axis
+
     def __new__(cls, axis: Axis) -> Extent:
         return super().__new__(cls, axis)
-
-    @property
-    def axis(self) -> Axis:
-        """The axis."""
-        return self.key[0]
 
 
 class Map(Term):
     """A scalar op applied element by element; arguments broadcast by axis name."""
+
+    op: str = _part(0)  # the op's name
 
     def __new__(cls, op: str, args: tuple[Term, ...]) -> Map:
         if op not in ops.OPS:
@@ -255,11 +246,6 @@ class Map(Term):
             takes = f"{ops.OPS[op].arity} argument" + "s" * (ops.OPS[op].arity != 1)
             raise UnsupportedOpError(f"{op} takes {takes}, {len(args)} given", cure=f"pass a tuple of {takes}")
         return super().__new__(cls, op, tuple(args))
-
-    @property
-    def op(self) -> str:
-        """The op's name."""
-        return self.key[0]
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -276,6 +262,9 @@ class Reduce(Term):
     A sum, maximum or minimum of integers is ``isum``, ``imax`` or ``imin``, which are exact; of anything else it is not.
     """
 
+    monoid: str = _part(0)  # the monoid's name
+    axis: Axis = _part(1)  # the axis that disappears
+
     def __new__(cls, monoid: str, axis: Axis, x: Term) -> Reduce:
         if monoid not in MONOIDS:
             raise _unknown("monoid", monoid, MONOIDS)
@@ -283,44 +272,24 @@ class Reduce(Term):
         monoid = next((m.integer if whole else m.name for m in MONOIDS.values() if m.integer and monoid in (m.name, m.integer)), monoid)
         return super().__new__(cls, monoid, axis, x)
 
-    @property
-    def monoid(self) -> str:
-        """The monoid's name."""
-        return self.key[0]
-
-    @property
-    def axis(self) -> Axis:
-        """The axis that disappears."""
-        return self.key[1]
-
 
 class View(Term):
     """``x`` with ``axis`` replaced by an index expression over other axes: slice, flip, stride, split, merge, diagonal."""
 
+    axis: Axis = _part(1)  # the axis of ``x`` that is re-indexed
+    index: IndexExpr = _part(2)  # where it is read
+
     def __new__(cls, x: Term, axis: Axis, at: IndexExpr | Axis | int) -> View:
         return super().__new__(cls, x, axis, index(at))
-
-    @property
-    def axis(self) -> Axis:
-        """The axis of ``x`` that is re-indexed."""
-        return self.key[1]
-
-    @property
-    def index(self) -> IndexExpr:
-        """Where it is read."""
-        return self.key[2]
 
 
 class Cast(Term):
     """``x`` rounded to ``to``.  A cast that the user wrote; the rounding that torch does between ops is not in the terms."""
 
+    to: DType = _part(0)  # the type rounded to
+
     def __new__(cls, to: DType, x: Term) -> Cast:
         return super().__new__(cls, to, x)
-
-    @property
-    def to(self) -> DType:
-        """The type rounded to."""
-        return self.key[0]
 
 
 def exact_float(value: float) -> float:

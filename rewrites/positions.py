@@ -11,7 +11,7 @@ the engine asks (:class:`Expressions`), integers in a proof.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,7 +76,8 @@ class Place(Notation):
 
     def parts(self) -> tuple[Any, ...]:
         """Positions and variables inside."""
-        return ()
+        found = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return tuple(p for p in found if isinstance(p, Notation))
 
     def compute(self, reading: Reading) -> Any:
         """The position, as one reading has it."""
@@ -138,9 +139,6 @@ class AlongAxis(Place):
 
     axis: AxisVar
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis,)
-
     def compute(self, reading: Reading) -> Any:
         return reading.along(self.axis)
 
@@ -154,9 +152,6 @@ class Length(Place):
 
     axis: AxisVar
     fixed = True
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis,)
 
     def compute(self, reading: Reading) -> Any:
         return reading.length(self.axis)
@@ -202,9 +197,6 @@ class Computed(Place):
     def fixed(self) -> bool:  # type: ignore[override]
         return self.left.fixed and self.right.fixed
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.left, self.right)
-
     def compute(self, reading: Reading) -> Any:
         a, b = self.left.compute(reading), self.right.compute(reading)
         if self.op == "+":
@@ -224,9 +216,6 @@ class ReadAt(Place):
     outer: Place
     axis: AxisVar
     inner: Place
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.outer, self.axis, self.inner)
 
     def compute(self, reading: Reading) -> Any:
         return self.outer.compute(reading.moved(self.axis, self.inner.compute(reading)))
@@ -277,9 +266,7 @@ class _Arrays:
 
     def along(self, axis: AxisVar) -> np.ndarray:
         k = axis.position(self.world)
-        shape = [1] * len(self.world.extents)
-        shape[k] = -1
-        return self.places[k] if k in self.places else np.arange(axis.extent(self.world)).reshape(shape)
+        return self.places[k] if k in self.places else self.world.along(k)
 
     def length(self, axis: AxisVar) -> int:
         return axis.extent(self.world)
