@@ -30,13 +30,13 @@ acc                              the state of the enclosing roll
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import dtypes, ops
 from .dtypes import DType
-from .index import Axis, IndexExpr
+from .index import Axis, IndexExpr, index
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,15 @@ class Operation:
     def mentions(self) -> tuple[Axis, ...]:
         """The axes that its attributes name."""
         return tuple(sorted(mentioned(self.attrs)))
+
+
+def renamed(x: Any, to: Callable[[Axis], Axis]) -> Any:
+    """An attribute, or a row of such, with other axes."""
+    if isinstance(x, Axis):
+        return to(x)
+    if isinstance(x, tuple):
+        return tuple(renamed(y, to) for y in x)
+    return x.substitute({a: index(to(a)) for a in x.axes()}) if isinstance(x, IndexExpr) else x
 
 
 def axes(kind: str, attrs: Sequence[Any], below: Iterable[frozenset[Axis]]) -> frozenset[Axis]:

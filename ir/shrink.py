@@ -15,7 +15,8 @@ from itertools import count
 from typing import Any
 
 from . import dtypes
-from .index import Axis, IndexExpr, index
+from .index import Axis
+from .nodes import renamed
 from .program import Output, Program
 from .terms import Const, Extent, Index, Input, Reduce, Term, View, postorder
 
@@ -171,11 +172,8 @@ def resized(p: Program, change: Mapping[Axis, Axis]) -> Program | None:
     """The program with other axes for some; ``None`` where a view would read past its end."""
 
     def attribute(x: Any) -> Any:
-        if isinstance(x, tuple):
-            return tuple(map(attribute, x))
-        return change.get(x, x) if isinstance(x, Axis) else x.substitute(position) if isinstance(x, IndexExpr) else x
+        return renamed(x, lambda a: change.get(a, a))
 
-    position = {a: index(b) for a, b in change.items()}
     new = rebuilt(p, lambda t, args: t.over(args, attribute))
     outputs = tuple(Output(o.name, new[o.term], attribute(o.layout), o.dtype) for o in p.outputs)
     inputs = tuple(new[i] if i in new else i.over((), attribute) for i in p.inputs)
