@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
-from .egraph.audit import audit_elements
+from .egraph.drawn import audit_elements
 from .egraph.frozen import member_text
 from .egraph.resize import resized
 from .errors import AccuracyError, OptionError, PlanError, expect, shown

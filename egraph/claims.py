@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..rewrites.facts import CONDITIONS, RELATIONS, Claim, Equation, Relation
 from ..rewrites.patterns import AxisVar, NumberLiteral, Pattern
 from ..rewrites.positions import IndexVar
 from ..rewrites.world import World
+from .drawn import Drawn
 from .frozen import FrozenGraph
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
@@ -64,37 +65,6 @@ def constants_met(graph: FrozenGraph) -> Finding | None:
     return None
 
 
-class Values(Protocol):
-    """The values of a graph's classes, as the audit has them: arrays with one dimension per axis, of size 1 where a value is free of it."""
-
-    graph: FrozenGraph
-    values: dict[int, np.ndarray]
-    settled: set[int]  # classes that mention no running value
-    place: dict[Axis, int]
-    size: list[int]
-    masked: bool
-    left_range: bool  # whether something overflowed or underflowed, or is the inverse of an infinite number
-    inverted: bool  # whether something is the inverse of -0, which is an infinite number of either sign
-
-    def back(self, cls: int) -> np.ndarray:
-        """The value at the old reference."""
-
-    def lanes_of(self, x: np.ndarray) -> np.ndarray:
-        """Where a value means something."""
-
-    def along(self, axis: Axis) -> np.ndarray:
-        """Positions along an axis."""
-
-    def reduce(self, monoid: str, axis: Axis, x: np.ndarray) -> np.ndarray:
-        """A reduction over one axis."""
-
-    def update(self, cls: int, axis: Axis, own: int) -> np.ndarray | None:
-        """The value of an update whose state is the sum of ``own`` at the old reference."""
-
-    def show_class(self, cls: int) -> str:
-        """A class in words."""
-
-
 class _Known(Pattern):
     """A pattern that stands for a value that is known, now and at the old reference."""
 
@@ -108,7 +78,7 @@ class _Known(Pattern):
 class Claims:
     """The claims of one graph at one set of values.  ``tested`` counts the rows, ``numbers`` what was compared."""
 
-    def __init__(self, of: Values) -> None:
+    def __init__(self, of: Drawn) -> None:
         self.of, self.graph = of, of.graph
         self.tested = self.numbers = 0
         self.by = {(table, cells): rule for table, cells, rule in self.graph.facts.get("claimed", ())}
@@ -212,10 +182,10 @@ class Claims:
                 if not set(cell.axes()) <= set(of.place):
                     return ""
                 cells.append(IndexVar(f"position {k}"))
-                named[f"position {k}"] = np.asarray(cell.evaluate({a: of.along(a) for a in cell.axes()}))
+                named[f"position {k}"] = of.position(cell)
             else:
                 cells.append(NumberLiteral(cell) if sort == "f64" else cell)
-        world = World(named, tuple(of.size))
+        world = World(named, of.extents)
         self.tested += 1
         with np.errstate(all="ignore"):
             if isinstance(relation.meaning, Claim):
@@ -256,7 +226,7 @@ class Claims:
                 x = self.of.values[cell]
                 shape = list(x.shape)
                 for a in named_axes:
-                    shape[self.of.place[a]] = self.of.size[self.of.place[a]]
+                    shape[self.of.place[a]] = self.of.extents[self.of.place[a]]
                 cells.append(np.broadcast_to(x, shape))
             else:
                 cells.append(named.get(f"axis {k}", named.get(f"position {k}", cell)))
@@ -266,7 +236,7 @@ class Claims:
 
     def lanes(self, x: np.ndarray) -> np.ndarray:
         """Where a result means something; a result of another shape means something everywhere."""
-        return self.of.lanes_of(x) if x.ndim == len(self.of.size) else np.ones_like(x, dtype=bool)
+        return self.of.lanes_of(x) if x.ndim == len(self.of.extents) else np.ones_like(x, dtype=bool)
 
     def differ(self, left: np.ndarray, right: np.ndarray, where: Any) -> str:
         """Two numbers that should be equal and are not."""
@@ -320,7 +290,7 @@ class Claims:
             if form not in self.forms or own not in self.of.values or axis not in self.of.place:
                 continue
             with np.errstate(all="ignore"):
-                value = self.of.reduce("sum", axis, self.forms[form])
+                value = self.of.reduced("sum", axis, self.forms[form])
                 first = known.setdefault((group, axis, own), value)
                 said = "" if first is value else self.differ(first, value, np.True_)
                 moved = self.of.update(cls, axis, own) if cls is not None and not said else None

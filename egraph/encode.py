@@ -17,10 +17,11 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
+from ..ir.nodes import KINDS
 from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.reference import round_to
-from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from ..ir.terms import Cast, Const, Input, Map, Reduce, Term, View
 from ..rewrites.patterns import number_text
 from .schema import CONSTRUCTORS, TRACED
 
@@ -65,6 +66,20 @@ class Codebook:
             self.exprs.append(expr)
         return self.numbers[expr]
 
+    def text(self, attribute: Any) -> str:
+        """An attribute of a node as the engine writes it."""
+        if isinstance(attribute, float):
+            return number_text(attribute)
+        if isinstance(attribute, Axis | IndexExpr):
+            return str(self.bit(attribute) if isinstance(attribute, Axis) else self.number(attribute))
+        return f'"{attribute.name if isinstance(attribute, DType) else attribute}"'
+
+    def attribute(self, raw: Any, sort: Any) -> Any:
+        """An attribute from what the engine keeps of it; there is one zero, whichever sign it was first seen with."""
+        if sort is Axis:
+            return self.axes[raw]
+        return self.exprs[raw] if sort is IndexExpr else dtypes.dtype(raw) if sort is DType else raw + 0.0 if sort is float else raw
+
     def index_facts(self, start: int = 0) -> list[str]:
         """Facts about index expressions from number ``start`` on."""
         facts = []
@@ -104,9 +119,6 @@ def _lone_casts(program: Program) -> list[Term]:
     return [t for t in program.terms() if isinstance(t, Cast) and readers[t.args[0]] == 1]
 
 
-KEEPS_TYPE = ("neg", "abs", "maximum", "minimum")  # ops whose results are their arguments, but for a sign
-
-
 def _types(program: Program) -> dict[Term, DType]:
     """The 16-bit types that values are numbers of, wider as their own type may be: x.float() is as exact in float16 as x."""
     found: dict[Term, DType] = {}
@@ -119,7 +131,7 @@ def _types(program: Program) -> dict[Term, DType]:
             kind = kept or (own if own.is_float and own.itemsize == 2 else None)
         elif isinstance(t, View) or (isinstance(t, Reduce) and t.monoid in ("max", "min")):
             kind = found.get(t.args[0])
-        elif isinstance(t, Map) and t.op in (*KEEPS_TYPE, "where") and len(known) == 1:
+        elif isinstance(t, Map) and OPS[t.op].selects and len(known) == 1:
             kind = known.pop()
             if kind is not None and not all(_holds(kind, x.value) for x in values if isinstance(x, Const)):
                 kind = None
@@ -135,23 +147,10 @@ def _holds(d: DType, value: float) -> bool:
 
 
 def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:
-    args = " ".join(names[a] for a in t.args)
     if isinstance(t, Input):
         return f'(Input "{t.name}" {book.mask(t.axes)})'
-    if isinstance(t, Const):
-        return f"(Const {number_text(t.value)})"
-    if isinstance(t, Extent):
-        return f"(Extent {book.bit(t.axis)})"
-    if isinstance(t, Index):
-        return f"(Index {book.bit(t.axis)})"
-    if isinstance(t, Map):
-        return f'(Map{len(t.args)} "{t.op}" {args})'
-    if isinstance(t, Cast):
-        return f'(Cast "{t.to.name}" {args})'
-    if isinstance(t, View):
-        return f"(View {args} {book.bit(t.axis)} {book.number(t.index)})"
-    assert isinstance(t, Reduce)
-    return f'(Reduce "{t.monoid}" {book.bit(t.axis)} {args})'
+    parts = (names[p] if isinstance(p, Term) else book.text(p) for p in t.parts)
+    return f"({type(t).__name__}{len(t.args) if isinstance(t, Map) else ''} {' '.join(parts)})"
 
 
 class Decoder:
@@ -209,19 +208,5 @@ class Decoder:
         return out
 
     def _decode(self, name: str, raw: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-        axes, exprs = self.book.axes, self.book.exprs
-        if name == "Input":
-            return "input", (raw[0],)
-        if name == "Const":
-            return "const", (raw[0] + 0.0,)  # the engine has one zero, whichever sign it was first seen with
-        if name in ("Map1", "Map2", "Map3"):
-            return "map", raw
-        if name in ("Extent", "Index", "Pre"):
-            return name.lower(), (axes[raw[0]],)
-        if name == "Cast":
-            return "cast", (dtypes.dtype(raw[0]),)
-        if name == "View":
-            return "view", (axes[raw[0]], exprs[raw[1]])
-        if name in ("Reduce", "Roll", "Ref"):
-            return name.lower(), (raw[0], axes[raw[1]])
-        return name.lower(), raw
+        kind = name.lower().rstrip("123")
+        return kind, tuple(map(self.book.attribute, raw, KINDS[kind].attrs))

@@ -2,27 +2,7 @@
 
 Classes are integers ``0 .. n-1``; a class is the list of its e-nodes.  Nothing here refers to the e-graph engine.
 
-The node language (``op``: ``attrs`` / ``args``):
-
-====================  =====================  ==============================================================================
-``input``             ``(name,)``            a program input
-``const``             ``(value,)``
-``extent``            ``(Axis,)``            the length of an axis
-``index``             ``(Axis,)``            the position along an axis
-``map``               ``(op,)``              args as the scalar op takes them
-``cast``              ``(DType,)``           x
-``view``              ``(Axis, IndexExpr)``  x with the axis read at the expression
-``reduce``            ``(monoid, Axis)``     body
-``roll``              ``(monoid, Axis)``     body, update: a reduction whose body mentions running values; each step does
-                                             ``state <- combine(update[acc := state], body)``.  For ``mean`` the state is a sum,
-                                             divided by the number of elements seen when it is read
-``ref``               ``("new"|"old", Axis)``  r: a *free parameter* of a repair, instantiated with the running value of the
-                                             reduction r over the axis, including (new) or before (old) the present step
-``pre``               ``(Axis,)``            body: the accumulator of ``sum`` over that body *in the same loop*, before the
-                                             present step.  It exists if some ``reduce("sum", axis, body)`` whose body is free of
-                                             running values, or some ``roll("sum", axis, body, ..)``, does
-``acc``               ``()``                 the state of the enclosing roll
-====================  =====================  ==============================================================================
+Nodes are of the language of :mod:`~eqfuse.ir.nodes`: ``op`` is the kind.
 """
 
 from __future__ import annotations
@@ -32,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.index import Axis
+from ..ir.nodes import Operation
 from ..ir.program import Program
 
 
 @dataclass(frozen=True)
-class ENode:
+class ENode(Operation):
     """One e-node.  ``rule`` names the rule that first made it; ``None`` is the program itself."""
 
     op: str

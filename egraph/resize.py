@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..ir.index import Axis, FloorDiv, IndexExpr, Mod, index
+from ..ir.index import Axis, FloorDiv, IndexExpr, Mod
+from ..ir.nodes import renamed
 from ..ir.program import Program
 from ..ir.sameness import same_program
 from ..ir.spec import wanted
@@ -29,7 +30,11 @@ def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
         return None  # sums over nothing have rules of their own
     if not same_program(before, program, sizes) or any(_nested(t.index) for t in before.terms() if isinstance(t, View)):
         return None
-    new = _Renewed({a: Axis(a.name, sizes[a.name]) for a in before.every_axis})
+    other = {a: Axis(a.name, sizes[a.name]) for a in before.every_axis}
+
+    def new(x: Any) -> Any:
+        return renamed(x, other.__getitem__)
+
     try:
         found = replace(
             graph,
@@ -47,20 +52,3 @@ def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
 
 def _nested(e: IndexExpr) -> bool:
     return any(isinstance(atom, FloorDiv | Mod) for atom, _ in e.terms)
-
-
-class _Renewed:
-    """Axes of other lengths in whatever holds axes."""
-
-    def __init__(self, axes: dict[Axis, Axis]) -> None:
-        self.axes = axes
-        self.expressions = {a: index(b) for a, b in axes.items()}
-
-    def __call__(self, x: Any) -> Any:
-        if isinstance(x, Axis):
-            return self.axes[x]
-        if isinstance(x, tuple):
-            return tuple(map(self, x))
-        if isinstance(x, IndexExpr):
-            return x.substitute({a: self.expressions[a] for a in x.axes()})
-        return x

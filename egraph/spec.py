@@ -6,30 +6,16 @@ It says that a graph is well formed.  That the members of a class are equal, and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from ..ir.dtypes import DTYPES, DType
-from ..ir.index import Axis, IndexExpr
-from ..ir.spec import ADD_MONOID, ADD_OP, KNOWN_MONOID, KNOWN_OP, Row, Shapes, Spec, carried, shaped, takes
+from ..ir import nodes
+from ..ir.index import Axis
+from ..ir.spec import Row, Spec, rows_of_nodes, shaped
 from .frozen import ENode, FrozenGraph, member_text
 
-SHAPES: Shapes = {
-    "input": ((str,), 0),
-    "const": ((float,), 0),
-    "extent": ((Axis,), 0),
-    "index": ((Axis,), 0),
-    "map": ((str,), None),  # as many as the op takes
-    "cast": ((DType,), 1),
-    "view": ((Axis, IndexExpr), 1),
-    "reduce": ((str, Axis), 1),
-    "roll": ((str, Axis), 2),
-    "ref": ((str, Axis), 1),
-    "pre": ((Axis,), 1),
-    "acc": ((), 0),
-}
+KINDS = nodes.KINDS.keys() - {"load"}
 
 
 @dataclass(frozen=True)
@@ -120,26 +106,11 @@ class _Classes:
 Member = tuple[int, ENode]
 
 
-def _axes(n: ENode) -> Iterator[Axis]:
-    for x in n.attrs:
-        if isinstance(x, Axis):
-            yield x
-        elif isinstance(x, IndexExpr):
-            yield from x.axes()
-
-
 def _mentions(at: _Classes, m: Member) -> bool:
     c, n = m
-    below = frozenset().union(*(at.graph.axes[a] for a in n.args))
-    if n.op == "view":
-        below = below - {n.attrs[0]} | n.attrs[1].axes()
-    elif n.op == "index":
-        below = frozenset(n.attrs)
-    elif n.op in ("reduce", "roll"):
-        below -= {n.attrs[1]}
-    elif n.op == "input":
-        below = next(i.axes for i in at.graph.program.inputs if i.name == n.attrs[0])
-    return at.graph.axes[c] <= below
+    if n.op == "input":
+        return at.graph.axes[c] <= next(i.axes for i in at.graph.program.inputs if i.name == n.attrs[0])
+    return at.graph.axes[c] <= nodes.axes(n.op, n.attrs, [at.graph.axes[a] for a in n.args])
 
 
 def _kind(x: Member | FrozenGraph | int) -> str:
@@ -152,7 +123,7 @@ def _show(at: _Classes, x: Member | FrozenGraph | int) -> str:
     return f"c{x}" if isinstance(x, int) else member_text(*x)
 
 
-_SCALARS = ("input", "const", "extent", "index", "map", "cast", "view", "reduce")  # what is a value in any context
+_SCALARS = tuple(KINDS - {"roll", *nodes.RUNNING})  # what is a value in any context
 
 GRAPH: Spec = Spec(
     "e-graph",
@@ -178,28 +149,19 @@ GRAPH: Spec = Spec(
             ("graph",),
         ),
         Row("word", "a node is one of the language", lambda at, m: _kind(m) in GRAPH.kinds),
-        Row(
-            "shape",
-            "a node has the attributes and arguments of its op",
-            lambda at, m: shaped(SHAPES, m[1].op, m[1].attrs, len(m[1].args)),
-            tuple(SHAPES),
-        ),
-        Row("known op", KNOWN_OP, lambda at, m: takes(m[1].attrs[0], len(m[1].args)), ("map",), ADD_OP),
-        Row("known monoid", KNOWN_MONOID, lambda at, m: carried(m[1].attrs[0]), ("reduce", "roll"), ADD_MONOID),
-        Row("known type", "a cast is to a type of the table", lambda at, m: m[1].attrs[0].name in DTYPES, ("cast",)),
+        *rows_of_nodes(tuple(KINDS), lambda n: shaped(n.op, n.attrs, len(n.args))),
         Row("known input", "an input is one of the program's", lambda at, m: m[1].attrs[0] in at.inputs, ("input",)),
-        Row("which", "a reference is to the old or to the new value", lambda at, m: m[1].attrs[0] in ("old", "new"), ("ref",)),
         Row(
             "arguments",
             "every argument is a class",
             lambda at, m: all(0 <= a < len(at.graph.classes) for a in m[1].args),
-            tuple(SHAPES),
+            tuple(KINDS),
         ),
         Row(
             "one size",
             "an axis is one of the program's or part of one, and has one size",
-            lambda at, m: all(at.sizes.get(a.name) == a.size for a in _axes(m[1])),
-            tuple(SHAPES),
+            lambda at, m: all(at.sizes.get(a.name) == a.size for a in m[1].mentions),
+            tuple(KINDS),
         ),
         Row("axes", "a class depends on no axis that one of its members does not have", _mentions, _SCALARS),
         Row(

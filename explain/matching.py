@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..egraph.frozen import ENode, FrozenGraph
+from ..ir.dtypes import DType
 from ..rewrites import patterns
 from ..rewrites.facts import Equal, Fact, Match, Row
 from ..rewrites.rule import Rule
@@ -89,6 +90,7 @@ def _bind(env: Env, name: str, value: Any) -> Env | None:
 
 def _cell(graph: FrozenGraph, want: Any, have: Any, env: Env) -> Iterator[Env]:
     """One attribute or column: a name, an axis, an index expression, a number, or a class."""
+    have = have.name if isinstance(have, DType) else have
     if isinstance(want, str):
         if want == have:
             yield env
@@ -121,33 +123,13 @@ def _class(graph: FrozenGraph, pattern: Any, cls: int, env: Env) -> Iterator[Env
 
 def _node(graph: FrozenGraph, pattern: Any, n: ENode, env: Env) -> Iterator[Env]:
     """Ways in which one e-node is an instance of a pattern."""
-    if type(pattern).__name__.lower() != n.op:
+    if pattern.kind != n.op:
         return
-    attrs: tuple[Any, ...] = ()
-    args: tuple[Any, ...] = ()
-    if isinstance(pattern, patterns.Map):
-        attrs, args = (pattern.op,), pattern.args
-    elif isinstance(pattern, patterns.Const):
-        attrs, args = (pattern.number,), ()
-    elif isinstance(pattern, patterns.Extent):  # and Index
-        attrs, args = (pattern.axis,), ()
-    elif isinstance(pattern, patterns.Cast):
-        yield from _arguments(graph, (pattern.x,), n.args, env)
-        return
-    elif isinstance(pattern, patterns.View):
-        attrs, args = (pattern.axis, pattern.at), (pattern.x,)
-    elif isinstance(pattern, patterns.Reduce):
-        attrs, args = (pattern.monoid, pattern.axis), (pattern.x,)
-    elif isinstance(pattern, patterns.Ref):
-        attrs, args = (pattern.when, pattern.axis), (pattern.r,)
-    elif isinstance(pattern, patterns.Pre):
-        attrs, args = (pattern.axis,), (pattern.body,)
-    elif isinstance(pattern, patterns.Roll):
-        attrs, args = (pattern.monoid, pattern.axis), (pattern.body, pattern.update)
+    args = pattern.arguments()
     if len(args) != len(n.args):
         return
     envs: list[Env] = [env]
-    for want, have in zip(attrs, n.attrs, strict=True):
+    for want, have in zip(pattern.attrs(), n.attrs, strict=True):
         envs = [e for before in envs for e in _cell(graph, want, have, before)]
     for bound in envs:
         yield from _arguments(graph, args, n.args, bound)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..egraph.frozen import ENode, FrozenGraph
+from ..ir import nodes
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.monoids import MONOIDS
@@ -72,7 +73,7 @@ class Chooser:
         found: dict[tuple[Axis, int], list[ENode]] = {}
         for enodes in self.graph.classes:
             for n in enodes:
-                if n.op in ("reduce", "roll") and n.attrs[0] == "sum":
+                if n.reduction == "sum":
                     found.setdefault((n.attrs[1], n.args[0]), []).append(n)
         return {k: tuple(v) for k, v in found.items()}
 
@@ -258,7 +259,7 @@ class _Choice:
     def _reduction_cost(self, n: ENode) -> float:
         body = n.args[0]
         product = n.attrs[0] == "sum" and any(
-            m.op == "map" and m.attrs[0] == "mul" and all(self.graph.axes[x] < self.graph.axes[body] for x in m.args)
+            m.scalar == "mul" and all(self.graph.axes[x] < self.graph.axes[body] for x in m.args)
             for m in self.graph.classes[body]
         )
         return self.elements(body) * (TENSOR_SHARE if product else 1.0) + EPSILON
@@ -401,10 +402,8 @@ class _Builder:
             else:
                 node = Node("load", (what.buffer, what.index), (), what.axes, cls=cls)
         else:
-            axes = frozenset().union(*(self.nodes[a].axes for a in args)) if args else frozenset()
-            if what.op in ("reduce", "roll", "pre"):
-                axes -= {what.attrs[-1]}
-            node = Node(what.op, what.attrs, args, axes, what.rule, stored, cls)
+            own = nodes.axes(what.op, what.attrs, [self.nodes[a].axes for a in args])
+            node = Node(what.op, what.attrs, args, own, what.rule, stored, cls)
         key = (node.op, node.attrs, node.args, node.stored)
         if key not in self.ids:
             self.ids[key] = len(self.nodes)

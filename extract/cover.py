@@ -155,7 +155,7 @@ class Extractor:
 
     def _sums_of_parts(self, c: int) -> list[Reduce]:
         """The reductions of the program of which a class may be a part: what reduces by the same monoid."""
-        by = {n.attrs[0] for n in self.graph.classes[c] if n.op in ("reduce", "roll")}
+        by = {n.attrs[0] for n in self.graph.classes[c] if n.reduction}
         return [t for t in self.program.terms() if isinstance(t, Reduce) and t.monoid in by]
 
     @cached_property
@@ -401,7 +401,7 @@ class Extractor:
         found: dict[int, None] = {}
         for c in reachable(self.graph, tuple(o.cls for o in self.outputs), {}):
             for n in self.graph.classes[c]:
-                if n.op in ("reduce", "roll") and n.attrs[1] == outer:
+                if n.reduction and n.attrs[1] == outer:
                     for p in reachable(self.graph, n.args, {}):
                         if p in local and outer in self.graph.axes[p] and self._reduces(p, inner):
                             found[p] = None
@@ -418,7 +418,7 @@ class Extractor:
         if isinstance(merge, Rejection):
             return merge
         nodes = merge.kernel.nodes
-        if any(n.op in ("reduce", "roll") and axis in nodes[n.args[0]].axes for n in nodes):
+        if any(n.reduction and axis in nodes[n.args[0]].axes for n in nodes):
             # x - max x, with x a sum that either kernel adds up in its own order, would be an error of x where it should be zero
             return Rejection(f"elements along {axis.name} would be summed again, in another order than for the parts")
         loaded = {n.attrs[0] for n in merge.kernel.nodes if n.op == "load"}
@@ -481,14 +481,14 @@ class Extractor:
             grown = False
             for c, enodes in enumerate(self.graph.classes):
                 if c not in found and any(
-                    not (n.op in ("reduce", "roll") and n.attrs[1] in forbidden) and all(a in found for a in n.args) for n in enodes
+                    not (n.reduction and n.attrs[1] in forbidden) and all(a in found for a in n.args) for n in enodes
                 ):
                     found.add(c)
                     grown = True
         return found
 
     def _reduces(self, c: int, axis: Axis) -> bool:
-        return any(n.op in ("reduce", "roll") and n.attrs[1] == axis for n in self.graph.classes[c])
+        return any(n.reduction and n.attrs[1] == axis for n in self.graph.classes[c])
 
     def _late(self) -> bool:
         self.timed_out = self.timed_out or time.process_time() > self.deadline

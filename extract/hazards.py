@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PlanError
-from ..ir import dtypes, ops
+from ..ir import dtypes, nodes, ops
 from ..ir.index import index
 from ..ir.program import Program
 from ..ir.ranges import INF, Interval, mul
@@ -194,12 +194,12 @@ class _Facts(Facts):
             guarded = self._guarded(node, loose)
             if n.op == "ref":
                 when, node = n.attrs[0], n.args[0]
-            elif n.op == "map" and n.attrs[0] == "neg":
+            elif n.scalar == "neg":
                 factor, node = -factor, n.args[0]
-            elif n.op == "map" and n.attrs[0] == "mul" and any(self._number(x) is not None for x in n.args):
+            elif n.scalar == "mul" and any(self._number(x) is not None for x in n.args):
                 number, other = n.args if self._number(n.args[0]) is not None else n.args[::-1]
                 factor, node = factor * float(self._number(number) or 0.0), other
-            elif loose and n.op == "map" and n.attrs[0] == "mul" and any(self._one_of(x) is not None for x in n.args):
+            elif loose and n.scalar == "mul" and any(self._one_of(x) is not None for x in n.args):
                 node = n.args[0] if self._one_of(n.args[1]) is not None else n.args[1]
             elif guarded != node:
                 node = guarded
@@ -222,7 +222,7 @@ class _Facts(Facts):
     def _guarded(self, node: int, loose: bool = False) -> int:
         """The reduction behind a choice that puts a number where the reduction is infinite (where(m == -inf, 0, m))."""
         n = self.nodes[node]
-        if n.op == "map" and n.attrs[0] == "where" and (loose or n.args[0] in self._tests):
+        if n.scalar == "where" and (loose or n.args[0] in self._tests):
             rest = [a for a in n.args[1:] if self.nodes[a].op != "const"]
             if len(rest) == 1:
                 return rest[0]
@@ -256,20 +256,20 @@ class _Facts(Facts):
     def _in_range(self, node: int) -> int:
         """x behind where(position < length, x, +-inf): what the last part of a split axis holds past the end is chosen by nobody."""
         n = self.nodes[node]
-        if n.op == "map" and n.attrs[0] == "where" and abs(self._number(n.args[2]) or 0.0) == INF:
+        if n.scalar == "where" and abs(self._number(n.args[2]) or 0.0) == INF:
             test = self.nodes[n.args[0]]
-            if test.op == "map" and test.attrs[0] == "lt" and [self.nodes[a].op for a in test.args] == ["index", "extent"]:
+            if test.scalar == "lt" and [self.nodes[a].op for a in test.args] == ["index", "extent"]:
                 return n.args[1]
         return node
 
     def _range_of(self, node: int, finite: bool, padded: bool = False) -> Interval:
         n = self.nodes[node]
         found = super()._range_of(node, finite, padded)
-        if n.op == "map" and n.attrs[0] == "add" and self.ordered(node) > 0:
+        if n.scalar == "add" and self.ordered(node) > 0:
             return Interval(max(found.lo, 0.0), max(found.hi, 0.0))
         if n.op == "ref" and self.nodes[n.args[0]].op == "reduce" and self.nodes[n.args[0]].attrs[0] in ("max", "min"):
             return self.range(n.args[0], finite).join(Interval(0.0, 0.0))  # where it is still empty a guard puts a harmless value
-        if n.op in ("reduce", "roll") and n.attrs[0] == "sum" and found.lo == 0 and self._has_one(n.args[0]):
+        if n.reduction == "sum" and found.lo == 0 and self._has_one(n.args[0]):
             return Interval(1.0, found.hi)
         return found
 
@@ -289,16 +289,16 @@ class _Facts(Facts):
         if ("add", "mul") not in o.turns or not o.increasing:
             return False
         sign, x = 1, n.args[0]
-        while self.nodes[x].op == "map" and self.nodes[x].attrs[0] == "neg":
+        while self.nodes[x].scalar == "neg":
             sign, x = -sign, self.nodes[x].args[0]
-        if self.nodes[x].op != "map" or self.nodes[x].attrs[0] != "add":
+        if self.nodes[x].scalar != "add":
             return False
         return self.below_maximum(x) if sign > 0 else self.ordered(x) > 0
 
     @by_arguments
     def _grows(self, update: int) -> bool:
         n = self.nodes[update]
-        if n.op == "map" and n.attrs[0] == "add":
+        if n.scalar == "add":
             return all(self._grows(x) or self.range(x).lo >= 0 for x in n.args)
         return super()._grows(update)
 
@@ -316,7 +316,7 @@ class _Facts(Facts):
     def _scaled_mean(self, m: int, x: int) -> bool:
         """m = -(a mean(b)) or -(a sum(b)) with a b = x, factor by factor: a reduction of x with some factors taken out."""
         n = self.nodes[m]
-        if n.op != "map" or n.attrs[0] != "neg":
+        if n.scalar != "neg":
             return False
         outside = self.factors(n.args[0])
         for f in outside:
@@ -337,7 +337,7 @@ class _Facts(Facts):
             return self._origins(n.args[0] if n.op == "ref" else self._guarded(m, loose=True))
         if n.op == "reduce":
             return frozenset((n.args[0], self._in_range(n.args[0]))) | self._origins(n.args[0])
-        if n.op == "map" and n.attrs[0] == "mul":
+        if n.scalar == "mul":
             return frozenset().union(*(self._origins(a) for a in n.args if not self._varies(n, a)))
         return frozenset()
 
@@ -352,10 +352,10 @@ class _Facts(Facts):
         if n.op != "reduce" or n.attrs[0] != "sum":
             return None
         body = self.nodes[n.args[0]]
-        if body.op != "map" or body.attrs[0] != "where":
+        if body.scalar != "where":
             return self._one_of(n.args[0])
         test, zero = self.nodes[body.args[0]], self.nodes[body.args[2]]
-        one = test.op == "map" and test.attrs[0] == "eq" and any(self.nodes[a].op == "index" for a in test.args)
+        one = test.scalar == "eq" and any(self.nodes[a].op == "index" for a in test.args)
         return body.args[1] if one and zero.op == "const" and zero.attrs[0] == 0 else None
 
 def _of_nodes(kernel: Kernel) -> list[Hazard]:
@@ -450,10 +450,10 @@ def _exact(facts: Facts) -> list[bool]:
     """Whether a node is a number of the program that no operation has rounded."""
     found: list[bool] = []
     for n in facts.nodes:
-        selects = n.op == "map" and n.attrs[0] in ("neg", "abs", "maximum", "minimum", "where")
+        selects = n.op == "map" and ops.op(n.attrs[0]).selects
         selects |= n.op == "reduce" and n.attrs[0] in ("max", "min")
         selects |= n.op in ("ref", "load", "const", "index", "extent")
-        values = n.args[1:] if n.op == "map" and n.attrs[0] == "where" else n.args
+        values = n.args[1:] if n.scalar == "where" else n.args
         found.append(selects and all(found[a] for a in values))
     return found
 
@@ -469,17 +469,13 @@ def _text(facts: Facts, node: int) -> str:
 def _expression(facts: Facts, node: int, depth: int = 3) -> str:
     """A node as a formula, down to a few operations."""
     n = facts.nodes[node]
-    if n.op in ("load", "const"):
-        return str(n.attrs[0]) if n.op == "load" else f"{n.attrs[0]:g}"
-    if n.op in ("extent", "index", "acc"):
-        return n.op
-    if not depth:
+    if n.args and not depth:
         return "..."
     args = [_expression(facts, a, depth - (n.op not in ("ref", "pre", "cast"))) for a in n.args]
-    if n.op == "map" and (infix := ops.op(n.attrs[0]).infix):
-        return f"({f' {infix} '.join(args)})"
-    name = n.attrs[0] if n.op == "map" else f"{n.attrs[0]}_{n.attrs[1].name}" if n.op in ("reduce", "roll") else ""
-    return f"{name}({', '.join(args)})" if name else args[0]
+    if n.op in ("ref", "pre", "cast"):
+        return args[0]
+    found = n.op if n.op in ("extent", "index") else nodes.text(n.op, n.attrs, args)
+    return f"({found})" if n.op == "map" and ops.op(n.attrs[0]).infix else found
 
 
 def _of_operands(kernel: Kernel) -> Iterable[Hazard]:
@@ -489,7 +485,7 @@ def _of_operands(kernel: Kernel) -> Iterable[Hazard]:
     except PlanError:
         return
     for n in kernel.nodes:
-        if n.op not in ("reduce", "roll") or n.attrs[0] != "sum":
+        if n.reduction != "sum":
             continue
         found = dots.match(lowering, n.args[0], n.attrs[1])
         if found is None or found.dtype is not dtypes.float16:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ..egraph.frozen import ENode, FrozenGraph
 from ..errors import OptionError, expect
-from ..ir import ops
+from ..ir import nodes, ops
 from ..ir.terms import Const, Extent, Index, Input, Term, View
 
 LISTED = 40  # names that an error lists
@@ -130,7 +130,7 @@ class Names:
         named = c in self.labels and not re.fullmatch(r"t\d+", self.labels[c])
         if named or n is None or depth <= 0:
             return self.label(c)
-        light = n.op in ("ref", "view", "cast") or (n.op == "map" and n.attrs[0] in ("neg", "recip"))
+        light = n.op in ("ref", "view", "cast") or (n.scalar in ("neg", "recip"))
         return self._text(n, form, depth - (not light), level)
 
     def _text(self, n: ENode, form: Callable[[int], ENode | None], depth: int, level: int) -> str:
@@ -139,30 +139,9 @@ class Names:
         def arg(k: int, level: int = 0) -> str:
             return self._argument(n.args[k], form, depth, level)
 
-        if n.op == "input":
-            return str(n.attrs[0])
-        if n.op == "const":
-            return f"{n.attrs[0]:g}"
-        if n.op == "extent":
-            return f"size({n.attrs[0].name})"
-        if n.op == "index":
-            return f"index({n.attrs[0].name})"
-        if n.op == "acc":
-            return "acc"
         if n.op == "map":
             return self._map(n, form, depth, level)
-        if n.op == "cast":
-            return f"{n.attrs[0].name}({arg(0)})"
-        if n.op == "view":
-            axis, at = n.attrs
-            return f"{arg(0, 2)}[{axis.name} = {at}]"
-        if n.op == "reduce":
-            return f"{n.attrs[0]}_{n.attrs[1].name}({arg(0)})"
-        if n.op == "roll":
-            return f"loop_{n.attrs[1].name}(acc <- {n.attrs[0]}({arg(1)}, {arg(0)}))"
-        if n.op == "ref":
-            return f"{n.attrs[0]}({arg(0)})"
-        return f"so_far({arg(0)})"
+        return nodes.text(n.op, n.attrs, [arg(k, 2 * (n.op == "view")) for k in range(len(n.args))])
 
     def _map(self, n: ENode, form: Callable[[int], ENode | None], depth: int, level: int) -> str:
         op = n.attrs[0]
@@ -195,7 +174,7 @@ class Names:
         """x, where a class without a name is written as -x."""
         named = c in self.labels and not re.fullmatch(r"t\d+", self.labels[c])
         n = None if named else form(c)
-        return n.args[0] if n is not None and n.op == "map" and n.attrs[0] == "neg" else None
+        return n.args[0] if n is not None and n.scalar == "neg" else None
 
 
 def _is_read(t: Term) -> bool:

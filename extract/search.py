@@ -368,7 +368,7 @@ class _Form:
         self.roots = tuple(
             Root(p, r.buffer, tuple(index(0) if a is None else index(a) for a in r.layout)) for p, r in zip(positions, roots, strict=True)
         )
-        self.axes = frozenset().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.op in ("reduce", "roll")}
+        self.axes = frozenset().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.reduction}
         self.axes |= {a for r in roots for a in r.layout if a is not None}
         names = [*(n.attrs[0] for n in nodes if n.op == "load"), *(r.buffer for r in roots)]
         self.buffers = {b: search.buffers[b] for b in names}

@@ -121,9 +121,9 @@ def _added(facts: Facts) -> frozenset[int]:
     for k, n in enumerate(facts.nodes):
         for a in n.args:
             users.setdefault(a, []).append(k)
-    sums = {k for k, n in enumerate(facts.nodes) if n.op in ("reduce", "roll") and n.attrs[0] == "sum"}
+    sums = {k for k, n in enumerate(facts.nodes) if n.reduction == "sum"}
     return frozenset(
-        k for k, n in enumerate(facts.nodes) if n.op == "map" and n.attrs[0] == "mul" and k in users and sums.issuperset(users[k])
+        k for k, n in enumerate(facts.nodes) if n.scalar == "mul" and k in users and sums.issuperset(users[k])
     )
 
 
@@ -170,7 +170,7 @@ class _Sizes:
         args = [self.of[a] for a in n.args]
         if n.op == "map":
             return self._of_op(node, ops.op(n.attrs[0]), args)
-        if self.lengths and n.op in ("reduce", "roll") and n.attrs[0] == "sum":
+        if self.lengths and n.reduction == "sum":
             return args[0] + _power(n.attrs[1].size)
         return args[0]
 

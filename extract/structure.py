@@ -58,7 +58,7 @@ def reachable(graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, L
 
 
 def _factors(graph: FrozenGraph, c: int) -> list[tuple[int, int]]:
-    return [(n.args[0], n.args[1]) for n in graph.classes[c] if n.op == "map" and n.attrs[0] == "mul"]
+    return [(n.args[0], n.args[1]) for n in graph.classes[c] if n.scalar == "mul"]
 
 
 def analyse(
@@ -80,7 +80,7 @@ def analyse(
         if c in leaves:
             continue
         for n in graph.classes[c]:
-            if n.op not in ("reduce", "roll") or n.attrs[1] not in graph.axes[n.args[0]]:
+            if not n.reduction or n.attrs[1] not in graph.axes[n.args[0]]:
                 continue
             axis = n.attrs[1]
             reduced[axis] = None

@@ -23,8 +23,6 @@ from ..ir.terms import Cast, Map, Reduce, Term, View
 from ..rewrites.table import RULES
 from ..tiles.kernel import Node
 
-EXACT = frozenset({"where", "neg", "abs", *(m.combine for m in MONOIDS.values() if m.idempotent)})  # one of the arguments, up to a sign
-
 
 class Ties:
     """The comparisons of one frozen graph that see one value in two places, and the classes below them."""
@@ -80,7 +78,7 @@ class Ties:
             return ""
         loaded = {n.cls for n in nodes if n.op == "load"}
         made = {n.cls for n in nodes if n.op != "load"}
-        summed = {n.cls for n in nodes if n.op in ("reduce", "roll") and not MONOIDS[n.attrs[0]].idempotent}
+        summed = {n.cls for n in nodes if n.reduction and not MONOIDS[n.attrs[0]].idempotent}
         for jump, moved, value in self.pairs:
             if jump in made and moved in loaded and value in made and summed & self.held:
                 return "a value and its own maximum, which are compared, would be summed in two kernels"
@@ -96,7 +94,7 @@ def _is_elsewhere(t: Term) -> TypeGuard[View | Reduce]:
 
 def _rounds(t: Term) -> bool:
     """An operation on floats whose result is none of its arguments, up to a sign."""
-    return (isinstance(t, Map) and t.op not in EXACT) or (isinstance(t, Reduce) and not MONOIDS[t.monoid].idempotent)
+    return (isinstance(t, Map) and not OPS[t.op].selects) or (isinstance(t, Reduce) and not MONOIDS[t.monoid].idempotent)
 
 
 def _jumps(t: Term) -> bool:
@@ -123,5 +121,5 @@ def _alike(n: ENode) -> bool:
     if n.rule is None or (n.rule in RULES and RULES[n.rule].licence == "exact"):
         return True
     if n.op == "map":
-        return n.attrs[0] in EXACT or OPS[n.attrs[0]].result == "bool"
+        return OPS[n.attrs[0]].selects or OPS[n.attrs[0]].result == "bool"
     return n.op in ("view", "const", "extent", "index") or (n.op == "reduce" and MONOIDS[n.attrs[0]].idempotent)

@@ -12,6 +12,7 @@ from . import ops, ranges
 from .dtypes import DType
 from .monoids import MONOIDS
 from .ranges import ALL, Interval
+from .recursion import evaluated
 from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term
 
 LARGEST_EXTENT = 2.0**31
@@ -21,17 +22,7 @@ _ARITHMETIC = ("add", "mul", "neg", "square", "abs", "lshift")
 
 def bounds(term: Term, known: MutableMapping[Term, Interval]) -> Interval:
     """The bounds of a term; ``known`` keeps what was found."""
-    stack = [term]
-    while stack:
-        t = stack[-1]
-        missing = [a for a in t.args if a not in known]
-        if missing and t not in known:
-            stack += missing
-            continue
-        if t not in known:
-            known[t] = _of(t, [known[a] for a in t.args])
-        stack.pop()
-    return known[term]
+    return evaluated(term, lambda t: t.args, lambda t: None, _of, known)
 
 
 def _of(t: Term, args: list[Interval]) -> Interval:

@@ -9,14 +9,13 @@ it before it calls :func:`register`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from . import dtypes, ranges
-from .dtypes import DType
 from .ranges import ALL, INF, UNIT, Interval
 
 
@@ -62,6 +61,7 @@ class ScalarOp:
     infix: str | None = None  # how a term prints
     doc: str = ""
     where: str = "ir/ops.py"  # file:line of the declaration
+    selects: bool = False  # gives one of its arguments, or that with the other sign, and rounds nothing
 
     def __repr__(self) -> str:
         return f"op({self.name!r})"
@@ -87,16 +87,6 @@ def unregister(name: str) -> None:
 def op(name: str) -> ScalarOp:
     """Look an operation up by name."""
     return OPS[name]
-
-
-def result_type(name: str, types: Sequence[DType | None], fraction: Callable[[int], bool]) -> DType | None:
-    """The element type of an operation on these: ``None`` is that of a number without one, and ``fraction`` says which have one."""
-    result, first = OPS[name].result, int(name == "where")
-    if result == "bool":
-        return dtypes.bool_
-    t = dtypes.promote(*types[first:])
-    wide = t is not None and not t.is_float and (result == "float" or any(map(fraction, range(first, len(types)))))
-    return dtypes.float32 if wide else t
 
 
 def apply(name: str, *args: np.ndarray) -> np.ndarray:
@@ -358,12 +348,12 @@ for _op in (
     # arithmetic -----------------------------------------------------------------------------------------------------------
     ScalarOp("add", 2, _quiet(np.add), triton("{} + {}"), ranges.add, "same", commutative=True, associative=True, keeps_zero=True, infix="+"),
     ScalarOp("mul", 2, _quiet(np.multiply), triton("{} * {}"), ranges.mul, "same", commutative=True, associative=True, keeps_zero=True, infix="*"),
-    ScalarOp("neg", 1, _quiet(np.negative), triton("-{}", exact="{} * -1.0"), ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25),
+    ScalarOp("neg", 1, _quiet(np.negative), triton("-{}", exact="{} * -1.0"), ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25, selects=True),
     ScalarOp("recip", 1, _quiet(lambda x: 1.0 / x), triton("1.0 / {}", exact="tl.div_rn(1.0, {})"), ranges.recip, turns=(("mul", "mul"),), domain="nonzero", cost=4.0, special=1.0),
-    ScalarOp("maximum", 2, _quiet(np.maximum), triton("_maximum({}, {})", _MAXIMUM), _maximum, "same", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("minimum", 2, _quiet(np.minimum), triton("_minimum({}, {})", _MINIMUM), _minimum, "same", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("maximum", 2, _quiet(np.maximum), triton("_maximum({}, {})", _MAXIMUM), _maximum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
+    ScalarOp("minimum", 2, _quiet(np.minimum), triton("_minimum({}, {})", _MINIMUM), _minimum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
     ScalarOp("square", 1, _quiet(np.square), triton("{0} * {0}"), _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
-    ScalarOp("abs", 1, _quiet(np.abs), triton("tl.abs({})"), _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True, cost=0.25),
+    ScalarOp("abs", 1, _quiet(np.abs), triton("tl.abs({})"), _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True, cost=0.25, selects=True),
     # exponentials ---------------------------------------------------------------------------------------------------------
     ScalarOp("exp", 1, _quiet(np.exp), triton("tl.exp({})"), ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
     ScalarOp("exp2", 1, _quiet(np.exp2), triton("tl.exp2({})"), ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),
@@ -400,7 +390,7 @@ for _op in (
     ScalarOp("and", 2, _quiet(np.logical_and), triton("{} & {}"), _bool, "bool", commutative=True, associative=True, infix="&"),
     ScalarOp("or", 2, _quiet(np.logical_or), triton("{} | {}"), _bool, "bool", commutative=True, associative=True, infix="|"),
     ScalarOp("not", 1, _quiet(np.logical_not), triton("{} == 0"), _bool, "bool"),
-    ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), triton("tl.where({}, {}, {})"), lambda c, x, y: _hull(x, y), "same"),
+    ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), triton("tl.where({}, {}, {})"), lambda c, x, y: _hull(x, y), "same", selects=True),
     # a quotient rounded once: what ``x / y`` is where the licence is "exact"; everywhere else it is x * recip(y), which rules know ----------
     ScalarOp("div", 2, _quiet(lambda x, y: x / y), triton("tl.div_rn({}, {})"), lambda x, y: ranges.mul(x, ranges.recip(y)), domain="nonzero", cost=9.0, special=1.0, infix="/"),
 ):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from . import ops
-from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, postorder
+from .nodes import text
+from .terms import Const, Input, Map, Term, View, postorder
 
 
 def expression(t: Term, name: dict[Term, str]) -> str:
@@ -17,25 +18,7 @@ def expression(t: Term, name: dict[Term, str]) -> str:
             return f"{x.value:g}"
         return name.get(x) or expression(x, name)
 
-    if isinstance(t, Input):
-        return t.name
-    if isinstance(t, Const):
-        return f"{t.value:g}"
-    if isinstance(t, Index):
-        return f"index({t.axis.name})"
-    if isinstance(t, Extent):
-        return f"size({t.axis.name})"
-    if isinstance(t, Map):
-        infix = ops.op(t.op).infix
-        if infix:
-            return f"{arg(t.args[0])} {infix} {arg(t.args[1])}"
-        return f"-{arg(t.args[0])}" if t.op == "neg" else f"{t.op}({', '.join(map(arg, t.args))})"
-    if isinstance(t, Reduce):
-        return f"{t.monoid}_{t.axis.name}({arg(t.args[0])})"
-    if isinstance(t, View):
-        return f"{arg(t.args[0])}[{t.axis.name} = {t.index}]"
-    assert isinstance(t, Cast)
-    return f"{t.to.name}({arg(t.args[0])})"
+    return text(t.kind, t.attrs, [arg(a) for a in t.args])
 
 
 def axes_text(t: Term) -> str:

@@ -1,8 +1,9 @@
 """Recursion over programs without recursion of Python: a program may be longer than the interpreter's stack is deep.
 
-Four forms, by what a step needs to know of those below it:
+Five forms, by what a step needs to know of those below it:
 
 - :func:`arguments_first`: every node below some, arguments before users; for whoever can say in one line what a node is of its arguments.
+- :func:`evaluated`: the value of one node, where some nodes are known without their arguments.
 - :func:`by_arguments`: a decorator for a function of nodes that calls itself for arguments, and stops early where it can.
 - :class:`Retried`: the same for functions that ask each other for anything, if to try again what was interrupted does no harm.
 - :func:`completed`: runs generators that yield what they ask of each other, for mutual recursion that makes things on its way.
@@ -10,7 +11,7 @@ Four forms, by what a step needs to know of those below it:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable, MutableMapping
 from functools import wraps
 from types import GeneratorType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -38,6 +39,28 @@ def arguments_first(roots: Iterable[N], args: Callable[[N], Iterable[N]], done: 
             stack.append((n, True))
             stack.extend((a, False) for a in reversed(tuple(args(n))))
     return out
+
+
+def evaluated(
+    root: N, args: Callable[[N], Iterable[N]], leaf: Callable[[N], T | None], apply: Callable[[N, list[T]], T], memo: MutableMapping[N, T]
+) -> T:
+    """The value of a node in any domain: what ``leaf`` answers where it does, else ``apply`` of the values of its arguments.  ``memo``
+    keeps what was found."""
+    stack = [root]
+    while stack:
+        n = stack[-1]
+        if n not in memo:
+            found = leaf(n)
+            if found is None:
+                below = list(args(n))
+                waiting = [a for a in reversed(below) if a not in memo]
+                if waiting:
+                    stack.extend(waiting)
+                    continue
+                found = apply(n, [memo[a] for a in below])
+            memo[n] = found
+        stack.pop()
+    return memo[root]
 
 
 class Nodes(Protocol):

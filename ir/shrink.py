@@ -12,11 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
+from typing import Any
 
 from . import dtypes
-from .index import Axis, IndexExpr, index
+from .index import Axis
+from .nodes import renamed
 from .program import Output, Program
-from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, postorder
+from .terms import Const, Extent, Index, Input, Reduce, Term, View, postorder
 
 
 def shrink(program: Program, fails: Callable[[Program], bool], *, seconds: float = 10.0) -> Program:
@@ -161,42 +163,20 @@ def rebuilt(p: Program, make: Callable[[Term, tuple[Term, ...]], Term]) -> dict[
 
 def with_args(t: Term, args: tuple[Term, ...]) -> Term:
     """The same operation on other arguments; a view along an axis that is gone is its argument."""
-    if isinstance(t, Map):
-        return Map(t.op, args)
-    if isinstance(t, Reduce):
-        return Reduce(t.monoid, t.axis, args[0])
-    if isinstance(t, View):
-        gone = t.axis in t.args[0].axes and t.axis not in args[0].axes
-        return args[0] if gone else View(args[0], t.axis, t.index)
-    return Cast(t.to, args[0]) if isinstance(t, Cast) else t
+    if isinstance(t, View) and t.axis in t.args[0].axes and t.axis not in args[0].axes:
+        return args[0]
+    return t.over(args) if args else t
 
 
 def resized(p: Program, change: Mapping[Axis, Axis]) -> Program | None:
     """The program with other axes for some; ``None`` where a view would read past its end."""
 
-    def axis(a: Axis) -> Axis:
-        return change.get(a, a)
+    def attribute(x: Any) -> Any:
+        return renamed(x, lambda a: change.get(a, a))
 
-    def layout(dims: tuple[Axis | None, ...]) -> tuple[Axis | None, ...]:
-        return tuple(None if a is None else axis(a) for a in dims)
-
-    def position(e: IndexExpr) -> IndexExpr:
-        return e.substitute({a: index(axis(a)) for a in e.axes()})
-
-    def make(t: Term, args: tuple[Term, ...]) -> Term:
-        if isinstance(t, Input):
-            return Input(t.name, layout(t.layout), t.dtype)
-        if isinstance(t, Index | Extent):
-            return type(t)(axis(t.axis))
-        if isinstance(t, Reduce):
-            return Reduce(t.monoid, axis(t.axis), args[0])
-        if isinstance(t, View):
-            return View(args[0], axis(t.axis), position(t.index))
-        return with_args(t, args)
-
-    new = rebuilt(p, make)
-    outputs = tuple(Output(o.name, new[o.term], layout(o.layout), o.dtype) for o in p.outputs)
-    inputs = tuple(new[i] if i in new else Input(i.name, layout(i.layout), i.dtype) for i in p.inputs)
+    new = rebuilt(p, lambda t, args: t.over(args, attribute))
+    outputs = tuple(Output(o.name, new[o.term], attribute(o.layout), o.dtype) for o in p.outputs)
+    inputs = tuple(new[i] if i in new else i.over((), attribute) for i in p.inputs)
     found = Program(p.name, outputs, inputs)  # type: ignore[arg-type]
     return found if _well_formed(found) else None
 

@@ -10,12 +10,14 @@ import keyword
 import math
 from collections import ChainMap
 from collections.abc import Mapping
+from typing import Any
 
 from . import build
 from .dtypes import DType
 from .index import Axis, FloorDiv, IndexExpr
+from .nodes import mentioned
 from .program import Program
-from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from .terms import Index, Input, Map, Reduce, Term
 
 IMPORTS = """\
 from eqfuse.ir import dtypes
@@ -49,10 +51,7 @@ class _Writer:
         for i in program.inputs:
             axes.update(dict.fromkeys(a for a in i.layout if a is not None))
         for t in program.terms():  # axes of views that are free of them, and of reductions over what does not depend on them
-            if isinstance(t, Reduce | View | Index | Extent):
-                axes.setdefault(t.axis)
-            if isinstance(t, View):
-                axes.update(dict.fromkeys(sorted(t.index.axes())))
+            axes.update(dict.fromkeys(sorted(mentioned(t.attrs))))
         self.axis = {a: self.fresh(a.name) for a in axes}
         self.name: dict[Term, str] = {}
 
@@ -103,34 +102,29 @@ class _Writer:
 
     def expression(self, t: Term, known: Mapping[Term, str]) -> str:
         """One operation over spelled arguments."""
-
-        def arg(x: Term) -> str:
-            return known[x]
-
-        if isinstance(t, Const):
-            return f"const({t.value!r})" if math.isfinite(t.value) else f"const(float({str(t.value)!r}))"
-        if isinstance(t, Index):
-            return f"iota({self.axis[t.axis]})"
-        if isinstance(t, Extent):
-            return f"extent({self.axis[t.axis]})"
+        parts = [known[p] if isinstance(p, Term) else self.spelled(p) for p in t.parts]
         if isinstance(t, Map):
+            args = ", ".join(parts[1:])
             if t.op in _INFIX:
-                return f"({arg(t.args[0])} {_INFIX[t.op]} {arg(t.args[1])})"
+                return f"({f' {_INFIX[t.op]} '.join(parts[1:])})"
             if t.op == "neg":
-                return f"(-{arg(t.args[0])})"
-            if t.op == "where":
-                return f"select({', '.join(map(arg, t.args))})"
-            if t.op in _CALLS:
-                return f"{_CALLS[t.op]}({', '.join(map(arg, t.args))})"
-            return f"Map({t.op!r}, ({', '.join(map(arg, t.args))},))"
-        if isinstance(t, Reduce):
-            if t.monoid in _REDUCTIONS:
-                return f"{_REDUCTIONS[t.monoid]}({self.axis[t.axis]}, {arg(t.args[0])})"
-            return f"Reduce({t.monoid!r}, {self.axis[t.axis]}, {arg(t.args[0])})"
-        if isinstance(t, View):
-            return f"view({arg(t.args[0])}, {self.axis[t.axis]}, {self.position(t.index)})"
-        assert isinstance(t, Cast)
-        return f"cast({self.dtype(t.to)}, {arg(t.args[0])})"
+                return f"(-{args})"
+            call = "select" if t.op == "where" else _CALLS.get(t.op)
+            return f"{call}({args})" if call else f"Map({t.op!r}, ({args},))"
+        if isinstance(t, Reduce) and t.monoid in _REDUCTIONS:
+            return f"{_REDUCTIONS[t.monoid]}({', '.join(parts[1:])})"
+        call = "Reduce" if isinstance(t, Reduce) else "iota" if isinstance(t, Index) else t.kind
+        return f"{call}({', '.join(parts)})"
+
+    def spelled(self, x: Any) -> str:
+        """An attribute."""
+        if isinstance(x, Axis):
+            return self.axis[x]
+        if isinstance(x, IndexExpr):
+            return self.position(x)
+        if isinstance(x, DType):
+            return self.dtype(x)
+        return repr(x) if isinstance(x, str) or math.isfinite(x) else f"float({str(x)!r})"
 
     def position(self, e: IndexExpr) -> str:
         """An index expression."""

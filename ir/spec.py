@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import SpecError
 from .dtypes import DTYPES
 from .monoids import MONOIDS, Monoid
+from .nodes import KINDS, REDUCTIONS, mentioned
 from .ops import OPS, ScalarOp
 from .program import Output, Program
 from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
@@ -80,15 +81,10 @@ def wanted() -> bool:
 
 
 # -- what several levels ask ---------------------------------------------------------------------------------------------------
-Shapes = Mapping[
-    str, tuple[tuple[type, ...], int | None]
-]  # op: the types of its attributes, how many arguments; None: its own to say
-
-
-def shaped(shapes: Shapes, op: str, attrs: tuple[Any, ...], arguments: int) -> bool:
-    """Whether a node has the attributes and as many arguments as its op has."""
-    kinds, count = shapes[op]
-    return len(attrs) == len(kinds) and all(map(isinstance, attrs, kinds)) and count in (None, arguments)
+def shaped(kind: str, attrs: tuple[Any, ...], arguments: int) -> bool:
+    """Whether a node has the attributes and as many arguments as its kind has."""
+    row = KINDS[kind]
+    return len(attrs) == len(row.attrs) and all(map(isinstance, attrs, row.attrs)) and row.args in (None, arguments)
 
 
 def takes(op: str, arguments: int, more: Mapping[str, ScalarOp] = MappingProxyType({})) -> bool:
@@ -120,6 +116,17 @@ PRINTABLE_MONOID = "kernels reduce tiles by monoids that have a Triton spelling"
 ADD_SPELLING = "add triton= (and the helper that it calls as prelude=) to the monoid's entry in ir/monoids.py"
 
 
+def rows_of_nodes(kinds: tuple[str, ...], shape: Callable[[Any], bool]) -> tuple[Row, ...]:
+    """What holds of the kinds of nodes at any level where a node has a number."""
+    return (
+        Row("shape", "a node has the attributes and arguments of its op", lambda at, x: shape(x[1]), kinds),
+        Row("known op", KNOWN_OP, lambda at, x: takes(x[1].attrs[0], len(x[1].args)), ("map",), ADD_OP),
+        Row("known monoid", KNOWN_MONOID, lambda at, x: carried(x[1].attrs[0]), REDUCTIONS, ADD_MONOID),
+        Row("known type", "a cast is to a type of the table", lambda at, x: x[1].attrs[0].name in DTYPES, ("cast",)),
+        Row("which", "a reference is to the old or to the new value", lambda at, x: x[1].attrs[0] in ("old", "new"), ("ref",)),
+    )
+
+
 # -- programs of terms -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Terms:
@@ -134,9 +141,7 @@ def _axes_of(node: Term | Output) -> list[Any]:
     """Every axis that a node itself names."""
     if isinstance(node, Output | Input):
         return [a for a in node.layout if a is not None]
-    if isinstance(node, View):
-        return [node.axis, *node.index.axes()]
-    return [node.axis] if isinstance(node, Index | Extent | Reduce) else []
+    return [a for x in node.attrs for a in mentioned(x)]
 
 
 def _inside(_: _Terms, t: View) -> bool:

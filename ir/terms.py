@@ -16,13 +16,13 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 from ..errors import UnsupportedOpError
-from . import dtypes, ops
+from . import dtypes, nodes, ops
 from .dtypes import DType
 from .index import Axis, IndexExpr, index
 from .monoids import MONOIDS
@@ -42,6 +42,11 @@ class _FromArguments(cached_property[T]):
             for t in arguments_first(term.args, lambda t: t.args, lambda t: name in t.__dict__):
                 getattr(t, name)  # type: ignore[arg-type]
         return super().__get__(term, owner)
+
+
+def _part(k: int) -> Any:
+    """A part of what a term is made of."""
+    return property(lambda t: t.key[k])
 
 
 class Term:
@@ -67,19 +72,44 @@ class Term:
         return type(self), self.key
 
     @property
+    def kind(self) -> str:
+        """Which of the language's nodes it is (:mod:`.nodes`)."""
+        return type(self).__name__.lower()
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """Attributes and arguments in the order in which they are written."""
+        return self.key
+
+    @cached_property
+    def attrs(self) -> tuple[Any, ...]:
+        """What it is of besides terms."""
+        return tuple(p for p in self.parts if not isinstance(p, Term))
+
+    @cached_property
     def args(self) -> tuple[Term, ...]:
         """The terms directly below."""
-        return ()
+        return tuple(p for p in self.parts if isinstance(p, Term))
 
     @_FromArguments
     def axes(self) -> frozenset[Axis]:
         """The axes the value depends on."""
-        return frozenset().union(*(a.axes for a in self.args))
+        return nodes.axes(self.kind, self.attrs, [a.axes for a in self.args])
 
     @_FromArguments
     def dtype(self) -> DType | None:
         """The element type; ``None`` for a weakly typed constant."""
-        return dtypes.promote(*(a.dtype for a in self.args))
+        fraction = [isinstance(a, Const) and a.fraction for a in self.args]
+        return nodes.dtype(self.kind, self.attrs, [a.dtype for a in self.args], fraction)
+
+    def over(self, args: Iterable[Term], attribute: Callable[[Any], Any] = lambda x: x) -> Any:
+        """The same operation on other arguments; with attributes changed, if so is said."""
+        rest = iter(args)
+        return self._made(*(next(rest) if isinstance(p, Term) else attribute(p) for p in self.parts))
+
+    @classmethod
+    def _made(cls, *parts: Any) -> Any:
+        return cls(*parts)
 
     def __copy__(self) -> Term:
         return self
@@ -139,18 +169,15 @@ class Term:
 class Input(Term):
     """A tensor argument.  ``layout`` names its dimensions in order; an entry is an Axis or ``None`` for a dimension of size 1."""
 
+    name: str = _part(0)  # the argument's name
+    layout: tuple[Axis | None, ...] = _part(1)  # its dimensions, outermost first
+
     def __new__(cls, name: str, layout: tuple[Axis | None, ...], dtype: DType) -> Input:
         return super().__new__(cls, name, tuple(layout), dtype)
 
-    @property
-    def name(self) -> str:
-        """The argument's name."""
-        return self.key[0]
-
-    @property
-    def layout(self) -> tuple[Axis | None, ...]:
-        """Its dimensions, outermost first."""
-        return self.key[1]
+    @cached_property
+    def attrs(self) -> tuple[Any, ...]:
+        return self.key[:1]
 
     @cached_property
     def axes(self) -> frozenset[Axis]:
@@ -171,16 +198,13 @@ class Const(Term):
     only.  Raises UnsupportedOpError for an integer that float64, in which constants are kept, does not represent.
     """
 
+    value: float = _part(0)  # the number
+
     def __new__(cls, value: float) -> Any:
         number = exact_float(value)
         if number == 0 and math.copysign(1.0, number) < 0:
             return Map("neg", (Const(0.0),))
         return super().__new__(cls, number if number == number else math.nan)  # one NaN, since a NaN equals only the same object
-
-    @property
-    def value(self) -> float:
-        """The number."""
-        return self.key[0]
 
     @property
     def fraction(self) -> bool:
@@ -195,41 +219,25 @@ class Const(Term):
 class Index(Term):
     """The position along an axis: 0, 1, 2, ..."""
 
+    axis: Axis = _part(0)  # the axis
+
     def __new__(cls, axis: Axis) -> Index:
         return super().__new__(cls, axis)
-
-    @property
-    def axis(self) -> Axis:
-        """The axis."""
-        return self.key[0]
-
-    @cached_property
-    def axes(self) -> frozenset[Axis]:
-        return frozenset((self.axis,))
-
-    @cached_property
-    def dtype(self) -> DType:
-        return dtypes.int64
 
 
 class Extent(Term):
     """The length of an axis, known when the kernel runs."""
 
+    axis: Axis = _part(0)  # the axis
+
     def __new__(cls, axis: Axis) -> Extent:
         return super().__new__(cls, axis)
-
-    @property
-    def axis(self) -> Axis:
-        """The axis."""
-        return self.key[0]
-
-    @cached_property
-    def dtype(self) -> None:
-        return None
 
 
 class Map(Term):
     """A scalar op applied element by element; arguments broadcast by axis name."""
+
+    op: str = _part(0)  # the op's name
 
     def __new__(cls, op: str, args: tuple[Term, ...]) -> Map:
         if op not in ops.OPS:
@@ -240,17 +248,12 @@ class Map(Term):
         return super().__new__(cls, op, tuple(args))
 
     @property
-    def op(self) -> str:
-        """The op's name."""
-        return self.key[0]
+    def parts(self) -> tuple[Any, ...]:
+        return (self.key[0], *self.key[1])
 
-    @property
-    def args(self) -> tuple[Term, ...]:
-        return self.key[1]
-
-    @_FromArguments
-    def dtype(self) -> DType | None:
-        return ops.result_type(self.op, [a.dtype for a in self.args], lambda k: isinstance(a := self.args[k], Const) and a.fraction)
+    @classmethod
+    def _made(cls, *parts: Any) -> Map:
+        return cls(parts[0], parts[1:])
 
 
 class Reduce(Term):
@@ -259,6 +262,9 @@ class Reduce(Term):
     A sum, maximum or minimum of integers is ``isum``, ``imax`` or ``imin``, which are exact; of anything else it is not.
     """
 
+    monoid: str = _part(0)  # the monoid's name
+    axis: Axis = _part(1)  # the axis that disappears
+
     def __new__(cls, monoid: str, axis: Axis, x: Term) -> Reduce:
         if monoid not in MONOIDS:
             raise _unknown("monoid", monoid, MONOIDS)
@@ -266,74 +272,24 @@ class Reduce(Term):
         monoid = next((m.integer if whole else m.name for m in MONOIDS.values() if m.integer and monoid in (m.name, m.integer)), monoid)
         return super().__new__(cls, monoid, axis, x)
 
-    @property
-    def monoid(self) -> str:
-        """The monoid's name."""
-        return self.key[0]
-
-    @property
-    def axis(self) -> Axis:
-        """The axis that disappears."""
-        return self.key[1]
-
-    @property
-    def args(self) -> tuple[Term, ...]:
-        return (self.key[2],)
-
-    @_FromArguments
-    def dtype(self) -> DType | None:
-        t = self.key[2].dtype
-        return dtypes.float32 if self.monoid == "mean" and t is not None and not t.is_float else t
-
-    @_FromArguments
-    def axes(self) -> frozenset[Axis]:
-        return self.key[2].axes - {self.axis}
-
 
 class View(Term):
     """``x`` with ``axis`` replaced by an index expression over other axes: slice, flip, stride, split, merge, diagonal."""
 
+    axis: Axis = _part(1)  # the axis of ``x`` that is re-indexed
+    index: IndexExpr = _part(2)  # where it is read
+
     def __new__(cls, x: Term, axis: Axis, at: IndexExpr | Axis | int) -> View:
         return super().__new__(cls, x, axis, index(at))
-
-    @property
-    def axis(self) -> Axis:
-        """The axis of ``x`` that is re-indexed."""
-        return self.key[1]
-
-    @property
-    def index(self) -> IndexExpr:
-        """Where it is read."""
-        return self.key[2]
-
-    @property
-    def args(self) -> tuple[Term, ...]:
-        return (self.key[0],)
-
-    @_FromArguments
-    def axes(self) -> frozenset[Axis]:
-        x = self.key[0]
-        return (x.axes - {self.axis}) | self.index.axes() if self.axis in x.axes else x.axes
 
 
 class Cast(Term):
     """``x`` rounded to ``to``.  A cast that the user wrote; the rounding that torch does between ops is not in the terms."""
 
+    to: DType = _part(0)  # the type rounded to
+
     def __new__(cls, to: DType, x: Term) -> Cast:
         return super().__new__(cls, to, x)
-
-    @property
-    def to(self) -> DType:
-        """The type rounded to."""
-        return self.key[0]
-
-    @property
-    def args(self) -> tuple[Term, ...]:
-        return (self.key[1],)
-
-    @cached_property
-    def dtype(self) -> DType:
-        return self.key[0]
 
 
 def exact_float(value: float) -> float:

@@ -12,11 +12,11 @@ import inspect
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import permutations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Fact(Notation):
 
     def parts(self) -> tuple[Any, ...]:
         """Patterns and variables inside."""
-        return ()
+        return tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
 
     def egglog(self, fresh: str) -> str:
         """Text as a premise; ``fresh`` is a suffix for helper variables, unique in the rule."""
@@ -91,9 +91,6 @@ class Match(Fact):
             raise RuleError(f"match({shown(self.var)}, ...): it is no variable for a value but {what(self.var)}", cure=cure)
         _set(self, pattern=P.pattern(self.pattern))
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.var, self.pattern)
-
     def egglog(self, fresh: str) -> str:
         return f"(= {self.var.egglog()} {self.pattern.egglog()})"
 
@@ -110,9 +107,6 @@ class Equal(Fact):
 
     def __post_init__(self) -> None:
         _set(self, left=P.pattern(self.left), right=P.pattern(self.right))
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.left, self.right)
 
 
 # conditions ------------------------------------------------------------------------------------------------------------------------
@@ -131,9 +125,6 @@ class Condition(Fact):
 
     def __post_init__(self) -> None:
         _set(self, x=P.pattern(self.x))
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.x,)
 
     def row(self) -> str:
         table, _, cells = self.claim()[1:-1].partition(" ")
@@ -155,9 +146,6 @@ class Free(Condition):
 
     def __post_init__(self) -> None:
         _set(self, x=P.pattern(self.x), axis=axis(self.axis))
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.x, self.axis)
 
     def egglog(self, fresh: str) -> str:
         return f"(= m{fresh} (axes {self.x.egglog()})) (= 0 (& m{fresh} {self.axis.egglog()}))"
@@ -182,69 +170,66 @@ class Depends(Free):
         return True
 
 
-class NonNeg(Condition):
-    """``x`` is never negative (it may be NaN only where the program is)."""
+class Known(Condition):
+    """A condition of which the engine keeps a table: what is ``true`` of every number, and how a variable is ``drawn`` for it."""
+
+    table: ClassVar[str]
+    drawn: ClassVar[Mapping[str, Any]]
+    true: ClassVar[Any]
 
     def egglog(self, fresh: str) -> str:
-        return f"(nonneg {self.x.egglog()})"
+        return f"({self.table} {self.x.egglog()})"
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style.update(self.drawn)
+
+    def holds(self, world: World) -> bool:
+        return bool(np.all(self.true(self.x.value(world))))
+
+
+class NonNeg(Known):
+    """``x`` is never negative (it may be NaN only where the program is)."""
+
+    table, true = "nonneg", staticmethod(lambda x: ~(x < 0))
 
     def constrain(self, style: dict[str, Any]) -> None:
         style["sign"] = max(style.get("sign", 0), 1)
 
-    def holds(self, world: World) -> bool:
-        return bool(np.all(~(self.x.value(world) < 0)))
 
-
-class Positive(Condition):
+class Positive(Known):
     """``x`` is greater than zero (it may be NaN only where the program is)."""
 
-    def egglog(self, fresh: str) -> str:
-        return f"(positive {self.x.egglog()})"
-
-    def constrain(self, style: dict[str, Any]) -> None:
-        style["sign"] = 2
-
-    def holds(self, world: World) -> bool:
-        return bool(np.all(~(self.x.value(world) <= 0)))
+    table, drawn, true = "positive", {"sign": 2}, staticmethod(lambda x: ~(x <= 0))
 
 
-class NonPos(Condition):
+class NonPos(Known):
     """``x`` is never greater than zero (it may be NaN only where the program is)."""
 
-    def egglog(self, fresh: str) -> str:
-        return f"(nonpos {self.x.egglog()})"
-
-    def constrain(self, style: dict[str, Any]) -> None:
-        style["sign"] = -1
-
-    def holds(self, world: World) -> bool:
-        return bool(np.all(~(self.x.value(world) > 0)))
+    table, drawn, true = "nonpos", {"sign": -1}, staticmethod(lambda x: ~(x > 0))
 
 
-class AtLeastOne(Condition):
+class AtLeastOne(Known):
     """``x`` is 1 or more (it may be NaN only where the program is)."""
 
-    def egglog(self, fresh: str) -> str:
-        return f"(at-least-one {self.x.egglog()})"
-
-    def constrain(self, style: dict[str, Any]) -> None:
-        style["low"] = 1.0
-
-    def holds(self, world: World) -> bool:
-        return bool(np.all(~(self.x.value(world) < 1)))
+    table, drawn, true = "at-least-one", {"low": 1.0}, staticmethod(lambda x: ~(x < 1))
 
 
-class AtMostOne(Condition):
+class AtMostOne(Known):
     """``x`` is 1 or less (it may be NaN only where the program is)."""
 
-    def egglog(self, fresh: str) -> str:
-        return f"(at-most-one {self.x.egglog()})"
+    table, drawn, true = "at-most-one", {"high": 1.0}, staticmethod(lambda x: ~(x > 1))
 
-    def constrain(self, style: dict[str, Any]) -> None:
-        style["high"] = 1.0
 
-    def holds(self, world: World) -> bool:
-        return bool(np.all(~(self.x.value(world) > 1)))
+class Finite(Known):
+    """``x`` is a finite number, whatever the inputs."""
+
+    table, drawn, true = "bounded", {"finite": True}, staticmethod(lambda x: x.dtype == object or np.isfinite(x))
+
+
+class Truth(Known):
+    """``x`` is a truth value: 0 or 1."""
+
+    table, drawn, true = "truth", {"truth": True}, staticmethod(lambda x: np.isin(x, (0.0, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,9 +241,6 @@ class Within(Condition):
 
     def __post_init__(self) -> None:
         _set(self, x=P.pattern(self.x), size=P.number(self.size))
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.x, self.size)
 
     def egglog(self, fresh: str) -> str:
         if isinstance(self.size, P.NumberVar):
@@ -275,19 +257,6 @@ class Within(Condition):
         return bool(np.all(~(np.abs(self.x.value(world)) > float(self.size.value(world)) * (1 + 1e-12))))
 
 
-class Finite(Condition):
-    """``x`` is a finite number, whatever the inputs."""
-
-    def egglog(self, fresh: str) -> str:
-        return f"(bounded {self.x.egglog()})"
-
-    def constrain(self, style: dict[str, Any]) -> None:
-        style["finite"] = True
-
-    def holds(self, world: World) -> bool:
-        return world.rational or bool(np.all(np.isfinite(self.x.value(world))))
-
-
 @dataclass(frozen=True, eq=False)
 class FiniteOr(Condition):
     """``x`` is finite or this number.  An *assumption* about data, declared where a rule makes it: the engine asks nothing, and the
@@ -297,9 +266,6 @@ class FiniteOr(Condition):
 
     def __post_init__(self) -> None:
         _set(self, x=P.pattern(self.x), number=P.number(self.number))
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.x, self.number)
 
     def egglog(self, fresh: str) -> str:
         return ""
@@ -314,19 +280,6 @@ class FiniteOr(Condition):
         return bool(np.all(np.isfinite(x) | (x == self.number.value(world))))
 
 
-class Truth(Condition):
-    """``x`` is a truth value: 0 or 1."""
-
-    def egglog(self, fresh: str) -> str:
-        return f"(truth {self.x.egglog()})"
-
-    def constrain(self, style: dict[str, Any]) -> None:
-        style["truth"] = True
-
-    def holds(self, world: World) -> bool:
-        return bool(np.all(np.isin(self.x.value(world), (0.0, 1.0))))
-
-
 @dataclass(frozen=True, eq=False)
 class HasType(Condition):
     """``x`` is a number of this type: an input or a cast to it, or read from one.  A cast to it changes nothing."""
@@ -335,9 +288,6 @@ class HasType(Condition):
 
     def __post_init__(self) -> None:
         _set(self, x=P.pattern(self.x), type=P.known_name(self.type, "type"))
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.x, self.type)
 
     def egglog(self, fresh: str) -> str:
         return f"(has-type {self.x.egglog()} {P.name_text(self.type)})"
@@ -458,9 +408,6 @@ class OtherAxis(Fact):
     def __post_init__(self) -> None:
         _set(self, a=axis(self.a), b=axis(self.b))
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.a, self.b)
-
     def egglog(self, fresh: str) -> str:
         return f"(!= {self.a.egglog()} {self.b.egglog()})"
 
@@ -473,9 +420,6 @@ class NonEmpty(Fact):
 
     def __post_init__(self) -> None:
         _set(self, axis=axis(self.axis))
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis,)
 
     def egglog(self, fresh: str) -> str:
         return f"(nonempty {self.axis.egglog()})"
@@ -650,9 +594,6 @@ class IndexFree(Fact):
 
     at: IndexVar
     axis: AxisVar
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.at, self.axis)
 
     def egglog(self, fresh: str) -> str:
         return f"(= m{fresh} (index-axes {self.at.egglog()})) (= 0 (& m{fresh} {self.axis.egglog()}))"
@@ -967,7 +908,7 @@ class Vanishing(Pattern):
 
     def value(self, world: World) -> np.ndarray:
         anything = world.values[self.x.name if self.x.name in world.values else f"{self.x.name} elsewhere"]
-        return np.where(self.where(world), world.cast(self.limit), anything)
+        return np.where(self.where(world), world.numbers(self.limit), anything)
 
 
 def _combined(op: Any, t: Any, x: Any, y: Any) -> tuple[Any, Any]:

@@ -12,21 +12,22 @@ import difflib
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Union
 
 import numpy as np
 
 from ..errors import RuleError
-from ..ir.dtypes import DTYPES, cast, castable
+from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.reference import round_to
+from ..ir.semantics import Undefined, value
 from . import notation
 from .notation import Notation, literal, shown, variable_text, what
-from .positions import AlongAxis, AxisVar, IndexVar, Length, Place, Whole, axis, no_position, position, read_at
-from .world import Undefined, World
+from .positions import AlongAxis, AxisVar, IndexVar, Length, Place, Whole, axis, no_position, position
+from .world import World
 
 __all__ = [
     "Cast", "Const", "Extent", "Index", "Map", "Max", "Mean", "Reduce", "Sum", "View", "Where",
@@ -39,6 +40,11 @@ class Pattern(Notation):
     """Base of patterns that stand for tensor values."""
 
     sort = "T"
+
+    @property
+    def kind(self) -> str:
+        """Which of the language's nodes it is, in the words of :mod:`~eqfuse.egraph.frozen`."""
+        return type(self).__name__.lower()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(p if isinstance(p, str) else shown(p) for p in self.parts())})"
@@ -407,7 +413,7 @@ def rounded(x: np.ndarray, to: str, world: World) -> np.ndarray:
         most = min(DTYPES[to].largest, 2.0**53)
         x = np.asarray(np.clip(np.trunc(np.where(x == x, x, 0).astype(float)), -most, most))
     near = round_to(np.asarray(x, float) if world.rational else x, to)
-    return np.vectorize(Fraction, otypes=[object])(near) if world.rational and near.size else world.cast(near)
+    return np.vectorize(Fraction, otypes=[object])(near) if world.rational and near.size else world.numbers(near)
 
 
 POSITIONS: dict[str, Callable[..., Place]] = {  # the ops of index arithmetic
@@ -415,7 +421,35 @@ POSITIONS: dict[str, Callable[..., Place]] = {  # the ops of index arithmetic
 }  # fmt: skip
 
 
-class Map(Pattern):
+@dataclass(eq=False, repr=False)
+class Node(Pattern):
+    """One operation: its parts in the order in which they are written.  Those that are values are its arguments, the others say of which
+    op, axis, type or position it is; the class has the name that the engine knows it by, in lower case it is the kind of node."""
+
+    def parts(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, f.name) for f in fields(self))
+
+    def attrs(self) -> tuple[Any, ...]:
+        """What it is of besides values."""
+        return tuple(p for p in self.parts() if not isinstance(p, Pattern))
+
+    def arguments(self) -> tuple[Pattern, ...]:
+        """The values that it is of."""
+        return tuple(p for p in self.parts() if isinstance(p, Pattern))
+
+    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
+        return type(self)(*parts)
+
+    def egglog(self) -> str:
+        parts = (f'"{p}"' if isinstance(p, str) else p.egglog() for p in self.parts())
+        return f"({' '.join((type(self).__name__, *parts))})"
+
+    def value(self, world: World) -> np.ndarray:
+        attrs = [p if isinstance(p, str) else p.position(world) if isinstance(p, AxisVar) else p.value(world) for p in self.attrs()]
+        return value(world, self.kind, attrs, [x.value(world) for x in self.arguments()])
+
+
+class Map(Node):
     """A scalar op, by name or as a variable with a trait."""
 
     def __init__(self, op: str | NameVar, *args: Operand) -> None:
@@ -427,14 +461,8 @@ class Map(Pattern):
     def parts(self) -> tuple[Any, ...]:
         return (self.op, *self.args)
 
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Map(parts[0], *parts[1:])
-
     def egglog(self) -> str:
-        return f"(Map{len(self.args)} {name_text(self.op)} {' '.join(a.egglog() for a in self.args)})"
-
-    def value(self, world: World) -> np.ndarray:
-        return world.apply(name_of(self.op, world), tuple(a.value(world) for a in self.args))
+        return super().egglog().replace("(Map", f"(Map{len(self.args)}", 1)
 
     def as_position(self) -> Place:
         if not isinstance(self.op, str) or self.op not in POSITIONS:
@@ -442,8 +470,11 @@ class Map(Pattern):
         return POSITIONS[self.op](*map(position, self.args))
 
 
-class Const(Pattern):
+@dataclass(eq=False, repr=False)
+class Const(Node):
     """A constant.  The engine's numbers have one zero: ``Const(-0.0)`` is ``-Const(0.0)``, and what is computed for a constant is 0.0."""
+
+    number: Any
 
     def __new__(cls, x: Number | float) -> Any:
         zero = x.number if isinstance(x, NumberLiteral) else None if isinstance(x, Number) else literal(x)
@@ -451,25 +482,12 @@ class Const(Pattern):
             return Map("neg", Const(0.0))
         return super().__new__(cls)
 
-    def __init__(self, x: Number | float) -> None:
-        found = _number(x)
+    def __post_init__(self) -> None:
+        found, x = _number(self.number), self.number
         if found is None:
             cure = f"Extent({x.name}) is its length" if isinstance(x, AxisVar) else "a constant is a number, or a: Scalar for any number"
             raise RuleError(f"Const({shown(x)}): it is no number but {what(x)}", cure=cure)
         self.number = found
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.number,)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Const(parts[0])
-
-    def egglog(self) -> str:
-        return f"(Const {self.number.egglog()})"
-
-    def value(self, world: World) -> np.ndarray:
-        value = self.number.value(world)
-        return world.full(value if world.rational else value + 0.0)
 
     def as_position(self) -> Place:
         if not isinstance(self.number, NumberLiteral) or not self.number.number.is_integer():
@@ -477,23 +495,14 @@ class Const(Pattern):
         return Whole(int(self.number.number))
 
 
-class Extent(Pattern):
+@dataclass(eq=False, repr=False)
+class Extent(Node):
     """The length of an axis."""
 
-    def __init__(self, k: AxisVar) -> None:
-        self.axis = axis(k)
+    axis: AxisVar
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis,)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Extent(parts[0])
-
-    def egglog(self) -> str:
-        return f"(Extent {self.axis.egglog()})"
-
-    def value(self, world: World) -> np.ndarray:
-        return world.full(self.axis.extent(world))
+    def __post_init__(self) -> None:
+        axis(self.axis)
 
     def as_position(self) -> Place:
         return Length(self.axis)
@@ -502,103 +511,60 @@ class Extent(Pattern):
 class Index(Extent):
     """The position along an axis."""
 
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Index(parts[0])
-
-    def egglog(self) -> str:
-        return f"(Index {self.axis.egglog()})"
-
-    def value(self, world: World) -> np.ndarray:
-        shape = [1] * len(world.extents)
-        shape[self.axis.position(world)] = -1
-        return world.cast(np.arange(self.axis.extent(world)).reshape(shape))
-
     def as_position(self) -> Place:
         return AlongAxis(self.axis)
 
 
-class Cast(Pattern):
-    """A cast (:func:`eqfuse.ir.dtypes.cast`): to a floating type the identity over the reals, done in a bitwise world; to others always.
+@dataclass(eq=False, repr=False)
+class Cast(Node):
+    """A cast (:func:`eqfuse.ir.dtypes.cast`): to a floating type the identity over the reals, done in a bitwise world; to others always."""
 
-    Nothing is claimed of worlds in which torch does not define it: to an integer type, of fractions and infinities out of range.
-    """
+    to: str | NameVar
+    x: Any
 
-    def __init__(self, to: str | NameVar, x: Operand) -> None:
-        self.to, self.x = known_name(to, "type"), pattern(x)
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.to, self.x)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Cast(*parts)
-
-    def egglog(self) -> str:
-        return f"(Cast {name_text(self.to)} {self.x.egglog()})"
+    def __post_init__(self) -> None:
+        self.to, self.x = known_name(self.to, "type"), pattern(self.x)
 
     def value(self, world: World) -> np.ndarray:
-        x, to = self.x.value(world), DTYPES[name_of(self.to, world)]
-        if to.is_float:
-            return world.cast(cast(x, to)) if world.bitwise else x
-        if (world.rational and to.kind != "bool") or not castable(x, to).all():
-            raise Undefined(f"a cast to {to.name}, out of its range or of fractions")
-        return world.cast(cast(x, to))
+        return world.cast(DTYPES[name_of(self.to, world)], self.x.value(world))
 
 
-class View(Pattern):
+@dataclass(eq=False, repr=False)
+class View(Node):
     """``x`` with an axis read at a position: a variable, or computed (see :mod:`.positions`)."""
 
-    def __init__(self, x: Operand, k: AxisVar, at: Any) -> None:
-        self.x, self.axis = pattern(x), axis(k)
-        self.at: Any = position(at)  # in a finished rule always a variable
+    x: Any
+    axis: AxisVar
+    at: Any  # in a finished rule always a variable
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.x, self.axis, self.at)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return View(*parts)
-
-    def egglog(self) -> str:
-        return f"(View {self.x.egglog()} {self.axis.egglog()} {self.at.egglog()})"
+    def __post_init__(self) -> None:
+        self.x, self.axis, self.at = pattern(self.x), axis(self.axis), position(self.at)
 
     def value(self, world: World) -> np.ndarray:
         if isinstance(self.x, Index) and self.x.axis.name == self.axis.name:
-            return world.cast(self.at.value(world))  # a position past the end is still a position
-        return read_at(self.x.value(world), self.axis.position(world), self.at.value(world))
+            return world.numbers(self.at.value(world))  # a position past the end is still a position
+        return super().value(world)
 
 
-class Reduce(Pattern):
+@dataclass(eq=False, repr=False)
+class Reduce(Node):
     """A reduction, the monoid by name or as a variable."""
 
-    def __init__(self, monoid: str | NameVar, k: AxisVar, x: Operand) -> None:
-        self.monoid, self.axis, self.x = known_name(monoid, "monoid"), axis(k), pattern(x)
+    monoid: str | NameVar
+    axis: AxisVar
+    x: Any
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.monoid, self.axis, self.x)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Reduce(*parts)
-
-    def egglog(self) -> str:
-        return f"(Reduce {name_text(self.monoid)} {self.axis.egglog()} {self.x.egglog()})"
-
-    def value(self, world: World) -> np.ndarray:
-        return world.reduce(name_of(self.monoid, world), self.x.value(world), self.axis.position(world))
+    def __post_init__(self) -> None:
+        self.monoid, self.axis, self.x = known_name(self.monoid, "monoid"), axis(self.axis), pattern(self.x)
 
 
-class Ref(Pattern):
+@dataclass(eq=False, repr=False)
+class Ref(Node):
     """The running value of reduction ``r``: a free parameter of a repair.  In a check: ``old`` is r, ``new`` any other value."""
 
-    def __init__(self, when: str, axis: AxisVar, r: Var) -> None:
-        self.when, self.axis, self.r = when, axis, r
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis, self.r)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Ref(self.when, *parts)
-
-    def egglog(self) -> str:
-        return f'(Ref "{self.when}" {self.axis.egglog()} {self.r.egglog()})'
+    when: str
+    axis: AxisVar
+    r: Var
 
     def value(self, world: World) -> np.ndarray:
         when = "old" if world.looking_back else self.when
@@ -608,131 +574,86 @@ class Ref(Pattern):
         return r if when == "old" else r * world.number(1.25) + world.number(0.5)
 
 
-class Acc(Pattern):
+class Acc(Node):
     """The state of the enclosing Roll."""
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return self
-
-    def egglog(self) -> str:
-        return "(Acc)"
 
     def value(self, world: World) -> np.ndarray:
         assert world.acc is not None
         return world.acc
 
 
-class Pre(Pattern):
+@dataclass(eq=False, repr=False)
+class Pre(Node):
     """The accumulator of a sum over ``body`` in the same loop, before this step: the sum at the old reference."""
 
-    def __init__(self, axis: AxisVar, body: Pattern) -> None:
-        self.axis, self.body = axis, body
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis, self.body)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Pre(*parts)
-
-    def egglog(self) -> str:
-        return f"(Pre {self.axis.egglog()} {self.body.egglog()})"
+    axis: AxisVar
+    body: Pattern
 
     def value(self, world: World) -> np.ndarray:
-        return world.reduce("sum", self.body.value(world.back()), self.axis.position(world))
+        return world.reduce("sum", self.axis.position(world), self.body.value(world.back()))
 
 
-class Roll(Pattern):
+@dataclass(eq=False, repr=False)
+class Roll(Node):
     """A reduction in one loop with the reductions that its body mentions; ``update`` moves the state to the new reference.
 
     Its check is its loop invariant: over any stretch of the axis, ``update[acc := reduce(body at old)] == reduce(body at new)``.
     """
 
-    def __init__(self, monoid: str | NameVar, axis: AxisVar, body: Pattern, update: Pattern) -> None:
-        self.monoid, self.axis, self.body, self.update = monoid, axis, body, update
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.monoid, self.axis, self.body, self.update)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Roll(*parts)
-
-    def egglog(self) -> str:
-        return f"(Roll {name_text(self.monoid)} {self.axis.egglog()} {self.body.egglog()} {self.update.egglog()})"
+    monoid: str | NameVar
+    axis: AxisVar
+    body: Pattern
+    update: Pattern
 
     def state(self, body: np.ndarray, world: World) -> np.ndarray:
         """The state after this stretch when the body has these values."""
-        return world.reduce(MONOIDS[name_of(self.monoid, world)].state, body, self.axis.position(world))
+        return world.reduce(MONOIDS[name_of(self.monoid, world)].state, self.axis.position(world), body)
 
 
 # linear forms: T(new) = sum_k c_k * b_k(old) ------------------------------------------------------------------------------------------
 
 
-class Along(Pattern):
+@dataclass(eq=False, repr=False)
+class Along(Node):
     """``c * b(old)``: one term of a linear form; ``b`` is written in its new form."""
 
+    c: Pattern
+    b: Pattern
     sort = "L"
 
-    def __init__(self, c: Pattern, b: Pattern) -> None:
-        self.c, self.b = c, b
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.c, self.b)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Along(*parts)
-
-    def egglog(self) -> str:
-        return f"(Along {self.c.egglog()} {self.b.egglog()})"
-
     def value(self, world: World) -> np.ndarray:
-        return world.apply("mul", (self.c.value(world), self.b.value(world.back())))
+        return world.map("mul", self.c.value(world), self.b.value(world.back()))
 
 
-class LinearSum(Pattern):
+@dataclass(eq=False, repr=False)
+class LinearSum(Node):
     """The sum of two linear forms."""
 
+    x: Pattern
+    y: Pattern
     sort = "L"
-
-    def __init__(self, x: Pattern, y: Pattern) -> None:
-        self.x, self.y = x, y
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.x, self.y)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return type(self)(*parts)
-
-    def egglog(self) -> str:
-        return f"({type(self).__name__} {self.x.egglog()} {self.y.egglog()})"
+    op = "add"
 
     def value(self, world: World) -> np.ndarray:
-        return world.apply("add", (self.x.value(world), self.y.value(world)))
+        return world.map(self.op, self.x.value(world), self.y.value(world))
 
 
 class LinearProduct(LinearSum):
     """The product of two linear forms."""
 
-    def value(self, world: World) -> np.ndarray:
-        return world.apply("mul", (self.x.value(world), self.y.value(world)))
+    op = "mul"
 
 
-class Summed(Pattern):
+@dataclass(eq=False, repr=False)
+class Summed(Node):
     """A linear form summed over a prefix: its terms become accumulators.  ``own`` is the body whose accumulator is ``Acc``."""
 
-    def __init__(self, axis: AxisVar, own: Pattern, form: Pattern) -> None:
-        self.axis, self.own, self.form = axis, own, form
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis, self.own, self.form)
-
-    def rebuild(self, parts: tuple[Any, ...]) -> Pattern:
-        return Summed(*parts)
-
-    def egglog(self) -> str:
-        return f"(Summed {self.axis.egglog()} {self.own.egglog()} {self.form.egglog()})"
+    axis: AxisVar
+    own: Pattern
+    form: Pattern
 
     def value(self, world: World) -> np.ndarray:
-        return world.reduce("sum", self.form.value(world), self.axis.position(world))
+        return world.reduce("sum", self.axis.position(world), self.form.value(world))
 
 
 # sugar ---------------------------------------------------------------------------------------------------------------------------

@@ -11,13 +11,14 @@ the engine asks (:class:`Expressions`), integers in a proof.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import RuleError
 from ..ir.index import Axis, IndexExpr, index
+from ..ir.semantics import read_at
 from . import notation
 from .notation import Notation, literal, shown, variable_text, what
 from .world import World
@@ -75,7 +76,8 @@ class Place(Notation):
 
     def parts(self) -> tuple[Any, ...]:
         """Positions and variables inside."""
-        return ()
+        found = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return tuple(p for p in found if isinstance(p, Notation))
 
     def compute(self, reading: Reading) -> Any:
         """The position, as one reading has it."""
@@ -137,9 +139,6 @@ class AlongAxis(Place):
 
     axis: AxisVar
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis,)
-
     def compute(self, reading: Reading) -> Any:
         return reading.along(self.axis)
 
@@ -153,9 +152,6 @@ class Length(Place):
 
     axis: AxisVar
     fixed = True
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.axis,)
 
     def compute(self, reading: Reading) -> Any:
         return reading.length(self.axis)
@@ -201,9 +197,6 @@ class Computed(Place):
     def fixed(self) -> bool:  # type: ignore[override]
         return self.left.fixed and self.right.fixed
 
-    def parts(self) -> tuple[Any, ...]:
-        return (self.left, self.right)
-
     def compute(self, reading: Reading) -> Any:
         a, b = self.left.compute(reading), self.right.compute(reading)
         if self.op == "+":
@@ -223,9 +216,6 @@ class ReadAt(Place):
     outer: Place
     axis: AxisVar
     inner: Place
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.outer, self.axis, self.inner)
 
     def compute(self, reading: Reading) -> Any:
         return self.outer.compute(reading.moved(self.axis, self.inner.compute(reading)))
@@ -276,9 +266,7 @@ class _Arrays:
 
     def along(self, axis: AxisVar) -> np.ndarray:
         k = axis.position(self.world)
-        shape = [1] * len(self.world.extents)
-        shape[k] = -1
-        return self.places[k] if k in self.places else np.arange(axis.extent(self.world)).reshape(shape)
+        return self.places[k] if k in self.places else self.world.along(k)
 
     def length(self, axis: AxisVar) -> int:
         return axis.extent(self.world)
@@ -327,17 +315,3 @@ class Expressions:
 
 class NoPosition(ArithmeticError):
     """A division by the length of an empty axis."""
-
-
-def read_at(x: np.ndarray, axis: int, positions: np.ndarray) -> np.ndarray:
-    """``x`` with dimension ``axis`` read at ``positions``, by the meaning of a view; positions past the end are clipped."""
-    if x.shape[axis] == 1:
-        return x
-    kept = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
-    shape = np.broadcast_shapes(kept, positions.shape)
-    grid = np.ogrid[tuple(slice(n) for n in shape)]
-    picks = tuple(
-        np.minimum(positions, x.shape[axis] - 1) if k == axis else grid[k] if x.shape[k] > 1 else np.zeros_like(grid[k])
-        for k in range(x.ndim)
-    )
-    return x[picks]

@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ..ir.monoids import MONOIDS
-from ..ir.ops import OPS
-
-
-class Undefined(ArithmeticError):
-    """A value that exact arithmetic does not have: a division by zero, the maximum of nothing, a function that is not rational."""
-
-
-UNROUNDED = ("neg", "abs", "maximum", "minimum", "where", "floor", "round")  # ops of floats whose results are exact
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Errors relative to each result, at random up to ``size``."""
-
-    size: float
-    rng: np.random.Generator
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            return np.asarray(x * (1 + x.dtype.type(self.size) * self.rng.uniform(-1, 1, size=x.shape).astype(x.dtype)), dtype=x.dtype)
+from ..ir.dtypes import DType, castable
+from ..ir.semantics import Arrays, Noise, Undefined
 
 
 @dataclass
-class World:
+class World(Arrays):
     """The numbers of one check: variable values, the extents of the universe's axes, and the old form of new-form variables.
 
-    ``dtype`` is the arithmetic: a float type, or ``object`` for exact rationals.  In a ``bitwise`` world casts round, and reductions
-    are left folds in the order of the axis, so that equal bits mean the same operations in the same order.  In a ``strict`` one,
-    overflow and underflow raise FloatingPointError.  In a ``noisy`` one every operation that rounds errs at random, relative to its
-    result: what that changes little is no rounding error.  ``sizes``, where it is a list, gets the largest magnitude of each result on
-    the way.  ``refs`` holds the values of references, by time and reduction.
+    ``refs`` holds the values of references, by time and reduction.
     """
 
     values: dict[str, Any]
@@ -56,11 +30,6 @@ class World:
     sizes: list[float] | None = None
     refs: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
-    @property
-    def rational(self) -> bool:
-        """Whether numbers are exact."""
-        return self.dtype is object
-
     def back(self) -> World:
         """The same world read at the old reference: each new-form variable has the value of its old form."""
         return replace(self, looking_back=True)
@@ -68,129 +37,9 @@ class World:
     def __getitem__(self, name: str) -> Any:
         return self.values[self.old.get(name, name) if self.looking_back else name]
 
-    def number(self, x: Any) -> Any:
-        """A number in this world's arithmetic."""
-        if not self.rational:
-            return float(x)
-        if isinstance(x, Fraction):  # which may be more than any float
-            return x
-        if not np.isfinite(float(x)):
-            raise Undefined("an infinite constant")
-        return Fraction(x)
-
-    def full(self, x: Any) -> np.ndarray:
-        """A number as an array over all axes."""
-        return np.full((1,) * len(self.extents), self.number(x), dtype=self.dtype)
-
-    def cast(self, x: Any) -> np.ndarray:
-        """An array in this world's arithmetic."""
-        return np.asarray(x, dtype=self.dtype)
-
-    def apply(self, op: str, args: tuple[np.ndarray, ...]) -> np.ndarray:
-        """A scalar op on arrays."""
-        if self.rational:
-            if op not in RATIONAL:
-                raise Undefined(op)
-            try:
-                return self.cast(RATIONAL[op](*args))
-            except ZeroDivisionError as error:
-                raise Undefined("a division by zero") from error
-        if self.bitwise:  # one layout for all, since numpy's loops for other layouts may round transcendental functions otherwise
-            args = tuple(np.ascontiguousarray(a) for a in args)
-        out = self.cast(OPS[op].numpy(*args))
-        if self.strict and left_range(op, out, args):
-            raise FloatingPointError(op)
-        self._note(out)
-        return self.noisy(out) if self.noisy and op not in UNROUNDED and OPS[op].result not in ("bool", "int") else out
-
-    def _note(self, out: np.ndarray) -> None:
-        if self.sizes is not None:
-            self.sizes.append(largest(out))
-
-    def reduce(self, monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
-        """A reduction over dimension ``axis`` that keeps it, with size 1; a value that is free of the axis is repeated."""
-        extent = self.extents[axis]
-        if self.rational:
-            return _reduce_exactly(monoid, _repeated(x, axis, extent), axis)
-        if self.bitwise:
-            return _fold(monoid, _repeated(x, axis, extent), axis)
-        if self.noisy and MONOIDS[monoid].combine == "add":
-            x = self.noisy(_repeated(x, axis, extent))
-        out = reduce_array(monoid, x, axis, extent)
-        if self.strict and extent and np.isinf(out).any() and np.isfinite(x).all():
-            raise FloatingPointError(monoid)
-        self._note(out)
-        return out
-
-
-def largest(x: np.ndarray) -> float:
-    """The largest magnitude of the finite numbers of an array."""
-    return np.max(np.abs(x[np.isfinite(x)]), initial=0.0)
-
-
-def left_range(op: str, out: np.ndarray, args: tuple[np.ndarray, ...]) -> bool:
-    """Whether finite numbers became infinite other than at a pole, or a product or exponential became zero or subnormal."""
-    finite = np.logical_and.reduce([np.isfinite(a) for a in np.broadcast_arrays(*args)])
-    zero = np.logical_or.reduce([a == 0 for a in np.broadcast_arrays(*args)])
-    over = np.isinf(out) & finite & ~(zero & (OPS[op].domain != "real"))
-    if op != "mul" and not any(target == "mul" for _, target in OPS[op].turns):
-        return bool(over.any())
-    exponential = any(source == "add" for source, _ in OPS[op].turns)
-    vanishing = np.abs(out) < np.finfo(out.dtype).tiny  # fewer digits than any error is measured by, or none
-    return bool((over | (vanishing & finite & (exponential | ~zero))).any())
-
-
-def _repeated(x: np.ndarray, axis: int, extent: int) -> np.ndarray:
-    return x if x.shape[axis] == extent else np.repeat(x, extent, axis=axis)
-
-
-def _fold(monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
-    """A left fold from the identity, in the type of ``x``: the meaning of a reduction down to its bits."""
-    m = MONOIDS[monoid]
-    steps = np.ascontiguousarray(np.moveaxis(x, axis, 0))
-    total = np.expand_dims(reduce(OPS[m.combine].numpy, steps, np.full(steps.shape[1:], m.identity, x.dtype)), axis)
-    return total if monoid == m.state else total / x.dtype.type(max(x.shape[axis], 1))
-
-
-def _reduce_exactly(monoid: str, x: np.ndarray, axis: int) -> np.ndarray:
-    """A reduction of rationals; those whose identity is infinite have no value on nothing."""
-    m, n = MONOIDS[monoid], x.shape[axis]
-    if n == 0 and not np.isfinite(m.identity):
-        raise Undefined(f"{monoid} of nothing")
-    steps = list(np.moveaxis(x, axis, 0))
-    if np.isfinite(m.identity):
-        steps.insert(0, np.full(np.delete(x.shape, axis), Fraction(m.identity), dtype=object))
-    total = np.expand_dims(np.asarray(reduce(RATIONAL[m.combine], steps), dtype=object), axis)
-    return total if monoid == m.state else np.asarray(total * Fraction(1, max(n, 1)), dtype=object)
-
-
-RATIONAL: dict[str, Callable[..., Any]] = {  # the ops of an ordered field, on arrays of fractions
-    "add": np.add,
-    "mul": np.multiply,
-    "neg": np.negative,
-    "recip": lambda x: np.asarray(Fraction(1), dtype=object) / x,
-    "square": lambda x: x * x,
-    "abs": np.abs,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "and": lambda x, y: (x != 0) & (y != 0),
-    "or": lambda x, y: (x != 0) | (y != 0),
-    "not": lambda x: x == 0,
-    "where": lambda c, x, y: np.where(c != 0, x, y),
-    "floor": np.vectorize(lambda x: Fraction(x.__floor__()), otypes=[object]),
-}
-
-
-def reduce_array(monoid: str, x: np.ndarray, axis: int, extent: int) -> np.ndarray:
-    """A reduction that keeps the dimension (with size 1); a value that is free of the axis is repeated."""
-    m = MONOIDS[monoid]
-    if x.shape[axis] != extent:
-        x = np.repeat(x, extent, axis=axis)
-    with np.errstate(all="ignore"):
-        return np.asarray(m.reduce(x, axis=axis, keepdims=True), dtype=x.dtype if x.dtype.kind == "f" else float)
+    def cast(self, to: DType, x: np.ndarray) -> np.ndarray:
+        """A cast.  Nothing is claimed of worlds in which torch does not define it: to an integer type, of fractions and infinities out of
+        range."""
+        if not to.is_float and ((self.rational and to.kind != "bool") or not castable(x, to).all()):
+            raise Undefined(f"a cast to {to.name}, out of its range or of fractions")
+        return super().cast(to, x)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from ..errors import PlanError
 from ..ir.index import Axis, IndexExpr, index
+from ..ir.nodes import axes
 from ..ir.program import Program
 from ..ir.recursion import Steps, completed
-from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from ..ir.terms import Index, Input, Reduce, Term, View
 from .kernel import Buffer, Kernel, Node, Role, Root
 
 
@@ -22,61 +23,57 @@ class NodeBuilder:
         self.nodes: list[Node] = []
         self._known: dict[Node, int] = {}
 
-    def node(self, op: str, attrs: tuple[object, ...], args: tuple[int, ...], axes: frozenset[Axis]) -> int:
+    def node(self, op: str, attrs: tuple[object, ...], args: tuple[int, ...] = ()) -> int:
         """The position of a node, made if it is new."""
-        n = Node(op, attrs, args, axes)
+        n = Node(op, attrs, args, axes(op, attrs, [self.nodes[a].axes for a in args]))
         if n not in self._known:
             self._known[n] = len(self.nodes)
             self.nodes.append(n)
         return self._known[n]
 
-    def _axes(self, args: tuple[int, ...]) -> frozenset[Axis]:
-        return frozenset().union(*(self.nodes[a].axes for a in args))
-
     def load(self, buffer: str, *at: Axis | IndexExpr | int) -> int:
         """A load, one index per buffer dimension."""
-        exprs = tuple(index(e) for e in at)
-        return self.node("load", (buffer, exprs), (), frozenset().union(*(e.axes() for e in exprs)))
+        return self.node("load", (buffer, tuple(index(e) for e in at)))
 
     def const(self, value: float) -> int:
         """A number."""
-        return self.node("const", (float(value),), (), frozenset())
+        return self.node("const", (float(value),))
 
     def extent(self, axis: Axis) -> int:
         """The length of an axis."""
-        return self.node("extent", (axis,), (), frozenset())
+        return self.node("extent", (axis,))
 
     def index(self, expr: IndexExpr | Axis) -> int:
         """The value of an index expression."""
-        return self.node("index", (index(expr),), (), index(expr).axes())
+        return self.node("index", (index(expr),))
 
     def map(self, op: str, *args: int) -> int:
         """A scalar op."""
-        return self.node("map", (op,), args, self._axes(args))
+        return self.node("map", (op,), args)
 
     def cast(self, to: object, x: int) -> int:
         """A rounding."""
-        return self.node("cast", (to,), (x,), self._axes((x,)))
+        return self.node("cast", (to,), (x,))
 
     def reduce(self, monoid: str, axis: Axis, body: int) -> int:
         """A reduction."""
-        return self.node("reduce", (monoid, axis), (body,), self._axes((body,)) - {axis})
+        return self.node("reduce", (monoid, axis), (body,))
 
     def roll(self, monoid: str, axis: Axis, body: int, update: int) -> int:
         """A rolling reduction."""
-        return self.node("roll", (monoid, axis), (body, update), self._axes((body, update)) - {axis})
+        return self.node("roll", (monoid, axis), (body, update))
 
     def ref(self, which: str, axis: Axis, r: int) -> int:
         """A reference to the running value of a reduction."""
-        return self.node("ref", (which, axis), (r,), self.nodes[r].axes)
+        return self.node("ref", (which, axis), (r,))
 
     def pre(self, axis: Axis, r: int) -> int:
         """The prefix of a sum in the same loop."""
-        return self.node("pre", (axis,), (r,), self.nodes[r].axes)
+        return self.node("pre", (axis,), (r,))
 
     def acc(self) -> int:
         """The state of the enclosing roll."""
-        return self.node("acc", (), (), frozenset())
+        return self.node("acc", ())
 
     def term(self, t: Term, at: Mapping[Axis, IndexExpr] | None = None) -> int:
         """A term, with views resolved into the loads' index expressions.  ``at``: what the free axes stand for."""
@@ -91,26 +88,19 @@ class NodeBuilder:
     def _make(self, t: Term, at: dict[Axis, IndexExpr], memo: dict[tuple[Term, tuple[object, ...]], int]) -> Steps[int]:
         if isinstance(t, Input):
             return self.load(t.name, *(0 if a is None else at.get(a, index(a)) for a in t.layout))
-        if isinstance(t, Const):
-            return self.const(t.value)
-        if isinstance(t, Extent):
-            return self.extent(t.axis)
         if isinstance(t, Index):
             return self.index(at.get(t.axis, index(t.axis)))
-        if isinstance(t, Map):
-            args = []
-            for a in t.args:
-                args.append((yield self._term(a, at, memo)))
-            return self.map(t.op, *args)
-        if isinstance(t, Cast):
-            return self.cast(t.to, (yield self._term(t.args[0], at, memo)))
         if isinstance(t, View):
             x = t.args[0]
             if t.axis not in x.axes:
                 return (yield self._term(x, at, memo))
             inner = {a: e for a, e in at.items() if a != t.axis}
             return (yield self._term(x, {**inner, t.axis: t.index.substitute(at)}, memo))
-        assert isinstance(t, Reduce)
+        if not isinstance(t, Reduce):
+            args = []
+            for a in t.args:
+                args.append((yield self._term(a, at, memo)))
+            return self.node(t.kind, t.attrs, tuple(args))
         x = t.args[0]
         inner = {a: e for a, e in at.items() if a != t.axis and a in x.axes}
         if any(t.axis in e.axes() for e in inner.values()):

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import dtypes, ops, ranges
+from ..ir import nodes, ops, ranges
 from ..ir.bounds import LARGEST_EXTENT
 from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ranges import ALL, INF, UNIT, Interval
-from ..ir.recursion import by_arguments
+from ..ir.recursion import by_arguments, evaluated
 from .kernel import Kernel, Node
 
 
@@ -116,18 +116,8 @@ class Facts:
         n = self.nodes[node]
         if n.op == "load":
             return self.kernel.buffers[n.attrs[0]].dtype
-        if n.op == "index":
-            return dtypes.int64
-        if n.op == "cast":
-            return n.attrs[0]
-        if n.op == "map":
-            args = [self.nodes[x] for x in n.args]
-            types = [self.dtype(x) for x in n.args]
-            return ops.result_type(n.attrs[0], types, lambda k: args[k].op == "const" and not float(args[k].attrs[0]).is_integer())
-        if n.op == "reduce" and n.attrs[0] == "mean":
-            t = self.dtype(n.args[0])
-            return dtypes.float32 if t is not None and not t.is_float else t
-        return dtypes.promote(*(self.dtype(x) for x in n.args))
+        fraction = [self.nodes[x].op == "const" and not float(self.nodes[x].attrs[0]).is_integer() for x in n.args]
+        return nodes.dtype(n.op, n.attrs, [self.dtype(x) for x in n.args], fraction)
 
     # -- ranges --------------------------------------------------------------------------------------------------------------
     def range(self, node: int, finite_inputs: bool = False, padded: bool = False) -> Interval:
@@ -284,23 +274,12 @@ class Facts:
 
     def evaluate(self, node: int, leaf: Callable[[int, Node, Any], float | None], context: Any = None) -> float:
         """One number for a node: ``leaf`` answers for the nodes it knows, scalar ops do the rest.  For plan-time probes."""
-        value: dict[int, float | None] = {}  # None: its arguments are on the way
-        stack = [node]
-        while stack:
-            x = stack[-1]
+
+        def apply(x: int, args: list[float]) -> float:
             n = self.nodes[x]
-            if x not in value:
-                value[x] = leaf(x, n, context)
-                if value[x] is None:
-                    stack.extend(reversed(n.args))
-                    continue
-            stack.pop()
-            if value[x] is None:
-                args = [value[a] for a in n.args]
-                value[x] = float(ops.OPS[n.attrs[0]].numpy(*map(np.float64, args))) if n.op == "map" else args[0]
-        result = value[node]
-        assert result is not None
-        return result
+            return float(ops.OPS[n.attrs[0]].numpy(*map(np.float64, args))) if n.op == "map" else args[0]
+
+        return evaluated(node, self.below, lambda x: leaf(x, self.nodes[x], context), apply, {})
 
 
 @cache

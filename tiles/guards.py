@@ -41,7 +41,7 @@ PROBES = ((1.7, 0.7), (0.0, -1.1), (-2.3, 3.1), (1e4, 0.7), (-1e4, 0.7))
 def safe_value(facts: Facts, node: int) -> float | None:
     """What a new reference to a reduction must be replaced by where it is the identity; ``None`` if it cannot be, or may."""
     n = facts.nodes[node]
-    if n.op not in ("reduce", "roll"):
+    if not n.reduction:
         return None
     if n.attrs[0] in ("max", "min"):
         body = facts.range(n.args[0])
@@ -69,7 +69,7 @@ def _probe_body(facts: Facts, roll: Node, met: set[int]) -> float:
     def leaf(node: int, n: Node, new: Any) -> float | None:
         if n.op == "ref":
             return facts.evaluate(n.args[0], leaf, n.attrs == ("new", roll.attrs[1]))
-        if n.op in ("reduce", "roll"):
+        if n.reduction:
             if new and n.attrs[0] == "sum" and facts.range(node).lo >= 0:
                 met.add(node)
                 return 0.0
@@ -83,7 +83,7 @@ def _probe_body(facts: Facts, roll: Node, met: set[int]) -> float:
 def needs_safe(facts: Facts, node: int) -> bool:
     """A value computed from references that may be empty."""
     n = facts.nodes[node]
-    if n.op in ("reduce", "roll"):
+    if n.reduction:
         return safe_value(facts, node) is not None
     return n.op in ("map", "cast") and any(needs_safe(facts, x) for x in n.args)
 
@@ -105,7 +105,7 @@ def _probe(facts: Facts, roll: Node, identity: float, new: float, other: float) 
             return 0.0
         if n.op == "ref":
             return facts.evaluate(n.args[0], leaf, n.attrs[0] if n.attrs[1] == axis else None)
-        if n.op in ("reduce", "roll"):
+        if n.reduction:
             if context is None or facts.level(node, axis) == 0 or n.attrs[1] != axis:
                 return other if context is None else new if context == "new" else None
             return new if context == "new" else MONOIDS[n.attrs[0]].identity
@@ -130,7 +130,7 @@ def _number(facts: Facts, node: int, axis: Axis) -> bool:
     n = facts.nodes[node]
     if n.op == "ref" and n.attrs == ("new", axis):
         return False
-    if n.op == "map" and n.attrs[0] == "where":
+    if n.scalar == "where":
         return any(_number(facts, x, axis) for x in n.args[1:])
     if n.op == "map" and OPS[n.attrs[0]].result == "bool":
         return True
@@ -214,7 +214,7 @@ def _old_states(lowering: Lowering, roll: int, body: Block) -> list[tuple[int, V
                 todo.append((n.args[0], True))
         elif n.op == "pre" and n.attrs[0] == axis:
             found[n.args[0]] = lowering.state_of(n.args[0], body)
-        elif n.op in ("reduce", "roll"):
+        elif n.reduction:
             if old and n.attrs[1] == axis and facts.level(node, axis) > level:
                 found[node] = lowering.state_of(node, body)
             elif old and n.op == "reduce":

@@ -3,22 +3,7 @@
 Extraction makes these; lowering turns one into a tile program.  A node is *concrete*: it has one operation and points at other
 nodes, never at an e-class, so one class may be represented in two ways in one kernel.
 
-Node operations (``op``: ``attrs`` / ``args``), the same language as :mod:`eqfuse.egraph.frozen` but for access, which is resolved:
-
-=============  =============================  ======================================================================
-``load``       ``(buffer, (IndexExpr, ..))``  one index expression per dimension of the buffer
-``const``      ``(value,)``
-``extent``     ``(Axis,)``
-``index``      ``(IndexExpr,)``               the value of an index expression
-``map``        ``(op,)``
-``cast``       ``(DType,)``
-``reduce``     ``(monoid, Axis)``             body
-``roll``       ``(monoid, Axis)``             body, update
-``ref``        ``("new"|"old", Axis)``        the reduce or roll node that it is the running value of (any node built on
-                                              reductions over the axis: its running value is computed from theirs)
-``pre``        ``(Axis,)``                    the reduce or roll *node* whose accumulator in this loop it reads
-``acc``        ``()``
-=============  =============================  ======================================================================
+Nodes are of the language of :mod:`~eqfuse.ir.nodes`, ``op`` is the kind; access is resolved: there are loads, and no views.
 """
 
 from __future__ import annotations
@@ -30,10 +15,11 @@ from typing import Any, Literal
 
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
+from ..ir.nodes import Operation
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(Operation):
     """One operation.  ``args`` are positions in ``Kernel.nodes`` (smaller than this node's own).  ``axes`` are what *this*
     representative depends on.  ``rule`` is provenance only.  ``stored``: the program that the kernel comes from keeps this value in
     this type, so rounding to it loses nothing that the program has.  ``cls`` is the e-class that it represents, if it comes from one."""

@@ -9,40 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..ir.dtypes import DTYPES, DType
+from ..ir import nodes
 from ..ir.index import Axis, IndexExpr
 from ..ir.spec import (
-    ADD_MONOID,
-    ADD_OP,
     ADD_SPELLING,
-    KNOWN_MONOID,
-    KNOWN_OP,
     PRINTABLE_MONOID,
     Row,
-    Shapes,
     Spec,
-    carried,
     printable,
+    rows_of_nodes,
     shaped,
-    takes,
 )
 from .kernel import Kernel, Node, Root
 from .printing import node_text, root_text
 
-SHAPES: Shapes = {
-    "load": ((str, tuple), 0),
-    "const": ((float,), 0),
-    "extent": ((Axis,), 0),
-    "index": ((IndexExpr,), 0),
-    "map": ((str,), None),  # as many as the op takes
-    "cast": ((DType,), 1),
-    "reduce": ((str, Axis), 1),
-    "roll": ((str, Axis), 2),
-    "ref": ((str, Axis), 1),
-    "pre": ((Axis,), 1),
-    "acc": ((), 0),
-}
-REDUCTIONS = ("reduce", "roll")
+KINDS = nodes.KINDS.keys() - {"input", "view"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +46,7 @@ class _Nodes:
         """For each node: the axes of the reductions in it, and below."""
         found: list[frozenset[Axis]] = []
         for n in self.kernel.nodes:
-            own = frozenset((n.attrs[1],)) if n.op in REDUCTIONS else frozenset()
+            own = frozenset((n.attrs[1],)) if n.op in nodes.REDUCTIONS else frozenset()
             found.append(own.union(*(found[a] for a in n.args)))
         return tuple(found)
 
@@ -80,16 +61,13 @@ Numbered = tuple[int, Node]
 
 def _own_axes(at: _Nodes, n: Node) -> frozenset[Axis]:
     """The axes that a node depends on, from what it is and those of its arguments."""
-    if n.op == "load":
-        return frozenset(a for e in n.attrs[1] for a in e.axes())
-    if n.op == "index":
-        return n.attrs[0].axes()
-    below = frozenset().union(*(at.kernel.nodes[a].axes for a in n.args))
-    return below - {n.attrs[1]} if n.op in REDUCTIONS else below
+    return nodes.axes(n.op, n.attrs, [at.kernel.nodes[a].axes for a in n.args])
 
 
 def _shaped(n: Node) -> bool:
-    return shaped(SHAPES, n.op, n.attrs, len(n.args)) and (n.op != "load" or all(isinstance(e, IndexExpr) for e in n.attrs[1]))
+    if n.op == "index":
+        return not n.args and list(map(type, n.attrs)) == [IndexExpr]
+    return shaped(n.op, n.attrs, len(n.args)) and (n.op != "load" or all(isinstance(e, IndexExpr) for e in n.attrs[1]))
 
 
 def _axes_named(n: Node) -> frozenset[Axis]:
@@ -118,18 +96,14 @@ KERNEL: Spec = Spec(
     "kernel",
     (
         Row("word", "a node is one of the language", lambda at, x: _kind(x) in KERNEL.kinds),
-        Row("shape", "a node has the attributes and arguments of its op", lambda at, x: _shaped(x[1]), tuple(SHAPES)),
+        *rows_of_nodes(tuple(KINDS), _shaped),
         Row(
             "defined before use",
             "arguments are earlier nodes",
             lambda at, x: all(0 <= a < x[0] for a in x[1].args),
-            tuple(SHAPES),
+            tuple(KINDS),
         ),
-        Row("known op", KNOWN_OP, lambda at, x: takes(x[1].attrs[0], len(x[1].args)), ("map",), ADD_OP),
-        Row("known monoid", KNOWN_MONOID, lambda at, x: carried(x[1].attrs[0]), REDUCTIONS, ADD_MONOID),
-        Row("printable monoid", PRINTABLE_MONOID, lambda at, x: printable(x[1].attrs[0]), REDUCTIONS, ADD_SPELLING),
-        Row("known type", "a cast is to a type of the table", lambda at, x: x[1].attrs[0].name in DTYPES, ("cast",)),
-        Row("which", "a reference is to the old or to the new value", lambda at, x: x[1].attrs[0] in ("old", "new"), ("ref",)),
+        Row("printable monoid", PRINTABLE_MONOID, lambda at, x: printable(x[1].attrs[0]), nodes.REDUCTIONS, ADD_SPELLING),
         Row(
             "known buffer",
             "what is loaded is a buffer of the kernel, which it does not store",
@@ -146,13 +120,13 @@ KERNEL: Spec = Spec(
             "axes",
             "a node depends on the axes that its arguments and indices have, without the one that it reduces",
             lambda at, x: x[1].axes == _own_axes(at, x[1]),
-            tuple(SHAPES),
+            tuple(KINDS),
         ),
         Row(
             "roles",
             "every axis of a node has a role",
             lambda at, x: all(a in at.kernel.roles for a in _axes_named(x[1])),
-            tuple(SHAPES),
+            tuple(KINDS),
         ),
         Row(
             "running value",
@@ -163,7 +137,7 @@ KERNEL: Spec = Spec(
         Row(
             "prefix",
             "a prefix is of a sum over its axis",
-            lambda at, x: (n := at.kernel.nodes[x[1].args[0]]).op in REDUCTIONS and n.attrs == ("sum", *x[1].attrs),
+            lambda at, x: (n := at.kernel.nodes[x[1].args[0]]).op in nodes.REDUCTIONS and n.attrs == ("sum", *x[1].attrs),
             ("pre",),
         ),
         Row(

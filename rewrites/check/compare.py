@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..world import World, largest
+from ...ir.semantics import largest
+from ..world import World
 
 CLOSE = 1e-9  # relative difference of two values of one premise, and of two numbers that is too small to be certain at once
 SUSPECT = 2.0**-46  # relative difference of two numbers that needs a second look: a hundred roundings

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from ...ir.semantics import RATIONAL
 from .. import patterns as P
 from ..facts import (
     Compare,
@@ -40,7 +41,7 @@ from ..facts import (
 )
 from ..patterns import AxisVar, NumberVar, View
 from ..positions import IndexVar, NoPosition
-from ..world import RATIONAL, World
+from ..world import World
 from . import compare, dictionary
 from .plan import Plan, columns, moved
 
@@ -172,7 +173,7 @@ def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
     for fact in plan.rule.needs:
         if isinstance(fact, Within) and isinstance(fact.x, P.Var) and fact.x.name in world.values:
             size = fact.size.value(world)
-            world.values[fact.x.name] = np.clip(world.values[fact.x.name], world.cast(-size), world.cast(size))
+            world.values[fact.x.name] = np.clip(world.values[fact.x.name], world.numbers(-size), world.numbers(size))
     if plan.forms:
         _old_values(plan, world, source)
     if plan.moves:

@@ -24,9 +24,10 @@ import numpy as np
 from ...errors import UnsoundRuleError
 from ...ir.monoids import MONOIDS, Monoid
 from ...ir.ops import OPS
+from ...ir.semantics import reduce_array
 from ..facts import Equal, Match, Row
 from ..patterns import NumberVar, Reduce, Roll, Var
-from ..world import World, reduce_array
+from ..world import World
 from .plan import Moved, Plan, name_of
 
 CLOSE = 1e-9

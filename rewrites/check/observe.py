@@ -122,7 +122,7 @@ def _own_state(plan: Plan, world: World) -> np.ndarray | None:
     """What ``Acc`` stands for outside a loop: the sum over the stretch of the body that a premise calls its own."""
     for pattern in plan.matches.values():
         if isinstance(pattern, P.Summed):
-            return world.reduce("sum", pattern.own.value(world.back()), pattern.axis.position(world))
+            return world.reduce("sum", pattern.axis.position(world), pattern.own.value(world.back()))
     return None
 
 

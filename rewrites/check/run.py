@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample, Unsatisfiable
 
 from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
+from ...ir.semantics import RATIONAL, Noise, Undefined
 from .. import table
 from ..facts import Row, gone, ninf
 from ..rule import Rule
-from ..world import RATIONAL, Noise, Undefined, World
+from ..world import World
 from . import compare, integers, loops
 from .compact import compact
 from .compare import Observation, Pair, Truth, certain, compared, lasting, moved_little, suspicious

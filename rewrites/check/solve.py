@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.semantics import Undefined
 from .. import patterns as P
 from ..facts import Compare, Condition, Vanishing
 from ..patterns import NameVar, Var
-from ..world import Undefined, World
+from ..world import World
 from .compare import alike
 from .plan import Plan, columns, name_of
 
@@ -73,7 +74,7 @@ def _see_something(claim: Vanishing, x: np.ndarray, world: World) -> None:
     wrong = claim.where(world) & (x != claim.limit) & ~np.isnan(x)
     wrong = np.broadcast_to(wrong, np.broadcast_shapes(wrong.shape, r.shape))
     over = tuple(k for k, n in enumerate(r.shape) if n == 1)
-    world.values[claim.r.name] = np.where(wrong.any(axis=over, keepdims=True), world.cast(0.0), r)
+    world.values[claim.r.name] = np.where(wrong.any(axis=over, keepdims=True), world.numbers(0.0), r)
 
 
 def arguments(row: Any, world: World) -> tuple[Any, ...]:
@@ -132,7 +133,7 @@ def elsewhere(plan: Plan, world: World, rng: np.random.Generator) -> World:
         if world.rational:
             there.values[name] = old + P.Fraction(7, 3)
         else:
-            other = np.where(np.isfinite(old), old, 0) + world.cast(rng.normal(size=old.shape))
+            other = np.where(np.isfinite(old), old, 0) + world.numbers(rng.normal(size=old.shape))
             there.values[name] = np.where(np.isnan(old), old, other)
         fixed.add(name)
     return _rematch(plan, there, fixed)

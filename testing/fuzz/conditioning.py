@@ -26,8 +26,6 @@ from ...ir.reference import evaluate_terms
 from ...ir.shrink import with_args
 from ...ir.terms import Cast, Input, Map, Reduce, Term
 
-STEPS = frozenset(("floor", "round", "floordiv", "remainder", "fmod"))  # what jumps where its argument passes a whole number
-EXACT_OPS = STEPS | {"neg", "abs", "maximum", "minimum", "where"}
 COMPARISONS = ("eq", "ne")
 DIVISIONS = ("fmod", "remainder")  # what has no value beside the number 0, and small ones near it
 COPIES = 16  # of a value, at most: the ways from a value to a result may be exponentially many
@@ -38,7 +36,7 @@ def rounds(t: Term) -> bool:
     if t.dtype is not None and not t.dtype.is_float:
         return False
     if isinstance(t, Map):
-        return ops.op(t.op).result != "bool" and t.op not in EXACT_OPS
+        return ops.op(t.op).result != "bool" and not ops.op(t.op).selects and not ops.op(t.op).jumps
     return isinstance(t, Reduce) and not MONOIDS[t.monoid].idempotent
 
 
@@ -122,7 +120,7 @@ def recomputed(program: Program, rng: np.random.Generator) -> tuple[Program, dic
 
 def decides(t: Term) -> bool:
     """Whether a term's own operation goes in whole steps."""
-    return t.dtype is not None and not t.dtype.is_float or isinstance(t, Map) and t.op in STEPS
+    return t.dtype is not None and not t.dtype.is_float or isinstance(t, Map) and ops.op(t.op).jumps
 
 
 def spread(

@@ -172,6 +172,16 @@ def test_a_sound_loop_agrees():
     assert outcome.difference < 1e-12
 
 
+def test_a_value_that_is_drawn_is_one_for_the_whole_loop():
+    """The loop reads prefixes of what is reduced, and of what is cut off below them: the same numbers each time."""
+    graph, c, n = first_roll(graph_of_rows(), lambda n: n)
+    forms = Forms(graph)
+    below = {k for k, members in enumerate(graph.classes) for m in members if m.op == "input"}
+    outcome = Replay(graph, forms, cut=below, cone=(forms.base[c], n)).compare(forms.base[c], n)
+    assert outcome.agrees
+    assert outcome.numbers
+
+
 def test_a_state_that_is_not_moved_is_found():
     """acc <- acc + exp(x - new max), without the factor."""
     graph = graph_of_rows()

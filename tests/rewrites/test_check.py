@@ -136,8 +136,8 @@ def _drawn(plan, seed):
 def test_a_bitwise_reduction_is_a_left_fold_from_the_identity():
     x = np.array([1e8, 1.0, -1e8, -0.0], np.float32).reshape(4, 1)
     world = World({}, (4, 1), dtype=np.float32, bitwise=True)
-    assert world.reduce("sum", x, 0).item() == np.float32(np.float32(1e8) + np.float32(1.0)) - np.float32(1e8)
-    assert not np.signbit(world.reduce("sum", x[3:] + np.zeros((4, 1), np.float32), 0)).any()
+    assert world.reduce("sum", 0, x).item() == np.float32(np.float32(1e8) + np.float32(1.0)) - np.float32(1e8)
+    assert not np.signbit(world.reduce("sum", 0, x[3:] + np.zeros((4, 1), np.float32))).any()
 
 
 # reals: rounding is no counterexample, falsehood is, however small or large the numbers ------------------------------------------------

@@ -1,0 +1,144 @@
+"""The kinds of nodes: the language of every level, as one table.
+
+Terms, patterns of rules, e-nodes and nodes of kernels are of one language.  A node has a kind, attributes and arguments; what every level
+asks of a kind stands here.  What kinds mean on numbers is said by :mod:`.semantics`.
+
+=========  ====================  ===================================================================================================
+kind       attributes            arguments; meaning
+=========  ====================  ===================================================================================================
+input      name                  a program input; in kernels there are loads instead
+load       buffer, (IndexExpr)   kernels only: one index expression per dimension of the buffer
+const      number
+extent     Axis                  the length of an axis
+index      Axis                  the position along an axis; in kernels an IndexExpr, and its value
+map        op                    args as the scalar op takes them
+cast       DType                 x
+view       Axis, IndexExpr       x with the axis read at the expression; in kernels it is part of loads
+reduce     monoid, Axis          body
+roll       monoid, Axis          body, update: a reduction whose body mentions running values; each step does
+                                 ``state <- combine(update[acc := state], body)``.  For ``mean`` the state is a sum, divided by the
+                                 number of elements seen when it is read
+ref        "new" or "old", Axis  r: a *free parameter* of a repair, instantiated with the running value of the reduction r over the axis,
+                                 including (new) or before (old) the present step.  In kernels r is any node built on reductions
+                                 over the axis: its running value is computed from theirs
+pre        Axis                  body: the accumulator of ``sum`` over that body *in the same loop*, before the present step.  It exists
+                                 if some ``reduce("sum", axis, body)`` whose body is free of running values, or some
+                                 ``roll("sum", axis, body, ..)``, does.  In kernels the argument is that node itself
+acc                              the state of the enclosing roll
+=========  ====================  ===================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import dtypes, ops
+from .dtypes import DType
+from .index import Axis, IndexExpr, index
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of node.  ``args``: how many it has, ``None`` if its op says.  ``takes`` is the attribute that is an axis which its value has
+    no longer, ``adds`` the one with axes that it has instead.  ``text`` is for people, over attributes and then arguments."""
+
+    name: str
+    attrs: tuple[Any, ...]
+    args: int | None
+    text: str
+    takes: int | None = None
+    adds: int | None = None
+
+
+KINDS = {
+    k.name: k
+    for k in (
+        Kind("input", (str,), 0, "{0}"),
+        Kind("load", (str, tuple), 0, "{0}", adds=1),
+        Kind("const", (float,), 0, "{0:g}"),
+        Kind("extent", (Axis,), 0, "size({0})"),
+        Kind("index", (Axis,), 0, "index({0})", adds=0),
+        Kind("map", (str,), None, ""),
+        Kind("cast", (DType,), 1, "{0}({1})"),
+        Kind("view", (Axis, IndexExpr), 1, "{2}[{0} = {1}]", takes=0, adds=1),
+        Kind("reduce", (str, Axis), 1, "{0}_{1}({2})", takes=1),
+        Kind("roll", (str, Axis), 2, "loop_{1}(acc <- {0}({3}, {2}))", takes=1),
+        Kind("ref", (str, Axis), 1, "{0}({2})"),
+        Kind("pre", (Axis,), 1, "so_far({1})", takes=0),
+        Kind("acc", (), 0, "acc"),
+    )
+}
+REDUCTIONS = ("reduce", "roll")
+RUNNING = ("ref", "pre", "acc")  # values that a loop around them has
+
+
+def mentioned(x: Any) -> frozenset[Axis]:
+    """The axes that an attribute names."""
+    if isinstance(x, Axis):
+        return frozenset((x,))
+    return x.axes() if isinstance(x, IndexExpr) else frozenset().union(*map(mentioned, x)) if isinstance(x, tuple) else frozenset()
+
+
+class Operation:
+    """A node of a kind, with attributes: what e-nodes and nodes of kernels are."""
+
+    op: str
+    attrs: tuple[Any, ...]
+
+    @property
+    def scalar(self) -> str | None:
+        """The scalar op that it is a map of."""
+        return self.attrs[0] if self.op == "map" else None
+
+    @property
+    def reduction(self) -> str | None:
+        """The monoid of a reduction, in one loop with others or not."""
+        return self.attrs[0] if self.op in REDUCTIONS else None
+
+    @property
+    def mentions(self) -> tuple[Axis, ...]:
+        """The axes that its attributes name."""
+        return tuple(sorted(mentioned(self.attrs)))
+
+
+def renamed(x: Any, to: Callable[[Axis], Axis]) -> Any:
+    """An attribute, or a row of such, with other axes."""
+    if isinstance(x, Axis):
+        return to(x)
+    if isinstance(x, tuple):
+        return tuple(renamed(y, to) for y in x)
+    return x.substitute({a: index(to(a)) for a in x.axes()}) if isinstance(x, IndexExpr) else x
+
+
+def axes(kind: str, attrs: Sequence[Any], below: Iterable[frozenset[Axis]]) -> frozenset[Axis]:
+    """The axes that a value depends on, from those of its arguments; those of an input are its own."""
+    row, found = KINDS[kind], frozenset[Axis]().union(*below)
+    if row.takes is not None:
+        if attrs[row.takes] not in found:
+            return found
+        found -= {attrs[row.takes]}
+    return found if row.adds is None else found | mentioned(attrs[row.adds])
+
+
+def dtype(kind: str, attrs: Sequence[Any], args: Sequence[DType | None], fraction: Sequence[bool] = ()) -> DType | None:
+    """The type that torch gives a value, from those of its arguments; ``None`` for a weakly typed number.  Inputs and loads have their
+    own.  ``fraction``: which arguments are constants and no whole numbers, beside which whole numbers become floats."""
+    if kind in ("index", "cast"):
+        return dtypes.int64 if kind == "index" else attrs[0]
+    result = ops.OPS[attrs[0]].result if kind == "map" else "same"
+    if result == "bool":
+        return dtypes.bool_
+    first = int(kind == "map" and attrs[0] == "where")
+    found = dtypes.promote(*args[first:])
+    floats = result == "float" or any(fraction[first:]) or (kind == "reduce" and attrs[0] == "mean")
+    return dtypes.float32 if floats and found is not None and not found.is_float else found
+
+
+def text(kind: str, attrs: Sequence[Any], args: Sequence[str]) -> str:
+    """A node as a formula."""
+    if kind != "map":
+        return KINDS[kind].text.format(*(a.name if isinstance(a, Axis | DType) else a for a in attrs), *args)
+    infix = ops.op(attrs[0]).infix
+    return f" {infix} ".join(args) if infix else f"-{args[0]}" if attrs[0] == "neg" else f"{attrs[0]}({', '.join(args)})"
