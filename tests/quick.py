@@ -93,7 +93,8 @@ def main(measured: Iterable[str]) -> None:
             nodeid, seconds, *_ = json.loads(line)
             where, _, name = nodeid.removeprefix("tests/").partition("::")
             costs.setdefault(where, {})[name] = round(seconds, 1)
-    kept = {f: {n: s for n, s in sorted(tests.items()) if s > FREE} for f, tests in sorted(costs.items())}
+    there = {f: tests for f, tests in sorted(costs.items()) if (HERE / f).exists()}
+    kept = {f: {n: s for n, s in sorted(tests.items()) if s > FREE} for f, tests in there.items()}
     COSTS.write_text(json.dumps({f: tests for f, tests in kept.items() if tests}, indent=0) + "\n")
 
 
