@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 COSTS = HERE / "costs.json"
 
 FREE = 0.2  # CPU seconds that no one asks about
-PRICE = 0.4  # CPU seconds that may be spent on a fact
+PRICE = 0.3  # CPU seconds that may be spent on a fact
 FUNCTION = 3  # facts that a function is worth, whatever its parameters
 
 

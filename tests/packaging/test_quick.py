@@ -14,8 +14,10 @@ def function(costs):
 PAIRS = list(product("abcd", ("half", "single", "double")))
 
 
-def test_each_value_is_there_once_and_the_cheapest_is_taken():
-    costs = {(p, t): quick.FREE + (0.1 if t == "half" else 0.2) for p, t in PAIRS}
+def test_each_value_is_there_once_and_the_cheapest_is_taken(monkeypatch):
+    monkeypatch.setattr(quick, "FREE", 0.1)
+    monkeypatch.setattr(quick, "PRICE", 1.0)
+    costs = {(p, t): 0.5 if t == "half" else 0.9 for p, t in PAIRS}
     found = quick.chosen(function(costs))
     assert {p for p, _ in found} == set("abcd") and {t for _, t in found} == {"half", "single", "double"}
     assert len(found) == 4, "one for each program: no value a second time"
