@@ -5,8 +5,8 @@ type, a target, a kind of data).  The tests of a function are taken in the order
 than :data:`PRICE`.  So a product of programs, types and data becomes a few of its tests in which each of them is there once; what is
 cheap stays, and what is dear and says little is left to ``make test-all``.
 
-``costs.json`` has the CPU seconds of the tests that took more than :data:`FREE`, as ``make costs`` measured them; tests that are not in
-there are run.  The choice hangs on that file and on the parameters, on nothing else: not on the machine, the clock, or on which other
+``costs.json`` has the CPU seconds of the tests that took more than :data:`FREE`: as ``make costs`` measures them, or, until it has run over
+all, estimated from other tests of the function.  Tests that are not in there are run.  The choice hangs on that file and on the parameters, on nothing else: not on the machine, the clock, or on which other
 tests are asked for.  A file or a function that is new is whole in ``make test`` until somebody measures again.
 """
 
