@@ -1,7 +1,7 @@
 # One command each.  A bare machine needs Python 3.11+, pip and a C compiler; everything else goes into .venv, once.
 #
 #   make demo                          the main job on real input, from trace to checked kernel
-#   make test                          the test suite
+#   make test                          the tests to run after every change; make test-all runs all
 #   make demo PYTHON=python3.12        another interpreter
 #   make test JOBS=8 ARGS="-k repair"  more processes, arguments for pytest
 
@@ -20,7 +20,7 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-fast lint types check bench trust tables golden docs test-triton wheel clean distclean
+.PHONY: help setup demo test test-all costs lint types check bench trust tables golden docs test-triton wheel clean distclean
 
 help: ## this text
 	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
@@ -67,14 +67,19 @@ docs: $(READY) ## the generated parts of the documentation (the kernel in README
 	@$(BIN)/python docs/tour.py
 
 # ---- checks ------------------------------------------------------------------------------------------------------------------
-test: $(READY) ## the tests, but for those that look at a fact once more for other types, devices and data
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not exhaustive" $(ARGS)
+# Each worker takes its half from the front of what is left: neighbours share e-graphs and plans (tests/sharing.py).
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test-all: $(READY) ## every test
-	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+test: $(READY) ## the tests that say most for their time (tests/quick.py), the loop of a developer
+	@$(PYTEST) -m "not exhaustive" $(ARGS)
 
-test-fast: $(READY) ## the tests that take less than ten seconds each
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not exhaustive" $(ARGS)
+test-all: $(READY) ## every test: what CI runs
+	@$(PYTEST) $(ARGS)
+
+costs: $(READY) ## measures what each test takes (hours of CPU), for the choice of make test
+	@rm -f $(VENV)/costs.jsonl
+	@EQFUSE_TEST_COSTS="$(abspath $(VENV)/costs.jsonl)" $(PYTEST) $(ARGS)
+	@$(BIN)/python tests/quick.py $(VENV)/costs.jsonl
 
 lint: $(READY) ## ruff
 	@$(BIN)/python -m ruff check .
@@ -84,7 +89,7 @@ types: $(READY) ## mypy
 	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/eqfuse
 	@cd $(VENV)/src && $(abspath $(BIN))/python -P -m mypy --config-file "$(CURDIR)/pyproject.toml" -p eqfuse
 
-check: lint types test ## lint, types and every test: what CI runs
+check: lint types test-all ## lint, types and every test: what CI runs
 
 # A thin environment per version: its own triton in front of everything else of .venv.
 .venv-triton-%/.ready: $(READY)

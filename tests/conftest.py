@@ -57,9 +57,8 @@ def every_graph_is_audited():
 def mark_unaudited(request):
     global wanted
     wanted = request.node.get_closest_marker("unaudited") is None
-    sharing.on = wanted and "monkeypatch" not in request.fixturenames and request.node.get_closest_marker("unshared") is None
     yield
-    wanted, sharing.on = True, False
+    wanted = True
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,9 +70,12 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """What each test takes, for ``make costs``."""
+    """Who shares (fixtures of modules, too, which the first test makes), and what each test takes, for ``make costs``."""
+    own = any(item.get_closest_marker(mark) for mark in ("unaudited", "unshared"))
+    sharing.on = not own and "monkeypatch" not in item.fixturenames
     begun = cpu_seconds()
     result = yield
+    sharing.on = False
     if file := os.environ.get("EQFUSE_TEST_COSTS"):
         with Path(file).open("a") as out:
             out.write(json.dumps([item.nodeid, round(cpu_seconds() - begun, 3)]) + "\n")

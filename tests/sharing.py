@@ -13,6 +13,7 @@ the same (``test_sharing`` compares them), and one that lacks an operation of it
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -64,6 +65,10 @@ class Sharing:
         self.on = False
         self.graphs, self.plans = Shared(MOST), Shared(MOST)
 
+    def takes_part(self) -> bool:
+        """Whether who asks now shares: engines belong to one thread."""
+        return self.on and threading.current_thread() is threading.main_thread()
+
     def start(self) -> Callable[[], None]:
         """Share from now on, until what is returned is called."""
         from dataclasses import replace
@@ -81,10 +86,10 @@ class Sharing:
 
         def graph_of(program: Any, rules: Any, splits: Any, node_budget: Any, time_budget: Any, fresh: bool = False) -> Any:
             def make() -> tuple[Any, int]:
-                graph = saturated(program, rules, splits, node_budget, time_budget, fresh and not self.on)
+                graph = saturated(program, rules, splits, node_budget, time_budget, fresh and not self.takes_part())
                 return graph, -1 if graph.report.stopped == "time" else graph.enodes
 
-            if not self.on:
+            if not self.takes_part():
                 return make()[0]
             key = program.outputs, program.inputs, rules, tuple(sorted(splits.items())), node_budget, time_budget, world()
             graph = self.graphs.get(key, make)
@@ -97,7 +102,7 @@ class Sharing:
             def make() -> tuple[Any, int]:
                 return extract(graph, target, **options), graph.enodes
 
-            if not self.on or options.get("register_shares"):
+            if not self.takes_part() or options.get("register_shares"):
                 return make()[0]
             return self.plans.get((Same(graph), Same(target), tuple((k, v) for k, v in sorted(options.items()) if v), world()), make)
 

@@ -348,7 +348,6 @@ def test_known_truth_values_are_not_printed():
 
 
 # the page ---------------------------------------------------------------------------------------------------------------------------------
-@pytest.mark.slow
 def test_the_page_runs(tmp_path):
     """The blocks of docs/ops.md, in order, as one file."""
     page = (Path(eqfuse.__file__).parent / "docs" / "ops.md").read_text()

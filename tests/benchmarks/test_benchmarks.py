@@ -68,7 +68,6 @@ def test_tables_from_data(tmp_path):
     assert "Not planned: other (PlanError: no kernel)" in text
 
 
-@pytest.mark.slow
 def test_runs_without_a_gpu(tmp_path):
     command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "rmsnorm", "matmul", "--target", "h200", "--model-only"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)

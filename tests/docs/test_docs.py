@@ -129,7 +129,6 @@ def test_the_tour_runs(tmp_path):
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
-@pytest.mark.slow
 def test_examples_run(example, tmp_path):
     assert run(str(example), cwd=tmp_path).strip()
 

@@ -161,7 +161,7 @@ def test_bounds_hold_at_the_ends() -> None:
         assert ops.op("bitor").range(Interval(0.0, n), Interval(0.0, n - 1)).hi >= 2**power + (2**power - 1)
 
 
-@pytest.mark.parametrize("target", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90", pytest.param("gfx942", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("target", ["sm_90", *(pytest.param(a, marks=pytest.mark.exhaustive) for a in ("sm_80", "gfx942"))])
 def test_integer_kernels_compile(target: str) -> None:
     def f(x: torch.Tensor, y: torch.Tensor, p: torch.Tensor) -> Any:
         return mixed(x) // 7 + (x % y), ((p & 15).to(torch.int8) - 8, p << y, (p == 3).sum(-1)), x.long().sum(-1), x.amax(-1)

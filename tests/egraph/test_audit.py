@@ -155,7 +155,7 @@ def test_constants_that_meet_end_a_saturation_with_all_that_an_audit_says(regist
     x = tensor("x", i, j)
     p = program("p", y=(exp(x) * (const(2.0) + const(3.0)) + maximum_over(j, x), (i, j)))
     with pytest.raises(UnsoundGraphError, match=r"the constants \d and \d were found equal") as caught:
-        saturate(p, rules=(*(r for r in registry.active() if r is not rule), rule), shrink_seconds=3.0)
+        saturate(p, rules=(*(r for r in registry.active() if r is not rule), rule), shrink_seconds=60.0)
     assert caught.value.rules == ("sum_is_product",)
     assert "first wrong in round" in str(caught.value)
     small, rules = shown(caught.value, match="sum_is_product")

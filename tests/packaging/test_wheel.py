@@ -11,10 +11,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 IGNORED = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
-
-pytestmark = pytest.mark.slow
-
-
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 

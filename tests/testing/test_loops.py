@@ -54,7 +54,7 @@ def rows(columns):
 def test_a_size_without_a_bound_grows_until_the_loop_runs_twice():
     """A block grows with the size, up to its bound: what is drawn fits into one."""
     with pytest.raises(AccuracyError, match=r"(?s)output 0: error .*seen: only in examples where the loop `for .* example 1\d, shrunk from \(\d, 321\) to \(1, \d\d\d\)"):
-        assert_equivalent(expected, not_rescaled, rows("columns"), examples=10, shrink_seconds=1)
+        assert_equivalent(expected, not_rescaled, rows("columns"), examples=10, shrink_seconds=20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = assert_equivalent(expected, logsumexp, rows("columns"), examples=10)

@@ -194,7 +194,7 @@ def found(seeds: range, interpret: bool = False) -> list[whole_path.Finding]:
     """The first finding of some seeds."""
     tally = Tally()
     for seed in seeds:
-        one(seed, tally, interpret=interpret, shrink_seconds=4.0)
+        one(seed, tally, interpret=interpret, shrink_seconds=60.0)
         if tally.findings:
             break
     return tally.findings

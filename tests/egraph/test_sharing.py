@@ -1,0 +1,81 @@
+"""What tests share is what they would have made themselves, and nothing that could differ is shared."""
+
+import dataclasses
+
+import pytest
+from sharing import Same, Shared, Sharing
+
+from eqfuse import frontends
+from eqfuse.egraph import run
+from eqfuse.egraph import saturate as saturated
+from eqfuse.extract.splits import propose_splits
+from eqfuse.extract.targets import load_target
+from eqfuse.ir.build import axes, exp, program, sum_over, tensor
+from eqfuse.ir.ops import OPS
+from eqfuse.rewrites import registry
+from eqfuse.testing.programs import PROGRAMS
+
+i, j = axes(i=3, j=5)
+
+
+def rows(name="rows"):
+    return program(name, y=(sum_over(j, exp(tensor("x", i, j))), (i,)))
+
+
+@pytest.fixture
+def sharing():
+    """One of its own, beside that of the worker, which takes no part."""
+    made = Sharing()
+    stop = made.start()
+    made.on = True
+    yield made
+    stop()
+
+
+pytestmark = pytest.mark.unshared
+
+
+@pytest.mark.parametrize("name", ["attention", "linear_cross_entropy_few_rows", "mean_variance"])
+def test_an_engine_that_was_used_before_makes_the_same_graph(name):
+    """Tests saturate in engines that they share; programs that are to be run, in new ones."""
+    case = PROGRAMS[name]
+    traced = frontends.trace(case.fn, case.args("bench", "float16", device="meta"), {}, name=name).program
+    splits, rules = propose_splits(traced, load_target("h200")), registry.active("real")
+    new, *used = (run.saturated(traced, rules, splits, 20_000, 10.0, fresh) for fresh in (True, False, False))
+    for graph in used:
+        assert (graph.classes, graph.axes, graph.roots, graph.original, graph.facts) == (new.classes, new.axes, new.roots, new.original, new.facts)
+
+
+def test_the_same_question_has_one_answer(sharing):
+    from importlib import import_module
+
+    saturate = import_module("eqfuse.egraph.saturate").saturate
+    first, again, other = saturate(rows()), saturate(rows()), saturate(rows("other"))
+    assert again is first
+    assert other is not first and other.program.name == "other" and other.classes is first.classes
+    assert saturate(rows(), node_budget=7) is not first
+    assert saturate(rows(), disabled=[registry.active("real")[0].name]) is not first
+    assert saturate(rows(), time_budget=-1.0) is not saturate(rows(), time_budget=-1.0), "what the clock has cut off is made again"
+
+
+def test_an_operation_that_is_declared_anew_is_another_one(sharing, monkeypatch):
+    first = saturated(rows())
+    monkeypatch.setitem(OPS, "exp", dataclasses.replace(OPS["exp"]))
+    assert saturated(rows()) is not first
+
+
+def test_the_oldest_goes_when_there_is_no_room():
+    kept, made = Shared(10), []
+
+    def ask(key):
+        return kept.get(key, lambda: (made.append(key) or key, 4))
+
+    for key in (1, 2, 1, 3, 1, 2):
+        assert ask(key) == key
+    assert made == [1, 2, 3, 2]
+
+
+def test_keys_are_objects_and_not_what_they_look_like():
+    a, b = [1], [1]
+    assert Same(a) == Same(a) and hash(Same(a)) == hash(Same(a))
+    assert Same(a) != Same(b)
