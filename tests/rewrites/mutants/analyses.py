@@ -4,11 +4,10 @@ import numpy as np
 
 from eqfuse.ir import terms
 from eqfuse.ir.build import axes, program, sum_over, tensor
-from eqfuse.ir.dtypes import float16
 from eqfuse.ir.index import index
-from eqfuse.rewrites.facts import depends, has_type, match, settled, spans
-from eqfuse.rewrites.patterns import Cast, Index, Map, Pre, Reduce, Ref, View
-from eqfuse.rewrites.rule import AnyMonoid, AnyOp, Arguments, Axis, Position, TypeName
+from eqfuse.rewrites.facts import depends, match, spans
+from eqfuse.rewrites.patterns import Index, Map, Reduce, View
+from eqfuse.rewrites.rule import AnyMonoid, AnyOp, Arguments, Axis, Position
 
 from . import mutant
 
@@ -51,33 +50,3 @@ def axes_of_every_view(t, x, j: Axis, e: Position):
 def axes_of_nothing(t, x, j: Axis, g: AnyMonoid):
     """sum_j x depends on nothing."""
     return [match(t, Reduce(g, j, x))], [spans(t)]
-
-
-@mutant("axes_of_accumulator", "free missing", lambda: (True, np.sum(x * y, axis=1).ndim == 0))
-def axes_of_no_accumulator(t, x, j: Axis):
-    """The sum over x up to this step depends on nothing."""
-    return [match(t, Pre(j, x))], [spans(t)]
-
-
-@mutant("settled_op", "condition dropped", lambda: (True, old + 1.0 == new + 1.0))
-def settled_by_first_argument(t, x: Arguments, o: AnyOp):
-    """o(x, y) is settled if x is."""
-    return [match(t, Map(o, *x)), settled(x[0])], [settled(t)]
-
-
-@mutant("settled_reduction", "condition dropped", lambda: (True, np.sum(x - old) == np.sum(x - new)))
-def every_reduction_is_settled(t, x, j: Axis, g: AnyMonoid):
-    """sum_j x is settled, whatever x is."""
-    return [match(t, Reduce(g, j, x))], [settled(t)]
-
-
-@mutant("settled_op", "old and new swapped", lambda: (True, old == new))
-def running_value_is_settled(t, r, j: Axis):
-    """The running value of r is the same at every reference."""
-    return [match(t, Ref("new", j, r))], [settled(t)]
-
-
-@mutant("type_of_cast", "operand order", lambda: (True, float(np.float16(0.1)) == 0.1), claim(terms.Cast(float16, x_) + y_), why="the audit is about real numbers, of which a cast to floats changes none")
-def type_before_the_cast(t, x, d: TypeName):
-    """x is a number of the type that it is cast to."""
-    return [match(t, Cast(d, x))], [has_type(x, d)]

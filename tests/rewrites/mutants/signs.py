@@ -30,7 +30,6 @@ from eqfuse.rewrites.facts import (
     at_least_one,
     at_most_one,
     finite,
-    fold_nonneg,
     free,
     increasing,
     keeps_nonneg,
@@ -46,7 +45,7 @@ from eqfuse.rewrites.facts import (
     turns_nonneg,
     within,
 )
-from eqfuse.rewrites.patterns import Cast, Const, Extent, Index, Map, Max, Reduce, Ref, Sum, Where
+from eqfuse.rewrites.patterns import Cast, Const, Extent, Index, Map, Max, Reduce, Sum, Where
 from eqfuse.rewrites.rule import AnyMonoid, AnyOp, Arguments, Axis, EitherWay, Op1, Op2, Scalar, Turns, TypeName
 
 from . import mutant
@@ -145,12 +144,6 @@ def sum_of_nonneg_is_positive(t, x, y):
 def maximum_of_nothing_is_nonneg(t, x, j: Axis, g: AnyMonoid):
     """max_j x >= 0 for x >= 0, also of nothing."""
     return [match(t, Reduce(g, j, x)), nonneg(x)], [nonneg(t)]
-
-
-@mutant("sign_of_running_value", "empty axis", lambda: (True, np.max([], initial=-np.inf) >= 0))
-def running_value_of_nothing(t, r, s, j: Axis, g: AnyMonoid):
-    """A running value has the sign of every element, also where there is none."""
-    return [match(t, Ref("new", j, r)), match(r, Reduce(g, j, s)), fold_nonneg(g), nonneg(s)], [nonneg(t)]
 
 
 @mutant("cast_of_nonneg", "trait", lambda: (200.0 >= 0, np.float64(200.0).astype(np.int64).astype(np.int8) >= 0), claim(terms.Cast(dtypes.int8, abs_(x_) * 100.0)))
