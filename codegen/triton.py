@@ -35,7 +35,6 @@ from ..tiles.program import (
     Operand,
     Permute,
     Reduce,
-    Rest,
     Statement,
     Store,
     TileProgram,
@@ -56,43 +55,6 @@ def _lost_digits(new, kept, small):
     lost = (new - kept) - small
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
 '''
-REST = '''
-@triton.jit
-def _lost_in_sum(x, y, total, count, ok, axis: tl.constexpr):
-    """What rounding lost in total = the sum of x * y; nothing where it is not finite.  Deviations from the mean have small sums, and are
-    exact from a short number of the same size."""
-    size = tl.abs(x * y)
-    if ok is not None:
-        size = tl.where(ok, size, 0.0)
-    near = (total / count).to(tl.bfloat16).to(tl.float32)
-    near = tl.where(tl.abs(near) * 64.0 >= tl.max(size, axis=axis), near, 0.0)
-    if len(x.shape) > 1:
-        off = tl.fma(x, y, -tl.expand_dims(near, axis))
-    else:
-        off = tl.fma(x, y, -near)
-    if ok is not None:
-        off = tl.where(ok, off, 0.0)
-    lost = tl.sum(off, axis=axis) + tl.fma(near, count, -total)
-    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-'''
-MEAN = '''
-@triton.jit
-def _mean_of(total, lost, count):
-    """(total - lost) / count with one rounding, however rough the division is."""
-    mean = total / count
-    off = (tl.fma(-mean, count, total) - lost) * (1.0 / count)
-    return mean + tl.where(tl.abs(off) < float("inf"), off, 0.0)
-'''
-MORE = '''
-@triton.jit
-def _more_than_mean(total, lost, count, excess: tl.constexpr):
-    """(total - lost) / count * (1 + excess) with one rounding, for a small excess."""
-    mean = total / count
-    off = tl.fma(mean, excess, (tl.fma(-mean, count, total) - lost) * (1.0 / count))
-    return mean + tl.where(tl.abs(off) < float("inf"), off, 0.0)
-'''
-
-
 def print_kernel(program: TileProgram) -> str:
     """The finished kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`."""
     return KernelPrinter(program).text
@@ -106,9 +68,6 @@ def helpers(programs: tuple[TileProgram, ...]) -> str:
     texts = [text for o in sorted(used) if (text := operation(o).spellings["triton"].helpers)]
     texts += [m.prelude for m in reduced]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
-    texts += [REST] if any(isinstance(s, Rest) for s in statements) else []
-    texts += [MEAN] if any(isinstance(s, Mean) and s.lost is not None and not s.excess for s in statements) else []
-    texts += [MORE] if any(isinstance(s, Mean) and s.lost is not None and s.excess for s in statements) else []
     return "\n\n\n".join(t.strip("\n") for t in texts)
 
 
@@ -415,12 +374,6 @@ class KernelPrinter:
             return f"tl.where({' & '.join(self.valid(s.bindings, s.src.dims))}, {self.name(s.src)}, {fill})"
         if isinstance(s, Reduce):
             return MONOIDS[s.monoid].triton.format(self.name(s.src), s.src.dims.index(s.dim))
-        if isinstance(s, Rest):
-            ok = "".join(self.valid((s.binding,), s.src.dims)) or "None"
-            whole = s.binding.kind == "resident" and not self.is_full(s.binding)
-            count = f"tl.cast({extent_name(s.binding.axis)}, tl.float32)" if whole else self.count(s.binding, "tile")
-            x, y = (self.operand(v, s.src.dims) for v in s.factors or (s.src, Literal(1.0)))
-            return f"_lost_in_sum({x}, {y}, {self.name(s.total)}, {count}, {ok}, {s.src.dims.index(s.dim)})"
         if isinstance(s, Dot):
             acc = f", {self.name(s.acc)}" if s.acc is not None else ""
             precision = f', input_precision="{s.precision}"' if s.precision else ""
@@ -431,10 +384,6 @@ class KernelPrinter:
             return f"tl.permute({self.name(s.src)}, ({', '.join(str(s.src.dims.index(d)) for d in s.dst.dims)}))"
         if isinstance(s, Mean):
             sum_, count = self.name(s.src), self.mean_count(s)
-            if s.lost is not None and s.excess:
-                return f"_more_than_mean({sum_}, {self.name(s.lost)}, {count}, {s.excess!r})"
-            if s.lost is not None:
-                return f"_mean_of({sum_}, {self.name(s.lost)}, {count})"
             return f"tl.div_rn({sum_}, {count})" if self.exact else f"{sum_} / {count}"
         if isinstance(s, Count):
             return self.count(s.binding, s.which, type_name(s.dst.dtype))

@@ -126,7 +126,7 @@ def _warps_wanted(counts: Counts) -> int:
     """More warps for more work per step: a thread should hold a few vectors of every tile."""
     if counts.dots:
         return 8 if counts.accumulator_bytes >= 64 * 1024 else 4
-    elements = counts.live_bytes // 8
+    elements = max(counts.live_bytes - counts.accumulator_bytes, 0) // 8  # of what a step loads and makes
     return max(w for w in (1, 2, 4, 8, 16) if w == 1 or elements >= 256 * w)
 
 
@@ -140,6 +140,17 @@ def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> i
         return 0
     most = bisect.bisect_left(range(1, running), True, key=lambda n: _spilled(kernel, counts, n, target))
     return most // target.sm_count * target.sm_count or most  # every multiprocessor gets as many
+
+
+def registers(programs: int, fitted: Fit, target: Target) -> int:
+    """How many registers a thread may take if no more programs are launched; 0 where a compiler cannot be told.
+
+    A compiler makes room for more programs at a time than there will be, and spills a few registers for that.
+    """
+    if target.vendor != "nvidia":
+        return 0
+    threads = math.ceil(programs / target.sm_count) * fitted.warps * target.warp_size
+    return min(target.registers_per_thread, target.registers_per_sm // threads // 8 * 8)
 
 
 def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:

@@ -288,12 +288,21 @@ class _Facts(Facts):
             )
         if ("add", "mul") not in o.turns or not o.increasing:
             return False
-        sign, x = 1, n.args[0]
-        while self.nodes[x].scalar == "neg":
-            sign, x = -sign, self.nodes[x].args[0]
-        if self.nodes[x].scalar != "add":
+        factor, x = self._multiple_of(n.args[0])
+        if factor == 0 or self.nodes[x].scalar != "add":
             return False
-        return self.below_maximum(x) if sign > 0 else self.ordered(x) > 0
+        return self.below_maximum(x) if factor > 0 else self.ordered(x) > 0
+
+    def _multiple_of(self, node: int) -> tuple[float, int]:
+        """A node as a number times another node, which is none."""
+        factor = 1.0
+        while (n := self.nodes[node]).scalar in ("neg", "mul"):
+            by = [-1.0] if n.scalar == "neg" else [v for v in map(self._number, n.args) if v is not None]
+            if len(by) != 1:
+                break
+            factor *= by[0]
+            node = next(a for a in n.args if self._number(a) is None)
+        return factor, node
 
     @by_arguments
     def _grows(self, update: int) -> bool:

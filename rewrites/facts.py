@@ -976,7 +976,6 @@ separable = _relation(
     "separable", "T T", "f x: |f| is at most |f + x| or modest, so f and x may be rounded apart", Claim(_separable, assumed=False)
 )
 onehot = _relation("onehot", "T i64", "c holds at one place of the axis at most", Claim(_onehot))
-absorbs = _relation("absorbs", "T", "demand met: t is a product with a constant, which can take up another")
 scal = _relation("scal", "f64 T", "demand: fold the factor into t")
 movable = _relation("movable", "T", "t is a cast, and nothing shows where it rounds; it may round another multiple of its value")
 typed = _relation("typed", "T String", "t is a number of the floating type, whatever its own: a cast to it changes nothing", given=True)

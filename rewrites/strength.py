@@ -4,9 +4,10 @@
 """Cheaper spellings.
 
 The hardware computes 2^x; e^x is 2^(x * log2 e).  The factor log2 e is folded into constants on demand: ``scal(c, x)`` says that
-somebody wants c*x, and the factor sinks through sums and negation until it meets a constant.  It may sink into a sum only if both
-terms have a constant that takes it up (``absorbs``): there each is rounded once, as before, but c*x - c*m of exact x and m would
-cancel to less than c*(x - m).
+somebody wants c*x, and the factor sinks through negation until it meets a constant.  It does not sink into a sum: the rounding of c*m
+is a factor common to every term of o(c*x - c*m), which grows with m, and at scores of a few thousand millions exceeds the range of an
+exponential.  c*(x - m) is exactly zero where x is m, and x - m is exact where they are close, so a constant factor comes out of such
+differences (elsewhere x - m could overflow where c*x and c*m do not; here that is an exponential of infinity as it should be).
 """
 
 from __future__ import annotations
@@ -26,33 +27,9 @@ def exponential_to_base_two(t, x):
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def absorbs_at_constant(t, x, c: Scalar):
-    """x*c can take up a constant."""
-    return [match(t, x * Const(c))], [absorbs(t)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def absorbs_below_negation(t, x):
-    """So can -x if x can."""
-    return [match(t, -x), absorbs(x)], [absorbs(t)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def absorbs_new_reference(t, r, j: Axis):
-    """So can the running value of r if r can: it is rounded where r is."""
-    return [match(t, Ref("new", j, r)), absorbs(r)], [absorbs(t)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def absorbs_old_reference(t, r, j: Axis):
-    """So can the value that r had before."""
-    return [match(t, Ref("old", j, r)), absorbs(r)], [absorbs(t)]
-
-
-@fact_rule(family=FAMILY, phase=PHASE)
-def scale_sum(t, x, y, c: Scalar):
-    """(x + y) * c = x*c + y*c, where x and y are products with constants."""
-    return [scal(c, t), match(t, x + y), absorbs(x), absorbs(y)], [equal(t * Const(c), x * Const(c) + y * Const(c)), scal(c, x), scal(c, y)]
+def difference_of_multiples(e, t, x, y, o: Op1, c: Scalar):
+    """o(x*c - y*c) = o((x - y) * c) for an exponential o."""
+    return [match(e, Map(o, t)), turns(o, "add", "mul"), match(t, x * Const(c) + -(y * Const(c)))], [equal(t, (x + -y) * Const(c))]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.index import Axis
-from .program import Accumulator, Binding, Cast, Dot, Load, Loop, Mean, Operand, Statement, Store, Value, defines, uses
+from .program import Accumulator, Binding, Cast, Dim, Dot, Load, Loop, Operand, Statement, Store, Value, defines, uses
 
 
 class LoopCycle(Exception):
@@ -32,8 +32,8 @@ class OpenAccumulator:
     identity: float
     node: int
     new: Value | None = None
-    lost: OpenAccumulator | None = None  # of a sum: what its additions lose
     start: Value | None = None  # of a sum: the value that it goes on from
+    lanes: Dim | None = None  # it has a state for each lane of this dim, which are reduced after the loop
 
 
 @dataclass(eq=False)
@@ -77,8 +77,7 @@ class Block:
 
 def close(block: Block) -> tuple[Statement, ...]:
     """The block's statements, loops closed, in an order where definitions come before uses; the order of demand otherwise, but that
-    what can be computed at any time comes late in a block with a loop.  Means that another form of theirs has replaced are left out, and
-    so are casts that were taken back."""
+    what can be computed at any time comes late in a block with a loop.  Casts that were taken back are left out."""
     statements: list[Statement] = [
         Loop(
             s.binding,
@@ -109,7 +108,7 @@ def close(block: Block) -> tuple[Statement, ...]:
                 path.append(j)
 
     read = {v.name for s in statements for v in uses(s)} | {_known(a).name for a in (block.loop.accumulators if block.loop else ())}
-    unread = {i for i, s in enumerate(statements) if isinstance(s, Mean | Cast) and s.dst.name not in read}
+    unread = {i for i, s in enumerate(statements) if isinstance(s, Cast) and s.dst.name not in read}
     late = _any_time(statements, needs) if any(isinstance(s, Loop) for s in statements) else set()
     for i in (*(i for i in range(len(statements)) if i not in late), *sorted(late)):
         if i not in unread:

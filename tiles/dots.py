@@ -12,19 +12,17 @@ operands stay float32 and the unit runs in tf32, which has the mantissa of float
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis
+from ..ir.monoids import MONOIDS
 from ..ir.ranges import Interval, mul
 from ..ir.recursion import Steps
+from .blocks import Block
+from .builder import Builder, Mode
 from .masks import padded
 from .program import Dim, Dot, Operand, Permute, Value
-
-if TYPE_CHECKING:
-    from .blocks import Block
-    from .lower import Lowering, Mode
 
 MIN_DOT_K = 16  # the shortest contraction that the matrix units take
 
@@ -42,34 +40,41 @@ class DotMatch:
     precision: str
 
 
-def match(lowering: Lowering, body: int, axis: Axis) -> DotMatch | None:
+def match(builder: Builder, body: int, axis: Axis) -> DotMatch | None:
     """The split of a product that is summed over an axis, or ``None`` if it is no matrix product."""
-    k = lowering.dim_of.get(axis)
-    if k is None or len(k.axes) > 1 or k.size < lowering.min_dot_k:
+    k = builder.dim_of.get(axis)
+    if k is None or len(k.axes) > 1 or k.size < builder.min_dot_k:
         return None
-    factors = _factors(lowering, body, k)
-    dims = {f: lowering.dims_of(lowering.nodes[f].axes) for f in factors}
+    factors = _factors(builder, body, k)
+    dims = {f: builder.dims_of(builder.nodes[f].axes) for f in factors}
     rest = {d for f in factors for d in dims[f]} - {k}
     if len(rest) != 2:
         return None
-    m, n = (d for d in lowering.dims if d in rest)
+    m, n = (d for d in builder.dims if d in rest)
     b = tuple(f for f in factors if n in dims[f])
     a = tuple(f for f in factors if n not in dims[f])
     if any(m in dims[f] for f in b):
         return None
     if not all(any(d in dims[f] for f in side) for side, d in ((a, m), (a, k), (b, k), (b, n))):
         return None
-    return DotMatch(a, b, m, n, k, *operand_type(lowering, a, b))
+    return DotMatch(a, b, m, n, k, *operand_type(builder, a, b))
 
 
-def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
+def found(builder: Builder) -> tuple[DotMatch, ...]:
+    """The contractions of a kernel."""
+    sums = (n for n in builder.nodes if n.op in ("reduce", "roll") and MONOIDS[n.attrs[0]].state == "sum")
+    matches = (match(builder, n.args[0], n.attrs[1]) for n in sums)
+    return tuple(m for m in matches if m is not None)
+
+
+def _factors(builder: Builder, body: int, k: Dim) -> tuple[int, ...]:
     """The factors of a product.  A product that the program itself keeps in a 16-bit type is one factor: the program rounds it too."""
     found: list[int] = []
     stack = [body]
     while stack:
         f = stack.pop()
-        node = lowering.nodes[f]
-        whole = f != body and node.stored is not None and len(set(lowering.dims_of(node.axes)) - {k}) <= 1
+        node = builder.nodes[f]
+        whole = f != body and node.stored is not None and len(set(builder.dims_of(node.axes)) - {k}) <= 1
         if node.op == "map" and node.attrs[0] == "mul" and not whole:
             stack.extend(reversed(node.args))
         else:
@@ -77,15 +82,15 @@ def _factors(lowering: Lowering, body: int, k: Dim) -> tuple[int, ...]:
     return tuple(found)
 
 
-def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
+def operand_type(builder: Builder, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[DType, str]:
     """The type of both operands, and the precision of their products."""
-    facts = lowering.facts
-    kept = {f: lowering.nodes[f].stored or facts.dtype(f) for f in (*a, *b)}  # a statistic read in float32 makes no float32 factor
+    facts = builder.facts
+    kept = {f: builder.nodes[f].stored or facts.dtype(f) for f in (*a, *b)}  # a statistic read in float32 makes no float32 factor
     promoted = dtypes.promote(*kept.values())
     if promoted not in (dtypes.float16, dtypes.bfloat16):
         return dtypes.float32, "ieee"
     for side in (a, b):
-        only = lowering.nodes[side[0]]
+        only = builder.nodes[side[0]]
         if len(side) == 1 and (only.stored == promoted or (facts.dtype(side[0]) == promoted and only.op in ("load", "cast"))):
             continue
         size = Interval(1.0, 1.0)
@@ -97,7 +102,7 @@ def operand_type(lowering: Lowering, a: tuple[int, ...], b: tuple[int, ...]) -> 
 
 
 def emit(
-    lowering: Lowering,
+    builder: Builder,
     found: DotMatch,
     axis: Axis,
     block: Block,
@@ -106,14 +111,14 @@ def emit(
     hint: str,
 ) -> Steps[Value]:
     """Emit a contraction, added to ``accumulator`` if there is one."""
-    a, a_loaded = yield _operand(lowering, found.a, (found.m, found.k), found, axis, block, mode)
-    b, b_loaded = yield _operand(lowering, found.b, (found.k, found.n), found, axis, block, mode)
-    dst = lowering.value(hint, (found.m, found.n), dtypes.float32)
-    return lowering.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded)))
+    a, a_loaded = yield _operand(builder, found.a, (found.m, found.k), found, axis, block, mode)
+    b, b_loaded = yield _operand(builder, found.b, (found.k, found.n), found, axis, block, mode)
+    dst = builder.value(hint, (found.m, found.n), dtypes.float32)
+    return builder.put(block, Dot(dst, a, b, accumulator, found.precision, (a_loaded, b_loaded)))
 
 
 def _operand(
-    lowering: Lowering,
+    builder: Builder,
     factors: tuple[int, ...],
     dims: tuple[Dim, ...],
     found: DotMatch,
@@ -125,27 +130,27 @@ def _operand(
     key = (factors, dims, found.dtype, axis, mode and mode.key)
     if key in block.operands:
         return block.operands[key]
-    facts = lowering.facts
-    loaded = len(factors) == 1 and lowering.nodes[factors[0]].op == "load"
+    facts = builder.facts
+    loaded = len(factors) == 1 and builder.nodes[factors[0]].op == "load"
     if loaded:
-        v = lowering.load(factors[0], lowering.home(factors[0], block, mode), dims)
+        v = builder.load(factors[0], builder.home(factors[0], block, mode), dims)
     elif len(factors) == 1:
-        v = lowering.as_value((yield lowering.emit(factors[0], block, mode)), block)
+        v = builder.as_value((yield builder.emit(factors[0], block, mode)), block)
     else:
-        product: Operand = yield lowering.emit(factors[0], block, mode)
+        product: Operand = yield builder.emit(factors[0], block, mode)
         for f in factors[1:]:
-            product = lowering.let(block, "mul", (product, (yield lowering.emit(f, block, mode))))
-        v = lowering.as_value(product, block)
+            product = builder.let(block, "mul", (product, (yield builder.emit(f, block, mode))))
+        v = builder.as_value(product, block)
     zero = any(
         facts.zero_padded(f, axis) and all(g == f or facts.zero_padded(g, axis) or facts.harmless(g) for g in factors)
         for f in factors
     )
     if not zero:
-        v = lowering.masked(block, v, padded((lowering.binding(axis, block),)), 0.0)
+        v = builder.masked(block, v, padded((builder.binding(axis, block),)), 0.0)
     if v.dtype != found.dtype:
         loaded = False
-        v = lowering.cast(v, found.dtype, block)
+        v = builder.cast(v, found.dtype, block)
     if v.dims != dims:
-        v = lowering.once(v, ("permute", dims), lambda s: Permute(lowering.value(s.name + "_t", dims, s.dtype), s), block)
+        v = builder.once(v, ("permute", dims), lambda s: Permute(builder.value(s.name + "_t", dims, s.dtype), s), block)
     block.operands[key] = v, loaded
     return v, loaded

@@ -34,6 +34,7 @@ class Facts:
         self._running: list[frozenset[Axis]] = []
         self._state: list[bool] = []
         self._levels: list[Mapping[Axis, int] | int] = []
+        self.read_running = frozenset(self._read_running())
         for n in self.nodes:
             self._running.append(self._running_of(n))
             self._state.append(
@@ -108,6 +109,18 @@ class Facts:
     def below(self, node: int) -> tuple[int, ...]:
         """The arguments of a node."""
         return self.nodes[node].args
+
+    def _read_running(self) -> Iterator[int]:
+        """The reductions that loops may read while they run: those that references ask for."""
+        for n in self.nodes:
+            if n.op in ("ref", "pre"):
+                axis, stack = n.attrs[-1], list(n.args)
+                while stack:
+                    m = self.nodes[x := stack.pop()]
+                    if m.op in ("reduce", "roll") and m.attrs[1] == axis:
+                        yield x
+                    else:
+                        stack.extend(m.args)
 
     # -- types ---------------------------------------------------------------------------------------------------------------
     @by_arguments

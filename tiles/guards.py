@@ -19,20 +19,18 @@ is not, the update is replaced by the untouched state also where *the state itse
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.recursion import by_arguments
+from .blocks import Block, OpenAccumulator
+from .builder import Builder
 from .facts import Facts
 from .kernel import Node
 from .program import IsFirst, Literal, Operand, Value
-
-if TYPE_CHECKING:
-    from .blocks import Block, OpenAccumulator
-    from .lower import Lowering
 
 # (new references, everything else); large references show a factor that overflows before it meets the identity
 PROBES = ((1.7, 0.7), (0.0, -1.1), (-2.3, 3.1), (1e4, 0.7), (-1e4, 0.7))
@@ -131,10 +129,19 @@ def _number(facts: Facts, node: int, axis: Axis) -> bool:
     if n.op == "ref" and n.attrs == ("new", axis):
         return False
     if n.scalar == "where":
-        return any(_number(facts, x, axis) for x in n.args[1:])
+        chosen = _beside_nan(facts, n.args[0], axis)
+        return any(_number(facts, x, axis) for x, truth in zip(n.args[1:], (True, False), strict=True) if chosen in (None, truth))
     if n.op == "map" and OPS[n.attrs[0]].result == "bool":
         return True
     return all(_number(facts, x, axis) for x in n.args)
+
+
+def _beside_nan(facts: Facts, condition: int, axis: Axis) -> bool | None:
+    """What a comparison with a value says that is NaN where the new references of a loop are; ``None`` for others."""
+    n = facts.nodes[condition]
+    if n.op == "map" and n.attrs[0] in ("eq", "ne", "lt", "le", "gt", "ge") and not all(_number(facts, x, axis) for x in n.args):
+        return bool(n.attrs[0] == "ne")
+    return None
 
 
 def _keeps_identity(facts: Facts, roll: Node) -> bool:
@@ -150,56 +157,56 @@ def _keeps_identity(facts: Facts, roll: Node) -> bool:
     return facts.evaluate(roll.args[1], leaf) == identity
 
 
-def untouched(lowering: Lowering, roll: int, state: OpenAccumulator, body: Block) -> Operand | None:
+def untouched(builder: Builder, roll: int, state: OpenAccumulator, body: Block) -> Operand | None:
     """Where the state of a roll must stay as it is, whatever the update says; ``None`` for nowhere."""
-    facts = lowering.facts
-    found = _unseen(lowering, roll, body) if update_needs_guard(facts, roll) else None
+    facts = builder.facts
+    found = _unseen(builder, roll, body) if update_needs_guard(facts, roll) else None
     if chooses(facts, roll):
-        none = lowering.let(body, "eq", (state.old, Literal(state.identity)), hint="none")
-        found = none if found is None else lowering.let(body, "or", (found, none), hint="none")
+        none = builder.let(body, "eq", (state.old, Literal(state.identity)), hint="none")
+        found = none if found is None else builder.let(body, "or", (found, none), hint="none")
     return found
 
 
-def _unseen(lowering: Lowering, roll: int, body: Block) -> Operand:
+def _unseen(builder: Builder, roll: int, body: Block) -> Operand:
     """Whether an old reference is the identity."""
-    facts = lowering.facts
+    facts = builder.facts
     conditions: dict[str, Operand] = {}
-    for reduction, old in _old_states(lowering, roll, body):
+    for reduction, old in _old_states(builder, roll, body):
         n = facts.nodes[reduction]
         identity = MONOIDS[n.attrs[0]].identity
         shows = n.attrs[0] in ("max", "min") or (n.attrs[0] == "sum" and facts.range(reduction).lo >= 0)
         if shows and old is not None:
-            c: Operand = lowering.let(body, "eq", (old, Literal(identity)), hint="empty")
+            c: Operand = builder.let(body, "eq", (old, Literal(identity)), hint="empty")
         else:
-            c = first_step(lowering, body)
+            c = first_step(builder, body)
         assert isinstance(c, Value)
         conditions[c.name] = c
     if not conditions:
-        first = first_step(lowering, body)
+        first = first_step(builder, body)
         conditions[first.name] = first
     parts = list(conditions.values())
     found = parts[0]
     for p in parts[1:]:
-        found = lowering.let(body, "or", (found, p), hint="empty")
+        found = builder.let(body, "or", (found, p), hint="empty")
     return found
 
 
-def first_step(lowering: Lowering, body: Block) -> Value:
+def first_step(builder: Builder, body: Block) -> Value:
     """Whether the loop is in its first step."""
     assert body.loop is not None
     if "first" not in body.memo:
-        first = lowering.value("first", (), dtypes.bool_)
-        lowering.put(body, IsFirst(first, body.loop.binding))
+        first = builder.value("first", (), dtypes.bool_)
+        builder.put(body, IsFirst(first, body.loop.binding))
         body.memo["first"] = first
     value = body.memo["first"]
     assert isinstance(value, Value)
     return value
 
 
-def _old_states(lowering: Lowering, roll: int, body: Block) -> list[tuple[int, Value | None]]:
+def _old_states(builder: Builder, roll: int, body: Block) -> list[tuple[int, Value | None]]:
     """The reductions of this loop whose old states the update reads, each with its state (``None`` for a mean or a closed form)."""
     assert body.loop is not None
-    facts, axis, level = lowering.facts, body.loop.binding.axis, body.loop.level
+    facts, axis, level = builder.facts, body.loop.binding.axis, body.loop.level
     found: dict[int, Value | None] = {}
     seen: set[tuple[int, bool]] = set()
     todo = [(facts.nodes[roll].args[1], False)]
@@ -213,10 +220,10 @@ def _old_states(lowering: Lowering, roll: int, body: Block) -> list[tuple[int, V
             if n.attrs[0] == "old":
                 todo.append((n.args[0], True))
         elif n.op == "pre" and n.attrs[0] == axis:
-            found[n.args[0]] = lowering.state_of(n.args[0], body)
+            found[n.args[0]] = builder.state_of(n.args[0], body)
         elif n.reduction:
             if old and n.attrs[1] == axis and facts.level(node, axis) > level:
-                found[node] = lowering.state_of(node, body)
+                found[node] = builder.state_of(node, body)
             elif old and n.op == "reduce":
                 todo.append((n.args[0], True))
         else:

@@ -9,7 +9,7 @@ Nodes are of the language of :mod:`~eqfuse.ir.nodes`, ``op`` is the kind; access
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -76,7 +76,8 @@ class Kernel:
     """Everything that lowering needs.  ``order`` is the canonical order of tile dims (axes with tile > 1, packs by first axis);
     ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first.  ``persistent``: the
     most programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
-    ``exact``: the nodes are computed as they are written, without the better conditioned forms of :mod:`.exponents`.
+    ``registers``: how many a thread may take; 0 leaves it to the compiler, which would rather spill than let fewer programs run at a time.
+    ``exact``: the nodes are computed as they are written.
     ``stepwise``: every operation is rounded by itself, none contracted with another."""
 
     name: str
@@ -90,13 +91,12 @@ class Kernel:
     warps: int = 4
     stages: int = 2
     persistent: int = 0
+    registers: int = 0
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
     exact: bool = False
     stepwise: bool = False
 
     def __str__(self) -> str:
-        from .printing import kernel_text
-
         return kernel_text(self)
 
     @property
@@ -113,3 +113,47 @@ class Kernel:
         resident it has lanes, and none of them is valid."""
         role = self.roles[axis]
         return axis.size % role.tile == 0 and (axis.size > 0 or role.kind != "resident")
+
+
+# text: for people and for tests, not for a compiler --------------------------------------------------------------------------------------
+def kernel_text(kernel: Kernel) -> str:
+    """The whole kernel: what it does with its axes, its buffers, its nodes in order, and what it stores.
+
+    A node names its number, the axes that it depends on, its op with attributes and arguments, and the rule that made it.
+    """
+    launch = f"{kernel.warps} warps, {kernel.stages} stages" + (f", {kernel.persistent} persistent programs" if kernel.persistent else "")
+    launch += f", {kernel.registers} registers" if kernel.registers else ""
+    flags = ", exact" if kernel.exact else ", stepwise" if kernel.stepwise else ""
+    roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
+    lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
+    buffers = [f"  {b.role} {b.name}: {b.dtype.short}[{', '.join(map(str, b.shape))}]" for b in kernel.buffers.values()]
+    nodes = [f"  {node_text(i, n)}" + (f"  # {n.rule}" if n.rule else "") for i, n in enumerate(kernel.nodes)]
+    return "\n".join(
+        [f"{kernel.name}: {launch}{flags}", *roles, f"  {'; '.join(lists)}", *buffers, *nodes, *(f"  {root_text(r)}" for r in kernel.roots)]
+    )
+
+
+def node_text(position: int, n: Node) -> str:
+    """One node of a kernel: ``%3[i, k] = mul(%1, %2)``."""
+    args = ", ".join(f"%{a}" for a in n.args)
+    attrs = " ".join(map(_attribute, n.attrs))
+    if n.op == "load":
+        right = f"{n.attrs[0]}[{', '.join(map(str, n.attrs[1]))}]"
+    elif n.op == "map":
+        right = f"{attrs}({args})"
+    else:
+        right = " ".join(w for w in (n.op, attrs, f"({args})" if args else "") if w)
+    return f"%{position}[{_names(sorted(n.axes))}] = {right}"
+
+
+def root_text(r: Root) -> str:
+    """What a kernel stores: ``out[i, 0] = %7``."""
+    return f"{r.buffer}[{', '.join(map(str, r.index))}] = %{r.node}"
+
+
+def _names(axes: Iterable[Axis]) -> str:
+    return ", ".join(a.name for a in axes)
+
+
+def _attribute(x: object) -> str:
+    return x.name if isinstance(x, Axis | DType) else str(x) if isinstance(x, IndexExpr | str) else repr(x)

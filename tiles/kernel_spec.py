@@ -20,8 +20,7 @@ from ..ir.spec import (
     rows_of_nodes,
     shaped,
 )
-from .kernel import Kernel, Node, Root
-from .printing import node_text, root_text
+from .kernel import Kernel, Node, Root, node_text, root_text
 
 KINDS = nodes.KINDS.keys() - {"input", "view"}
 

@@ -20,79 +20,43 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import PlanError
-from ..ir import dtypes, ops
+from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
-from ..ir.monoids import MONOIDS
+from ..ir.monoids import MONOIDS, Monoid
 from ..ir.recursion import Steps, completed
 from ..ir.spec import wanted
-from . import compensation, dots, exponents, guards
-from .blocks import Block, LoopCycle, OpenAccumulator, OpenLoop, close
+from . import compensation, dots, guards
+from .blocks import Block, LoopCycle, OpenAccumulator, close
+from .builder import Builder, Mode
 from .facts import LARGEST_EXTENT, Facts
 from .finish import PRICED
 from .kernel import Kernel, Node
 from .kernel_spec import check_kernel
 from .masks import access, padded
-from .names import Names
 from .program import (
     Access,
-    Binding,
-    Cast,
-    Count,
     Dim,
-    ExtentValue,
     Fill,
     IndexValue,
-    Let,
     Literal,
-    Load,
     Mean,
     Operand,
-    Permute,
     Reduce,
     Store,
     TileProgram,
     Value,
-    Where,
 )
 from .skipping import skip
 from .spec import check_tiles
 
-INT32_MAX = 2**31 - 1
 POSITIONS = 2 * LARGEST_EXTENT  # positions are kept in 32 bits, as if no axis were longer than 2**29: so are their sums and differences
-RING = ("add", "mul", "neg", "square")  # what is the same modulo 2**32 whatever the digits above
 INTEGERS = frozenset(m.integer for m in MONOIDS.values() if m.integer)
-
-
-@dataclass(frozen=True, eq=False)
-class Mode:
-    """Running values wanted: ``kind`` of the loop whose body is ``block``; without a loop, the final value made safe."""
-
-    kind: str  # "old" | "new"
-    block: Block | None
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """For memoisation: modes of the same kind and loop are the same."""
-        return self.kind, id(self.block)
-
-    @property
-    def axis(self) -> Axis | None:
-        """The axis of the loop."""
-        return None if self.block is None or self.block.loop is None else self.block.loop.binding.axis
-
-    @property
-    def level(self) -> int:
-        """The level of the loop."""
-        assert self.block is not None
-        assert self.block.loop is not None
-        return self.block.loop.level
 
 
 def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K) -> TileProgram:
@@ -121,31 +85,15 @@ def lowered(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K, facts: Callable[
         return Lowering(kernel, facts(True), min_dot_k).program()
 
 
-Emitter = Callable[["Lowering", int, Block, Mode | None, OpenAccumulator | None], Steps[Operand]]
-
-
-class Lowering:
+class Lowering(Builder):
     """One lowering of one kernel."""
 
     def __init__(self, kernel: Kernel, facts: Facts, min_dot_k: int = dots.MIN_DOT_K) -> None:
-        self.kernel, self.nodes, self.facts, self.min_dot_k = kernel, kernel.nodes, facts, min_dot_k
-        self.names = Names(kernel)
-        self.dims = tile_dims(kernel)
-        self.dim_of = {a: d for d in self.dims for a in d.axes}
-        self.fixed = _fixed_bindings(kernel)
-        self._fixed_of = {b.axis: b for b in self.fixed}
-        self._dims_of: dict[frozenset[Axis], tuple[Dim, ...]] = {}
-        self._home_of: dict[str, Block] = {}  # value name -> block that defines it
+        super().__init__(kernel, facts, min_dot_k)
         self.readers = Counter(a for n in self.nodes for a in n.args)
         self.readers.update(r.node for r in kernel.roots)
-        self._negations: set[str] = set()  # values that are negations: sums with them are named differences
-        self._narrow: dict[str, Value] = {}  # what wider values were before they were widened
-        self.root = Block()
-        self.compensates = compensation.worthwhile(self)
-        self.stored_means = compensation.stored_means(self)
-        self.precise_means = compensation.means_below(self, self.stored_means)
-        self.sums: dict[str, tuple[Reduce, Binding]] = {}  # of tiles, by the name of what they give
-        self.means: dict[str, Mean] = {}
+        self.contractions = dots.found(self)
+        self.compensates = compensation.worthwhile(kernel, self.contractions)
 
     def program(self) -> TileProgram:
         """Emit all roots and close the blocks."""
@@ -159,216 +107,23 @@ class Lowering:
             made = decide(made)
         return made
 
-    # -- small services ------------------------------------------------------------------------------------------------------
-    def dims_of(self, axes: frozenset[Axis]) -> tuple[Dim, ...]:
-        """The tile dims of a value that depends on some axes, in the kernel's order."""
-        found = self._dims_of.get(axes)
-        if found is None:
-            found = self._dims_of[axes] = tuple(d for d in self.dims if any(a in axes for a in d.axes))
-        return found
-
-    def value(self, hint: str, dims: tuple[Dim, ...], dtype: DType) -> Value:
-        """A new value with a name like the hint."""
-        return Value(self.names.fresh(hint), dims, dtype)
-
-    def put(self, block: Block, statement: Any) -> Value:
-        """Append a statement; returns its value."""
-        block.statements.append(statement)
-        dst: Value = statement.dst
-        self.define(dst, block)
-        return dst
-
-    def mean(self, block: Block, m: Mean) -> Value:
-        """Append a mean; what is made of it may be made of its sum instead."""
-        self.means[m.dst.name] = m
-        return self.put(block, m)
-
-    def define(self, v: Value, block: Block) -> None:
-        """Note which block defines a value."""
-        self._home_of[v.name] = block
-
-    def once(self, v: Value, key: tuple[Any, ...], make: Callable[[Value], Any], user: Block | None = None) -> Value:
-        """A statement on one value, emitted where the value is defined and only once.
-
-        An accumulator has one name for two values: in its loop the old state, after it the final one; ``user`` tells which.
-        """
-        block, full = self._home_of[v.name], (*key, v.name)
-        if user is not None and block.parent is not None and all(b is not block for b in user.chain()):
-            block = block.parent
-        if full not in block.memo:
-            block.memo[full] = self.put(block, make(v))
-        found = block.memo[full]
-        assert isinstance(found, Value)
-        return found
-
-    def binding(self, axis: Axis, block: Block) -> Binding:
-        """The innermost binding of an axis that is open in a block."""
-        if axis in self._fixed_of:
-            return self._fixed_of[axis]
-        body = block.enclosing(axis)
-        if body is None or body.loop is None:
-            raise PlanError(f"axis {axis.name} is streamed, but a value that depends on it is needed outside its loop")
-        return body.loop.binding
-
-    def bindings(self, axes: frozenset[Axis], block: Block) -> tuple[Binding, ...]:
-        """The bindings of some axes, in a stable order."""
-        return tuple(self.binding(a, block) for a in sorted(axes))
-
-    def home(self, node: int, block: Block, mode: Mode | None) -> Block:
-        """The outermost block in which everything that the node needs is bound."""
-        target = self.root
-        for axis in self.nodes[node].axes:
-            if axis in self.facts.streamed:
-                body = block.enclosing(axis)
-                if body is None:
-                    raise PlanError(f"axis {axis.name} is streamed, but a value that depends on it is needed outside its loop")
-                if body.depth > target.depth:
-                    target = body
-        for axis in self.facts.running(node):
-            body = block.enclosing(axis)
-            if body is not None and body.depth > target.depth:
-                target = body
-        if mode is not None and mode.block is not None and mode.block.depth > target.depth:
-            target = mode.block
-        return target
-
-    def loop(self, block: Block, axis: Axis, level: int) -> OpenLoop:
-        """The loop over an axis at a level, directly inside a block."""
-        found = block.loops.get((axis, level))
-        if found is None:
-            role = self.kernel.roles[axis]
-            binding = Binding(self.names.binding(axis), axis, role.tile, "stream", axis.size % role.tile == 0)
-            body = Block(block, depth=block.depth + 1)
-            found = body.loop = block.loops[(axis, level)] = OpenLoop(binding, level, body)
-            block.statements.append(found)
-        return found
-
-    def as_value(self, v: Operand, block: Block) -> Value:
-        """The operand as a value; numbers become scalar values."""
-        return v if isinstance(v, Value) else self.put(block, Fill(self.value("c", (), dtypes.float32), v.value))
-
-    def as_float(self, v: Operand) -> Operand:
-        """The operand in float32, the type of all arithmetic."""
-        if isinstance(v, Literal) or v.dtype == dtypes.float32:
-            return v
-        return self.cast(v, dtypes.float32, hint=v.name + "_f")
-
-    def as_bool(self, v: Operand) -> Operand:
-        """The operand as a truth value."""
-        if isinstance(v, Literal):
-            return Literal(float(v.value != 0))
-        if v.dtype == dtypes.bool_:
-            return v
-        return self.once(v, ("bool",), lambda s: Let(self.value("cond", s.dims, dtypes.bool_), "ne", (s, Literal(0.0))))
-
-    def as_integer(self, v: Operand, dtype: DType) -> Operand:
-        """The operand in an integer type of 32 or 64 bits; a number stays one."""
-        if isinstance(v, Literal) or v.dtype == dtype:
-            return v
-        return self.cast(v, dtype)
-
-    def let(
-        self, block: Block, op: str, args: tuple[Operand, ...], hint: str | None = None, dtype: DType | None = None
-    ) -> Operand:
-        """A scalar op on operands: constants are folded, integers stay integers, everything else is float32.
-
-        ``dtype``: the type that the program gives the result.
-        """
-        spec = ops.OPS[op]
-        numbers = [a.value for a in args if isinstance(a, Literal)]
-        if len(numbers) == len(args):
-            return Literal(float(spec.numpy(*map(np.float64, numbers))))
-        if op in ("and", "or") and numbers:  # printed, the number would be no truth value
-            other = next(a for a in args if isinstance(a, Value))
-            return self.as_bool(other) if (numbers[0] != 0) == (op == "and") else Literal(float(numbers[0] != 0))
-        typed, dtype = self._operands(spec, args, dtype)
-        if op == "where" and isinstance(args[0], Literal):
-            return typed[1] if args[0].value else typed[2]
-        dims = {d for a in typed if isinstance(a, Value) for d in a.dims}
-        if op == "add" and hint is None and any(isinstance(a, Value) and a.name in self._negations for a in typed):
-            hint = "diff"
-        dst = self.value(hint or op.rstrip("_"), tuple(d for d in self.dims if d in dims), dtype)
-        if op == "neg":
-            self._negations.add(dst.name)
-        return self.put(block, Let(dst, op, typed))
-
-    def _operands(
-        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None
-    ) -> tuple[tuple[Operand, ...], DType]:
-        """Arguments converted to the types that an op works in, and the type of its result."""
-        if spec.name in ("and", "or", "not"):
-            return tuple(self.as_bool(a) for a in args), dtypes.bool_
-        lead: tuple[Operand, ...] = (self.as_bool(args[0]),) if spec.name == "where" else ()
-        rest = args[len(lead) :]
-        values = [a for a in rest if isinstance(a, Value)]
-        whole = all(float(a.value).is_integer() for a in rest if isinstance(a, Literal))
-        kinds = {v.dtype.kind for v in values}
-        if whole and spec.result != "float" and "int" in kinds and "float" not in kinds:
-            rest, wide = self._integers(spec, rest, of)
-            return lead + rest, dtypes.bool_ if spec.result == "bool" else wide
-        return lead + tuple(self.as_float(a) for a in rest), dtypes.bool_ if spec.result == "bool" else dtypes.float32
-
-    def _integers(
-        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None
-    ) -> tuple[tuple[Operand, ...], DType]:
-        """Integers and truth values in the type that an op computes them in: 64 bits if one of them has more than 32, else 32.
-
-        What a sum, product or negation of 32 bits is modulo 2**32 does not depend on the digits above, nor one of 64 bits on those above
-        these; numbers are cut to it.
-        """
-        values = [a for a in args if isinstance(a, Value)]
-        numbers = [int(a.value) for a in args if isinstance(a, Literal)]
-        narrow = all(v.dtype != dtypes.int64 for v in values)
-        if narrow and spec.name in RING and of is not None and of.itemsize <= 4:
-            args = _cut(args, 32)
-        elif of == dtypes.int64 or not all(-(2**31) <= n < 2**31 for n in numbers):
-            return tuple(self.as_integer(a, dtypes.int64) for a in (_cut(args, 64) if spec.name in RING else args)), dtypes.int64
-        wide = dtypes.int32 if narrow else dtypes.int64
-        # Triton widens a type of 32 bits beside one of 64 by itself
-        keep = (dtypes.int32, dtypes.int64)
-        return tuple(a if isinstance(a, Literal) or a.dtype in keep else self.as_integer(a, wide) for a in args), wide
-
-    def masked(self, block: Block, v: Value, bindings: tuple[Binding, ...], fill: float) -> Value:
-        """The value with its padded lanes along the bindings replaced."""
-        if not bindings:
-            return v
-        key = ("where", v.name, bindings, fill)
-        if key not in block.memo:
-            block.memo[key] = self.put(block, Where(self.value(v.name + "_ok", v.dims, v.dtype), v, bindings, fill))
-        found = block.memo[key]
-        assert isinstance(found, Value)
-        return found
-
-    def state_of(self, node: int, body: Block) -> Value | None:
-        """The accumulator of a reduction in a loop, if it is at its identity where the reduction is."""
-        state = body.states.get((node, None))
-        return None if state is None or self.nodes[node].attrs[0] == "mean" else state.old
-
     # -- emission ------------------------------------------------------------------------------------------------------------
     def emit(self, node: int, block: Block, mode: Mode | None = None, state: OpenAccumulator | None = None) -> Steps[Operand] | Operand:
-        """The value of a node for use in a block.  ``state``: the accumulator that ``acc`` stands for."""
+        """The value of a node, made once and in its home.  Modes and states that do not matter to it are dropped."""
         if self.nodes[node].op == "acc":
             assert state is not None, "acc outside a roll"
             return state.old
-        return self.placed("value", Lowering._emit, node, block, mode, state)
-
-    def placed(
-        self, form: str, make: Emitter, node: int, block: Block, mode: Mode | None, state: OpenAccumulator | None
-    ) -> Steps[Operand] | Operand:
-        """A node in some form, made once and in its home.  Modes and states that do not matter to it are dropped."""
         if mode is not None and not self._runs(node, mode):
             mode = None
         if state is not None and not self.facts.has_state(node):
             state = None
         where = block if state is not None else self.home(node, block, mode)
-        key = (form, node, mode and mode.key, state and state.old.name)
+        key = (node, mode and mode.key, state and state.old.name)
         found = where.memo.get(key)
-        return self._made(key, make, node, where, mode, state) if found is None else found
+        return self._made(key, node, where, mode, state) if found is None else found
 
-    def _made(
-        self, key: Any, make: Emitter, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None
-    ) -> Steps[Operand]:
-        where.memo[key] = yield make(self, node, where, mode, state)
+    def _made(self, key: Any, node: int, where: Block, mode: Mode | None, state: OpenAccumulator | None) -> Steps[Operand]:
+        where.memo[key] = yield self._emit(node, where, mode, state)
         return where.memo[key]
 
     def mode_of(self, ref: Node, where: Block) -> Mode:
@@ -388,7 +143,7 @@ class Lowering:
         if n.op == "extent":
             return self.extent(n.attrs[0])
         if n.op == "index":
-            return self._index(n.attrs[0], where)
+            return self.index(n.attrs[0], where)
         if n.op == "load":
             return self.load(node, where)
         if n.op == "ref":
@@ -397,12 +152,6 @@ class Lowering:
             return (yield self._prefix(n.args[0], n.attrs[0], where))
         if n.op in ("reduce", "roll"):
             return (yield self._reduction(node, where, mode))
-        if n.op == "map" and exponents.is_exponential(n.attrs[0]):
-            return self.let(where, n.attrs[0], ((yield exponents.argument(self, n.args[0], where, mode, state)),))
-        if n.op == "map" and mode is None and state is None:
-            found = yield compensation.more_than_mean(self, node, where)
-            if found is not None:
-                return found
         args: list[Operand] = []
         for x in n.args:
             args.append((yield self.emit(x, where, mode, state)))
@@ -439,54 +188,6 @@ class Lowering:
             v = self.cast(v, dtypes.int32 if inside else dtypes.int64, where)
         return v if v.dtype == to else self.cast(v, to, where)
 
-    def cast(self, v: Value, to: DType, user: Block | None = None, hint: str = "") -> Value:
-        """The value in another type, for use in a block; one that was widened from that type is what it was."""
-        narrow = self._narrow.get(v.name)
-        if narrow is not None and narrow.dtype == to:
-            return narrow
-        found = self.once(v, ("cast", to), lambda s: Cast(self.value(hint or f"{s.name}_{to.short}", s.dims, to), s), user)
-        if v.dtype.is_float and to == dtypes.float32:
-            self._narrow[found.name] = v
-        return found
-
-    def extent(self, axis: Axis, dtype: DType = dtypes.float32) -> Value:
-        """The length of an axis as a scalar."""
-        key = ("extent", axis, dtype)
-        if key not in self.root.memo:
-            dst = self.value(f"n_{axis.name}", (), dtype)
-            self.root.memo[key] = self.put(self.root, ExtentValue(dst, axis))
-        found = self.root.memo[key]
-        assert isinstance(found, Value)
-        return found
-
-    def _index(self, expr: IndexExpr, where: Block) -> Operand:
-        axes = expr.axes()
-        if not axes:
-            return Literal(float(expr.const))
-        lo, hi = expr.bounds()
-        dtype = dtypes.int32 if lo >= -INT32_MAX // 2 and hi <= INT32_MAX // 2 else dtypes.int64
-        axis = expr.as_axis()
-        dst = self.value(f"at_{axis.name}" if axis else "at", self.dims_of(axes), dtype)
-        return self.put(where, IndexValue(dst, expr, self.bindings(axes, where)))
-
-    def load(self, node: int, where: Block, dims: tuple[Dim, ...] | None = None) -> Value:
-        """A loaded tile with its dims in the canonical or a given order."""
-        n = self.nodes[node]
-        name, index = n.attrs
-        canonical = self.dims_of(n.axes)
-        dims = dims or canonical
-        key = ("load", node, dims)
-        if key not in where.memo:
-            other = where.memo.get(("load", node, canonical))
-            if isinstance(other, Value):
-                return self.once(other, ("permute", dims), lambda s: Permute(self.value(s.name + "_t", dims, s.dtype), s))
-            buffer = self.kernel.buffers[name]
-            at = access(name, buffer.shape, index, self.bindings(n.axes, where), dims)
-            where.memo[key] = self.put(where, Load(self.value(name, dims, buffer.dtype), at))
-        found = where.memo[key]
-        assert isinstance(found, Value)
-        return found
-
     # -- reductions ----------------------------------------------------------------------------------------------------------
     def _reduction(self, node: int, where: Block, mode: Mode | None) -> Steps[Operand]:
         n, facts = self.nodes[node], self.facts
@@ -501,8 +202,7 @@ class Lowering:
             v = yield self._tile(n.args[0], axis, monoid, where, mode, None, kind=self.state_type(node))
             if monoid == "mean":
                 assert isinstance(v, Value)
-                lost = compensation.lost_in(self, v, axis, where) if node in self.precise_means else None
-                v = self.mean(where, Mean(self.value(f"mean_{axis.name}", v.dims, dtypes.float32), v, axis, None, "final", lost))
+                v = self.put(where, Mean(self.value(f"mean_{axis.name}", v.dims, dtypes.float32), v, axis, None, "final"))
             return self._safe(node, v, where, mode)
         level = max(facts.level(x, axis) for x in n.args)
         if mode is not None and mode.block is not None and mode.axis == axis and level >= mode.level:
@@ -543,7 +243,7 @@ class Lowering:
         assert mode is not None
         assert mode.block is not None
         if times:
-            return self.let(where, "mul", (self.as_float(v), self._count(mode.block, mode.kind)))
+            return self.let(where, "mul", (self.as_float(v), self.count(mode.block, mode.kind)))
         if mode.kind == "new":
             return v
         return self.let(where, "where", (guards.first_step(self, mode.block), Literal(MONOIDS[monoid].identity), self.as_float(v)))
@@ -564,17 +264,6 @@ class Lowering:
             return dtypes.float32
         return dtypes.int64 if self.facts.dtype(node) == dtypes.int64 else dtypes.int32
 
-    def _count(self, body: Block, which: str, dtype: DType = dtypes.float32) -> Value:
-        key = ("count", which, dtype)
-        if key not in body.memo:
-            assert body.loop is not None
-            b = body.loop.binding
-            dst = self.value({"old": "seen", "new": "seen_now", "tile": "here"}[which] + f"_{b.name}", (), dtype)
-            body.memo[key] = self.put(body, Count(dst, b, which))  # type: ignore[arg-type]
-        found = body.memo[key]
-        assert isinstance(found, Value)
-        return found
-
     def _prefix(self, reduction: int, axis: Axis, where: Block) -> Steps[Operand]:
         """The sum in this loop before the present step, whatever other loops have completed."""
         body = where.enclosing(axis)
@@ -582,7 +271,7 @@ class Lowering:
             raise PlanError(f"a prefix over {axis.name} is needed outside a loop over it")
         n = self.nodes[reduction]
         if n.op == "reduce" and n.attrs[0] == "sum" and not self.facts.runs_along(n.args[0], axis):
-            return self.let(where, "mul", (self.as_float((yield self.emit(n.args[0], where))), self._count(body, "old")))
+            return self.let(where, "mul", (self.as_float((yield self.emit(n.args[0], where))), self.count(body, "old")))
         self._check_same_tile(reduction, where, body)
         return self._read(reduction, (yield self._accumulator(reduction, body, None)), where, "old", body)
 
@@ -601,39 +290,64 @@ class Lowering:
         assert body.loop is not None
         n = self.nodes[node]
         monoid, axis = n.attrs
-        m = MONOIDS[monoid]
-        old = self.value(f"{m.state.removeprefix('i')}_{axis.name}", self.dims_of(n.axes), self.state_type(node))
-        state = body.states[key] = OpenAccumulator(old, m.state, m.identity, node)
+        m = MONOIDS[MONOIDS[monoid].state]
+        lanes = self._lanes(node)
+        name, axes = m.name.removeprefix("i"), n.axes if lanes is None else n.axes | {axis}
+        hint = f"{name}_{axis.name}" if lanes is None else f"{name}_lanes_{axis.name}"
+        old = self.value(hint, self.dims_of(axes), self.state_type(node))
+        state = body.states[key] = OpenAccumulator(old, m.name, m.identity, node, lanes=lanes)
         body.loop.accumulators.append(state)
         self.define(old, body)
-        form = self._compensated(node)
-        if form is not None:
+        form = compensation.update_of(self.facts, node)
+        if form is not None and self._compensated(node):
 
             def tile() -> Steps[Operand]:
                 return self._tile(n.args[0], axis, monoid, body, mode, None, hint="tile_sum")
 
             state.new = yield compensation.step(self, node, form, state, body, mode, tile)
             return state
-        update: Operand = old
-        if n.op == "roll":
-            update = yield self.emit(n.args[1], body, mode, state)
-            untouched = guards.untouched(self, node, state, body)
-            if untouched is not None:
-                update = self.let(body, "where", (untouched, old, update))
-        new = yield self._tile(n.args[0], axis, monoid, body, mode, update, hint=old.name + "_new", kind=old.dtype)
+        hint = old.name + "_new"
+        if lanes is not None:
+            assert form is not None
+            kept = (yield compensation.factor(self, node, form, state, body, mode)).of(self, old, body)
+            new = self.let(body, m.combine, (kept, (yield self._elements(n.args[0], axis, m, body, mode, old.dtype))), hint=hint)
+        else:
+            update: Operand = old
+            if n.op == "roll":
+                update = yield self.emit(n.args[1], body, mode, state)
+                untouched = guards.untouched(self, node, state, body)
+                if untouched is not None:
+                    update = self.let(body, "where", (untouched, old, update))
+            new = yield self._tile(n.args[0], axis, monoid, body, mode, update, hint=hint, kind=old.dtype)
         assert isinstance(new, Value)
         assert new.dims == old.dims, f"accumulator {old.name} has dims {old.dims}, its update {new.dims}"
         state.new = new
         return state
 
-    def _compensated(self, node: int) -> compensation.Update | None:
-        """How a sum continues that carries what its additions lose; ``None`` for other reductions."""
+    def _lanes(self, node: int) -> Dim | None:
+        """The dim of the lanes that a reduction in a loop keeps: one state for each, and one reduction of them after the loop.
+
+        So in no step do the threads of a program wait for each other.  Not where the loop reads the running value, nor where an update adds
+        to it what belongs to no lane, nor of sums that carry what they lose; nor beside contractions, which need the registers.
+        """
         n = self.nodes[node]
-        if MONOIDS[n.attrs[0]].state != "sum" or not self.compensates or dots.match(self, n.args[0], n.attrs[1]) is not None:
+        monoid, axis = n.attrs
+        dim = self.dim_of.get(axis)
+        if self.contractions or node in self.facts.read_running or self._compensated(node):
             return None
-        if self._goes_on(n.args[0], n.attrs[1]):
+        if dim is None or len(dim.axes) > 1 or axis not in self.nodes[n.args[0]].axes:
             return None
-        return compensation.update_of(self.facts, node)
+        if n.op == "roll" and not ((update := compensation.update_of(self.facts, node)) and not update.terms):
+            return None
+        return None if MONOIDS[monoid].state == "sum" and self._pick(n.args[0], axis) is not None else dim
+
+    def _compensated(self, node: int) -> bool:
+        """Whether a reduction is a sum that carries what its additions lose."""
+        n = self.nodes[node]
+        body, (monoid, axis) = n.args[0], n.attrs
+        if MONOIDS[monoid].state != "sum" or not self.compensates or dots.match(self, body, axis) is not None:
+            return False
+        return not self._goes_on(body, axis) and compensation.update_of(self.facts, node) is not None
 
     def _read(self, node: int, state: OpenAccumulator, where: Block, which: str, body: Block) -> Operand:
         assert body.loop is not None
@@ -642,6 +356,9 @@ class Lowering:
             if state.new is None:
                 raise PlanError("a rolling reduction refers to its own new value")
             v = state.new
+        if state.lanes is not None:
+            assert which == "final", "a running value is read, whose state is kept by lanes"
+            v = self._over_lanes(node, v, state.lanes, where)
         if self.nodes[node].attrs[0] != "mean":
             return v
         b = body.loop.binding
@@ -649,9 +366,33 @@ class Lowering:
         if key not in where.memo:
             dst = self.value(f"mean_{b.axis.name}", v.dims, dtypes.float32)
             kind = {"final": "final", "old": "old", "new": "new"}[which]
-            lost = state.lost.old if which == "final" and state.lost is not None and not self.kernel.exact else None
-            where.memo[key] = self.mean(where, Mean(dst, v, b.axis, None if which == "final" else b, kind, lost))  # type: ignore[arg-type]
+            where.memo[key] = self.put(where, Mean(dst, v, b.axis, None if which == "final" else b, kind))  # type: ignore[arg-type]
         return where.memo[key]
+
+    def _over_lanes(self, node: int, v: Value, lanes: Dim, where: Block) -> Value:
+        """The reduction of a state that was kept by lanes."""
+        key = ("lanes", v.name)
+        if key not in where.memo:
+            monoid, axis = self.nodes[node].attrs
+            name = MONOIDS[monoid].state
+            dst = self.value(f"{name.removeprefix('i')}_{axis.name}", tuple(d for d in v.dims if d != lanes), v.dtype)
+            where.memo[key] = self.put(where, Reduce(dst, name, lanes, v))
+        found = where.memo[key]
+        assert isinstance(found, Value)
+        return found
+
+    def _elements(self, body: int, axis: Axis, m: Monoid, where: Block, mode: Mode | None, kind: DType) -> Steps[Operand]:
+        """What a tile along an axis has for a reduction, padded lanes included."""
+        v = yield self.emit(body, where, mode)
+        v = self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
+        dim = self.dim_of.get(axis)
+        if not isinstance(v, Value) or dim is None or dim not in v.dims:
+            return v
+        if len(dim.axes) > 1:
+            raise PlanError(f"axis {axis.name} is packed, so it cannot be reduced")
+        if m.combine == "add" and self.facts.zero_padded(body, axis):
+            return v
+        return self.masked(where, v, padded((self.binding(axis, where),)), m.identity)
 
     def _tile(
         self,
@@ -675,29 +416,21 @@ class Lowering:
             if mode is None and isinstance(acc, Value) and self._goes_on(body, axis):
                 return (yield self._summed_on(body, where, acc, hint))
         dim = self.dim_of.get(axis)
-        added = m.combine == "add"
-        picked = (yield self._picked(body, axis, where, mode, kind)) if added and dim is not None and len(dim.axes) == 1 else None
+        lanes = dim is not None and len(dim.axes) == 1
+        picked = (yield self._picked(body, axis, where, mode, kind)) if m.combine == "add" and lanes else None
         if picked is not None:
             return picked if acc is None else self.let(where, "add", (acc, picked), hint=hint)
-        v = yield self.emit(body, where, mode)
-        v = self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
+        v = yield self._elements(body, axis, m, where, mode, kind)
         if axis not in self.nodes[body].axes:  # runs along the loop, but is one value per tile
             if self._copies(m.name, axis) == "times":
                 loop_body = where.enclosing(axis)
                 assert loop_body is not None
-                v = self.let(where, "mul", (v, self._count(loop_body, "tile", kind)))
+                v = self.let(where, "mul", (v, self.count(loop_body, "tile", kind)))
         elif dim is not None and isinstance(v, Value) and dim in v.dims:
-            if len(dim.axes) > 1:
-                raise PlanError(f"axis {axis.name} is packed, so it cannot be reduced")
-            if not (added and self.facts.zero_padded(body, axis)):
-                v = self.masked(where, v, padded((self.binding(axis, where),)), m.identity)
             dims = tuple(d for d in v.dims if d != dim)
             called = m.name.removeprefix("i") if m.name in INTEGERS else m.name
             name = f"tile_{called}" if acc is not None else hint or f"{called}_{axis.name}"
-            reduction = Reduce(self.value(name, dims, kind), m.name, dim, v)
-            if m.name == "sum":
-                self.sums[reduction.dst.name] = reduction, self.binding(axis, where)
-            v = self.put(where, reduction)
+            v = self.put(where, Reduce(self.value(name, dims, kind), m.name, dim, v))
         return v if acc is None else self.let(where, m.combine, (acc, v), hint=hint)
 
     def _goes_on(self, node: int, axis: Axis) -> bool:
@@ -727,11 +460,8 @@ class Lowering:
         state.new = new
         return old
 
-    def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None, kind: DType) -> Steps[Operand | None]:
-        """sum_j where(j + c == y, x, 0) over one tile, for whole y, and x and c free of j: x if y is a position of this tile, else 0.
-
-        One comparison for each y, in place of a tile of them (whose sum a compiler would lay out by itself, unlike the tiles beside it).
-        """
+    def _pick(self, body: int, axis: Axis) -> tuple[int, int, int] | None:
+        """j + c, y and x of where(j + c == y, x, 0), for whole y, and x and c free of the axis j."""
         nodes = self.nodes
         n = nodes[body]
         if n.op != "map" or n.attrs[0] != "where":
@@ -743,20 +473,32 @@ class Lowering:
         place, y = c.args if nodes[c.args[0]].op == "index" else c.args[::-1]
         if nodes[place].op != "index" or axis in nodes[y].axes or not _shifts(nodes[place].attrs[0], axis):
             return None
+        dtype = self.facts.dtype(y)
+        return (place, y, x) if dtype is not None and dtype.kind == "int" else None
+
+    def _picked(self, body: int, axis: Axis, where: Block, mode: Mode | None, kind: DType) -> Steps[Operand | None]:
+        """sum_j where(j + c == y, x, 0) over one tile: x if y is a position of this tile, else 0.
+
+        One comparison for each y, in place of a tile of them (whose sum a compiler would lay out by itself, unlike the tiles beside it).
+        """
+        found = self._pick(body, axis)
+        if found is None:
+            return None
+        place, y, x = found
         wanted = yield self.emit(y, where, mode)
         if not isinstance(wanted, Value) or wanted.dtype.kind != "int":
             return None
-        expr = nodes[place].attrs[0]
+        expr = self.nodes[place].attrs[0]
         axes = expr.axes()
         # without lanes for the axis, the position of the first element of the tile
         dst = self.value("first", self.dims_of(axes - {axis}), dtypes.int64)
         first = self.put(where, IndexValue(dst, expr, self.bindings(axes, where)))
         after = self.let(where, "add", (wanted, self.let(where, "neg", (first,))), hint="after")
         loop = where.enclosing(axis) if axis in self.facts.streamed else None
-        count = self.extent(axis) if loop is None else self._count(loop, "tile")
+        count = self.extent(axis) if loop is None else self.count(loop, "tile")
         here = self.let(where, "and", (self.let(where, "ge", (after, Literal(0.0))), self.let(where, "lt", (after, count))), hint="here")
-        found = self.let(where, "where", (here, (yield self.emit(x, where, mode)), Literal(0.0)))
-        return self.as_float(found) if kind.is_float else self.as_integer(self.as_value(found, where), kind)
+        v = self.let(where, "where", (here, (yield self.emit(x, where, mode)), Literal(0.0)))
+        return self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
 
     # -- roots ---------------------------------------------------------------------------------------------------------------
     def _store(self, position: int) -> None:
@@ -777,49 +519,8 @@ class Lowering:
         block.statements.append(Store(v, at, once))
 
 
-def _cut(args: tuple[Operand, ...], bits: int) -> tuple[Operand, ...]:
-    """Operands with whole numbers modulo a power of two, as numbers with a sign."""
-    half, all_ = 1 << bits - 1, 1 << bits
-    return tuple(Literal(float((int(a.value) + half) % all_ - half)) if isinstance(a, Literal) else a for a in args)
-
-
 def _shifts(expr: IndexExpr, axis: Axis) -> bool:
     """Whether an index expression is the position on an axis plus what is free of it."""
     own = [(atom, c) for atom, c in expr.terms if (atom == axis if isinstance(atom, Axis) else axis in atom.numerator.axes())]
     return own == [(axis, 1)]
 
-
-def tile_dims(kernel: Kernel) -> tuple[Dim, ...]:
-    """The tile dims in canonical order."""
-    pack_of = {a: p for p in kernel.packs for a in p}
-    dims: list[Dim] = []
-    done: set[Axis] = set()
-    for axis in (*kernel.order, *kernel.roles):
-        if axis in done:
-            continue
-        pack = pack_of.get(axis, (axis,))
-        done.update(pack)
-        axes = tuple(a for a in pack if kernel.tile(a) > 1)
-        if axes:
-            tiles = tuple(kernel.tile(a) for a in axes)
-            size = 1
-            for t in tiles:
-                size *= t
-            dims.append(Dim("_".join(a.name for a in axes), axes, tiles, size))
-    return tuple(dims)
-
-
-def _fixed_bindings(kernel: Kernel) -> tuple[Binding, ...]:
-    """Grid bindings in launch order, then resident ones."""
-    grid = [a for a in kernel.grid if kernel.roles[a].kind == "grid"]
-    grid += [a for a, r in kernel.roles.items() if r.kind == "grid" and a not in grid]
-    resident = [a for a, r in kernel.roles.items() if r.kind == "resident"]
-    for a in resident:
-        if kernel.tile(a) < a.size:
-            raise PlanError(f"axis {a.name} is resident but its tile {kernel.tile(a)} is smaller than its length {a.size}")
-        if a.size == 0 and kernel.tile(a) < 2:
-            raise PlanError(f"axis {a.name} is resident and has no elements: its tile must be 2 or more, so that its lanes are masked")
-    return tuple(
-        Binding(a.name, a, kernel.tile(a), "grid" if kernel.roles[a].kind == "grid" else "resident", kernel.even(a))
-        for a in (*grid, *resident)
-    )

@@ -9,8 +9,9 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
+from .builder import tile_dims
 from .kernel import Kernel
-from .lower import lower, tile_dims
+from .lower import lower
 from .program import Access, Dot, Load, Loop, Permute, Reduce, Statement, Store, TileProgram
 
 LIMIT = 24  # orders that are tried

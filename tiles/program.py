@@ -188,34 +188,14 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Rest:
-    """``dst =`` about what rounding kept from ``total``, the sum of ``src`` over a dim: that sum less ``total``.
-
-    ``binding``: of the one axis of the dim; its padded lanes do not count.  ``factors``: ``src`` is their product, rounded.
-    """
-
-    dst: Value
-    src: Value
-    dim: Dim
-    total: Value
-    binding: Binding
-    factors: tuple[Value, Value] | None
-
-
-@dataclass(frozen=True)
 class Mean:
-    """``dst = src / count``: a mean from its sum.  ``binding`` is the loop, ``None`` when the whole axis has been seen.
-
-    ``lost``: ``dst = (src - lost) / count * (1 + excess)``, rounded once; for sums that carry what they lose, when they are final.
-    """
+    """``dst = src / count``: a mean from its sum.  ``binding`` is the loop, ``None`` when the whole axis has been seen."""
 
     dst: Value
     src: Value
     axis: Axis
     binding: Binding | None
     which: OneOf["old", "new", "final"]
-    lost: Value | None = None
-    excess: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -332,8 +312,7 @@ class Loop:
 
 
 Statement = (
-    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Rest | Mean | Where | Reduce | Dot | Permute | Cast
-    | Store | Loop
+    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Mean | Where | Reduce | Dot | Permute | Cast | Store | Loop
 )
 
 
@@ -401,8 +380,6 @@ class TileProgram:
         return tuple(dict.fromkeys(r.buffer for r in self.kernel.roots))
 
     def __str__(self) -> str:
-        from .printing import program_text
-
         return program_text(self)
 
 
@@ -439,10 +416,6 @@ def uses(s: Statement) -> tuple[Value, ...]:
         return tuple(a for a in s.args if isinstance(a, Value))
     if isinstance(s, Lost):
         return (s.new, s.kept, s.small)
-    if isinstance(s, Rest):
-        return (*(s.factors or (s.src,)), s.total)
-    if isinstance(s, Mean) and s.lost is not None:
-        return (s.src, s.lost)
     if isinstance(s, Dot):
         return (s.a, s.b) if s.acc is None else (s.a, s.b, s.acc)
     if isinstance(s, Loop):
@@ -451,3 +424,84 @@ def uses(s: Statement) -> tuple[Value, ...]:
         found.update({v.name: v for a in s.accumulators for v in (a.new, a.start) if v is not None and v.name not in inner})
         return tuple(found.values())
     return (s.src,)
+
+
+# text: one statement to a line, for people and for tests, not for a compiler -----------------------------------------------------------
+def program_text(program: TileProgram) -> str:
+    """The whole program."""
+    grid = ", ".join(f"{b.name}/{b.tile}" for b in program.grid)
+    return "\n".join([f"{program.name}[{grid}]", *_block(program.body, 1)])
+
+
+def _block(body: tuple[Statement, ...], depth: int) -> list[str]:
+    lines = []
+    for s in body:
+        lines.append("  " * depth + statement_text(s))
+        if isinstance(s, Loop):
+            lines += _block(s.body, depth + 1)
+            lines += ["  " * (depth + 1) + f"{a.old.name} <- {a.new.name}{' in place' * a.inplace}" for a in s.accumulators]
+    return lines
+
+
+def _value(v: Value) -> str:
+    return f"{v.name}: {v.dtype.short}[{', '.join(f'{d.name}/{d.size}' for d in v.dims)}]"
+
+
+def _operand(v: Operand) -> str:
+    return repr(v.value) if isinstance(v, Literal) else v.name
+
+
+def _access(a: Access) -> str:
+    masks = [f"{b.name} ok" for b in a.valid]
+    masks += [f"{'0 <= ' if i.low else ''}{i.expr}{f' < {i.extent}' if i.high else ''}" for i in a.inside]
+    return f"{a.buffer}[{', '.join(map(str, a.index))}]" + (f" where {', '.join(masks)}" if masks else "")
+
+
+def _hint(hint: str) -> str:
+    return f", {hint} it cached" if hint == "keep" else ", drop it from the cache" if hint else ""
+
+
+def _edge(e: Edge) -> str:
+    return " + ".join([*(f"{c} * {'last' if last else 'first'}({b.name})" for b, c, last in e.terms), str(e.const)])
+
+
+def statement_text(s: Statement) -> str:
+    """One statement; of a loop, its head."""
+    if isinstance(s, Loop):
+        states = ", ".join(f"{_value(a.old)} = {a.identity if a.start is None else a.start.name}" for a in s.accumulators)
+        edges = "".join(f" from {_edge(e)}" for e in s.starts) + "".join(f" to {_edge(e)}" for e in s.stops)
+        return f"for {s.binding.name}/{s.binding.tile}{edges} (level {s.level})" + (f" carrying {states}" if states else "")
+    if isinstance(s, Store):
+        once = f" once per {', '.join(b.name for b in s.once)}" if s.once else ""
+        return f"{_access(s.access)} = {s.src.name}{once}{_hint(s.hint)}"
+    return f"{_value(s.dst)} = {_right(s)}"
+
+
+def _right(s: Statement) -> str:
+    if isinstance(s, Load):
+        return _access(s.access) + _hint(s.hint)
+    if isinstance(s, Let):
+        return f"{s.op}({', '.join(map(_operand, s.args))}){' in the sum' * s.contracted}"
+    if isinstance(s, Lost):
+        return f"lost in {s.new.name} = {s.kept.name} + {s.small.name}"
+    if isinstance(s, Where):
+        return f"{s.src.name} where {', '.join(b.name for b in s.bindings)} ok else {s.fill}"
+    if isinstance(s, Reduce):
+        return f"{s.monoid} {s.dim.name} of {s.src.name}"
+    if isinstance(s, Dot):
+        words = [f"+ {s.acc.name}" if s.acc else "", s.precision]
+        return " ".join(w for w in (f"dot({s.a.name}, {s.b.name})", *words) if w)
+    if isinstance(s, Permute | Cast):
+        return f"{type(s).__name__.lower()}({s.src.name})"
+    if isinstance(s, Mean):
+        return f"{s.src.name} / seen({s.axis.name}, {s.which})"
+    if isinstance(s, Count):
+        return f"seen({s.binding.name}, {s.which})"
+    if isinstance(s, IsFirst):
+        return f"first({s.binding.name})"
+    if isinstance(s, IndexValue):
+        return f"position {s.expr}"
+    if isinstance(s, ExtentValue):
+        return f"extent {s.axis.name}"
+    assert isinstance(s, Fill)
+    return repr(s.value)

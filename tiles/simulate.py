@@ -40,7 +40,6 @@ from .program import (
     Operand,
     Permute,
     Reduce,
-    Rest,
     Statement,
     Store,
     TileProgram,
@@ -212,16 +211,6 @@ class _Simulation:
             return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.dst.dtype.number(s.fill))
         if isinstance(s, Reduce):
             return MONOIDS[s.monoid].reduce(env[s.src.name], axis=s.src.dims.index(s.dim))
-        if isinstance(s, Rest):
-            x, y = (self.operand(v, s.src.dims, env).astype(np.float64) for v in s.factors or (s.src, Literal(1.0)))
-            total, count, at = env[s.total.name], self.seen(s.binding, "tile"), s.src.dims.index(s.dim)
-            inside = self.valid((s.binding,), s.src.dims)
-            near = round_to(np.asarray(total / count), "bfloat16").astype(total.dtype)
-            near = np.where(np.abs(near) * 64 >= np.where(inside, np.abs(x * y), 0).max(at), near, 0)
-            centre = near.reshape([1 if d == s.dim else d.size for d in s.src.dims])
-            off = np.where(inside, (x * y - centre).astype(total.dtype), 0)
-            lost = off.sum(at, dtype=total.dtype) + (near.astype(np.float64) * count - total).astype(total.dtype)
-            return np.where(np.isfinite(lost), lost, 0.0)
         if isinstance(s, Dot):
             a, b = env[s.a.name], env[s.b.name]
             product = products(a, b) if self.dtype is np.float32 else a @ b
@@ -231,10 +220,7 @@ class _Simulation:
         if isinstance(s, Permute):
             return env[s.src.name].transpose([s.src.dims.index(d) for d in s.dst.dims])
         if isinstance(s, Mean):
-            total = env[s.src.name]
-            if s.lost is not None:
-                total = np.subtract(total, env[s.lost.name], dtype=np.float64)
-            return total / max(self.seen(s.binding, s.which) if s.binding else s.axis.size, 1) * (1.0 + s.excess)
+            return env[s.src.name] / max(self.seen(s.binding, s.which) if s.binding else s.axis.size, 1)
         if isinstance(s, Count):
             return self.seen(s.binding, s.which)
         if isinstance(s, IsFirst):

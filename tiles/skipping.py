@@ -42,7 +42,6 @@ from .program import (
     Operand,
     Permute,
     Reduce,
-    Rest,
     Statement,
     Store,
     Value,
@@ -257,7 +256,7 @@ def _step(s: Statement, env: Mapping[str, _Symbol]) -> _Symbol:
 
     if isinstance(s, Fill):
         return s.value
-    if isinstance(s, Lost | Rest):
+    if isinstance(s, Lost):
         return 0.0
     if isinstance(s, Let):
         return by_parts(s.op, [of(a) for a in s.args], _applied)

@@ -15,7 +15,6 @@ from ..ir.monoids import MONOIDS
 from ..ir.spec import ADD_MONOID, ADD_OP, ADD_SPELLING, KNOWN_MONOID, KNOWN_OP, PRINTABLE_MONOID, Row, Spec, carried, takes
 from .masks import access, padded
 from .operations import FINISHED, operation
-from .printing import statement_text
 from .program import (
     Access,
     Accumulator,
@@ -36,12 +35,12 @@ from .program import (
     Mean,
     Permute,
     Reduce,
-    Rest,
     Statement,
     Store,
     TileProgram,
     Value,
     Where,
+    statement_text,
     uses,
 )
 
@@ -110,7 +109,7 @@ def _bindings(s: Statement) -> Iterator[Binding | None]:
         yield from (*s.access.bindings, *s.access.valid, *(s.once if isinstance(s, Store) else ()))
     elif isinstance(s, IndexValue | Where):
         yield from s.bindings
-    elif isinstance(s, Count | IsFirst | Rest | Mean):
+    elif isinstance(s, Count | IsFirst | Mean):
         yield s.binding
     elif isinstance(s, Loop):
         edges: tuple[Edge, ...] = (*s.starts, *s.stops)
@@ -230,7 +229,7 @@ def _read_after(s: Loop, a: Accumulator) -> bool:
 
 _PLACES: tuple[Any, ...] = (Count, IsFirst, ExtentValue)  # one number, whatever the lane
 STATEMENTS: tuple[Any, ...] = (
-    *(Load, IndexValue, *_PLACES, Fill, Let, Lost, Rest, Mean, Where, Reduce, Dot, Permute, Cast, Store, Loop),
+    *(Load, IndexValue, *_PLACES, Fill, Let, Lost, Mean, Where, Reduce, Dot, Permute, Cast, Store, Loop),
 )
 
 TILES: Spec = Spec(
@@ -363,18 +362,10 @@ TILES: Spec = Spec(
             (Reduce,),
         ),
         Row(
-            "remainder",
-            "what a sum lost has its shape and type, and the sum is of a dim of the tile",
-            lambda at, s: (
-                _same(s.dst, s.total) and s.dim in s.src.dims and s.total.dims == tuple(d for d in s.src.dims if d != s.dim)
-            ),
-            (Rest,),
-        ),
-        Row(
             "mean",
             "a mean is float32, of the shape of its sum, and final where no loop is named",
             lambda at, s: (
-                _same(s.dst, s.src, s.lost) and s.dst.dtype == dtypes.float32 and (s.binding is None) == (s.which == "final")
+                _same(s.dst, s.src) and s.dst.dtype == dtypes.float32 and (s.binding is None) == (s.which == "final")
             ),
             (Mean,),
         ),

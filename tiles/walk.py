@@ -29,7 +29,6 @@ from .program import (
     Mean,
     Permute,
     Reduce,
-    Rest,
     Statement,
     Store,
     TileProgram,
@@ -38,7 +37,6 @@ from .program import (
 from .sizes import VECTOR_BYTES, Sizes, wide_axes
 
 LOST = 4.0  # instructions: two differences, a comparison, a selection
-CORRECTION = 6.0  # of a mean: two multiply-adds, a difference, a comparison, a selection, a sum
 MIN_DOT_M = 16  # rows that the matrix unit computes at least
 
 
@@ -240,9 +238,6 @@ class _Walk:
                     self.vectors[s.dst.name] = self.loads[-1].vector
             elif isinstance(s, Reduce):
                 work["reduce"] += trips * elements(s.src)
-            elif isinstance(s, Rest):
-                work["reduce"] += 2 * trips * elements(s.src)
-                work["let"] += 3 * trips * elements(s.src)
             elif isinstance(s, Where):
                 work["where"] += trips * elements(s.dst) * masked
             elif isinstance(s, Cast):
@@ -258,8 +253,7 @@ class _Walk:
             elif isinstance(s, Lost):
                 work["let"] += trips * elements(s.dst) * LOST
             elif isinstance(s, Mean | Fill | IndexValue):
-                corrected = isinstance(s, Mean) and s.lost is not None
-                work["let"] += trips * elements(s.dst) * (1.0 + CORRECTION * corrected)
+                work["let"] += trips * elements(s.dst)
 
     def _dot(self, s: Dot, trips: float, in_loop: bool) -> None:
         m, k, n = (self.sizes.dims[d.name] for d in (*s.a.dims, s.b.dims[1]))

@@ -33,7 +33,6 @@ from eqfuse.tiles.program import (
     Mean,
     Permute,
     Reduce,
-    Rest,
     Statement,
     Store,
     TileProgram,
@@ -224,19 +223,15 @@ class _Printer:
             return f"{' && '.join(self.valid(s.bindings, s.src.dims)) or 1} ? {self.element(s.src)} : {self.number(s.fill, s.dst.dtype)}"
         if isinstance(s, Reduce):
             m = monoid(s.monoid)
-            return self.folded(TYPES[s.dst.dtype.name], self.number(m.identity, s.dst.dtype), s.dim, OPS[m.combine].format("t", self.element(s.src)))
-        if isinstance(s, Rest):
-            x, y = map(self.element, s.factors) if s.factors else (self.element(s.src), "1.0")
-            ok = " && ".join(self.valid((s.binding,), s.src.dims)) or "1"
-            return self.folded("double", f"-(double){self.element(s.total)}", s.dim, f"{ok} ? t + (double){x} * {y} : t", "isfinite(t) ? t : 0")
+            kind = "double" if s.dst.dtype.is_float else TYPES[s.dst.dtype.name]  # one lane after the other, where a device has a tree
+            return self.folded(kind, self.number(m.identity, s.dst.dtype), s.dim, OPS[m.combine].format("t", self.element(s.src)))
         if isinstance(s, Dot):
             return self.folded("float", "0" if s.acc is None else self.element(s.acc), s.a.dims[1], f"t + {self.element(s.a)} * {self.element(s.b)}")
         if isinstance(s, Cast | Permute):
             return f"{self.element(s.src)}{' != 0' * (s.dst.dtype.kind == 'bool')}"
         if isinstance(s, Mean):
             count = extent_name(s.axis) if s.binding is None else self.seen(s.binding, s.which)
-            lost = "" if s.lost is None else f" - (double){self.element(s.lost)}"
-            return f"({self.element(s.src)}{lost}) / most({count}, 1) * {1.0 + s.excess!r}"
+            return f"{self.element(s.src)} / most({count}, 1)"
         if isinstance(s, Count):
             return self.seen(s.binding, s.which)
         if isinstance(s, IsFirst):

@@ -92,8 +92,8 @@ def test_errors_over_draws(name, kind, runner, planned):
         assert not complaints(ours[:, k], eager[:, :, k]), o.name
 
 
-def test_a_mean_and_a_variance_are_within_twice_eager_on_each_of_50_draws(planned):
-    """Sums that carry what they lose, and a quotient that takes it into account: little is left to luck (2 draws of 1000)."""
+def test_a_mean_and_a_variance_keep_the_promise_on_each_of_50_draws(planned):
+    """Sums that carry what they lose leave little to luck: half of the four units in the last place, where eager is exact."""
     compiled = planned("mean_variance", "float32").at(*arguments("mean_variance", LENGTHS["rows"], "float32", 0))
     for seed in range(50):
         args = arguments("mean_variance", LENGTHS["rows"], "float32", seed)
@@ -102,7 +102,7 @@ def test_a_mean_and_a_variance_are_within_twice_eager_on_each_of_50_draws(planne
         for o, mine, theirs in zip(compiled.program.outputs, run(compiled, args, "simulate"), eager, strict=True):
             e = exact[o.name]
             everywhere = torch.ones(e.shape, dtype=torch.bool)
-            assert error(mine, e, everywhere) <= 2 * max(ROUNDING, error(theirs, e, everywhere)), (seed, o.name)
+            assert error(mine, e, everywhere) <= max(4 * ROUNDING, 2 * error(theirs, e, everywhere)), (seed, o.name)
 
 
 # these tests can fail -----------------------------------------------------------------------------------------------------------------

@@ -154,6 +154,58 @@ def test_digits_are_kept_in_other_words(fn, offset):
     assert_as_accurate(planned_rows(fn), [x])
 
 
+# scores of any size below an exponential ----------------------------------------------------------------------------------------------
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1) @ v
+
+
+def normalisers(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.logsumexp(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1)
+
+
+def powers_of_two(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    e = torch.exp2(x[..., :1] * y[..., 0] * 0.3 - (x[..., :1] * y[..., 0] * 0.3).amax(-1, keepdim=True))
+    return e @ z / e.sum(-1, keepdim=True)
+
+
+def close_scores(size: float, heads: tuple[int, ...] = ()) -> list[Tensor]:
+    """Scores a few distances of neighbouring numbers apart, all near ``size``; their products are exact."""
+    q, k = torch.zeros(5, 48), torch.zeros(200, 48)
+    q[:, 0] = size
+    k[:, 0] = 1 - torch.randint(0, 60, (200,), generator=torch.Generator().manual_seed(0)) * 2.0**-24
+    v = torch.randn(200, 48, generator=torch.Generator().manual_seed(1))
+    return [t.expand(*heads, *t.shape).contiguous() for t in (q, k, v)]
+
+
+def error_beside_eager(fn, compiled, args: list[Tensor]) -> tuple[float, float]:
+    """The largest errors of the planned kernels and of eager, relative to the largest output."""
+    exact = fn(*(t.double() for t in args)).numpy()
+    found = np.asarray(compiled.at(*args).simulate(*args, dtype=np.float32)), fn(*args).numpy()
+    ours, eager = (float(np.abs(x - exact).max() / np.abs(exact).max()) for x in found)
+    return ours, eager
+
+
+@pytest.mark.parametrize("size", [2.0**14, 2.0**27, 2.0**31], ids="{:.0e}".format)
+@pytest.mark.parametrize(("fn", "heads"), [(attention, (32,)), (powers_of_two, ())], ids=["attention", "powers of two"])
+def test_differences_come_before_products(fn, heads, size):
+    """(s - max s) * c is exact where s is near its maximum; in c*s - max c*s the roundings of two products are left, as in eager."""
+    compiled = eqfuse.optimize(fn, [torch.empty(*heads, 4096, 48, device="meta")] * 3, target="h200")
+    ours, _ = error_beside_eager(fn, compiled, close_scores(size, (2,) * len(heads)))
+    assert ours < 1e-6
+
+
+@pytest.mark.parametrize("size", [2.0**14, 2.0**38], ids="{:.0e}".format)
+@pytest.mark.parametrize("fn", [attention, normalisers])
+def test_products_before_differences_are_those_of_eager(fn, size):
+    """In parts, and in a logsumexp, something may be chosen in place of the maximum.  Then the products come first, and both are rounded,
+    so that their difference is 0 at the maximum: one that is not grows with the scores, beyond any exponential at last."""
+    compiled = eqfuse.optimize(fn, [torch.empty(4096, 48, device="meta")] * 3, target="h200")
+    ours, eager = error_beside_eager(fn, compiled, close_scores(size))
+    assert ours <= max(2 * eager, 4 * 2.0**-24)
+
+
 # these tests can fail -----------------------------------------------------------------------------------------------------------------
 
 

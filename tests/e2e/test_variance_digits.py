@@ -1,7 +1,5 @@
-"""Means and variances as torch computes them on a CPU: in double, rounded once.  Kernels compute in float32 and stay within twice its error.
-
-Of the variance as a user writes it out, eager is no such judge (tests/e2e/test_programs.py); here it is next to always the nearest number.
-"""
+"""Means and variances as torch computes them on a CPU: in double, rounded once.  Kernels compute in float32, and keep the promise of
+docs/numerics.md: twice eager's error or four units in the last place, whichever is larger."""
 
 import numpy as np
 import pytest
@@ -22,22 +20,34 @@ PROGRAMS = {
 
 SHAPES = [(128, 300), (33, 131), (40, 2050), (5, 2), (2, 1501)]
 CASES = [(n, s) for n in PROGRAMS if n != "everything" for s in SHAPES]
-# all rows at a time on chip; otherwise parts are stored, each rounded, or the mean of all rows runs along them (docs/decisions/moments.md, limits)
-CASES += [("everything", (128, 300)), ("everything", (5, 2))]
+CASES += [("everything", s) for s in SHAPES if s != (128, 300)]  # of which the next test tells
+
+
+def assert_promised(found, eager, exact):
+    for ours, theirs, right in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, eager, exact)), strict=True):
+        size = float(right.abs().max())
+        off, allowed = (float((t.double() - right).abs().max()) for t in (ours, theirs))
+        assert off <= max(2 * allowed, 4 * float(np.spacing(np.float32(size)))), (off / size, allowed / size)
 
 
 @pytest.mark.parametrize(("name", "shape"), CASES, ids=[f"{n}-{'x'.join(map(str, s))}" for n, s in CASES])
-def test_within_twice_of_double_in_every_draw(name, shape):
+def test_the_promise_is_kept_in_every_draw(name, shape):
     f = PROGRAMS[name]
     compiled = eqfuse.optimize(f, (torch.empty(shape),), target="h200")
     for seed in range(3):
         x = torch.randn(shape, generator=torch.Generator().manual_seed(seed)) + 1000
-        found, eager, exact = (r if isinstance(r, tuple) else (r,) for r in (compiled.interpret(x), f(x), f(x.double())))
-        for ours, theirs, right in zip(found, eager, exact, strict=True):
-            off, allowed = (float((t.double() - right).abs().max() / right.abs().max()) for t in (ours, theirs))
-            # few numbers may be next to exact by luck: then half a unit in the last place is what a right kernel has
-            half = float(np.spacing(np.float32(right.abs().max())) / 2 / right.abs().max())
-            assert off <= 2 * max(allowed, half if right.numel() < 10 else 0.0), (seed, off, allowed)
+        assert_promised(compiled.interpret(x), f(x), f(x.double()))
+
+
+@pytest.mark.parametrize("shape", [(128, 300), (2, 9001)])
+def test_a_mean_of_means_that_runs_is_a_known_limit(shape):
+    """The mean of all rows is moved by the means of rows, each of which is rounded (docs/limits.md): 1e-6 is not the promise."""
+    f = PROGRAMS["everything"]
+    compiled = eqfuse.optimize(f, (torch.empty(shape),), target="h200")
+    for seed in range(3):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(seed)) + 1000
+        right = f(x.double())
+        assert abs(float((compiled.interpret(x).double() - right) / right)) < 1e-6
 
 
 @pytest.mark.parametrize("length", [1, 7, 512, 700])
@@ -63,15 +73,12 @@ DATA = {
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("name", ["mean", "var", "columns"])
 def test_data_around_zero_loses_nothing(name, data):
-    """Deviations from a mean that is small beside the data would be rounded like the data: then there are none."""
+    """Around zero a mean has the digits of its sum, as in eager."""
     f, shape = PROGRAMS[name], (64, 1000)
     compiled = eqfuse.optimize(f, (torch.empty(shape),), target="h200")
     for seed in range(3):
         x = DATA[data](shape, torch.Generator().manual_seed(seed))
-        found, eager, exact = (r if isinstance(r, tuple) else (r,) for r in (compiled.interpret(x), f(x), f(x.double())))
-        for ours, theirs, right in zip(found, eager, exact, strict=True):
-            off, allowed = (float((t.double() - right).abs().max() / right.abs().max()) for t in (ours, theirs))
-            assert off <= 2 * max(allowed, 2.0**-24), (seed, off, allowed)
+        assert_promised(compiled.interpret(x), f(x), f(x.double()))
 
 
 @pytest.mark.parametrize("length", [300, 30000])

@@ -305,7 +305,6 @@ TILE_MUTANTS = {
     "same tile": [lambda: changed(tiles("mean_variance"), t.Lost, dst(dtype=dtypes.float16)), lambda: changed(tiles("cross_entropy"), t.Where, dst(dims=()))],
     "padded along": [lambda: changed(tiles("cross_entropy"), t.Where, lambda s: replace(s, bindings=()))],
     "reduced dim": [lambda: changed(tiles(), t.Reduce, lambda s: replace(s, dst=replace(s.dst, dims=s.src.dims))), lambda: changed(tiles(), t.Reduce, lambda s: replace(s, dim=tiles().dims[1]))],
-    "remainder": [lambda: changed(tiles("mean_variance"), t.Rest, dst(dtype=dtypes.float16))],
     "mean": [lambda: changed(tiles("mean_variance"), t.Mean, lambda s: replace(s, which="final" if s.binding else "old"))],
     "product": [lambda: changed(tiles(), t.Dot, lambda s: replace(s, a=s.b, b=s.a)), lambda: changed(tiles(), t.Dot, lambda s: replace(s, dst=replace(s.dst, dims=s.dst.dims[::-1])))],
     "precision": [lambda: changed(tiles(), t.Dot, lambda s: replace(s, precision="tf32")), lambda: changed(tiles(), t.Dot, dst(dtype=dtypes.float16))],

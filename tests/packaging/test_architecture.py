@@ -19,15 +19,6 @@ ORDER = (*LAYERS, *FACE)
 ALLOWED = {name: {*ORDER[: i + 1], *({"frontends"} if i >= ORDER.index("runtime") else ())} for i, name in enumerate(ORDER)}
 ALLOWED["frontends"] = {"errors", "ir", "frontends"}
 
-# Circles that are known, to be opened; the list only gets shorter.
-KNOWN_CIRCLES: tuple[set[str], ...] = (
-    {"tiles.kernel", "tiles.printing", "tiles.program"},
-    {
-        "tiles.blocks", "tiles.compensation", "tiles.dots", "tiles.exponents", "tiles.finish", "tiles.finish.contraction",
-        "tiles.finish.multiply_adds", "tiles.guards", "tiles.lower", "tiles.scaling",
-    },
-)  # fmt: skip
-
 
 @cache
 def modules() -> dict[str, Path]:
@@ -142,11 +133,7 @@ def circles(edges: dict[str, set[str]]) -> list[set[str]]:
 
 
 def test_no_module_needs_itself():
-    found = circles(edges())
-    new = [sorted(c) for c in found if not any(c <= known for known in KNOWN_CIRCLES)]
-    assert not new, "\n".join(" <-> ".join(c) for c in new)
-    opened = [sorted(known) for known in KNOWN_CIRCLES if not any(c <= known for c in found)]
-    assert not opened, f"take these off KNOWN_CIRCLES: {opened}"
+    assert not circles(edges()), "\n".join(" <-> ".join(sorted(c)) for c in circles(edges()))
 
 
 def test_circles_are_found():

@@ -164,7 +164,7 @@ def test_random_sums():
 
 def test_a_sum_that_forgets_what_it_goes_on_from_is_found(monkeypatch):
     plain = lowering.OpenAccumulator
-    monkeypatch.setattr(lowering, "OpenAccumulator", lambda *a, start=None: plain(*a))
+    monkeypatch.setattr(lowering, "OpenAccumulator", lambda *a, start=None, lanes=None: plain(*a, lanes=lanes))
     assert wrong(range(100))[0]
 
 

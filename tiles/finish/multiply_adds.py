@@ -53,11 +53,10 @@ def _negated(program: TileProgram) -> dict[str, Value]:
 def _products(program: TileProgram) -> dict[str, Let]:
     """Float products with one reader, a sum: value name -> the product.
 
-    The product must be as large as the sum, or computing it inside the sum would repeat work; at most one per sum.  Products of
-    two values are left alone in sums below exponentials, which are rounded step by step (:func:`.contraction.contracts`).
+    The product must be as large as the sum, or computing it inside the sum would repeat work; at most one per sum.  Sums below
+    exponentials are rounded step by step (:func:`.contraction.contracts`).
     """
     readers = Counter(v.name for s in program.statements() for v in _direct_uses(s))
-    states = {a.old.name for s in program.statements() if isinstance(s, Loop) for a in s.accumulators}
     lets = [s for s in program.statements() if isinstance(s, Let)]
     single = {
         s.dst.name: (at, s)
@@ -65,14 +64,13 @@ def _products(program: TileProgram) -> dict[str, Let]:
         if s.op == "mul"
         and s.dst.dtype == dtypes.float32
         and readers[s.dst.name] == 1
-        and all(isinstance(a, Literal) or (a.dtype == dtypes.float32 and a.name not in states) for a in s.args)
+        and all(isinstance(a, Literal) or a.dtype == dtypes.float32 for a in s.args)
     }
     rounded = below_exponentials(program)
     found: dict[str, Let] = {}
-    for s in (s for s in lets if s.op == "add"):
+    for s in (s for s in lets if s.op == "add" and s.dst.name not in rounded):
         parts = sorted((single[_name(a)] for a in s.args if _name(a) in single), key=lambda p: p[0])  # the earlier one first
         fit = [p for _, p in parts if p.dst.dims == s.dst.dims]
-        fit = [p for p in fit if s.dst.name not in rounded or any(isinstance(a, Literal) for a in p.args)]
         found.update((p.dst.name, p) for p in fit[:1])
     return found
 

@@ -1,8 +1,8 @@
-"""plan for attention_causal on a100: 1 kernel, 657.5 us estimated
+"""plan for attention_causal on a100: 1 kernel, 657.3 us estimated
   attention_causal_out: k, q, v -> out
     roles   i=grid:1 j=grid:64 m=resident:128 l=stream:128 k=grid:128   (2048 programs, 8 warps, 2 stages)
     loops   l x1; 52% of the tiles of l, the others being masked
-    cost    657.5 us, bound by tensor; 134.22 MB DRAM, 2.28 GB L2, 141.7 GFLOP, 3.22 G instructions; 147.46 kB shared
+    cost    657.3 us, bound by tensor; 134.22 MB DRAM, 2.28 GB L2, 141.7 GFLOP, 3.22 G instructions; 147.46 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (7645.3 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -74,11 +74,10 @@ def attention_causal_out(
         diff_2 = safe - max_l
         neg_3 = -diff_2
         exp = tl.exp(neg_3)
-        mul_2 = sum_l * exp
         diff_3 = where - safe[:, None]
         exp_2 = tl.exp(diff_3)
         tile_sum = tl.sum(exp_2, axis=1)
-        sum_l = mul_2 + tile_sum
+        sum_l = tl.fma(sum_l, exp, tile_sum)
         mul_3 = sum_l_2 * exp[:, None]
         exp_2_fp16 = exp_2.to(tl.float16)
         v = tl.load(

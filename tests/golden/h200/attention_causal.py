@@ -1,8 +1,8 @@
-"""plan for attention_causal on h200: 1 kernel, 215.7 us estimated
+"""plan for attention_causal on h200: 1 kernel, 215.6 us estimated
   attention_causal_out: k, q, v -> out
     roles   i=grid:1 j=grid:128 m=resident:128 l=stream:64 k=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   l x1; 52% of the tiles of l, the others being masked
-    cost    215.7 us, bound by tensor; 134.22 MB DRAM, 1.17 GB L2, 141.7 GFLOP, 3.52 G instructions; 131.07 kB shared
+    cost    215.6 us, bound by tensor; 134.22 MB DRAM, 1.17 GB L2, 141.7 GFLOP, 3.51 G instructions; 131.07 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (3265.8 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -74,11 +74,10 @@ def attention_causal_out(
         diff_2 = safe - max_l
         neg_3 = -diff_2
         exp = tl.exp(neg_3)
-        mul_2 = sum_l * exp
         diff_3 = where - safe[:, None]
         exp_2 = tl.exp(diff_3)
         tile_sum = tl.sum(exp_2, axis=1)
-        sum_l = mul_2 + tile_sum
+        sum_l = tl.fma(sum_l, exp, tile_sum)
         mul_3 = sum_l_2 * exp[:, None]
         exp_2_fp16 = exp_2.to(tl.float16)
         v = tl.load(

@@ -2,7 +2,7 @@
   attention_decode_part0_part3_part4: k, q, v -> part0, part3, part4
     roles   i=grid:1 l=resident:128 j=grid:128 k_i=stream:256 k_o=grid:1   (256 programs, 16 warps, 2 stages)
     loops   k_i x1
-    cost    31.0 us, bound by dram; 134.36 MB DRAM, 134.42 MB L2, 0.0 GFLOP, 0.14 G instructions; 0 B shared
+    cost    31.0 us, bound by dram; 134.36 MB DRAM, 134.42 MB L2, 0.0 GFLOP, 0.20 G instructions; 0 B shared
     rules   view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
   attention_decode_out: part0, part3, part4 -> out
     roles   i=grid:1 j=grid:8 k_o=resident:8   (512 programs, 1 warps, 1 stages)
@@ -11,7 +11,7 @@
     rules   merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, factor_out
   memory: 134.50 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (115.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 47.2 us, 134.23 MB: 13.1 us slower: 1 kernel, attention_decode_out is bound by l2
+  runner-up: one kernel, 47.8 us, 134.23 MB: 13.8 us slower: 1 kernel, attention_decode_out is bound by latency
   search ended: bound
 """
 
@@ -87,44 +87,37 @@ def attention_decode_part0_part3_part4(
         safe = tl.where(empty, 0.0, max_k_i_new)
         mul_3 = 0.08838834764831845 * safe
         eq = mul_3 == float("-inf")
-        where = tl.where(eq, 0.0, safe)
+        where = tl.where(eq, 0.0, mul_3)
         mul_4 = 0.08838834764831845 * max_k_i
         eq_2 = mul_4 == float("-inf")
-        where_2 = tl.where(eq_2, 0.0, max_k_i)
+        where_2 = tl.where(eq_2, 0.0, mul_4)
         diff = where - where_2
-        mul_5 = diff * 0.08838834764831845
-        neg_2 = -mul_5
+        neg_2 = -diff
         exp = tl.exp(neg_2)
-        mul_6 = sum_k_i * exp
-        mul_7 = lost_k_i * exp
         empty_2 = max_k_i == float("-inf")
-        none = sum_k_i == 0.0
-        none_2 = empty_2 | none
-        where_3 = tl.where(none_2, sum_k_i, mul_6)
-        where_4 = tl.where(none_2, 0.0, mul_7)
-        diff_2 = sum_l - where
-        mul_8 = diff_2 * 0.08838834764831845
-        exp_2 = tl.exp(mul_8)
+        factor = tl.where(empty_2, 1.0, exp)
+        mul_5 = sum_k_i * factor
+        mul_6 = lost_k_i * factor
+        mul_7 = sum_l * 0.08838834764831845
+        diff_2 = mul_7 - where
+        exp_2 = tl.exp(diff_2)
         tile_sum = tl.sum(exp_2, axis=0)
-        small = tile_sum - where_4
-        sum_k_i = where_3 + small
-        lost_k_i = _lost_digits(sum_k_i, where_3, small)
-        mul_9 = sum_k_i_2 * exp
-        mul_10 = lost_k_i_2 * exp
+        small = tile_sum - mul_6
+        sum_k_i = mul_5 + small
+        lost_k_i = _lost_digits(sum_k_i, mul_5, small)
         empty_3 = max_k_i == float("-inf")
-        none_3 = sum_k_i_2 == 0.0
-        none_4 = empty_3 | none_3
-        where_5 = tl.where(none_4, sum_k_i_2, mul_9)
-        where_6 = tl.where(none_4, 0.0, mul_10)
+        factor_2 = tl.where(empty_3, 1.0, exp)
+        mul_8 = sum_k_i_2 * factor_2
+        mul_9 = lost_k_i_2 * factor_2
         v = tl.load(
             v_ptr + (i0 * v_stride_i + (tl.cast(k_i0, tl.int64) + k_o0 * 1024) * v_stride_2 + j0 * v_stride_j) + (r_k_i[None, :] * v_stride_2 + r_j[:, None] * v_stride_j),
         )
         v_f = v.to(tl.float32)
-        mul_11 = exp_2[None, :] * v_f
-        tile_sum_2 = tl.sum(mul_11, axis=1)
-        small_2 = tile_sum_2 - where_6
-        sum_k_i_2 = where_5 + small_2
-        lost_k_i_2 = _lost_digits(sum_k_i_2, where_5, small_2)
+        mul_10 = exp_2[None, :] * v_f
+        tile_sum_2 = tl.sum(mul_10, axis=1)
+        small_2 = tile_sum_2 - mul_9
+        sum_k_i_2 = mul_8 + small_2
+        lost_k_i_2 = _lost_digits(sum_k_i_2, mul_8, small_2)
         max_k_i = max_k_i_new
     mul_2 = 0.08838834764831845 * max_k_i
     if j0 == 0:
@@ -217,7 +210,7 @@ def run(q, k, v):
             part4.stride(1), part4.stride(2),
             T_l=128, T_j=128, T_k_i=256, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
             S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
-            num_warps=16, num_stages=2, enable_fp_fusion=True,
+            num_warps=16, num_stages=2, enable_fp_fusion=False,
         )
         attention_decode_out[_grid(N_i * triton.cdiv(N_j, 8))](
             part3, part0, part4, out,

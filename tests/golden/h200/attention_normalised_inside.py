@@ -2,8 +2,8 @@
   attention_normalised_inside_out: k, q, v -> out
     roles   i=grid:1 j=grid:128 m=resident:128 l=stream:64 k=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   l x1
-    cost    376.0 us, bound by tensor; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 4.13 G instructions; 131.07 kB shared
-    rules   scale_scaled, factor_out_of_selection, seed_shift, scale_negation, scale_sum, exponential_to_base_two, roll_by_factor, factor_of_product, factor_out
+    cost    376.0 us, bound by tensor; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 4.11 G instructions; 131.07 kB shared
+    rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (2736.5 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: exhausted
@@ -37,7 +37,7 @@ def attention_normalised_inside_out(
     """t0[i, j, l] = sum_m(q * k) * 0.0883883
     t1[i, j, l] = exp(t0 - max_l(t0))
     out[i, j, k] = sum_l(t1 / sum_l(t1) * v)
-    rules: scale_scaled, factor_out_of_selection, seed_shift, scale_negation, scale_sum, exponential_to_base_two, roll_by_factor, factor_of_product, factor_out
+    rules: factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
     moves: 134.22 MB of memory for the planned sizes; bound by tensor
     """
     pid = tl.program_id(0)
@@ -67,24 +67,23 @@ def attention_normalised_inside_out(
         mul = diff * 0.12751743082459868
         neg_2 = -mul
         exp2 = tl.exp2(neg_2)
-        mul_2 = sum_l * exp2
-        mul_4 = safe * 0.12751743082459868
-        diff_2 = tl.fma(dot_m, 0.12751743082459868, -mul_4[:, None])
-        exp2_2 = tl.exp2(diff_2)
+        diff_2 = dot_m - safe[:, None]
+        mul_3 = diff_2 * 0.12751743082459868
+        exp2_2 = tl.exp2(mul_3)
         tile_sum = tl.sum(exp2_2, axis=1)
-        sum_l = mul_2 + tile_sum
-        mul_5 = sum_l_2 * exp2[:, None]
+        sum_l = tl.fma(sum_l, exp2, tile_sum)
+        mul_4 = sum_l_2 * exp2[:, None]
         exp2_2_fp16 = exp2_2.to(tl.float16)
         v = tl.load(
             v_ptr + (i0 * v_stride_i + tl.cast(l0, tl.int64) * v_stride_l + k0 * v_stride_k) + (r_l[:, None] * v_stride_l + r_k[None, :] * v_stride_k),
         )
-        sum_l_2 = tl.dot(exp2_2_fp16, v, mul_5, out_dtype=tl.float32)
+        sum_l_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
         max_l = max_l_new
     recip = 1.0 / sum_l
-    mul_6 = recip[:, None] * sum_l_2
+    mul_5 = recip[:, None] * sum_l_2
     tl.store(
         out_ptr + (i0 * out_stride_i + j0 * out_stride_j + k0 * out_stride_k) + (r_j[:, None] * out_stride_j + r_k[None, :] * out_stride_k),
-        mul_6.to(tl.float16),
+        mul_5.to(tl.float16),
     )
 
 

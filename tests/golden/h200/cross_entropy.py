@@ -28,13 +28,6 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def _lost_digits(new, kept, small):
-    """What rounding added to new = kept + small; nothing where it is not finite."""
-    lost = (new - kept) - small
-    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-
-
-@triton.jit
 def cross_entropy_out(
     labels_ptr, logits_ptr, out_ptr,
     N_j, labels_stride_i, logits_stride_i, logits_stride_j, out_stride_i,
@@ -53,12 +46,9 @@ def cross_entropy_out(
     ne = labels != -100
     where = tl.where(ne, labels, 0)
     sum_j = tl.zeros([], tl.float32)
-    lost_j = tl.zeros([], tl.float32)
-    sum_j_2 = tl.zeros([], tl.float32)
-    lost_j_2 = tl.zeros([], tl.float32)
+    sum_lanes_j = tl.zeros([T_j], tl.float32)
     max_j = tl.full([], float("-inf"), tl.float32)
-    sum_j_3 = tl.zeros([], tl.float32)
-    lost_j_3 = tl.zeros([], tl.float32)
+    sum_lanes_j_2 = tl.zeros([T_j], tl.float32)
     j_full = N_j // T_j * T_j
     for j0 in tl.range(0, j_full, T_j):
         first = tl.cast(j0, tl.int64)
@@ -69,9 +59,7 @@ def cross_entropy_out(
         lt = after_f < here_j
         here = ge & lt
         where_2 = tl.where(here, 1.0, 0.0)
-        small = where_2 - lost_j
-        sum_j_new = sum_j + small
-        lost_j = _lost_digits(sum_j_new, sum_j, small)
+        sum_j = sum_j + where_2
         logits = tl.load(logits_ptr + (i0 * logits_stride_i + tl.cast(j0, tl.int64) * logits_stride_j) + r_j * logits_stride_j)
         logits_f = logits.to(tl.float32)
         tile_max = _max(logits_f, axis=0)
@@ -79,26 +67,16 @@ def cross_entropy_out(
         empty = max_j_new == float("-inf")
         safe = tl.where(empty, 0.0, max_j_new)
         diff = safe - max_j
-        neg_4 = -diff
-        exp = tl.exp(neg_4)
-        mul = sum_j_2 * exp
-        mul_2 = lost_j_2 * exp
+        neg_3 = -diff
+        exp = tl.exp(neg_3)
         diff_2 = logits_f - safe
         exp_2 = tl.exp(diff_2)
-        tile_sum = tl.sum(exp_2, axis=0)
-        small_2 = tile_sum - mul_2
-        sum_j_2 = mul + small_2
-        lost_j_2 = _lost_digits(sum_j_2, mul, small_2)
+        sum_lanes_j = tl.fma(sum_lanes_j, exp, exp_2)
         at_j = tl.cast(j0, tl.int32) + r_j
         eq_2 = at_j == where
         where_5 = tl.where(eq_2, logits_f, 0.0)
-        tile_sum_2 = tl.sum(where_5, axis=0)
-        small_3 = tile_sum_2 - lost_j_3
-        sum_j_3_new = sum_j_3 + small_3
-        lost_j_3 = _lost_digits(sum_j_3_new, sum_j_3, small_3)
-        sum_j = sum_j_new
+        sum_lanes_j_2 = sum_lanes_j_2 + where_5
         max_j = max_j_new
-        sum_j_3 = sum_j_3_new
     for j0 in tl.range(j_full, N_j, T_j, num_stages=1):  # the ragged last tile
         j_ok = j0 + r_j < N_j
         first = tl.cast(j0, tl.int64)
@@ -109,9 +87,7 @@ def cross_entropy_out(
         lt = after_f < here_j
         here = ge & lt
         where_2 = tl.where(here, 1.0, 0.0)
-        small = where_2 - lost_j
-        sum_j_new = sum_j + small
-        lost_j = _lost_digits(sum_j_new, sum_j, small)
+        sum_j = sum_j + where_2
         logits = tl.load(
             logits_ptr + (i0 * logits_stride_i + tl.cast(j0, tl.int64) * logits_stride_j) + r_j * logits_stride_j,
             mask=j_ok,
@@ -124,39 +100,31 @@ def cross_entropy_out(
         empty = max_j_new == float("-inf")
         safe = tl.where(empty, 0.0, max_j_new)
         diff = safe - max_j
-        neg_4 = -diff
-        exp = tl.exp(neg_4)
-        mul = sum_j_2 * exp
-        mul_2 = lost_j_2 * exp
+        neg_3 = -diff
+        exp = tl.exp(neg_3)
         diff_2 = logits_f - safe
         exp_2 = tl.exp(diff_2)
         exp_2_ok = tl.where(j_ok, exp_2, 0.0)
-        tile_sum = tl.sum(exp_2_ok, axis=0)
-        small_2 = tile_sum - mul_2
-        sum_j_2 = mul + small_2
-        lost_j_2 = _lost_digits(sum_j_2, mul, small_2)
+        sum_lanes_j = tl.fma(sum_lanes_j, exp, exp_2_ok)
         at_j = tl.cast(j0, tl.int32) + r_j
         eq_2 = at_j == where
         where_5 = tl.where(eq_2, logits_f, 0.0)
-        tile_sum_2 = tl.sum(where_5, axis=0)
-        small_3 = tile_sum_2 - lost_j_3
-        sum_j_3_new = sum_j_3 + small_3
-        lost_j_3 = _lost_digits(sum_j_3_new, sum_j_3, small_3)
-        sum_j = sum_j_new
+        sum_lanes_j_2 = sum_lanes_j_2 + where_5
         max_j = max_j_new
-        sum_j_3 = sum_j_3_new
     eq = sum_j == 0.0
+    sum_j_2 = tl.sum(sum_lanes_j, axis=0)
     log = tl.log(sum_j_2)
-    neg_7 = -log
-    mul_3 = neg_7 * sum_j
-    where_3 = tl.where(eq, 0.0, mul_3)
-    neg_8 = -max_j
-    mul_4 = neg_8 * sum_j
-    where_4 = tl.where(eq, 0.0, mul_4)
+    neg_5 = -log
+    mul_2 = neg_5 * sum_j
+    where_3 = tl.where(eq, 0.0, mul_2)
+    neg_6 = -max_j
+    mul_3 = neg_6 * sum_j
+    where_4 = tl.where(eq, 0.0, mul_3)
+    sum_j_3 = tl.sum(sum_lanes_j_2, axis=0)
     add = where_4 + sum_j_3
     add_2 = where_3 + add
-    neg_10 = -add_2
-    where_6 = tl.where(ne, neg_10, 0.0)
+    neg_7 = -add_2
+    where_6 = tl.where(ne, neg_7, 0.0)
     tl.store(out_ptr + i0 * out_stride_i, where_6.to(tl.float16))
 
 

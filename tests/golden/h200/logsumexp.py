@@ -28,13 +28,6 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def _lost_digits(new, kept, small):
-    """What rounding added to new = kept + small; nothing where it is not finite."""
-    lost = (new - kept) - small
-    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-
-
-@triton.jit
 def logsumexp_out(
     x_ptr, out_ptr,
     N_j, x_stride_i, x_stride_j, out_stride_i,
@@ -49,8 +42,7 @@ def logsumexp_out(
     pid = tl.program_id(0)
     i0 = pid.to(tl.int64)
     r_j = tl.arange(0, T_j)
-    sum_j = tl.zeros([], tl.float32)
-    lost_j = tl.zeros([], tl.float32)
+    sum_lanes_j = tl.zeros([T_j], tl.float32)
     max_j = tl.full([], float("-inf"), tl.float32)
     j_full = N_j // T_j * T_j
     for j0 in tl.range(0, j_full, T_j):
@@ -69,19 +61,11 @@ def logsumexp_out(
         diff = where - where_2
         neg_2 = -diff
         exp = tl.exp(neg_2)
-        mul = sum_j * exp
-        mul_2 = lost_j * exp
         empty_2 = max_j == float("-inf")
-        none = sum_j == 0.0
-        none_2 = empty_2 | none
-        where_3 = tl.where(none_2, sum_j, mul)
-        where_4 = tl.where(none_2, 0.0, mul_2)
+        factor = tl.where(empty_2, 1.0, exp)
         diff_2 = x_f - where
         exp_2 = tl.exp(diff_2)
-        tile_sum = tl.sum(exp_2, axis=0)
-        small = tile_sum - where_4
-        sum_j = where_3 + small
-        lost_j = _lost_digits(sum_j, where_3, small)
+        sum_lanes_j = tl.fma(sum_lanes_j, factor, exp_2)
         max_j = max_j_new
     for j0 in tl.range(j_full, N_j, T_j, num_stages=1):  # the ragged last tile
         j_ok = j0 + r_j < N_j
@@ -101,26 +85,19 @@ def logsumexp_out(
         diff = where - where_2
         neg_2 = -diff
         exp = tl.exp(neg_2)
-        mul = sum_j * exp
-        mul_2 = lost_j * exp
         empty_2 = max_j == float("-inf")
-        none = sum_j == 0.0
-        none_2 = empty_2 | none
-        where_3 = tl.where(none_2, sum_j, mul)
-        where_4 = tl.where(none_2, 0.0, mul_2)
+        factor = tl.where(empty_2, 1.0, exp)
         diff_2 = x_f - where
         exp_2 = tl.exp(diff_2)
         exp_2_ok = tl.where(j_ok, exp_2, 0.0)
-        tile_sum = tl.sum(exp_2_ok, axis=0)
-        small = tile_sum - where_4
-        sum_j = where_3 + small
-        lost_j = _lost_digits(sum_j, where_3, small)
+        sum_lanes_j = tl.fma(sum_lanes_j, factor, exp_2_ok)
         max_j = max_j_new
+    sum_j = tl.sum(sum_lanes_j, axis=0)
     log = tl.log(sum_j)
     abs_4 = tl.abs(max_j)
     eq_3 = abs_4 == float("inf")
-    where_5 = tl.where(eq_3, 0.0, max_j)
-    add = log + where_5
+    where_3 = tl.where(eq_3, 0.0, max_j)
+    add = log + where_3
     tl.store(out_ptr + i0 * out_stride_i, add.to(tl.float16))
 
 

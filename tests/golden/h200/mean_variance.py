@@ -1,8 +1,8 @@
 """plan for mean_variance on h200: 1 kernel, 58.9 us estimated
   mean_variance_out0_out1: x -> out0, out1
-    roles   i=grid:1 j=stream:1024   (4096 programs, 4 warps, 2 stages)
+    roles   i=grid:1 j=stream:1024   (4096 programs, 2 warps, 2 stages)
     loops   j x1
-    cost    58.9 us, bound by dram; 268.47 MB DRAM, 268.47 MB L2, 0.0 GFLOP, 0.94 G instructions; 0 B shared
+    cost    58.9 us, bound by dram; 268.47 MB DRAM, 268.47 MB L2, 0.0 GFLOP, 0.27 G instructions; 0 B shared
     rules   seed_shift, function1, shift_of_term, form_of_product, shift_through_additive, keep_plain_accumulator, other_accumulator, sum_of_forms, roll_by_form_of_mean, product_of_terms
   memory: 268.47 MB; compulsory 268.47 MB; unfused 1.61 GB in 4 kernels (347.6 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -20,33 +20,6 @@ def _lost_digits(new, kept, small):
     """What rounding added to new = kept + small; nothing where it is not finite."""
     lost = (new - kept) - small
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-
-
-@triton.jit
-def _lost_in_sum(x, y, total, count, ok, axis: tl.constexpr):
-    """What rounding lost in total = the sum of x * y; nothing where it is not finite.  Deviations from the mean have small sums, and are
-    exact from a short number of the same size."""
-    size = tl.abs(x * y)
-    if ok is not None:
-        size = tl.where(ok, size, 0.0)
-    near = (total / count).to(tl.bfloat16).to(tl.float32)
-    near = tl.where(tl.abs(near) * 64.0 >= tl.max(size, axis=axis), near, 0.0)
-    if len(x.shape) > 1:
-        off = tl.fma(x, y, -tl.expand_dims(near, axis))
-    else:
-        off = tl.fma(x, y, -near)
-    if ok is not None:
-        off = tl.where(ok, off, 0.0)
-    lost = tl.sum(off, axis=axis) + tl.fma(near, count, -total)
-    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-
-
-@triton.jit
-def _mean_of(total, lost, count):
-    """(total - lost) / count with one rounding, however rough the division is."""
-    mean = total / count
-    off = (tl.fma(-mean, count, total) - lost) * (1.0 / count)
-    return mean + tl.where(tl.abs(off) < float("inf"), off, 0.0)
 
 
 @triton.jit
@@ -72,41 +45,37 @@ def mean_variance_out0_out1(
     for j0 in tl.range(0, N_j, T_j):
         x = tl.load(x_ptr + (i0 * x_stride_i + tl.cast(j0, tl.int64) * x_stride_j) + r_j * x_stride_j)
         tile_sum = tl.sum(x, axis=0)
-        tile_sum_rest = _lost_in_sum(x, 1.0, tile_sum, tl.full([], T_j, tl.float32), None, 0)
-        diff = tile_sum_rest - lost_j
-        small = tile_sum + diff
+        small = tile_sum - lost_j
         sum_j_new = sum_j + small
         lost_j = _lost_digits(sum_j_new, sum_j, small)
         mean_j_2 = sum_j_new / tl.cast(j0 + T_j, tl.float32)
         mean_j_3 = sum_j / tl.cast(tl.maximum(j0, 1), tl.float32)
-        diff_2 = mean_j_2 - mean_j_3
-        neg_3 = -diff_2
+        diff = mean_j_2 - mean_j_3
+        neg_4 = -diff
         seen_j = tl.cast(j0, tl.float32)
         mul = 1.0 * seen_j
+        diff_2 = tl.fma(neg_4, mul, -lost_j_3)
         diff_3 = x - mean_j_2
         tile_sum_2 = tl.sum(diff_3, axis=0)
-        diff_4 = tl.fma(neg_3, mul, -lost_j_3)
-        small_2 = tile_sum_2 + diff_4
+        small_2 = tile_sum_2 + diff_2
         sum_j_3_new = sum_j_3 + small_2
         lost_j_3 = _lost_digits(sum_j_3_new, sum_j_3, small_2)
-        mul_3 = neg_3 * sum_j_3
-        mul_4 = neg_3 * neg_3
+        mul_3 = neg_4 * sum_j_3
+        diff_4 = mul_3 - lost_j_2
+        mul_4 = neg_4 * neg_4
         add = tl.fma(mul_4, mul, mul_3)
+        add_2 = add + diff_4
         mul_6 = diff_3 * diff_3
         tile_sum_3 = tl.sum(mul_6, axis=0)
-        tile_sum_3_rest = _lost_in_sum(diff_3, diff_3, tile_sum_3, tl.full([], T_j, tl.float32), None, 0)
-        diff_5 = mul_3 - lost_j_2
-        add_2 = add + diff_5
-        add_3 = tile_sum_3_rest + add_2
-        small_3 = tile_sum_3 + add_3
+        small_3 = tile_sum_3 + add_2
         sum_j_2_new = sum_j_2 + small_3
         lost_j_2 = _lost_digits(sum_j_2_new, sum_j_2, small_3)
         sum_j = sum_j_new
         sum_j_2 = sum_j_2_new
         sum_j_3 = sum_j_3_new
-    mean_j = _mean_of(sum_j, lost_j, tl.cast(tl.maximum(N_j, 1), tl.float32))
+    mean_j = sum_j / tl.cast(tl.maximum(N_j, 1), tl.float32)
     tl.store(out0_ptr + i0 * out0_stride_i, mean_j)
-    mean_j_4 = _mean_of(sum_j_2, lost_j_2, tl.cast(tl.maximum(N_j, 1), tl.float32))
+    mean_j_4 = sum_j_2 / tl.cast(tl.maximum(N_j, 1), tl.float32)
     tl.store(out1_ptr + i0 * out1_stride_i, mean_j_4)
 
 
@@ -127,6 +96,6 @@ def run(x):
             x, out0, out1,
             N_j, x.stride(0), x.stride(1), out0.stride(0), out1.stride(0),
             T_j=1024,
-            num_warps=4, num_stages=2, enable_fp_fusion=True,
+            num_warps=2, num_stages=2, enable_fp_fusion=True,
         )
     return (out0, out1)

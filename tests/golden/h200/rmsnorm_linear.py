@@ -1,6 +1,6 @@
 """plan for rmsnorm_linear on h200: 2 kernels, 338.4 us estimated
   rmsnorm_linear_t2: x -> t2
-    roles   i=grid:1 k=stream:1024   (4096 programs, 2 warps, 2 stages)
+    roles   i=grid:1 k=stream:1024   (4096 programs, 1 warps, 2 stages)
     loops   k x1
     cost    10.0 us, bound by dram; 33.57 MB DRAM, 33.57 MB L2, 0.0 GFLOP, 0.03 G instructions; 0 B shared
   rmsnorm_linear_out: t2, w, weight, x -> out
@@ -9,7 +9,7 @@
     cost    328.4 us, bound by l2; 134.24 MB DRAM, 2.47 GB L2, 206.2 GFLOP, 2.82 G instructions; 57.34 kB shared
   memory: 167.81 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (278.3 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 494.3 us, 134.23 MB: 155.9 us slower: 1 kernel, rmsnorm_linear_out is bound by tensor
+  runner-up: one kernel, 493.1 us, 134.23 MB: 154.7 us slower: 1 kernel, rmsnorm_linear_out is bound by tensor
   search ended: exhausted
 """
 
@@ -24,14 +24,6 @@ def _lost_digits(new, kept, small):
     """What rounding added to new = kept + small; nothing where it is not finite."""
     lost = (new - kept) - small
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-
-
-@triton.jit
-def _mean_of(total, lost, count):
-    """(total - lost) / count with one rounding, however rough the division is."""
-    mean = total / count
-    off = (tl.fma(-mean, count, total) - lost) * (1.0 / count)
-    return mean + tl.where(tl.abs(off) < float("inf"), off, 0.0)
 
 
 @triton.jit
@@ -57,7 +49,7 @@ def rmsnorm_linear_t2(
         sum_k_new = sum_k + small
         lost_k = _lost_digits(sum_k_new, sum_k, small)
         sum_k = sum_k_new
-    mean_k = _mean_of(sum_k, lost_k, tl.cast(tl.maximum(N_k, 1), tl.float32))
+    mean_k = sum_k / tl.cast(tl.maximum(N_k, 1), tl.float32)
     tl.store(t2_ptr + i0 * t2_stride_i, mean_k)
 
 
@@ -129,7 +121,7 @@ def run(x, weight, w):
             x, t2,
             N_k, x.stride(0), x.stride(1), t2.stride(0),
             T_k=1024,
-            num_warps=2, num_stages=2, enable_fp_fusion=True,
+            num_warps=1, num_stages=2, enable_fp_fusion=True,
         )
         rmsnorm_linear_out[_grid(triton.cdiv(N_i, 256) * triton.cdiv(N_j, 128))](
             t2, x, weight, w, out,

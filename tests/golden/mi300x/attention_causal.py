@@ -78,11 +78,10 @@ def attention_causal_out(
         diff_2 = safe - max_l
         neg_3 = -diff_2
         exp = tl.exp(neg_3)
-        mul_2 = sum_l * exp
         diff_3 = where - safe[:, None]
         exp_2 = tl.exp(diff_3)
         tile_sum = tl.sum(exp_2, axis=1)
-        sum_l = mul_2 + tile_sum
+        sum_l = tl.fma(sum_l, exp, tile_sum)
         mul_3 = sum_l_2 * exp[:, None]
         exp_2_fp16 = exp_2.to(tl.float16)
         v = tl.load(

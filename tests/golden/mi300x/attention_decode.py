@@ -2,8 +2,8 @@
   attention_decode_out: k, q, v -> out
     roles   i=grid:1 l=resident:128 k=stream:256 j=grid:32   (128 programs, 16 warps, 2 stages)
     loops   k x1
-    cost    36.1 us, bound by dram; 134.23 MB DRAM, 335.59 MB L2, 0.0 GFLOP, 0.34 G instructions; 0 B shared
-    rules   scale_scaled, factor_out_of_selection, seed_shift, scale_negation, scale_sum, exponential_to_base_two, roll_by_factor, factor_of_product, factor_out
+    cost    36.1 us, bound by dram; 134.23 MB DRAM, 335.59 MB L2, 0.0 GFLOP, 0.38 G instructions; 0 B shared
+    rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.23 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (137.2 us)
   this module has kernels only: run() takes tensors on a GPU
   runner-up: k split over the grid into 16 parts, 37.4 us, 134.77 MB: 1.4 us slower: 2 kernels, attention_decode_part0_part3_part4 is bound by dram
@@ -29,13 +29,6 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def _lost_digits(new, kept, small):
-    """What rounding added to new = kept + small; nothing where it is not finite."""
-    lost = (new - kept) - small
-    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-
-
-@triton.jit
 def attention_decode_out(
     q_ptr, k_ptr, v_ptr, out_ptr,
     N_k, N_j, q_stride_i, q_stride_l, k_stride_i, k_stride_k, k_stride_l, v_stride_i, v_stride_k, v_stride_j, out_stride_i,
@@ -45,7 +38,7 @@ def attention_decode_out(
     """t0[i, k] = sum_l(q * k) * 0.0883883
     t1[i, k] = exp(t0 - max_k(t0))
     out[i, j] = sum_k(t1 / sum_k(t1) * v)
-    rules: scale_scaled, factor_out_of_selection, seed_shift, scale_negation, scale_sum, exponential_to_base_two, roll_by_factor, factor_of_product, factor_out
+    rules: factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
     moves: 134.23 MB of memory for the planned sizes; bound by dram
     """
     pid = tl.program_id(0)
@@ -57,11 +50,9 @@ def attention_decode_out(
     r_j = tl.arange(0, T_j)
     q = tl.load(q_ptr + i0 * q_stride_i + r_l * q_stride_l)
     q_f = q.to(tl.float32)
-    sum_k = tl.zeros([], tl.float32)
-    lost_k = tl.zeros([], tl.float32)
+    sum_lanes_k = tl.zeros([T_k], tl.float32)
     max_k = tl.full([], float("-inf"), tl.float32)
-    sum_k_2 = tl.zeros([T_j], tl.float32)
-    lost_k_2 = tl.zeros([T_j], tl.float32)
+    sum_lanes_k_2 = tl.zeros([T_j, T_k], tl.float32)
     for k0 in tl.range(0, N_k, T_k):
         k = tl.load(
             k_ptr + (i0 * k_stride_i + tl.cast(k0, tl.int64) * k_stride_k) + (r_k[:, None] * k_stride_k + r_l[None, :] * k_stride_l),
@@ -77,30 +68,22 @@ def attention_decode_out(
         mul_2 = diff * 0.12751743082459868
         neg_2 = -mul_2
         exp2 = tl.exp2(neg_2)
-        mul_3 = sum_k * exp2
-        mul_4 = lost_k * exp2
-        mul_6 = safe * 0.12751743082459868
-        diff_2 = tl.fma(sum_l, 0.12751743082459868, -mul_6)
-        exp2_2 = tl.exp2(diff_2)
-        tile_sum = tl.sum(exp2_2, axis=0)
-        small = tile_sum - mul_4
-        sum_k = mul_3 + small
-        lost_k = _lost_digits(sum_k, mul_3, small)
-        mul_7 = sum_k_2 * exp2
-        mul_8 = lost_k_2 * exp2
+        diff_2 = sum_l - safe
+        mul_4 = diff_2 * 0.12751743082459868
+        exp2_2 = tl.exp2(mul_4)
+        sum_lanes_k = tl.fma(sum_lanes_k, exp2, exp2_2)
         v = tl.load(
             v_ptr + (i0 * v_stride_i + tl.cast(k0, tl.int64) * v_stride_k + j0 * v_stride_j) + (r_k[None, :] * v_stride_k + r_j[:, None] * v_stride_j),
         )
         v_f = v.to(tl.float32)
-        mul_9 = exp2_2[None, :] * v_f
-        tile_sum_2 = tl.sum(mul_9, axis=1)
-        small_2 = tile_sum_2 - mul_8
-        sum_k_2 = mul_7 + small_2
-        lost_k_2 = _lost_digits(sum_k_2, mul_7, small_2)
+        mul_6 = exp2_2[None, :] * v_f
+        sum_lanes_k_2 = tl.fma(sum_lanes_k_2, exp2, mul_6)
         max_k = max_k_new
+    sum_k = tl.sum(sum_lanes_k, axis=0)
     recip = 1.0 / sum_k
-    mul_10 = recip * sum_k_2
-    tl.store(out_ptr + (i0 * out_stride_i + j0 * out_stride_j) + r_j * out_stride_j, mul_10.to(tl.float16))
+    sum_k_2 = tl.sum(sum_lanes_k_2, axis=1)
+    mul_7 = recip * sum_k_2
+    tl.store(out_ptr + (i0 * out_stride_i + j0 * out_stride_j) + r_j * out_stride_j, mul_7.to(tl.float16))
 
 
 def run(q, k, v):

@@ -1,12 +1,12 @@
-"""plan for attention_softcap on mi300x: 1 kernel, 434.4 us estimated
+"""plan for attention_softcap on mi300x: 1 kernel, 434.1 us estimated
   attention_softcap_out: k, q, v -> out
     roles   i=grid:1 j=grid:64 m=resident:128 l=stream:64 k=grid:128   (2048 programs, 8 warps, 1 stages)
     loops   l x1
-    cost    434.4 us, bound by tensor; 134.22 MB DRAM, 4.36 GB L2, 274.9 GFLOP, 13.77 G instructions; 49.15 kB shared
-    rules   scale_scaled, factor_out_of_selection, seed_shift, scale_negation, scale_sum, exponential_to_base_two, roll_by_factor, factor_of_product, factor_out
+    cost    434.1 us, bound by tensor; 134.22 MB DRAM, 4.36 GB L2, 274.9 GFLOP, 13.76 G instructions; 49.15 kB shared
+    rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 19.46 GB in 11 kernels (3738.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 966.9 us, 271.06 MB: 532.5 us slower: 3 kernels, attention_softcap_out is bound by tensor
+  runner-up: one kernel per reduction, 983.2 us, 271.06 MB: 549.1 us slower: 3 kernels, attention_softcap_out is bound by tensor
   search ended: exhausted
 """
 
@@ -49,7 +49,7 @@ def attention_softcap_out(
     """t0[i, j, l] = tanh(sum_m(q * k) * 0.0883883 * 0.02) * 50
     t1[i, j, l] = exp(t0 - max_l(t0))
     out[i, j, k] = sum_l(t1 / sum_l(t1) * v)
-    rules: scale_scaled, factor_out_of_selection, seed_shift, scale_negation, scale_sum, exponential_to_base_two, roll_by_factor, factor_of_product, factor_out
+    rules: factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
     moves: 134.22 MB of memory for the planned sizes; bound by tensor
     """
     pid = tl.program_id(0)
@@ -80,24 +80,23 @@ def attention_softcap_out(
         mul_3 = diff * 72.13475204444816
         neg_2 = -mul_3
         exp2 = tl.exp2(neg_2)
-        mul_4 = sum_l * exp2
-        mul_6 = max_l_new * 72.13475204444816
-        diff_2 = tl.fma(tanh, 72.13475204444816, -mul_6[:, None])
-        exp2_2 = tl.exp2(diff_2)
+        diff_2 = tanh - max_l_new[:, None]
+        mul_5 = diff_2 * 72.13475204444816
+        exp2_2 = tl.exp2(mul_5)
         tile_sum = tl.sum(exp2_2, axis=1)
-        sum_l = mul_4 + tile_sum
-        mul_7 = sum_l_2 * exp2[:, None]
+        sum_l = tl.fma(sum_l, exp2, tile_sum)
+        mul_6 = sum_l_2 * exp2[:, None]
         exp2_2_fp16 = exp2_2.to(tl.float16)
         v = tl.load(
             v_ptr + (i0 * v_stride_i + tl.cast(l0, tl.int64) * v_stride_l + k0 * v_stride_k) + (r_l[:, None] * v_stride_l + r_k[None, :] * v_stride_k),
         )
-        sum_l_2 = tl.dot(exp2_2_fp16, v, mul_7, out_dtype=tl.float32)
+        sum_l_2 = tl.dot(exp2_2_fp16, v, mul_6, out_dtype=tl.float32)
         max_l = max_l_new
     recip = 1.0 / sum_l
-    mul_8 = recip[:, None] * sum_l_2
+    mul_7 = recip[:, None] * sum_l_2
     tl.store(
         out_ptr + (i0 * out_stride_i + j0 * out_stride_j + k0 * out_stride_k) + (r_j[:, None] * out_stride_j + r_k[None, :] * out_stride_k),
-        mul_8.to(tl.float16),
+        mul_7.to(tl.float16),
     )
 
 

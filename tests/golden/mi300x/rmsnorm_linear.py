@@ -1,6 +1,6 @@
 """plan for rmsnorm_linear on mi300x: 2 kernels, 254.8 us estimated
   rmsnorm_linear_t2: x -> t2
-    roles   i=grid:1 k=stream:1024   (4096 programs, 2 warps, 2 stages)
+    roles   i=grid:1 k=stream:1024   (4096 programs, 1 warps, 2 stages)
     loops   k x1
     cost    12.3 us, bound by dram; 33.57 MB DRAM, 33.57 MB L2, 0.0 GFLOP, 0.03 G instructions; 0 B shared
   rmsnorm_linear_out: t2, w, weight, x -> out
@@ -27,14 +27,6 @@ def _lost_digits(new, kept, small):
 
 
 @triton.jit
-def _mean_of(total, lost, count):
-    """(total - lost) / count with one rounding, however rough the division is."""
-    mean = total / count
-    off = (tl.fma(-mean, count, total) - lost) * (1.0 / count)
-    return mean + tl.where(tl.abs(off) < float("inf"), off, 0.0)
-
-
-@triton.jit
 def rmsnorm_linear_t2(
     x_ptr, t2_ptr,
     N_k, x_stride_i, x_stride_k, t2_stride_i,
@@ -57,7 +49,7 @@ def rmsnorm_linear_t2(
         sum_k_new = sum_k + small
         lost_k = _lost_digits(sum_k_new, sum_k, small)
         sum_k = sum_k_new
-    mean_k = _mean_of(sum_k, lost_k, tl.cast(tl.maximum(N_k, 1), tl.float32))
+    mean_k = sum_k / tl.cast(tl.maximum(N_k, 1), tl.float32)
     tl.store(t2_ptr + i0 * t2_stride_i, mean_k)
 
 
@@ -129,7 +121,7 @@ def run(x, weight, w):
             x, t2,
             N_k, x.stride(0), x.stride(1), t2.stride(0),
             T_k=1024,
-            num_warps=2, num_stages=2, enable_fp_fusion=True,
+            num_warps=1, num_stages=2, enable_fp_fusion=True,
         )
         rmsnorm_linear_out[_grid(triton.cdiv(N_i, 128) * triton.cdiv(N_j, 128))](
             t2, x, weight, w, out,

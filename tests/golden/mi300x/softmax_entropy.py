@@ -2,7 +2,7 @@
   softmax_entropy_out: x -> out
     roles   i=grid:1 j=stream:1024   (4096 programs, 2 warps, 2 stages)
     loops   j x1
-    cost    204.2 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 4.79 G instructions; 0 B shared
+    cost    204.2 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 4.78 G instructions; 0 B shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, late_term_out_of_sum, form_times_factor, own_accumulator, product_of_terms, other_accumulator, sum_of_forms, roll_by_form, factor_out
   memory: 1.05 GB; compulsory 1.05 GB; unfused 14.71 GB in 9 kernels (2829.4 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -28,13 +28,6 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def _lost_digits(new, kept, small):
-    """What rounding added to new = kept + small; nothing where it is not finite."""
-    lost = (new - kept) - small
-    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-
-
-@triton.jit
 def softmax_entropy_out(
     x_ptr, out_ptr,
     N_j, x_stride_i, x_stride_j, out_stride_i,
@@ -50,13 +43,10 @@ def softmax_entropy_out(
     pid = tl.program_id(0)
     i0 = pid.to(tl.int64)
     r_j = tl.arange(0, T_j)
-    sum_j = tl.zeros([], tl.float32)
-    lost_j = tl.zeros([], tl.float32)
+    sum_lanes_j = tl.zeros([T_j], tl.float32)
     max_j = tl.full([], float("-inf"), tl.float32)
     sum_j_2 = tl.zeros([], tl.float32)
-    lost_j_2 = tl.zeros([], tl.float32)
     sum_j_3 = tl.zeros([], tl.float32)
-    lost_j_3 = tl.zeros([], tl.float32)
     j_full = N_j // T_j * T_j
     for j0 in tl.range(0, j_full, T_j):
         x = tl.load(x_ptr + (i0 * x_stride_i + tl.cast(j0, tl.int64) * x_stride_j) + r_j * x_stride_j)
@@ -68,36 +58,21 @@ def softmax_entropy_out(
         diff = safe - max_j
         neg_2 = -diff
         exp = tl.exp(neg_2)
-        mul = sum_j * exp
-        mul_2 = lost_j * exp
         diff_2 = x_f - safe
         exp_2 = tl.exp(diff_2)
+        sum_lanes_j = tl.fma(sum_lanes_j, exp, exp_2)
+        mul_4 = neg_2 * exp
         tile_sum = tl.sum(exp_2, axis=0)
-        small = tile_sum - mul_2
-        sum_j = mul + small
-        lost_j = _lost_digits(sum_j, mul, small)
-        mul_4 = exp * sum_j_2
-        mul_5 = exp * lost_j_2
-        mul_6 = neg_2 * exp
-        mul_7 = sum_j_3 * exp
-        mul_8 = lost_j_3 * exp
-        tile_sum_2 = tl.sum(exp_2, axis=0)
-        small_2 = tile_sum_2 - mul_8
-        sum_j_3_new = mul_7 + small_2
-        lost_j_3 = _lost_digits(sum_j_3_new, mul_7, small_2)
-        mul_9 = mul_6 * sum_j_3
+        sum_j_3_new = tl.fma(sum_j_3, exp, tile_sum)
+        mul_6 = mul_4 * sum_j_3
+        add = tl.fma(exp, sum_j_2, mul_6)
         empty_2 = max_j == float("-inf")
         empty_3 = sum_j_3 == 0.0
         empty_4 = empty_2 | empty_3
-        where = tl.where(empty_4, sum_j_2, mul_4)
-        where_2 = tl.where(empty_4, 0.0, mul_5)
-        where_3 = tl.where(empty_4, 0.0, mul_9)
-        mul_10 = diff_2 * exp_2
-        tile_sum_3 = tl.sum(mul_10, axis=0)
-        diff_3 = where_3 - where_2
-        small_3 = tile_sum_3 + diff_3
-        sum_j_2 = where + small_3
-        lost_j_2 = _lost_digits(sum_j_2, where, small_3)
+        where = tl.where(empty_4, sum_j_2, add)
+        mul_7 = diff_2 * exp_2
+        tile_sum_2 = tl.sum(mul_7, axis=0)
+        sum_j_2 = where + tile_sum_2
         max_j = max_j_new
         sum_j_3 = sum_j_3_new
     for j0 in tl.range(j_full, N_j, T_j, num_stages=1):  # the ragged last tile
@@ -112,48 +87,33 @@ def softmax_entropy_out(
         diff = safe - max_j
         neg_2 = -diff
         exp = tl.exp(neg_2)
-        mul = sum_j * exp
-        mul_2 = lost_j * exp
         diff_2 = x_f - safe
         exp_2 = tl.exp(diff_2)
         exp_2_ok = tl.where(j_ok, exp_2, 0.0)
+        sum_lanes_j = tl.fma(sum_lanes_j, exp, exp_2_ok)
+        mul_4 = neg_2 * exp
         tile_sum = tl.sum(exp_2_ok, axis=0)
-        small = tile_sum - mul_2
-        sum_j = mul + small
-        lost_j = _lost_digits(sum_j, mul, small)
-        mul_4 = exp * sum_j_2
-        mul_5 = exp * lost_j_2
-        mul_6 = neg_2 * exp
-        mul_7 = sum_j_3 * exp
-        mul_8 = lost_j_3 * exp
-        tile_sum_2 = tl.sum(exp_2_ok, axis=0)
-        small_2 = tile_sum_2 - mul_8
-        sum_j_3_new = mul_7 + small_2
-        lost_j_3 = _lost_digits(sum_j_3_new, mul_7, small_2)
-        mul_9 = mul_6 * sum_j_3
+        sum_j_3_new = tl.fma(sum_j_3, exp, tile_sum)
+        mul_6 = mul_4 * sum_j_3
+        add = tl.fma(exp, sum_j_2, mul_6)
         empty_2 = max_j == float("-inf")
         empty_3 = sum_j_3 == 0.0
         empty_4 = empty_2 | empty_3
-        where = tl.where(empty_4, sum_j_2, mul_4)
-        where_2 = tl.where(empty_4, 0.0, mul_5)
-        where_3 = tl.where(empty_4, 0.0, mul_9)
-        mul_10 = diff_2 * exp_2
-        mul_10_ok = tl.where(j_ok, mul_10, 0.0)
-        tile_sum_3 = tl.sum(mul_10_ok, axis=0)
-        diff_3 = where_3 - where_2
-        small_3 = tile_sum_3 + diff_3
-        sum_j_2 = where + small_3
-        lost_j_2 = _lost_digits(sum_j_2, where, small_3)
+        where = tl.where(empty_4, sum_j_2, add)
+        mul_7 = diff_2 * exp_2
+        mul_7_ok = tl.where(j_ok, mul_7, 0.0)
+        tile_sum_2 = tl.sum(mul_7_ok, axis=0)
+        sum_j_2 = where + tile_sum_2
         max_j = max_j_new
         sum_j_3 = sum_j_3_new
+    sum_j = tl.sum(sum_lanes_j, axis=0)
     recip = 1.0 / sum_j
     log = tl.log(sum_j)
-    neg_5 = -log
-    mul_3 = neg_5 * sum_j
-    add = mul_3 + sum_j_2
-    mul_11 = recip * add
-    neg_8 = -mul_11
-    tl.store(out_ptr + i0 * out_stride_i, neg_8.to(tl.float16))
+    neg_4 = -log
+    add_2 = tl.fma(neg_4, sum_j, sum_j_2)
+    mul_8 = recip * add_2
+    neg_5 = -mul_8
+    tl.store(out_ptr + i0 * out_stride_i, neg_5.to(tl.float16))
 
 
 def run(x):

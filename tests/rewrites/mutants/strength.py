@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from eqfuse.ir.build import axes, exp, maximum_over, program, sum_over, tensor
-from eqfuse.rewrites.facts import absorbs, equal, match, scal
+from eqfuse.ir.build import axes, exp, program, tensor
+from eqfuse.rewrites.facts import equal, match, scal, turns
 from eqfuse.rewrites.patterns import Const, Map, NumberLiteral
-from eqfuse.rewrites.rule import Scalar
+from eqfuse.rewrites.rule import Op1, Scalar
 
 from . import close, mutant
 
@@ -23,7 +23,8 @@ def out(t):
 
 
 SCALED = out(exp(x_ * 0.125))
-SHIFTED = out(sum_over(j, exp(x_ * 0.125 - maximum_over(j, x_ * 0.125))))
+MULTIPLES = out(exp(x_ * 0.125 - tensor("y", i, j) * 0.125))
+UNEQUAL = out(exp(x_ * 0.125 - tensor("y", i, j) * 0.5))
 
 
 @mutant("exponential_to_base_two", "operand order", lambda: (True, close(np.exp(x), np.exp2(x * math.log(2.0)))), out(exp(x_)))
@@ -44,16 +45,22 @@ def exponential_with_short_constant(t, x):
     return [match(t, Map("exp", x))], [equal(t, Map("exp2", x * Const(1.442695))), scal(LOG2E, x)]
 
 
-@mutant("scale_sum", "term lost", lambda: (True, close((x + y) * c, x * c + y)), SHIFTED)
-def scale_one_term(t, x, y, c: Scalar):
-    """(x + y) * c = x*c + y."""
-    return [scal(c, t), match(t, x + y), absorbs(x), absorbs(y)], [equal(t * Const(c), x * Const(c) + y), scal(c, x), scal(c, y)]
+@mutant("difference_of_multiples", "term lost", lambda: (True, close(np.exp2(x * c - y * c), np.exp2(x - y))), MULTIPLES)
+def difference_loses_its_factor(e, t, x, y, o: Op1, c: Scalar):
+    """o(x*c - y*c) = o(x - y)."""
+    return [match(e, Map(o, t)), turns(o, "add", "mul"), match(t, x * Const(c) + -(y * Const(c)))], [equal(t, x + -y)]
 
 
-@mutant("scale_sum", "operand order", lambda: (True, close((x * y) * c, x * c * y * c)), out(exp(x_ * tensor("y", i, j) * 0.5)))
-def scale_both_factors(t, x, y, c: Scalar):
-    """(x * y) * c = (x*c) * (y*c)."""
-    return [scal(c, t), match(t, x * y)], [equal(t * Const(c), (x * Const(c)) * (y * Const(c)))]
+@mutant("difference_of_multiples", "operand order", lambda: (True, close(np.exp2(x * c - y * c), np.exp2((y - x) * c))), MULTIPLES)
+def difference_the_other_way_round(e, t, x, y, o: Op1, c: Scalar):
+    """o(x*c - y*c) = o((y - x) * c)."""
+    return [match(e, Map(o, t)), turns(o, "add", "mul"), match(t, x * Const(c) + -(y * Const(c)))], [equal(t, (y + -x) * Const(c))]
+
+
+@mutant("difference_of_multiples", "condition dropped", lambda: (True, close(np.exp2(x * c - y * b), np.exp2((x - y) * c))), UNEQUAL)
+def difference_of_other_multiples(e, t, x, y, o: Op1, b: Scalar, c: Scalar):
+    """o(x*c - y*b) = o((x - y) * c)."""
+    return [match(e, Map(o, t)), turns(o, "add", "mul"), match(t, x * Const(c) + -(y * Const(b)))], [equal(t, (x + -y) * Const(c))]
 
 
 @mutant("scale_negation", "sign guard", lambda: (True, close(-x * c, x * c)), out(exp(-x_)))
