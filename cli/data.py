@@ -48,6 +48,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
                 "warps": k.kernel.warps,
                 "stages": k.kernel.stages,
                 "persistent": k.kernel.persistent,
+                "registers": k.kernel.registers,
                 "passes": {str(getattr(a, "name", a)): n for a, n in k.passes.items()},
                 "rules": list(k.rules),
                 "cost": plain(k.cost),

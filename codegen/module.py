@@ -481,7 +481,8 @@ class _Host:
             for line in wrap([self.value(p) for p in params if p.kind == group], 112):
                 yield f"    {line},"
         # said in either case: the default differs between versions of Triton
-        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages}, enable_fp_fusion={program.contracts},"
+        most = f" maxnreg={kernel.registers}," if kernel.registers else ""
+        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages},{most} enable_fp_fusion={program.contracts},"
         yield ")"
 
     def call(self, call: OutsideCall) -> Iterator[str]:

@@ -23,7 +23,7 @@ from ..tiles.order import choose_order, order_penalty
 from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .choose import Budget, Chooser, Leaf, recast
-from .cost import Fit, fit, persistent, price
+from .cost import Fit, fit, persistent, price, registers
 from .plan import Cost, PlannedKernel
 from .structure import Structure, analyse, reachable
 from .targets import Target
@@ -416,11 +416,13 @@ class _Form:
             self.reasons.append(_misfit(fitted, kernel))
             return None
         chosen = model or fitted
-        kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages, persistent=model.persistent if model else 0)
+        kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
+        if model is not None:
+            kernel = replace(kernel, persistent=model.persistent, registers=model.registers)
         cost = price(kernel, counts, fitted, target)
         fewer = persistent(kernel, counts, fitted, target) if model is None else 0
         if fewer:
-            again = replace(kernel, persistent=fewer)
+            again = replace(kernel, persistent=fewer, registers=registers(fewer, fitted, target))
             there = price(again, counts, fitted, target)
             if (there.us, there.dram_bytes) < (cost.us, cost.dram_bytes):
                 kernel, cost = again, there

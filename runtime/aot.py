@@ -76,12 +76,13 @@ def compile_kernel(
     num_stages: int = 2,
     *,
     instructions: bool = False,
+    registers: int = 0,
     contract: bool = True,
 ) -> StaticReport:
     """Compile ``module.kernel`` for a target and report.  ``module`` comes from ``load_module(source, "aot")``.
 
     ``params`` describe the kernel's parameters in order.  ``instructions`` adds the instruction mix (about one second on NVIDIA).
-    ``contract``: the compiler may make one operation of a product and a sum.
+    ``registers``: what a thread may take at most, if not 0; ``contract``: the compiler may make one operation of a product and a sum.
     Raises :class:`~eqfuse.errors.CompileError` if Triton rejects the kernel; a kernel that compiles but cannot run well has
     ``report.ok == False``.
     """
@@ -93,7 +94,7 @@ def compile_kernel(
         )
     where = f"{kernel} ({device.arch}, {num_warps} warps, {num_stages} stages)"
     started = time.perf_counter()
-    compiled, log = _compile(_source(function, params), device, num_warps, num_stages, contract, where)
+    compiled, log = _compile(_source(function, params), device, num_warps, num_stages, registers, contract, where)
     elapsed = 1e3 * (time.perf_counter() - started)
     return _report(kernel, device, compiled, log, elapsed, instructions)
 
@@ -126,9 +127,13 @@ def _source(function: JITFunction, params: Sequence[Param]) -> ASTSource:
 _logs: dict[str, str] = {}  # by the compiler's hash of a kernel: what was printed when this process compiled it
 
 
-def _compile(source: ASTSource, device: Target, num_warps: int, num_stages: int, contract: bool, where: str) -> tuple[Any, str]:
+def _compile(
+    source: ASTSource, device: Target, num_warps: int, num_stages: int, registers: int, contract: bool, where: str
+) -> tuple[Any, str]:
     """Run the compiler in its own cache, silently; returns the compiled kernel and what was printed."""
     options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": contract}
+    if registers:
+        options["maxnreg"] = registers
     with LANGUAGE_LOCK, _silence() as noise, _compiler_settings(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -313,6 +313,7 @@ class Executable:
                 self.target,
                 num_warps=k.kernel.warps,
                 num_stages=k.kernel.stages,
+                registers=k.kernel.registers,
                 contract=k.tiles.contracts,
             )
             for k in self.plan.kernels

@@ -65,8 +65,11 @@ def test_rows_in_flight_fit_the_l2(name, target, dtype, planned):
         row *= 2  # nothing tells its cache to let go of what is stored
     assert programs * row <= L2_SHARE * compiled.target.l2_bytes, report
     assert compiled.source.count('eviction_policy="evict_last"') >= 1
+    most = kernel.kernel.registers  # for programs that are not launched a compiler need leave none
+    assert compiled.source.count(f"maxnreg={most}") == bool(most) == bool(kernel.kernel.persistent and compiled.target.vendor == "nvidia")
     if compiled.target.vendor == "amd":
         return
+    assert not most or most * 32 * kernel.kernel.warps * -(-programs // compiled.target.sm_count) <= compiled.target.registers_per_sm
     assert report.assembly.count("L2::evict_last") >= 1
     assert report.assembly.count("L2::evict_first") >= 2  # the second loop's loads, and the stores
 

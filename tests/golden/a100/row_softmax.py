@@ -138,6 +138,6 @@ def run(x):
             x, out,
             N_i, N_j, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
             T_j=4096,
-            num_warps=8, num_stages=2, enable_fp_fusion=True,
+            num_warps=8, num_stages=2, maxnreg=255, enable_fp_fusion=True,
         )
     return (out,)

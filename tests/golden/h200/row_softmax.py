@@ -138,6 +138,6 @@ def run(x):
             x, out,
             N_i, N_j, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
             T_j=8192,
-            num_warps=16, num_stages=2, enable_fp_fusion=True,
+            num_warps=16, num_stages=2, maxnreg=128, enable_fp_fusion=True,
         )
     return (out,)
