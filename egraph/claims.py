@@ -39,7 +39,8 @@ BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # condition -> where 
 }
 LIMITS = ("positive", "bounded")  # true over the reals, and false of what overflows or underflows in float64, or of 1/inf
 SIGNS = ("nonneg", "nonpos")
-RUNNING = {"radd": 3, "rmul": 3, "rlin": 2, "rsub": 2}  # relation -> its column of the reduction that moves; t and t(new) stand around it
+# relation -> its column of the reduction that moves; t and t(new) stand around it
+RUNNING = {"changes_by_term": 3, "changes_by_factor": 3, "changes_by_form": 2, "function_of": 2}
 
 
 @dataclass(frozen=True)

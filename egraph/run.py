@@ -397,7 +397,7 @@ def _phases(run: _Run, split: bool) -> None:
     run.phase("layout", ("layout",), 40)
     _factor(run)
     for _ in range(3):
-        if not run.phase("reference", ("reference",), 1):
+        if not run.phase("invariance", ("invariance",), 1):
             break
         _factor(run)
     if split:

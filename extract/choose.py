@@ -23,8 +23,8 @@ from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.terms import Map, Reduce
 from ..tiles.kernel import Node, Role
+from .fusibility import Leaf, Verdicts
 from .ties import Ties
-from .verdicts import Leaf, Verdicts
 
 Budget = tuple[int, ...]
 State = tuple[int, Budget]

@@ -35,6 +35,7 @@ from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer
 from .baseline import Baseline, baseline, contraction_us, is_contraction
 from .choose import Chooser, Leaf
+from .fusibility import Pair
 from .layouts import memory_order
 from .outside import Outside, misfits, offers, planned_call, spoken
 from .plan import Alternative, Plan, PlannedCall, PlannedKernel
@@ -42,7 +43,6 @@ from .quantities import bytes_text, plural
 from .search import KernelSearch, Rejection, RootSpec
 from .structure import reachable
 from .targets import Target
-from .verdicts import Pair
 
 MEMORY_FREE = 0.1  # of the L2: temporaries so small, statistics and partial results, have no price
 MEMORY_WEIGHT = 60.0  # beyond that, holding a byte costs as much as moving this many: a gigabyte must save milliseconds

@@ -34,8 +34,8 @@ from ..ir.program import Program
 from ..ir.ranges import INF, Interval, mul
 from ..ir.recursion import by_arguments
 from ..tiles import dots
+from ..tiles.analysis import Facts
 from ..tiles.direct import kernel_from_program
-from ..tiles.facts import Facts
 from ..tiles.kernel import Kernel, Node
 from ..tiles.lower import Lowering
 from .cover import TIE

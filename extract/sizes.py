@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ir import dtypes, ops
-from ..tiles.facts import Facts
+from ..tiles.analysis import Facts
 from ..tiles.kernel import Kernel
 
 LARGEST, SMALLEST = 128.0, -126.0  # between these a float32 has all its digits

@@ -3,9 +3,9 @@
 
 """Scalar algebra.
 
-Products are factored on demand, which replaces free associativity and commutativity: a sum over k asks (``want``) how its body
-splits into f * b with f free of k, and the answer (``spl``) is computed bottom-up through the product. Sums of terms are split
-the same way (``wanta``, ``aspl``), but regrouped only where no digits are lost (``separable``): (x - m) + b stays as it is.
+Products are factored on demand, which replaces free associativity and commutativity: a sum over k asks (``wants_factor``) how its body
+splits into f * b with f free of k, and the answer (``free_factor``) is computed bottom-up through the product. Sums of terms are split
+the same way (``wants_term``, ``free_term``), but regrouped only where no digits are lost (``separable``): (x - m) + b stays as it is.
 Logarithms turn products of non-negative factors into sums: log(x*y) = log x + log y holds there everywhere, zeros included,
 because both sides are then -inf. No law here expands a square of a sum.
 """
@@ -20,31 +20,31 @@ FAMILY = "algebra"
 @fact_rule(family=FAMILY)
 def want_factors(t, a, b, j: Axis):
     """To write a*b as f * rest, look into both factors."""
-    return [want(t, j), match(t, a * b)], [want(a, j), want(b, j)]
+    return [wants_factor(t, j), match(t, a * b)], [wants_factor(a, j), wants_factor(b, j)]
 
 
 @fact_rule(family=FAMILY)
 def factor_is_free(t, a, b, j: Axis):
     """a*b = f * rest with f = a, if a is free of j."""
-    return [want(t, j), match(t, a * b), free(a, j)], [spl(t, j, a, b)]
+    return [wants_factor(t, j), match(t, a * b), free(a, j)], [free_factor(t, j, a, b)]
 
 
 @fact_rule(family=FAMILY)
 def factor_from_inside(t, a, b, f, x, j: Axis):
     """If a = f*x, then a*b = f * (x*b)."""
-    return [want(t, j), match(t, a * b), depends(b, j), spl(a, j, f, x), depends(x, j)], [spl(t, j, f, x * b)]
+    return [wants_factor(t, j), match(t, a * b), depends(b, j), free_factor(a, j, f, x), depends(x, j)], [free_factor(t, j, f, x * b)]
 
 
 @fact_rule(family=FAMILY)
 def factor_through_negation(t, a, f, x, j: Axis):
     """If a = f*x, then -a = f * (-x)."""
-    return [want(t, j), match(t, -a), spl(a, j, f, x)], [spl(t, j, f, -x)]
+    return [wants_factor(t, j), match(t, -a), free_factor(a, j, f, x)], [free_factor(t, j, f, -x)]
 
 
 @fact_rule(family=FAMILY)
 def want_under_negation(t, a, j: Axis):
     """To factor -a, factor a."""
-    return [want(t, j), match(t, -a)], [want(a, j)]
+    return [wants_factor(t, j), match(t, -a)], [wants_factor(a, j)]
 
 
 # A cast to a floating type rounds relative to the value, so a factor may move out of it.  No cast is removed, and none moves whose value
@@ -55,7 +55,7 @@ def want_under_negation(t, a, j: Axis):
 @fact_rule(family=FAMILY)
 def want_under_cast(t, a, j: Axis, d: TypeName):
     """To factor cast(a), factor a."""
-    return [want(t, j), match(t, Cast(d, a)), rounding(d), movable(t)], [want(a, j)]
+    return [wants_factor(t, j), match(t, Cast(d, a)), rounding(d), movable(t)], [wants_factor(a, j)]
 
 
 @fact_rule(family=FAMILY, licence="approx")
@@ -75,8 +75,8 @@ def factor_through_cast(t, a, f, x, j: Axis, d: TypeName):
     """If a = f*x, then cast(a) = f * cast(x) for f ready after a loop, to a type that overflows no earlier than float32."""
     rounded = Cast(d, x)
     return (
-        [want(t, j), match(t, Cast(d, a)), movable(t), wide(d), spl(a, j, f, x), later(f, j)],
-        [spl(t, j, f, rounded), movable(rounded)],
+        [wants_factor(t, j), match(t, Cast(d, a)), movable(t), wide(d), free_factor(a, j, f, x), later(f, j)],
+        [free_factor(t, j, f, rounded), movable(rounded)],
     )
 
 
@@ -85,8 +85,8 @@ def factor_through_cast_of_number(t, a, f, x, j: Axis, d: TypeName):
     """The same for any floating type, if x is a number of that type already: cast(x) is x, however large or small."""
     rounded = Cast(d, x)
     return (
-        [want(t, j), match(t, Cast(d, a)), movable(t), rounding(d), spl(a, j, f, x), later(f, j), typed(x, d)],
-        [spl(t, j, f, rounded), movable(rounded)],
+        [wants_factor(t, j), match(t, Cast(d, a)), movable(t), rounding(d), free_factor(a, j, f, x), later(f, j), typed(x, d)],
+        [free_factor(t, j, f, rounded), movable(rounded)],
     )
 
 
@@ -96,54 +96,54 @@ def fraction_through_cast(t, a, f, x, n: Scalar, j: Axis, d: TypeName):
     rounded = Cast(d, x)
     return (
         [
-            want(t, j), match(t, Cast(d, a)), movable(t), rounding(d), spl(a, j, f, x), later(f, j),
+            wants_factor(t, j), match(t, Cast(d, a)), movable(t), rounding(d), free_factor(a, j, f, x), later(f, j),
             nonneg(f), at_most_one(f), within(x, n), Modest(n),
         ],
-        [spl(t, j, f, rounded), movable(rounded)],
+        [free_factor(t, j, f, rounded), movable(rounded)],
     )  # fmt: skip
 
 
 @fact_rule(family=FAMILY)
 def want_terms_of_factors(t, a, b, j: Axis):
     """A factor that is a sum may have a part that is free of j."""
-    return [want(t, j), match(t, a * b)], [wanta(a, j)]
+    return [wants_factor(t, j), match(t, a * b)], [wants_term(a, j)]
 
 
 @fact_rule(family=FAMILY)
 def want_terms(t, a, b, j: Axis):
     """To write a+b as f + rest, look into both terms."""
-    return [wanta(t, j), match(t, a + b)], [wanta(a, j), wanta(b, j)]
+    return [wants_term(t, j), match(t, a + b)], [wants_term(a, j), wants_term(b, j)]
 
 
 @fact_rule(family=FAMILY)
 def want_terms_of_argument(t, a, j: Axis, o: Op1):
     """The argument of a function under a sum may have a part that is free of j."""
-    return [want(t, j), match(t, Map(o, a))], [wanta(a, j)]
+    return [wants_factor(t, j), match(t, Map(o, a))], [wants_term(a, j)]
 
 
 @fact_rule(family=FAMILY)
 def term_is_free(t, a, b, j: Axis):
     """a+b = f + rest with f = a, if a is free of j."""
-    return [wanta(t, j), match(t, a + b), free(a, j), depends(b, j)], [aspl(t, j, a, b)]
+    return [wants_term(t, j), match(t, a + b), free(a, j), depends(b, j)], [free_term(t, j, a, b)]
 
 
 @fact_rule(family=FAMILY)
 def term_from_inside(t, a, b, f, x, j: Axis):
     """If a = f+x, then a+b = f + (x+b), where f + x does not cancel."""
-    return [wanta(t, j), match(t, a + b), depends(b, j), aspl(a, j, f, x), separable(f, x)], [aspl(t, j, f, x + b)]
+    return [wants_term(t, j), match(t, a + b), depends(b, j), free_term(a, j, f, x), separable(f, x)], [free_term(t, j, f, x + b)]
 
 
 @fact_rule(family=FAMILY)
 def terms_collected(t, a, b, f, x, j: Axis):
     """If a = f+x and b is free of j, then a+b = (f+b) + x, where f + x does not cancel."""
-    return [wanta(t, j), match(t, a + b), free(b, j), aspl(a, j, f, x), separable(f, x)], [aspl(t, j, f + b, x)]
+    return [wants_term(t, j), match(t, a + b), free(b, j), free_term(a, j, f, x), separable(f, x)], [free_term(t, j, f + b, x)]
 
 
 @fact_rule(family=FAMILY)
 def negated_sum(t, a, b, j: Axis):
     """-(a+b) = -a + -b, where somebody wants the terms."""
     x = a + b
-    return [wanta(t, j), match(t, -x)], [equal(t, -a + -b)]
+    return [wants_term(t, j), match(t, -x)], [equal(t, -a + -b)]
 
 
 @rule(family=FAMILY, licence="exact")
@@ -234,7 +234,7 @@ def fold_reciprocal(a: Scalar):
 @fact_rule(family=FAMILY)
 def operand_of_two(t, x, y, o: Op2):
     """x o y has the operand x; so it has y."""
-    return [chain_wanted(o), written(o, t, x, y)], [operand(o, t, x, y)]
+    return [wants_operands(o), written(o, t, x, y)], [operand(o, t, x, y)]
 
 
 @fact_rule(family=FAMILY)
@@ -246,7 +246,7 @@ def operand_of_operand(t, s, x, y, rest, o: Op2):
 @fact_rule(family=FAMILY)
 def operands_of_two(t, s, x, y, z, o: Op2):
     """(x o y) o z has the operands x and y."""
-    return [chain_wanted(o), written(o, t, s, z), written(o, s, x, y)], [operands(o, t, x, y, z)]
+    return [wants_operands(o), written(o, t, s, z), written(o, s, x, y)], [operands(o, t, x, y, z)]
 
 
 @fact_rule(family=FAMILY)

@@ -954,20 +954,20 @@ def _folding(trait: str) -> Relation:
 
 
 FIRST_FREE = ((2, 1),)  # column 2 is free of the axis in column 1
-want = _relation("want", "T i64", "demand: somebody sums t over the axis; write it as a product")
-wanta = _relation("wanta", "T i64", "demand: write t as a sum, one part free of the axis")
-spl = _relation("spl", "T i64 T T", "t = f * b, f free of the axis", Equation(lambda t, j, f, b: (t, f * b), FIRST_FREE))
-aspl = _relation("aspl", "T i64 T T", "t = f + b, f free of the axis", Equation(lambda t, j, f, b: (t, f + b), FIRST_FREE))
+wants_factor = _relation("wants_factor", "T i64", "demand: somebody sums t over the axis; write it as a product")
+wants_term = _relation("wants_term", "T i64", "demand: write t as a sum, one part free of the axis")
+free_factor = _relation("free_factor", "T i64 T T", "t = f * b, f free of the axis", Equation(lambda t, j, f, b: (t, f * b), FIRST_FREE))
+free_term = _relation("free_term", "T i64 T T", "t = f + b, f free of the axis", Equation(lambda t, j, f, b: (t, f + b), FIRST_FREE))
 written = _relation("written", "String T T T", "op t f b: t = f op b, what the program does last", Equation(_combined), sorts=("op",))
 operand = _relation(
     "operand", "String T T T", "op t x rest: t = x op rest, and x is any one of the operands of the chain that the program writes",
-    Equation(_combined), asks="chain-wanted", sorts=("op",),
+    Equation(_combined), asks="wants-operands", sorts=("op",),
 )  # fmt: skip
 operands = _relation(
     "operands", "String T T T T", "op t x y rest: t = (x op y) op rest, and x and y are any two of three or more operands of such a chain",
-    Equation(lambda o, t, x, y, rest: (t, P.Map(o, P.Map(o, x, y), rest))), asks="chain-wanted", sorts=("op",),
+    Equation(lambda o, t, x, y, rest: (t, P.Map(o, P.Map(o, x, y), rest))), asks="wants-operands", sorts=("op",),
 )  # fmt: skip
-chain_wanted = _relation("chain-wanted", "String", "demand: find the operands of chains of this op", sorts=("op",))
+wants_operands = _relation("wants-operands", "String", "demand: find the operands of chains of this op", sorts=("op",))
 associative = _relation(
     "associative", "String", "trait: an op whose operands may be written in any order",
     Trait(lambda o: o in OPS and OPS[o].associative and OPS[o].commutative, sorts=("op",)),
@@ -976,22 +976,28 @@ separable = _relation(
     "separable", "T T", "f x: |f| is at most |f + x| or modest, so f and x may be rounded apart", Claim(_separable, assumed=False)
 )
 onehot = _relation("onehot", "T i64", "c holds at one place of the axis at most", Claim(_onehot))
-scal = _relation("scal", "f64 T", "demand: fold the factor into t")
+wants_multiple = _relation("wants_multiple", "f64 T", "demand: fold the factor into t")
 movable = _relation("movable", "T", "t is a cast, and nothing shows where it rounds; it may round another multiple of its value")
 typed = _relation("typed", "T String", "t is a number of the floating type, whatever its own: a cast to it changes nothing", given=True)
-hot = _relation("hot", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
-rsub = _relation(
-    "rsub", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old",
+needs_repair = _relation("needs_repair", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
+function_of = _relation(
+    "function_of", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old",
     Equation(lambda j, t, r, tn, to: (to, t)),
 )  # fmt: skip
-radd = _relation("radd", "String i64 T T T T", "kind axis t r tn d: tn = t + d (loc: t = tn + d)", _changed_by(lambda x, d: x + d))
-rmul = _relation("rmul", "String i64 T T T T", "kind axis t r tn q: tn = t * q (loc: t = tn * q)", _changed_by(lambda x, q: x * q))
-rlin = _relation(
-    "rlin", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference",
+changes_by_term = _relation(
+    "changes_by_term", "String i64 T T T T", "kind axis t r tn d: tn = t + d (loc: t = tn + d)", _changed_by(lambda x, d: x + d)
+)
+changes_by_factor = _relation(
+    "changes_by_factor", "String i64 T T T T", "kind axis t r tn q: tn = t * q (loc: t = tn * q)", _changed_by(lambda x, q: x * q)
+)
+changes_by_form = _relation(
+    "changes_by_form", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference",
     Equation(lambda j, t, r, tn, form: (tn, form)),
 )  # fmt: skip
-near = _relation("near", "T T", "demand: count x from p, which is x itself or a mean of it")
-ends = _relation("ends", "T i64 i64", "demand: h chooses what is before the end in a part that may be shorter; outer and inner axis")
+counted_from = _relation("counted_from", "T T", "demand: count x from p, which is x itself or a mean of it")
+before_end = _relation(
+    "before_end", "T i64 i64", "demand: h chooses what is before the end in a part that may be shorter; outer and inner axis"
+)
 spoils = _relation("spoils", "T T", "r p: r is finite only where p is", Claim(lambda r, p: (p - p == 0) | ~(r - r == 0)))
 offset = _relation(
     "offset", "T T T", "v d u: v = u + d, where one part of a split axis knows u, but not d", Equation(lambda v, d, u: (v, u + d))
@@ -1000,12 +1006,12 @@ shifted = _relation(
     "shifted", "T T T T T T T", "t d e a b c n: t = a + d b + e c + d e n, where one part of a split axis knows a, b, c and n",
     Equation(lambda t, d, e, a, b, c, n: (t, a + d * b + e * (c + d * n))),
 )  # fmt: skip
-ninf = _relation(
-    "ninf", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds",
+least_where = _relation(
+    "least_where", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds",
     Equation(lambda x, r, c: (x, Vanishing(x, r, c, -np.inf))),
 )  # fmt: skip
-gone = _relation(
-    "gone", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds",
+zero_where = _relation(
+    "zero_where", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds",
     Equation(lambda x, r, c: (x, Vanishing(x, r, c, 0.0))),
 )  # fmt: skip
 increasing = _relation("increasing", "String", "trait: a non-decreasing op", Trait(lambda o: o in OPS and OPS[o].increasing, sorts=("op",)))

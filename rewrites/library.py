@@ -8,10 +8,10 @@ from . import reductions
 from . import layout
 from . import tiling
 from . import repair
-from . import reference
+from . import invariance
 from . import strength
 from . import fusion
 # isort: on
 
-_MODULES = (analyses, signs, algebra, reductions, layout, tiling, repair, reference, strength, fusion)
+_MODULES = (analyses, signs, algebra, reductions, layout, tiling, repair, invariance, strength, fusion)
 FAMILIES = tuple(family.__name__.rpartition(".")[2] for family in _MODULES)

@@ -21,13 +21,13 @@ FAMILY = "reductions"
 @fact_rule(family=FAMILY)
 def sum_wants_factors(e, t, j: Axis, g: LinearMonoid):
     """A linear reduction asks for the factors of its body."""
-    return [match(e, Reduce(g, j, t)), linear(g), depends(t, j)], [want(t, j)]
+    return [match(e, Reduce(g, j, t)), linear(g), depends(t, j)], [wants_factor(t, j)]
 
 
 @fact_rule(family=FAMILY)
 def factor_out(e, t, f, b, j: Axis, g: LinearMonoid):
     """sum_j f*b = f * sum_j b, for f free of j; so for mean."""
-    return [match(e, Reduce(g, j, t)), linear(g), spl(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), linear(g), free_factor(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Reduce(g, j, b))]
 
 
 @fact_rule(family=FAMILY)
@@ -95,7 +95,7 @@ def late_term_out_of_sum(e, t, a, s, f, b, j: Axis):
     """sum_j a*(f+b) = f * sum_j a + sum_j a*b, for weights a >= 0, f free of j and ready last, and f + b that does not cancel."""
     return (
         [
-            match(e, Sum(j, t)), match(t, a * s), aspl(s, j, f, b), separable(f, b), nonneg(a), depends(a, j),
+            match(e, Sum(j, t)), match(t, a * s), free_term(s, j, f, b), separable(f, b), nonneg(a), depends(a, j),
             latest(f, a, b, j), later(f, j, 2), NonEmpty(j),
         ],
         [equal(e, f * Sum(j, a) + Sum(j, a * b))],
@@ -113,7 +113,7 @@ def late_term_out_of_choice(e, t, c, s, f, b, j: Axis):
     """sum_j where(c, f+b, 0) = f * count + sum_j where(c, b, 0), count = sum_j where(c, 1, 0), under the same conditions."""
     return (
         [
-            match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), separable(f, b), depends(c, j),
+            match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), free_term(s, j, f, b), separable(f, b), depends(c, j),
             latest(f, c, b, j), later(f, j, 2),
         ],
         [equal(e, _counted(f, c, j) + Sum(j, Where(c, b, 0.0)))],
@@ -124,7 +124,7 @@ def late_term_out_of_choice(e, t, c, s, f, b, j: Axis):
 def term_out_of_single_choice(e, t, c, s, f, b, j: Axis):
     """The same where c holds at one place at most: both sides add the same two numbers, so that cancelling does no harm."""
     return (
-        [match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), onehot(c, j), later(f, j)],
+        [match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), free_term(s, j, f, b), onehot(c, j), later(f, j)],
         [equal(e, _counted(f, c, j) + Sum(j, Where(c, b, 0.0)))],
     )
 
@@ -132,4 +132,4 @@ def term_out_of_single_choice(e, t, c, s, f, b, j: Axis):
 @fact_rule(family=FAMILY)
 def want_terms_of_choice(t, c, x, y, j: Axis):
     """The arm of a choice under a sum may have a part that is free of j."""
-    return [want(t, j), match(t, Where(c, x, y))], [wanta(x, j)]
+    return [wants_factor(t, j), match(t, Where(c, x, y))], [wants_term(x, j)]

@@ -22,7 +22,7 @@ import math
 from .language import *
 
 FAMILY, PHASE = "repair", "repair"
-LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``ninf`` and ``gone`` speak of
+LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``least_where`` and ``zero_where`` speak of
 ALWAYS = Const(1.0)  # the condition of facts that hold everywhere
 
 
@@ -32,19 +32,19 @@ ALWAYS = Const(1.0)  # the condition of facts that hold everywhere
 @fact_rule(family=FAMILY, phase=PHASE)
 def stuck(e, t, j: Axis, g: AnyMonoid):
     """The body of a reduction that cannot run in the first loop over its axis needs repair."""
-    return [match(e, Reduce(g, j, t)), later(t, j)], [hot(t, j)]
+    return [match(e, Reduce(g, j, t)), later(t, j)], [needs_repair(t, j)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def stuck_below(t, x, j: Axis):
     """So does what delays it, through whatever lies between."""
-    return [hot(t, j), argument(t, x), later(x, j)], [hot(x, j)]
+    return [needs_repair(t, j), argument(t, x), later(x, j)], [needs_repair(x, j)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def square_as_product(t, u, j: Axis):
     """u^2 = u*u, where u needs repair."""
-    return [hot(t, j), match(t, Map("square", u))], [equal(t, u * u)]
+    return [needs_repair(t, j), match(t, Map("square", u))], [equal(t, u * u)]
 
 
 # seeds ---------------------------------------------------------------------------------------------------------------------------
@@ -54,33 +54,33 @@ def square_as_product(t, u, j: Axis):
 def seed_shift(r, s, j: Axis, g: AnyMonoid):
     """new = old + (new - old)."""
     new, old = Ref("new", j, r), Ref("old", j, r)
-    return [match(r, Reduce(g, j, s)), hot(r, j)], [radd("run", j, r, r, new, new - old)]
+    return [match(r, Reduce(g, j, s)), needs_repair(r, j)], [changes_by_term("run", j, r, r, new, new - old)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def seed_factor(r, s, j: Axis, g: AnyMonoid):
     """new = old * (new / old), for reductions of positive values."""
     new, old = Ref("new", j, r), Ref("old", j, r)
-    return [match(r, Reduce(g, j, s)), hot(r, j), positive(s), positive(r)], [rmul("run", j, r, r, new, new / old)]
+    return [match(r, Reduce(g, j, s)), needs_repair(r, j), positive(s), positive(r)], [changes_by_factor("run", j, r, r, new, new / old)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def seed_function(r, s, j: Axis, g: AnyMonoid):
     """A function of r alone is followed by substitution."""
-    return [match(r, Reduce(g, j, s)), hot(r, j)], [rsub(j, r, r, Ref("new", j, r), Ref("old", j, r))]
+    return [match(r, Reduce(g, j, s)), needs_repair(r, j)], [function_of(j, r, r, Ref("new", j, r), Ref("old", j, r))]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def function1(t, x, r, xn, xo, j: Axis, o: Op1):
     """If x is a function of r alone, so is o(x)."""
-    return [rsub(j, x, r, xn, xo), hot(t, j), match(t, Map(o, x))], [rsub(j, t, r, Map(o, xn), Map(o, xo))]
+    return [function_of(j, x, r, xn, xo), needs_repair(t, j), match(t, Map(o, x))], [function_of(j, t, r, Map(o, xn), Map(o, xo))]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def function2(t, x, r, xn, xo, a: Scalar, j: Axis, o: Op2):
     """If x is a function of r alone, so is o(x, constant)."""
     c = Const(a)
-    return [rsub(j, x, r, xn, xo), hot(t, j), match(t, Map(o, x, c))], [rsub(j, t, r, Map(o, xn, c), Map(o, xo, c))]
+    return [function_of(j, x, r, xn, xo), needs_repair(t, j), match(t, Map(o, x, c))], [function_of(j, t, r, Map(o, xn, c), Map(o, xo, c))]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -88,8 +88,8 @@ def choice_by_reference(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis, arms: Ei
     """A choice between a constant and a function of r, made by a function of r: safe forms of a maximum."""
     new, old = Where(cn, *arms(Const(a), xn)), Where(co, *arms(Const(a), xo))
     return (
-        [rsub(j, c, r, cn, co), rsub(j, x, r, xn, xo), hot(t, j), match(t, Where(c, *arms(Const(a), x)))],
-        [radd("run", j, t, r, new, new - old)],
+        [function_of(j, c, r, cn, co), function_of(j, x, r, xn, xo), needs_repair(t, j), match(t, Where(c, *arms(Const(a), x)))],
+        [changes_by_term("run", j, t, r, new, new - old)],
     )
 
 
@@ -100,23 +100,24 @@ def choice_by_reference(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis, arms: Ei
 def shift_through_additive(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "add"]):
     """o(x+d) = o(x) + o(d)."""
     return (
-        [radd(k, j, x, r, xn, d), turns(o, "add", "add"), hot(t, j), match(t, Map(o, x))],
-        [radd(k, j, t, r, Map(o, xn), Map(o, d))],
+        [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "add"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_term(k, j, t, r, Map(o, xn), Map(o, d))],
     )
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def shift_of_term(t, x, b, r, xn, d, j: Axis, k: Kind):
     """(x+d) + b = (x+b) + d."""
-    return [radd(k, j, x, r, xn, d), hot(t, j), match(t, x + b), earlier(b, r, j)], [radd(k, j, t, r, xn + b, d)]
+    needs = [changes_by_term(k, j, x, r, xn, d), needs_repair(t, j), match(t, x + b), earlier(b, r, j)]
+    return needs, [changes_by_term(k, j, t, r, xn + b, d)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
 def shift_of_both(t, x, y, r, xn, yn, d, e, j: Axis, k: Kind):
     """(x+d) + (y+e) = (x+y) + (d+e)."""
     return (
-        [radd(k, j, x, r, xn, d), radd(k, j, y, r, yn, e), hot(t, j), match(t, x + y)],
-        [radd(k, j, t, r, xn + yn, d + e)],
+        [changes_by_term(k, j, x, r, xn, d), changes_by_term(k, j, y, r, yn, e), needs_repair(t, j), match(t, x + y)],
+        [changes_by_term(k, j, t, r, xn + yn, d + e)],
     )
 
 
@@ -124,8 +125,8 @@ def shift_of_both(t, x, y, r, xn, yn, d, e, j: Axis, k: Kind):
 def shift_scaled(t, x, b, r, xn, d, j: Axis, k: Kind):
     """(x+d) * b = x*b + d*b, for b free of j."""
     return (
-        [radd(k, j, x, r, xn, d), hot(t, j), match(t, x * b), earlier(b, r, j), free(b, j)],
-        [radd(k, j, t, r, xn * b, d * b)],
+        [changes_by_term(k, j, x, r, xn, d), needs_repair(t, j), match(t, x * b), earlier(b, r, j), free(b, j)],
+        [changes_by_term(k, j, t, r, xn * b, d * b)],
     )
 
 
@@ -133,8 +134,11 @@ def shift_scaled(t, x, b, r, xn, d, j: Axis, k: Kind):
 def shift_through_log(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "add", "nonneg"]):
     """o(x*q) = o(x) + o(q), for x, q >= 0."""
     return (
-        [rmul(k, j, x, r, xn, q), turns_nonneg(o, "mul", "add"), hot(t, j), match(t, Map(o, x)), nonneg(x), nonneg(xn), nonneg(q)],
-        [radd(k, j, t, r, Map(o, xn), Map(o, q))],
+        [
+            changes_by_factor(k, j, x, r, xn, q), turns_nonneg(o, "mul", "add"), needs_repair(t, j), match(t, Map(o, x)),
+            nonneg(x), nonneg(xn), nonneg(q),
+        ],
+        [changes_by_term(k, j, t, r, Map(o, xn), Map(o, q))],
     )
 
 
@@ -142,8 +146,8 @@ def shift_through_log(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "add", "
 def shift_through_other_sum(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
     """sum_i (x+d) = sum_i x + sum_i d, over another axis."""
     return (
-        [radd(k, j, x, r, xn, d), hot(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j)],
-        [radd(k, j, t, r, Reduce(g, i, xn), Reduce(g, i, d))],
+        [changes_by_term(k, j, x, r, xn, d), needs_repair(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j)],
+        [changes_by_term(k, j, t, r, Reduce(g, i, xn), Reduce(g, i, d))],
     )
 
 
@@ -154,8 +158,8 @@ def shift_through_other_sum(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: Linear
 def factor_of_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "mul"]):
     """o(x+d) = o(x) * o(d)."""
     return (
-        [radd(k, j, x, r, xn, d), turns(o, "add", "mul"), hot(t, j), match(t, Map(o, x))],
-        [rmul(k, j, t, r, Map(o, xn), Map(o, d))],
+        [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "mul"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_factor(k, j, t, r, Map(o, xn), Map(o, d))],
     )
 
 
@@ -163,8 +167,8 @@ def factor_of_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Turns["add", "mul
 def factor_through_power(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul"]):
     """o(x*q) = o(x) * o(q)."""
     return (
-        [rmul(k, j, x, r, xn, q), turns(o, "mul", "mul"), hot(t, j), match(t, Map(o, x))],
-        [rmul(k, j, t, r, Map(o, xn), Map(o, q))],
+        [changes_by_factor(k, j, x, r, xn, q), turns(o, "mul", "mul"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_factor(k, j, t, r, Map(o, xn), Map(o, q))],
     )
 
 
@@ -172,29 +176,33 @@ def factor_through_power(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul"
 def factor_through_root(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul", "nonneg"]):
     """o(x*q) = o(x) * o(q), for x, q >= 0."""
     return (
-        [rmul(k, j, x, r, xn, q), turns_nonneg(o, "mul", "mul"), hot(t, j), match(t, Map(o, x)), nonneg(x), nonneg(xn), nonneg(q)],
-        [rmul(k, j, t, r, Map(o, xn), Map(o, q))],
+        [
+            changes_by_factor(k, j, x, r, xn, q), turns_nonneg(o, "mul", "mul"), needs_repair(t, j), match(t, Map(o, x)),
+            nonneg(x), nonneg(xn), nonneg(q),
+        ],
+        [changes_by_factor(k, j, t, r, Map(o, xn), Map(o, q))],
     )
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def factor_through_additive(t, x, r, xn, q, j: Axis, k: Kind):
     """-(x*q) = -x * q."""
-    return [rmul(k, j, x, r, xn, q), hot(t, j), match(t, -x)], [rmul(k, j, t, r, -xn, q)]
+    return [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, -x)], [changes_by_factor(k, j, t, r, -xn, q)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def factor_of_product(t, x, b, r, xn, q, j: Axis, k: Kind):
     """(x*q) * b = (x*b) * q."""
-    return [rmul(k, j, x, r, xn, q), hot(t, j), match(t, x * b), earlier(b, r, j)], [rmul(k, j, t, r, xn * b, q)]
+    needs = [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, x * b), earlier(b, r, j)]
+    return needs, [changes_by_factor(k, j, t, r, xn * b, q)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
 def factor_of_both(t, x, y, r, xn, yn, p, q, j: Axis, k: Kind):
     """(x*p) * (y*q) = (x*y) * (p*q)."""
     return (
-        [rmul(k, j, x, r, xn, p), rmul(k, j, y, r, yn, q), hot(t, j), match(t, x * y)],
-        [rmul(k, j, t, r, xn * yn, p * q)],
+        [changes_by_factor(k, j, x, r, xn, p), changes_by_factor(k, j, y, r, yn, q), needs_repair(t, j), match(t, x * y)],
+        [changes_by_factor(k, j, t, r, xn * yn, p * q)],
     )
 
 
@@ -202,8 +210,8 @@ def factor_of_both(t, x, y, r, xn, yn, p, q, j: Axis, k: Kind):
 def factor_of_sum(t, x, y, r, xn, yn, q, j: Axis, k: Kind):
     """x*q + y*q = (x+y) * q."""
     return (
-        [rmul(k, j, x, r, xn, q), rmul(k, j, y, r, yn, q), hot(t, j), match(t, x + y)],
-        [rmul(k, j, t, r, xn + yn, q)],
+        [changes_by_factor(k, j, x, r, xn, q), changes_by_factor(k, j, y, r, yn, q), needs_repair(t, j), match(t, x + y)],
+        [changes_by_factor(k, j, t, r, xn + yn, q)],
     )
 
 
@@ -221,8 +229,8 @@ def factor_of_choice(t, c, x, r, xn, q, j: Axis, to: REFERENCES):
     new = reference(j, r)
     stopped = Map("and", Map("ne", q, q), Map("eq", new, new))
     return (
-        [rmul(kind, j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
-        [rmul(kind, j, t, r, Where(c, xn, 0.0), Where(stopped, 1.0, q))],
+        [changes_by_factor(kind, j, x, r, xn, q), needs_repair(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
+        [changes_by_factor(kind, j, t, r, Where(c, xn, 0.0), Where(stopped, 1.0, q))],
     )
 
 
@@ -231,8 +239,8 @@ def factor_through_wide_cast(t, x, r, xn, q, j: Axis, k: Kind, d: TypeName):
     """cast(x*q) = cast(x) * q, for a floating type that overflows no earlier than float32: rounding is relative."""
     rounded = Cast(d, xn)
     return (
-        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Cast(d, x)), movable(t), wide(d)],
-        [rmul(k, j, t, r, rounded, q), movable(rounded)],
+        [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Cast(d, x)), movable(t), wide(d)],
+        [changes_by_factor(k, j, t, r, rounded, q), movable(rounded)],
     )
 
 
@@ -241,8 +249,8 @@ def factor_through_cast_of_modest(t, x, r, xn, q, n: Scalar, j: Axis, k: Kind, d
     """The same for any floating type, if x is modest: cast(x) does not overflow."""
     rounded = Cast(d, xn)
     return (
-        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Cast(d, x)), movable(t), rounding(d), within(x, n), Modest(n)],
-        [rmul(k, j, t, r, rounded, q), movable(rounded)],
+        [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Cast(d, x)), movable(t), rounding(d), within(x, n), Modest(n)],
+        [changes_by_factor(k, j, t, r, rounded, q), movable(rounded)],
     )
 
 
@@ -250,8 +258,11 @@ def factor_through_cast_of_modest(t, x, r, xn, q, n: Scalar, j: Axis, k: Kind, d
 def factor_through_other_sum(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
     """sum_i x*q = (sum_i x) * q, over another axis that q is free of."""
     return (
-        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j), free(q, i)],
-        [rmul(k, j, t, r, Reduce(g, i, xn), q)],
+        [
+            changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j),
+            apart(i, j), free(q, i),
+        ],
+        [changes_by_factor(k, j, t, r, Reduce(g, i, xn), q)],
     )
 
 
@@ -262,15 +273,16 @@ def factor_through_other_sum(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: Linea
 def form_of_shift(t, r, tn, d, j: Axis):
     """t + d = 1 * t(old) + d * 1."""
     one = Const(1.0)
-    return [radd("run", j, t, r, tn, d), distinct(t, r)], [rlin(j, t, r, tn, LinearSum(Along(one, tn), Along(d, one)))]
+    form = LinearSum(Along(one, tn), Along(d, one))
+    return [changes_by_term("run", j, t, r, tn, d), distinct(t, r)], [changes_by_form(j, t, r, tn, form)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
 def form_of_product(t, x, y, r, xn, yn, j: Axis, a: Form, b: Form):
     """A product of forms is a form."""
     return (
-        [rlin(j, x, r, xn, a), rlin(j, y, r, yn, b), hot(t, j), match(t, x * y)],
-        [rlin(j, t, r, xn * yn, LinearProduct(a, b))],
+        [changes_by_form(j, x, r, xn, a), changes_by_form(j, y, r, yn, b), needs_repair(t, j), match(t, x * y)],
+        [changes_by_form(j, t, r, xn * yn, LinearProduct(a, b))],
     )
 
 
@@ -278,8 +290,8 @@ def form_of_product(t, x, y, r, xn, yn, j: Axis, a: Form, b: Form):
 def form_times_factor(t, x, y, r, xn, yn, q, j: Axis, a: Form):
     """A form times a value that changes by a factor is a form."""
     return (
-        [rlin(j, x, r, xn, a), rmul("run", j, y, r, yn, q), hot(t, j), match(t, x * y)],
-        [rlin(j, t, r, xn * yn, LinearProduct(a, Along(q, yn)))],
+        [changes_by_form(j, x, r, xn, a), changes_by_factor("run", j, y, r, yn, q), needs_repair(t, j), match(t, x * y)],
+        [changes_by_form(j, t, r, xn * yn, LinearProduct(a, Along(q, yn)))],
     )
 
 
@@ -287,8 +299,8 @@ def form_times_factor(t, x, y, r, xn, yn, q, j: Axis, a: Form):
 def form_times_value(t, x, b, r, xn, j: Axis, a: Form):
     """A form times a value that does not change is a form."""
     return (
-        [rlin(j, x, r, xn, a), hot(t, j), match(t, x * b), earlier(b, r, j), settled(b)],
-        [rlin(j, t, r, xn * b, LinearProduct(a, Along(Const(1.0), b)))],
+        [changes_by_form(j, x, r, xn, a), needs_repair(t, j), match(t, x * b), earlier(b, r, j), settled(b)],
+        [changes_by_form(j, t, r, xn * b, LinearProduct(a, Along(Const(1.0), b)))],
     )
 
 
@@ -316,67 +328,67 @@ def distribute(l: Form, x: Form, y: Form, z: Form, both: EitherWay):  # noqa: E7
 @fact_rule(family=FAMILY, phase=PHASE)
 def nothing_seen(r, s, j: Axis, g: SelectiveMonoid):
     """Where max_j s is -inf, s is."""
-    return [match(r, Reduce(g, j, s)), selective(g, LEAST), NonEmpty(j)], [ninf(s, r, ALWAYS)]
+    return [match(r, Reduce(g, j, s)), selective(g, LEAST), NonEmpty(j)], [least_where(s, r, ALWAYS)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def nothing_seen_inside(t, c, x, r):
     """If where(c, x, -inf) = -inf, then x = -inf where c holds."""
-    return [ninf(t, r, ALWAYS), match(t, Where(c, x, -math.inf))], [ninf(x, r, c)]
+    return [least_where(t, r, ALWAYS), match(t, Where(c, x, -math.inf))], [least_where(x, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def nothing_seen_shifted(t, x, b, r, c):
     """-inf + b = -inf."""
-    return [ninf(x, r, c), match(t, x + b)], [ninf(t, r, c)]
+    return [least_where(x, r, c), match(t, x + b)], [least_where(t, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def nothing_seen_scaled(t, x, b, r, c):
     """-inf * b = -inf for b > 0."""
-    return [ninf(x, r, c), match(t, x * b), positive(b)], [ninf(t, r, c)]
+    return [least_where(x, r, c), match(t, x * b), positive(b)], [least_where(t, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def nothing_seen_chosen(t, c, x, r):
     """where(c, -inf, -inf) = -inf."""
-    return [ninf(x, r, c), match(t, Where(c, x, -math.inf))], [ninf(t, r, ALWAYS)]
+    return [least_where(x, r, c), match(t, Where(c, x, -math.inf))], [least_where(t, r, ALWAYS)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def gone_by_exponential(t, x, r, c, o: Turns["add", "mul"]):
     """o(-inf) = 0 for an increasing o that turns sums into products."""
-    return [ninf(x, r, c), match(t, Map(o, x)), turns(o, "add", "mul"), increasing(o)], [gone(t, r, c)]
+    return [least_where(x, r, c), match(t, Map(o, x)), turns(o, "add", "mul"), increasing(o)], [zero_where(t, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def gone_times(t, x, b, r, c):
     """0 * b = 0."""
-    return [gone(x, r, c), match(t, x * b)], [gone(t, r, c)]
+    return [zero_where(x, r, c), match(t, x * b)], [zero_where(t, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def gone_negated(t, x, r, c):
     """-0 = 0."""
-    return [gone(x, r, c), match(t, -x)], [gone(t, r, c)]
+    return [zero_where(x, r, c), match(t, -x)], [zero_where(t, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def gone_rounded(t, x, r, c, d: TypeName):
     """cast(0) = 0, and the cast of NaN is NaN in floating types (in the others it may be any number)."""
-    return [gone(x, r, c), match(t, Cast(d, x)), rounding(d)], [gone(t, r, c)]
+    return [zero_where(x, r, c), match(t, Cast(d, x)), rounding(d)], [zero_where(t, r, c)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def gone_chosen(t, c, x, r, where: Each[lambda c: ALWAYS, lambda c: c]):
     """where(c, x, 0) = 0 if x = 0, or if x = 0 where c holds."""
-    return [gone(x, r, where(c)), match(t, Where(c, x, 0.0))], [gone(t, r, ALWAYS)]
+    return [zero_where(x, r, where(c)), match(t, Where(c, x, 0.0))], [zero_where(t, r, ALWAYS)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def gone_summed(t, x, r, i: Axis, g: LinearMonoid):
     """A sum of zeros is zero."""
-    return [gone(x, r, ALWAYS), match(t, Reduce(g, i, x)), linear(g), free(r, i)], [gone(t, r, ALWAYS)]
+    return [zero_where(x, r, ALWAYS), match(t, Reduce(g, i, x)), linear(g), free(r, i)], [zero_where(t, r, ALWAYS)]
 
 
 # the loop ------------------------------------------------------------------------------------------------------------------------
@@ -389,8 +401,8 @@ def roll_by_factor(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveMono
     """sum_j t in one loop with a maximum r: acc <- acc * q + t(new), for q free of j and t gone where r has seen nothing."""
     return (
         [
-            match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j),
-            match(r, Reduce(h, j, s)), selective(h, LEAST), gone(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j),
+            match(r, Reduce(h, j, s)), selective(h, LEAST), zero_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )  # fmt: skip
@@ -400,7 +412,7 @@ def roll_by_factor(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveMono
 def roll_by_factor_of_sum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: LinearMonoid):
     """sum_j t in one loop with a sum r: acc <- acc * q + t(new), for q free of j."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), linear(h)],
+        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), linear(h)],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )
 
@@ -410,8 +422,8 @@ def roll_by_shift(e, t, r, tn, d, z: Scalar, s, j: Axis, g: SelectiveMonoid, h: 
     """max_j t in one loop with a maximum r: acc <- max(acc + d, t(new)), for d free of j and t = -inf where r has seen nothing."""
     return (
         [
-            match(e, Reduce(g, j, t)), selective(g, z), radd("run", j, t, r, tn, d), free(d, j), distinct(e, r),
-            match(r, Reduce(h, j, s)), selective(h, LEAST), ninf(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), selective(g, z), changes_by_term("run", j, t, r, tn, d), free(d, j), distinct(e, r),
+            match(r, Reduce(h, j, s)), selective(h, LEAST), least_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() + d))],
     )  # fmt: skip
@@ -422,7 +434,7 @@ def roll_by_shift_of_sum(e, t, r, tn, d, z: Scalar, s, j: Axis, g: SelectiveMono
     """max_j t in one loop with a sum r: acc <- max(acc + d, t(new)), for d free of j."""
     return (
         [
-            match(e, Reduce(g, j, t)), selective(g, z), radd("run", j, t, r, tn, d), free(d, j), distinct(e, r),
+            match(e, Reduce(g, j, t)), selective(g, z), changes_by_term("run", j, t, r, tn, d), free(d, j), distinct(e, r),
             match(r, Reduce(h, j, s)), linear(h),
         ],
         [equal(e, Roll(g, j, tn, Acc() + d))],
@@ -434,8 +446,8 @@ def roll_by_form(e, t, r, tn, s, j: Axis, l: Form, g: LinearMonoid, h: Selective
     """sum_j t in one loop with a maximum r and the accumulators of its linear form."""
     return (
         [
-            match(e, Reduce(g, j, t)), linear(g), rlin(j, t, r, tn, l), distinct(e, r),
-            match(r, Reduce(h, j, s)), selective(h, LEAST), gone(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), linear(g), changes_by_form(j, t, r, tn, l), distinct(e, r),
+            match(r, Reduce(h, j, s)), selective(h, LEAST), zero_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Summed(j, tn, l)))],
     )  # fmt: skip
@@ -448,7 +460,7 @@ def roll_by_form_of_mean(e, t, r, tn, s, j: Axis, l: Form, g: LinearMonoid):  # 
     Not with a sum: data shifted by a part of their sum are as large as the data, and the large accumulators would cancel.
     """
     return (
-        [match(e, Reduce(g, j, t)), linear(g), rlin(j, t, r, tn, l), distinct(e, r), match(r, Reduce("mean", j, s))],
+        [match(e, Reduce(g, j, t)), linear(g), changes_by_form(j, t, r, tn, l), distinct(e, r), match(r, Reduce("mean", j, s))],
         [equal(e, Roll(g, j, tn, Summed(j, tn, l)))],
     )
 
@@ -481,7 +493,7 @@ def keep_plain_accumulator(p, b, j: Axis):
 
 
 @fact_rule(family=FAMILY, phase=ROLL)
-def keep_accumulator(p, t, r, tn, d, j: Axis, change: Each[radd, rmul]):
+def keep_accumulator(p, t, r, tn, d, j: Axis, change: Each[changes_by_term, changes_by_factor]):
     """An accumulator that is mentioned is kept: its body is t at the new reference, so somebody sums t."""
     return [match(p, Pre(j, tn)), change("run", j, t, r, tn, d)], [match(p, Sum(j, t))]
 
@@ -489,4 +501,4 @@ def keep_accumulator(p, t, r, tn, d, j: Axis, change: Each[radd, rmul]):
 @fact_rule(family=FAMILY, phase=ROLL)
 def keep_accumulator_by_form(p, t, r, tn, j: Axis, l: Form):  # noqa: E741
     """An accumulator that is mentioned is kept: its body is t at the new reference, so somebody sums t."""
-    return [match(p, Pre(j, tn)), rlin(j, t, r, tn, l)], [match(p, Sum(j, t))]
+    return [match(p, Pre(j, tn)), changes_by_form(j, t, r, tn, l)], [match(p, Sum(j, t))]

@@ -11,7 +11,7 @@ A fact rule returns what it needs and what follows, as two lists of facts (see :
 
     @fact_rule(family="repair", licence="real")
     def shift_through_sum(...):
-        return [radd(kind, j, x, r, xn, d), match(t, x + b)], [radd(kind, j, t, r, xn + b, d)]
+        return [changes_by_term(kind, j, x, r, xn, d), match(t, x + b)], [changes_by_term(kind, j, t, r, xn + b, d)]
 
 Parameters are pattern variables; their annotation says of what sort.  Nothing is matched that is not written in the function: that
 an op or a monoid has a property is a premise (``linear(g)``), whatever the annotation is called.  A parameter with a choice (``Each``,
@@ -86,7 +86,7 @@ __all__ = [
 
 LICENCES = ("exact", "real", "approx")
 DISABLED: set[str] = set()  # the names of the rules that saturations leave out
-PHASES = ("analysis", "factor", "reference", "repair", "roll", "tiling", "layout", "strength", "fusion")
+PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion")
 
 
 # Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.

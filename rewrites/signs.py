@@ -315,13 +315,13 @@ def size_of_view(t, x, a: Scalar, j: Axis, e: Position):
 @fact_rule(family=FAMILY, phase=PHASE)
 def separable_of_sign(t, f, x, j: Axis, sign: Each[nonneg, nonpos]):
     """|f| <= |f + x| for f and x of one sign."""
-    return [aspl(t, j, f, x), sign(f), sign(x)], [separable(f, x)]
+    return [free_term(t, j, f, x), sign(f), sign(x)], [separable(f, x)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def separable_modest(t, f, x, a: Scalar, j: Axis):
     """A modest f may be added later: the absolute error stays near one rounding of f."""
-    return [aspl(t, j, f, x), within(f, a), Modest(a)], [separable(f, x)]
+    return [free_term(t, j, f, x), within(f, a), Modest(a)], [separable(f, x)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)

@@ -7,7 +7,7 @@ A split axis j = jo * T + ji turns a reduction into a reduction of reductions.  
 the end count as the identity.  Results of the parts are merged by the repair relation of kind ``loc``: if t at the whole
 reference r is q times t at the part's own reference, then sum_jo sum_ji t(r) = sum_jo q * sum_ji t(part).  A part whose own
 reference is the identity (nothing in it) merges with factor 1,
-which is right because t vanishes there (``gone``), and a part that is zero stays zero whatever its factor: the reference may be NaN
+which is right because t vanishes there (``zero_where``), and a part that is zero stays zero whatever its factor: the reference may be NaN
 because of elements that t does not choose.  The same split makes partial results private to their program.
 
 Moments merge by another relation, ``shifted``: squares and products of data about their mean are a form of degree two in how far the
@@ -21,7 +21,7 @@ import math
 from .language import *
 
 FAMILY, PHASE = "tiling", "tiling"
-LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``gone`` speaks of
+LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``zero_where`` speaks of
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -71,8 +71,8 @@ def local_selection(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """r = p + (r - p) for the part's own maximum p (0 where the part is empty)."""
     safe = Where(Map("eq", p, Const(z)), 0.0, p)
     return (
-        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), selective(g, z), hot(r, ji)],
-        [radd("loc", ji, r, r, safe, r - safe)],
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), selective(g, z), needs_repair(r, ji)],
+        [changes_by_term("loc", ji, r, r, safe, r - safe)],
     )
 
 
@@ -83,9 +83,9 @@ def local_choice(t, c, r, p, s, a: Scalar, g: SelectiveMonoid, z: Scalar, jo: Ax
     return (
         [
             match(t, Where(c, Const(a), r)), match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji),
-            selective(g, z), hot(t, ji), finite_or(s, z),
+            selective(g, z), needs_repair(t, ji), finite_or(s, z),
         ],
-        [radd("loc", ji, t, r, safe, t - safe)],
+        [changes_by_term("loc", ji, t, r, safe, t - safe)],
     )  # fmt: skip
 
 
@@ -93,8 +93,8 @@ def local_choice(t, c, r, p, s, a: Scalar, g: SelectiveMonoid, z: Scalar, jo: Ax
 def local_positive(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
     """r = p * (r / p) for the part's own sum p of positive values."""
     return (
-        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), linear(g), hot(r, ji), positive(p)],
-        [rmul("loc", ji, r, r, p, r / p)],
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), linear(g), needs_repair(r, ji), positive(p)],
+        [changes_by_factor("loc", ji, r, r, p, r / p)],
     )
 
 
@@ -105,8 +105,8 @@ def merge_selection_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMon
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
-            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, LEAST),
-            free(p, ji), gone(tl, p, Const(1.0)),
+            changes_by_factor("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, LEAST),
+            free(p, ji), zero_where(tl, p, Const(1.0)),
         ],
         [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, factor * local)))],
     )  # fmt: skip
@@ -118,7 +118,7 @@ def merge_positive_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid,
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
-            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
+            changes_by_factor("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
         ],
         [equal(e, Reduce(g, jo, q * Reduce(g, ji, tl)))],
     )  # fmt: skip
@@ -134,7 +134,7 @@ def merge_positive_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid,
 @fact_rule(family=FAMILY, phase=PHASE)
 def square_wants_means(t, x, f, jo: Axis, ji: Axis):
     """(x+f)^2, with an f that no part knows, asks for means of x."""
-    return [match(t, Map("square", x + f)), part(jo, ji), later(f, jo)], [near(x, x)]
+    return [match(t, Map("square", x + f)), part(jo, ji), later(f, jo)], [counted_from(x, x)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -142,20 +142,20 @@ def product_wants_means(t, v, w, x, y, f, h, jo: Axis, ji: Axis):
     """(x+f)(y+h), with f and h that no part knows, asks for means of x and y."""
     return (
         [match(t, v * w), match(v, x + f), match(w, y + h), distinct(v, w), part(jo, ji), later(f, jo), later(h, jo)],
-        [near(x, x), near(y, y)],
+        [counted_from(x, x), counted_from(y, y)],
     )
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def near_mean(p, q, x, k: Axis):
     """Over one axis or several."""
-    return [near(x, p), match(q, Reduce("mean", k, p))], [near(x, q)]
+    return [counted_from(x, p), match(q, Reduce("mean", k, p))], [counted_from(x, q)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def spoilt_by_part(r, x, p, jo: Axis, ji: Axis):
     """Infinite values of a part show in the mean over the parts."""
-    return [near(x, p), match(r, Reduce("mean", jo, p)), part(jo, ji), free(p, ji), NonEmpty(jo)], [spoils(r, p)]
+    return [counted_from(x, p), match(r, Reduce("mean", jo, p)), part(jo, ji), free(p, ji), NonEmpty(jo)], [spoils(r, p)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -168,7 +168,7 @@ def spoilt_mean(r, q, p, k: Axis):
 def offset_from_mean(v, x, p, r, jo: Axis, ji: Axis):
     """x - r = (x-p) + (p-r) for the mean p of a part, and the mean r of all."""
     return (
-        [near(x, p), spoils(r, p), match(v, x - r), part(jo, ji), free(p, ji), later(r, jo)],
+        [counted_from(x, p), spoils(r, p), match(v, x - r), part(jo, ji), free(p, ji), later(r, jo)],
         [offset(v, p - r, x - p)],
     )
 
@@ -176,7 +176,7 @@ def offset_from_mean(v, x, p, r, jo: Axis, ji: Axis):
 @fact_rule(family=FAMILY, phase=PHASE)
 def part_that_ends(h, j: Axis, jo: Axis, ji: Axis, e: Position):
     """What chooses the elements of a part that may be shorter."""
-    return [match(h, Map("lt", View(Index(j), j, e), Extent(j))), ragged(j, jo, ji, e)], [ends(h, jo, ji)]
+    return [match(h, Map("lt", View(Index(j), j, e), Extent(j))), ragged(j, jo, ji, e)], [before_end(h, jo, ji)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -184,7 +184,7 @@ def spoilt_by_shorter_part(x, h, q, s, w, r, j: Axis, jo: Axis, ji: Axis):
     """Infinite sums of parts show in their sum, and in the mean that this is divided for."""
     return (
         [
-            near(x, q), ends(h, jo, ji), match(s, Reduce("sum", ji, Where(h, q, 0.0))), match(w, Reduce("sum", jo, s)),
+            counted_from(x, q), before_end(h, jo, ji), match(s, Reduce("sum", ji, Where(h, q, 0.0))), match(w, Reduce("sum", jo, s)),
             match(r, w / Extent(j)), NonEmpty(jo), NonEmpty(j),
         ],
         [spoils(r, s)],
@@ -197,8 +197,8 @@ def offset_from_shorter_mean(v, x, h, q, s, r, jo: Axis, ji: Axis):
     p = s / Map("maximum", Reduce("sum", ji, Where(h, 1.0, 0.0)), 1.0)
     return (
         [
-            near(x, q), ends(h, jo, ji), match(s, Reduce("sum", ji, Where(h, q, 0.0))), spoils(r, s), match(v, x - r), later(r, jo),
-            NonEmpty(ji),
+            counted_from(x, q), before_end(h, jo, ji), match(s, Reduce("sum", ji, Where(h, q, 0.0))), spoils(r, s),
+            match(v, x - r), later(r, jo), NonEmpty(ji),
         ],
         [offset(v, p - r, x - p), equal(p, Reduce("mean", ji, p))],
     )  # fmt: skip
@@ -231,7 +231,7 @@ def shifted_before_the_end(s, t, d, e, a, b, c, n, h, jo: Axis, ji: Axis):
     nothing = Map("eq", Reduce("sum", ji, Where(h, 1.0, 0.0)), Const(0.0))
     sums = (Reduce("sum", ji, Where(h, x, 0.0)) for x in (a, b, c, n))
     return (
-        [shifted(t, d, e, a, b, c, n), ends(h, jo, ji), match(s, Reduce("sum", ji, Where(h, t, 0.0))), free(d, ji), free(e, ji)],
+        [shifted(t, d, e, a, b, c, n), before_end(h, jo, ji), match(s, Reduce("sum", ji, Where(h, t, 0.0))), free(d, ji), free(e, ji)],
         [shifted(s, Where(nothing, 0.0, d), Where(nothing, 0.0, e), *sums)],
     )
 

@@ -19,8 +19,8 @@ from ..ir import dtypes, ops
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.recursion import Steps
+from .analysis import Facts
 from .blocks import Block, OpenAccumulator, OpenLoop
-from .facts import Facts
 from .kernel import Kernel
 from .masks import access
 from .names import Names

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 
 from ..ir.recursion import Steps, by_arguments
 from . import guards
+from .analysis import Facts
 from .blocks import Block, OpenAccumulator
 from .builder import Builder, Mode
 from .dots import DotMatch
-from .facts import Facts
 from .kernel import Kernel
 from .program import Literal, Lost, Operand, Value
 

@@ -26,9 +26,9 @@ from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.recursion import by_arguments
+from .analysis import Facts
 from .blocks import Block, OpenAccumulator
 from .builder import Builder
-from .facts import Facts
 from .kernel import Node
 from .program import IsFirst, Literal, Operand, Value
 

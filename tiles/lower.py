@@ -32,9 +32,9 @@ from ..ir.monoids import MONOIDS, Monoid
 from ..ir.recursion import Steps, completed
 from ..ir.spec import wanted
 from . import compensation, dots, guards
+from .analysis import LARGEST_EXTENT, Facts
 from .blocks import Block, LoopCycle, OpenAccumulator, close
 from .builder import Builder, Mode
-from .facts import LARGEST_EXTENT, Facts
 from .finish import PRICED
 from .kernel import Kernel, Node
 from .kernel_spec import check_kernel

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..errors import PlanError
 from ..ir.index import Axis
+from .analysis import Facts
 from .dots import MIN_DOT_K
-from .facts import Facts
 from .kernel import Kernel, Role
 from .lower import lowered
 from .program import TileProgram

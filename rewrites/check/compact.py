@@ -11,7 +11,7 @@ import numpy as np
 from ..facts import Row
 from ..patterns import View
 from ..world import World
-from .plan import Plan
+from .variables import Plan
 
 TRIES = 300
 FEW = 8  # numbers of one value that are made rounder

@@ -43,7 +43,7 @@ from ..patterns import AxisVar, NumberVar, View
 from ..positions import IndexVar, NoPosition
 from ..world import World
 from . import compare, dictionary
-from .plan import Plan, columns, moved
+from .variables import Plan, columns, moved
 
 
 class Options(tuple[Any, ...]):

@@ -25,7 +25,7 @@ from .. import patterns as P
 from ..facts import Compare, Depends, Equal, Free, IndexFree, Match, OtherAxis, Placed, Row, Trait
 from ..patterns import NameVar, Var
 from ..positions import IndexVar
-from .plan import Plan
+from .variables import Plan
 
 TIMEOUT = 4000  # milliseconds for one theorem
 ABSENT = "z3 is not installed (pip install eqfuse[z3]): rules about positions are tested on arrays only"

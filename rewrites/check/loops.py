@@ -7,8 +7,8 @@ segment is (its reference, its accumulator); two states are merged by moving bot
     merge(A, merge(B, C)) = merge(merge(A, B), C),   merge(A, empty) = A = merge(empty, A),   and all merged = the reduction itself,
 
 under the guard that lowering applies: the state of a segment whose reference is still the identity is kept as it is.  That guard is
-right only if what was accumulated there is the identity as well, which is what the premises ``gone`` and ``ninf`` are for: without
-them the model lets those elements contribute, and the laws fail.
+right only if what was accumulated there is the identity as well, which is what the premises ``zero_where`` and ``least_where`` are for:
+without them the model lets those elements contribute, and the laws fail.
 
 The monoids themselves obey the same three laws; :func:`check_monoids` tests the table.
 """
@@ -28,7 +28,7 @@ from ...ir.semantics import reduce_array
 from ..facts import Equal, Match, Row
 from ..patterns import NumberVar, Reduce, Roll, Var
 from ..world import World
-from .plan import Moved, Plan, name_of
+from .variables import Moved, Plan, name_of
 
 CLOSE = 1e-9
 SHAPES: tuple[Callable[[Any], Any], ...] = (lambda r: np.exp(-r), lambda r: 1.0 + r * r, lambda r: 2.0 ** (0.5 * r))
@@ -42,7 +42,7 @@ class _Loop:
     roll: Roll
     row: Moved
     reference: Reduce
-    vanishing: str | None  # the premise "gone" or "ninf" about the body
+    vanishing: str | None  # the premise "zero_where" or "least_where" about the body
 
 
 def _loop(plan: Plan) -> _Loop | None:
@@ -57,7 +57,9 @@ def _loop(plan: Plan) -> _Loop | None:
     if not found:
         return None
     vanishing = [
-        f.relation.name for f in plan.rule.needs if isinstance(f, Row) and f.relation.name in ("gone", "ninf") and f.args[0] is row.tn
+        f.relation.name
+        for f in plan.rule.needs
+        if isinstance(f, Row) and f.relation.name in ("zero_where", "least_where") and f.args[0] is row.tn
     ]
     return _Loop(roll, row, found[0], vanishing[0] if vanishing else None)
 
@@ -136,12 +138,12 @@ def _models(plan: Plan, loop: _Loop, seed: int) -> _Model | None:
     s = rng.normal(size=n).round(1)
     if over.idempotent and rng.random() < 0.7:
         s = np.where(rng.random(size=n) < 0.5, over.identity, s)
-    shift = loop.row.fact.relation.name == "radd"
-    if loop.row.fact.relation.name == "rlin":
-        shift = bool(rng.integers(2)) and loop.vanishing != "gone"
+    shift = loop.row.fact.relation.name == "changes_by_term"
+    if loop.row.fact.relation.name == "changes_by_form":
+        shift = bool(rng.integers(2)) and loop.vanishing != "zero_where"
     b = rng.normal(size=n).round(1)
     if loop.vanishing is not None:
-        b = np.where(s == -np.inf, -np.inf if loop.vanishing == "ninf" else 0.0, b)
+        b = np.where(s == -np.inf, -np.inf if loop.vanishing == "least_where" else 0.0, b)
     h = (SHIFTS if shift else SHAPES)[rng.integers(3)]
     return _Model(plan, loop, s, b, h, shift, monoid, over)
 

@@ -21,7 +21,7 @@ from hypothesis.errors import NoSuchExample, Unsatisfiable
 from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
 from ...ir.semantics import RATIONAL, Noise, Undefined
 from .. import table
-from ..facts import Row, gone, ninf
+from ..facts import Row, least_where, zero_where
 from ..rule import Rule
 from ..world import World
 from . import compare, integers, loops
@@ -29,9 +29,9 @@ from .compact import compact
 from .compare import Observation, Pair, Truth, certain, compared, lasting, moved_little, suspicious
 from .draw import Chooser, Tape, Unusable, draw_world, shrink
 from .observe import observe
-from .plan import Plan, claims_nothing
 from .show import describe, snippet
 from .solve import Unsatisfied, solve
+from .variables import Plan, claims_nothing
 
 EXAMPLES = 400  # of one rule's check
 CI_EXAMPLES = 200  # of each rule in the CI profile
@@ -340,7 +340,7 @@ def _rational(plan: Plan) -> bool:
             return False
         if isinstance(node, P.NumberLiteral) and not np.isfinite(node.number):
             return False
-    if any(isinstance(f, Row) and f.relation in (ninf, gone) for f in (*plan.rule.needs, *plan.rule.gives)):
+    if any(isinstance(f, Row) and f.relation in (least_where, zero_where) for f in (*plan.rule.needs, *plan.rule.gives)):
         return False
     if any(hasattr(f, "test") for f in plan.rule.gives):
         return False

@@ -13,7 +13,7 @@ from ..patterns import AxisVar, Pattern, Roll, Var
 from ..positions import IndexVar
 from ..world import World
 from .compare import Observation, Truth, short, suspicious
-from .plan import Plan, columns, name_of
+from .variables import Plan, columns, name_of
 
 LONGEST = 64  # numbers of one array that a snippet prints
 
@@ -80,7 +80,8 @@ def _shared(plan: Plan, v: AxisVar, world: World) -> str:
 def snippet(plan: Plan, fact: Any, seen: Observation, world: World) -> str:
     """Both sides as a program that needs numpy only, or ``""`` where they are not two patterns over small arrays."""
     sides = _sides(fact, world)
-    if sides is None or world.bitwise or isinstance(seen, Truth) or seen.names[0] not in ("left", "spl", "aspl", "radd", "rmul"):
+    equations = ("left", "free_factor", "free_term", "changes_by_term", "changes_by_factor")
+    if sides is None or world.bitwise or isinstance(seen, Truth) or seen.names[0] not in equations:
         return ""
     writer = _Writer(plan, world)
     try:

@@ -23,7 +23,7 @@ from eqfuse.ir.ranges import ALL, INF, Interval
 from eqfuse.ir.reference import evaluate
 from eqfuse.ir.terms import Const, Map
 from eqfuse.rewrites.check import check_rule
-from eqfuse.tiles.facts import Facts
+from eqfuse.tiles.analysis import Facts
 
 
 @triton.jit

@@ -19,20 +19,20 @@ from eqfuse.ir.build import axes, exp, log, maximum_over, program, select, squar
 from eqfuse.ir.program import Program
 from eqfuse.rewrites import check_rule, facts, registry
 from eqfuse.rewrites.facts import (
-    aspl,
     at_most_one,
-    gone,
+    changes_by_factor,
+    changes_by_form,
+    changes_by_term,
+    free_factor,
+    free_term,
     match,
     nonneg,
     positive,
-    radd,
     relation,
-    rlin,
-    rmul,
     separable,
-    spl,
     truth,
     within,
+    zero_where,
 )
 from eqfuse.rewrites.patterns import Along, Const, Map, Max, NumberLiteral, Sum
 from eqfuse.rewrites.rule import Axis, make_rule
@@ -82,32 +82,32 @@ def tanh_is_true(t, x):
 def factor_of_tanh(t, x, b, k: Axis):
     """tanh(x) * b = tanh(x) * b with tanh(x) free of k, wrongly."""
     a = Map("tanh", x)
-    return [match(t, Sum(k, a * b))], [spl(a * b, k, a, b)]
+    return [match(t, Sum(k, a * b))], [free_factor(a * b, k, a, b)]
 
 
 def terms_of_product(t, a, b, k: Axis):
     """a*b = a + b, wrongly."""
-    return [match(t, Sum(k, a * b))], [aspl(a * b, k, a, b)]
+    return [match(t, Sum(k, a * b))], [free_term(a * b, k, a, b)]
 
 
 def shift_by_itself(r, s, k: Axis):
     """A maximum moves by itself, wrongly."""
-    return [match(r, Max(k, s))], [radd("run", k, r, r, r + r, r * r)]
+    return [match(r, Max(k, s))], [changes_by_term("run", k, r, r, r + r, r * r)]
 
 
 def moved_already(r, s, k: Axis):
     """A maximum and its new value are the same at every reference: the factor 1 fits, and at the old reference it is wrong."""
-    return [match(r, Max(k, s))], [rmul("run", k, r, r, r + r, Const(2.0))]
+    return [match(r, Max(k, s))], [changes_by_factor("run", k, r, r, r + r, Const(2.0))]
 
 
 def form_of_itself(r, s, k: Axis):
     """A maximum is twice itself, wrongly."""
-    return [match(r, Max(k, s))], [rlin(k, r, r, r, Along(Const(2.0), r))]
+    return [match(r, Max(k, s))], [changes_by_form(k, r, r, r, Along(Const(2.0), r))]
 
 
 def nothing_is_gone(r, s, k: Axis):
     """What a maximum is over is 0 where the maximum is -inf, wrongly: it is -inf."""
-    return [match(r, Max(k, s))], [gone(s, r, Const(1.0))]
+    return [match(r, Max(k, s))], [zero_where(s, r, Const(1.0))]
 
 
 def far_apart(t, a, b):
@@ -126,12 +126,12 @@ CASES = [
     (tanh_is_positive, "is said to be", False),
     (tanh_is_at_most_one_half, r"the fact size\(c\d+ = map\[tanh\]\(c\d+\), 0.5\) is false: \|x\| is 0\.", False),
     (tanh_is_true, "is said to be truth and is not", False),
-    (factor_of_tanh, r"the fact spl\(.*changes along j", False),
-    (terms_of_product, r"the fact aspl\(.*t = f \+ b, f free of the axis", False),
-    (shift_by_itself, r"the fact radd\(run, j, ", False),
-    (moved_already, r"the fact rmul\(run, j, .* at the old reference", False),
-    (form_of_itself, r"the fact rlin\(j, .*form \d", False),
-    (nothing_is_gone, r"the fact gone\(", True),
+    (factor_of_tanh, r"the fact free_factor\(.*changes along j", False),
+    (terms_of_product, r"the fact free_term\(.*t = f \+ b, f free of the axis", False),
+    (shift_by_itself, r"the fact changes_by_term\(run, j, ", False),
+    (moved_already, r"the fact changes_by_factor\(run, j, .* at the old reference", False),
+    (form_of_itself, r"the fact changes_by_form\(j, .*form \d", False),
+    (nothing_is_gone, r"the fact zero_where\(", True),
     (far_apart, r"the fact separable\(.* it does not hold at", False),
 ]
 

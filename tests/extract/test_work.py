@@ -10,8 +10,8 @@ from eqfuse.egraph import saturate
 from eqfuse.extract import search
 from eqfuse.extract.baseline import is_contraction
 from eqfuse.extract.cover import Extractor
+from eqfuse.extract.fusibility import Leaf
 from eqfuse.extract.targets import load_target
-from eqfuse.extract.verdicts import Leaf
 from eqfuse.frontends import trace
 from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles import tilings

@@ -15,35 +15,35 @@ from eqfuse.rewrites import check, registry
 from eqfuse.rewrites.check import check_all, check_rule, compare, integers, loops
 from eqfuse.rewrites.check.compare import same_bits
 from eqfuse.rewrites.check.draw import Options, Tape, draw_world, shrink
-from eqfuse.rewrites.check.plan import Plan
+from eqfuse.rewrites.check.variables import Plan
 from eqfuse.rewrites.decorators import rule  # fmt: skip
 from eqfuse.rewrites.facts import (
     Fact,
     NonEmpty,
     Relation,
-    aspl,
+    changes_by_factor,
+    changes_by_term,
     earlier,
     equal,
     finite_or,
     forget,
     free,
-    gone,
+    free_factor,
+    free_term,
+    function_of,
     increasing,
     linear,
     match,
     positive,
-    radd,
     ragged,
     relation,
-    rmul,
     rounding,
-    rsub,
     same_index,
     selective,
-    spl,
     split,
     turns,
-    want,
+    wants_factor,
+    zero_where,
 )  # fmt: skip
 from eqfuse.rewrites.patterns import Acc, Cast, Const, Map, Max, NumberLiteral, Reduce, Ref, Roll, Sum, Var, View, Where
 from eqfuse.rewrites.rule import (
@@ -228,39 +228,39 @@ def test_two_axis_variables_may_be_one_axis():
 
 def changed_by_another_number(t, x, b, r, xn, d, j: Axis, k: Kind):
     """T(new) is not T(old) + d."""
-    return [radd(k, j, x, r, xn, d), match(t, x * b), earlier(b, r, j)], [radd(k, j, t, r, xn * b, d)]
+    return [changes_by_term(k, j, x, r, xn, d), match(t, x * b), earlier(b, r, j)], [changes_by_term(k, j, t, r, xn * b, d)]
 
 
 def new_value_of_something_else(t, x, b, r, xn, d, j: Axis, k: Kind):
     """The equation holds, but x + b + 1 at the new reference is not xn + b + 2."""
-    return [radd(k, j, x, r, xn, d), match(t, x + b), earlier(b, r, j)], [radd(k, j, t, r, xn + b + Const(1.0), d + Const(1.0))]
+    return [changes_by_term(k, j, x, r, xn, d), match(t, x + b), earlier(b, r, j)], [changes_by_term(k, j, t, r, xn + b + Const(1.0), d + Const(1.0))]
 
 
 def unprotected(t, x, b, r, xn, d, j: Axis, k: Kind):
     """Nothing says that b does not contain r."""
-    return [radd(k, j, x, r, xn, d), match(t, x + b)], [radd(k, j, t, r, xn + b, d)]
+    return [changes_by_term(k, j, x, r, xn, d), match(t, x + b)], [changes_by_term(k, j, t, r, xn + b, d)]
 
 
 def seeded_with_the_final_value(r, s, j: Axis, g: AnyMonoid):
     """new - r is no change from old to new: a loop does not have r."""
     new = Ref("new", j, r)
-    return [match(r, Reduce(g, j, s))], [radd("run", j, r, r, new, new - r)]
+    return [match(r, Reduce(g, j, s))], [changes_by_term("run", j, r, r, new, new - r)]
 
 
 def function_at_old(t, x, r, xn, xo, j: Axis, o: Op1):
     """The new value of o(x) is not o(x at old)."""
-    return [rsub(j, x, r, xn, xo), match(t, Map(o, x))], [rsub(j, t, r, Map(o, xo), Map(o, xo))]
+    return [function_of(j, x, r, xn, xo), match(t, Map(o, x))], [function_of(j, t, r, Map(o, xo), Map(o, xo))]
 
 
 def swapped(r, s, j: Axis, g: AnyMonoid):
     """new = old * (old / new), wrongly."""
     new, old = Ref("new", j, r), Ref("old", j, r)
-    return [match(r, Reduce(g, j, s)), positive(s), positive(r)], [rmul("run", j, r, r, new, old / new)]
+    return [match(r, Reduce(g, j, s)), positive(s), positive(r)], [changes_by_factor("run", j, r, r, new, old / new)]
 
 
 def factor_that_depends(t, a, b, j: Axis):
     """a*b = f * rest with f = a, which may depend on j."""
-    return [want(t, j), match(t, a * b)], [spl(t, j, a, b)]
+    return [wants_factor(t, j), match(t, a * b)], [free_factor(t, j, a, b)]
 
 
 REPAIR = [
@@ -282,23 +282,23 @@ def test_false_repair_facts(function, why):
 def loop_over_maximum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
     """A sum in one loop with a maximum, t gone where nothing has been seen."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, LEAST), gone(tn, r, Const(1.0))],
+        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, LEAST), zero_where(tn, r, Const(1.0))],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )
 
 
 def loop_that_forgets_the_first(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
-    """Without ``gone``: what was accumulated while the maximum was -inf is lost."""
+    """Without ``zero_where``: what was accumulated while the maximum was -inf is lost."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, LEAST)],
+        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, LEAST)],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )
 
 
 def loop_over_minimum(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
-    """``gone`` speaks of -inf, which is nothing for a maximum only."""
+    """``zero_where`` speaks of -inf, which is nothing for a maximum only."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, Const(1.0))],
+        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, z), zero_where(tn, r, Const(1.0))],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )
 
@@ -483,11 +483,11 @@ def test_relations_declare_a_meaning():
     with pytest.raises(RuleError, match="meaning"):
         relation("double", "T", "something", demand=True, claim=lambda x: x > 0)
     with pytest.raises(RuleError, match="taken"):
-        relation("spl", "T", "something", demand=True)
+        relation("free_factor", "T", "something", demand=True)
     with pytest.raises(RuleError, match="columns"):
         relation("columns", "T tensor", "something", demand=True)
     with pytest.raises(RuleError, match="has 2 columns"):
-        aspl.__class__("two", ("T", "T"), "doc", demand=True)(1)
+        free_term.__class__("two", ("T", "T"), "doc", demand=True)(1)
 
 
 def test_relations_of_a_user_are_tested():

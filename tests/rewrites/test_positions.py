@@ -48,7 +48,7 @@ from eqfuse.rewrites import (
     registry,
 )  # fmt: skip
 from eqfuse.rewrites.check import check_rule, integers
-from eqfuse.rewrites.check.plan import Plan
+from eqfuse.rewrites.check.variables import Plan
 from eqfuse.rewrites.rule import make_rule
 
 # equations -------------------------------------------------------------------------------------------------------------------------

@@ -11,17 +11,17 @@ from eqfuse.rewrites.check import CI_EXAMPLES, check_rule
 from eqfuse.rewrites.decorators import rule
 from eqfuse.rewrites.facts import (
     NonEmpty,
-    aspl,
     at_least_one,
+    changes_by_factor,
+    changes_by_term,
     equal,
     free,
-    hot,
+    free_term,
     match,
+    needs_repair,
     nonneg,
     nonpos,
     onehot,
-    radd,
-    rmul,
     separable,
     turns,
     within,
@@ -96,22 +96,22 @@ def log_of_any_product(a, b):
 
 def root_of_any_product(t, x, r, xn, q, j: Axis, k: Kind, o: Rooted):
     """o(x*q) = o(x)*o(q), wrongly without signs."""
-    return [rmul(k, j, x, r, xn, q), match(t, Map(o, x))], [rmul(k, j, t, r, Map(o, xn), Map(o, q))]
+    return [changes_by_factor(k, j, x, r, xn, q), match(t, Map(o, x))], [changes_by_factor(k, j, t, r, Map(o, xn), Map(o, q))]
 
 
 def exponential_keeps_shift(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
     """o(x+d) = o(x) * d, wrongly."""
-    return [radd(k, j, x, r, xn, d), turns(o, "add", "mul"), hot(t, j), match(t, Map(o, x))], [rmul(k, j, t, r, Map(o, xn), d)]
+    return [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "mul"), needs_repair(t, j), match(t, Map(o, x))], [changes_by_factor(k, j, t, r, Map(o, xn), d)]
 
 
 def shift_scaled_without_factor(t, x, b, r, xn, d, j: Axis, k: Kind):
     """(x+d)*b = x*b + d, wrongly."""
-    return [radd(k, j, x, r, xn, d), match(t, x * b)], [radd(k, j, t, r, xn * b, d)]
+    return [changes_by_term(k, j, x, r, xn, d), match(t, x * b)], [changes_by_term(k, j, t, r, xn * b, d)]
 
 
 def factor_of_any_sum(e, t, r, tn, q, j: Axis, g: LinearMonoid):
     """sum t(new) = q * sum t, wrongly for a q that depends on j."""
-    return [match(e, Reduce(g, j, t)), rmul("run", j, t, r, tn, q)], [equal(Reduce(g, j, tn), q * e)]
+    return [match(e, Reduce(g, j, t)), changes_by_factor("run", j, t, r, tn, q)], [equal(Reduce(g, j, tn), q * e)]
 
 
 def below_any_maximum(t, x, y, j: Axis):
@@ -131,7 +131,7 @@ def size_of_selection_of_sum(t, x, a: Scalar, j: Axis):
 
 def always_separable(t, f, x, j: Axis):
     """|f| <= |f + x|, wrongly for values that cancel."""
-    return [aspl(t, j, f, x)], [separable(f * 1000.0, x * 1000.0)]
+    return [free_term(t, j, f, x)], [separable(f * 1000.0, x * 1000.0)]
 
 
 def any_comparison_is_onehot(c, x, y, j: Axis):

@@ -7,9 +7,9 @@ import torch
 
 from eqfuse.egraph import saturate
 from eqfuse.extract import extract
+from eqfuse.extract.fusibility import Verdicts
 from eqfuse.extract.splits import FULLER, TILE, _busy, _parts, propose_splits
 from eqfuse.extract.targets import load_target, targets
-from eqfuse.extract.verdicts import Verdicts
 from eqfuse.frontends import trace
 from eqfuse.testing.programs import PROGRAMS
 

@@ -38,7 +38,7 @@ from eqfuse.rewrites.rule import Rule, make_rule
 
 from .outcomes import OUTCOME, SILENT
 
-FAMILIES = ("analyses", "signs", "algebra", "reductions", "layout", "tiling", "repair", "reference", "strength")
+FAMILIES = ("analyses", "signs", "algebra", "reductions", "layout", "tiling", "repair", "invariance", "strength")
 KINDS = (
     "condition dropped", "sign guard", "free missing", "identity", "monoid", "off by one", "old and new swapped", "operand order",
     "trait", "term lost", "count lost", "empty axis", "licence",

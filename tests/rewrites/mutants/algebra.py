@@ -23,19 +23,19 @@ from eqfuse.ir.build import (
 from eqfuse.ir.dtypes import float16, float32, int64
 from eqfuse.rewrites.facts import (
     Modest,
-    aspl,
     at_most_one,
     depends,
     equal,
+    free_factor,
+    free_term,
     later,
     match,
     movable,
     nonneg,
     separable,
-    spl,
     typed,
-    want,
-    wanta,
+    wants_factor,
+    wants_term,
     wide,
     within,
 )
@@ -64,77 +64,77 @@ def both(t):
 @mutant("factor_is_free", "free missing", lambda: (True, close(np.sum(a * b), a * np.sum(b))), out(sum_over(j, x_ * z_)))
 def factor_is_anything(t, a, b, j: Axis):
     """a*b = f * rest with f = a, also if a depends on j."""
-    return [want(t, j), match(t, a * b)], [spl(t, j, a, b)]
+    return [wants_factor(t, j), match(t, a * b)], [free_factor(t, j, a, b)]
 
 
 @mutant("factor_from_inside", "term lost", lambda: (True, close(f * x * b, f * x)), out(sum_over(j, (c_ * x_) * y_)))
 def factor_forgets_the_rest(t, a, b, f, x, j: Axis):
     """If a = f*x, then a*b = f * x."""
-    return [want(t, j), match(t, a * b), depends(b, j), spl(a, j, f, x), depends(x, j)], [spl(t, j, f, x)]
+    return [wants_factor(t, j), match(t, a * b), depends(b, j), free_factor(a, j, f, x), depends(x, j)], [free_factor(t, j, f, x)]
 
 
 @mutant("factor_from_inside", "operand order", lambda: (True, close(f * x * b, (f * x) * (f * b))), out(sum_over(j, (c_ * x_) * y_)))
 def factor_taken_twice(t, a, b, f, x, j: Axis):
     """If a = f*x, then a*b = a * (f*b)."""
-    return [want(t, j), match(t, a * b), depends(b, j), spl(a, j, f, x), depends(x, j)], [spl(t, j, f, a * b)]
+    return [wants_factor(t, j), match(t, a * b), depends(b, j), free_factor(a, j, f, x), depends(x, j)], [free_factor(t, j, f, a * b)]
 
 
 @mutant("factor_through_negation", "sign guard", lambda: (True, close(-(f * x), -f * -x)), out(sum_over(j, -(c_ * x_))))
 def factor_negated_twice(t, a, f, x, j: Axis):
     """If a = f*x, then -a = -f * -x."""
-    return [want(t, j), match(t, -a), spl(a, j, f, x)], [spl(t, j, -f, -x)]
+    return [wants_factor(t, j), match(t, -a), free_factor(a, j, f, x)], [free_factor(t, j, -f, -x)]
 
 
 @mutant("factor_through_cast", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(both(x_ * sum_over(j, y_))))
 def factor_through_cast_to_integer(t, a, f, x, j: Axis, d: TypeName):
     """If a = f*x, then cast(a) = f * cast(x), also for a type of integers."""
-    return [want(t, j), match(t, Cast(d, a)), movable(t), spl(a, j, f, x), later(f, j)], [spl(t, j, f, Cast(d, x))]
+    return [wants_factor(t, j), match(t, Cast(d, a)), movable(t), free_factor(a, j, f, x), later(f, j)], [free_factor(t, j, f, Cast(d, x))]
 
 
 @mutant("factor_through_cast", "operand order", lambda: (True, close(f * x, f * (f * x))), out(sum_over(j, terms.Cast(float32, x_ * sum_over(j, y_)) * z_)))
 def factor_out_of_cast_twice(t, a, f, x, j: Axis, d: TypeName):
     """If a = f*x, then cast(a) = f * cast(a)."""
-    return [want(t, j), match(t, Cast(d, a)), movable(t), wide(d), spl(a, j, f, x), later(f, j)], [spl(t, j, f, Cast(d, a))]
+    return [wants_factor(t, j), match(t, Cast(d, a)), movable(t), wide(d), free_factor(a, j, f, x), later(f, j)], [free_factor(t, j, f, Cast(d, a))]
 
 
 @mutant("factor_through_cast_of_number", "operand order", lambda: (True, close(f * x, f * (f * x))), out(sum_over(j, terms.Cast(float16, half_ * sum_over(j, y_)) * z_)))
 def factor_out_of_cast_of_number_twice(t, a, f, x, j: Axis, d: TypeName):
     """If a = f*x, then cast(a) = f * cast(a), for x of the type of the cast."""
-    return [want(t, j), match(t, Cast(d, a)), movable(t), spl(a, j, f, x), later(f, j), typed(x, d)], [spl(t, j, f, Cast(d, a))]
+    return [wants_factor(t, j), match(t, Cast(d, a)), movable(t), free_factor(a, j, f, x), later(f, j), typed(x, d)], [free_factor(t, j, f, Cast(d, a))]
 
 
 @mutant("fraction_through_cast", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(both(sigmoid(x_) * 50.0 * recip(sum_over(j, exp(y_ - maximum_over(j, y_)))))))
 def fraction_through_cast_to_integer(t, a, f, x, n: Scalar, j: Axis, d: TypeName):
     """The same for any type, if x is modest and f between 0 and 1."""
     return (
-        [want(t, j), match(t, Cast(d, a)), movable(t), spl(a, j, f, x), later(f, j), nonneg(f), at_most_one(f), within(x, n), Modest(n)],
-        [spl(t, j, f, Cast(d, x))],
+        [wants_factor(t, j), match(t, Cast(d, a)), movable(t), free_factor(a, j, f, x), later(f, j), nonneg(f), at_most_one(f), within(x, n), Modest(n)],
+        [free_factor(t, j, f, Cast(d, x))],
     )
 
 
 @mutant("term_is_free", "free missing", lambda: (True, close(np.max(a + b), a + np.max(b))), out(sum_over(j, exp(x_ + z_))))
 def term_is_anything(t, a, b, j: Axis):
     """a+b = f + rest with f = a, also if a depends on j."""
-    return [wanta(t, j), match(t, a + b), depends(b, j)], [aspl(t, j, a, b)]
+    return [wants_term(t, j), match(t, a + b), depends(b, j)], [free_term(t, j, a, b)]
 
 
 @mutant("term_from_inside", "term lost", lambda: (True, close(f + x + b, f + x)), out(sum_over(j, exp((square(c_) + square(x_)) + y_))))
 def term_forgets_the_rest(t, a, b, f, x, j: Axis):
     """If a = f+x, then a+b = f + x."""
-    return [wanta(t, j), match(t, a + b), depends(b, j), aspl(a, j, f, x), separable(f, x)], [aspl(t, j, f, x)]
+    return [wants_term(t, j), match(t, a + b), depends(b, j), free_term(a, j, f, x), separable(f, x)], [free_term(t, j, f, x)]
 
 
 @mutant("terms_collected", "free missing", lambda: (True, close(np.max(f + x + b), f + b + np.max(x))), out(sum_over(j, exp((square(c_) + square(x_)) + y_))))
 def terms_collected_anyway(t, a, b, f, x, j: Axis):
     """If a = f+x, then a+b = (f+b) + x, also for a b that depends on j."""
-    return [wanta(t, j), match(t, a + b), aspl(a, j, f, x), separable(f, x)], [aspl(t, j, f + b, x)]
+    return [wants_term(t, j), match(t, a + b), free_term(a, j, f, x), separable(f, x)], [free_term(t, j, f + b, x)]
 
 
 @mutant("negated_sum", "sign guard", lambda: (True, close(-(a + b), -a + b)), out(sum_over(j, exp(-(x_ + c_)))))
 def half_negated_sum(t, a, b, j: Axis):
     """-(a+b) = -a + b."""
     x = a + b
-    return [wanta(t, j), match(t, -x)], [equal(t, -a + b)]
+    return [wants_term(t, j), match(t, -x)], [equal(t, -a + b)]
 
 
 @mutant("double_negation", "sign guard", lambda: (True, close(-(-3.0), -3.0)), out(-(-x_)))

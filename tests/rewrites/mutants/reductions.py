@@ -22,10 +22,11 @@ from eqfuse.ir.build import (
 from eqfuse.ir.build import lt as less
 from eqfuse.rewrites.facts import (
     NonEmpty,
-    aspl,
     depends,
     equal,
     free,
+    free_factor,
+    free_term,
     idempotent,
     later,
     latest,
@@ -35,7 +36,6 @@ from eqfuse.rewrites.facts import (
     onehot,
     selective,
     separable,
-    spl,
     written,
 )
 from eqfuse.rewrites.patterns import Const, Extent, Map, Reduce, Sum, Where
@@ -60,19 +60,19 @@ def out(t):
 @mutant("factor_out", "monoid", lambda: (True, close(np.max(-2 * a), -2 * np.max(a))), out(maximum_over(j, c_ * x_) + sum_over(j, c_ * x_)))
 def factor_out_of_anything(e, t, f, b, j: Axis, g: AnyMonoid):
     """max_j f*b = f * max_j b, for f of either sign."""
-    return [match(e, Reduce(g, j, t)), spl(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), free_factor(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Reduce(g, j, b))]
 
 
 @mutant("factor_out", "empty axis", lambda: (True, close(np.sum(-np.inf * nothing), -np.inf * np.float64(np.sum(nothing)))), out(sum_over(none, c_ * tensor("x", i, none))))
 def factor_out_of_nothing(e, t, f, b, j: Axis, g: LinearMonoid):
     """sum_j f*b = f * sum_j b also where j is empty: an infinite f times 0 is NaN there."""
-    return [match(e, Reduce(g, j, t)), linear(g), spl(t, j, f, b), depends(b, j)], [equal(e, f * Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), linear(g), free_factor(t, j, f, b), depends(b, j)], [equal(e, f * Reduce(g, j, b))]
 
 
 @mutant("factor_out", "count lost", lambda: (True, close(np.mean(7 * b), 7 * np.sum(b))), out(mean_over(j, c_ * x_)))
 def factor_out_as_sum(e, t, f, b, j: Axis, g: LinearMonoid):
     """mean_j f*b = f * sum_j b."""
-    return [match(e, Reduce(g, j, t)), linear(g), spl(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Sum(j, b))]
+    return [match(e, Reduce(g, j, t)), linear(g), free_factor(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Sum(j, b))]
 
 
 @mutant("negation_out", "monoid", lambda: (True, close(np.max(-a), -np.max(a))), out(maximum_over(j, -x_)))
@@ -192,7 +192,7 @@ def late_term_counted_without_weight(e, t, a, s, f, b, j: Axis):
     """sum_j a*(f+b) = f * size(j) + sum_j a*b: the weights of f are forgotten."""
     return (
         [
-            match(e, Sum(j, t)), match(t, a * s), aspl(s, j, f, b), separable(f, b), nonneg(a), depends(a, j),
+            match(e, Sum(j, t)), match(t, a * s), free_term(s, j, f, b), separable(f, b), nonneg(a), depends(a, j),
             latest(f, a, b, j), later(f, j, 2), NonEmpty(j),
         ],
         [equal(e, f * Extent(j) + Sum(j, a * b))],
@@ -204,7 +204,7 @@ def late_term_takes_the_weights(e, t, a, s, f, b, j: Axis):
     """sum_j a*(f+b) = f * sum_j a + sum_j b."""
     return (
         [
-            match(e, Sum(j, t)), match(t, a * s), aspl(s, j, f, b), separable(f, b), nonneg(a), depends(a, j),
+            match(e, Sum(j, t)), match(t, a * s), free_term(s, j, f, b), separable(f, b), nonneg(a), depends(a, j),
             latest(f, a, b, j), later(f, j, 2), NonEmpty(j),
         ],
         [equal(e, f * Sum(j, a) + Sum(j, b))],
@@ -216,7 +216,7 @@ def late_term_out_of_empty_choice(e, t, c, s, f, b, j: Axis):
     """sum_j where(c, f+b, 0) = f * count + ..., also where nothing is chosen and f is infinite."""
     return (
         [
-            match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), separable(f, b), depends(c, j),
+            match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), free_term(s, j, f, b), separable(f, b), depends(c, j),
             latest(f, c, b, j), later(f, j, 2),
         ],
         [equal(e, f * Sum(j, Where(c, 1.0, 0.0)) + Sum(j, Where(c, b, 0.0)))],
@@ -227,7 +227,7 @@ def late_term_out_of_empty_choice(e, t, c, s, f, b, j: Axis):
 def term_out_of_single_choice_always(e, t, c, s, f, b, j: Axis):
     """sum_j where(c, f+b, 0) = f + sum_j where(c, b, 0) for a c that holds at one place at most: or nowhere."""
     return (
-        [match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), onehot(c, j), later(f, j)],
+        [match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), free_term(s, j, f, b), onehot(c, j), later(f, j)],
         [equal(e, f + Sum(j, Where(c, b, 0.0)))],
     )
 
@@ -238,7 +238,7 @@ def late_term_out_of_the_other_arm(e, t, c, s, f, b, j: Axis):
     count = Sum(j, Where(c, 1.0, 0.0))
     return (
         [
-            match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), aspl(s, j, f, b), separable(f, b), depends(c, j),
+            match(e, Sum(j, t)), match(t, Where(c, s, 0.0)), free_term(s, j, f, b), separable(f, b), depends(c, j),
             latest(f, c, b, j), later(f, j, 2),
         ],
         [equal(e, Where(Map("eq", count, Const(0.0)), 0.0, f * count) + Sum(j, Where(c, 0.0, b)))],
@@ -248,5 +248,5 @@ def late_term_out_of_the_other_arm(e, t, c, s, f, b, j: Axis):
 @mutant("factor_out", "licence", lambda: (True, np.array_equal(THIRDS / 3 + THIRDS / 7, THIRDS * (np.float64(1) / 3 + np.float64(1) / 7))), out(sum_over(j, c_ * x_)), why=REAL, licence="exact")
 def factor_out_exactly(e, t, f, b, j: Axis, g: LinearMonoid):
     """sum_j f*b = f * sum_j b to the last bit."""
-    return [match(e, Reduce(g, j, t)), linear(g), spl(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Reduce(g, j, b))]
+    return [match(e, Reduce(g, j, t)), linear(g), free_factor(t, j, f, b), depends(b, j), NonEmpty(j)], [equal(e, f * Reduce(g, j, b))]
 

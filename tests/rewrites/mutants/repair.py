@@ -32,27 +32,27 @@ from eqfuse.rewrites.facts import (
     NonEmpty,
     OtherAxis,
     apart,
+    changes_by_factor,
+    changes_by_form,
+    changes_by_term,
     distinct,
     earlier,
     equal,
     free,
-    gone,
-    hot,
+    function_of,
     increasing,
+    least_where,
     linear,
     match,
     movable,
-    ninf,
+    needs_repair,
     nonneg,
     positive,
-    radd,
-    rlin,
-    rmul,
-    rsub,
     selective,
     turns,
     turns_nonneg,
     within,
+    zero_where,
 )
 from eqfuse.rewrites.patterns import (
     Acc,
@@ -107,33 +107,33 @@ s = np.array([1.0, 2.0, 4.0])
 def seed_shift_backwards(r, s, j: Axis, g: AnyMonoid):
     """new = old + (old - new)."""
     new, old = Ref("new", j, r), Ref("old", j, r)
-    return [match(r, Reduce(g, j, s)), hot(r, j)], [radd("run", j, r, r, new, old - new)]
+    return [match(r, Reduce(g, j, s)), needs_repair(r, j)], [changes_by_term("run", j, r, r, new, old - new)]
 
 
 @mutant("seed_factor", "old and new swapped", lambda: (True, close(new, old * (old / new))), out(sum_over(j, x_ / TOTAL * v_)))
 def seed_factor_backwards(r, s, j: Axis, g: AnyMonoid):
     """new = old * (old / new)."""
     new, old = Ref("new", j, r), Ref("old", j, r)
-    return [match(r, Reduce(g, j, s)), hot(r, j), positive(s), positive(r)], [rmul("run", j, r, r, new, old / new)]
+    return [match(r, Reduce(g, j, s)), needs_repair(r, j), positive(s), positive(r)], [changes_by_factor("run", j, r, r, new, old / new)]
 
 
 @mutant("seed_factor", "sign guard", lambda: (0.0 >= 0, close(np.float64(0.5), 0.0 * (np.float64(0.5) / 0))), out(sum_over(j, x_ * sum_over(j, maximum(y_ + -4.0, 0.0)) * v_)))
 def seed_factor_of_nonneg(r, s, j: Axis, g: AnyMonoid):
     """new = old * (new / old) also where old is 0."""
     new, old = Ref("new", j, r), Ref("old", j, r)
-    return [match(r, Reduce(g, j, s)), hot(r, j), nonneg(s), nonneg(r)], [rmul("run", j, r, r, new, new / old)]
+    return [match(r, Reduce(g, j, s)), needs_repair(r, j), nonneg(s), nonneg(r)], [changes_by_factor("run", j, r, r, new, new / old)]
 
 
 @mutant("seed_function", "old and new swapped", lambda: (True, close(new, old)), out(sum_over(j, exp(x_ - select(eq(abs_(M_), math.inf), 0.0, M_)) * v_)))
 def seed_function_backwards(r, s, j: Axis, g: AnyMonoid):
     """r read at old is its new value, and the other way round."""
-    return [match(r, Reduce(g, j, s)), hot(r, j)], [rsub(j, r, r, Ref("old", j, r), Ref("new", j, r))]
+    return [match(r, Reduce(g, j, s)), needs_repair(r, j)], [function_of(j, r, r, Ref("old", j, r), Ref("new", j, r))]
 
 
 @mutant("function1", "term lost", lambda: (True, close(np.exp(old), old)), out(sum_over(j, exp(x_ - select(eq(abs_(M_), math.inf), 0.0, M_)) * v_)))
 def function_forgotten_at_old(t, x, r, xn, xo, j: Axis, o: Op1):
     """If x is a function of r alone, o(x) at old is x at old."""
-    return [rsub(j, x, r, xn, xo), hot(t, j), match(t, Map(o, x))], [rsub(j, t, r, Map(o, xn), xo)]
+    return [function_of(j, x, r, xn, xo), needs_repair(t, j), match(t, Map(o, x))], [function_of(j, t, r, Map(o, xn), xo)]
 
 
 @mutant("choice_by_reference", "old and new swapped", lambda: (True, close(new, old + (old - new))), out(sum_over(j, exp(x_ - select(eq(abs_(M_), math.inf), 0.0, M_)) * v_)))
@@ -141,8 +141,8 @@ def choice_by_reference_backwards(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis
     """A guarded maximum changes by old - new."""
     new, old = Where(cn, Const(a), xn), Where(co, Const(a), xo)
     return (
-        [rsub(j, c, r, cn, co), rsub(j, x, r, xn, xo), hot(t, j), match(t, Where(c, Const(a), x))],
-        [radd("run", j, t, r, new, old - new)],
+        [function_of(j, c, r, cn, co), function_of(j, x, r, xn, xo), needs_repair(t, j), match(t, Where(c, Const(a), x))],
+        [changes_by_term("run", j, t, r, new, old - new)],
     )
 
 
@@ -151,8 +151,8 @@ def choice_by_reference_from_other_arm(t, c, x, r, cn, co, xn, xo, a: Scalar, j:
     """The old value of a guarded maximum is taken from the other arm."""
     new, old = Where(cn, Const(a), xn), Where(co, xo, Const(a))
     return (
-        [rsub(j, c, r, cn, co), rsub(j, x, r, xn, xo), hot(t, j), match(t, Where(c, Const(a), x))],
-        [radd("run", j, t, r, new, new - old)],
+        [function_of(j, c, r, cn, co), function_of(j, x, r, xn, xo), needs_repair(t, j), match(t, Where(c, Const(a), x))],
+        [changes_by_term("run", j, t, r, new, new - old)],
     )
 
 
@@ -160,8 +160,8 @@ def choice_by_reference_from_other_arm(t, c, x, r, cn, co, xn, xo, a: Scalar, j:
 def shift_through_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
     """o(x+d) = o(x) + o(d) for an exponential."""
     return (
-        [radd(k, j, x, r, xn, d), turns(o, "add", "mul"), hot(t, j), match(t, Map(o, x))],
-        [radd(k, j, t, r, Map(o, xn), Map(o, d))],
+        [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "mul"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_term(k, j, t, r, Map(o, xn), Map(o, d))],
     )
 
 
@@ -169,8 +169,8 @@ def shift_through_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
 def shift_not_negated(t, x, r, xn, d, j: Axis, k: Kind, o: Additive):
     """-(x+d) = -x + d."""
     return (
-        [radd(k, j, x, r, xn, d), turns(o, "add", "add"), hot(t, j), match(t, Map(o, x))],
-        [radd(k, j, t, r, Map(o, xn), d)],
+        [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "add"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_term(k, j, t, r, Map(o, xn), d)],
     )
 
 
@@ -178,8 +178,8 @@ def shift_not_negated(t, x, r, xn, d, j: Axis, k: Kind, o: Additive):
 def shift_of_one(t, x, y, r, xn, yn, d, e, j: Axis, k: Kind):
     """(x+d) + (y+e) = (x+y) + d."""
     return (
-        [radd(k, j, x, r, xn, d), radd(k, j, y, r, yn, e), hot(t, j), match(t, x + y)],
-        [radd(k, j, t, r, xn + yn, d)],
+        [changes_by_term(k, j, x, r, xn, d), changes_by_term(k, j, y, r, yn, e), needs_repair(t, j), match(t, x + y)],
+        [changes_by_term(k, j, t, r, xn + yn, d)],
     )
 
 
@@ -187,8 +187,8 @@ def shift_of_one(t, x, y, r, xn, yn, d, e, j: Axis, k: Kind):
 def shift_not_scaled(t, x, b, r, xn, d, j: Axis, k: Kind):
     """(x+d) * b = x*b + d."""
     return (
-        [radd(k, j, x, r, xn, d), hot(t, j), match(t, x * b), earlier(b, r, j), free(b, j)],
-        [radd(k, j, t, r, xn * b, d)],
+        [changes_by_term(k, j, x, r, xn, d), needs_repair(t, j), match(t, x * b), earlier(b, r, j), free(b, j)],
+        [changes_by_term(k, j, t, r, xn * b, d)],
     )
 
 
@@ -196,8 +196,8 @@ def shift_not_scaled(t, x, b, r, xn, d, j: Axis, k: Kind):
 def shift_through_log_of_anything(t, x, r, xn, q, j: Axis, k: Kind, o: Logarithm):
     """o(x*q) = o(x) + o(q), also for negative numbers."""
     return (
-        [rmul(k, j, x, r, xn, q), turns_nonneg(o, "mul", "add"), hot(t, j), match(t, Map(o, x))],
-        [radd(k, j, t, r, Map(o, xn), Map(o, q))],
+        [changes_by_factor(k, j, x, r, xn, q), turns_nonneg(o, "mul", "add"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_term(k, j, t, r, Map(o, xn), Map(o, q))],
     )
 
 
@@ -205,8 +205,8 @@ def shift_through_log_of_anything(t, x, r, xn, q, j: Axis, k: Kind, o: Logarithm
 def shift_through_other_sum_once(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
     """sum_i (x+d) = sum_i x + d: d is counted once."""
     return (
-        [radd(k, j, x, r, xn, d), hot(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j), free(d, i)],
-        [radd(k, j, t, r, Reduce(g, i, xn), d)],
+        [changes_by_term(k, j, x, r, xn, d), needs_repair(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j), free(d, i)],
+        [changes_by_term(k, j, t, r, Reduce(g, i, xn), d)],
     )
 
 
@@ -214,8 +214,8 @@ def shift_through_other_sum_once(t, x, r, xn, d, j: Axis, i: Axis, k: Kind, g: L
 def factor_is_the_shift(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
     """o(x+d) = o(x) * d."""
     return (
-        [radd(k, j, x, r, xn, d), turns(o, "add", "mul"), hot(t, j), match(t, Map(o, x))],
-        [rmul(k, j, t, r, Map(o, xn), d)],
+        [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "mul"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_factor(k, j, t, r, Map(o, xn), d)],
     )
 
 
@@ -223,8 +223,8 @@ def factor_is_the_shift(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
 def factor_of_exponential_backwards(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
     """o(x+d) = o(x) * o(-d)."""
     return (
-        [radd(k, j, x, r, xn, d), turns(o, "add", "mul"), hot(t, j), match(t, Map(o, x))],
-        [rmul(k, j, t, r, Map(o, xn), Map(o, -d))],
+        [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "mul"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_factor(k, j, t, r, Map(o, xn), Map(o, -d))],
     )
 
 
@@ -232,8 +232,8 @@ def factor_of_exponential_backwards(t, x, r, xn, d, j: Axis, k: Kind, o: Exponen
 def factor_of_any_function(t, x, r, xn, d, j: Axis, k: Kind, o: Op1):
     """o(x+d) = o(x) * o(d) for every increasing o."""
     return (
-        [radd(k, j, x, r, xn, d), increasing(o), hot(t, j), match(t, Map(o, x))],
-        [rmul(k, j, t, r, Map(o, xn), Map(o, d))],
+        [changes_by_term(k, j, x, r, xn, d), increasing(o), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_factor(k, j, t, r, Map(o, xn), Map(o, d))],
     )
 
 
@@ -241,8 +241,8 @@ def factor_of_any_function(t, x, r, xn, d, j: Axis, k: Kind, o: Op1):
 def factor_through_root_of_anything(t, x, r, xn, q, j: Axis, k: Kind, o: Root):
     """o(x*q) = o(x) * o(q), also for negative numbers."""
     return (
-        [rmul(k, j, x, r, xn, q), turns_nonneg(o, "mul", "mul"), hot(t, j), match(t, Map(o, x))],
-        [rmul(k, j, t, r, Map(o, xn), Map(o, q))],
+        [changes_by_factor(k, j, x, r, xn, q), turns_nonneg(o, "mul", "mul"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_factor(k, j, t, r, Map(o, xn), Map(o, q))],
     )
 
 
@@ -250,29 +250,29 @@ def factor_through_root_of_anything(t, x, r, xn, q, j: Axis, k: Kind, o: Root):
 def factor_not_inverted(t, x, r, xn, q, j: Axis, k: Kind, o: Power):
     """1/(x*q) = 1/x * q."""
     return (
-        [rmul(k, j, x, r, xn, q), turns(o, "mul", "mul"), hot(t, j), match(t, Map(o, x))],
-        [rmul(k, j, t, r, Map(o, xn), q)],
+        [changes_by_factor(k, j, x, r, xn, q), turns(o, "mul", "mul"), needs_repair(t, j), match(t, Map(o, x))],
+        [changes_by_factor(k, j, t, r, Map(o, xn), q)],
     )
 
 
 @mutant("factor_through_additive", "sign guard", lambda: (True, close(-(2.0 * 3), -2.0 * -3)), out(sum_over(j, -exp(x_ - M_) * v_)))
 def factor_negated_too(t, x, r, xn, q, j: Axis, k: Kind):
     """-(x*q) = -x * -q."""
-    return [rmul(k, j, x, r, xn, q), hot(t, j), match(t, -x)], [rmul(k, j, t, r, -xn, -q)]
+    return [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, -x)], [changes_by_factor(k, j, t, r, -xn, -q)]
 
 
 @mutant("factor_of_product", "operand order", lambda: (True, close((2.0 * 3) * 5, (2.0 * 5) * (3 * 5))), WEIGHTED)
 def factor_takes_the_product(t, x, b, r, xn, q, j: Axis, k: Kind):
     """(x*q) * b = (x*b) * (q*b)."""
-    return [rmul(k, j, x, r, xn, q), hot(t, j), match(t, x * b), earlier(b, r, j)], [rmul(k, j, t, r, xn * b, q * b)]
+    return [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, x * b), earlier(b, r, j)], [changes_by_factor(k, j, t, r, xn * b, q * b)]
 
 
 @mutant("factor_of_both", "term lost", lambda: (True, close((2.0 * 3) * (5 * 7), (2.0 * 5) * 3)), out(sum_over(j, exp(x_ - M_) * exp(y_ - M_))))
 def factor_of_one(t, x, y, r, xn, yn, p, q, j: Axis, k: Kind):
     """(x*p) * (y*q) = (x*y) * p."""
     return (
-        [rmul(k, j, x, r, xn, p), rmul(k, j, y, r, yn, q), hot(t, j), match(t, x * y)],
-        [rmul(k, j, t, r, xn * yn, p)],
+        [changes_by_factor(k, j, x, r, xn, p), changes_by_factor(k, j, y, r, yn, q), needs_repair(t, j), match(t, x * y)],
+        [changes_by_factor(k, j, t, r, xn * yn, p)],
     )
 
 
@@ -280,8 +280,8 @@ def factor_of_one(t, x, y, r, xn, yn, p, q, j: Axis, k: Kind):
 def factor_of_unequal_sum(t, x, y, r, xn, yn, p, q, j: Axis, k: Kind):
     """x*p + y*q = (x+y) * q for two factors."""
     return (
-        [rmul(k, j, x, r, xn, p), rmul(k, j, y, r, yn, q), hot(t, j), match(t, x + y)],
-        [rmul(k, j, t, r, xn + yn, q)],
+        [changes_by_factor(k, j, x, r, xn, p), changes_by_factor(k, j, y, r, yn, q), needs_repair(t, j), match(t, x + y)],
+        [changes_by_factor(k, j, t, r, xn + yn, q)],
     )
 
 
@@ -289,23 +289,23 @@ def factor_of_unequal_sum(t, x, y, r, xn, yn, p, q, j: Axis, k: Kind):
 def factor_of_choice_with_one(t, c, x, r, xn, q, j: Axis, k: Kind):
     """where(c, x*q, 1) = where(c, x, 1) * q."""
     return (
-        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Where(c, x, 1.0)), earlier(c, r, j)],
-        [rmul(k, j, t, r, Where(c, xn, 1.0), q)],
+        [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Where(c, x, 1.0)), earlier(c, r, j)],
+        [changes_by_factor(k, j, t, r, Where(c, xn, 1.0), q)],
     )
 
 
 @mutant("factor_through_wide_cast", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(sum_over(j, terms.Cast(int64, exp(x_ - M_)) * v_)))
 def repair_through_cast_to_integer(t, x, r, xn, q, j: Axis, k: Kind, d: TypeName):
     """cast(x*q) = cast(x) * q, also for a type of integers."""
-    return [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Cast(d, x)), movable(t)], [rmul(k, j, t, r, Cast(d, xn), q)]
+    return [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Cast(d, x)), movable(t)], [changes_by_factor(k, j, t, r, Cast(d, xn), q)]
 
 
 @mutant("factor_through_cast_of_modest", "trait", lambda: (True, close(np.trunc(0.5 * 3), 0.5 * np.trunc(3.0))), out(sum_over(j, terms.Cast(int64, exp(x_ - M_)) * v_)))
 def repair_through_cast_of_modest_to_integer(t, x, r, xn, q, n: Scalar, j: Axis, k: Kind, d: TypeName):
     """The same, if x is modest."""
     return (
-        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Cast(d, x)), movable(t), within(x, n), Modest(n)],
-        [rmul(k, j, t, r, Cast(d, xn), q)],
+        [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Cast(d, x)), movable(t), within(x, n), Modest(n)],
+        [changes_by_factor(k, j, t, r, Cast(d, xn), q)],
     )
 
 
@@ -313,8 +313,8 @@ def repair_through_cast_of_modest_to_integer(t, x, r, xn, q, n: Scalar, j: Axis,
 def factor_through_its_own_axis(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: LinearMonoid):
     """sum_i x*q = (sum_i x) * q, also for a q that depends on i."""
     return (
-        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j)],
-        [rmul(k, j, t, r, Reduce(g, i, xn), q)],
+        [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j), apart(i, j)],
+        [changes_by_factor(k, j, t, r, Reduce(g, i, xn), q)],
     )
 
 
@@ -322,8 +322,8 @@ def factor_through_its_own_axis(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: Li
 def factor_through_other_maximum(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: AnyMonoid):
     """max_i x*q = (max_i x) * q for every q."""
     return (
-        [rmul(k, j, x, r, xn, q), hot(t, j), match(t, Reduce(g, i, x)), OtherAxis(i, j), apart(i, j), free(q, i)],
-        [rmul(k, j, t, r, Reduce(g, i, xn), q)],
+        [changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Reduce(g, i, x)), OtherAxis(i, j), apart(i, j), free(q, i)],
+        [changes_by_factor(k, j, t, r, Reduce(g, i, xn), q)],
     )
 
 
@@ -331,29 +331,29 @@ def factor_through_other_maximum(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: A
 def form_without_shift(t, r, tn, d, j: Axis):
     """t + d = 1 * t(old)."""
     one = Const(1.0)
-    return [radd("run", j, t, r, tn, d), distinct(t, r)], [rlin(j, t, r, tn, Along(one, tn))]
+    return [changes_by_term("run", j, t, r, tn, d), distinct(t, r)], [changes_by_form(j, t, r, tn, Along(one, tn))]
 
 
 @mutant("form_of_shift", "old and new swapped", lambda: (True, close(7.0 - new, (7.0 - old) + (new - old))), VARIANCE)
 def form_of_shift_backwards(t, r, tn, d, j: Axis):
     """t(new) = 1 * t(old) - d * 1."""
     one = Const(1.0)
-    return [radd("run", j, t, r, tn, d), distinct(t, r)], [rlin(j, t, r, tn, LinearSum(Along(one, tn), Along(-d, one)))]
+    return [changes_by_term("run", j, t, r, tn, d), distinct(t, r)], [changes_by_form(j, t, r, tn, LinearSum(Along(one, tn), Along(-d, one)))]
 
 
 @mutant("form_of_shift", "operand order", lambda: (True, close(old + (new - old), old + (old - old))), VARIANCE)
 def form_of_shift_at_old(t, r, tn, d, j: Axis):
     """t + d = 1 * t(old) + 1 * d(old): the change itself read at the old reference, where it is 0."""
     one = Const(1.0)
-    return [radd("run", j, t, r, tn, d), distinct(t, r)], [rlin(j, t, r, tn, LinearSum(Along(one, tn), Along(one, d)))]
+    return [changes_by_term("run", j, t, r, tn, d), distinct(t, r)], [changes_by_form(j, t, r, tn, LinearSum(Along(one, tn), Along(one, d)))]
 
 
 @mutant("form_of_product", "operand order", lambda: (True, close((1 + 2.0) * (3 + 4.0), (1 + 2.0) + (3 + 4.0))), VARIANCE)
 def form_of_product_as_sum(t, x, y, r, xn, yn, j: Axis, a: Form, b: Form):
     """A product of forms is the sum of both."""
     return (
-        [rlin(j, x, r, xn, a), rlin(j, y, r, yn, b), hot(t, j), match(t, x * y)],
-        [rlin(j, t, r, xn * yn, LinearSum(a, b))],
+        [changes_by_form(j, x, r, xn, a), changes_by_form(j, y, r, yn, b), needs_repair(t, j), match(t, x * y)],
+        [changes_by_form(j, t, r, xn * yn, LinearSum(a, b))],
     )
 
 
@@ -361,8 +361,8 @@ def form_of_product_as_sum(t, x, y, r, xn, yn, j: Axis, a: Form, b: Form):
 def form_times_factor_forgotten(t, x, y, r, xn, yn, q, j: Axis, a: Form):
     """A form times a value that changes by q, without the q."""
     return (
-        [rlin(j, x, r, xn, a), rmul("run", j, y, r, yn, q), hot(t, j), match(t, x * y)],
-        [rlin(j, t, r, xn * yn, LinearProduct(a, Along(Const(1.0), yn)))],
+        [changes_by_form(j, x, r, xn, a), changes_by_factor("run", j, y, r, yn, q), needs_repair(t, j), match(t, x * y)],
+        [changes_by_form(j, t, r, xn * yn, LinearProduct(a, Along(Const(1.0), yn)))],
     )
 
 
@@ -370,8 +370,8 @@ def form_times_factor_forgotten(t, x, y, r, xn, yn, q, j: Axis, a: Form):
 def form_times_running_value(t, x, b, r, xn, j: Axis, a: Form):
     """A form times a value that changes too, taken at the old reference."""
     return (
-        [rlin(j, x, r, xn, a), hot(t, j), match(t, x * b)],
-        [rlin(j, t, r, xn * b, LinearProduct(a, Along(Const(1.0), b)))],
+        [changes_by_form(j, x, r, xn, a), needs_repair(t, j), match(t, x * b)],
+        [changes_by_form(j, t, r, xn * b, LinearProduct(a, Along(Const(1.0), b)))],
     )
 
 
@@ -396,61 +396,61 @@ def distribute_once(l: Form, x: Form, y: Form, z: Form):
 @mutant("nothing_seen", "identity", lambda: (np.min([-INF, 3]) == -INF, np.all(np.array([-INF, 3]) == -INF)), out(terms.Reduce("min", j, x_)))
 def something_seen(r, s, j: Axis, g: SelectiveMonoid):
     """Where min_j s is -inf, s is: one element is."""
-    return [match(r, Reduce(g, j, s)), NonEmpty(j)], [ninf(s, r, ALWAYS)]
+    return [match(r, Reduce(g, j, s)), NonEmpty(j)], [least_where(s, r, ALWAYS)]
 
 
 @mutant("nothing_seen", "empty axis", lambda: (np.max([], initial=-INF) == -INF, -INF == 3.0), out(maximum_over(none, exp(tensor("c", i)))))
 def nothing_seen_in_nothing(r, s, j: Axis, g: SelectiveMonoid):
     """Where max_j s is -inf, s is, also for an s free of an empty j."""
-    return [match(r, Reduce(g, j, s)), selective(g, NumberLiteral(-math.inf))], [ninf(s, r, ALWAYS)]
+    return [match(r, Reduce(g, j, s)), selective(g, NumberLiteral(-math.inf))], [least_where(s, r, ALWAYS)]
 
 
 @mutant("nothing_seen_inside", "condition dropped", lambda: (np.where(False, 3.0, -INF) == -INF, -INF == 3.0), CAUSAL)
 def nothing_seen_outside(t, c, x, r):
     """If where(c, x, -inf) = -inf, then x = -inf, also where c does not hold."""
-    return [ninf(t, r, ALWAYS), match(t, Where(c, x, -math.inf))], [ninf(x, r, ALWAYS)]
+    return [least_where(t, r, ALWAYS), match(t, Where(c, x, -math.inf))], [least_where(x, r, ALWAYS)]
 
 
 @mutant("nothing_seen_scaled", "sign guard", lambda: (True, -INF * -2.0 == -INF), out(sum_over(j, exp((x_ - M_) * -0.5) * v_)))
 def nothing_seen_negated(t, x, b, r, c):
     """-inf * b = -inf for every b."""
-    return [ninf(x, r, c), match(t, x * b)], [ninf(t, r, c)]
+    return [least_where(x, r, c), match(t, x * b)], [least_where(t, r, c)]
 
 
 @mutant("nothing_seen_chosen", "identity", lambda: (True, np.where(False, -INF, 0.0) == -INF), out(select(le(iota(j), iota(i) * 2), x_, 0.0) + maximum_over(j, causal)))
 def nothing_seen_or_zero(t, c, x, r):
     """where(c, -inf, 0) = -inf."""
-    return [ninf(x, r, c), match(t, Where(c, x, 0.0))], [ninf(t, r, ALWAYS)]
+    return [least_where(x, r, c), match(t, Where(c, x, 0.0))], [least_where(t, r, ALWAYS)]
 
 
 @mutant("gone_by_exponential", "trait", lambda: (True, np.tanh(-INF) == 0), out(tanh(x_) + M_))
 def gone_by_increasing(t, x, r, c, o: Op1):
     """o(-inf) = 0 for every increasing o."""
-    return [ninf(x, r, c), match(t, Map(o, x)), increasing(o)], [gone(t, r, c)]
+    return [least_where(x, r, c), match(t, Map(o, x)), increasing(o)], [zero_where(t, r, c)]
 
 
 @mutant("gone_times", "operand order", lambda: (True, 0.0 + 3.0 == 0), out(exp(x_) + tensor("c", i) + M_))
 def gone_plus(t, x, b, r, c):
     """0 + b = 0."""
-    return [gone(x, r, c), match(t, x + b)], [gone(t, r, c)]
+    return [zero_where(x, r, c), match(t, x + b)], [zero_where(t, r, c)]
 
 
 @mutant("gone_chosen", "operand order", lambda: (True, np.where(True, 0.0, 3.0) == 0 and np.where(False, 0.0, 3.0) == 0), out(select(le(iota(j), iota(i) * 2), 0.0, exp(x_)) + maximum_over(j, causal)))
 def gone_where_not_chosen(t, c, x, r):
     """where(c, 0, x) = 0 if x = 0 where c holds."""
-    return [gone(x, r, c), match(t, Where(c, 0.0, x))], [gone(t, r, ALWAYS)]
+    return [zero_where(x, r, c), match(t, Where(c, 0.0, x))], [zero_where(t, r, ALWAYS)]
 
 
 @mutant("gone_chosen", "identity", lambda: (True, np.where(False, 0.0, 1.0) == 0), out(select(le(y_, 0.0), exp(x_), 1.0) + M_))
 def gone_or_one(t, c, x, r):
     """where(c, 0, 1) = 0."""
-    return [gone(x, r, ALWAYS), match(t, Where(c, x, 1.0))], [gone(t, r, ALWAYS)]
+    return [zero_where(x, r, ALWAYS), match(t, Where(c, x, 1.0))], [zero_where(t, r, ALWAYS)]
 
 
 @mutant("gone_summed", "free missing", lambda: (True, np.sum([0.0, 3.0]) == 0), out(sum_over(k, exp(w_)) + maximum_over(j, w_)))
 def gone_summed_over_its_own_axis(t, x, r, i: Axis, g: LinearMonoid):
     """A sum over i of values that vanish at one i."""
-    return [gone(x, r, ALWAYS), match(t, Reduce(g, i, x)), linear(g)], [gone(t, r, ALWAYS)]
+    return [zero_where(x, r, ALWAYS), match(t, Reduce(g, i, x)), linear(g)], [zero_where(t, r, ALWAYS)]
 
 
 # the loop ------------------------------------------------------------------------------------------------------------------------
@@ -463,7 +463,7 @@ FUNCTION = out(sum_over(j, exp(x_ - M_) * (x_ - M_)))
 def roll_by_factor_of_anything(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
     """acc <- acc * q + t(new) also where t is not gone before r has seen anything: that part of the sum is taken at no reference."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, z)],
+        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, z)],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )
 
@@ -473,8 +473,8 @@ def roll_by_local_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoid,
     """acc <- acc * q + t(new) also for a q that depends on j."""
     return (
         [
-            match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q),
-            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q),
+            match(r, Reduce(h, j, s)), selective(h, z), zero_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )  # fmt: skip
@@ -485,8 +485,8 @@ def roll_without_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoid, 
     """acc <- acc + t(new)."""
     return (
         [
-            match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j),
-            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j),
+            match(r, Reduce(h, j, s)), selective(h, z), zero_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc()))],
     )  # fmt: skip
@@ -497,8 +497,8 @@ def roll_by_inverse_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoi
     """acc <- acc / q + t(new)."""
     return (
         [
-            match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j),
-            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j),
+            match(r, Reduce(h, j, s)), selective(h, z), zero_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() / q))],
     )  # fmt: skip
@@ -509,8 +509,8 @@ def roll_by_squared_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoi
     """acc <- acc * q * q + t(new): moved twice."""
     return (
         [
-            match(e, Reduce(g, j, t)), linear(g), rmul("run", j, t, r, tn, q), free(q, j),
-            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j),
+            match(r, Reduce(h, j, s)), selective(h, z), zero_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() * q * q))],
     )  # fmt: skip
@@ -521,8 +521,8 @@ def roll_of_maximum_by_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: Selectiv
     """max_j t by acc <- max(acc * q, t(new)), for every q."""
     return (
         [
-            match(e, Reduce(g, j, t)), rmul("run", j, t, r, tn, q), free(q, j),
-            match(r, Reduce(h, j, s)), selective(h, z), gone(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), changes_by_factor("run", j, t, r, tn, q), free(q, j),
+            match(r, Reduce(h, j, s)), selective(h, z), zero_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )  # fmt: skip
@@ -533,8 +533,8 @@ def roll_of_shift_by_factor(e, t, r, tn, d, z: Scalar, y: Scalar, s, j: Axis, g:
     """acc <- max(acc * d, t(new))."""
     return (
         [
-            match(e, Reduce(g, j, t)), selective(g, z), radd("run", j, t, r, tn, d), free(d, j), distinct(e, r),
-            match(r, Reduce(h, j, s)), selective(h, y), ninf(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), selective(g, z), changes_by_term("run", j, t, r, tn, d), free(d, j), distinct(e, r),
+            match(r, Reduce(h, j, s)), selective(h, y), least_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() * d))],
     )  # fmt: skip
@@ -545,8 +545,8 @@ def roll_of_sum_by_shift(e, t, r, tn, d, z: Scalar, y: Scalar, s, j: Axis, g: Li
     """sum_j t by acc <- acc + d + t(new): d is counted once, not once for each element."""
     return (
         [
-            match(e, Reduce(g, j, t)), linear(g), radd("run", j, t, r, tn, d), free(d, j), distinct(e, r),
-            match(r, Reduce(h, j, s)), selective(h, y), ninf(tn, r, ALWAYS),
+            match(e, Reduce(g, j, t)), linear(g), changes_by_term("run", j, t, r, tn, d), free(d, j), distinct(e, r),
+            match(r, Reduce(h, j, s)), selective(h, y), least_where(tn, r, ALWAYS),
         ],
         [equal(e, Roll(g, j, tn, Acc() + d))],
     )  # fmt: skip
@@ -556,7 +556,7 @@ def roll_of_sum_by_shift(e, t, r, tn, d, z: Scalar, y: Scalar, s, j: Axis, g: Li
 def roll_by_form_of_anything(e, t, r, tn, s, z: Scalar, j: Axis, l: Form, g: LinearMonoid, h: SelectiveMonoid):
     """A linear form with a maximum, also where t is not gone before r has seen anything."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), rlin(j, t, r, tn, l), distinct(e, r), match(r, Reduce(h, j, s)), selective(h, z)],
+        [match(e, Reduce(g, j, t)), linear(g), changes_by_form(j, t, r, tn, l), distinct(e, r), match(r, Reduce(h, j, s)), selective(h, z)],
         [equal(e, Roll(g, j, tn, Summed(j, tn, l)))],
     )
 

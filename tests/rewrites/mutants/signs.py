@@ -26,11 +26,11 @@ from eqfuse.rewrites.facts import (
     Modest,
     NonEmpty,
     NotNegative,
-    aspl,
     at_least_one,
     at_most_one,
     finite,
     free,
+    free_term,
     increasing,
     keeps_nonneg,
     keeps_positive,
@@ -287,19 +287,19 @@ def size_of_any_function(t, x, a: Scalar, o: Op1):
 @mutant("separable_of_sign", "condition dropped", lambda: (1e4 >= 0, abs(1e4) <= max(abs(1e4 - 9999.0), 100)), claim(sum_over(j, tanh(abs_(c_) * 1e4 + x_ * 1e4))))
 def separable_of_one_nonneg(t, f, x, j: Axis):
     """|f| <= |f + x| for f >= 0, whatever x is."""
-    return [aspl(t, j, f, x), nonneg(f)], [separable(f, x)]
+    return [free_term(t, j, f, x), nonneg(f)], [separable(f, x)]
 
 
 @mutant("separable_of_sign", "sign guard", lambda: (-1e4 <= 0 and 9999.0 >= 0, abs(-1e4) <= max(abs(-1e4 + 9999.0), 100)), claim(sum_over(j, tanh(-abs_(c_ * 1e4) + abs_(x_ * 1e4)))))
 def separable_of_signs(t, f, x, j: Axis):
     """|f| <= |f + x| for f <= 0 <= x."""
-    return [aspl(t, j, f, x), nonpos(f), nonneg(x)], [separable(f, x)]
+    return [free_term(t, j, f, x), nonpos(f), nonneg(x)], [separable(f, x)]
 
 
 @mutant("separable_modest", "condition dropped", lambda: (abs(1e4) <= 1e6, abs(1e4) <= max(abs(1e4 - 9999.0), 100)), claim(sum_over(j, tanh((tanh(c_) * 99.0 + tanh(c_ * 2.0) * 99.0) + x_ * 99.0))))
 def separable_bounded(t, f, x, a: Scalar, j: Axis):
     """Any bounded f may be added later, however large its bound."""
-    return [aspl(t, j, f, x), within(f, a)], [separable(f, x)]
+    return [free_term(t, j, f, x), within(f, a)], [separable(f, x)]
 
 
 @mutant("position_is_onehot", "free missing", lambda: (True, np.sum(np.arange(3) == np.arange(3)) <= 1), claim(select(eq(iota(j), maximum(iota(j), 0.0)), x_, 0.0)))

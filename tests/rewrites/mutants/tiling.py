@@ -22,26 +22,26 @@ from eqfuse.ir.build import (
 )
 from eqfuse.rewrites.facts import (
     NonEmpty,
+    changes_by_factor,
+    changes_by_term,
+    counted_from,
     depends,
     distinct,
     equal,
     free,
-    gone,
-    hot,
     later,
     linear,
     match,
-    near,
+    needs_repair,
     offset,
     part,
     positive,
-    radd,
     ragged,
-    rmul,
     selective,
     shifted,
     split,
     spoils,
+    zero_where,
 )
 from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Reduce, View, Where
 from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid
@@ -187,8 +187,8 @@ def local_selection_backwards(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, 
     """r = p + (p - r)."""
     safe = Where(Map("eq", p, Const(z)), 0.0, p)
     return (
-        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), selective(g, z), hot(r, ji)],
-        [radd("loc", ji, r, r, safe, safe - r)],
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), selective(g, z), needs_repair(r, ji)],
+        [changes_by_term("loc", ji, r, r, safe, safe - r)],
     )
 
 
@@ -199,8 +199,8 @@ NEGINF = -np.inf
 def local_selection_of_nothing(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """r = p + (r - p) also where the part is empty: -inf - -inf is NaN, and so is every exponential of that part."""
     return (
-        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), selective(g, z), hot(r, ji)],
-        [radd("loc", ji, r, r, p, r - p)],
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), selective(g, z), needs_repair(r, ji)],
+        [changes_by_term("loc", ji, r, r, p, r - p)],
     )
 
 
@@ -208,8 +208,8 @@ def local_selection_of_nothing(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis,
 def local_positive_backwards(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
     """r = p * (p / r)."""
     return (
-        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), linear(g), hot(r, ji), positive(p), positive(r)],
-        [rmul("loc", ji, r, r, p, p / r)],
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), linear(g), needs_repair(r, ji), positive(p), positive(r)],
+        [changes_by_factor("loc", ji, r, r, p, p / r)],
     )
 
 
@@ -217,8 +217,8 @@ def local_positive_backwards(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
 def local_factor_of_any_sum(r, p, s, g: LinearMonoid, jo: Axis, ji: Axis):
     """r = p * (r / p) also where p is 0."""
     return (
-        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), linear(g), hot(r, ji)],
-        [rmul("loc", ji, r, r, p, r / p)],
+        [match(r, Reduce(g, jo, p)), match(p, Reduce(g, ji, s)), part(jo, ji), linear(g), needs_repair(r, ji)],
+        [changes_by_factor("loc", ji, r, r, p, r / p)],
     )
 
 
@@ -233,8 +233,8 @@ def merge_by_any_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMonoi
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
-            rmul("loc", ji, t, r, tl, q), match(r, Reduce(h, jo, p)), selective(h, z),
-            free(p, ji), gone(tl, p, Const(1.0)),
+            changes_by_factor("loc", ji, t, r, tl, q), match(r, Reduce(h, jo, p)), selective(h, z),
+            free(p, ji), zero_where(tl, p, Const(1.0)),
         ],
         [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, factor * local)))],
     )  # fmt: skip
@@ -247,7 +247,7 @@ def merge_what_is_not_gone(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMo
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
-            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z), free(p, ji),
+            changes_by_factor("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z), free(p, ji),
         ],
         [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, factor * local)))],
     )  # fmt: skip
@@ -260,8 +260,8 @@ def merge_with_guard_inverted(e, u, t, r, p, tl, q, g: LinearMonoid, h: Selectiv
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
-            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z),
-            free(p, ji), gone(tl, p, Const(1.0)),
+            changes_by_factor("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), selective(h, z),
+            free(p, ji), zero_where(tl, p, Const(1.0)),
         ],
         [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, factor * local)))],
     )  # fmt: skip
@@ -273,7 +273,7 @@ def merge_by_inverse_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMono
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g), positive(q),
-            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
+            changes_by_factor("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
         ],
         [equal(e, Reduce(g, jo, Reduce(g, ji, tl) / q))],
     )  # fmt: skip
@@ -285,7 +285,7 @@ def merge_without_factor(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid,
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
-            rmul("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
+            changes_by_factor("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
         ],
         [equal(e, Reduce(g, jo, Reduce(g, ji, tl)))],
     )  # fmt: skip
@@ -328,7 +328,7 @@ def product_of_offsets_crossed(t, v, w, d, e, a, b):
 def offset_from_mean_backwards(v, x, p, r, jo: Axis, ji: Axis):
     """x - r = (x-p) + (r-p)."""
     return (
-        [near(x, p), spoils(r, p), match(v, x - r), part(jo, ji), free(p, ji), later(r, jo)],
+        [counted_from(x, p), spoils(r, p), match(v, x - r), part(jo, ji), free(p, ji), later(r, jo)],
         [offset(v, r - p, x - p)],
     )
 

@@ -16,26 +16,26 @@ import math
 from .language import *
 
 
-@fact_rule(family="reference", phase="reference")
+@fact_rule(family="invariance", phase="invariance")
 def reference_invariance(t, a, f, x, j: Axis, o: Turns["add", "mul"]):
     """o(f + x) = o(x - m) * o(m + f) with m = max_j x (0 where that is -inf), for f free of j and x finite or -inf."""
     m = Max(j, x)
     safe = Where(Map("eq", m, Const(-math.inf)), 0.0, m)
     return (
         [
-            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), increasing(o), aspl(a, j, f, x), later(f, j, 2), streamable(x, j),
-            depends(x, j), finite_or(x, NumberLiteral(-math.inf)),
+            wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), increasing(o), free_term(a, j, f, x), later(f, j, 2),
+            streamable(x, j), depends(x, j), finite_or(x, NumberLiteral(-math.inf)),
         ],
         [equal(t, Map(o, x - safe) * Map(o, safe + f))],
     )  # fmt: skip
 
 
-@fact_rule(family="reference", phase="reference")
+@fact_rule(family="invariance", phase="invariance")
 def exponential_of_late_term(t, a, f, x, j: Axis, o: Turns["add", "mul"]):
     """o(f + x) = o(f) * o(x), for f free of j, and f, x <= 0: neither factor exceeds 1."""
     return (
         [
-            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), increasing(o), aspl(a, j, f, x), nonpos(f), nonpos(x),
+            wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), increasing(o), free_term(a, j, f, x), nonpos(f), nonpos(x),
             later(f, j, 2), latest(f, x, x, j), depends(x, j),
         ],
         [equal(t, Map(o, f) * Map(o, x))],

@@ -5,7 +5,19 @@ import math
 import numpy as np
 
 from eqfuse.ir.build import axes, exp, log, maximum_over, program, square, sum_over, tensor
-from eqfuse.rewrites.facts import aspl, depends, equal, later, latest, match, nonpos, spl, streamable, turns, want
+from eqfuse.rewrites.facts import (
+    depends,
+    equal,
+    free_factor,
+    free_term,
+    later,
+    latest,
+    match,
+    nonpos,
+    streamable,
+    turns,
+    wants_factor,
+)
 from eqfuse.rewrites.patterns import Const, Map, Max, Where
 from eqfuse.rewrites.rule import Axis, Turns
 
@@ -66,7 +78,7 @@ def reference_not_put_back(t, a, f, x, j: Axis, o: Exponential):
     """o(f + x) = o(x - m) * o(f)."""
     m = Max(j, x)
     return (
-        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), free_term(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
         [equal(t, Map(o, x - safe(m)) * Map(o, f))],
     )
 
@@ -76,7 +88,7 @@ def reference_taken_out_twice(t, a, f, x, j: Axis, o: Exponential):
     """o(f + x) = o(x - m) * o(f - m)."""
     m = Max(j, x)
     return (
-        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), free_term(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
         [equal(t, Map(o, x - safe(m)) * Map(o, f - safe(m)))],
     )
 
@@ -86,7 +98,7 @@ def reference_of_nothing(t, a, f, x, j: Axis, o: Exponential):
     """o(f + x) = o(x - m) * o(m + f) also where m = -inf: -inf - -inf is NaN."""
     m = Max(j, x)
     return (
-        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), free_term(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
         [equal(t, Map(o, x - m) * Map(o, m + f))],
     )
 
@@ -97,7 +109,7 @@ def reference_guarded_as_minimum(t, a, f, x, j: Axis, o: Exponential):
     m = Max(j, x)
     m = Where(Map("eq", m, Const(math.inf)), 0.0, m)
     return (
-        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), free_term(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
         [equal(t, Map(o, x - m) * Map(o, m + f))],
     )
 
@@ -108,7 +120,7 @@ def reference_guard_inverted(t, a, f, x, j: Axis, o: Exponential):
     m = Max(j, x)
     wrong = Where(Map("eq", m, Const(-math.inf)), m, 0.0)
     return (
-        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), free_term(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
         [equal(t, Map(o, x - safe(m)) * Map(o, wrong + f))],
     )
 
@@ -118,7 +130,7 @@ def reference_of_power(t, a, f, x, j: Axis, o: Power):
     """o(f + x) = o(x - m) * o(m + f) for an o that turns products into products."""
     m = Max(j, x)
     return (
-        [want(t, j), match(t, Map(o, a)), turns(o, "mul", "mul"), aspl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [wants_factor(t, j), match(t, Map(o, a)), turns(o, "mul", "mul"), free_term(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
         [equal(t, Map(o, x - safe(m)) * Map(o, safe(m) + f))],
     )
 
@@ -128,7 +140,7 @@ def reference_of_factor(t, a, f, x, j: Axis, o: Exponential):
     """o(f * x) = o(x - m) * o(m + f): f is a factor, not a term."""
     m = Max(j, x)
     return (
-        [want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), spl(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
+        [wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), free_factor(a, j, f, x), later(f, j, 2), streamable(x, j), depends(x, j)],
         [equal(t, Map(o, x - safe(m)) * Map(o, safe(m) + f))],
     )
 
@@ -138,7 +150,7 @@ def exponential_as_sum(t, a, f, x, j: Axis, o: Exponential):
     """o(f + x) = o(f) + o(x)."""
     return (
         [
-            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), nonpos(f), nonpos(x), later(f, j, 2),
+            wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), free_term(a, j, f, x), nonpos(f), nonpos(x), later(f, j, 2),
             latest(f, x, x, j), depends(x, j),
         ],
         [equal(t, Map(o, f) + Map(o, x))],
@@ -150,7 +162,7 @@ def exponential_of_negated_term(t, a, f, x, j: Axis, o: Exponential):
     """o(f + x) = o(-f) * o(x)."""
     return (
         [
-            want(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), aspl(a, j, f, x), nonpos(f), nonpos(x), later(f, j, 2),
+            wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), free_term(a, j, f, x), nonpos(f), nonpos(x), later(f, j, 2),
             latest(f, x, x, j), depends(x, j),
         ],
         [equal(t, Map(o, -f) * Map(o, x))],

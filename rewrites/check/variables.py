@@ -28,10 +28,10 @@ from ..facts import (
     Search,
     Settled,
     Trait,
-    radd,
-    rlin,
-    rmul,
-    rsub,
+    changes_by_factor,
+    changes_by_form,
+    changes_by_term,
+    function_of,
 )
 from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, name_of
 from ..positions import IndexVar
@@ -71,9 +71,9 @@ class Moved:
 
 def moved(fact: Any) -> Moved | None:
     """The reading of a repair row, or ``None``."""
-    if not isinstance(fact, Row) or fact.relation not in (radd, rmul, rsub, rlin):
+    if not isinstance(fact, Row) or fact.relation not in (changes_by_term, changes_by_factor, function_of, changes_by_form):
         return None
-    if fact.relation in (radd, rmul):
+    if fact.relation in (changes_by_term, changes_by_factor):
         kind, axis, t, r, tn, rest = fact.args
         return Moved(fact, kind, axis, t, r, tn, rest)
     axis, t, r, tn, rest = fact.args
@@ -186,7 +186,7 @@ class Plan:
                 for value, axis in fact.relation.meaning.free:
                     if isinstance(fact.args[value], Var):
                         out.setdefault(fact.args[value].name, {}).setdefault("free", set()).add(fact.args[axis].name)
-                if fact.relation in (radd, rmul) and isinstance(fact.args[5], Var):
+                if fact.relation in (changes_by_term, changes_by_factor) and isinstance(fact.args[5], Var):
                     out.setdefault(fact.args[5].name, {})["finite"] = True
             elif isinstance(fact, Row) and fact.relation.name == "onehot" and isinstance(fact.args[0], Var):
                 out.setdefault(fact.args[0].name, {})["onehot"] = fact.args[1].name
