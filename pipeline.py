@@ -383,11 +383,12 @@ def _accurate(request: Request, factor: float) -> Planned:
 
 
 def _attempts(request: Request) -> Iterator[tuple[str, Request]]:
-    """In order of preference: as asked for, by exact rules, by none but those that move views."""
+    """In order of preference: as asked for, by exact rules, by none but those that move views and those that every saturation has."""
     yield f"licence {request.licence!r}", request
     if not request.exact:
         yield "exact rules", replace(request, licence="exact")
-    others = {r.family for r in (*registry.rules(), *active_rules(request))} - {"layout"}
+    kept = {"layout", *(r.family for r in registry.analyses())}
+    others = {r.family for r in (*registry.rules(), *active_rules(request))} - kept
     yield "no rules", replace(request, licence="exact", disable=(*request.disable, *sorted(others)))
 
 

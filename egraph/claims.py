@@ -40,7 +40,7 @@ BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # condition -> where 
 LIMITS = ("positive", "bounded")  # true over the reals, and false of what overflows or underflows in float64, or of 1/inf
 SIGNS = ("nonneg", "nonpos")
 # relation -> its column of the reduction that moves; t and t(new) stand around it
-RUNNING = {"changes_by_term": 3, "changes_by_factor": 3, "changes_by_form": 2, "function_of": 2}
+RUNNING = {"changes-by-term": 3, "changes-by-factor": 3, "changes-by-form": 2, "function-of": 2}
 
 
 @dataclass(frozen=True)

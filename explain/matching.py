@@ -19,7 +19,7 @@ from ..rewrites.facts import Equal, Fact, Match, Row
 from ..rewrites.rule import Rule
 
 Env = dict[str, Any]  # variable -> class, Axis, name, IndexExpr or number
-TABLES = ("changes_by_term", "changes_by_factor")  # relations that frozen graphs keep: kind, axis, then classes
+TABLES = ("changes-by-term", "changes-by-factor")  # relations that frozen graphs keep: kind, axis, then classes
 MOST = 64  # bindings that are followed
 
 

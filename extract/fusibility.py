@@ -83,7 +83,7 @@ class Verdicts:
     def _moved(self) -> Mapping[int, frozenset[int]]:
         """class -> the classes that it is at another reference."""
         found: dict[int, set[int]] = {}
-        for table in ("changes_by_term", "changes_by_factor"):
+        for table in ("changes-by-term", "changes-by-factor"):
             for _, _, t, _, tn, _ in self.graph.facts.get(table, ()):  # tn: t at a running or a local reference
                 found.setdefault(tn, set()).add(t)
         return {c: frozenset(s) for c, s in found.items()}

@@ -114,7 +114,9 @@ def renamed(x: Any, to: Callable[[Axis], Axis]) -> Any:
 
 def axes(kind: str, attrs: Sequence[Any], below: Iterable[frozenset[Axis]]) -> frozenset[Axis]:
     """The axes that a value depends on, from those of its arguments; those of an input are its own."""
-    row, found = KINDS[kind], frozenset[Axis]().union(*below)
+    row, found = KINDS.get(kind), frozenset[Axis]().union(*below)
+    if row is None:  # which specs refuse
+        return found
     if row.takes is not None:
         if attrs[row.takes] not in found:
             return found

@@ -209,7 +209,7 @@ class Const(Term):
     @property
     def fraction(self) -> bool:
         """No whole number: whole numbers become floats beside it."""
-        return not self.value.is_integer()
+        return not float(self.value).is_integer()
 
     def __repr__(self) -> str:
         v = self.value

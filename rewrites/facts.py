@@ -954,10 +954,10 @@ def _folding(trait: str) -> Relation:
 
 
 FIRST_FREE = ((2, 1),)  # column 2 is free of the axis in column 1
-wants_factor = _relation("wants_factor", "T i64", "demand: somebody sums t over the axis; write it as a product")
-wants_term = _relation("wants_term", "T i64", "demand: write t as a sum, one part free of the axis")
-free_factor = _relation("free_factor", "T i64 T T", "t = f * b, f free of the axis", Equation(lambda t, j, f, b: (t, f * b), FIRST_FREE))
-free_term = _relation("free_term", "T i64 T T", "t = f + b, f free of the axis", Equation(lambda t, j, f, b: (t, f + b), FIRST_FREE))
+wants_factor = _relation("wants-factor", "T i64", "demand: somebody sums t over the axis; write it as a product")
+wants_term = _relation("wants-term", "T i64", "demand: write t as a sum, one part free of the axis")
+free_factor = _relation("free-factor", "T i64 T T", "t = f * b, f free of the axis", Equation(lambda t, j, f, b: (t, f * b), FIRST_FREE))
+free_term = _relation("free-term", "T i64 T T", "t = f + b, f free of the axis", Equation(lambda t, j, f, b: (t, f + b), FIRST_FREE))
 written = _relation("written", "String T T T", "op t f b: t = f op b, what the program does last", Equation(_combined), sorts=("op",))
 operand = _relation(
     "operand", "String T T T", "op t x rest: t = x op rest, and x is any one of the operands of the chain that the program writes",
@@ -976,27 +976,27 @@ separable = _relation(
     "separable", "T T", "f x: |f| is at most |f + x| or modest, so f and x may be rounded apart", Claim(_separable, assumed=False)
 )
 onehot = _relation("onehot", "T i64", "c holds at one place of the axis at most", Claim(_onehot))
-wants_multiple = _relation("wants_multiple", "f64 T", "demand: fold the factor into t")
+wants_multiple = _relation("wants-multiple", "f64 T", "demand: fold the factor into t")
 movable = _relation("movable", "T", "t is a cast, and nothing shows where it rounds; it may round another multiple of its value")
 typed = _relation("typed", "T String", "t is a number of the floating type, whatever its own: a cast to it changes nothing", given=True)
-needs_repair = _relation("needs_repair", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
+needs_repair = _relation("needs-repair", "T i64", "demand: t is below a reduction that cannot run in the first loop over the axis")
 function_of = _relation(
-    "function_of", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old",
+    "function-of", "i64 T T T T", "axis t r tn to: t is a function of r alone; tn, to are the function at new and old",
     Equation(lambda j, t, r, tn, to: (to, t)),
 )  # fmt: skip
 changes_by_term = _relation(
-    "changes_by_term", "String i64 T T T T", "kind axis t r tn d: tn = t + d (loc: t = tn + d)", _changed_by(lambda x, d: x + d)
+    "changes-by-term", "String i64 T T T T", "kind axis t r tn d: tn = t + d (loc: t = tn + d)", _changed_by(lambda x, d: x + d)
 )
 changes_by_factor = _relation(
-    "changes_by_factor", "String i64 T T T T", "kind axis t r tn q: tn = t * q (loc: t = tn * q)", _changed_by(lambda x, q: x * q)
+    "changes-by-factor", "String i64 T T T T", "kind axis t r tn q: tn = t * q (loc: t = tn * q)", _changed_by(lambda x, q: x * q)
 )
 changes_by_form = _relation(
-    "changes_by_form", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference",
+    "changes-by-form", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference",
     Equation(lambda j, t, r, tn, form: (tn, form)),
 )  # fmt: skip
-counted_from = _relation("counted_from", "T T", "demand: count x from p, which is x itself or a mean of it")
+counted_from = _relation("counted-from", "T T", "demand: count x from p, which is x itself or a mean of it")
 before_end = _relation(
-    "before_end", "T i64 i64", "demand: h chooses what is before the end in a part that may be shorter; outer and inner axis"
+    "before-end", "T i64 i64", "demand: h chooses what is before the end in a part that may be shorter; outer and inner axis"
 )
 spoils = _relation("spoils", "T T", "r p: r is finite only where p is", Claim(lambda r, p: (p - p == 0) | ~(r - r == 0)))
 offset = _relation(
@@ -1007,11 +1007,11 @@ shifted = _relation(
     Equation(lambda t, d, e, a, b, c, n: (t, a + d * b + e * (c + d * n))),
 )  # fmt: skip
 least_where = _relation(
-    "least_where", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds",
+    "least-where", "T T T", "x r c: x is -inf (or NaN) wherever the maximum r is -inf and c holds",
     Equation(lambda x, r, c: (x, Vanishing(x, r, c, -np.inf))),
 )  # fmt: skip
 zero_where = _relation(
-    "zero_where", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds",
+    "zero-where", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds",
     Equation(lambda x, r, c: (x, Vanishing(x, r, c, 0.0))),
 )  # fmt: skip
 increasing = _relation("increasing", "String", "trait: a non-decreasing op", Trait(lambda o: o in OPS and OPS[o].increasing, sorts=("op",)))

@@ -42,7 +42,7 @@ class _Loop:
     roll: Roll
     row: Moved
     reference: Reduce
-    vanishing: str | None  # the premise "zero_where" or "least_where" about the body
+    vanishing: str | None  # the premise "zero-where" or "least-where" about the body
 
 
 def _loop(plan: Plan) -> _Loop | None:
@@ -59,7 +59,7 @@ def _loop(plan: Plan) -> _Loop | None:
     vanishing = [
         f.relation.name
         for f in plan.rule.needs
-        if isinstance(f, Row) and f.relation.name in ("zero_where", "least_where") and f.args[0] is row.tn
+        if isinstance(f, Row) and f.relation.name in ("zero-where", "least-where") and f.args[0] is row.tn
     ]
     return _Loop(roll, row, found[0], vanishing[0] if vanishing else None)
 
@@ -138,12 +138,12 @@ def _models(plan: Plan, loop: _Loop, seed: int) -> _Model | None:
     s = rng.normal(size=n).round(1)
     if over.idempotent and rng.random() < 0.7:
         s = np.where(rng.random(size=n) < 0.5, over.identity, s)
-    shift = loop.row.fact.relation.name == "changes_by_term"
-    if loop.row.fact.relation.name == "changes_by_form":
-        shift = bool(rng.integers(2)) and loop.vanishing != "zero_where"
+    shift = loop.row.fact.relation.name == "changes-by-term"
+    if loop.row.fact.relation.name == "changes-by-form":
+        shift = bool(rng.integers(2)) and loop.vanishing != "zero-where"
     b = rng.normal(size=n).round(1)
     if loop.vanishing is not None:
-        b = np.where(s == -np.inf, -np.inf if loop.vanishing == "least_where" else 0.0, b)
+        b = np.where(s == -np.inf, -np.inf if loop.vanishing == "least-where" else 0.0, b)
     h = (SHIFTS if shift else SHAPES)[rng.integers(3)]
     return _Model(plan, loop, s, b, h, shift, monoid, over)
 

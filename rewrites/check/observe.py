@@ -91,7 +91,7 @@ def _equation(plan: Plan, row: Row, meaning: Equation, world: World) -> Iterator
         yield Truth(free, f"{row.relation.name} says that column {value + 1} does not depend on axis {row.args[axis].name}", 1)
     fact = moved(row)
     where = None
-    if fact and row.relation.name in ("changes_by_term", "changes_by_factor") and name_of(fact.kind, world) == "run" and not world.rational:
+    if fact and row.relation.name in ("changes-by-term", "changes-by-factor") and name_of(fact.kind, world) == "run" and not world.rational:
         where = ~np.isinf(fact.t.value(world))  # where the old value is infinite nothing has been seen, and loops do not ask
         for x in [fact.r, *(m.t for m in plan.rows)]:
             where = where & ~np.isnan(x.value(world))  # one NaN makes all later values of its reduction NaN
@@ -110,7 +110,7 @@ def _reference(plan: Plan, fact: Moved, world: World) -> Iterator[Observation]:
     if running:
         other = elsewhere(plan, world, np.random.default_rng(7))
         yield Pair(fact.tn.value(world), fact.tn.value(other), ("the new value", "the same with another final reference"))
-        if isinstance(fact.rest, Pattern) and fact.fact.relation.name != "function_of":
+        if isinstance(fact.rest, Pattern) and fact.fact.relation.name != "function-of":
             yield Pair(fact.rest.value(world), fact.rest.value(other), ("the change", "the same with another final reference"))
 
 

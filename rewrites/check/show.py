@@ -80,7 +80,7 @@ def _shared(plan: Plan, v: AxisVar, world: World) -> str:
 def snippet(plan: Plan, fact: Any, seen: Observation, world: World) -> str:
     """Both sides as a program that needs numpy only, or ``""`` where they are not two patterns over small arrays."""
     sides = _sides(fact, world)
-    equations = ("left", "free_factor", "free_term", "changes_by_term", "changes_by_factor")
+    equations = ("left", "free-factor", "free-term", "changes-by-term", "changes-by-factor")
     if sides is None or world.bitwise or isinstance(seen, Truth) or seen.names[0] not in equations:
         return ""
     writer = _Writer(plan, world)

@@ -33,11 +33,11 @@ def solve(plan: Plan, drawn: World) -> World:
         elif name.endswith(" at old"):
             world.old[name.removesuffix(" at old")] = name
     for m in plan.rows:
-        if m.fact.relation.name != "function_of" and isinstance(m.tn, Var) and isinstance(m.t, Var):
+        if m.fact.relation.name != "function-of" and isinstance(m.tn, Var) and isinstance(m.t, Var):
             world.old[m.tn.name] = m.t.name
-        if m.fact.relation.name in ("changes_by_term", "changes_by_factor") and name_of(m.kind, world) == "run" and isinstance(m.rest, Var):
+        if m.fact.relation.name in ("changes-by-term", "changes-by-factor") and name_of(m.kind, world) == "run" and isinstance(m.rest, Var):
             world.old[m.rest.name] = f"{m.rest.name} at old"  # no change: from the old reference to itself
-            world.values[f"{m.rest.name} at old"] = world.full(0 if m.fact.relation.name == "changes_by_term" else 1)
+            world.values[f"{m.rest.name} at old"] = world.full(0 if m.fact.relation.name == "changes-by-term" else 1)
     pending = sorted(plan.equations(world), key=lambda e: isinstance(e[1], Vanishing))  # what vanishes is adjusted to what is matched
     while pending:
         left = []

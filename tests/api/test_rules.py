@@ -82,7 +82,7 @@ def test_the_licence_binds_extra_rules():
 def test_rules_are_left_out_from_now_on():
     """By name and by family; what is enabled again takes part again."""
     plain = names(eqfuse.optimize(P, target="h200"))
-    one = sorted(n for n in plain if n)[0]
+    one = sorted(n for n in plain - {r.name for r in eqfuse.rules("analyses")} if n)[0]
     try:
         eqfuse.disable(one)
         eqfuse.disable("repair")

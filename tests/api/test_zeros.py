@@ -167,7 +167,9 @@ def test_a_rule_about_minus_zero_speaks_of_minus_zero():
         assert bits(compiled.interpret(X)) == bits(f(X))
 
 
-@pytest.mark.parametrize("function", [zero_added, negation_folded, product_folded], ids=lambda f: f.__name__)
-def test_rules_that_lose_a_sign_are_not_exact(function):
-    with pytest.raises(UnsoundRuleError, match=r"-0\.0"):
+@pytest.mark.parametrize(
+    ("function", "shows"), [(zero_added, r"-0\.0"), (negation_folded, r"-0\.0"), (product_folded, "compared bit by bit")]
+)
+def test_rules_that_lose_a_sign_are_not_exact(function, shows):
+    with pytest.raises(UnsoundRuleError, match=shows):
         check_rule(make_rule(function, "user", "exact", "factor", True))

@@ -126,12 +126,12 @@ CASES = [
     (tanh_is_positive, "is said to be", False),
     (tanh_is_at_most_one_half, r"the fact size\(c\d+ = map\[tanh\]\(c\d+\), 0.5\) is false: \|x\| is 0\.", False),
     (tanh_is_true, "is said to be truth and is not", False),
-    (factor_of_tanh, r"the fact free_factor\(.*changes along j", False),
-    (terms_of_product, r"the fact free_term\(.*t = f \+ b, f free of the axis", False),
-    (shift_by_itself, r"the fact changes_by_term\(run, j, ", False),
-    (moved_already, r"the fact changes_by_factor\(run, j, .* at the old reference", False),
-    (form_of_itself, r"the fact changes_by_form\(j, .*form \d", False),
-    (nothing_is_gone, r"the fact zero_where\(", True),
+    (factor_of_tanh, r"the fact free-factor\(.*changes along j", False),
+    (terms_of_product, r"the fact free-term\(.*t = f \+ b, f free of the axis", False),
+    (shift_by_itself, r"the fact changes-by-term\(run, j, ", False),
+    (moved_already, r"the fact changes-by-factor\(run, j, .* at the old reference", False),
+    (form_of_itself, r"the fact changes-by-form\(j, .*form \d", False),
+    (nothing_is_gone, r"the fact zero-where\(", True),
     (far_apart, r"the fact separable\(.* it does not hold at", False),
 ]
 

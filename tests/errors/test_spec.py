@@ -250,7 +250,7 @@ KERNEL_MUTANTS = {
     "axes": [lambda: node("map", axes=lambda n: n.axes | {Z}), lambda: node("reduce", axes=lambda n: n.axes | {n.attrs[1]})],
     "roles": [lambda: replace(kernel(), roles={a: r for a, r in kernel().roles.items() if r.kind != "stream"})],
     "running value": [lambda: node("ref", args=lambda n: (0,), axes=lambda n: kernel().nodes[0].axes)],
-    "prefix": [lambda: node("pre", "mean_variance", args=(0,), axes=lambda n: kernel("mean_variance").nodes[0].axes)],
+    "prefix": [lambda: node("pre", "mean_variance", args=(0,), axes=lambda n: kernel("mean_variance").nodes[0].axes - {n.attrs[-1]})],
     "kinds of roles": [
         lambda: replace(kernel(), roles=dict.fromkeys(kernel().roles, Role("block", 16))),
         lambda: replace(kernel(), roles=dict.fromkeys(kernel().roles, Role("grid", 3))),

@@ -483,7 +483,7 @@ def test_relations_declare_a_meaning():
     with pytest.raises(RuleError, match="meaning"):
         relation("double", "T", "something", demand=True, claim=lambda x: x > 0)
     with pytest.raises(RuleError, match="taken"):
-        relation("free_factor", "T", "something", demand=True)
+        relation("free-factor", "T", "something", demand=True)
     with pytest.raises(RuleError, match="columns"):
         relation("columns", "T tensor", "something", demand=True)
     with pytest.raises(RuleError, match="has 2 columns"):

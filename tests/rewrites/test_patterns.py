@@ -16,7 +16,7 @@ from eqfuse.rewrites.patterns import Number, NumberVar, Pattern, Var
 from eqfuse.rewrites.rule import make_rule
 from eqfuse.rewrites.world import World
 
-OPERATORS = {n for n in vars(Term) if n.strip("_") in ("add", "changes_by_term", "sub", "function_of", "mul", "changes_by_factor", "truediv", "rtruediv", "neg")}
+OPERATORS = {n for n in vars(Term) if n.strip("_") in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "neg")}
 X, A, HERE = Var("x"), NumberVar("a"), "rewrites/test_patterns.py:"
 
 WRITTEN = {

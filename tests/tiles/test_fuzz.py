@@ -3,7 +3,7 @@
 import pytest
 
 from eqfuse.testing.fuzz.lowering import simulated
-from eqfuse.tiles import compensation, facts, lower
+from eqfuse.tiles import analysis, compensation, lower
 
 
 def test_random_programs():
@@ -46,7 +46,7 @@ def test_a_missing_rescaling_is_found(monkeypatch):
 
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
-    [(lower.Lowering, "masked", unmasked), (facts.Facts, "zero_padded", zero_everywhere)],
+    [(lower.Lowering, "masked", unmasked), (analysis.Facts, "zero_padded", zero_everywhere)],
 )
 def test_a_broken_lowering_is_found(monkeypatch, owner, name, broken):
     monkeypatch.setattr(owner, name, broken)

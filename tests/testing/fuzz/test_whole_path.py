@@ -54,7 +54,7 @@ from eqfuse.testing.fuzz.command import main
 from eqfuse.testing.fuzz.conditioning import COPIES, recomputed, spread
 from eqfuse.testing.fuzz.grammar import draw_program
 from eqfuse.testing.fuzz.whole_path import STAGES, Tally, check, filtered, fuzz, one
-from eqfuse.tiles import facts, lower
+from eqfuse.tiles import analysis, lower
 from eqfuse.tiles.simulate import simulate
 
 i, j = axes(i=5, j=7)
@@ -230,7 +230,7 @@ def unmasked(self, block, v, bindings, fill):
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "broken"), [(facts.Facts, "zero_padded", zero_everywhere), (lower.Lowering, "masked", unmasked)]
+    ("owner", "name", "broken"), [(analysis.Facts, "zero_padded", zero_everywhere), (lower.Lowering, "masked", unmasked)]
 )
 def test_a_broken_lowering_is_found(monkeypatch, owner, name, broken):
     monkeypatch.setattr(owner, name, broken)
