@@ -271,9 +271,10 @@ def test_proofs_refute_as_well():
 
 
 def matches(function, terms, free_axes, splits=None):
-    """How often a rule alone (and the layout rules) matches, and the audited graph."""
+    """How often a rule matches beside those that it builds on, and the audited graph."""
     r = made(function)
-    graph = saturate(program("p", y=(terms, free_axes)), rules=[*registry.rules("layout"), *registry.rules("algebra"), r], splits=splits)
+    rules = [x for family in ("signs", "layout", "algebra") for x in registry.rules(family)]
+    graph = saturate(program("p", y=(terms, free_axes)), rules=[*rules, r], splits=splits)
     audit(graph)
     return next(c.matches for c in graph.report.rules if c.rule == r.name), graph
 
