@@ -39,12 +39,16 @@ class Ties:
         for t in terms:
             if t.dtype is not None and t.dtype.is_float and (_rounds(t) or any(id(a) in rounded for a in t.args)):
                 rounded.add(id(t))
+        inside = {  # of what is elsewhere, the rounded terms that vary along its axis
+            id(m): {id(t) for t in _below(m) if id(t) in rounded and m.axis in t.axes}
+            for m in terms
+            if _is_elsewhere(m) and id(m.args[0]) in rounded and m.axis in m.args[0].axes
+        }
         found: dict[tuple[int, int, int], None] = {}
-        for jump in filter(_jumps, terms):
-            for moved in _below(jump):
-                if _is_elsewhere(moved) and id(moved.args[0]) in rounded:
-                    inside = {id(t) for t in _below(moved) if id(t) in rounded and moved.axis in t.axes}
-                    found.update(((of[id(jump)], of[id(moved)], of[id(t)]), None) for t in _below(jump, moved) if id(t) in inside)
+        for jump in filter(_jumps, terms) if inside else ():
+            for moved in [t for t in _below(jump) if id(t) in inside]:
+                both = [t for t in _below(jump, moved) if id(t) in inside[id(moved)]]
+                found.update(((of[id(jump)], of[id(moved)], of[id(t)]), None) for t in both)
         return tuple(found)
 
     @cached_property
