@@ -124,6 +124,11 @@ class EngineError(EqFuseError):
     """The engine of the e-graph cannot run in this process: a fork of one that had used it, which cannot load its own."""
 
 
+class GraphError(EqFuseError):
+    """An e-graph given to :mod:`eqfuse.extraction` is not one (a missing field, a child that does not exist, a cost that is negative or no
+    number), or nothing can be chosen from it: every way to a root leads back to itself."""
+
+
 class PlanError(EqFuseError):
     """No legal kernel exists for the roles or limits that were asked for."""
 

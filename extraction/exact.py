@@ -1,0 +1,316 @@
+"""Extraction by DAG cost, exactly: reductions, then an integer program for each part that they leave (HiGHS, through ``highspy``).
+
+A variable x(n) for each node; y(c) is the sum over the nodes of c.  Every wanted class has y = 1, and
+
+    sum of the x(n) of c with the child d  <=  y(d)            one row for each pair of classes: at most one node of c is chosen.
+
+That alone admits cycles.  A set of classes S in which every chosen node has a child in S has no derivation, so that
+
+    y(c)  <=  sum of the x(n) of classes in S without a child in S,       for c in S
+
+(the loop formulas of logic programs; they are about strongly connected components only).  There are too many, so they are added where a
+solution breaks one: first to the linear relaxation, where the shortest cycle through a class is sought with y(s) - sum of x(n) from s to t as the
+length of an edge, then to the integer program, which is solved again from the best selection known.  What HiGHS proves of a program
+with some of these rows is a bound for all of them: the search can be stopped at any time, with a gap.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import OptionError
+from .graph import Graph, Selection, components
+from .greedy import greedy
+from .reduction import Problem, reduce
+
+
+PROVED = 1e-6  # the relative gap that counts as none: the tolerance to which HiGHS solves
+SEPARATE = 30  # rounds of rows for the relaxation
+SHORTEST = 400  # classes whose shortest cycle is sought in a round
+
+
+@dataclass
+class Row:
+    """low <= sum of the coefficients times variables <= high."""
+
+    terms: dict[int, float]
+    low: float
+    high: float
+
+
+@dataclass
+class Solved:
+    """The nodes chosen, what they cost, and what any selection costs at least."""
+
+    chosen: dict[int, int]
+    cost: float
+    bound: float
+
+
+def exact(graph: Graph, start: Selection, deadline: float) -> tuple[Selection, float]:
+    """The cheapest selection that is found by ``time.monotonic() = deadline``, at most as dear as ``start``; and a bound for all of them."""
+    best = start
+    p = Problem.of(graph)
+    for _ in range(2):  # the second time with what a smaller problem shows to be possible
+        if not reduce(p, best.dag_cost):
+            return best, best.dag_cost
+        found = Selection(graph, p.fixed | p.lifted([*_greedy(p).values()]))
+        if not found.dag_cost < best.dag_cost:
+            break
+        best = found
+    bound, choice = p.paid, dict(p.fixed)
+    parts = sorted(p.parts(), key=lambda q: sum(map(len, q.members)))
+    for k, part in enumerate(parts):
+        solved = _Search(part, time.monotonic() + (deadline - time.monotonic()) / (len(parts) - k)).run()
+        bound += solved.bound
+        choice |= part.lifted([*solved.chosen.values()])
+    found = Selection(graph, choice)
+    if found.dag_cost < best.dag_cost:
+        best = found
+    return best, min(bound, best.dag_cost)
+
+
+def _greedy(p: Problem, cost: Sequence[float] | None = None, only: set[int] | None = None) -> dict[int, int]:
+    """Class -> node, greedily, of what is left (or of some of that), at its own or at other costs; for classes that are needed."""
+    left = [n for n in p.nodes() if only is None or n in only]
+    price = p.cost if cost is None else cost
+    found = greedy([p.children[n] for n in left], [p.owner[n] for n in left], [price[n] for n in left], len(p.members))
+    return _needed(p, {c: left[k] for c, k in found.items()})
+
+
+def _needed(p: Problem, choice: dict[int, int]) -> dict[int, int]:
+    """What the wanted classes need of a choice."""
+    found: dict[int, int] = {}
+    stack = sorted(p.wanted)
+    while stack:
+        c = stack.pop()
+        if c not in found:
+            found[c] = choice[c]
+            stack += p.children[choice[c]]
+    return found
+
+
+@dataclass
+class _Search:
+    """One part: an integer program that grows."""
+
+    p: Problem
+    deadline: float
+    rows: list[Row] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    best: dict[int, int] = field(default_factory=dict)
+    cost: float = math.inf
+    bound: float = 0.0
+
+    def run(self) -> Solved:
+        """Solve, add what is broken, solve again."""
+        p = self.p
+        self.left = list(p.nodes())
+        self.column = {n: k for k, n in enumerate(self.left)}
+        self.offer(_greedy(p))
+        self.part = {c: k for k, cs in enumerate(components(p.edges())) for c in cs}
+        costs = [p.cost[n] for n in self.left]
+        whole = all(x == int(x) for x in costs if x < 2**40) and max(costs, default=0) < 2**40
+        self.unit = math.gcd(*map(int, costs)) if whole else 0  # every selection costs a multiple
+        if p.paid or not any(costs):
+            pass
+        if not self.proved():
+            self.write_rows()
+            self.relax()
+        while not self.proved() and self.seconds() > 0:
+            if not self.branch():
+                break
+        return Solved(self.best, self.cost, min(self.bound, self.cost))
+
+    def seconds(self) -> float:
+        """The time that is left."""
+        return self.deadline - time.monotonic()
+
+    def proved(self) -> bool:
+        """Nothing cheaper is possible."""
+        missing = self.cost - self.bound
+        return missing <= PROVED * self.cost or missing < self.unit * (1 - PROVED)
+
+    def offer(self, choice: dict[int, int]) -> None:
+        """A selection without cycles: kept if it is the best one."""
+        cost = math.fsum(self.p.cost[n] for n in choice.values())
+        if cost < self.cost:
+            self.best, self.cost = choice, cost
+
+    # rows ----------------------------------------------------------------------------------------------------------------------
+    def write_rows(self) -> None:
+        """One node for each wanted class, at most one for others, and children; cycles of two classes are forbidden from the start."""
+        p = self.p
+        for c, ns in enumerate(p.members):
+            if not ns:
+                continue
+            self.rows.append(Row({self.column[n]: 1.0 for n in ns}, float(c in p.wanted), 1.0))
+            above: dict[int, list[int]] = {}
+            for n in ns:
+                for d in p.children[n]:
+                    above.setdefault(d, []).append(n)
+            for d, users in above.items():
+                if d not in p.wanted:  # otherwise y(d) = 1
+                    self.rows.append(self.at_most(users, p.members[d]))
+                if c < d and self.part[c] == self.part[d] and any(c in p.children[m] for m in p.members[d]):
+                    self.forbid({c, d})
+
+    def at_most(self, some: Iterable[int], others: Iterable[int]) -> Row:
+        """The sum of some nodes is at most that of others."""
+        terms: dict[int, float] = {}
+        for n in some:
+            terms[self.column[n]] = terms.get(self.column[n], 0.0) + 1.0
+        for n in others:
+            terms[self.column[n]] = terms.get(self.column[n], 0.0) - 1.0
+        return Row({k: x for k, x in terms.items() if x}, -math.inf, 0.0)
+
+    def support(self, classes: set[int]) -> list[int]:
+        """The nodes of a set of classes that have no child in it."""
+        p = self.p
+        return [n for c in sorted(classes) for n in p.members[c] if classes.isdisjoint(p.children[n])]
+
+    def forbid(self, classes: set[int]) -> None:
+        """What is chosen in a set of classes does not need itself."""
+        support = self.support(classes)
+        self.rows += [self.at_most(self.p.members[c], support) for c in sorted(classes)]
+
+    # solving -------------------------------------------------------------------------------------------------------------------
+    def model(self, integers: bool) -> Any:
+        """HiGHS with the present rows, silent, on one thread: the same program gives the same answer."""
+        highspy, np = _solver()
+        h = highspy.Highs()
+        for option, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0), ("mip_abs_gap", 0.0)):
+            h.setOptionValue(option, value)
+        h.setOptionValue("time_limit", max(self.seconds(), 0.01))
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = len(self.left), len(self.rows)
+        self.scale = 1.0 / self.unit if self.unit else 1000.0 / self.cost
+        lp.col_cost_ = np.array([self.p.cost[n] * self.scale for n in self.left])
+        lp.col_lower_, lp.col_upper_ = np.zeros(lp.num_col_), np.ones(lp.num_col_)
+        lp.row_lower_, lp.row_upper_ = np.array([r.low for r in self.rows]), np.array([r.high for r in self.rows])
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = np.cumsum([0, *(len(r.terms) for r in self.rows)])
+        lp.a_matrix_.index_ = np.array([k for r in self.rows for k in r.terms], dtype=np.int32)
+        lp.a_matrix_.value_ = np.array([x for r in self.rows for x in r.terms.values()])
+        if integers:
+            lp.integrality_ = [highspy.HighsVarType.kInteger] * lp.num_col_
+        h.passModel(lp)
+        return h
+
+    def relax(self) -> None:
+        """The linear relaxation, with the loop formulas that its solutions break."""
+        highspy, np = _solver()
+        h = self.model(integers=False)
+        known = len(self.rows)
+        for _ in range(SEPARATE):
+            h.setOptionValue("time_limit", h.getRunTime() + max(self.seconds(), 0.01))
+            h.run()
+            if h.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                return
+            self.bound = max(self.bound, h.getInfo().objective_function_value / self.scale * (1 - 1e-9))
+            x = h.getSolution().col_value
+            self.offer(_greedy(self.p, self.discounted(x)))
+            if self.proved():
+                return
+            for classes in self.broken(x):
+                self.forbid(classes)
+            if len(self.rows) == known:
+                return
+            for r in self.rows[known:]:
+                h.addRow(r.low, r.high, len(r.terms), np.array([*r.terms], dtype=np.int32), np.array([*r.terms.values()]))
+            known = len(self.rows)
+
+    def discounted(self, x: Sequence[float]) -> list[float]:
+        """Costs by which a greedy selection follows a solution of the relaxation."""
+        cost = list(self.p.cost)
+        for k, n in enumerate(self.left):
+            cost[n] *= 1.0 - 0.999 * min(max(x[k], 0.0), 1.0)
+        return cost
+
+    def broken(self, x: Sequence[float]) -> list[set[int]]:
+        """Sets of classes whose loop formulas a solution of the relaxation breaks: the shortest cycles through the classes most used."""
+        p = self.p
+        y = [sum(x[self.column[n]] for n in ns) for ns in p.members]
+        length: list[dict[int, float]] = [{} for _ in p.members]
+        for k, n in enumerate(self.left):
+            c = p.owner[n]
+            for d in p.children[n]:
+                if x[k] > 1e-6 and self.part[c] == self.part[d]:
+                    length[c][d] = length[c].get(d, y[c]) - x[k]
+        found: dict[frozenset[int], None] = {}
+        covered: set[int] = set()
+        for c in sorted((c for c in range(len(y)) if length[c]), key=lambda c: (-y[c], c))[:SHORTEST]:
+            if c in covered or self.seconds() < 0:
+                continue
+            cycle = _shortest_cycle(length, c, y[c] - 1e-4)
+            if cycle and sum(x[self.column[n]] for n in self.support(cycle)) < max(y[d] for d in cycle) - 1e-4:
+                found[frozenset(cycle)] = None
+                covered |= cycle
+        return [set(s) for s in found]
+
+    def branch(self) -> bool:
+        """The integer program once.  False if the time is over; a solution with cycles adds rows that forbid them."""
+        highspy, np = _solver()
+        h = self.model(integers=True)
+        start = highspy.HighsSolution()
+        value = np.zeros(len(self.left))
+        value[[self.column[n] for n in self.best.values()]] = 1.0
+        start.col_value = value
+        h.setSolution(start)
+        if self.unit:
+            h.setOptionValue("mip_abs_gap", 1.0 - PROVED)
+        h.run()
+        self.bound = max(self.bound, h.getInfo().mip_dual_bound / self.scale)
+        done = h.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        x = h.getSolution().col_value
+        if len(x) != len(self.left):
+            return False
+        used = {n for k, n in enumerate(self.left) if x[k] > 0.5}
+        choice = {self.p.owner[n]: n for n in sorted(used)}
+        edges = [self.p.children[choice[c]] if c in choice else () for c in range(len(self.p.members))]
+        loops = [set(cs) for cs in components(edges, sorted(self.p.wanted)) if len(cs) > 1]
+        self.offer(_greedy(self.p, only=used | set(self.best.values())))
+        for classes in loops:
+            self.forbid(classes)
+        return done and bool(loops)
+
+
+def _shortest_cycle(length: list[dict[int, float]], c: int, limit: float) -> set[int] | None:
+    """The classes of the shortest cycle through one of them, if that is shorter than a limit."""
+    above: dict[int, int] = {}
+    heap: list[tuple[float, int, int]] = [(0.0, c, -1)]
+    while heap:
+        far, d, came = heapq.heappop(heap)
+        if far >= limit:
+            return None
+        if d in above and d != c:
+            continue
+        if d == c and came != -1:
+            cycle = {c}
+            while came != c:
+                cycle.add(came)
+                came = above[came]
+            return cycle
+        above[d] = came
+        for e, more in length[d].items():
+            if e not in above or e == c:
+                heapq.heappush(heap, (far + max(more, 0.0), e, d))
+    return None
+
+
+def _solver() -> tuple[Any, Any]:
+    """highspy and numpy."""
+    try:
+        import highspy
+    except ImportError as error:
+        raise OptionError(
+            'method="exact" needs the solver highspy, which cannot be imported', cure='pip install highspy, or method="greedy-dag"'
+        ) from error
+    import numpy as np
+
+    return highspy, np
