@@ -4,7 +4,8 @@ A variable x(n) for each node; y(c) is the sum over the nodes of c.  Every wante
 
     sum of the x(n) of c with the child d  <=  y(d)            one row for each pair of classes: at most one node of c is chosen.
 
-That alone admits cycles.  A set of classes S in which every chosen node has a child in S has no derivation, so that
+The same row holds for every class d that the nodes require (:mod:`.reduction`), and says more where different children lead to it; these rows
+are added where a solution of the linear relaxation breaks them.  All that admits cycles.  A set of classes S in which every chosen node has a child in S has no derivation, so that
 
     y(c)  <=  sum of the x(n) of classes in S without a child in S,       for c in S
 
@@ -24,13 +25,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import OptionError
+from .bits import bits
 from .graph import Graph, Selection, components
 from .greedy import greedy
-from .reduction import Problem, reduce
+from .reduction import Problem, below, reduce, required
 
 
 PROVED = 1e-6  # the relative gap that counts as none: the tolerance to which HiGHS solves
-SEPARATE = 30  # rounds of rows for the relaxation
+REDUCING = 0.3  # of the time that is left, after which reductions end
+STEP = 0.01  # the part of the gap that a round of rows for the relaxation should close,
+STILL = 3  # and how many rounds in turn may close less
 SHORTEST = 400  # classes whose shortest cycle is sought in a round
 
 
@@ -57,7 +61,7 @@ def exact(graph: Graph, start: Selection, deadline: float) -> tuple[Selection, f
     best = start
     p = Problem.of(graph)
     for _ in range(2):  # the second time with what a smaller problem shows to be possible
-        if not reduce(p, best.dag_cost):
+        if not reduce(p, best.dag_cost, time.monotonic() + REDUCING * (deadline - time.monotonic())):
             return best, best.dag_cost
         found = Selection(graph, p.fixed | p.lifted([*_greedy(p).values()]))
         if not found.dag_cost < best.dag_cost:
@@ -104,6 +108,7 @@ class _Search:
     rows: list[Row] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     best: dict[int, int] = field(default_factory=dict)
+    needs: list[int] | None = None
     cost: float = math.inf
     bound: float = 0.0
 
@@ -117,8 +122,6 @@ class _Search:
         costs = [p.cost[n] for n in self.left]
         whole = all(x == int(x) for x in costs if x < 2**40) and max(costs, default=0) < 2**40
         self.unit = math.gcd(*map(int, costs)) if whole else 0  # every selection costs a multiple
-        if p.paid or not any(costs):
-            pass
         if not self.proved():
             self.write_rows()
             self.relax()
@@ -206,17 +209,20 @@ class _Search:
         """The linear relaxation, with the loop formulas that its solutions break."""
         highspy, np = _solver()
         h = self.model(integers=False)
-        known = len(self.rows)
-        for _ in range(SEPARATE):
+        known, half, still = len(self.rows), self.seconds() / 2, 0
+        while still < STILL and self.seconds() > half:
             h.setOptionValue("time_limit", h.getRunTime() + max(self.seconds(), 0.01))
             h.run()
             if h.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 return
-            self.bound = max(self.bound, h.getInfo().objective_function_value / self.scale * (1 - 1e-9))
+            bound = h.getInfo().objective_function_value / self.scale * (1 - 1e-9)
+            still = 0 if bound - self.bound > STEP * (self.cost - self.bound) else still + 1
+            self.bound = max(self.bound, bound)
             x = h.getSolution().col_value
             self.offer(_greedy(self.p, self.discounted(x)))
             if self.proved():
                 return
+            self.rows += self.broken_requirements(x)
             for classes in self.broken(x):
                 self.forbid(classes)
             if len(self.rows) == known:
@@ -224,6 +230,26 @@ class _Search:
             for r in self.rows[known:]:
                 h.addRow(r.low, r.high, len(r.terms), np.array([*r.terms], dtype=np.int32), np.array([*r.terms.values()]))
             known = len(self.rows)
+
+    def broken_requirements(self, x: Sequence[float]) -> list[Row]:
+        """The rows for children hold for all that a node requires: those that a solution breaks."""
+        p = self.p
+        if self.needs is None:
+            self.needs = required(p)
+        y = [sum(x[self.column[n]] for n in ns) for ns in p.members]
+        partial = sum(1 << c for c, v in enumerate(y) if v < 1 - 1e-4)
+        rows: list[Row] = []
+        for c, ns in enumerate(p.members):
+            if y[c] < 1e-4:
+                continue
+            share: dict[int, float] = {}
+            under = {n: below(p, self.needs, n) & partial for n in ns}
+            for n in ns:
+                if x[self.column[n]] > 1e-6:
+                    for e in bits(under[n]):
+                        share[e] = share.get(e, 0.0) + x[self.column[n]]
+            rows += [self.at_most([n for n in ns if under[n] >> e & 1], p.members[e]) for e, v in share.items() if v > y[e] + 1e-4]
+        return rows
 
     def discounted(self, x: Sequence[float]) -> list[float]:
         """Costs by which a greedy selection follows a solution of the relaxation."""
@@ -274,7 +300,7 @@ class _Search:
         choice = {self.p.owner[n]: n for n in sorted(used)}
         edges = [self.p.children[choice[c]] if c in choice else () for c in range(len(self.p.members))]
         loops = [set(cs) for cs in components(edges, sorted(self.p.wanted)) if len(cs) > 1]
-        self.offer(_greedy(self.p, only=used | set(self.best.values())))
+        self.offer(_greedy(self.p, only=used | set(self.best.values())) if loops else _needed(self.p, choice))
         for classes in loops:
             self.forbid(classes)
         return done and bool(loops)

@@ -22,6 +22,7 @@ Each keeps at least one optimal selection, or a known one is optimal.
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from .bits import bits
 from .graph import Graph, components
 from .tree import settle
 
-ROUNDS = 12  # of all steps; most graphs need three or four
+WORTH = 0.02  # the share of nodes and edges that a round of all steps must remove for another to follow
 WIDEST = 3000  # members of a class that are compared in pairs
 ROUNDING = 1e-9  # sums of costs are right to this share
 
@@ -85,10 +86,9 @@ class Problem:
                 found[d].append(n)
         return found
 
-    def size(self) -> tuple[int, int, int, int]:
-        """How much is left: what each step lessens."""
-        left = list(self.nodes())
-        return len(left), sum(len(self.children[n]) for n in left), len(self.wanted), sum(self.cost[n] > 0 for n in left)
+    def size(self) -> int:
+        """Nodes and edges that are left."""
+        return sum(1 + len(self.children[n]) for n in self.nodes())
 
     def keep(self, drop: set[int]) -> None:
         """Remove nodes."""
@@ -119,23 +119,26 @@ class Problem:
         return {c: k for n in chosen for c, k in self.picks[n]}
 
 
-def reduce(p: Problem, upper: float) -> bool:
-    """All steps until none helps.  False if no selection costs as little as ``upper``."""
-    before = None
-    for _ in range(ROUNDS):
-        if before == (before := p.size()):
-            break
+def reduce(p: Problem, upper: float, deadline: float) -> bool:
+    """All steps until they help little, or after ``deadline`` (of :func:`time.monotonic`) the first round.  False if no selection costs as
+    little as ``upper``."""
+    left, least = p.size(), math.inf
+    while left < least * (1 - WORTH):
+        least = left
         _derivable(p)
-        required = _required(p)
-        _without_returns(p, required)
+        needs = required(p)
+        _without_returns(p, needs)
         if any(not p.members[r] for r in p.wanted):
             return False
-        _forced(p, required)
+        _forced(p, needs)
         _free(p)
-        if not _dear(p, required, upper):
+        if not _dear(p, needs, upper):
             return False
-        _dominated(p, required)
+        _dominated(p, needs)
         _contracted(p)
+        left = p.size()
+        if time.monotonic() > deadline:
+            break
     _derivable(p)
     return all(p.members[r] for r in p.wanted)
 
@@ -154,11 +157,11 @@ def _derivable(p: Problem) -> None:
     p.members = [ns if c in reached else [] for c, ns in enumerate(p.members)]
 
 
-def _required(p: Problem) -> list[int]:
+def required(p: Problem) -> list[int]:
     """The sets ``required(c)`` as numbers: bit d is class d.  Every node has a derivation; sets start with all classes and lose some."""
     edges = p.edges()
     everything = (1 << len(p.members)) - 1
-    required = [everything] * len(p.members)
+    found = [everything] * len(p.members)
     users: list[set[int]] = [set() for _ in p.members]
     for c, ds in enumerate(edges):
         for d in ds:
@@ -170,23 +173,24 @@ def _required(p: Problem) -> list[int]:
         waiting.discard(c)
         new = everything
         for n in p.members[c]:
-            below = 0
+            under = 0
             for d in p.children[n]:
-                below |= required[d]
-            new &= below
+                under |= found[d]
+            new &= under
         new |= 1 << c
-        if new != required[c]:
-            required[c] = new
+        if new != found[c]:
+            found[c] = new
             fresh = sorted(users[c] - waiting)
             waiting.update(fresh)
             queue.extend(fresh)
-    return required
+    return found
 
 
-def _below(p: Problem, required: list[int], n: int) -> int:
+def below(p: Problem, needs: list[int], n: int) -> int:
+    """What a node requires, if ``needs`` are the sets of classes."""
     found = 0
     for d in p.children[n]:
-        found |= required[d]
+        found |= needs[d]
     return found
 
 
@@ -254,24 +258,24 @@ def _intervals(idom: dict[int, int]) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _without_returns(p: Problem, required: list[int]) -> None:
+def _without_returns(p: Problem, needs: list[int]) -> None:
     """Without nodes whose children need, or always lead to, their own class."""
     over = _intervals(_dominators(p))
     drop = set()
     for c, ns in enumerate(p.members):
         for n in ns:
-            if _below(p, required, n) >> c & 1 or any(over[d][0] <= over[c][0] < over[d][1] for d in p.children[n]):
+            if below(p, needs, n) >> c & 1 or any(over[d][0] <= over[c][0] < over[d][1] for d in p.children[n]):
                 drop.add(n)
     p.keep(drop)
     if drop:
         _derivable(p)
 
 
-def _forced(p: Problem, required: list[int]) -> None:
+def _forced(p: Problem, needs: list[int]) -> None:
     """What is wanted wants what it requires; edges to that are cut, and the least cost of it is paid."""
     every = 0
     for r in p.wanted:
-        every |= required[r]
+        every |= needs[r]
     p.wanted |= set(bits(every))
     part = {c: k for k, cs in enumerate(components(p.edges())) for c in cs}
     for n in p.nodes():
@@ -303,7 +307,7 @@ def _free(p: Problem) -> None:
     _derivable(p)
 
 
-def _dear(p: Problem, required: list[int], upper: float) -> bool:
+def _dear(p: Problem, needs: list[int], upper: float) -> bool:
     """Without nodes that no selection below ``upper`` can have; False if a wanted class loses all of its own."""
     least = [min((p.cost[n] for n in ns), default=0.0) for ns in p.members]
     costly = sum(1 << c for c, x in enumerate(least) if x > 0)
@@ -316,7 +320,7 @@ def _dear(p: Problem, required: list[int], upper: float) -> bool:
     drop = set()
     for c, ns in enumerate(p.members):
         for n in ns:
-            if above[c] + p.cost[n] + sum(least[d] for d in bits(_below(p, required, n) & costly & ~(1 << c))) > limit:
+            if above[c] + p.cost[n] + sum(least[d] for d in bits(below(p, needs, n) & costly & ~(1 << c))) > limit:
                 drop.add(n)
     p.keep(drop)
     if drop:
@@ -324,7 +328,7 @@ def _dear(p: Problem, required: list[int], upper: float) -> bool:
     return all(p.members[r] for r in p.wanted)
 
 
-def _dominated(p: Problem, required: list[int]) -> None:
+def _dominated(p: Problem, needs: list[int]) -> None:
     """Without nodes that another of the class replaces.  What is needed beyond required(n) is paid at its tree cost, and must not lead back."""
     left = list(p.nodes())
     _, price = settle([p.children[n] for n in left], [p.owner[n] for n in left], [p.cost[n] for n in left], len(p.members))
@@ -334,15 +338,15 @@ def _dominated(p: Problem, required: list[int]) -> None:
         if not 1 < len(ns) <= WIDEST:
             continue
         ns = sorted(ns, key=lambda n: (p.cost[n], len(p.children[n]), n))
-        needs = {n: sum(1 << d for d in p.children[n]) for n in ns}
+        own = {n: sum(1 << d for d in p.children[n]) for n in ns}
         for n in reversed(ns):  # the dearest first
-            below = _below(p, required, n)
+            under = below(p, needs, n)
             for m in ns:
                 if p.cost[m] > p.cost[n]:
                     break
                 if m == n or m in drop:
                     continue
-                more = needs[m] & ~below
+                more = own[m] & ~under
                 if not more or (
                     p.cost[m] < p.cost[n]
                     and more.bit_count() <= 8

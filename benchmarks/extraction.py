@@ -1,0 +1,63 @@
+"""Greedy against exact extraction on the graphs of a public collection.
+
+    git clone https://github.com/egraphs-good/extraction-gym
+    python benchmarks/extraction.py extraction-gym/data               a sample of every family, 10 s a graph
+    python benchmarks/extraction.py extraction-gym/data --each 50 --time-limit 60 --out here.json
+
+Every ``--each``-th part of a family, by size, so that the sample has its smallest, its largest and what lies between.  Files that are no
+e-graph, or have negative costs, are counted.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from host import commit, host
+
+import eqfuse
+from eqfuse.extraction import choose, read_graph
+
+
+def spread(files, count):
+    """So many files of a family, evenly by size, the smallest and the largest with them."""
+    files = sorted(files, key=lambda f: (f.stat().st_size, f.name))
+    if len(files) <= count:
+        return files
+    return [files[round(k * (len(files) - 1) / max(count - 1, 1))] for k in range(count)]
+
+
+def row(path, data, limit):
+    graph = read_graph(path)
+    tree, greedy, exact = (choose(graph, method=m, time_limit=limit) for m in ("tree", "greedy-dag", "exact"))
+    assert exact.cost <= greedy.cost
+    return {
+        "graph": str(path.relative_to(data)), "family": path.relative_to(data).parts[0], "classes": len(graph.classes), "nodes": graph.members,
+        "tree": tree.selection.dag_cost, "greedy": greedy.cost, "exact": exact.cost, "bound": exact.bound, "gap": exact.gap,
+        "proof": exact.proof, "tree_s": tree.seconds, "greedy_s": greedy.seconds, "exact_s": exact.seconds,
+    }  # fmt: skip
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("data", type=Path)
+    p.add_argument("--each", type=int, default=4, help="graphs of each family (default %(default)s)")
+    p.add_argument("--time-limit", type=float, default=10.0)
+    p.add_argument("--out", type=Path)
+    args = p.parse_args()
+    rows, refused = [], {}
+    for family in sorted(d for d in args.data.iterdir() if d.is_dir()):
+        for path in spread(list(family.rglob("*.json")), args.each):
+            try:
+                rows.append(row(path, args.data, args.time_limit))
+            except eqfuse.errors.GraphError as error:
+                refused[str(path.relative_to(args.data))] = error.message
+                continue
+            r = rows[-1]
+            print(f"{r['graph'][-60:]:60} {r['nodes']:6} greedy {r['greedy']:.6g} exact {r['exact']:.6g} {r['proof']} {r['gap']:.4f} {r['exact_s']:.1f}s", flush=True)
+    result = {"environment": {**host("highspy", "numpy"), "commit": commit()}, "time_limit_s": args.time_limit, "rows": rows, "refused": refused}
+    if args.out:
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
