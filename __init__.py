@@ -30,15 +30,15 @@ _HOME = {
     "targets": ".extract.targets",
     "Target": ".extract.targets",
 }
-_MODULES = ("errors", "testing")
+_MODULES = ("errors", "extraction", "testing")
 
 __all__ = [
-    "Compiled", "Plan", "Program", "Target", "disable", "enable", "errors", "fusion", "op", "optimize", "rule", "rules", "targets",
+    "Compiled", "Plan", "Program", "Target", "disable", "enable", "errors", "extraction", "fusion", "op", "optimize", "rule", "rules", "targets",
     "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from . import errors, testing
+    from . import errors, extraction, testing
     from .compiled import Compiled, optimize
     from .declare import op
     from .extract.plan import Plan

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import OptionError
-from .programs import UsageError, load_program, reduced
+from .files import check_file
+from .programs import load_program, reduced
 from .tables import show_heading, show_python, show_table
 
 if TYPE_CHECKING:
@@ -27,14 +26,18 @@ def _compiled(args: argparse.Namespace) -> tuple[Compiled, Any, tuple[Any, ...]]
 def optimize_command(args: argparse.Namespace) -> int:
     """``eqfuse optimize``."""
     from . import data
+    from .extraction import write_graph
 
-    if args.save:
-        _check_place(args.save, args.overwrite)
+    for option, path in (("--save", args.save), ("--graph", args.graph)):
+        if path:
+            check_file(option, path, args.overwrite)
     c, function, example = _compiled(args)
     reports = [r for arch in args.compile for r in c.compile(arch)]
     check, passed = _check(c, function, example, args) if args.check else (None, True)
     if args.save:
         c.save(args.save, overwrite=args.overwrite)
+    if args.graph:
+        write_graph(c, args.graph, args.overwrite)
     if args.json:
         out = data.of_compiled(c)
         if args.compile:
@@ -60,20 +63,9 @@ def optimize_command(args: argparse.Namespace) -> int:
     if args.check:
         show_heading("check against float64")
         print(check)
-    if args.save:
-        print(f"\nwrote {args.save}")
+    if written := [str(path) for path in (args.save, args.graph) if path]:
+        print(f"\nwrote {', '.join(written)}")
     return 0 if passed else 1
-
-
-def _check_place(path: Path, overwrite: bool) -> None:
-    """A file can be written here: known before a long planning, not after it."""
-    from ..runtime.writing import check_place
-
-    try:
-        check_place(path, overwrite=overwrite)
-    except OptionError as error:
-        cure = (error.cure or "").replace("overwrite=True", "--overwrite")
-        raise UsageError(f"--save {error.message}", cure=f"mkdir -p {path.parent}" if not path.parent.is_dir() else cure) from error
 
 
 def _check(c: Compiled, function: Any, example: tuple[Any, ...], args: argparse.Namespace) -> tuple[Any, bool]:

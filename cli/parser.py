@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import __version__
+from ..extraction.methods import METHODS
 from .commands import demo_command, explain_command, optimize_command, targets_command
+from .extraction import extract_command
 from .programs import shape_spec
 from .rules import rules_command
 
@@ -25,6 +27,7 @@ examples:
   eqfuse explain model.py:block --why scores out     why two values share a kernel, or do not
   eqfuse rules --family repair                       the rules of one family
   eqfuse rules check my_rules.py                     test every rule of a file on random arrays
+  eqfuse extract graph.json --out chosen.json        the cheapest program of any e-graph (egraph-serialize)
   eqfuse targets h200                                what the cost model knows of a device
 
 environment:
@@ -71,7 +74,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--no-spills", action="store_true", help="compile the plan for its target, and plan again with smaller tiles for "
                    "kernels that spill registers")  # fmt: skip
     p.add_argument("--save", metavar="OUT.py", type=Path, help="write a standalone module (needs only torch and triton)")
-    p.add_argument("--overwrite", action="store_true", help="let --save replace a file that EqFuse did not write")
+    p.add_argument("--overwrite", action="store_true", help="let --save and --graph replace a file that EqFuse did not write")
+    p.add_argument("--graph", metavar="OUT.json", type=Path, help="write the e-graph, for `eqfuse extract` and other tools "
+                   "(docs/extraction.md); OUT.dot: a picture of it")  # fmt: skip
     p.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
     p = command("explain", "say which rules made the plan, what it saves, and why the runner-up lost", explain_command)
@@ -89,6 +94,17 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--name", action="append", default=[], help="only this rule; repeat for more")
     p.add_argument("--examples", type=int, metavar="N", help="examples for each rule (default 200; 400 for the rules of a file)")
     p.add_argument("--json", action="store_true")
+
+    p = command("extract", "choose the cheapest program of an e-graph in a file, whatever its language", extract_command)
+    p.add_argument("file", type=Path, metavar="FILE.json", help="an e-graph in the format of egraph-serialize (docs/extraction.md)")
+    p.add_argument("--method", default="exact", choices=tuple(METHODS), help="; ".join(f"{n}: {m.says}" for n, m in METHODS.items()))
+    p.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds that exact may take (default %(default)g)")
+    p.add_argument("--root", action="append", default=[], metavar="CLASS", help="a class that is wanted, instead of the file's; repeat for more")
+    p.add_argument("--out", type=Path, metavar="OUT.json", help="write the selection: costs, proof, gap, and the node of each class")
+    p.add_argument("--dot", type=Path, metavar="OUT.dot", help="write a picture for graphviz, what is chosen in bold")
+    p.add_argument("--overwrite", action="store_true", help="let --out and --dot replace a file that is there")
+    p.add_argument("--show", action="store_true", help="print what is chosen, a line for each class")
+    p.add_argument("--json", action="store_true", help="print the selection as JSON")
 
     p = command("targets", "list the devices that plans are made for", targets_command)
     p.add_argument("name", nargs="?", help="show one in full")

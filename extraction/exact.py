@@ -30,7 +30,6 @@ from .graph import Graph, Selection, components
 from .greedy import greedy
 from .reduction import Problem, below, reduce, required
 
-
 PROVED = 1e-6  # the relative gap that counts as none: the tolerance to which HiGHS solves
 REDUCING = 0.3  # of the time that is left, after which reductions end
 STEP = 0.01  # the part of the gap that a round of rows for the relaxation should close,

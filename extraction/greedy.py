@@ -14,9 +14,6 @@ from collections.abc import Sequence
 from .bits import bits
 
 
-
-
-
 def estimates(children: Sequence[Sequence[int]], owner: Sequence[int], cost: Sequence[float], classes: int) -> tuple[dict[int, int], list[float]]:
     """Class -> the node that it chooses, and its estimate; the choices may make a cycle in rare cases (see :func:`without_cycles`)."""
     users: list[list[int]] = [[] for _ in range(classes)]

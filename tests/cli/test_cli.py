@@ -50,12 +50,12 @@ def run(capsys, *argv):
 # ---- help ----------------------------------------------------------------------------------------------------------------
 def test_help_shows_commands_and_examples():
     done = subprocess.run([sys.executable, "-m", "eqfuse", "--help"], capture_output=True, text=True, check=True)
-    for word in ("optimize", "explain", "rules", "targets", "demo", "examples:", "EQFUSE_DEBUG"):
+    for word in ("optimize", "explain", "rules", "extract", "targets", "demo", "examples:", "EQFUSE_DEBUG"):
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 110
 
 
-@pytest.mark.parametrize("command", ["optimize", "explain", "rules", "targets", "demo"])
+@pytest.mark.parametrize("command", ["optimize", "explain", "rules", "extract", "targets", "demo"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([command, "--help"])
@@ -66,7 +66,7 @@ def test_every_command_has_help(command, capsys):
 def test_help_loads_no_heavy_library():
     code = "import sys; from eqfuse import cli; cli.parser().format_help(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"torch", "egglog", "triton", "rich", "hypothesis"} & set(loaded)
+    assert not {"torch", "egglog", "triton", "rich", "hypothesis", "highspy"} & set(loaded)
 
 
 # ---- usage errors: exit 2, one line, no traceback -----------------------------------------------------------------------------

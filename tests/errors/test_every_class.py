@@ -120,6 +120,7 @@ RAISES = {
     errors.UnsoundGraphError: false_graph,
     errors.SpecError: unlisted_input,
     errors.EngineError: lambda tmp_path: engine._copied(str(tmp_path / "not there")),
+    errors.GraphError: lambda tmp_path: eqfuse.extraction.Graph((), ()),
     errors.PlanError: fixed_sizes,
     errors.CompileError: no_kernel,
     errors.CacheError: public_cache,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN_FOLDERS = ("benchmarks", "codegen", "docs", "egraph", "examples", "extract", "frontends", "ir", "rewrites", "runtime", "tiles")
-HEAVY = ("egglog", "triton", "hypothesis", "rich", "scipy", "IPython")
+OWN_FOLDERS = ("benchmarks", "codegen", "docs", "egraph", "examples", "extract", "extraction", "frontends", "ir", "rewrites", "runtime", "tiles")
+HEAVY = ("egglog", "highspy", "triton", "hypothesis", "rich", "scipy", "IPython")
 
 
 def python(code: str, cwd: Path) -> str:
