@@ -33,8 +33,8 @@ _HOME = {
 _MODULES = ("errors", "extraction", "testing")
 
 __all__ = [
-    "Compiled", "Plan", "Program", "Target", "disable", "enable", "errors", "extraction", "fusion", "op", "optimize", "rule", "rules", "targets",
-    "testing",
+    "Compiled", "Plan", "Program", "Target", "disable", "enable", "errors", "extraction", "fusion", "op", "optimize", "rule", "rules",
+    "targets", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

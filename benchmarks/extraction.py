@@ -31,7 +31,8 @@ def row(path, data, limit):
     tree, greedy, exact = (choose(graph, method=m, time_limit=limit) for m in ("tree", "greedy-dag", "exact"))
     assert exact.cost <= greedy.cost
     return {
-        "graph": str(path.relative_to(data)), "family": path.relative_to(data).parts[0], "classes": len(graph.classes), "nodes": graph.members,
+        "graph": str(path.relative_to(data)), "family": path.relative_to(data).parts[0],
+        "classes": len(graph.classes), "nodes": graph.members,
         "tree": tree.selection.dag_cost, "greedy": greedy.cost, "exact": exact.cost, "bound": exact.bound, "gap": exact.gap,
         "proof": exact.proof, "tree_s": tree.seconds, "greedy_s": greedy.seconds, "exact_s": exact.seconds,
     }  # fmt: skip
@@ -53,8 +54,10 @@ def main():
                 refused[str(path.relative_to(args.data))] = error.message
                 continue
             r = rows[-1]
-            print(f"{r['graph'][-60:]:60} {r['nodes']:6} greedy {r['greedy']:.6g} exact {r['exact']:.6g} {r['proof']} {r['gap']:.4f} {r['exact_s']:.1f}s", flush=True)
-    result = {"environment": {**host("highspy", "numpy"), "commit": commit()}, "time_limit_s": args.time_limit, "rows": rows, "refused": refused}
+            costs = f"greedy {r['greedy']:.6g} exact {r['exact']:.6g} {r['proof']} {r['gap']:.4f}"
+            print(f"{r['graph'][-60:]:60} {r['nodes']:6} {costs} {r['exact_s']:.1f} s", flush=True)
+    environment = {**host("highspy", "numpy"), "commit": commit()}
+    result = {"environment": environment, "time_limit_s": args.time_limit, "rows": rows, "refused": refused}
     if args.out:
         args.out.write_text(json.dumps(result, indent=1) + "\n")
 

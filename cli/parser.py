@@ -99,7 +99,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("file", type=Path, metavar="FILE.json", help="an e-graph in the format of egraph-serialize (docs/extraction.md)")
     p.add_argument("--method", default="exact", choices=tuple(METHODS), help="; ".join(f"{n}: {m.says}" for n, m in METHODS.items()))
     p.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds that exact may take (default %(default)g)")
-    p.add_argument("--root", action="append", default=[], metavar="CLASS", help="a class that is wanted, instead of the file's; repeat for more")
+    p.add_argument("--root", action="append", default=[], metavar="CLASS",
+                   help="a class that is wanted, instead of the file's; repeat for more")  # fmt: skip
     p.add_argument("--out", type=Path, metavar="OUT.json", help="write the selection: costs, proof, gap, and the node of each class")
     p.add_argument("--dot", type=Path, metavar="OUT.dot", help="write a picture for graphviz, what is chosen in bold")
     p.add_argument("--overwrite", action="store_true", help="let --out and --dot replace a file that is there")

@@ -17,9 +17,9 @@ from .targets import Target
 def interchange(graph: FrozenGraph, target: Target) -> Graph:
     """Classes by the names that people use, with their axes; e-nodes by what they do (``exp``, ``reduce sum j``).
 
-    The cost of an e-node is the time on a target, in microseconds, of its scalar instructions alone, and of an input that of reading it once:
-    a sum, as the format has it.  What makes a plan good is not in it (a kernel is priced whole, matrix units and passes over memory included),
-    so the cheapest selection is a program with few operations, not EqFuse's plan.
+    The cost of an e-node is the time on a target, in microseconds, of its scalar instructions alone, and of an input that of
+    reading it once: a sum, as the format has it.  What makes a plan good is not in it (a kernel is priced whole, matrix units
+    and passes over memory included), so the cheapest selection is a program with few operations, not EqFuse's plan.
     """
     names = Names(graph)
     sizes = {t.name: math.prod(a.size for a in t.axes) * t.dtype.itemsize for t in graph.program.terms() if isinstance(t, Input)}

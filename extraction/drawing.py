@@ -12,11 +12,12 @@ def dot(graph: Graph, selection: Selection | None = None) -> str:
     """A picture in the language of ``dot``: ``dot -Tsvg FILE.dot -o FILE.svg`` draws it."""
     choice = selection.choice if selection else {}
     lines = ["digraph {", "  compound=true; node [shape=box, fontname=monospace]; graph [fontname=monospace, style=rounded]"]
-    first = {}
+    first: dict[int, str] = {}
     for c, members in enumerate(graph.classes):
         title = graph.names[c] + (f": {graph.types[c]}" if graph.types[c] else "")
         wide = 3 if c in graph.roots else 1
-        lines.append(f"  subgraph cluster_{c} {{ label={_text(title)}; penwidth={wide}; color={'black' if c in choice else 'grey'};")
+        color = "black" if c in choice else "grey"
+        lines.append(f"  subgraph cluster_{c} {{ label={_text(title)}; penwidth={wide}; color={color};")
         for k, m in enumerate(members):
             first.setdefault(c, f"n{c}_{k}")
             style = "penwidth=2.5" if choice.get(c) == k else "color=grey" if selection else ""

@@ -1,18 +1,22 @@
-"""Extraction by DAG cost, exactly: reductions, then an integer program for each part that they leave (HiGHS, through ``highspy``).
+"""Extraction by DAG cost, exactly: reductions, then an integer program for each part that they leave (HiGHS, through
+``highspy``).
 
 A variable x(n) for each node; y(c) is the sum over the nodes of c.  Every wanted class has y = 1, and
 
-    sum of the x(n) of c with the child d  <=  y(d)            one row for each pair of classes: at most one node of c is chosen.
+    sum of the x(n) of c with the child d  <=  y(d)            one row for each pair of classes: at most one node of c is
+    chosen.
 
-The same row holds for every class d that the nodes require (:mod:`.reduction`), and says more where different children lead to it; these rows
-are added where a solution of the linear relaxation breaks them.  All that admits cycles.  A set of classes S in which every chosen node has a child in S has no derivation, so that
+The same row holds for every class d that the nodes require (:mod:`.reduction`), and says more where different children lead to
+it; these rows are added where a solution of the linear relaxation breaks them.  All that admits cycles.  A set of classes S in
+which every chosen node has a child in S has no derivation, so that
 
     y(c)  <=  sum of the x(n) of classes in S without a child in S,       for c in S
 
-(the loop formulas of logic programs; they are about strongly connected components only).  There are too many, so they are added where a
-solution breaks one: first to the linear relaxation, where the shortest cycle through a class is sought with y(s) - sum of x(n) from s to t as the
-length of an edge, then to the integer program, which is solved again from the best selection known.  What HiGHS proves of a program
-with some of these rows is a bound for all of them: the search can be stopped at any time, with a gap.
+(the loop formulas of logic programs; they are about strongly connected components only).  There are too many, so they are added
+where a solution breaks one: first to the linear relaxation, where the shortest cycle through a class is sought with y(s) - sum
+of x(n) from s to t as the length of an edge, then to the integer program, which is solved again from the best selection known.
+What HiGHS proves of a program with some of these rows is a bound for all of them: the search can be stopped at any time, with a
+gap.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ class Solved:
 
 
 def exact(graph: Graph, start: Selection, deadline: float) -> tuple[Selection, float]:
-    """The cheapest selection that is found by ``time.monotonic() = deadline``, at most as dear as ``start``; and a bound for all of them."""
+    """The cheapest selection that is found by ``time.monotonic() = deadline``, at most as dear as ``start``; and a bound for all."""
     best = start
     p = Problem.of(graph)
     for _ in range(2):  # the second time with what a smaller problem shows to be possible
@@ -79,7 +83,8 @@ def exact(graph: Graph, start: Selection, deadline: float) -> tuple[Selection, f
 
 
 def _greedy(p: Problem, cost: Sequence[float] | None = None, only: set[int] | None = None) -> dict[int, int]:
-    """Class -> node, greedily, of what is left (or of some of that), at its own or at other costs; for classes that are needed."""
+    """Class -> node, greedily, of what is left (or of some of that), at its own or at other costs; for classes that are
+    needed."""
     left = [n for n in p.nodes() if only is None or n in only]
     price = p.cost if cost is None else cost
     found = greedy([p.children[n] for n in left], [p.owner[n] for n in left], [price[n] for n in left], len(p.members))
@@ -107,6 +112,10 @@ class _Search:
     rows: list[Row] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     best: dict[int, int] = field(default_factory=dict)
+    column: dict[int, int] = field(default_factory=dict)
+    part: dict[int, int] = field(default_factory=dict)  # the strongly connected component of a class
+    unit: int = 0  # every selection costs a multiple of it; 0 where that is not known
+    scale: float = 1.0  # of costs, for HiGHS
     needs: list[int] | None = None
     cost: float = math.inf
     bound: float = 0.0
@@ -121,13 +130,13 @@ class _Search:
         costs = [p.cost[n] for n in self.left]
         whole = all(x == int(x) for x in costs if x < 2**40) and max(costs, default=0) < 2**40
         self.unit = math.gcd(*map(int, costs)) if whole else 0  # every selection costs a multiple
-        if not self.proved():
+        if not self.proved() and self.seconds() > 0:
             self.write_rows()
             self.relax()
-        while not self.proved() and self.seconds() > 0:
-            if not self.branch():
-                break
-        return Solved(self.best, self.cost, min(self.bound, self.cost))
+        while not self.proved() and self.seconds() > 0 and self.branch():
+            pass
+        no_step = self.cost - self.bound < self.unit * (1 - PROVED)
+        return Solved(self.best, self.cost, self.cost if no_step else min(self.bound, self.cost))
 
     def seconds(self) -> float:
         """The time that is left."""
@@ -146,7 +155,8 @@ class _Search:
 
     # rows ----------------------------------------------------------------------------------------------------------------------
     def write_rows(self) -> None:
-        """One node for each wanted class, at most one for others, and children; cycles of two classes are forbidden from the start."""
+        """One node for each wanted class, at most one for others, and children; cycles of two classes are forbidden from the
+        start."""
         p = self.p
         for c, ns in enumerate(p.members):
             if not ns:
@@ -258,7 +268,8 @@ class _Search:
         return cost
 
     def broken(self, x: Sequence[float]) -> list[set[int]]:
-        """Sets of classes whose loop formulas a solution of the relaxation breaks: the shortest cycles through the classes most used."""
+        """Sets of classes whose loop formulas a solution of the relaxation breaks: the shortest cycles through the classes most
+        used."""
         p = self.p
         y = [sum(x[self.column[n]] for n in ns) for ns in p.members]
         length: list[dict[int, float]] = [{} for _ in p.members]

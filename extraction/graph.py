@@ -1,7 +1,7 @@
 """E-graphs as extraction sees them: classes, their members, which classes a member needs, and what it costs.
 
-An e-class is a set of e-nodes, its *members*, that compute the same value; a member takes the values of *children*, which are classes.
-Classes are integers ``0 .. n-1``.
+An e-class is a set of e-nodes, its *members*, that compute the same value; a member takes the values of *children*, which are
+classes. Classes are integers ``0 .. n-1``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Cost = Callable[[int, int], float]  # of class and position in the class
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One e-node of a class.  ``cost`` is its own, without its children's: at least 0, and infinity if it may not be chosen.  ``name`` is
-    its identifier in a file."""
+    """One e-node of a class.  ``cost`` is its own, without its children's: at least 0, and infinity if it may not be chosen.
+    ``name`` is its identifier in a file."""
 
     op: str
     children: tuple[int, ...] = ()
@@ -30,11 +30,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Graph:
-    """An e-graph.  ``roots`` are the classes that are wanted; ``names`` has the name of each class for people and files, ``types`` what its
-    values are, in words (axes, a type), or nothing.
+    """An e-graph.  ``roots`` are the classes that are wanted; ``names`` has the name of each class for people and files,
+    ``types`` what its values are, in words (axes, a type), or nothing.
 
-    Raises :class:`~eqfuse.errors.GraphError` if a child or a root is no class, if there are no roots, and for costs that are negative or
-    no numbers.
+    Raises :class:`~eqfuse.errors.GraphError` if a child or a root is no class, if there are no roots, and for costs that are
+    negative or no numbers.
     """
 
     classes: tuple[tuple[Member, ...], ...]
@@ -56,7 +56,8 @@ class Graph:
             for k, m in enumerate(members):
                 if any(d not in known for d in m.children):
                     bad = [d for d in m.children if d not in known]
-                    raise GraphError(f"its child {shown(bad[0])} is no class", where=self.place(c, k), cure="children are numbers of classes")
+                    message = f"its child {shown(bad[0])} is no class"
+                    raise GraphError(message, where=self.place(c, k), cure="children that are numbers of classes")
                 if not (isinstance(m.cost, int | float) and m.cost >= 0):
                     raise GraphError(
                         f"its cost is {shown(m.cost)}", where=self.place(c, k),
@@ -99,8 +100,8 @@ class Graph:
 class Selection:
     """A member for each class that is needed: the program that was chosen.  ``choice`` is class -> position in the class.
 
-    Complete (every root, and every child of what is chosen, is chosen), without cycles and without anything else: classes that no root
-    needs are left out.  Raises :class:`~eqfuse.errors.GraphError` if that cannot be.
+    Complete (every root, and every child of what is chosen, is chosen), without cycles and without anything else: classes that
+    no root needs are left out.  Raises :class:`~eqfuse.errors.GraphError` if that cannot be.
     """
 
     graph: Graph = field(repr=False)
@@ -130,11 +131,13 @@ class Selection:
                         yield c
                     continue
                 if not 0 <= self.choice.get(c, -1) < len(self.graph.classes[c]):
-                    raise GraphError(f"nothing is chosen for the class {self.graph.names[c]}", cure="choose a member of every class that is needed")
+                    message = f"nothing is chosen for the class {self.graph.names[c]}"
+                    raise GraphError(message, cure="choose a member of every class that is needed")
                 state[c] = False
                 for d in self.member(c).children:
                     if state.get(d) is False:
-                        raise GraphError(f"the class {self.graph.names[d]} needs itself in what is chosen", cure="choose without a cycle")
+                        message = f"the class {self.graph.names[d]} needs itself in what is chosen"
+                        raise GraphError(message, cure="choose without a cycle")
                     if d not in state:
                         stack.append(d)
 
@@ -165,7 +168,8 @@ def successors(graph: Graph) -> list[set[int]]:
 
 
 def components(edges: Sequence[Iterable[int]], wanted: Iterable[int] | None = None) -> list[list[int]]:
-    """The strongly connected components of a graph (Tarjan), children first; only of what ``wanted`` reaches, if that is given."""
+    """The strongly connected components of a graph (Tarjan), children first; only of what ``wanted`` reaches, if that is
+    given."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     waiting: list[int] = []

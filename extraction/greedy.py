@@ -1,8 +1,9 @@
 """Extraction by DAG cost, greedily: what is used twice is paid for once, by the estimate that each class makes for itself.
 
-A class knows the classes that its best member needs, directly or not; a member's estimate is the sum over the union of what its children need.
-Members are tried again whenever a child finds something cheaper, until nothing does (what extraction-gym calls greedy-dag), the cheapest
-first, so that most are tried once.  It cannot see that a dearer member would share with what stands beside its class: that is not its own sum.
+A class knows the classes that its best member needs, directly or not; a member's estimate is the sum over the union of what its
+children need. Members are tried again whenever a child finds something cheaper, until nothing does (what extraction-gym calls
+greedy-dag), the cheapest first, so that most are tried once.  It cannot see that a dearer member would share with what stands
+beside its class: that is not its own sum.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from collections.abc import Sequence
 from .bits import bits
 
 
-def estimates(children: Sequence[Sequence[int]], owner: Sequence[int], cost: Sequence[float], classes: int) -> tuple[dict[int, int], list[float]]:
-    """Class -> the node that it chooses, and its estimate; the choices may make a cycle in rare cases (see :func:`without_cycles`)."""
+def estimates(
+    children: Sequence[Sequence[int]], owner: Sequence[int], cost: Sequence[float], classes: int
+) -> tuple[dict[int, int], list[float]]:
+    """Class -> the node that it chooses, and its estimate; the choices may make a cycle in rare cases (see
+    :func:`without_cycles`)."""
     users: list[list[int]] = [[] for _ in range(classes)]
     needs = [tuple(dict.fromkeys(ds)) for ds in children]
     for n, ds in enumerate(needs):
@@ -52,8 +56,9 @@ def estimates(children: Sequence[Sequence[int]], owner: Sequence[int], cost: Seq
 def without_cycles(
     best: dict[int, int], total: Sequence[float], children: Sequence[Sequence[int]], owner: Sequence[int], cost: Sequence[float]
 ) -> dict[int, int]:
-    """The choices, children first.  A class learns what its children need when that becomes cheaper, not when it becomes more, so that
-    choices can form a cycle; one class of each takes the node with the least estimate among those that are settled below."""
+    """The choices, children first.  A class learns what its children need when that becomes cheaper, not when it becomes more,
+    so that choices can form a cycle; one class of each takes the node with the least estimate among those that are settled
+    below."""
     users: dict[int, list[int]] = {}
     missing = [len(set(ds)) for ds in children]
     ready: list[int] = []

@@ -18,8 +18,8 @@ from .tree import tree
 class Found:
     """A selection, and how good it is known to be.
 
-    ``bound``: no selection has a lower cost of the ``objective`` ("tree" or "dag"); 0 where nothing is known.  ``proof`` says it in a word:
-    ``optimal``, ``gap`` or ``none``.  ``seconds`` of wall-clock time.
+    ``bound``: no selection has a lower cost of the ``objective`` ("tree" or "dag"); 0 where nothing is known.  ``proof`` says
+    it in a word: ``optimal``, ``gap`` or ``none``.  ``seconds`` of wall-clock time.
     """
 
     selection: Selection
@@ -46,7 +46,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Method:
-    """An extractor: of a graph, a selection to start from and a deadline of :func:`time.monotonic`, it makes a selection and a bound."""
+    """An extractor: of a graph, a selection to start from and a deadline of :func:`time.monotonic`, it makes a selection and a
+    bound."""
 
     objective: str
     says: str
@@ -95,11 +96,13 @@ def choose(
 ) -> Found:
     """Choose a member of each class that the roots need.
 
-    ``costs`` and ``roots`` replace the graph's own: ``costs(c, k)`` is the price of member k of class c, infinity if it may not be chosen.
-    ``start``, a selection or class -> position, is what the result is never dearer than ("greedy-dag" and "exact").  "exact" is never dearer
-    than "greedy-dag" either, ends about ``time_limit`` seconds after it, and gives the same result for the same graph where it ends earlier.
+    ``costs`` and ``roots`` replace the graph's own: ``costs(c, k)`` is the price of member k of class c, infinity if it may not
+    be chosen. ``start``, a selection or class -> position, is what the result is never dearer than ("greedy-dag" and "exact").
+    "exact" is never dearer than "greedy-dag" either, ends about ``time_limit`` seconds after it, and gives the same result for
+    the same graph where it ends earlier.
 
-    Raises :class:`~eqfuse.errors.GraphError` if nothing can be chosen, :class:`~eqfuse.errors.OptionError` for what is no option.
+    Raises :class:`~eqfuse.errors.GraphError` if nothing can be chosen, :class:`~eqfuse.errors.OptionError` for what is no
+    option.
     """
     began = time.monotonic()
     expect(method in METHODS, "method", method, f"one of {', '.join(METHODS)}")

@@ -1,20 +1,25 @@
 """What can be decided about a DAG extraction without search: a smaller problem that has an optimal selection of the larger one.
 
-A problem is nodes with an owner (a class), children (classes) and a cost; some classes are wanted.  A selection takes at most one node
-of each class, wanted classes and children included, without a cycle.  With
+A problem is nodes with an owner (a class), children (classes) and a cost; some classes are wanted.  A selection takes at most
+one node of each class, wanted classes and children included, without a cycle.  With
 
     required(c) = {c} + the classes that every node of c requires,   required(n) = the union of required(d) over the children d of n,
 
 the greatest solution of which holds the classes that stand in every derivation of c, the steps are:
 
-- *underivable*: a node with a child that has no derivation, or that requires the node's own class, is in no selection.  Nor is one with a child
+- *underivable*: a node with a child that has no derivation, or that requires the node's own class, is in no selection.  Nor is
+one with a child
   that stands on every path from what is wanted to its own class (a dominator of it).
-- *forced*: what a wanted class requires is wanted.  A child that is wanted anyway is free of charge, and may be forgotten if it cannot lead
-  back (it is in another strongly connected component): its own choice is made elsewhere.  The least cost in a wanted class is always paid.
+- *forced*: what a wanted class requires is wanted.  A child that is wanted anyway is free of charge, and may be forgotten if it
+cannot lead
+  back (it is in another strongly connected component): its own choice is made elsewhere.  The least cost in a wanted class is
+  always paid.
 - *free*: a class with a node without cost or children is chosen so, and is no child any more.
 - *dominated*: a node gives way to another of its class that costs no more with what it needs beyond required(n).
-- *too dear*: a node that costs, with the cheapest nodes of what it requires and of what dominates it, more than a selection that is known.
-- *contracted*: a class that is used by one node becomes part of it; what a class costs at least is paid by its users if these are of one class.
+- *too dear*: a node that costs, with the cheapest nodes of what it requires and of what dominates it, more than a selection
+that is known.
+- *contracted*: a class that is used by one node becomes part of it; what a class costs at least is paid by its users if these
+are of one class.
 
 Each keeps at least one optimal selection, or a known one is optimal.
 """
@@ -40,7 +45,8 @@ Picks = tuple[tuple[int, int], ...]  # (class, position) of the members that a n
 
 @dataclass
 class Problem:
-    """Nodes by number; ``members`` says which are left.  ``paid`` is what every selection costs; ``fixed`` are choices that are made."""
+    """Nodes by number; ``members`` says which are left.  ``paid`` is what every selection costs; ``fixed`` are choices that are
+    made."""
 
     owner: list[int]
     children: list[tuple[int, ...]]
@@ -120,8 +126,8 @@ class Problem:
 
 
 def reduce(p: Problem, upper: float, deadline: float) -> bool:
-    """All steps until they help little, or after ``deadline`` (of :func:`time.monotonic`) the first round.  False if no selection costs as
-    little as ``upper``."""
+    """All steps until they help little, or after ``deadline`` (of :func:`time.monotonic`) the first round.  False if no
+    selection costs as little as ``upper``."""
     left, least = p.size(), math.inf
     while left < least * (1 - WORTH):
         least = left
@@ -158,7 +164,8 @@ def _derivable(p: Problem) -> None:
 
 
 def required(p: Problem) -> list[int]:
-    """The sets ``required(c)`` as numbers: bit d is class d.  Every node has a derivation; sets start with all classes and lose some."""
+    """The sets ``required(c)`` as numbers: bit d is class d.  Every node has a derivation; sets start with all classes and lose
+    some."""
     edges = p.edges()
     everything = (1 << len(p.members)) - 1
     found = [everything] * len(p.members)
@@ -195,7 +202,8 @@ def below(p: Problem, needs: list[int], n: int) -> int:
 
 
 def _dominators(p: Problem) -> dict[int, int]:
-    """Class -> its immediate dominator: the last class on every path to it from what is wanted; -1 if there is none (Cooper, Harvey, Kennedy)."""
+    """Class -> its immediate dominator: the last class on every path to it from what is wanted; -1 if there is none (Cooper,
+    Harvey, Kennedy)."""
     edges = [sorted(ds) for ds in p.edges()]
     order: list[int] = []
     seen: set[int] = set()
@@ -329,7 +337,8 @@ def _dear(p: Problem, needs: list[int], upper: float) -> bool:
 
 
 def _dominated(p: Problem, needs: list[int]) -> None:
-    """Without nodes that another of the class replaces.  What is needed beyond required(n) is paid at its tree cost, and must not lead back."""
+    """Without nodes that another of the class replaces.  What is needed beyond required(n) is paid at its tree cost, and must
+    not lead back."""
     left = list(p.nodes())
     _, price = settle([p.children[n] for n in left], [p.owner[n] for n in left], [p.cost[n] for n in left], len(p.members))
     part = {c: k for k, cs in enumerate(components(p.edges())) for c in cs}

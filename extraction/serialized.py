@@ -5,8 +5,8 @@
     {"nodes": {"a0": {"op": "*", "children": ["b0", "c0"], "eclass": "a", "cost": 2.0}, "...": {}},
      "root_eclasses": ["a"], "class_data": {"a": {"type": "Math"}}}
 
-A child names a node and means the class of that node.  ``children``, ``cost`` (1) and ``subsumed`` (false) may be left out; a node that is
-subsumed may not be chosen.
+A child names a node and means the class of that node.  ``children``, ``cost`` (1) and ``subsumed`` (false) may be left out; a
+node that is subsumed may not be chosen.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ FORMAT = "docs/extraction.md shows the format"
 def read_graph(path: str | Path, roots: Iterable[str] = (), largest: int = LARGEST) -> Graph:
     """The e-graph in a file.  ``roots``, names of classes, replace those of the file.
 
-    Raises :class:`~eqfuse.errors.GraphError`, with the node and the field, for a file that is missing, larger than ``largest`` bytes, or no
-    such e-graph: no JSON, a field that is missing or of another type, a node twice, a child or root that does not exist, no roots, a cost that
-    is negative or no number.
+    Raises :class:`~eqfuse.errors.GraphError`, with the node and the field, for a file that is missing, larger than ``largest``
+    bytes, or no such e-graph: no JSON, a field that is missing or of another type, a node twice, a child or root that does not
+    exist, no roots, a cost that is negative or no number.
     """
     path = Path(path)
     try:
@@ -44,7 +44,8 @@ def read_graph(path: str | Path, roots: Iterable[str] = (), largest: int = LARGE
     except OSError as error:
         raise GraphError(f"cannot be read: {error.strerror}", where=str(path), cure="a file with an e-graph in JSON") from error
     except _Twice as error:
-        raise GraphError(f"the name {shown(str(error))} stands twice in one object", where=path.name, cure="names that differ") from error
+        message = f"the name {shown(str(error))} stands twice in one object"
+        raise GraphError(message, where=path.name, cure="names that differ") from error
     except (ValueError, RecursionError) as error:
         raise GraphError(f"no JSON: {error}", where=path.name, cure=FORMAT) from error
     return graph_of(data, path.name, roots)
@@ -96,21 +97,25 @@ def graph_of(data: Any, where: str = "e-graph", roots: Iterable[str] = ()) -> Gr
             raise GraphError(f"the field 'cost' is {cost}", where=place, cure=cure)
         children = names(node, "children", place)
         if bad := [x for x in children if x not in owner]:
-            raise GraphError(f"its child {shown(bad[0])} is no node", where=place, cure="children that are names of nodes (not of classes)")
+            cure = "children that are names of nodes (not of classes)"
+            raise GraphError(f"its child {shown(bad[0])} is no node", where=place, cure=cure)
         barred = get(node, "subsumed", bool, "true or false", place, False)
         classes[owner[name]].append(Member(op, tuple(owner[x] for x in children), math.inf if barred else float(cost), name))
     wanted = list(roots) or names(data, "root_eclasses", where)
     if not wanted:
-        raise GraphError("it has no root: nothing is wanted of it", where=where, cure='names of classes in "root_eclasses", or --root CLASS')
+        cure = 'names of classes in "root_eclasses", or --root CLASS'
+        raise GraphError("it has no root: nothing is wanted of it", where=where, cure=cure)
     if bad := [x for x in wanted if x not in number]:
-        raise GraphError(f"the root {shown(bad[0])} is no class of a node", where=where, cure="roots that are names of classes (not of nodes)")
+        cure = "roots that are names of classes (not of nodes)"
+        raise GraphError(f"the root {shown(bad[0])} is no class of a node", where=where, cure=cure)
     about = get(data, "class_data", dict, "an object of classes", where, {})
     types = [str(about[c].get("type") or "") if isinstance(about.get(c), dict) else "" for c in number]
     return Graph(tuple(map(tuple, classes)), tuple(dict.fromkeys(number[x] for x in wanted)), tuple(number), tuple(types))
 
 
 def graph_data(graph: Graph) -> dict[str, Any]:
-    """An e-graph for :func:`json.dumps`; reading it gives an equal one.  Members without a name are called ``class.position``."""
+    """An e-graph for :func:`json.dumps`; reading it gives an equal one.  Members without a name are called
+    ``class.position``."""
     names = [[m.name or f"{graph.names[c]}.{k}" for k, m in enumerate(ms)] for c, ms in enumerate(graph.classes)]
     every = [n for ns in names for n in ns]
     if len(set(every)) < len(every) or len(set(graph.names)) < len(graph.names):
@@ -123,23 +128,23 @@ def graph_data(graph: Graph) -> dict[str, Any]:
                 raise GraphError(f"its child, the class {graph.names[bad[0]]}, has no members", where=graph.place(c, k), cure=cure)
             barred = m.cost == math.inf
             nodes[names[c][k]] = {
-                "op": m.op, "children": [names[d][0] for d in m.children], "eclass": graph.names[c], "cost": 0.0 if barred else m.cost,
-                **({"subsumed": True} if barred else {}),
+                "op": m.op, "children": [names[d][0] for d in m.children], "eclass": graph.names[c], "cost": 0.0 if barred else
+                m.cost, **({"subsumed": True} if barred else {}),
             }  # fmt: skip
     about = {name: {"type": t} for name, t in zip(graph.names, graph.types, strict=True) if t}
     return {"nodes": nodes, "root_eclasses": [graph.names[r] for r in graph.roots], "class_data": about}
 
 
 def selection_data(found: Found, name: str = "") -> dict[str, Any]:
-    """A selection for :func:`json.dumps`: the fields that extraction-gym writes (name, extractor, tree, dag, micros), how good it is known to
-    be, and the node of each class that is needed, children first."""
+    """A selection for :func:`json.dumps`: the fields that extraction-gym writes (name, extractor, tree, dag, micros), how good
+    it is known to be, and the node of each class that is needed, children first."""
     s = found.selection
 
     def number(x: float) -> float | None:
         return x if x < math.inf else None  # JSON has no infinity
 
     return {
-        "name": name, "extractor": found.method, "tree": number(s.tree_cost), "dag": s.dag_cost, "micros": round(found.seconds * 1e6),
-        "objective": found.objective, "proof": found.proof, "bound": number(found.bound), "gap": found.gap,
+        "name": name, "extractor": found.method, "tree": number(s.tree_cost), "dag": s.dag_cost, "micros": round(found.seconds *
+        1e6), "objective": found.objective, "proof": found.proof, "bound": number(found.bound), "gap": found.gap,
         "choices": {s.graph.names[c]: s.member(c).name or f"{s.graph.names[c]}.{s.choice[c]}" for c in s.order},
     }  # fmt: skip

@@ -1,8 +1,8 @@
 """Extraction by tree cost: every use of a value pays for it again.
 
-The cost of a class is that of its cheapest member, a member's is its own and its children's.  Costs are not negative, so classes are
-settled in the order of their costs, each once (Knuth 1977, the generalisation of Dijkstra's algorithm to grammars).  A class is settled after
-the children of its member, so there is no cycle, whatever costs nothing.
+The cost of a class is that of its cheapest member, a member's is its own and its children's.  Costs are not negative, so
+classes are settled in the order of their costs, each once (Knuth 1977, the generalisation of Dijkstra's algorithm to grammars).
+ A class is settled after the children of its member, so there is no cycle, whatever costs nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .graph import Graph, Selection
 def settle(
     children: Sequence[Sequence[int]], owner: Sequence[int], cost: Sequence[float], classes: int
 ) -> tuple[dict[int, int], list[float]]:
-    """Class -> the node of the least tree cost, in the order in which they are settled, without those that cannot be had; and the costs."""
+    """Class -> the node of the least tree cost, in the order in which they are settled, without those that cannot be had; and
+    the costs."""
     users: list[list[int]] = [[] for _ in range(classes)]
     missing, total = [0] * len(owner), list(cost)
     heap: list[tuple[float, int]] = []
@@ -46,7 +47,8 @@ def settle(
 
 def tree(graph: Graph) -> Selection:
     """The selection of the least tree cost."""
-    owner, start, children, cost = [], [], [], []
+    owner: list[int] = []
+    start, children, cost = [], [], []
     for c, members in enumerate(graph.classes):
         start.append(len(owner))
         for m in members:
@@ -57,8 +59,8 @@ def tree(graph: Graph) -> Selection:
     for r in graph.roots:
         if r not in best:
             raise GraphError(
-                f"nothing can be chosen for the root {graph.names[r]}: every way to it needs the class itself, a class without members, or a "
-                "member that may not be chosen",
+                f"nothing can be chosen for the root {graph.names[r]}: every way to it needs the class itself, a class without members, or "
+                "a member that may not be chosen",
                 cure="a member without children in some class of each cycle (a leaf), or another root",
             )
     return Selection(graph, {c: n - start[c] for c, n in best.items()})
