@@ -151,9 +151,19 @@ def reduce(p: Problem, upper: float, deadline: float) -> bool:
 
 def _derivable(p: Problem) -> None:
     """Nodes whose children have derivations, of classes that what is wanted leads to."""
-    left = list(p.nodes())
-    best, _ = settle([p.children[n] for n in left], [p.owner[n] for n in left], [0.0] * len(left), len(p.members))
-    p.keep({n for n in left if any(d not in best for d in p.children[n])})
+    users = p.users()
+    missing = {n: len(p.children[n]) for n in p.nodes()}
+    known: set[int] = set()
+    ready = [n for n, count in missing.items() if not count]
+    while ready:
+        c = p.owner[ready.pop()]
+        if c not in known:
+            known.add(c)
+            for n in users[c]:
+                missing[n] -= 1
+                if not missing[n]:
+                    ready.append(n)
+    p.keep({n for n, count in missing.items() if count})
     reached, stack = set(p.wanted), list(p.wanted)
     while stack:
         for n in p.members[stack.pop()]:
@@ -300,6 +310,8 @@ def _free(p: Problem) -> None:
     """Classes with a node that costs nothing are chosen, repeatedly."""
     users = p.users()
     ready = [n for n in p.nodes() if not p.children[n] and not p.cost[n]]
+    if not ready:
+        return
     while ready:
         n = ready.pop()
         c = p.owner[n]
