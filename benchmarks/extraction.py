@@ -4,12 +4,13 @@
     python benchmarks/extraction.py extraction-gym/data               a sample of every family, 10 s a graph
     python benchmarks/extraction.py extraction-gym/data --each 50 --time-limit 60 --out here.json
 
-Every ``--each``-th part of a family, by size, so that the sample has its smallest, its largest and what lies between.  Files that are no
-e-graph, or have negative costs, are counted.
+``--each`` graphs of each family, evenly by the number of nodes, the smallest and the largest with them.  Files that are refused are
+counted.
 """
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 from host import commit, host
@@ -18,12 +19,12 @@ import eqfuse
 from eqfuse.extraction import choose, read_graph
 
 
-def spread(files, count):
-    """So many files of a family, evenly by size, the smallest and the largest with them."""
-    files = sorted(files, key=lambda f: (f.stat().st_size, f.name))
-    if len(files) <= count:
-        return files
-    return [files[round(k * (len(files) - 1) / max(count - 1, 1))] for k in range(count)]
+def spread(graphs, count):
+    """So many of a family, evenly by size, the smallest and the largest with them."""
+    graphs = sorted(graphs)
+    if len(graphs) <= count:
+        return graphs
+    return [graphs[round(k * (len(graphs) - 1) / max(count - 1, 1))] for k in range(count)]
 
 
 def row(path, data, limit):
@@ -38,6 +39,11 @@ def row(path, data, limit):
     }  # fmt: skip
 
 
+def reason(error):
+    """What is wrong with a file, without the names in it."""
+    return re.sub(r"'[^']*'|-?[0-9.]+", "..", error.message)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("data", type=Path)
@@ -47,17 +53,19 @@ def main():
     args = p.parse_args()
     rows, refused = [], {}
     for family in sorted(d for d in args.data.iterdir() if d.is_dir()):
-        for path in spread(list(family.rglob("*.json")), args.each):
+        readable = []
+        for path in sorted(family.rglob("*.json")):
             try:
-                rows.append(row(path, args.data, args.time_limit))
+                readable.append((read_graph(path).members, path))
             except eqfuse.errors.GraphError as error:
-                refused[str(path.relative_to(args.data))] = error.message
-                continue
+                refused.setdefault(f"{family.name}: {reason(error)}", []).append(path.name)
+        for _, path in spread(readable, args.each):
+            rows.append(row(path, args.data, args.time_limit))
             r = rows[-1]
             costs = f"greedy {r['greedy']:.6g} exact {r['exact']:.6g} {r['proof']} {r['gap']:.4f}"
             print(f"{r['graph'][-60:]:60} {r['nodes']:6} {costs} {r['exact_s']:.1f} s", flush=True)
     environment = {**host("highspy", "numpy"), "commit": commit()}
-    result = {"environment": environment, "time_limit_s": args.time_limit, "rows": rows, "refused": refused}
+    result = {"environment": environment, "time_limit_s": args.time_limit, "rows": rows, "refused": {k: len(v) for k, v in refused.items()}}
     if args.out:
         args.out.write_text(json.dumps(result, indent=1) + "\n")
 
