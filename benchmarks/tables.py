@@ -226,12 +226,39 @@ def malformed(result, path):
     return f"### {path.name[:10]}: malformed calls\n\n" + markdown(("run", "calls", *names.values(), "functions"), rows)
 
 
+def extraction(result, path):
+    """Greedy against exact extraction on public e-graphs."""
+    env, rows, limit = result["environment"], result["rows"], result["time_limit_s"]
+    software = ", ".join(f"{k} {env[k]}" for k in ("python", "highspy", "numpy") if env.get(k))
+    cheaper = [r for r in rows if r["exact"] < r["greedy"]]
+    proved = [r for r in rows if r["proof"] == "optimal"]
+    parts = [f"### {env['date'][:10]}: extraction, greedy-DAG and exact", f"{software}; {machine(env)}; commit {env['commit']}."]
+    parts.append(
+        f"{len(rows)} e-graphs of the public collection `egraphs-good/extraction-gym`, {limit:g} s each: {len(proved)} proved optimal, "
+        f"{len(cheaper)} cheaper than greedy-DAG, none dearer. Times are wall-clock seconds."
+    )
+    body = [
+        [
+            f"{r['family']}/{Path(r['graph']).stem[-40:]}", str(r["nodes"]), str(r["classes"]),
+            *(f"{r[k]:.6g}" for k in ("tree", "greedy", "exact")),
+            r["proof"] if r["proof"] == "optimal" else f"{r['gap']:.2%}", f"{r['greedy_s']:.2f}", f"{r['exact_s']:.2f}",
+        ]
+        for r in rows
+    ]  # fmt: skip
+    header = ("e-graph", "nodes", "classes", "tree", "greedy-DAG", "exact", "gap", "greedy s", "exact s")
+    parts.append(markdown(header, body))
+    if result["refused"]:
+        parts.append("Refused: " + "; ".join(f"{n} of {what}" for what, n in result["refused"].items()) + ".")
+    return "\n\n".join(parts)
+
+
 KINDS = {
     "-trust": trust,
     "-kernels-of-others": lambda result, path: others(result),
     "-planted-bugs": lambda result, path: planted(result),
     "-attacks": attacks,
     "-malformed-calls": malformed,
+    "-extraction": extraction,
 }
 
 
