@@ -1,22 +1,24 @@
-"""Extraction by DAG cost, exactly: reductions, then an integer program for each part that they leave (HiGHS, through
-``highspy``).
+"""Extraction by DAG cost, exactly: reductions, then an integer program for each part that they leave (HiGHS, by ``highspy``).
 
-A variable x(n) for each node; y(c) is the sum over the nodes of c.  Every wanted class has y = 1, and
+A variable x(n) for each node, and y(c), the sum over the nodes of c: 1 for classes that are wanted.  At most one node of a class is
+chosen, so that children take one row for each pair of classes,
 
-    sum of the x(n) of c with the child d  <=  y(d)            one row for each pair of classes: at most one node of c is
-    chosen.
+    sum of the x(n) of c with the child d  <=  y(d).
 
-The same row holds for every class d that the nodes require (:mod:`.reduction`), and says more where different children lead to
-it; these rows are added where a solution of the linear relaxation breaks them.  All that admits cycles.  A set of classes S in
-which every chosen node has a child in S has no derivation, so that
+The same row holds for every class d that the nodes require (:mod:`.reduction`), and says more where different children lead to it;
+these rows are added where a solution of the linear relaxation breaks them.
+
+All that admits cycles, which live in strongly connected components.  A set of classes S in which every chosen node has a child in S
+has no derivation, so that
 
     y(c)  <=  sum of the x(n) of classes in S without a child in S,       for c in S
 
-(the loop formulas of logic programs; they are about strongly connected components only).  There are too many, so they are added
-where a solution breaks one: first to the linear relaxation, where the shortest cycle through a class is sought with y(s) - sum
-of x(n) from s to t as the length of an edge, then to the integer program, which is solved again from the best selection known.
-What HiGHS proves of a program with some of these rows is a bound for all of them: the search can be stopped at any time, with a
-gap.
+(the loop formulas of logic programs).  There are too many, so they are added where a solution breaks one: first to the relaxation,
+where the shortest cycle through a class is sought, an edge from s to t being as long as y(s) - sum of the x(n) of s with the child t;
+then to the integer program, which is solved again from the best selection known.  A component in which a solution had a cycle
+gets levels, too, so that it has none the next time: level(c) >= level(d) + a step where a node of c with the child d is chosen.
+
+What HiGHS proves of a program with some of these rows is a bound for all of them: the search can end at any time, with a gap.
 """
 
 from __future__ import annotations
@@ -113,7 +115,10 @@ class _Search:
     left: list[int] = field(default_factory=list)
     best: dict[int, int] = field(default_factory=dict)
     column: dict[int, int] = field(default_factory=dict)
+    total: dict[int, int] = field(default_factory=dict)  # the column of y, of classes that are not wanted
     part: dict[int, int] = field(default_factory=dict)  # the strongly connected component of a class
+    level: dict[int, int] = field(default_factory=dict)  # the column of the level of a class, where there are any
+    inside: dict[int, int] = field(default_factory=dict)  # the classes of a component whose classes have levels
     unit: int = 0  # every selection costs a multiple of it; 0 where that is not known
     scale: float = 1.0  # of costs, for HiGHS
     needs: list[int] | None = None
@@ -125,6 +130,7 @@ class _Search:
         p = self.p
         self.left = list(p.nodes())
         self.column = {n: k for k, n in enumerate(self.left)}
+        self.total = {c: len(self.left) + k for k, c in enumerate(c for c, ns in enumerate(p.members) if ns and c not in p.wanted)}
         self.offer(_greedy(p))
         self.part = {c: k for k, cs in enumerate(components(p.edges())) for c in cs}
         costs = [p.cost[n] for n in self.left]
@@ -161,25 +167,22 @@ class _Search:
         for c, ns in enumerate(p.members):
             if not ns:
                 continue
-            self.rows.append(Row({self.column[n]: 1.0 for n in ns}, float(c in p.wanted), 1.0))
+            wanted = c in p.wanted
+            total = {} if wanted else {self.total[c]: -1.0}
+            self.rows.append(Row({**{self.column[n]: 1.0 for n in ns}, **total}, float(wanted), float(wanted)))
             above: dict[int, list[int]] = {}
             for n in ns:
                 for d in p.children[n]:
                     above.setdefault(d, []).append(n)
             for d, users in above.items():
                 if d not in p.wanted:  # otherwise y(d) = 1
-                    self.rows.append(self.at_most(users, p.members[d]))
+                    self.rows.append(self.used(users, d))
                 if c < d and self.part[c] == self.part[d] and any(c in p.children[m] for m in p.members[d]):
                     self.forbid({c, d})
 
-    def at_most(self, some: Iterable[int], others: Iterable[int]) -> Row:
-        """The sum of some nodes is at most that of others."""
-        terms: dict[int, float] = {}
-        for n in some:
-            terms[self.column[n]] = terms.get(self.column[n], 0.0) + 1.0
-        for n in others:
-            terms[self.column[n]] = terms.get(self.column[n], 0.0) - 1.0
-        return Row({k: x for k, x in terms.items() if x}, -math.inf, 0.0)
+    def used(self, nodes: Iterable[int], d: int) -> Row:
+        """Of nodes, at most one of which is chosen, one is only if the class d is used."""
+        return Row({**{self.column[n]: 1.0 for n in nodes}, self.total[d]: -1.0}, -math.inf, 0.0)
 
     def support(self, classes: set[int]) -> list[int]:
         """The nodes of a set of classes that have no child in it."""
@@ -188,8 +191,40 @@ class _Search:
 
     def forbid(self, classes: set[int]) -> None:
         """What is chosen in a set of classes does not need itself."""
-        support = self.support(classes)
-        self.rows += [self.at_most(self.p.members[c], support) for c in sorted(classes)]
+        support = {self.column[n]: -1.0 for n in self.support(classes)}
+        for c in sorted(classes):
+            if c in self.p.wanted:
+                self.rows.append(Row(support, -math.inf, -1.0))
+            else:
+                self.rows.append(Row({**support, self.total[c]: 1.0}, -math.inf, 0.0))
+
+    def order(self, parts: set[int]) -> None:
+        """Levels from 0 to 1 for the classes of components, in which a solution had a cycle: no cycle is left there."""
+        for part in sorted(parts - set(self.inside)):
+            inside = [c for c, k in self.part.items() if k == part]
+            self.inside[part] = len(inside)
+            step = 1.0 / (len(inside) - 1)
+            for c in inside:
+                self.level[c] = len(self.left) + len(self.total) + len(self.level)
+            for c in inside:
+                users: dict[int, list[int]] = {}
+                for n in self.p.members[c]:
+                    for d in self.p.children[n]:
+                        if self.part[d] == part:
+                            users.setdefault(d, []).append(n)
+                for d, ns in users.items():  # level(c) >= level(d) + step where one of the nodes is chosen
+                    terms = {self.level[c]: 1.0, self.level[d]: -1.0, **{self.column[n]: -1.0 - step for n in ns}}
+                    self.rows.append(Row(terms, -1.0, math.inf))
+
+    def heights(self) -> dict[int, float]:
+        """The levels of the classes of the best selection that have one."""
+        edges = [self.p.children[self.best[c]] if c in self.best else () for c in range(len(self.p.members))]
+        found: dict[int, float] = {}
+        for (c,) in components(edges, sorted(self.p.wanted)):  # children first
+            if c in self.level:
+                step = 1.0 / (self.inside[self.part[c]] - 1)
+                found[c] = max((found[d] + step for d in edges[c] if self.part[d] == self.part[c]), default=0.0)
+        return found
 
     # solving -------------------------------------------------------------------------------------------------------------------
     def model(self, integers: bool) -> Any:
@@ -200,9 +235,10 @@ class _Search:
             h.setOptionValue(option, value)
         h.setOptionValue("time_limit", max(self.seconds(), 0.01))
         lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(self.left), len(self.rows)
+        others = len(self.total) + len(self.level)
+        lp.num_col_, lp.num_row_ = len(self.left) + others, len(self.rows)
         self.scale = 1.0 / self.unit if self.unit else 1000.0 / self.cost
-        lp.col_cost_ = np.array([self.p.cost[n] * self.scale for n in self.left])
+        lp.col_cost_ = np.array([self.p.cost[n] * self.scale for n in self.left] + [0.0] * others)
         lp.col_lower_, lp.col_upper_ = np.zeros(lp.num_col_), np.ones(lp.num_col_)
         lp.row_lower_, lp.row_upper_ = np.array([r.low for r in self.rows]), np.array([r.high for r in self.rows])
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
@@ -210,7 +246,8 @@ class _Search:
         lp.a_matrix_.index_ = np.array([k for r in self.rows for k in r.terms], dtype=np.int32)
         lp.a_matrix_.value_ = np.array([x for r in self.rows for x in r.terms.values()])
         if integers:
-            lp.integrality_ = [highspy.HighsVarType.kInteger] * lp.num_col_
+            whole = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
+            lp.integrality_ = [whole[k >= len(self.left)] for k in range(lp.num_col_)]
         h.passModel(lp)
         return h
 
@@ -246,7 +283,7 @@ class _Search:
         if self.needs is None:
             self.needs = required(p)
         y = [sum(x[self.column[n]] for n in ns) for ns in p.members]
-        partial = sum(1 << c for c, v in enumerate(y) if v < 1 - 1e-4)
+        partial = sum(1 << c for c in self.total if y[c] < 1 - 1e-4)
         rows: list[Row] = []
         for c, ns in enumerate(p.members):
             if y[c] < 1e-4:
@@ -257,7 +294,7 @@ class _Search:
                 if x[self.column[n]] > 1e-6:
                     for e in bits(under[n]):
                         share[e] = share.get(e, 0.0) + x[self.column[n]]
-            rows += [self.at_most([n for n in ns if under[n] >> e & 1], p.members[e]) for e, v in share.items() if v > y[e] + 1e-4]
+            rows += [self.used([n for n in ns if under[n] >> e & 1], e) for e, v in share.items() if v > y[e] + 1e-4]
         return rows
 
     def discounted(self, x: Sequence[float]) -> list[float]:
@@ -294,8 +331,11 @@ class _Search:
         highspy, np = _solver()
         h = self.model(integers=True)
         start = highspy.HighsSolution()
-        value = np.zeros(len(self.left))
+        value = np.zeros(len(self.left) + len(self.total) + len(self.level))
         value[[self.column[n] for n in self.best.values()]] = 1.0
+        value[[self.total[c] for c in self.best if c in self.total]] = 1.0
+        for c, level in self.heights().items():
+            value[self.level[c]] = level
         start.col_value = value
         h.setSolution(start)
         if self.unit:
@@ -304,7 +344,7 @@ class _Search:
         self.bound = max(self.bound, h.getInfo().mip_dual_bound / self.scale)
         done = h.getModelStatus() == highspy.HighsModelStatus.kOptimal
         x = h.getSolution().col_value
-        if len(x) != len(self.left):
+        if len(x) < len(self.left):
             return False
         used = {n for k, n in enumerate(self.left) if x[k] > 0.5}
         choice = {self.p.owner[n]: n for n in sorted(used)}
@@ -313,6 +353,7 @@ class _Search:
         self.offer(_greedy(self.p, only=used | set(self.best.values())) if loops else _needed(self.p, choice))
         for classes in loops:
             self.forbid(classes)
+        self.order({self.part[c] for classes in loops for c in classes})
         return done and bool(loops)
 
 
