@@ -85,6 +85,11 @@ class Graph:
         classes = tuple(tuple(replace(m, cost=cost(c, k)) for k, m in enumerate(ms)) for c, ms in enumerate(self.classes))
         return replace(self, classes=classes)
 
+    def flat(self) -> tuple[list[int], list[int], list[tuple[int, ...]], list[float]]:
+        """All members one after the other: their classes, positions, children and costs."""
+        every = [(c, k, m) for c, ms in enumerate(self.classes) for k, m in enumerate(ms)]
+        return [c for c, _, _ in every], [k for _, k, _ in every], [m.children for *_, m in every], [m.cost for *_, m in every]
+
     def place(self, c: int, k: int) -> str:
         """A member in a message."""
         m = self.classes[c][k]
@@ -160,11 +165,6 @@ class Selection:
         names = self.graph.names
         lines = [(names[c], self.member(c)) for c in self.order]
         return "\n".join(f"{c} = {m.op}({', '.join(names[d] for d in m.children)})  # {m.cost:g}" for c, m in lines)
-
-
-def successors(graph: Graph) -> list[set[int]]:
-    """The classes that the members of each class need."""
-    return [{d for m in members for d in m.children} for members in graph.classes]
 
 
 def components(edges: Sequence[Iterable[int]], wanted: Iterable[int] | None = None) -> list[list[int]]:

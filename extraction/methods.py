@@ -13,6 +13,8 @@ from .graph import Cost, Graph, Selection
 from .greedy import greedy
 from .tree import tree
 
+LARGEST = 100_000  # classes: the sets of so many take up to 1.3 GB
+
 
 @dataclass(frozen=True)
 class Found:
@@ -61,13 +63,12 @@ def _tree(graph: Graph, start: Selection | None, deadline: float) -> tuple[Selec
 
 def _greedy(graph: Graph, start: Selection | None, deadline: float) -> tuple[Selection, float]:
     """The greedy selection, or the one by tree cost or the one given where that is cheaper."""
-    owner, position, children, cost = [], [], [], []
-    for c, members in enumerate(graph.classes):
-        for k, m in enumerate(members):
-            owner.append(c)
-            position.append(k)
-            children.append(m.children)
-            cost.append(m.cost)
+    if len(graph.classes) > LARGEST:
+        raise OptionError(
+            f"the graph has {len(graph.classes)} classes; methods that see sharing keep a set of classes for each and take {LARGEST}",
+            cure='method="tree"',
+        )
+    owner, position, children, cost = graph.flat()
     by_tree = tree(graph)
     found = greedy(children, owner, cost, len(graph.classes))
     offered = [Selection(graph, {c: position[n] for c, n in found.items()}), by_tree, *([start] if start else [])]

@@ -131,7 +131,7 @@ def reduce(p: Problem, upper: float, deadline: float) -> bool:
     left, least = p.size(), math.inf
     while left < least * (1 - WORTH):
         least = left
-        _derivable(p)
+        derivable(p)
         needs = required(p)
         _without_returns(p, needs)
         if any(not p.members[r] for r in p.wanted):
@@ -145,11 +145,11 @@ def reduce(p: Problem, upper: float, deadline: float) -> bool:
         left = p.size()
         if time.monotonic() > deadline:
             break
-    _derivable(p)
+    derivable(p)
     return all(p.members[r] for r in p.wanted)
 
 
-def _derivable(p: Problem) -> None:
+def derivable(p: Problem) -> None:
     """Nodes whose children have derivations, of classes that what is wanted leads to."""
     users = p.users()
     missing = {n: len(p.children[n]) for n in p.nodes()}
@@ -286,7 +286,7 @@ def _without_returns(p: Problem, needs: list[int]) -> None:
                 drop.add(n)
     p.keep(drop)
     if drop:
-        _derivable(p)
+        derivable(p)
 
 
 def _forced(p: Problem, needs: list[int]) -> None:
@@ -324,7 +324,7 @@ def _free(p: Problem) -> None:
             p.children[m] = tuple(d for d in p.children[m] if d != c)
             if not p.children[m] and not p.cost[m]:
                 ready.append(m)
-    _derivable(p)
+    derivable(p)
 
 
 def _dear(p: Problem, needs: list[int], upper: float) -> bool:
@@ -344,7 +344,7 @@ def _dear(p: Problem, needs: list[int], upper: float) -> bool:
                 drop.add(n)
     p.keep(drop)
     if drop:
-        _derivable(p)
+        derivable(p)
     return all(p.members[r] for r in p.wanted)
 
 
@@ -378,7 +378,7 @@ def _dominated(p: Problem, needs: list[int]) -> None:
                     break
     p.keep(drop)
     if drop:
-        _derivable(p)
+        derivable(p)
 
 
 def _contracted(p: Problem) -> None:

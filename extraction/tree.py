@@ -47,14 +47,7 @@ def settle(
 
 def tree(graph: Graph) -> Selection:
     """The selection of the least tree cost."""
-    owner: list[int] = []
-    start, children, cost = [], [], []
-    for c, members in enumerate(graph.classes):
-        start.append(len(owner))
-        for m in members:
-            owner.append(c)
-            children.append(m.children)
-            cost.append(m.cost)
+    owner, position, children, cost = graph.flat()
     best, _ = settle(children, owner, cost, len(graph.classes))
     for r in graph.roots:
         if r not in best:
@@ -63,4 +56,4 @@ def tree(graph: Graph) -> Selection:
                 "a member that may not be chosen",
                 cure="a member without children in some class of each cycle (a leaf), or another root",
             )
-    return Selection(graph, {c: n - start[c] for c, n in best.items()})
+    return Selection(graph, {c: position[n] for c, n in best.items()})

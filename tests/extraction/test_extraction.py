@@ -14,7 +14,7 @@ from eqfuse.extraction import METHODS, Graph, Member, Selection, choose
 from eqfuse.extraction import exact as integer_program
 from eqfuse.extraction.graph import components
 from eqfuse.extraction.greedy import without_cycles
-from eqfuse.extraction.reduction import Problem, _derivable, reduce
+from eqfuse.extraction.reduction import Problem, derivable, reduce
 
 
 def graph(roots, **classes):
@@ -68,7 +68,7 @@ def test_the_integer_program_alone(monkeypatch, relaxed):
         if best is None:
             continue
         p = Problem.of(g)
-        _derivable(p)
+        derivable(p)
         found = integer_program._Search(p, time.monotonic() + 60).run()
         assert found.cost == pytest.approx(best, abs=1e-9)
         assert found.bound == pytest.approx(best, rel=1e-5, abs=1e-9)
@@ -252,6 +252,13 @@ def test_what_is_no_graph_or_no_selection(make, says):
 def test_what_is_no_option(options, says):
     with pytest.raises(OptionError, match=says):
         choose(Graph(((A, A),), (0,)), **options)
+
+
+def test_graphs_that_are_too_large_for_sets_of_classes():
+    g = Graph(((A,),) * 100_001, (0,))
+    assert choose(g, method="tree").cost == 1
+    with pytest.raises(OptionError, match=r'the graph has 100001 classes(.|\n)*try: method="tree"'):
+        choose(g)
 
 
 def test_without_the_solver_there_is_a_cure(monkeypatch):
