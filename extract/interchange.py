@@ -45,4 +45,4 @@ def interchange(graph: FrozenGraph, target: Target) -> Graph:
 
     classes = tuple(tuple(member(c, k, n) for k, n in enumerate(ns)) for c, ns in enumerate(graph.classes))
     types = tuple(f"[{', '.join(a.name for a in sorted(axes))}]" if axes else "" for axes in graph.axes)
-    return Graph(classes, tuple(dict.fromkeys(graph.roots.values())), tuple(labels), types)
+    return Graph(classes, tuple(graph.roots.values()), tuple(labels), types)

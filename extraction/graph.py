@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, TypeVar
 
 from ..errors import GraphError, shown
@@ -43,6 +44,14 @@ class Graph:
     types: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "classes", tuple(map(tuple, self.classes)))
+            object.__setattr__(self, "roots", tuple(self.roots))
+        except TypeError as error:
+            raise GraphError(f"no e-graph: {error}", cure="classes as tuples of Member, and roots as a tuple of numbers") from error
+        for name in ("names", "types"):
+            if getattr(self, name) and len(getattr(self, name)) != len(self.classes):
+                raise GraphError(f"{len(getattr(self, name))} {name} for {len(self.classes)} classes", cure="one for each class, or none")
         if not self.names:
             object.__setattr__(self, "names", tuple(map(str, range(len(self.classes)))))
         if not self.types:
@@ -50,19 +59,20 @@ class Graph:
         known = range(len(self.classes))
         if not self.roots:
             raise GraphError("the graph has no root: nothing is wanted of it", cure="name the classes that are wanted as roots")
-        if bad := [r for r in self.roots if r not in known]:
+        object.__setattr__(self, "roots", tuple(dict.fromkeys(self.roots)))
+        if bad := [r for r in self.roots if not isinstance(r, int) or r not in known]:
             raise GraphError(f"the root {shown(bad[0])} is no class; there are {len(self.classes)}", cure="roots from 0 on")
         for c, members in enumerate(self.classes):
             for k, m in enumerate(members):
+                if not isinstance(m, Member):
+                    raise GraphError(f"member {k} of class {self.names[c]} is {shown(m)}", cure="a Member, or Graph.of for other objects")
                 if any(d not in known for d in m.children):
                     bad = [d for d in m.children if d not in known]
                     message = f"its child {shown(bad[0])} is no class"
                     raise GraphError(message, where=self.place(c, k), cure="children that are numbers of classes")
-                if not (isinstance(m.cost, int | float) and m.cost >= 0):
-                    raise GraphError(
-                        f"its cost is {shown(m.cost)}", where=self.place(c, k),
-                        cure="a number of at least 0; add the same amount to every member of a class if only differences are known",
-                    )  # fmt: skip
+                if not (isinstance(m.cost, Real) and m.cost >= 0):
+                    cure = "a number of at least 0, or infinity to bar it"
+                    raise GraphError(f"its cost is {shown(m.cost)}", where=self.place(c, k), cure=cure)
 
     @classmethod
     def of(
@@ -78,7 +88,7 @@ class Graph:
     ) -> Graph:
         """A graph of any objects: what the children, the price and the text of one of them are is said by functions."""
         made = tuple(tuple(Member(op(n), tuple(children(n)), cost(n)) for n in members) for members in classes)
-        return cls(made, tuple(dict.fromkeys(roots)), tuple(names), tuple(types))
+        return cls(made, tuple(roots), tuple(names), tuple(types))
 
     def priced(self, cost: Cost) -> Graph:
         """The same graph with other costs: a function of a class and of a position in it."""

@@ -110,10 +110,12 @@ def choose(
     number = isinstance(time_limit, int | float) and not isinstance(time_limit, bool) and 0 < time_limit < math.inf
     expect(number, "time_limit", time_limit, "a number of seconds above 0")
     expect(isinstance(graph, Graph), "graph", graph, "eqfuse.extraction.Graph")
+    expect(costs is None or callable(costs), "costs", costs, "a function of a class and of a position in it")
+    expect(start is None or isinstance(start, Selection | Mapping), "start", start, "a selection, or class -> position")
     if costs is not None:
         graph = graph.priced(costs)
     if roots is not None:
-        graph = replace(graph, roots=tuple(dict.fromkeys(roots)))
+        graph = replace(graph, roots=roots)
     first = None if start is None else Selection(graph, dict(start.choice if isinstance(start, Selection) else start))
     if first is not None and first.dag_cost == math.inf:
         raise OptionError("start chooses a member that may not be chosen", cure="a start whose members have finite costs")

@@ -37,7 +37,7 @@ from .graph import Graph, components
 from .tree import settle
 
 WORTH = 0.02  # the share of nodes and edges that a round of all steps must remove for another to follow
-WIDEST = 3000  # members of a class that are compared in pairs
+RIVALS = 100  # members of a class that each other member is compared with, the cheapest
 ROUNDING = 1e-9  # sums of costs are right to this share
 
 Picks = tuple[tuple[int, int], ...]  # (class, position) of the members that a node stands for
@@ -356,13 +356,16 @@ def _dominated(p: Problem, needs: list[int]) -> None:
     part = {c: k for k, cs in enumerate(components(p.edges())) for c in cs}
     drop: set[int] = set()
     for c, ns in enumerate(p.members):
-        if not 1 < len(ns) <= WIDEST:
+        if len(ns) < 2:
             continue
         ns = sorted(ns, key=lambda n: (p.cost[n], len(p.children[n]), n))
+        first: dict[tuple[int, ...], int] = {}
+        drop.update(n for n in ns if first.setdefault(p.children[n], n) != n)
+        ns = [*first.values()]
         own = {n: sum(1 << d for d in p.children[n]) for n in ns}
         for n in reversed(ns):  # the dearest first
             under = below(p, needs, n)
-            for m in ns:
+            for m in ns[:RIVALS]:
                 if p.cost[m] > p.cost[n]:
                     break
                 if m == n or m in drop:

@@ -93,8 +93,7 @@ def graph_of(data: Any, where: str = "e-graph", roots: Iterable[str] = ()) -> Gr
         place = f"{where}: node {name}"
         op, cost = get(node, "op", str, "a text", place), get(node, "cost", (int, float), "a number", place, 1.0)
         if not 0 <= cost < math.inf:
-            cure = "a number of at least 0; add the same amount to every node of a class if only differences are known"
-            raise GraphError(f"the field 'cost' is {cost}", where=place, cure=cure)
+            raise GraphError(f"the field 'cost' is {cost}", where=place, cure='a number of at least 0, or "subsumed" to bar the node')
         children = names(node, "children", place)
         if bad := [x for x in children if x not in owner]:
             cure = "children that are names of nodes (not of classes)"
@@ -110,7 +109,7 @@ def graph_of(data: Any, where: str = "e-graph", roots: Iterable[str] = ()) -> Gr
         raise GraphError(f"the root {shown(bad[0])} is no class of a node", where=where, cure=cure)
     about = get(data, "class_data", dict, "an object of classes", where, {})
     types = [str(about[c].get("type") or "") if isinstance(about.get(c), dict) else "" for c in number]
-    return Graph(tuple(map(tuple, classes)), tuple(dict.fromkeys(number[x] for x in wanted)), tuple(number), tuple(types))
+    return Graph(tuple(map(tuple, classes)), tuple(number[x] for x in wanted), tuple(number), tuple(types))
 
 
 def graph_data(graph: Graph) -> dict[str, Any]:

@@ -232,6 +232,12 @@ A = Member("a")
         (lambda: Selection(Graph(((Member("f", (1,)),), (A,)), (0,)), {0: 0}), "nothing is chosen for the class 1"),
         (lambda: Selection(Graph(((Member("f", (0,)),),), (0,)), {0: 0}), "the class 0 needs itself"),
         (lambda: choose(Graph(((A,),), (0,)), costs=lambda c, k: -3), "its cost is -3"),
+        (lambda: choose(Graph(((A,),), (0,)), costs=lambda c, k: "dear"), "its cost is 'dear'"),
+        (lambda: choose(Graph(((A,),), (0,)), roots=3), "no e-graph: 'int' object is not iterable"),
+        (lambda: choose(Graph(((A,),), (0,)), roots=["a"]), "the root 'a' is no class"),
+        (lambda: Graph(3, (0,)), "no e-graph"),
+        (lambda: Graph(((("f", ()),),), (0,)), "member 0 of class 0 is"),
+        (lambda: Graph(((A,),), (0,), ("a", "b")), "2 names for 1 classes"),
     ],
 )
 def test_what_is_no_graph_or_no_selection(make, says):
@@ -246,6 +252,8 @@ def test_what_is_no_graph_or_no_selection(make, says):
         ({"method": "magic"}, "method is 'magic'\n  try: one of tree, greedy-dag, exact"),
         ({"time_limit": 0}, "time_limit is 0"),
         ({"time_limit": math.nan}, "time_limit is nan"),
+        ({"costs": 3}, "costs is 3"),
+        ({"start": 3}, "start is 3"),
         ({"start": {0: 0}, "costs": lambda c, k: math.inf if k == 0 else 1}, "start chooses a member that may not be chosen"),
     ],
 )
