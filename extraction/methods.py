@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import cast
 
 from ..errors import OptionError, expect
 from .exact import PROVED, exact
@@ -99,8 +100,8 @@ def choose(
 
     ``costs`` and ``roots`` replace the graph's own: ``costs(c, k)`` is the price of member k of class c, infinity if it may not
     be chosen. ``start``, a selection or class -> position, is what the result is never dearer than ("greedy-dag" and "exact").
-    "exact" is never dearer than "greedy-dag" either, ends about ``time_limit`` seconds after it, and gives the same result for
-    the same graph where it ends earlier.
+    "exact" is never dearer than "greedy-dag" either, and ends about when ``time_limit`` seconds are over: what that cuts short
+    hangs on the machine, the rest on the graph only.
 
     Raises :class:`~eqfuse.errors.GraphError` if nothing can be chosen, :class:`~eqfuse.errors.OptionError` for what is no
     option.
@@ -115,7 +116,7 @@ def choose(
     if costs is not None:
         graph = graph.priced(costs)
     if roots is not None:
-        graph = replace(graph, roots=roots)
+        graph = Graph(graph.classes, cast("tuple[int, ...]", roots), graph.names, graph.types)
     first = None if start is None else Selection(graph, dict(start.choice if isinstance(start, Selection) else start))
     if first is not None and first.dag_cost == math.inf:
         raise OptionError("start chooses a member that may not be chosen", cure="a start whose members have finite costs")

@@ -126,7 +126,7 @@ class Problem:
 
 
 def reduce(p: Problem, upper: float, deadline: float) -> bool:
-    """All steps until they help little, or after ``deadline`` (of :func:`time.monotonic`) the first round.  False if no
+    """All steps until they help little, or until ``deadline`` (of :func:`time.monotonic`) and the end of a round.  False if no
     selection costs as little as ``upper``."""
     left, least = p.size(), math.inf
     while left < least * (1 - WORTH):
@@ -140,7 +140,7 @@ def reduce(p: Problem, upper: float, deadline: float) -> bool:
         _free(p)
         if not _dear(p, needs, upper):
             return False
-        _dominated(p, needs)
+        _dominated(p, needs, deadline)
         _contracted(p)
         left = p.size()
         if time.monotonic() > deadline:
@@ -348,7 +348,7 @@ def _dear(p: Problem, needs: list[int], upper: float) -> bool:
     return all(p.members[r] for r in p.wanted)
 
 
-def _dominated(p: Problem, needs: list[int]) -> None:
+def _dominated(p: Problem, needs: list[int], deadline: float) -> None:
     """Without nodes that another of the class replaces.  What is needed beyond required(n) is paid at its tree cost, and must
     not lead back."""
     left = list(p.nodes())
@@ -358,6 +358,8 @@ def _dominated(p: Problem, needs: list[int]) -> None:
     for c, ns in enumerate(p.members):
         if len(ns) < 2:
             continue
+        if time.monotonic() > deadline:
+            break
         ns = sorted(ns, key=lambda n: (p.cost[n], len(p.children[n]), n))
         first: dict[tuple[int, ...], int] = {}
         drop.update(n for n in ns if first.setdefault(p.children[n], n) != n)
