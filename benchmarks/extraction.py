@@ -41,7 +41,7 @@ def row(path, data, limit):
 
 def reason(error):
     """What is wrong with a file, without the names in it."""
-    return re.sub(r"'[^']*'|-?[0-9.]+", "..", error.message)
+    return re.sub(r"(root|child|is) ('[^']*'|-?[0-9.]+)", r"\1 ..", error.message)
 
 
 def main():
