@@ -42,6 +42,7 @@ ASYNC_BYTES = 4  # the narrowest asynchronous copy to shared memory
 ADDRESS_BYTES = 8
 ROW_COPIES = 4  # of one number for each row of a product: the four threads that share a row of the matrix unit hold it each
 CHUNKS = 4  # a compiler computes chains of pointwise operations a few lanes at a time: this share of a temporary is live
+LOADED = 2  # and this share of what is loaded for one outside of loops: it is loaded a few lanes ahead (measured on epilogues of products)
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Liveness:
         last: dict[str, int] = {}
         only_dot: dict[str, bool] = {}
         only_lanes: dict[str, bool] = {}
+        looped = bool(states)
         reads = [uses(s) for s in body]
         for i, s in enumerate(body):
             for v in reads[i]:
@@ -143,7 +145,10 @@ class Liveness:
             freed = dead(reads[i], i)
             fresh = [v for v in defines(s) if v.name not in live]
             for v in fresh:
-                held[v.name] = self._held(s, v, only_dot.get(v.name, False), only_lanes.get(v.name, False))
+                in_lanes = only_lanes.get(v.name, False)
+                if isinstance(s, Load):
+                    in_lanes &= not looped and all(isinstance(t, (*LANE_BY_LANE, Load)) for t in body[i : last[v.name]])
+                held[v.name] = self._held(s, v, only_dot.get(v.name, False), in_lanes)
                 live.add(v.name)
             made = tuple(held[v.name] for v in fresh)
             steps.append(_Step(inner, nested, transient, freed, made, dead(defines(s), i)))
@@ -157,10 +162,11 @@ class Liveness:
             self._listed.append(a)
         return self._amounts[key]
 
-    def _held(self, s: Statement, v: Value, only_dot: bool, only_lanes: bool) -> int:
+    def _held(self, s: Statement, v: Value, only_dot: bool, in_lanes: bool) -> int:
         if isinstance(s, Load) and only_dot:
             return self._amount(_Amount(v, v.dtype.itemsize + ADDRESS_BYTES, 1, s.access))
-        return self._registers(v, CHUNKS if isinstance(s, LANE_BY_LANE) and only_lanes else 1)
+        share = LOADED if isinstance(s, Load) else CHUNKS if isinstance(s, LANE_BY_LANE) else 1
+        return self._registers(v, share if in_lanes else 1)
 
     def _registers(self, v: Value, share: int = 1) -> int:
         copies = ROW_COPIES if self._dots and len(v.dims) == 1 else 1
