@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import errors
 from .explain import Explanation, Options, Why, explain
-from .extract.cover import MEMORY_WEIGHT
 from .extract.targets import Target, load_target
 from .pipeline import Planned, Request, checked, rerun, run
 from .ranges import Range
@@ -42,7 +41,8 @@ def optimize(
     name: str | None = None,
     node_budget: int = 20_000,
     time_budget: float = 10.0,
-    memory_weight: float = MEMORY_WEIGHT,
+    objective: str = "time",
+    memory_limit: float | None = None,
     accuracy_factor: float | None = None,
     no_spills: bool = False,
 ) -> Compiled:
@@ -55,8 +55,9 @@ def optimize(
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
     ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case
-    and says if it stopped early.  ``memory_weight``: what holding a byte of temporary memory beyond a tenth of the
-    L2 costs, in bytes moved; 0 asks for speed alone.
+    and says if it stopped early.  ``objective``: "time", the fastest plan, and of those within 5 % of it the one that holds least memory
+    between its kernels; or "memory", the one that holds least.  ``memory_limit``: bytes that it may hold at most; PlanError if every plan
+    found holds more.  The plan prints time against memory where there is a choice.
     ``accuracy_factor``: try the plan at small sizes in Triton's interpreter, and refuse it if its error against float64 is more than so
     many times that of the eager program; then a plan by exact rules is tried, and one by no rules, and what was refused stands in the
     plan.  AccuracyError if none is left.
@@ -68,8 +69,8 @@ def optimize(
     """
     asked = Request(
         fn, args, kwargs, target,  # type: ignore[arg-type]  # a name becomes a target below
-        licence, rules, disable, fusion, name, node_budget, time_budget, memory_weight, accuracy_factor,
-        no_spills,
+        licence, rules, disable, fusion, name, node_budget, time_budget, objective, memory_limit,
+        accuracy_factor, no_spills,
     )  # fmt: skip
     return Compiled(run(checked(asked)))
 
@@ -145,7 +146,7 @@ class Compiled(Executable):
         """
         errors.expect(isinstance(costs, bool), "costs", costs, "True or False", where="explain")
         asked = self.planned.request
-        options = Options(self.planned.rules, asked.memory_weight, asked.node_budget, asked.time_budget)
+        options = Options(self.planned.rules, asked.objective, asked.memory_limit, asked.node_budget, asked.time_budget)
         return explain(self.graph, self.plan, self.target, options=options, costs=costs)
 
     def why(self, a: str, b: str) -> Why:

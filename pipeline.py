@@ -29,8 +29,8 @@ from .egraph.frozen import member_text
 from .egraph.resize import resized
 from .errors import AccuracyError, OptionError, PlanError, expect, shown
 from .extract import extract, extract_like
-from .extract.cover import MEMORY_WEIGHT
 from .extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer, notes
+from .extract.objective import OBJECTIVES
 from .extract.outside import unmatched, withheld
 from .extract.plan import Plan
 from .extract.splits import propose_splits
@@ -70,7 +70,8 @@ class Request:
     name: str | None = None
     node_budget: int = 20_000
     time_budget: float = 10.0
-    memory_weight: float = MEMORY_WEIGHT
+    objective: str = "time"
+    memory_limit: float | None = None  # bytes
     accuracy_factor: float | None = None
     no_spills: bool = False
 
@@ -125,12 +126,13 @@ def _check_numbers(asked: Request) -> None:
     for option, value, cure in (
         ("node_budget", asked.node_budget, "a number of e-nodes, 0 or more; the default is 20_000"),
         ("time_budget", asked.time_budget, "seconds, 0 or more; the default is 10.0"),
-        ("memory_weight", asked.memory_weight, f"a finite number, 0 or more; the default is {MEMORY_WEIGHT:g}"),
+        ("memory_limit", math.inf if asked.memory_limit is None else asked.memory_limit, "bytes, 0 or more; None is no limit"),
         ("accuracy_factor", 1.0 if factor is None else factor, "a number above 0; 2.0 allows twice the error of eager"),
     ):
         number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-        good = number >= 0 and (option, number) not in (("memory_weight", math.inf), ("accuracy_factor", 0))
+        good = number >= 0 and (option, number) != ("accuracy_factor", 0)
         expect(good, option, value, cure)
+    expect(asked.objective in OBJECTIVES, "objective", asked.objective, " or ".join(map(repr, OBJECTIVES)))
     expect(isinstance(asked.no_spills, bool), "no_spills", asked.no_spills, "True or False")
 
 
@@ -328,8 +330,8 @@ def _extract(
 ) -> Plan:
     """The cheapest plan, given the share of registers that some kernels may use, with what there is to say of rules that it lacks."""
     plan = extract(
-        graph, request.target, time_budget=request.time_budget, memory_weight=request.memory_weight, exact=request.exact,
-        register_shares=shares,
+        graph, request.target, time_budget=request.time_budget, objective=request.objective, memory_limit=request.memory_limit,
+        exact=request.exact, register_shares=shares,
     )  # fmt: skip
     own = request.rules or ()
     chosen = active_rules(request)

@@ -50,7 +50,7 @@ def modelled(program, target, architectures, check):
     it can manage, against float64."""
     args = program.args("bench", device="meta")  # planning needs no data
     start = time.process_time()
-    c = eqfuse.optimize(program.fn, args, target=target)
+    c = eqfuse.optimize(program.fn, args, target=target, **program.options)
     row = {"program": program.name, "optimize_cpu_s": time.process_time() - start, **data.of_compiled(c)}
     row["shapes"] = [f"{a.dtype}{list(a.shape)}".removeprefix("torch.") for a in args]
     if check:
@@ -121,7 +121,7 @@ def checked(program, c, row):
 
     for size, report in (
         ("check", lambda: at("check", c.at)),
-        ("odd", lambda: at("odd", lambda *a: eqfuse.optimize(program.fn, a, target=c.target))),
+        ("odd", lambda: at("odd", lambda *a: eqfuse.optimize(program.fn, a, target=c.target, **program.options))),
         ("bench", lambda: at_bench_size(program, c)),
     ):
         try:

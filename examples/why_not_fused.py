@@ -77,7 +77,7 @@ if __name__ == "__main__":
     print(fused.why("weights", "out"), "\n")
 
     arguments = half(8192, 1024), half(1024, 4096), half(4096, 1024)
-    costly = eqfuse.optimize(feed_forward, arguments, target="h200", memory_weight=0)  # speed alone: what is held costs nothing
+    costly = eqfuse.optimize(feed_forward, arguments, target="h200")
     print(costly.why("first", "out"), "\n")
 
     large = eqfuse.optimize(brick, (example_args(),), target="h200")

@@ -27,7 +27,7 @@ from .effects import Effect, effects
 from .study import Options, RunnerUp, Saving, Study
 from .why import VERDICTS, Why, term_data, why
 
-SCHEMA = "eqfuse.explain/1"
+SCHEMA = "eqfuse.explain/2"
 
 
 @dataclass(frozen=True)
@@ -229,11 +229,9 @@ def runner_lines(r: RunnerUp) -> list[str]:
     """The runner-up in words."""
     t = r.term
     how = "lost" if r.searched else "was not worth pricing, and loses"
-    by = f"{how} by {r.dearer_us:.1f} us" if r.dearer_us >= 0 else f"costs {-r.dearer_us:.1f} us less, a tie, and has more kernels"
-    lines = [
-        f"  runner-up: {r.description}, {plural(r.kernels, 'kernel')}, {r.us:.1f} us, {bytes_text(r.dram_bytes)}; it {by}"
-        + (f" ({r.slower_us:+.1f} us of time)" if abs(r.slower_us - r.dearer_us) > 1e-3 else "")
-    ]
+    more = f"holds {bytes_text(r.temporary_bytes)} between {plural(r.kernels, 'kernel')}"
+    by = f"{how} by {r.slower_us:.1f} us" if r.slower_us >= 0 else f"takes {-r.slower_us:.1f} us less, and {more}"
+    lines = [f"  runner-up: {r.description}, {plural(r.kernels, 'kernel')}, {r.us:.1f} us, {bytes_text(r.dram_bytes)}; it {by}"]
     lines.append(f"    most of it is {t.words}: {t.plan_us:.1f} us here, {t.other_us:.1f} us there ({t.difference_us:+.1f} us)")
     rest = [f"{x.words} {x.difference_us:+.1f}" for x in r.terms[1:] if abs(x.difference_us) > 1e-3]
     if rest:

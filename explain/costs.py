@@ -1,8 +1,8 @@
 """The cost of a plan taken apart, so that two plans can be compared term by term.
 
 The model's time of a kernel is its slowest resource plus the launch, so a kernel's time belongs to the resource that binds it; where
-arithmetic binds, to the matrix unit and to the exposed share of the vector units.  Temporary memory is priced as extraction prices
-it.  The parts add up to the price, and their differences to the difference of two prices.
+arithmetic binds, to the matrix unit and to the exposed share of the vector units.  The parts add up to the time, and their differences
+to the difference of two times.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ TERMS = {
     "special": "exponentials and other special functions",
     "latency": "loop steps that wait for memory",
     "launch": "kernel launches",
-    "memory": "temporary memory held",
     "other": "implementations from outside",
 }
 
 
 @dataclass(frozen=True)
 class TermDifference:
-    """One term of the price in two plans, in microseconds."""
+    """One term of the time of two plans, in microseconds."""
 
     term: str
     plan_us: float
@@ -63,16 +62,16 @@ def shares(cost: Cost, launch_us: float) -> dict[str, float]:
     return found | ({"other": rest} if abs(rest) > 1e-6 * max(body, 1e-9) else {})
 
 
-def price(steps: Iterable[Planned], launch_us: float, memory_us: float) -> dict[str, float]:
-    """What extraction compares a plan by, in microseconds, by term.  ``memory_us``: the price of the temporary memory it holds."""
+def times(steps: Iterable[Planned], launch_us: float) -> dict[str, float]:
+    """The modelled time of a plan in microseconds, by term."""
     total: dict[str, float] = {}
     for k in steps:
         for term, us in shares(k.cost, launch_us).items():
             total[term] = total.get(term, 0.0) + us
-    return total | ({"memory": memory_us} if memory_us else {})
+    return total
 
 
 def compare(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[TermDifference, ...]:
-    """Two prices term by term, the term that the second loses most by first."""
+    """Two times term by term, the term that the second loses most by first."""
     found = [TermDifference(t, a.get(t, 0.0), b.get(t, 0.0)) for t in TERMS if t in a or t in b]
     return tuple(sorted(found, key=lambda d: -d.difference_us))

@@ -16,12 +16,12 @@ from typing import TypeVar
 from ..egraph import saturate
 from ..egraph.frozen import FrozenGraph
 from ..errors import EqFuseError, PlanError
-from ..extract.cover import MEMORY_WEIGHT, Cover, Extractor
+from ..extract.cover import Cover, Extractor
 from ..extract.plan import Plan, PlannedKernel
 from ..extract.search import Rejection, RootSpec
 from ..extract.targets import Target
 from ..rewrites.rule import Rule
-from .costs import Planned, TermDifference, compare, price
+from .costs import Planned, TermDifference, compare, times
 from .derivation import Derivation, rules_by_name
 
 MOST_RULES = 16  # rules that are left out, one at a time, to see what each saves
@@ -35,23 +35,24 @@ class Options:
     """How the plan was made: what ``optimize`` was given."""
 
     rules: tuple[Rule, ...] | None = None  # those of the saturation; by default the registered ones of the same names
-    memory_weight: float = MEMORY_WEIGHT
+    objective: str = "time"
+    memory_limit: float | None = None
     node_budget: int = 20_000
     time_budget: float = 10.0
 
 
 @dataclass(frozen=True)
 class RunnerUp:
-    """The best plan that lost.  ``price_us`` adds the price of temporary memory to the time; ``terms`` add up to the difference
-    of the prices, the term that decided first.  ``searched`` is false for a plan that the search did not need to price."""
+    """The best plan that lost.  ``terms`` add up to the difference of the times, the term that decided first; a negative one says that
+    the plan holds less memory, or has fewer kernels for the same time.  ``searched`` is false for a plan that the search did not need to
+    price."""
 
     description: str
     kernels: int
     us: float
-    price_us: float
     dram_bytes: int
+    temporary_bytes: int
     slower_us: float
-    dearer_us: float
     terms: tuple[TermDifference, ...]
     searched: bool = True
 
@@ -105,7 +106,7 @@ class Study:
     def extracts(self, graph: FrozenGraph, kind: type[E], *, time_budget: float | None = None) -> E:
         """An extractor over a graph, with the options that the plan was made with."""
         budget = self.options.time_budget if time_budget is None else time_budget
-        ex = kind(graph, self.target, time_budget=budget, memory_weight=self.options.memory_weight)
+        ex = kind(graph, self.target, time_budget=budget, objective=self.options.objective, memory_limit=self.options.memory_limit)
         ex.search.exact = self.plan.licence == "exact"
         ex.search.register_shares = self.plan.register_shares
         return ex
@@ -133,22 +134,13 @@ class Study:
         ends = (ex._one(), ex._chain(ex._points(), "one kernel per reduction"))
         return [c for c in ends if isinstance(c, Cover) and [k.cost for k in c.steps] != mine], False
 
-    @cached_property
-    def _pricer(self) -> Extractor:
-        return Extractor(self.graph, self.target, memory_weight=self.options.memory_weight)
-
-    def prices(self, steps: tuple[Planned, ...]) -> dict[str, float]:
-        """What extraction compares plans by, by term."""
-        cover = Cover("", steps)
-        return price(steps, self.target.launch_us, self._pricer.price(cover) - cover.us)
-
-    def price(self, steps: tuple[Planned, ...]) -> float:
-        """The sum of :meth:`prices`."""
-        return sum(self.prices(steps).values())
+    def times(self, steps: tuple[Planned, ...]) -> dict[str, float]:
+        """Modelled time by term."""
+        return times(steps, self.target.launch_us)
 
     def against(self, steps: tuple[Planned, ...]) -> tuple[TermDifference, ...]:
         """Another plan against this one, term by term."""
-        return compare(self.prices(self.plan.steps), self.prices(steps))
+        return compare(self.times(self.plan.steps), self.times(steps))
 
     @cached_property
     def runner_up(self) -> RunnerUp | None:
@@ -158,20 +150,10 @@ class Study:
         lost, searched = self._lost()
         if not lost:
             return None
-        best = min(lost, key=lambda c: self.price(c.steps))
-        steps = best.steps
-        total = self.price(steps)
-        return RunnerUp(
-            best.description,
-            len(steps),
-            best.us,
-            total,
-            best.dram_bytes,
-            best.us - self.plan.estimated_us,
-            total - self.price(self.plan.steps),
-            self.against(steps),
-            searched,
-        )
+        best = min(lost, key=lambda c: c.us)
+        slower = best.us - self.plan.estimated_us
+        terms = self.against(best.steps)
+        return RunnerUp(best.description, len(best.steps), best.us, best.dram_bytes, best.temporary_bytes, slower, terms, searched)
 
     # what rules are worth ------------------------------------------------------------------------------------------------------
     def without(self, names: Collection[str], *, everything: bool = False) -> Plan:

@@ -45,7 +45,7 @@ class Why:
     """The answer for two values.  ``verdict`` is a key of :data:`VERDICTS`; ``kernels`` names where each value is made.
 
     ``details`` depends on the verdict: ``rule`` and ``where`` (rewritten, forbidden), ``missing`` and ``reason`` (no equation),
-    ``tile``, ``tile_bytes``, ``over_bytes``, ``resource`` and ``roles`` (does not fit), ``dearer_us``, ``term``, ``terms`` and
+    ``tile``, ``tile_bytes``, ``over_bytes``, ``resource`` and ``roles`` (does not fit), ``slower_us``, ``term``, ``terms`` and
     ``kernels`` (costs more, not searched).
     """
 
@@ -239,14 +239,12 @@ class _Question:
             found if k == group[-1] else s for k, s in enumerate(steps) if k not in group or k == group[-1]
         )
         terms = self.study.against(other)
-        dearer = sum(t.difference_us for t in terms)
         us = sum(s.cost.us for s in other) - self.study.plan.estimated_us
         bytes_ = sum(s.cost.dram_bytes for s in other) - self.study.plan.dram_bytes
         names = [self.d.kernels[k].name for k in group]
         roles = {x.name: str(r) for x, r in found.kernel.roles.items()}
         details: dict[str, Any] = {
             "instead_of": names,
-            "dearer_us": dearer,
             "slower_us": us,
             "more_dram_bytes": bytes_,
             "term": terms[0].term,
@@ -255,15 +253,14 @@ class _Question:
         }
         a, b = self.a.name, self.b.name
         begin = f"{a} is made in {self.places[a][0]}, {b} in {self.places[b][0]}"
-        if dearer <= 0:
-            how = f"one kernel instead of {' and '.join(names)} would cost {-dearer:.1f} us less"
+        if us <= 0:
+            how = f"one kernel instead of {' and '.join(names)} would take {-us:.1f} us less"
             ended = f"the search did not come to it; it ended: {self.study.plan.stopped}"
             return self._say("not searched", f"{begin}, although {how}: {ended}", **details)
         worst = terms[0]
         gains = [t for t in reversed(terms) if t.difference_us < -1e-3]
         lines = [
-            f"{begin}, because one kernel with both costs more: {dearer:.1f} us by the price that plans are compared by"
-            + (f" ({us:+.1f} us of time)" if abs(us - dearer) > 1e-3 else ""),
+            f"{begin}, because one kernel with both takes {us:.1f} us more",
             f"  it loses by {worst.words}: {worst.difference_us:+.1f} us ({worst.plan_us:.1f} us -> {worst.other_us:.1f} us)",
         ]
         if gains:

@@ -83,17 +83,25 @@ def contraction_us(t: Term, target: Target) -> float:
     return count / (target.tensor_rate(precision) * 1e6)
 
 
+def eager_ops(program: Program) -> list[Term]:
+    """The values that eager code makes by a kernel of their own."""
+    terms = program.terms()
+    folded = {id(t.args[0]) for t in terms if is_contraction(t)}
+
+    def own(t: Term) -> bool:
+        if isinstance(t, Input | Const | Extent | Index | View) or id(t) in folded:
+            return False
+        return bool(t.axes) and not (isinstance(t, Map) and t.op in _FREE_MAPS) if isinstance(t, Map | Cast) else True
+
+    return [t for t in terms if own(t)]
+
+
 def baseline(program: Program, target: Target) -> Baseline:
     """Price the unfused plan and the lower bound."""
     terms = program.terms()
-    folded = {id(t.args[0]) for t in terms if is_contraction(t)}
     kernels, total, us = 0, 0, 0.0
     flops: dict[str, float] = {}
-    for t in terms:
-        if isinstance(t, Input | Const | Extent | Index | View) or id(t) in folded:
-            continue
-        if isinstance(t, Map) and (t.op in _FREE_MAPS or not t.axes):
-            continue
+    for t in eager_ops(program):
         args = t.args[0].args if is_contraction(t) else t.args
         moved = sum(_bytes(_source(a)) for a in dict.fromkeys(args)) + _bytes(t)
         work = 0.0
@@ -101,8 +109,6 @@ def baseline(program: Program, target: Target) -> Baseline:
             precision, count = contraction_work(t)
             flops[precision] = flops.get(precision, 0.0) + count
             work = contraction_us(t, target)
-        elif isinstance(t, Cast | Map) and not t.axes:
-            continue
         kernels += 1
         total += moved
         us += max(moved / (target.dram_gb_s * 1e3), work) + target.launch_us

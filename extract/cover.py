@@ -8,12 +8,13 @@ considers has been lowered and priced.  It tries, in this order,
 2. splitting a long reduction over the grid where the outputs alone give too few programs: partial results in a first kernel,
    their merge in a second;
 3. from the unfused cover (materialised: every reduction of the program, and every finished operand of a matrix product, but for
-   those whose storing alone costs more than the best cover so far) removing one materialisation at a time while the price falls;
-4. merging kernels that can share their loops.
+   those whose storing alone costs more than the best cover so far) removing one materialisation at a time while the cover gets better;
+4. merging kernels that can share their loops;
+5. a kernel for every op, as eager code has it, unless something better than that could be is known.
 
-Where step 3 runs, the answer is not worse, by the same model, than the cover it starts from; it is left out where a cover is already
-within ``CLOSE`` of the bound.  Of covers whose prices are a tie, the one with the fewest kernels is taken.  The answer is the same for
-the same input, unless ``time_budget`` ends the search.
+So no answer is worse, by the same model, than running op by op, and there is one however little time there is.  Step 3 is left out
+where a cover is already within ``CLOSE`` of the bound.  What is better, and which of covers that the model cannot tell apart is taken,
+says the objective (:mod:`.objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from ..ir.printing import equations
 from ..ir.terms import Input, Map, Reduce, Term, postorder
 from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer
-from .baseline import Baseline, baseline, contraction_us, is_contraction
+from .baseline import Baseline, baseline, contraction_us, eager_ops, is_contraction
 from .choose import Chooser, Leaf
 from .fusibility import Pair
 from .layouts import memory_order
+from .objective import TIE, Objective
 from .outside import Outside, misfits, offers, planned_call, spoken
 from .plan import Alternative, Plan, PlannedCall, PlannedKernel
 from .quantities import bytes_text, plural
@@ -44,12 +46,9 @@ from .search import KernelSearch, Rejection, RootSpec
 from .structure import reachable
 from .targets import Target
 
-MEMORY_FREE = 0.1  # of the L2: temporaries so small, statistics and partial results, have no price
-MEMORY_WEIGHT = 60.0  # beyond that, holding a byte costs as much as moving this many: a gigabyte must save milliseconds
 ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split
 WORK = 20_000  # nodes of kernels that are evaluated in a second, about: shares of the time are counted in them
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
-TIE = 1.05  # prices within this factor are equal, as far as a model can tell: of such plans the one with the fewest kernels is taken
 
 Step = PlannedKernel | PlannedCall
 
@@ -94,9 +93,16 @@ class Extractor:
     """Extraction over one frozen graph and target."""
 
     def __init__(
-        self, graph: FrozenGraph, target: Target, *, time_budget: float = 10.0, memory_weight: float = MEMORY_WEIGHT
+        self,
+        graph: FrozenGraph,
+        target: Target,
+        *,
+        time_budget: float = 10.0,
+        objective: str = "time",
+        memory_limit: float | None = None,
     ) -> None:
-        self.memory_weight = memory_weight
+        self.objective = Objective.on(target, objective, memory_limit)
+        self.considered: list[Cover] = []  # every cover that was priced
         self.graph, self.target = graph, target
         self.program = graph.program
         self.time_budget = time_budget
@@ -119,14 +125,6 @@ class Extractor:
         self.rejected: list[Alternative] = []
         self.refused: dict[str, str] = {}  # fusion rule -> why no plan with its offer exists
         self.offered: dict[str, tuple[Outside, Cover]] = {}  # fusion rule -> the best cover with its offer
-
-    def price(self, cover: Cover) -> float:
-        """What covers are compared by: microseconds, plus the price of the temporary memory they hold."""
-        return cover.us + self._memory_price(cover.temporary_bytes)
-
-    def _memory_price(self, held: int) -> float:
-        """Microseconds that holding so many bytes must save."""
-        return self.memory_weight * max(0.0, held - MEMORY_FREE * self.target.l2_bytes) / (self.target.dram_gb_s * 1e3)
 
     # -- pieces --------------------------------------------------------------------------------------------------------------
     def _temporary(self, c: int, name: str) -> RootSpec:
@@ -184,12 +182,27 @@ class Extractor:
         if cover is None:
             self.rejected.append(Alternative(description, 0, float("inf"), 0, reason))
         else:
-            self.rejected.append(Alternative(description, len(cover.steps), cover.us, cover.dram_bytes, reason))
+            self.rejected.append(_alternative(cover, reason))
 
     # -- covers --------------------------------------------------------------------------------------------------------------
     def _one(self) -> Cover | Rejection:
         found = self._kernel(tuple(self.outputs), {})
-        return found if isinstance(found, Rejection) else Cover("one kernel", (found,))
+        return found if isinstance(found, Rejection) else self._priced(Cover("one kernel", (found,)))
+
+    def _priced(self, cover: Cover) -> Cover:
+        """The cover, as one that may be taken."""
+        self.considered.append(cover)
+        return cover
+
+    def op_by_op(self) -> Cover | Rejection:
+        """What eager code does: a kernel for every op.  However late it is, this is searched: a plan there is in any case."""
+        terms, roots = set(eager_ops(self.program)), {o.cls for o in self.outputs}
+        own = dict.fromkeys(c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in roots)
+        deadline, self.search.deadline = self.search.deadline, math.inf
+        try:
+            return self._chain(tuple(own), "op by op")
+        finally:
+            self.search.deadline = deadline
 
     def _chain(
         self, materialised: tuple[int, ...], description: str, outside: Mapping[int, Outside] | None = None
@@ -267,14 +280,14 @@ class Extractor:
                         self._note(None, f"{o.offer.by} outside", found.reason)
                         self.refused[o.offer.by] = found.reason if o.offer.by in found.reason else f"{o.offer.by}: {found.reason}"
                     else:
-                        covers.append((self.price(found), o, found))
+                        covers.append((o, found))
                         before = self.offered.get(o.offer.by)
-                        if before is None or covers[-1][0] < self.price(before[1]):
+                        if before is None or found.us < before[1].us:
                             self.offered[o.offer.by] = (o, found)
             if not covers:
                 break
-            price, o, found = min(covers, key=lambda c: c[0])
-            if best is not None and price >= self.price(best) * (1 - 1e-9):
+            o, found = min(covers, key=lambda c: c[1].us)
+            if best is not None and found.us >= best.us * (1 - 1e-9):
                 self._note(found, found.description, self._lost(found, best))
                 break
             best, taken[o.cls] = found, o
@@ -328,7 +341,7 @@ class Extractor:
 
     def _floor(self, points: tuple[int, ...]) -> float:
         """What a cover that stores these classes cannot beat: for every kernel its memory traffic and the matrix products between
-        its leaves and its root, and the price of the memory held.  An estimate on the program as written; it only saves searching.
+        its leaves and its root.  An estimate on the program as written; it only saves searching.
         """
         terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
         stored = {id(terms[c]) for c in points}
@@ -348,43 +361,65 @@ class Extractor:
                     us += contraction_us(t, self.target)
                 stack.extend(t.args)
             total += max(bytes_ / (self.target.dram_gb_s * 1e3), us) + self.target.launch_us
-        return total + self._memory_price(max((_bytes(terms[c]) for c in points), default=0))
+        return total
 
-    def _greedy(self, limit: float) -> Cover | Rejection:
-        """Start with every value stored that may pay on its own; then fuse one at a time while the price falls.
+    def _greedy(self, limit: float) -> list[Cover] | Rejection:
+        """Start with every value stored that may pay on its own; then fuse one at a time while the time falls.  The fastest cover, and
+        those that hold less, as far as the objective asks for them.
 
-        ``limit``: the price of the best cover so far; what cannot beat it is not searched.
+        ``limit``: the time of the best cover so far; what cannot beat it is not searched.
         """
         points = tuple(p for p in self._points() if self._floor((p,)) < limit)
         if len(points) < len(self._points()):
             self._note(None, "more kernels", f"storing {len(self._points()) - len(points)} of the reductions cannot pay for itself")
-        if not points and limit < float("inf") and (len(self.outputs) == 1 or self._floor(()) >= limit):
+        if not points and limit < math.inf and (len(self.outputs) == 1 or self._floor(()) >= limit):
             return Rejection("no reduction is worth storing")
         first = self._chain(points, "one kernel per reduction")
         if isinstance(first, Rejection):
             return first
-        best: Cover = first
+        best, kept = self._priced(first), list(points)
         for order in self._removal_orders(points):
-            found = self._fuse_along(order, first, limit)
-            if self.price(found) < self.price(best) * (1 - 1e-9):
-                best = found
+            found, left = self._fuse_along(order, first, limit)
+            if found.us < best.us * (1 - 1e-9):
+                best, kept = found, left
         if best is not first:
             self._note(first, first.description, self._lost(first, best))
-        return best
+        return [best, *self._leaner(best, kept, min(limit, best.us))]
 
-    def _fuse_along(self, order: list[int], first: Cover, limit: float) -> Cover:
-        """Fuse stored values in an order, again and again, as long as the price falls."""
+    def _fuse_along(self, order: list[int], first: Cover, limit: float) -> tuple[Cover, list[int]]:
+        """Fuse stored values in an order, again and again, as long as the time falls; and what is stored then."""
         best, kept, improved = first, order, True
         while improved and not self._late():
             improved = False
             for p in order:
                 fewer = [q for q in kept if q != p]
-                if p not in kept or self._late() or self._floor(tuple(fewer)) >= min(limit, self.price(best)):
+                if p not in kept or self._late() or self._floor(tuple(fewer)) >= min(limit, best.us):
                     continue
-                found = self._chain(tuple(sorted(fewer)), f"{plural(len(fewer), 'value')} stored")
-                if isinstance(found, Cover) and self.price(found) < self.price(best) * (1 - 1e-9):
+                found = self._stored(fewer)
+                if isinstance(found, Cover) and found.us < best.us * (1 - 1e-9):
                     best, kept, improved = found, fewer, True
-        return best
+        return best, kept
+
+    def _leaner(self, best: Cover, kept: list[int], least: float) -> list[Cover]:
+        """From the best cover on, what holds less for the least time: as long as the objective wants less, or the model cannot tell its
+        time from the ``least`` known."""
+        found: list[Cover] = []
+        while kept and not self._late():
+            most = TIE * least if self.objective.lean(best) else math.inf
+            ways = {p: [q for q in kept if q != p] for p in kept}
+            made = {p: self._stored(fewer) for p, fewer in ways.items() if self._floor(tuple(fewer)) < most and not self._late()}
+            able = {p: c for p, c in made.items() if isinstance(c, Cover) and c.us <= most and c.temporary_bytes < best.temporary_bytes}
+            if not able:
+                break
+            p = min(able, key=lambda p: able[p].us)
+            best, kept = able[p], ways[p]
+            found.append(best)
+        return found
+
+    def _stored(self, points: list[int]) -> Cover | Rejection:
+        """The cover that stores some values."""
+        found = self._chain(tuple(sorted(points)), f"{plural(len(points), 'value')} stored")
+        return self._priced(found) if isinstance(found, Cover) else found
 
     def _removal_orders(self, points: tuple[int, ...]) -> list[list[int]]:
         """Later values first; and, where a pointwise function of a matrix product may be stored, the product itself first, so that
@@ -431,7 +466,8 @@ class Extractor:
         refused = self.chooser.verdicts.against_parts([o.cls for o in outputs], {*first.loads, *merge.loads})
         if refused:
             return Rejection(refused)
-        return Cover(f"{axis.name} split over the grid into {outer.size} parts", (first, merge), (axis.name, outer.size))
+        described = f"{axis.name} split over the grid into {outer.size} parts"
+        return self._priced(Cover(described, (first, merge), (axis.name, outer.size)))
 
     def like(self, model: Plan) -> Plan:
         """The same kernels for other extents: every kernel of ``model`` with its roots, leaves, roles and tiles."""
@@ -524,20 +560,19 @@ class Extractor:
                     break
         return replace(cover, steps=tuple(kernels)) if len(kernels) < len(cover.steps) else cover
 
-    def _preferred(self, covers: list[Cover]) -> Cover:
-        """The cheapest cover, or one with fewer kernels that is as cheap as far as the model can tell."""
-        tie = TIE if self.memory_weight else 1.0  # no weight on memory asks for speed alone
-        limit = tie * min(map(self.price, covers))
-        return min((c for c in covers if self.price(c) <= limit), key=lambda c: (len(c.steps), self.price(c)))
-
     def _lost(self, cover: Cover, best: Cover) -> str:
-        """Why a cover lost: slower, or faster but with memory that costs more than the time it saves, or too little to count."""
+        """Why a cover lost: slower, or faster but with more memory than may be held, or by too little to count."""
         slower = cover.us - best.us
         if slower >= 0:
             return f"{slower:.1f} us slower: {_why(cover)}"
-        if self.price(cover) <= self.price(best):
-            return f"{-slower:.1f} us faster, less than the model can tell, with {plural(len(cover.steps), 'kernel')}"
-        return f"{-slower:.1f} us faster but holds {bytes_text(cover.temporary_bytes)} of temporary memory"
+        holds = f"holds {bytes_text(cover.temporary_bytes)} of temporary memory"
+        if cover.temporary_bytes > self.objective.limit:
+            return f"{-slower:.1f} us faster but {holds}, and {bytes_text(int(self.objective.limit))} are the limit"
+        if self.objective.by == "memory":
+            return f"{-slower:.1f} us faster but {holds}"
+        if self.objective.held(cover.temporary_bytes) <= self.objective.held(best.temporary_bytes):
+            holds = f"has {plural(len(cover.steps), 'kernel')}"
+        return f"{-slower:.1f} us faster, less than the model can tell, and {holds}"
 
     def _within(self, share: float, search: Callable[[], Cover | Rejection]) -> Cover | Rejection:
         """A search that ends after a share of the time: what fuses everything must leave time to fuse less.  The share is counted in
@@ -570,28 +605,42 @@ class Extractor:
                 self._note(None, f"{axis.name} split over the grid", found.reason)
             else:
                 covers.append(found)
-        if covers and min(map(self.price, covers)) <= CLOSE * bound:
+        if any(c.us <= CLOSE * bound and self.objective.lean(c) for c in covers):
             stopped = "bound"
         elif len(self._points()) + len(self.outputs) > 1:
-            greedy = self._greedy(min(map(self.price, covers), default=float("inf")))
+            greedy = self._greedy(min((c.us for c in covers), default=math.inf))
             if isinstance(greedy, Rejection):
                 self._note(None, "one kernel per reduction", greedy.reason)
             else:
-                covers.append(self._merge(greedy))
+                merged = [self._merge(c) for c in greedy]
+                covers.extend((*greedy, *(self._priced(m) for m in merged if m not in greedy)))
             if self.timed_out:
                 stopped = "time"
-        called = self._with_calls(min(covers, key=self.price, default=None))
-        if called is not None and called not in covers:
-            covers.append(called)
+        if min((c.us for c in covers), default=math.inf) > self.baseline.us:  # which products of ours may not reach
+            found = self.op_by_op()
+            if isinstance(found, Cover):
+                covers.append(self._priced(found))
+        known = min(covers, key=lambda c: c.us, default=None)
+        called = self._with_calls(known)
+        if called is not None and called is not known:
+            covers.append(self._priced(called))
+        else:
+            called = None
         if self.timed_out or "time" in self.search.cut_short:
             stopped = "time"
         elif self.search.cut_short:
             stopped = "work"
-        if not covers:
+        if not self.considered:
             reasons = "; ".join(dict.fromkeys(r.reason for r in self.rejected))
             cure = self.chooser.verdicts.cure(reasons)
             raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}", cure=cure)
-        best = self._preferred(covers)
+        best = self.objective.best([called] if called else []) or self.objective.best(self.considered)  # an offer that pays wins ties
+        if best is None:
+            least = min(c.temporary_bytes for c in self.considered)
+            raise PlanError(
+                f"no plan of {self.program.name!r} that the search found holds {bytes_text(int(self.objective.limit))} or less",
+                cure=f"memory_limit={least}, or more",
+            )
         for c in covers:
             if c is not best and c.steps != best.steps:
                 self._note(c, c.description, self._lost(c, best))
@@ -637,6 +686,8 @@ class Extractor:
             split=best.split,
             stopped=stopped,
             saturation=self.graph.report.stopped,
+            temporary_bytes=best.temporary_bytes,
+            front=tuple(_alternative(c) for c in self.objective.front(self.considered)),
             alternatives=tuple(sorted(self.rejected, key=lambda a: a.us)),
             refused=self._not_taken(best),
             decisions=self.chooser.verdicts.decided(best.steps),
@@ -645,6 +696,10 @@ class Extractor:
 
 def _bytes(t: Term) -> int:
     return math.prod(a.size for a in t.axes) * (t.dtype.itemsize if t.dtype else 4)
+
+
+def _alternative(cover: Cover, reason: str = "") -> Alternative:
+    return Alternative(cover.description, len(cover.steps), cover.us, cover.dram_bytes, reason, cover.temporary_bytes)
 
 
 def _why(cover: Cover) -> str:
@@ -658,18 +713,20 @@ def extract(
     target: Target,
     *,
     time_budget: float = 10.0,
-    memory_weight: float = MEMORY_WEIGHT,
+    objective: str = "time",
+    memory_limit: float | None = None,
     exact: bool = False,
     register_shares: Mapping[tuple[str, ...], float] = MappingProxyType({}),
 ) -> Plan:
     """The cheapest plan found for a saturated graph on a target.
 
-    ``time_budget`` is CPU seconds; the plan is valid in any case.  ``memory_weight`` is the price of holding a byte of temporary
-    memory beyond a tenth of the L2, in bytes moved; 0 asks for speed alone.  ``exact``: kernels compute what is written, to the bit.
+    ``time_budget`` is CPU seconds; the plan is valid in any case.  ``objective`` is what plans are compared by, "time" or "memory",
+    and ``memory_limit`` the bytes that one may hold beside inputs and outputs (:mod:`.objective`); PlanError if every plan found holds
+    more.  ``exact``: kernels compute what is written, to the bit.
     ``register_shares``: by the buffers that a kernel stores, the share of the registers that its tiles may take (less than 1 where a
     compiler needs more than the model counts).
     """
-    extractor = Extractor(graph, target, time_budget=time_budget, memory_weight=memory_weight)
+    extractor = Extractor(graph, target, time_budget=time_budget, objective=objective, memory_limit=memory_limit)
     extractor.search.exact = exact
     extractor.search.register_shares = register_shares
     return replace(extractor.run(), register_shares=register_shares)

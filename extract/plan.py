@@ -88,6 +88,7 @@ class Alternative:
     us: float
     dram_bytes: int
     reason: str
+    temporary_bytes: int = 0  # that it would hold at a time beside inputs and outputs
 
 
 LIFTED = "lifted by"  # how the outcome of a forbid begins that an allow lifts
@@ -143,6 +144,8 @@ class Plan:
     split: tuple[str, int] | None  # the axis that was split over the grid, and into how many parts
     stopped: str  # why the search ended: "bound" | "exhausted" | "work" | "time" | "like"
     saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
+    temporary_bytes: int = 0  # memory that it holds at a time beside inputs and outputs
+    front: tuple[Alternative, ...] = ()  # the plans found that no other one beats in both time and memory held, the fastest first
     alternatives: tuple[Alternative, ...] = ()
     accuracy: tuple[str, ...] = ()  # what optimize(accuracy_factor=...) tried at small sizes: refused plans, and this one
     compiled: tuple[str, ...] = ()  # what optimize(no_spills=True) had compiled: kernels that spilled, and what is left of that
@@ -224,6 +227,9 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
     )
+    if len(plan.front) > 1:
+        points = (f"{a.us:.1f} us holding {bytes_text(a.temporary_bytes)} ({plural(a.kernels, 'kernel')})" for a in plan.front)
+        lines.append(f"  time against memory: {'; '.join(points)}")
     if plan.licence == "exact":
         lines.append("  licence exact: no rewrite that changes bits, and every operation of a kernel is rounded by itself")
     if module:

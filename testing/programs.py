@@ -41,7 +41,8 @@ def weight(*shape: int) -> Arg:
 
 @dataclass(frozen=True)
 class Case:
-    """A program with its arguments.  ``expected`` is what its best plan looks like; ``dtypes`` those it is meant to run in."""
+    """A program with its arguments.  ``expected`` is what its best plan looks like; ``dtypes`` those it is meant to run in; ``options``
+    what it is optimized with."""
 
     name: str
     fn: Callable[..., Any]
@@ -49,6 +50,7 @@ class Case:
     expected: Mapping[str, Any] = field(default_factory=lambda: {"kernels": 1, "passes": 1})
     dtypes: tuple[str, ...] = TYPES
     notes: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def args(
         self,
@@ -91,15 +93,16 @@ def _case(
     kernels: int = 1,
     passes: int = 1,
     check: Mapping[int, int] = MappingProxyType({}),
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """``check``: lengths of the check shapes that are other than ``_CHECK`` has them, by bench length."""
+    """``check``: lengths of the check shapes that are other than ``_CHECK`` has them, by bench length.  ``options``: of ``optimize``."""
 
     def add(fn: Callable[..., Any]) -> Callable[..., Any]:
         notes = " ".join((fn.__doc__ or "").split())
         expected = {"kernels": kernels, "passes": passes}
         sized = dict(zip(SIZES, shapes, strict=True))
         sized["check"] = tuple(_shrunk(a, {**_CHECK, **check}) for a in sized["bench"])
-        PROGRAMS[fn.__name__] = Case(fn.__name__, fn, sized, expected, dtypes, notes)
+        PROGRAMS[fn.__name__] = Case(fn.__name__, fn, sized, expected, dtypes, notes, options)
         return fn
 
     return add
@@ -229,13 +232,13 @@ def _head(tokens: int) -> tuple[tuple[Arg, ...], ...]:
     )
 
 
-@_case(*_head(16384), check={16384: 197})
+@_case(*_head(16384), check={16384: 197}, memory_limit=1 << 28)
 def linear_cross_entropy(x: Tensor, w: Tensor, labels: Tensor) -> Tensor:
-    """The loss of every token of a batch of four sequences from a linear layer, in one pass; the logits are never stored."""
+    """The loss of every token of a batch of four sequences from a linear layer, in one pass; there is no memory for the logits."""
     return F.cross_entropy(F.linear(x, w), labels, reduction="none")
 
 
-@_case(*_head(4096), kernels=2)
+@_case(*_head(4096), kernels=2, memory_limit=1 << 28)
 def linear_cross_entropy_few_rows(x: Tensor, w: Tensor, labels: Tensor) -> Tensor:
     """The same for one sequence: too few tiles of rows to fill a device.
 

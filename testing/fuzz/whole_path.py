@@ -35,8 +35,9 @@ from ...egraph.run import forget_engines
 from ...egraph.saturate import saturate
 from ...errors import EqFuseError, PlanError
 from ...extract.choose import Chooser
-from ...extract.cover import Extractor, Rejection
+from ...extract.cover import Cover, Extractor, Rejection
 from ...extract.hazards import new_hazards
+from ...extract.objective import TIE
 from ...extract.plan import Plan
 from ...extract.targets import Target, load_target
 from ...ir.program import Program
@@ -306,8 +307,11 @@ class _Path:
     def plan(self) -> None:
         """The plan that ``optimize`` would take, and the one that splits an axis over the grid."""
         target = _target(self.rng.choice(TARGETS), self.rng.random() < 0.5)
-        extractor = Extractor(self.graph, target, memory_weight=self.rng.choice((0.0, 20.0)))
+        extractor = Extractor(self.graph, target, objective=self.rng.choice(("time", "memory")))
         self.plans = [extractor.run()]
+        floor = extractor.op_by_op()
+        if isinstance(floor, Cover) and extractor.objective.by == "time" and self.plans[0].estimated_us > TIE * floor.us:
+            raise Disagreement("plan", f"op by op takes {floor.us:.2f} us, the plan {self.plans[0].estimated_us:.2f}")
         for row in self.graph.facts.get("split", ()):
             found = extractor._split(*row)
             if not isinstance(found, Rejection):

@@ -81,6 +81,6 @@ def test_a_plan_does_not_hang_on_the_clock(monkeypatch):
 def test_a_share_of_the_search_that_ends_is_said(monkeypatch):
     monkeypatch.setattr(cover, "WORK", 1)
     case = PROGRAMS["attention"]
-    compiled = eqfuse.optimize(case.fn, case.args("small", "float32", generator=1), target="h200")
+    compiled = eqfuse.optimize(case.fn, case.args("small", "float32", generator=1), **case.options, target="h200")
     assert compiled.plan.stopped == "work"
     assert "stopped early: the search for a kernel that computes everything had its share" in str(compiled.plan)

@@ -35,7 +35,7 @@ def compiled():
 def decode():
     """Split over the keys: two kernels and plans that lost."""
     case = PROGRAMS["attention_decode"]
-    return eqfuse.optimize(case.fn, case.args("bench", "float16", device="meta"), target="h200")
+    return eqfuse.optimize(case.fn, case.args("bench", "float16", device="meta"), **case.options, target="h200")
 
 
 # running ----------------------------------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ import hashlib, eqfuse
 from eqfuse.testing.programs import PROGRAMS
 for name in ("attention_decode", "softmax_entropy", "softmax_entropy"):
     case = PROGRAMS[name]
-    source = eqfuse.optimize(case.fn, case.args("bench", case.dtypes[0], device="meta"), target="h200").source
+    source = eqfuse.optimize(case.fn, case.args("bench", case.dtypes[0], device="meta"), **case.options, target="h200").source
     print(name, hashlib.sha256(source.encode()).hexdigest())
 """
 

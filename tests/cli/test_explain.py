@@ -51,7 +51,7 @@ def test_json(file, capsys):
     code, out, _ = run(capsys, "explain", f"{file}:weighted", "--json", "--costs")
     assert code == 0
     data = json.loads(out)
-    assert data["schema"] == "eqfuse.explain/1"
+    assert data["schema"] == "eqfuse.explain/2"
     assert {s["rule"] for s in data["savings"]} >= {"factor_out", ""}
     assert sum(s["saved_bytes"] for s in data["chain"]) == data["saved_bytes"]
     assert {p["rule"] for s in data["chain"] for p in s["parts"]} >= {"factor_out"}

@@ -32,7 +32,7 @@ def text(plan) -> str:
 def golden(name: str) -> Iterator[tuple[Path, str]]:
     """The files of a program and what they should hold: one saturation, as many plans as there are targets."""
     case = PROGRAMS[name]
-    first = eqfuse.optimize(case.fn, case.args("bench", device="meta"), target=TARGETS[0])
+    first = eqfuse.optimize(case.fn, case.args("bench", device="meta"), **case.options, target=TARGETS[0])
     for target in TARGETS:
         compiled = first if target == TARGETS[0] else first.replan(target)
         yield FOLDER / target / f"{name}.py", text(compiled.plan)

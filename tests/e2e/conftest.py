@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for ``adversarial``
 @functools.cache
 def _planned(name: str, dtype: str, target: str) -> Compiled:
     case = PROGRAMS[name]
-    return eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target, name=name)
+    return eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), **case.options, target=target, name=name)
 
 
 @pytest.fixture

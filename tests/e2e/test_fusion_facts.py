@@ -60,7 +60,7 @@ LAYER = half(256, 128), half(128, 192), half(192)
 
 
 def planned(fusion=(), rules=(), fn=layer, args=LAYER, **options):
-    return eqfuse.optimize(fn, args, target="h200", fusion=fusion, rules=list(rules), memory_weight=0, **options)
+    return eqfuse.optimize(fn, args, target="h200", fusion=fusion, rules=list(rules), **options)
 
 
 def agrees(c, *shapes: tuple[int, ...]) -> None:

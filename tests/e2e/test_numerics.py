@@ -226,7 +226,7 @@ def test_without_the_guard_digits_are_lost(name, monkeypatch):
     for rule in SEPARABLE:
         monkeypatch.setitem(registry.RULES, rule, _without(registry.RULES[rule], "separable"))
     case = PROGRAMS[name]
-    broken = eqfuse.optimize(case.fn, case.args("bench", "float32", device="meta"), target="h200", name=name)
+    broken = eqfuse.optimize(case.fn, case.args("bench", "float32", device="meta"), **case.options, target="h200", name=name)
     with pytest.raises(AssertionError, match="error"):
         assert_as_accurate(broken, arguments(name, 1e4, 0.0, 1.0))
 
@@ -302,7 +302,7 @@ def test_without_the_guard_the_static_check_sees_it_too(name, monkeypatch):
     for rule in SEPARABLE:
         monkeypatch.setitem(registry.RULES, rule, _without(registry.RULES[rule], "separable"))
     case = PROGRAMS[name]
-    broken = eqfuse.optimize(case.fn, case.args("bench", "float32", device="meta"), target="h200", name=name)
+    broken = eqfuse.optimize(case.fn, case.args("bench", "float32", device="meta"), **case.options, target="h200", name=name)
     assert {h.kind for h in new_hazards(broken)} == {"cancellation"}
 
 
@@ -446,7 +446,7 @@ def test_a_plan_that_loses_digits_is_refused_and_the_next_one_taken(careless_rul
 
 def test_a_plan_that_is_accurate_says_what_was_tried():
     case = PROGRAMS["row_softmax"]
-    c = eqfuse.optimize(case.fn, case.args("bench", "float16", device="meta"), target="h200", accuracy_factor=2.0)
+    c = eqfuse.optimize(case.fn, case.args("bench", "float16", device="meta"), **case.options, target="h200", accuracy_factor=2.0)
     (line,) = c.plan.accuracy
     assert line.startswith("within 2 times eager, licence 'real'")
     assert "accuracy: within" in str(c.plan)

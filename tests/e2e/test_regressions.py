@@ -77,18 +77,19 @@ def test_another_number_than_was_traced_runs_in_torch_on_the_cpu():
     assert torch.equal(c(torch.ones(3), 5.0), torch.full((3,), 6.0))
 
 
-def test_logits_are_not_stored_unless_memory_is_free():
-    """The price of holding memory decides; with none, storing the logits is a little faster by the model."""
+def test_logits_are_not_stored_where_memory_is_what_counts():
+    """Storing the logits is faster by the model; who has no memory for them says so, and the front of the plan has both."""
     f = PROGRAMS["linear_cross_entropy"].fn
     args = PROGRAMS["linear_cross_entropy"].args("bench", device="meta")
 
-    def held(plan):
-        return sum(b.bytes for b in plan.buffers.values() if b.role == "temporary")
-
-    lean, fast = (eqfuse.optimize(f, args, target="h200", **kw).plan for kw in ({}, {"memory_weight": 0.0}))
-    assert held(lean) < 1e7
-    assert held(fast) > 1e9
+    lean, limited, fast = (
+        eqfuse.optimize(f, args, target="h200", **kw).plan for kw in ({"objective": "memory"}, {"memory_limit": 1 << 30}, {})
+    )
+    assert lean.temporary_bytes < 1e7
+    assert limited.temporary_bytes < 1 << 30
+    assert fast.temporary_bytes > 1e9
     assert fast.estimated_us < lean.estimated_us
+    assert [a.temporary_bytes for a in fast.front] == [fast.temporary_bytes, lean.temporary_bytes]
 
 
 @pytest.mark.parametrize("monoid", ["logsumexp", "amax", "sum"])

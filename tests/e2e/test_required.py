@@ -19,7 +19,7 @@ ONE = [("require", "out", "mm")]
 
 @pytest.fixture(scope="module")
 def required():
-    return eqfuse.optimize(FEW.fn, FEW.args("bench", "float16", device="meta"), target="h200", fusion=ONE)
+    return eqfuse.optimize(FEW.fn, FEW.args("bench", "float16", device="meta"), **FEW.options, target="h200", fusion=ONE)
 
 
 def held(plan: eqfuse.Plan) -> int:
@@ -35,7 +35,7 @@ def is_one_pass(plan: eqfuse.Plan) -> bool:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("target", eqfuse.targets())
 def test_one_kernel_by_default(target, dtype):
-    plan = eqfuse.optimize(MANY.fn, MANY.args("bench", dtype, device="meta"), target=target).plan
+    plan = eqfuse.optimize(MANY.fn, MANY.args("bench", dtype, device="meta"), **MANY.options, target=target).plan
     assert is_one_pass(plan), str(plan)
 
 
@@ -78,7 +78,7 @@ def test_normalised_rows_are_never_stored(target, dtype):
     """rmsnorm -> linear: one kernel and one pass where the type holds the rows before they are normalised.  Float16 does not: their statistics
     come first, one number for each row, from a kernel of its own or from a pass of their own, and the products are of float16 all the same."""
     case = PROGRAMS["rmsnorm_linear"]
-    plan = eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target).plan
+    plan = eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), **case.options, target=target).plan
     passes = [dict(k.passes)["k"] for k in plan.kernels]
     if dtype != "float16":
         assert passes == [1], str(plan)

@@ -42,7 +42,7 @@ def plan_for(request) -> tuple[str, str, Compiled]:
     """(program, target, plan for the bench shapes), in the first type of the program."""
     name, target = request.param
     case = PROGRAMS[name]
-    return name, target, eqfuse.optimize(case.fn, case.args("bench", case.dtypes[0], device="meta"), target=target, name=name)
+    return name, target, eqfuse.optimize(case.fn, case.args("bench", case.dtypes[0], device="meta"), **case.options, target=target, name=name)
 
 
 def test_kernels_and_passes(plan_for):

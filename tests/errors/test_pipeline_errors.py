@@ -69,7 +69,8 @@ def test_unknown_rule_in_disable():
 WRONG = [
     *[("node_budget", v) for v in (None, "a", -1, float("nan"), True)],
     *[("time_budget", v) for v in (None, "a", -1, float("nan"))],
-    *[("memory_weight", v) for v in (None, "a", -1, float("nan"), float("inf"))],
+    *[("memory_limit", v) for v in ("a", -1, float("nan"), True)],
+    *[("objective", v) for v in (None, "speed", 3)],
     *[("accuracy_factor", v) for v in ("a", -1, 0, float("nan"), [])],
     *[("no_spills", v) for v in (None, 1, "yes")],
     *[("disable", v) for v in (None, "repair", 3)],

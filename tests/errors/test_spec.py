@@ -40,7 +40,7 @@ Z = Axis("z", 3)  # of no program
 @functools.cache
 def planned(name):
     case = PROGRAMS[name]
-    (k,) = eqfuse.optimize(case.fn, case.args("bench", device="meta"), target="h200").plan.kernels
+    (k,) = eqfuse.optimize(case.fn, case.args("bench", device="meta"), **case.options, target="h200").plan.kernels
     return k
 
 

@@ -102,7 +102,7 @@ class Attention(torch.nn.Module):
         return self.o(mixed.transpose(1, 2).reshape(b, n, -1))
 
 
-@pytest.mark.parametrize(("options", "share"), [({}, 0.55), ({"memory_weight": 0}, 0.4)], ids=["lean", "fast"])
+@pytest.mark.parametrize(("options", "share"), [({"memory_limit": 32 << 20}, 0.55), ({}, 0.4)], ids=["lean", "fast"])
 def test_the_attention_of_a_model_is_half_of_what_it_costs_unfused(options, share):
     with torch.device("meta"):
         module = Attention(4096, 32, 8, 128).half()

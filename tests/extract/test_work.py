@@ -49,7 +49,7 @@ def counted(monkeypatch):
 @pytest.mark.parametrize("name", WORK)
 def test_tilings_of_one_shape_are_lowered_once(counted, name):
     case = PROGRAMS[name]
-    eqfuse.optimize(case.fn, case.args("bench", device="meta"), target="h200")
+    eqfuse.optimize(case.fn, case.args("bench", device="meta"), **case.options, target="h200")
     most, least = WORK[name]
     assert counted["_evaluate"] >= least
     assert counted["lowered"] <= most

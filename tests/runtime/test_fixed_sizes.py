@@ -231,7 +231,7 @@ def test_the_corpus_is_right_wherever_it_is_accepted(name):
     """Every axis in turn at several other sizes: a call that is not refused gives what the program gives in float64."""
     case = PROGRAMS[name]
     kind = "float32" if "float32" in case.dtypes else case.dtypes[0]
-    compiled = eqfuse.optimize(case.fn, case.args("small", kind), target="h200")
+    compiled = eqfuse.optimize(case.fn, case.args("small", kind), **case.options, target="h200")
     module = load_module(compiled.source, "interpret")
     inputs = compiled.program.inputs
     accepted = set()
