@@ -605,7 +605,8 @@ class Extractor:
                 self._note(None, f"{axis.name} split over the grid", found.reason)
             else:
                 covers.append(found)
-        if any(c.us <= CLOSE * bound and self.objective.lean(c) for c in covers):
+        enough = min(CLOSE * bound, self.baseline.us)
+        if any(c.us <= enough and self.objective.lean(c) for c in covers):
             stopped = "bound"
         elif len(self._points()) + len(self.outputs) > 1:
             greedy = self._greedy(min((c.us for c in covers), default=math.inf))

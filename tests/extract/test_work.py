@@ -21,7 +21,7 @@ WORK = {
     "attention": (60, 150),
     "attention_lse": (60, 180),
     "attention_softcap": (120, 400),
-    "linear_cross_entropy": (60, 200),
+    "linear_cross_entropy": (60, 140),
     "matmul": (60, 100),
 }
 

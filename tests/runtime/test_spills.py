@@ -11,6 +11,7 @@ import torch
 import eqfuse
 from eqfuse import cli
 from eqfuse.errors import CompileError, PlanError
+from eqfuse.extract.objective import TIE
 from eqfuse.pipeline import run
 from eqfuse.runtime import spills
 from eqfuse.runtime.executable import Executable
@@ -38,7 +39,7 @@ def test_a_plan_that_spills_is_planned_again(name, args, target):
     assert f"spills {spilled} B per thread" in c.plan.compiled[0]
     assert "without spills" in c.plan.compiled[-1]
     assert all(f"  compiler: {line}" in str(c.plan) for line in c.plan.compiled)
-    assert c.plan.estimated_us >= by_model.plan.estimated_us, "the model prefers what spills, or there was nothing to do"
+    assert c.plan.estimated_us >= by_model.plan.estimated_us / TIE, "the model prefers what spills, or there was nothing to do"
 
 
 def test_what_does_not_spill_is_left_alone():
