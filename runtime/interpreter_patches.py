@@ -40,6 +40,7 @@ from ..errors import KernelError
 from ..tiles.simulate import products
 from . import libdevice
 from .interpreter_launch import run_grid
+from .interpreter_speed import remember
 
 LANGUAGE_LOCK = threading.RLock()
 """Held while ``triton.language`` is patched and while a kernel is compiled: the two exclude each other."""
@@ -254,6 +255,7 @@ def patched_interpreter() -> Iterator[Language]:
             patches.set(ti.ScanOps, "generic_scan", _scan_by_steps)
             patches.set(ti.ReduceScanOpInterface, "check_axis", _check_axis)
             patches.set(ti, "_patch_lang", lambda fn: _NothingToRestore())
+            remember(patches.set)
             _patch_language(scope)
             yield Language(scope)
         finally:

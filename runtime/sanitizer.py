@@ -37,7 +37,7 @@ from .interpreter_launch import place
 from .interpreter_patches import Patches
 from .unwritten import UNINITIALISED, UNWRITTEN
 
-_NOBODY, _SEVERAL = -1, -2
+_NOBODY, _SEVERAL = 0, -1  # programs have numbers from 1
 _FAR = 1 << 30  # bytes: nearer to a tensor than this, a wrapped offset is not the likeliest reason
 
 _UNWRITTEN = {name.replace("bfloat", "bf").replace("float", "fp"): bits for name, bits in UNWRITTEN.items()}  # by Triton's names
@@ -73,39 +73,45 @@ class _Region:
         return outside | (rest != 0)
 
 
+_PAGE = 18  # bits of an address within a page of a record
+
+_Lanes = list[tuple[int, np.ndarray | slice, np.ndarray]]
+
+
+def _lanes(addresses: np.ndarray) -> _Lanes:
+    """The addresses of an access by pages: the page's number, which of the lanes fall in it, and where."""
+    numbers, places = addresses >> np.uint64(_PAGE), (addresses & np.uint64((1 << _PAGE) - 1)).view(np.int64)
+    first = int(numbers[0])
+    if (numbers == first).all():
+        return [(first, slice(None), places)]
+    parts = ((int(n), numbers == n) for n in np.unique(numbers))
+    return [(n, chosen, places[chosen]) for n, chosen in parts]
+
+
 class _Record:
     """A program's number for each address, ``_NOBODY`` where there is none yet."""
-
-    _BITS = 14
 
     def __init__(self) -> None:
         self._pages: dict[int, np.ndarray] = {}
 
-    def _parts(self, addresses: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray | slice, np.ndarray]]:
-        numbers = addresses >> np.uint64(self._BITS)
-        places = (addresses & np.uint64((1 << self._BITS) - 1)).astype(np.int64)
-        for number in np.unique(numbers):
-            page = self._pages.get(int(number))
-            if page is None:
-                page = self._pages[int(number)] = np.full(1 << self._BITS, _NOBODY, np.int64)
-            chosen = numbers == number
-            yield page, chosen, places[chosen]
-
-    def __getitem__(self, addresses: np.ndarray) -> np.ndarray:
-        found = np.empty(addresses.shape, np.int64)
-        for page, chosen, places in self._parts(addresses):
-            found[chosen] = page[places]
+    def at(self, lanes: _Lanes, count: int) -> np.ndarray | None:
+        """Who was here before, for each of ``count`` lanes; None: nobody was."""
+        if not any(n in self._pages for n, _, _ in lanes):
+            return None
+        found = np.full(count, _NOBODY)
+        for n, chosen, places in lanes:
+            if n in self._pages:
+                found[chosen] = self._pages[n][places]
         return found
 
-    def __setitem__(self, addresses: np.ndarray, values: np.ndarray | int) -> None:
-        values = np.broadcast_to(np.asarray(values, np.int64), addresses.shape)
-        for page, chosen, places in self._parts(addresses):
-            page[places] = values[chosen]
-
-    def add(self, addresses: np.ndarray, me: int) -> None:
+    def add(self, lanes: _Lanes, me: int) -> None:
         """Note ``me`` beside whoever was here."""
-        seen = self[addresses]
-        self[addresses] = np.where((seen == _NOBODY) | (seen == me), me, _SEVERAL)
+        for n, _, places in lanes:
+            page = self._pages.get(n)
+            if page is None:
+                page = self._pages[n] = np.zeros(1 << _PAGE, np.int64)  # _NOBODY; the system makes memory of what is touched
+            seen = page[places]
+            page[places] = np.where((seen == _NOBODY) | (seen == me), me, _SEVERAL)
 
 
 class _Launch:
@@ -161,9 +167,9 @@ class Sanitizer:
         if found is None or not self.races:
             return
         launch, region, me = found
-        earlier = (launch.writer, "stored"), (launch.atomic, "updated atomically")
-        self._collide(region, addresses, me, program, "loads", None, *earlier)
-        launch.reader.add(addresses, me)
+        earlier, lanes = ((launch.writer, "stored"), (launch.atomic, "updated atomically")), _lanes(addresses)
+        self._collide(region, addresses, lanes, me, program, "loads", None, *earlier)
+        launch.reader.add(lanes, me)
 
     def store(
         self,
@@ -181,8 +187,9 @@ class Sanitizer:
         if values is not None:
             self._overlap(region, addresses, values, program)
         earlier = (launch.writer, "stored"), (launch.atomic, "updated atomically"), (launch.reader, "loaded")
-        self._collide(region, addresses, me, program, "stores", changed if self.benign else None, *earlier)
-        launch.writer.add(addresses, me)
+        lanes = _lanes(addresses)
+        self._collide(region, addresses, lanes, me, program, "stores", changed if self.benign else None, *earlier)
+        launch.writer.add(lanes, me)
 
     def atomic(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int, *, orders: bool = False) -> None:
         """Check the active lanes of an atomic update; ``orders``: it has acquire or release order."""
@@ -195,9 +202,9 @@ class Sanitizer:
             after = launch.after.setdefault(me, set())
             after |= passed
             passed |= after | {me}
-        earlier = (launch.writer, "stored"), (launch.reader, "loaded")
-        self._collide(region, addresses, me, program, "updates atomically", None, *earlier)
-        launch.atomic.add(addresses, me)
+        earlier, lanes = ((launch.writer, "stored"), (launch.reader, "loaded")), _lanes(addresses)
+        self._collide(region, addresses, lanes, me, program, "updates atomically", None, *earlier)
+        launch.atomic.add(lanes, me)
 
     def loaded(self, program: tuple[int, ...], addresses: np.ndarray, values: np.ndarray, element: str) -> np.ndarray | None:
         """Check what the active lanes of a load got.  Returns those that nothing has written, if that is no error yet."""
@@ -307,6 +314,7 @@ class Sanitizer:
         self,
         region: _Region,
         addresses: np.ndarray,
+        lanes: _Lanes,
         me: int,
         program: tuple[int, ...],
         does: str,
@@ -316,7 +324,9 @@ class Sanitizer:
         assert self.launch is not None
         after = self.launch.after.get(me, set())
         for record, done in earlier:
-            others = record[addresses]
+            others = record.at(lanes, addresses.size)
+            if others is None:
+                continue
             clash = (others != _NOBODY) & (others != me)
             if clash.any() and after:
                 known = np.isin(others, list(after)) | ((others == _SEVERAL) & (self.launch.begun <= after | {me}))
@@ -340,10 +350,11 @@ class Sanitizer:
 
 def _number(program: tuple[int, ...]) -> int:
     x, y, z = program
-    return (x << 32) | (y << 16) | z
+    return ((x << 32) | (y << 16) | z) + 1
 
 
 def _triple(number: int) -> tuple[int, int, int]:
+    number -= 1
     return number >> 32, (number >> 16) & 0xFFFF, number & 0xFFFF
 
 

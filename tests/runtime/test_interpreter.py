@@ -68,9 +68,11 @@ def test_bfloat16_rounding_is_that_of_torch():
 
 
 def _language():
-    owners = (tl, tl.core, tl.tensor, tl.dtype, tl.math, interpreter_patches.ti, interpreter_patches.ti.InterpreterBuilder,
+    owners = (tl, tl.core, tl.tensor, tl.dtype, tl.block_type, tl.math, interpreter_patches.ti, interpreter_patches.ti.InterpreterBuilder,
               interpreter_patches.ti.InterpretedFunction, interpreter_patches.ti.GridExecutor)  # fmt: skip
-    return {(id(o), n): v for o in owners for n, v in vars(o).items() if not n.startswith("__") or n in ("__index__", "__call__")}
+    kept = ("__index__", "__call__", "__init__")
+    found = {(id(o), n): v for o in owners for n, v in vars(o).items() if not n.startswith("__") or n in kept}
+    return found | {"options": interpreter_patches.ti.interpreter_builder.options}
 
 
 def test_nothing_stays_patched(kernels):
@@ -85,6 +87,33 @@ def test_nothing_stays_patched(kernels):
     assert _language() == before
     assert isinstance(module.softmax_kernel, JITFunction)
     assert os.environ.get("TRITON_INTERPRET") is None
+
+
+SCALARS = (tl.int1, tl.int32, tl.uint64, tl.float16, tl.bfloat16, tl.float32, tl.pointer_type(tl.float16), tl.pointer_type(tl.int8, const=True))
+
+
+def _made(scalar, shape):
+    """What Triton says of a type and of a tensor of it."""
+    made = tl.block_type(scalar, shape) if shape else scalar
+    tensor = tl.tensor(object(), made)
+    seen = [str(made), made.is_block(), made.scalar, interpreter_patches.ti._get_np_dtype(made), str(tensor.type), tensor.dtype, tensor.numel.value]
+    if shape:
+        seen += [made.shape.values, made.numel, made.with_element_ty(tl.float32).name, made == tl.block_type(scalar, list(shape))]
+    return [*seen, type(tensor.shape), [n.value for n in tensor.shape]]
+
+
+def test_what_is_remembered_of_types_and_tensors_is_what_triton_says():
+    shapes = [[], [1], [16], [4, 2], [tl.constexpr(4), 8], tl.tuple([2, 1, 32])]
+    expected = [_made(s, shape) for s in SCALARS for shape in shapes]
+    with interpreter_mode():
+        for _ in range(2):  # what the constructors say, and what is remembered of it
+            assert [_made(s, shape) for s in SCALARS for shape in shapes] == expected
+            for wrong, error in (([3], ValueError), ([4.0], TypeError), ([], TypeError), ((4, 2), AssertionError)):
+                with pytest.raises(error):
+                    tl.block_type(tl.float32, wrong)
+        x = tl.block_type(tl.float32, [4, 2])
+        assert tl.tensor(1, x).handle == 1
+        assert tl.tensor(2, x).handle == 2
 
 
 def test_without_the_repairs_this_triton_is_wrong(kernels, monkeypatch):
