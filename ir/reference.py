@@ -7,6 +7,8 @@ in a narrower type wraps where a ``Cast`` says so.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -61,8 +63,17 @@ def evaluate_terms(
                 if a is not None and size.setdefault(a, n) != n:
                     raise ValueError(f"axis {a.name} is {size[a]} and {n}")
     memo: dict[Term, Value] = {}
+    inner = _summed_alone(roots) if rounding is None and dtype is np.float64 else frozenset()
     for t in postorder(*roots):
-        memo[t] = _evaluate(t, memo, inputs, size, dtype, casts)
+        if t in inner:
+            continue
+        found = None
+        if isinstance(t, Reduce) and t.args[0] in inner:
+            product = t.args[0]
+            found = _sum_of_product(t.axis, *(memo[a] for a in product.args))
+            if found is None:
+                memo[product] = _evaluate(product, memo, inputs, size, dtype, casts)
+        memo[t] = _evaluate(t, memo, inputs, size, dtype, casts) if found is None else found
         if rounding is not None:
             memo[t] = Value(memo[t].axes, rounding(t, memo[t].array, [memo[a].array for a in t.args]))
     return [memo[r] for r in roots]
@@ -116,6 +127,35 @@ def _evaluate(
     if n and not m.copies:
         return Value(x.axes, np.asarray(m.reduce(np.broadcast_to(x.array, (n, *x.array.shape)), axis=0)))
     return Value(x.axes, m.empty(x.array) if n == 0 else x.array * n if m.copies == "times" else x.array)
+
+
+def _summed_alone(roots: tuple[Term, ...]) -> frozenset[Term]:
+    """Products of two values that nothing but one sum uses."""
+    uses = Counter(a for t in postorder(*roots) for a in t.args)
+    uses.update(roots)
+    sums = (t for t in postorder(*roots) if isinstance(t, Reduce) and t.monoid == "sum")
+    return frozenset(x for t in sums if isinstance(x := t.args[0], Map) and x.op == "mul" and uses[x] == 1 and t.axis in x.axes)
+
+
+def _sum_of_product(axis: Axis, a: Value, b: Value) -> Value | None:
+    """A sum of a product of floats as a product of matrices, so that the whole product need not be in memory; None where it is not larger
+    than its factors."""
+    both = tuple(x for x in a.axes if x in b.axes and x != axis)
+    rows, columns = (tuple(x for x in of.axes if x not in other.axes) for of, other in ((a, b), (b, a)))
+    if axis not in a.axes or axis not in b.axes or not rows or not columns or not a.array.dtype == b.array.dtype == np.float64:
+        return None
+
+    def matrix(of: Value, first: tuple[Axis, ...], second: tuple[Axis, ...]) -> np.ndarray:
+        array = of.aligned((*both, *first, *second))
+        shape = array.shape[: len(both)], array.shape[len(both) : len(both) + len(first)], array.shape[len(both) + len(first) :]
+        return array.reshape(*shape[0], math.prod(shape[1]), math.prod(shape[2]))
+
+    with np.errstate(all="ignore"):
+        found = matrix(a, rows, (axis,)) @ matrix(b, (axis,), columns)
+    sizes = {x: n for of in (a, b) for x, n in zip(of.axes, of.array.shape, strict=True)}
+    order = (*both, *rows, *columns)
+    shaped = found.reshape([sizes[x] for x in order])
+    return Value(tuple(sorted(order)), np.transpose(shaped, [order.index(x) for x in sorted(order)]))
 
 
 def _typed(array: np.ndarray, of: dtypes.DType, floats: type) -> np.ndarray:
