@@ -67,18 +67,19 @@ docs: $(READY) ## the generated parts of the documentation (the kernel in README
 	@$(BIN)/python docs/tour.py
 
 # ---- checks ------------------------------------------------------------------------------------------------------------------
-# Each worker takes its half from the front of what is left: neighbours share e-graphs and plans (tests/sharing.py).
+# Each worker takes its half from the front of what is left: neighbours share e-graphs and plans (tests/sharing.py).  What pytest makes of
+# the test modules is kept, whatever the environment says: to make it again takes each worker six seconds.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test: $(READY) ## the tests that say most for their time (tests/quick.py), the loop of a developer
 	@$(PYTEST) -m "not exhaustive" $(ARGS)
 
 test-all: $(READY) ## every test: what CI runs
-	@$(PYTEST) $(ARGS)
-
-costs: $(READY) ## measures what each test takes (hours of CPU), for the choice of make test
 	@rm -f $(VENV)/costs.jsonl
 	@EQFUSE_TEST_COSTS="$(abspath $(VENV)/costs.jsonl)" $(PYTEST) $(ARGS)
+
+costs: $(READY) ## what each test took in the last make test-all, for the choice of make test (tests/costs.json)
 	@$(BIN)/python tests/quick.py $(VENV)/costs.jsonl
 
 lint: $(READY) ## ruff

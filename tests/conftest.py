@@ -5,7 +5,6 @@ Left out are tests that make unsound graphs on purpose (marked ``unaudited``; ru
 long split or reshaped axes would make the audit too large (the same programs are audited at small sizes).
 """
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for what follows
 
-from quick import cpu_seconds, left_out
+from quick import cpu_seconds, left_out, record
 from sharing import Sharing
 
 os.environ["EQFUSE_AUDIT"] = "1"  # for the processes that tests start
@@ -65,7 +64,7 @@ def mark_unaudited(request):
 def pytest_collection_modifyitems(items):
     """Before ``-m`` is looked at: what ``make test`` leaves out has the mark."""
     for item in left_out(items):
-        item.add_marker("exhaustive")
+        item.add_marker(pytest.mark.exhaustive(by="costs"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -78,5 +77,5 @@ def pytest_runtest_protocol(item):
     sharing.on = False
     if file := os.environ.get("EQFUSE_TEST_COSTS"):
         with Path(file).open("a") as out:
-            out.write(json.dumps([item.nodeid, round(cpu_seconds() - begun, 3)]) + "\n")
+            out.write(record(item, cpu_seconds() - begun) + "\n")
     return result

@@ -2,17 +2,19 @@
 
 A test is worth the facts that only it looks at: that its function runs at all, and each value of each of its parameters (a program, a
 type, a target, a kind of data).  The tests of a function are taken in the order of facts per second, and as long as a fact costs no more
-than :data:`PRICE`.  So a product of programs, types and data becomes a few of its tests in which each of them is there once; what is
+than a price.  So a product of programs, types and data becomes a few of its tests in which each of them is there once; what is
 cheap stays, and what is dear and says little is left to ``make test-all``.
 
-``costs.json`` has the CPU seconds of the tests that took more than :data:`FREE`: as ``make costs`` measures them, or, until it has run over
-all, estimated from other tests of the function.  Tests that are not in there are run.  The choice hangs on that file and on the parameters, on nothing else: not on the machine, the clock, or on which other
+``costs.json`` has the CPU seconds of the tests that took more than :data:`FREE`, and the price: the highest with which all that is taken
+costs no more than :data:`BUDGET`.  Every ``make test-all`` measures, and ``make costs`` takes in what the last one measured.  Tests that are not in
+there are run.  The choice hangs on that file and on the parameters, on nothing else: not on the machine, the clock, or on which other
 tests are asked for.  A file or a function that is new is whole in ``make test`` until somebody measures again.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import sys
@@ -23,8 +25,8 @@ from typing import Any
 HERE = Path(__file__).parent
 COSTS = HERE / "costs.json"
 
-FREE = 0.2  # CPU seconds that no one asks about
-PRICE = 0.3  # CPU seconds that may be spent on a fact
+BUDGET = 400.0  # CPU seconds for all: two cores have 600 in five minutes; the rest is for starting, and for plans that tests left out had made
+FREE = 0.1  # CPU seconds that no one asks about
 FUNCTION = 3  # facts that a function is worth, whatever its parameters
 
 
@@ -33,9 +35,16 @@ def cpu_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
-def read_costs() -> dict[str, dict[str, float]]:
-    """File -> test -> CPU seconds."""
-    return json.loads(COSTS.read_text()) if COSTS.exists() else {}
+def read_costs() -> tuple[float, dict[str, dict[str, float]]]:
+    """The price of a fact in CPU seconds, and file -> test -> CPU seconds."""
+    found = json.loads(COSTS.read_text()) if COSTS.exists() else {"price": math.inf, "tests": {}}
+    return found["price"], found["tests"]
+
+
+def record(item: Any, seconds: float) -> str:
+    """What a run notes of a test, as a line for :func:`main`."""
+    by_hand = any(not mark.kwargs for mark in item.iter_markers("exhaustive"))
+    return json.dumps([*place(item), round(seconds, 3), sorted(map(str, facts(item))), by_hand])
 
 
 def place(item: Any) -> tuple[str, str]:
@@ -57,15 +66,15 @@ def facts(item: Any) -> set[Any]:
     return {(name, repr(value) if _plain(value) else found.indices[name]) for name, value in values}
 
 
-def chosen(tests: dict[Any, tuple[set[Any], float]]) -> set[Any]:
-    """Of a function's tests, as test -> (facts, CPU seconds), those that are worth their time."""
+def chosen(tests: dict[Any, tuple[set[Any], float]], price: float) -> set[Any]:
+    """Of a function's tests, as test -> (facts, CPU seconds), those that are worth their time at so many seconds a fact."""
     out = {t for t, (_, cost) in tests.items() if cost <= FREE}
     seen: set[Any] = set().union(*(tests[t][0] for t in out))
     rest = [t for t in tests if t not in out]
     while rest:
         new = {t: len(tests[t][0] - seen) + (0 if out else FUNCTION) for t in rest}
         best = max(rest, key=lambda t: new[t] / tests[t][1])
-        if tests[best][1] > PRICE * new[best]:
+        if tests[best][1] > price * new[best]:
             break
         out.add(best)
         seen |= tests[best][0]
@@ -75,28 +84,52 @@ def chosen(tests: dict[Any, tuple[set[Any], float]]) -> set[Any]:
 
 def left_out(items: Iterable[Any]) -> list[Any]:
     """The tests that ``make test`` does not run, of those that no hand has marked."""
-    costs = read_costs()
+    price, costs = read_costs()
     functions: dict[Any, dict[Any, tuple[set[Any], float]]] = {}
     for item in items:
         if item.get_closest_marker("exhaustive") is None:
             file, name = place(item)
-            key = file, name.partition("[")[0]
-            functions.setdefault(key, {})[item] = facts(item), costs.get(file, {}).get(name, 0.0)
-    return [item for tests in functions.values() for item in set(tests) - chosen(tests)]
+            functions.setdefault(_function(file, name), {})[item] = facts(item), costs.get(file, {}).get(name, 0.0)
+    return [item for tests in functions.values() for item in set(tests) - chosen(tests, price)]
 
 
-def main(measured: Iterable[str]) -> None:
-    """Takes files of lines ``[test, CPU seconds, ...]`` into ``costs.json``; tests that are not in them keep what they had."""
-    costs = read_costs()
-    for file in measured:
-        for line in Path(file).read_text().splitlines():
-            nodeid, seconds, *_ = json.loads(line)
-            where, _, name = nodeid.removeprefix("tests/").partition("::")
-            costs.setdefault(where, {})[name] = round(seconds, 1)
-    there = {f: tests for f, tests in sorted(costs.items()) if (HERE / f).exists()}
-    kept = {f: {n: s for n, s in sorted(tests.items()) if s > FREE} for f, tests in there.items()}
-    COSTS.write_text(json.dumps({f: tests for f, tests in kept.items() if tests}, indent=0) + "\n")
+def _function(file: str, name: str) -> tuple[str, str]:
+    return file, name.partition("[")[0]
+
+
+def price_for(functions: Iterable[dict[Any, tuple[set[Any], float]]], budget: float) -> float:
+    """The highest price, to a hundredth of a second, with which the chosen tests of all functions cost no more than the budget."""
+    known = list(functions)
+
+    def total(price: float) -> float:
+        return sum(tests[t][1] for tests in known for t in chosen(tests, price))
+
+    low, high = 0, 1000
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if total(middle / 100) <= budget else (low, middle - 1)
+    return low / 100
+
+
+def main(measured: str) -> None:
+    """Takes what a run has noted into ``costs.json``: tests that were not in it keep what they had, and so does the price if files were not."""
+    price, costs = read_costs()
+    functions: dict[Any, dict[Any, tuple[set[Any], float]]] = {}
+    seen = set()
+    for line in Path(measured).read_text().splitlines():
+        file, name, seconds, said, by_hand = json.loads(line)
+        seen.add(file)
+        costs.setdefault(file, {})[name] = round(seconds, 2)
+        if not by_hand:
+            functions.setdefault(_function(file, name), {})[name] = set(said), seconds
+    files = {os.path.relpath(path, HERE) for path in HERE.rglob("test_*.py")}
+    if files <= seen:
+        price = price_for(functions.values(), BUDGET)
+    kept = {f: {n: s for n, s in sorted(costs[f].items()) if s > FREE} for f in sorted(files & costs.keys())}
+    COSTS.write_text(json.dumps({"price": price, "tests": {f: tests for f, tests in kept.items() if tests}}, indent=0) + "\n")
+    taken = [tests[t][1] for tests in functions.values() for t in chosen(tests, price)]
+    print(f"make test: {len(taken)} tests, {sum(taken):.0f} s of CPU time, {price} s a fact")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1])

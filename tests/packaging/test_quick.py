@@ -1,5 +1,6 @@
 """What ``make test`` runs: each value of each parameter where it is worth its time, and everything that is cheap."""
 
+import json
 from itertools import product
 from types import SimpleNamespace
 
@@ -16,22 +17,49 @@ PAIRS = list(product("abcd", ("half", "single", "double")))
 
 def test_each_value_is_there_once_and_the_cheapest_is_taken(monkeypatch):
     monkeypatch.setattr(quick, "FREE", 0.1)
-    monkeypatch.setattr(quick, "PRICE", 1.0)
     costs = {(p, t): 0.5 if t == "half" else 0.9 for p, t in PAIRS}
-    found = quick.chosen(function(costs))
+    found = quick.chosen(function(costs), 1.0)
     assert {p for p, _ in found} == set("abcd") and {t for _, t in found} == {"half", "single", "double"}
     assert len(found) == 4, "one for each program: no value a second time"
 
 
 def test_what_is_cheap_or_new_stays():
-    assert quick.chosen(function(dict.fromkeys(PAIRS, 0.0))) == set(PAIRS)
-    assert quick.chosen(function(dict.fromkeys(PAIRS, quick.FREE))) == set(PAIRS)
+    assert quick.chosen(function(dict.fromkeys(PAIRS, 0.0)), 0.0) == set(PAIRS)
+    assert quick.chosen(function(dict.fromkeys(PAIRS, quick.FREE)), 0.0) == set(PAIRS)
 
 
 def test_what_is_dear_does_not():
-    dear = quick.PRICE * (quick.FUNCTION + 2)
-    assert quick.chosen(function({("a", "half"): 0.99 * dear})) == {("a", "half")}
-    assert quick.chosen(function({("a", "half"): 1.01 * dear})) == set()
+    dear = 0.3 * (quick.FUNCTION + 2)
+    assert quick.chosen(function({("a", "half"): 0.99 * dear}), 0.3) == {("a", "half")}
+    assert quick.chosen(function({("a", "half"): 1.01 * dear}), 0.3) == set()
+
+
+def test_the_price_is_the_highest_that_the_budget_pays():
+    functions = [function(dict.fromkeys(PAIRS, seconds)) for seconds in (0.5, 1.0, 2.0)]
+    price = quick.price_for(functions, 3.0)
+    costs = [sum(0.5 * 2**k * len(quick.chosen(f, at)) for k, f in enumerate(functions)) for at in (price, price + 0.01)]
+    assert costs[0] <= 3.0 < costs[1]
+    assert quick.price_for(functions, 0.0) < 0.5 / (quick.FUNCTION + 2) <= quick.price_for(functions, 0.5)
+
+
+def noted(tmp_path, monkeypatch, lines, price=0.5):
+    """What ``main`` writes, given such lines, in a directory with two test files."""
+    monkeypatch.setattr(quick, "HERE", tmp_path)
+    monkeypatch.setattr(quick, "COSTS", tmp_path / "costs.json")
+    for name in ("test_a.py", "test_b.py"):
+        (tmp_path / name).touch()
+    quick.COSTS.write_text(json.dumps({"price": price, "tests": {"test_a.py": {"old": 9.0}, "test_gone.py": {"test": 1.0}}}))
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, lines)))
+    quick.main(str(tmp_path / "log"))
+    return quick.read_costs()
+
+
+def test_a_run_of_all_files_sets_the_price_and_a_run_of_some_does_not(tmp_path, monkeypatch):
+    a, b = ["test_a.py", "test_x[1]", 2.0, ["n"], False], ["test_b.py", "test_y", quick.BUDGET + 1.0, [], True]
+    assert noted(tmp_path, monkeypatch, [a]) == (0.5, {"test_a.py": {"old": 9.0, "test_x[1]": 2.0}})
+    price, costs = noted(tmp_path, monkeypatch, [a, b])
+    assert price > 0.5, "what a hand has marked costs nothing: it is not in make test"
+    assert costs["test_b.py"] == {"test_y": quick.BUDGET + 1.0}
 
 
 def test_values_are_told_apart_by_what_they_are():
@@ -45,6 +73,7 @@ def test_values_are_told_apart_by_what_they_are():
 
 
 def test_the_costs_are_of_files_that_are_there():
-    known = quick.read_costs()
+    price, known = quick.read_costs()
     assert known
+    assert price > 0
     assert not [file for file in known if not (quick.HERE / file).exists()]
