@@ -1,4 +1,4 @@
-"""What the tests of one process share: e-graphs, audited once, and the plans made of them.
+"""What the tests of one process share: traces of the corpus, e-graphs, audited once, and the plans made of them.
 
 Most tests ask for a program that others have asked for, or for the same program on another target.  A saturation is a function of the
 program, the rules, the splits and the budgets, and a plan one of the e-graph, the target and the options, so each is made once for a
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 MOST = 400_000  # e-nodes that are kept, about 200 MB
+TRACES = 100  # that are kept
 
 
 class Shared:
@@ -63,7 +64,7 @@ class Sharing:
 
     def __init__(self) -> None:
         self.on = False
-        self.graphs, self.plans = Shared(MOST), Shared(MOST)
+        self.traces, self.graphs, self.plans = Shared(TRACES), Shared(MOST), Shared(MOST)
 
     def takes_part(self) -> bool:
         """Whether who asks now shares: engines belong to one thread."""
@@ -74,15 +75,30 @@ class Sharing:
         from dataclasses import replace
         from importlib import import_module
 
+        import torch
+        from torch.utils import _pytree
+
         from eqfuse import pipeline
+        from eqfuse.frontends.spec import spec_of
         from eqfuse.ir.monoids import MONOIDS
         from eqfuse.ir.ops import OPS
+        from eqfuse.testing.programs import PROGRAMS
 
         module: Any = import_module("eqfuse.egraph.saturate")  # the package has a function of that name
-        saturated, extract = module.saturated, pipeline.extract
+        trace, saturated, extract = pipeline._trace, module.saturated, pipeline.extract
+        corpus = {id(case.fn) for case in PROGRAMS.values()}  # functions of their arguments alone
 
         def world() -> tuple[Same, ...]:
             return tuple(map(Same, (*OPS.values(), *MONOIDS.values())))
+
+        def trace_of(request: Any) -> Any:
+            if not self.takes_part() or id(request.fn) not in corpus:
+                return trace(request)
+            leaves, spec = _pytree.tree_flatten((request.args, request.kwargs))
+            given = tuple(repr(x) if spec_of(x) is None else spec_of(x) for x in leaves)
+            torchs = torch.get_default_dtype(), torch.is_grad_enabled()
+            key = Same(request.fn), given, str(spec), request.name, request.exact, torchs, world()
+            return self.traces.get(key, lambda: (trace(request), 1))
 
         def graph_of(program: Any, rules: Any, splits: Any, node_budget: Any, time_budget: Any, fresh: bool = False) -> Any:
             def make() -> tuple[Any, int]:
@@ -107,7 +123,7 @@ class Sharing:
             return self.plans.get((Same(graph), Same(target), tuple((k, v) for k, v in sorted(options.items()) if v), world()), make)
 
         def stop() -> None:
-            module.saturated, pipeline.extract = saturated, extract
+            pipeline._trace, module.saturated, pipeline.extract = trace, saturated, extract
 
-        module.saturated, pipeline.extract = graph_of, plan_of
+        pipeline._trace, module.saturated, pipeline.extract = trace_of, graph_of, plan_of
         return stop

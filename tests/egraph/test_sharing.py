@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from sharing import Same, Shared, Sharing
 
+import eqfuse
 from eqfuse import frontends
 from eqfuse.egraph import run
 from eqfuse.egraph import saturate as saturated
@@ -44,6 +45,17 @@ def test_an_engine_that_was_used_before_makes_the_same_graph(name):
     new, *used = (run.saturated(traced, rules, splits, 20_000, 10.0, fresh) for fresh in (True, False, False))
     for graph in used:
         assert (graph.classes, graph.axes, graph.roots, graph.original, graph.facts) == (new.classes, new.axes, new.roots, new.original, new.facts)
+
+
+def test_a_program_of_the_corpus_is_traced_once_for_all_targets(sharing):
+    def planned(dtype, target, fn=PROGRAMS["rmsnorm"].fn):
+        return eqfuse.optimize(fn, PROGRAMS["rmsnorm"].args("check", dtype, device="meta"), target=target)
+
+    for dtype, target in (("float16", "h200"), ("float16", "a100"), ("float32", "a100")):
+        planned(dtype, target)
+    assert (sharing.traces.asked, sharing.traces.found) == (3, 1)
+    planned("float16", "h200", lambda x, w: PROGRAMS["rmsnorm"].fn(x, w))
+    assert sharing.traces.asked == 3, "functions of others may change"
 
 
 def test_the_same_question_has_one_answer(sharing):

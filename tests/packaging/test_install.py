@@ -39,13 +39,9 @@ def test_import_is_light(tmp_path):
 SUM = "import sys, gc, torch, eqfuse; eqfuse.optimize(lambda x: x.sum(-1), torch.empty(8, 64, device='meta'), target='h200'); "
 
 
-def test_the_engine_comes_without_the_language_around_it(tmp_path):
-    code = SUM + "assert not {'egglog', 'black', 'hypothesis'} & set(sys.modules)"
-    python(code, tmp_path)
-
-
-def test_egglog_imported_later_has_the_same_engine(tmp_path):
+def test_the_engine_comes_without_the_language_around_it_and_is_its_engine_later(tmp_path):
     code = SUM + (
+        "assert not {'egglog', 'black', 'hypothesis'} & set(sys.modules); assert gc.isenabled() and gc.get_freeze_count() == 0; "
         "from eqfuse.egraph.engine import loaded; bindings = loaded(); import egglog; import egglog.bindings as b; "
         "assert bindings is egglog.bindings is b, b; print(egglog.EGraph().extract(egglog.i64(1)))"
     )
@@ -57,7 +53,7 @@ def test_egglog_imported_before_has_the_same_engine(tmp_path):
 
 
 def test_the_garbage_collector_is_as_it_was(tmp_path):
-    python(SUM + "assert gc.isenabled() and gc.get_freeze_count() == 0", tmp_path)
+    """Off, or holding what it held; that it is on again where it was on is asked of the engine above."""
     python("import gc; gc.disable(); " + SUM + "assert not gc.isenabled()", tmp_path)
     python("import gc; gc.freeze(); n = gc.get_freeze_count(); " + SUM + "assert gc.isenabled() and gc.get_freeze_count() > n / 2", tmp_path)
 
