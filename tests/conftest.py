@@ -5,6 +5,7 @@ Left out are tests that make unsound graphs on purpose (marked ``unaudited``; ru
 long split or reshaped axes would make the audit too large (the same programs are audited at small sizes).
 """
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -50,6 +51,22 @@ def every_graph_is_audited():
     yield
     stop()
     module._saturate, pipeline._audit = saturated, twice
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_test_waits_for_a_clock():
+    """What a test does not limit itself has all the time: how far a saturation or a search for a fault gets is not the machine's affair."""
+    from importlib import import_module
+
+    audit, saturate = (import_module(f"eqfuse.egraph.{name}") for name in ("audit", "saturate"))
+    limits = {"time_budget", "shrink_seconds", "blame_seconds"}
+    limited = [f.__kwdefaults__ for f in (saturate.saturate, audit.audit, audit.explained)]
+    before = [dict(defaults) for defaults in limited]
+    for defaults in limited:
+        defaults.update(dict.fromkeys(limits & defaults.keys(), math.inf))
+    yield
+    for defaults, were in zip(limited, before, strict=True):
+        defaults.update(were)
 
 
 @pytest.fixture(autouse=True)

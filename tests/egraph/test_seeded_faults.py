@@ -63,7 +63,7 @@ def test_a_mutant_is_named_in_a_large_graph_too(family, monkeypatch):
                 audit(graph, seed=seed, masked=masked, rules=rules)
 
     with mutants.beside(m.rule) as rules:
-        graph = saturate(p, rules=rules, splits={a: m.splits[a.name] for a in p.axes if a.name in m.splits}, time_budget=20.0)
+        graph = saturate(p, rules=rules, splits={a: m.splits[a.name] for a in p.axes if a.name in m.splits})
         assert graph.enodes > 4_000
         with pytest.raises(UnsoundGraphError, match="the minimal program is first wrong") as caught:
             audits(graph, rules)
