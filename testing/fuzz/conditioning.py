@@ -77,7 +77,11 @@ def disturbed(
             total = np.abs(np.where(np.isfinite(args[0]), args[0], 0.0)).sum(axis=sorted(t.args[0].axes).index(t.axis))
             scale = np.maximum(scale, total if t.monoid == "sum" else total / max(t.axis.size, 1))
         with np.errstate(all="ignore"):
-            return np.where(np.isfinite(value), value + rng.uniform(-size, size, size=np.shape(value)) * scale, value)
+            moved = rng.uniform(-size, size, size=np.shape(value))
+            moved *= scale  # in place: whole products are large
+            moved += value
+        finite = np.isfinite(value)
+        return moved if finite.all() else np.where(finite, moved, value)
 
     values = evaluate_terms(roots, inputs, casts=narrow, rounding=rounding)
     return {o.name: v.array for o, v in zip(program.outputs, values, strict=True)}
