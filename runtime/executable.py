@@ -252,7 +252,7 @@ class Executable:
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
         """The generated Triton through Triton's interpreter, on CPU tensors of any size the plan admits.
 
-        ``sanitize`` checks bounds, undefined lanes and races.  Slow (about 0.1 ms per tile operation): use reduced sizes.
+        ``sanitize`` checks bounds, undefined lanes and races.  Slow (about 0.05 ms per tile operation): use reduced sizes.
         """
         from .interpreter import interpret
         from .modules import load_module

@@ -8,6 +8,7 @@ long split or reshaped axes would make the audit too large (the same programs ar
 import math
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -53,20 +54,25 @@ def every_graph_is_audited():
     module._saturate, pipeline._audit = saturated, twice
 
 
+PATIENCE = {"diagnosis": ("_PATIENCE",), "equivalence": ("_PATIENCE", "_LOOK"), "larger": ("_PATIENCE",)}
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_test_waits_for_a_clock():
-    """What a test does not limit itself has all the time: how far a saturation or a search for a fault gets is not the machine's affair."""
-    from importlib import import_module
-
+    """What a test does not limit itself has all the time: how far a saturation, a search for a fault or an experiment gets is not the
+    machine's affair."""
     audit, saturate = (import_module(f"eqfuse.egraph.{name}") for name in ("audit", "saturate"))
     limits = {"time_budget", "shrink_seconds", "blame_seconds"}
     limited = [f.__kwdefaults__ for f in (saturate.saturate, audit.audit, audit.explained)]
-    before = [dict(defaults) for defaults in limited]
-    for defaults in limited:
-        defaults.update(dict.fromkeys(limits & defaults.keys(), math.inf))
+    kept = [(defaults, name, defaults[name]) for defaults in limited for name in limits & defaults.keys()]
+    for module, names in PATIENCE.items():
+        values = vars(import_module(f"eqfuse.testing.{module}"))
+        kept += [(values, name, values[name]) for name in names]
+    for where, name, _ in kept:
+        where[name] = math.inf
     yield
-    for defaults, were in zip(limited, before, strict=True):
-        defaults.update(were)
+    for where, name, was in kept:
+        where[name] = was
 
 
 @pytest.fixture(autouse=True)

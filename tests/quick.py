@@ -112,19 +112,19 @@ def price_for(functions: Iterable[dict[Any, tuple[set[Any], float]]], budget: fl
 
 
 def main(measured: str) -> None:
-    """Takes what a run has noted into ``costs.json``: tests that were not in it keep what they had, and so does the price if files were not."""
+    """Takes what a run has noted into ``costs.json``.  A run of every file replaces all that stands there and sets the price; after one of
+    some, other tests keep what they had, and the price stays."""
     price, costs = read_costs()
+    lines = [json.loads(line) for line in Path(measured).read_text().splitlines()]
     functions: dict[Any, dict[Any, tuple[set[Any], float]]] = {}
-    seen = set()
-    for line in Path(measured).read_text().splitlines():
-        file, name, seconds, said, by_hand = json.loads(line)
-        seen.add(file)
-        costs.setdefault(file, {})[name] = round(seconds, 2)
+    for file, name, seconds, said, by_hand in lines:
         if not by_hand:
             functions.setdefault(_function(file, name), {})[name] = set(said), seconds
     files = {os.path.relpath(path, HERE) for path in HERE.rglob("test_*.py")}
-    if files <= seen:
-        price = price_for(functions.values(), BUDGET)
+    if files <= {file for file, *_ in lines}:
+        price, costs = price_for(functions.values(), BUDGET), {}
+    for file, name, seconds, *_ in lines:
+        costs.setdefault(file, {})[name] = round(seconds, 2)
     kept = {f: {n: s for n, s in sorted(costs[f].items()) if s > FREE} for f in sorted(files & costs.keys())}
     COSTS.write_text(json.dumps({"price": price, "tests": {f: tests for f, tests in kept.items() if tests}}, indent=0) + "\n")
     taken = [tests[t][1] for tests in functions.values() for t in chosen(tests, price)]
