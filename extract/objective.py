@@ -70,12 +70,12 @@ class Objective:
             least = min(self.held(c.temporary_bytes) for c in able)
             able = [c for c in able if self.held(c.temporary_bytes) == least]
         fastest = min(c.us for c in able)
-        return min((c for c in able if c.us <= TIE * fastest), key=lambda c: (self.held(c.temporary_bytes), len(c.steps), c.us))  # type: ignore[arg-type]
+        return min((c for c in able if c.us <= TIE * fastest), key=lambda c: (self.held(c.temporary_bytes), len(c.steps), c.us))
 
     def front(self, candidates: Iterable[C]) -> list[C]:
         """The plans that no other one beats in both time and memory, the fastest first."""
         found: list[Any] = []
-        for c in sorted(candidates, key=lambda c: (c.us, self.held(c.temporary_bytes), len(c.steps))):  # type: ignore[arg-type]
+        for c in sorted(candidates, key=lambda c: (c.us, self.held(c.temporary_bytes), len(c.steps))):
             if not found or self.held(c.temporary_bytes) < self.held(found[-1].temporary_bytes):
                 found.append(c)
         return found
