@@ -27,6 +27,7 @@ from .egraph import FrozenGraph, audit, saturate
 from .egraph.drawn import audit_elements
 from .egraph.frozen import member_text
 from .egraph.resize import resized
+from .egraph.run import Splits, split_axes
 from .errors import AccuracyError, OptionError, PlanError, expect, shown
 from .extract import extract, extract_like
 from .extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer, notes
@@ -237,19 +238,25 @@ def rerun(
     args = args or ()
     request = found.request.on(args, kwargs or _beside(found.request, args))
     known = found.traced.symbolic.made  # for one other size a trace with numbers is quicker than one with symbols
-    return like(found, request, (found.traced.at(request.args or (), request.kwargs or {}) if known else None) or _trace(request))
+    traced = (found.traced.at(request.args or (), request.kwargs or {}) if known else None) or _trace(request)
+    return like(found, request, traced, number=True)
 
 
-def like(found: Planned, request: Request, traced: Traced) -> Planned:
-    """The kernels, roles and tiles of a plan for the program at other sizes.
+def like(found: Planned, request: Request, traced: Traced, *, number: bool = False) -> Planned:
+    """The kernels, roles and tiles of a plan for the program at other sizes.  The parts of an axis that is split over the grid have the
+    same length, so that the kernels may be those of yet other sizes; or there is the same ``number`` of parts, however short.
 
     Raises :class:`~eqfuse.errors.PlanError` if the program has another structure there.
     """
     model = found.plan
-    graph = resized(found.graph, traced.program)
+    graph = None if number and model.split else resized(found.graph, traced.program)
     if graph is None:
         named = {a.name: a for a in traced.program.axes}
-        splits = {named[n]: parts for n, parts in [model.split or ("", 0)] if n in named}
+        splits: dict[Axis, int | tuple[Axis, Axis]] = {}
+        for axis, outer, inner in found.graph.facts.get("split", ()):
+            if model.split and axis.name in named:
+                whole = named[axis.name]
+                splits[whole] = outer.size if number else (Axis(outer.name, -(-whole.size // inner.size)), inner)
         graph = steer(_saturate(request, found.rules, traced, splits), request.fusion)
     unsure = registry.vouch(_used(graph, found.rules))
     plan = extract_like(graph, request.target, model)
@@ -312,12 +319,13 @@ def _planned(request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _
 
 def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits: Mapping[Axis, int]) -> FrozenGraph | None:
     """The e-graph of an earlier plan, if saturation would make the same one."""
-    if before.rules != rules or propose_splits(before.graph.program, before.request.target) != splits:
+    parts = [(a.name, inner.size) for a, _, inner in before.graph.facts.get("split", ())]
+    if before.rules != rules or parts != [(a.name, inner.size) for a, _, inner in split_axes(splits)]:
         return None
     return before.graph if before.graph.program is program else resized(before.graph, program)
 
 
-def _saturate(request: Request, rules: tuple[Rule, ...], traced: Traced, splits: Mapping[Axis, int]) -> FrozenGraph:
+def _saturate(request: Request, rules: tuple[Rule, ...], traced: Traced, splits: Splits) -> FrozenGraph:
     graph = saturate(
         traced.program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget, fresh=True
     )  # fmt: skip

@@ -32,7 +32,7 @@ class _Served:
     """A plan, the kernels made from it, and the lengths between which the model prefers it."""
 
     planned: Planned
-    kernels: list[Executable]
+    kernels: list[tuple[Planned, Executable]]
     least: dict[str, int]
     most: dict[str, int]
 
@@ -58,7 +58,7 @@ class Range:
 
     def _add(self, planned: Planned) -> _Served:
         sizes = _sizes(planned.traced)
-        self._plans.append(_Served(planned, [planned.executable], dict(sizes), dict(sizes)))
+        self._plans.append(_Served(planned, [(planned, planned.executable)], dict(sizes), dict(sizes)))
         del self._plans[1 : 1 - MOST_PLANS]
         return self._plans[-1]
 
@@ -117,13 +117,13 @@ def _better(known: _Served, request: Request, traced: Traced) -> Planned | None:
 
 def _running(known: _Served, request: Request, traced: Traced) -> Executable | None:
     """The plan's kernels for these sizes, with masks if they need some."""
-    for kernels in known.kernels:
+    for _, kernels in known.kernels:
         if (found := kernels.serving(traced)) is not None:
             return found
     try:
-        same = like(known.planned, request, traced)
+        same = like(known.kernels[-1][0], request, traced)  # if there are such with masks, their graph may serve again
     except EqFuseError:
         return None
-    known.kernels.append(same.executable)
+    known.kernels.append((same, same.executable))
     del known.kernels[1 : 1 - MOST_KERNELS]
-    return known.kernels[-1]
+    return known.kernels[-1][1]

@@ -6,7 +6,8 @@ kernels in order and returns a tuple of outputs.  Sizes and strides are read fro
 and any shape that the conditions allow.
 
 *Which sizes may vary.*  An axis that always indexes whole buffer dimensions takes its length from an argument; axes that index the same
-dimension have the same length.  An axis inside a compound index expression (a split, a shift) keeps the length that was planned for.
+dimension have the same length.  So does an axis that is taken in parts: these keep the length that was planned for, and as many are
+launched as it takes.  An axis inside any other compound index expression (a reshape, a shift) keeps its own.
 So does one on whose length the program itself depends, which kernels do not show: the caller finds these (``ModuleSpec.fixed``).
 """
 
@@ -102,15 +103,16 @@ def admits(spec: ModuleSpec, axes: Mapping[str, int], shapes: Mapping[str, Seque
     sizes = _Sizes(spec)
     used = {name for name, _ in _accesses(spec)}
     extents = (s.axis for k in spec.kernels for s in k.statements() if isinstance(s, ExtentValue))
-    there: list[tuple[object, int, int]] = [(a, a.size, axes.get(a.name, a.size)) for a in {*sizes.axes, *extents}]
+    there: list[tuple[object, int, int]] = [
+        (a, a.size, axes.get(a.name, a.size)) for a in {*sizes.axes, *extents} if sizes.root(a) not in sizes.counted
+    ]
     for b in (*spec.inputs, *spec.outputs):
         if b.name in used:
             there += (((b.name, d), n, shapes[b.name][d]) for d, n in enumerate(b.shape))
     read: dict[object, int] = {}
     for thing, planned, n in there:
         root = sizes.root(thing)
-        variable = root in sizes.source and root in sizes.names
-        if n != (read.setdefault(root, n) if variable else planned):
+        if n != (read.setdefault(root, n) if sizes.variable(root) else planned):
             return False
     return all(g.holds(shapes) for g in guards(spec))
 
@@ -121,16 +123,19 @@ def guards(spec: ModuleSpec) -> tuple[Guard, ...]:
     fixed = {sizes.root(x) for x in spec.fixed}
     found: dict[Guard, None] = {}
     for k in spec.kernels:
-        for a, role in k.kernel.roles.items():
+        for axis, role in k.kernel.roles.items():
+            a, part = sizes.counted.get(sizes.root(axis), (axis, 1))  # so many elements of ``a`` are one of ``axis``
             root = sizes.root(a)
             if root not in sizes.source or (root in fixed and a.size > 0):
                 continue
-            even = k.kernel.even(a)  # loaded without a mask
-            once = any(b.axis == a for s in k.statements() if isinstance(s, Store) for b in s.once)
+            even = k.kernel.even(axis)  # loaded without a mask
+            once = any(b.axis == axis for s in k.statements() if isinstance(s, Store) for b in s.once)
             relations: list[tuple[str, int]] = []
+            if part > 1 and a.size % part == 0:
+                relations.append(("%", part))
             if a.size == 0:
                 relations.append(("==", 0))
-            elif role.kind == "resident" and even:
+            elif role.kind == "resident" and even and part == 1:
                 relations.append(("==", role.tile))
             else:
                 if role.kind != "grid" or once:  # equations and ranges were used that hold if there are elements; some program must store
@@ -138,7 +143,7 @@ def guards(spec: ModuleSpec) -> tuple[Guard, ...]:
                 if even and role.tile > 1:
                     relations.append(("%", role.tile))
                 elif role.kind == "resident":
-                    relations.append(("<=", role.tile))
+                    relations.append(("<=", role.tile * part))
             found.update((Guard(a.name, sizes.source[root], *r), None) for r in relations)
     return tuple(found)
 
@@ -278,17 +283,22 @@ class _Sizes:
     def __init__(self, spec: ModuleSpec) -> None:
         self._parent: dict[object, object] = {}
         self._fixed: set[object] = set()
+        self._splits = dict.fromkeys(s for k in spec.kernels for s in k.kernel.splits)
+        self._wholes = {as_index(outer) * inner.size + as_index(inner): a for a, outer, inner in self._splits}
         axes = [a for k in spec.kernels for a in k.kernel.roles] + [a for _, c in spec.calls for a in c.axes]
-        self.axes = tuple(dict.fromkeys(axes))
+        self.axes = tuple(dict.fromkeys([*axes, *(a for a, _, _ in self._splits)]))
         buffers = {b.name: b for b in (*spec.inputs, *spec.temporaries, *spec.outputs)}
         for buffer, index in _accesses(spec):
             for d, e in enumerate(index):
                 self._relate((buffer, d), e, buffers[buffer].shape[d])
         for k in spec.kernels:
             for s in k.statements():
-                if isinstance(s, IndexValue) and s.expr.as_axis() is None:
+                if isinstance(s, IndexValue) and k.kernel.whole(s.expr) is None:
                     self._fix(*s.expr.axes())
         fixed = {self.root(x) for x in self._fixed}
+        for a, outer, inner in self._splits:  # lengths that are known from one another, or all fixed
+            if {self.root(a), self.root(outer)} & fixed or outer.size != -(-a.size // max(inner.size, 1)):
+                fixed |= {self.root(a), self.root(outer)}
         self.dimensions = frozenset(x for x in self._parent if isinstance(x, tuple))  # those that something indexes
         self.source: dict[object, Dimension] = {}  # class -> input dimension that gives its length
         for b in spec.inputs:
@@ -296,6 +306,9 @@ class _Sizes:
                 r = self.root((b.name, d))
                 if (b.name, d) in self._parent and r not in fixed:
                     self.source.setdefault(r, (b.name, d))
+        self.counted = {  # class of what says in how many parts an axis is taken -> that axis, and the length of a part
+            self.root(outer): (a, inner.size) for a, outer, inner in self._splits if self.root(a) in self.source
+        }
         self.names: dict[object, str] = {}
         self.axis_names: dict[object, str] = {}
         for a in self.axes:
@@ -303,7 +316,7 @@ class _Sizes:
             self.axis_names.setdefault(self.root(a), a.name)
 
     def _relate(self, dimension: Dimension, e: IndexExpr, extent: int) -> None:
-        axis = e.as_axis()
+        axis = self._wholes.get(e) or e.as_axis()
         self._parent.setdefault(dimension, dimension)
         if axis is not None and axis.size == extent:
             self._parent.setdefault(axis, axis)
@@ -322,15 +335,19 @@ class _Sizes:
             x = self._parent[x]
         return x
 
+    def variable(self, root: object) -> bool:
+        """Whether the length of a class is one that ``run`` reads, or computes from such."""
+        return root in self.names and (root in self.source or root in self.counted)
+
     def of_axis(self, axis: Axis) -> str:
         """The length of an axis in the host function: a variable or a number."""
         r = self.root(axis)
-        return self.names[r] if r in self.source else str(axis.size)
+        return self.names[r] if self.variable(r) else str(axis.size)
 
     def of_dimension(self, buffer: Buffer, d: int) -> str:
         """The length of a buffer dimension in the host function."""
         r = self.root((buffer.name, d))
-        return self.names[r] if r in self.source and r in self.names else str(buffer.shape[d])
+        return self.names[r] if self.variable(r) else str(buffer.shape[d])
 
 
 def _accesses(spec: ModuleSpec) -> Iterator[tuple[str, tuple[IndexExpr, ...]]]:
@@ -430,6 +447,8 @@ class _Host:
         for r, (buffer, d) in self.sizes.source.items():
             if r in self.sizes.names:
                 self.lines.append(f"{self.sizes.names[r]} = {self.argument[buffer]}.shape[{d}]")
+        for r, (axis, part) in self.sizes.counted.items():
+            self.lines.append(f"{self.sizes.names[r]} = triton.cdiv({self.sizes.of_axis(axis)}, {part})")
         for b in self.used:
             name = self.argument[b.name]
             shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])

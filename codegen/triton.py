@@ -247,7 +247,7 @@ class KernelPrinter:
         for i in at.inside:
             text = position(i.expr, self.has_lanes, lambda a: self.base(at.binding(a)), lambda a: self.lanes(a, at.dims))
             parts += [f"({text} >= 0)"] if i.low else []
-            parts += [f"({text} < {i.extent})"] if i.high else []
+            parts += [f"({text} < {extent_name(i.axis) if i.axis else i.extent})"] if i.high else []
         return " & ".join(parts)
 
     # -- statements ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 What rules make of a program seldom depends on how long its axes are, so a graph is saturated once and read at every size.  It is read
 only where nothing in it can have depended on a length: the programs are the same but for lengths, no rule that asks for lengths has
-matched, no axis is split, and positions are sums of multiples of axes (how a quotient or a remainder simplifies follows from lengths).
+matched, and positions are sums of multiples of axes (how a quotient or a remainder simplifies follows from lengths).  An axis that is
+split has parts of the same length, of which there are more or fewer; whether the last one may be shorter decided which rules matched.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
     """The graph of ``program``, which is the graph's own with axes of other lengths; ``None`` where the graph may be another one."""
     before = graph.program
     sizes = {a.name: a.size for a in program.every_axis}
-    if graph.facts.get("split") or any(r.sized and r.matches for r in graph.report.rules):
+    if any(r.sized and r.matches for r in graph.report.rules):
         return None
     if min(sizes.values(), default=1) < 1 or min((a.size for a in before.every_axis), default=1) < 1:
         return None  # sums over nothing have rules of their own
     if not same_program(before, program, sizes) or any(_nested(t.index) for t in before.terms() if isinstance(t, View)):
         return None
     other = {a: Axis(a.name, sizes[a.name]) for a in before.every_axis}
+    for axis, outer, inner in graph.facts.get("split", ()):
+        here, there = axis.size, sizes.get(axis.name, 0)
+        if inner.size < 1 or not there or (here == outer.size * inner.size) != (there % inner.size == 0):
+            return None
+        other |= {outer: Axis(outer.name, -(-there // inner.size)), inner: inner}
 
     def new(x: Any) -> Any:
         return renamed(x, other.__getitem__)

@@ -36,6 +36,8 @@ from .spec import check_graph
 if TYPE_CHECKING:
     from egglog.bindings import EGraph
 
+Splits = Mapping[Axis, int | tuple[Axis, Axis]]  # axis -> number of outer parts, or the axes of the outer and the inner part
+
 _engines: dict[tuple[tuple[Rule, ...], bool], EGraph] = {}
 _parsed: dict[str, list[Any]] = {}
 ENGINES_KEPT = 8
@@ -258,7 +260,7 @@ class _Steps(_Run):
 def saturated(
     program: Program,
     rules: tuple[Rule, ...],
-    splits: Mapping[Axis, int],
+    splits: Splits,
     node_budget: int,
     time_budget: float,
     fresh: bool = False,
@@ -277,7 +279,7 @@ def saturated(
         engine = _engine(rules)
         _run(engine, "(push)")
         try:
-            graph = _saturate(engine, program, rules, dict(splits), _Run(engine, rules, node_budget, time_budget))
+            graph = _saturate(engine, program, rules, splits, _Run(engine, rules, node_budget, time_budget))
         finally:
             _run(engine, "(pop)")
         if not holds_program(graph):
@@ -285,7 +287,7 @@ def saturated(
             _engines.pop((rules, False), None)
     if graph is None:
         engine = _new_engine(rules)
-        graph = _saturate(engine, program, rules, dict(splits), _Run(engine, rules, node_budget, time_budget))
+        graph = _saturate(engine, program, rules, splits, _Run(engine, rules, node_budget, time_budget))
         assert holds_program(graph), f"the engine lost an operation of {program.name}"
     if wanted():
         check_graph(graph)
@@ -321,7 +323,7 @@ class Replay:
         run = _Steps(self.engine, rules, nodes, time_budget, most, since)
         _run(self.engine, "(push)")
         try:
-            splits = {axis: outer.size for axis, outer, _ in graph.facts.get("split", ())}
+            splits = {axis: (outer, inner) for axis, outer, inner in graph.facts.get("split", ())}
             self.book, self.names, self.parts = _insert(run, self.program, splits)
             run.analyse()
             _phases(run, bool(self.parts))
@@ -356,7 +358,7 @@ class Replay:
 
 
 def _saturate(
-    engine: EGraph, program: Program, rules: tuple[Rule, ...], splits: dict[Axis, int], run: _Run
+    engine: EGraph, program: Program, rules: tuple[Rule, ...], splits: Splits, run: _Run
 ) -> FrozenGraph:
     book, names, parts = _insert(run, program, splits)
     run.analyse()
@@ -378,12 +380,14 @@ def _saturate(
     return FrozenGraph(graph.program, graph.classes, graph.axes, graph.roots, graph.original, report, graph.facts)
 
 
-def _insert(run: _Run, program: Program, splits: dict[Axis, int]) -> tuple[Codebook, dict[Term, str], list[tuple[Axis, Axis, Axis]]]:
+def _insert(run: _Run, program: Program, splits: Splits) -> tuple[Codebook, dict[Term, str], list[tuple[Axis, Axis, Axis]]]:
     """The program and what is known of its axes, in the engine."""
     begun = time.process_time()
     engine, book = run.engine, run.book
     lines, names = encode(program, book)
-    parts = _split_axes(splits, book)
+    parts = split_axes(splits)
+    for a in (a for row in parts for a in row):
+        book.bit(a)
     facts = [trait_facts(), *_axis_facts(program, parts, book)]
     facts += book.index_facts()  # after the split axes have their index expressions
     engine.run_program(*engine.parse_program("\n".join(facts)))
@@ -422,15 +426,13 @@ def _factor(run: _Run) -> None:
         run.phase("layout", ("layout",), 40)
 
 
-def _split_axes(splits: dict[Axis, int], book: Codebook) -> list[tuple[Axis, Axis, Axis]]:
-    """New axes for every split."""
+def split_axes(splits: Splits) -> list[tuple[Axis, Axis, Axis]]:
+    """Every axis that is split, with the axes of its parts."""
     out = []
-    for axis, parts in sorted(splits.items()):
-        tile = -(-axis.size // parts)
-        outer, inner = Axis(f"{axis.name}_o", parts), Axis(f"{axis.name}_i", tile)
-        for a in (axis, outer, inner):
-            book.bit(a)
-        out.append((axis, outer, inner))
+    for axis, parts in sorted(splits.items(), key=lambda s: s[0]):
+        if isinstance(parts, int):
+            parts = Axis(f"{axis.name}_o", parts), Axis(f"{axis.name}_i", -(-axis.size // parts))
+        out.append((axis, *parts))
     return out
 
 

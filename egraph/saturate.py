@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from ..ir.index import Axis
 from ..ir.program import Program
 from ..rewrites import registry
 from ..rewrites.rule import Rule
 from .audit import explained
 from .claims import constants_met
 from .frozen import FrozenGraph
-from .run import saturated
+from .run import Splits, saturated
 
 
 def saturate(
@@ -19,7 +18,7 @@ def saturate(
     *,
     licence: str = "real",
     rules: Collection[Rule] | None = None,
-    splits: Mapping[Axis, int] | None = None,
+    splits: Splits | None = None,
     node_budget: int = 20_000,
     time_budget: float = 2.0,
     disabled: Collection[str] = (),
@@ -30,7 +29,8 @@ def saturate(
     """Every form of a program that the rules reach.
 
     ``licence``: the equality that rules may use ("exact", "real" or "approx").  ``rules``: these instead of the registered ones.
-    ``splits``: axis -> number of outer parts; the parts are the axes ``<name>_o`` and ``<name>_i``.  ``time_budget`` is in seconds of CPU.
+    ``splits``: axis -> number of outer parts, which are then the axes ``<name>_o`` and ``<name>_i``, or these axes themselves.
+    ``time_budget`` is in seconds of CPU.
     ``enable=False`` applies no rule at all; ``fresh`` asks for an engine of its own (:func:`~.run.saturated`).  Raises
     :class:`~eqfuse.errors.UnsoundGraphError` if two constants meet in a class, with a minimal program as an audit gives it
     (``shrink_seconds``).

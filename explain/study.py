@@ -165,7 +165,7 @@ class Study:
         graph = saturate(
             self.graph.program,
             rules=() if everything else tuple(known[r.rule] for r in self.graph.report.rules if r.rule not in names),
-            splits={axis: outer.size for axis, outer, _ in self.graph.facts.get("split", ())},
+            splits={axis: (outer, inner) for axis, outer, inner in self.graph.facts.get("split", ())},
             node_budget=self.options.node_budget,
             time_budget=self.options.time_budget,
         )

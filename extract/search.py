@@ -168,11 +168,15 @@ class KernelSearch:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
         structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
         wanted = {a.name: r for a, r in model.kernel.roles.items()}
+        outer = {row[1] for row in self.chooser.graph.facts.get("split", ())}  # of more parts than there are here, it may serve more lengths
         roles: dict[Axis, Role] = {}
         for a in structure.axes:
             if a.name in wanted:
                 role = wanted[a.name]
-                roles[a] = Role("resident", self._tiles(a, "resident", structure)[0]) if role.kind == "resident" else role
+                if role.kind == "resident":
+                    tile = self._tiles(a, "resident", structure)[0]
+                    role = Role("resident", max(tile, role.tile) if a in outer else tile)
+                roles[a] = role
         order = tuple(a for n in model.kernel.order for a in roles if a.name == n.name)
         best: _Candidate | None = None
         reasons: list[Refusal] = []
@@ -399,6 +403,7 @@ class _Form:
             roles=mine,
             order=self.orders.get(dims, tuple(a for a in mine if a in dims)),
             grid=tuple(a for a, r in mine.items() if r.kind == "grid"),
+            splits=tuple(s for s in self.search.chooser.graph.facts.get("split", ()) if not {*s[1:]}.isdisjoint(mine)),
             exact=self.search.exact,
             stepwise=self.stepwise,
         )

@@ -311,7 +311,7 @@ class Builder(ABC):
             if isinstance(other, Value):
                 return self.once(other, ("permute", dims), lambda s: Permute(self.value(s.name + "_t", dims, s.dtype), s))
             buffer = self.kernel.buffers[name]
-            at = access(name, buffer.shape, index, self.bindings(n.axes, where), dims)
+            at = access(self.kernel, name, index, self.bindings(n.axes, where), dims)
             where.memo[key] = self.put(where, Load(self.value(name, dims, buffer.dtype), at))
         found = where.memo[key]
         assert isinstance(found, Value)

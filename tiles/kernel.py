@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..ir.dtypes import DType
-from ..ir.index import Axis, IndexExpr
+from ..ir.index import Axis, IndexExpr, index
 from ..ir.nodes import Operation
 
 
@@ -77,7 +77,8 @@ class Kernel:
     ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first.  ``persistent``: the
     most programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
     ``registers``: how many a thread may take; 0 leaves it to the compiler, which would rather spill than let fewer programs run at a time.
-    ``exact``: the nodes are computed as they are written.
+    ``splits``: axes that are taken in parts, each with the axes of its parts (how many there are, and what is in one, of which the last may
+    have less).  ``exact``: the nodes are computed as they are written.
     ``stepwise``: every operation is rounded by itself, none contracted with another."""
 
     name: str
@@ -92,6 +93,7 @@ class Kernel:
     stages: int = 2
     persistent: int = 0
     registers: int = 0
+    splits: tuple[tuple[Axis, Axis, Axis], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
     exact: bool = False
     stepwise: bool = False
@@ -108,10 +110,16 @@ class Kernel:
         """Tile size of an axis."""
         return self.roles[axis].tile
 
+    def whole(self, e: IndexExpr) -> Axis | None:
+        """The axis at whose positions an index expression reads: one by itself, or one that is taken in parts."""
+        return e.as_axis() or next((a for a, outer, inner in self.splits if e == index(outer) * inner.size + index(inner)), None)
+
     def even(self, axis: Axis) -> bool:
         """The extent is a multiple of the tile: no masks are needed.  An empty axis has no programs and no steps, but if it is
-        resident it has lanes, and none of them is valid."""
+        resident it has lanes, and none of them is valid.  How many parts an axis is taken in, a call says."""
         role = self.roles[axis]
+        if any(axis == outer for _, outer, _ in self.splits):
+            return role.tile == 1
         return axis.size % role.tile == 0 and (axis.size > 0 or role.kind != "resident")
 
 
@@ -125,6 +133,7 @@ def kernel_text(kernel: Kernel) -> str:
     launch += f", {kernel.registers} registers" if kernel.registers else ""
     flags = ", exact" if kernel.exact else ", stepwise" if kernel.stepwise else ""
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
+    roles += [f"  {a.name} of {a.size}: in parts {outer.name}, {inner.name}" for a, outer, inner in kernel.splits]
     lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
     buffers = [f"  {b.role} {b.name}: {b.dtype.short}[{', '.join(map(str, b.shape))}]" for b in kernel.buffers.values()]
     nodes = [f"  {node_text(i, n)}" + (f"  # {n.rule}" if n.rule else "") for i, n in enumerate(kernel.nodes)]

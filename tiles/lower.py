@@ -512,9 +512,7 @@ class Lowering(Builder):
             if axis in axes and axis in self.facts.streamed:
                 block = self.loop(block, axis, self.facts.level(root.node, axis)).body
         v = self.as_value(completed(self.emit(root.node, block)), block)  # type: ignore[arg-type]
-        at: Access = access(
-            root.buffer, kernel.buffers[root.buffer].shape, root.index, self.bindings(axes, block), self.dims_of(axes)
-        )
+        at: Access = access(kernel, root.buffer, root.index, self.bindings(axes, block), self.dims_of(axes))
         once = tuple(b for b in self.fixed if b.kind == "grid" and b.axis not in axes)
         block.statements.append(Store(v, at, once))
 

@@ -8,6 +8,7 @@ own.  A reduction never relies on what a padded lane holds: it replaces it by th
 from __future__ import annotations
 
 from ..ir.index import IndexExpr
+from .kernel import Kernel
 from .program import Access, Binding, Dim, Inside
 
 
@@ -17,9 +18,10 @@ def padded(bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
 
 
 def access(
-    buffer: str, shape: tuple[int, ...], index: tuple[IndexExpr, ...], bindings: tuple[Binding, ...], dims: tuple[Dim, ...]
+    kernel: Kernel, buffer: str, index: tuple[IndexExpr, ...], bindings: tuple[Binding, ...], dims: tuple[Dim, ...]
 ) -> Access:
     """An access with exactly the masks it needs."""
+    shape = kernel.buffers[buffer].shape
     assert len(index) == len(shape), f"{buffer} has {len(shape)} dimensions and {len(index)} index expressions"
     inside = []
     for position, (e, n) in enumerate(zip(index, shape, strict=True)):
@@ -28,5 +30,6 @@ def access(
             continue
         lo, hi = e.bounds()
         if lo < 0 or hi >= n:
-            inside.append(Inside(e, position, n, lo < 0, hi >= n))
+            whole = kernel.whole(e)
+            inside.append(Inside(e, position, n, lo < 0, hi >= n, whole if whole is not None and whole.size == n else None))
     return Access(buffer, index, bindings, dims, padded(bindings), tuple(inside))

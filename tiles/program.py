@@ -80,13 +80,15 @@ CacheHint = OneOf["", "keep", "drop"]  # to the L2: hold it for a later load, or
 
 @dataclass(frozen=True)
 class Inside:
-    """The mask ``0 <= expr < extent`` of an index expression that can leave its buffer dimension ``position``."""
+    """The mask ``0 <= expr < extent`` of an index expression that can leave its buffer dimension ``position``; ``axis``: one whose length
+    this is, to be read at run time."""
 
     expr: IndexExpr
     position: int
     extent: int
     low: bool  # the expression can be negative
     high: bool  # the expression can reach the extent
+    axis: Axis | None = None
 
 
 @dataclass(frozen=True)

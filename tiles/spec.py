@@ -184,7 +184,7 @@ def _indexed(at: _Scope, access: Access) -> bool:
 
 
 def _bounded(at: _Scope, a: Access) -> bool:
-    needed = access(a.buffer, at.program.kernel.buffers[a.buffer].shape, a.index, a.bindings, a.dims).inside
+    needed = access(at.program.kernel, a.buffer, a.index, a.bindings, a.dims).inside
     return set(needed) <= set(a.inside)
 
 

@@ -104,6 +104,56 @@ def test_4000_and_4096_are_one_plan_prefill_and_decode_are_two(on_device, counte
     ).plan.estimated_us
 
 
+def cache(keys, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn((1, n, 16), generator=generator) for n in (2, keys, keys))
+
+
+def rows(columns, seed=0):
+    """The first row begins with parts of which nothing is chosen."""
+    x = 3 + torch.randn((2, columns), generator=torch.Generator().manual_seed(seed))
+    x[0, :700] = -torch.inf
+    return (x,)
+
+
+# arguments of one length, the planned one, those between which kernels with masks are made, and others: with a last part of one element,
+# with parts of which none is shorter, with just as many parts as planned
+SPLIT = {
+    "decode": (attention, cache, 2048, (1025, 2047), (1409, 1536, 1999)),
+    "a long row": (lambda x: torch.softmax(x, -1), rows, 32768, (16385, 32767), (24577, 20480, 32513)),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_a_reduction_that_is_split_over_the_grid_serves_a_range(name, on_device, counted):
+    f, make, planned, made, lengths = SPLIT[name]
+    c = eqfuse.optimize(f, make(planned), target="h200")
+    assert c.plan.split is not None
+
+    def check(*some):
+        for n in some:
+            args = make(n, seed=n)
+            torch.testing.assert_close(c(*args).double(), f(*(x.double() for x in args)), rtol=1e-5, atol=1e-6)
+
+    check(*made, planned)
+    before, kernels = dict(counted), len(set(on_device))
+    check(*lengths)
+    assert (counted, len(set(on_device))) == (before, kernels), "nothing is traced, saturated, searched or printed within the range"
+    assert kernels <= 3 and len(c._range._plans) == 1
+
+
+@pytest.mark.parametrize(
+    ("planned", "taken", "refused", "requirement"), [(2048, 1920, 1999, "divisible by 128"), (1999, 1501, 4001, "of at most 4000")]
+)
+def test_a_saved_module_of_a_split_reduction_serves_a_range(planned, taken, refused, requirement):
+    module = load_module(eqfuse.optimize(attention, cache(planned), target="h200").source, "interpret")
+    args = cache(taken)
+    wanted = attention(*(x.double() for x in args))
+    torch.testing.assert_close(interpret(module, "run", *args, sanitize=False)[0].double(), wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match=f"planned for k {requirement}"):
+        interpret(module, "run", *cache(refused))
+
+
 def test_a_program_that_looks_at_sizes_is_planned_for_each_side(on_device, counted):
     def f(x):
         return torch.softmax(x, -1) if x.shape[-1] > 64 else x.exp()

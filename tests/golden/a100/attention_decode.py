@@ -133,9 +133,9 @@ def attention_decode_part0_part3_part4(
 @triton.jit
 def attention_decode_out(
     part3_ptr, part0_ptr, part4_ptr, out_ptr,
-    N_j, part3_stride_i, part3_stride_k_o, part0_stride_i, part0_stride_k_o, part4_stride_k_o, part4_stride_i,
+    N_j, N_k_o, part3_stride_i, part3_stride_k_o, part0_stride_i, part0_stride_k_o, part4_stride_k_o, part4_stride_i,
     part4_stride_j, out_stride_i, out_stride_j,
-    T_j: tl.constexpr, T_k_o: tl.constexpr, S_part3: tl.constexpr, S_part0: tl.constexpr,
+    T_j: tl.constexpr, T_k_o: tl.constexpr, S_N_k_o: tl.constexpr, S_part3: tl.constexpr, S_part0: tl.constexpr,
 ):
     """t0[i, k] = sum_l(q * k) * 0.0883883
     t1[i, k] = exp(t0 - max_k(t0))
@@ -144,6 +144,7 @@ def attention_decode_out(
     moves: 74.75 kB of memory for the planned sizes; bound by launch
     """
     # for the compiler, which does not know that these are multiples of 2**S
+    N_k_o = N_k_o >> S_N_k_o << S_N_k_o
     part3_stride_i = part3_stride_i >> S_part3 << S_part3
     part0_stride_i = part0_stride_i >> S_part0 << S_part0
     pid = tl.program_id(0)
@@ -152,11 +153,13 @@ def attention_decode_out(
     i0 = pid.to(tl.int64)
     r_j = tl.arange(0, T_j)
     r_k_o = tl.arange(0, T_k_o)
-    part3 = tl.load(part3_ptr + i0 * part3_stride_i + r_k_o * part3_stride_k_o)
+    k_o_ok = r_k_o < N_k_o
+    part3 = tl.load(part3_ptr + i0 * part3_stride_i + r_k_o * part3_stride_k_o, mask=k_o_ok, other=0.0)
     eq = part3 == 0.0
-    part0 = tl.load(part0_ptr + i0 * part0_stride_i + r_k_o * part0_stride_k_o)
+    part0 = tl.load(part0_ptr + i0 * part0_stride_i + r_k_o * part0_stride_k_o, mask=k_o_ok, other=0.0)
     eq_2 = part0 == float("-inf")
-    max_k_o = _max(part0, axis=0)
+    part0_ok = tl.where(k_o_ok, part0, float("-inf"))
+    max_k_o = _max(part0_ok, axis=0)
     where = tl.where(eq_2, 0.0, part0)
     diff = max_k_o - where
     neg_2 = -diff
@@ -164,15 +167,19 @@ def attention_decode_out(
     where_2 = tl.where(eq_2, 1.0, exp)
     mul = where_2 * part3
     where_3 = tl.where(eq, 0.0, mul)
-    sum_k_o = tl.sum(where_3, axis=0)
+    where_3_ok = tl.where(k_o_ok, where_3, 0.0)
+    sum_k_o = tl.sum(where_3_ok, axis=0)
     recip = 1.0 / sum_k_o
     part4 = tl.load(
         part4_ptr + (i0 * part4_stride_i + j0 * part4_stride_j) + (r_k_o[None, :] * part4_stride_k_o + r_j[:, None] * part4_stride_j),
+        mask=k_o_ok[None, :],
+        other=0.0,
     )
     eq_3 = part4 == 0.0
     mul_2 = where_2[None, :] * part4
     where_4 = tl.where(eq_3, 0.0, mul_2)
-    sum_k_o_2 = tl.sum(where_4, axis=1)
+    where_4_ok = tl.where(k_o_ok[None, :], where_4, 0.0)
+    sum_k_o_2 = tl.sum(where_4_ok, axis=1)
     mul_3 = recip * sum_k_o_2
     tl.store(out_ptr + (i0 * out_stride_i + j0 * out_stride_j) + r_j * out_stride_j, mul_3.to(tl.float16))
 
@@ -187,25 +194,28 @@ def run(q, k, v):
     _check_device("v", v, q.device, attention_decode_part0_part3_part4)
     N_i = q.shape[1]
     N_l = q.shape[3]
+    N_k = k.shape[2]
     N_j = v.shape[3]
+    N_k_o = triton.cdiv(N_k, 2048)
     _check_shape("q", q, (1, N_i, 1, N_l))
-    _check_shape("k", k, (1, N_i, 8192, N_l))
-    _check_shape("v", v, (1, N_i, 8192, N_j))
+    _check_shape("k", k, (1, N_i, N_k, N_l))
+    _check_shape("v", v, (1, N_i, N_k, N_j))
     _check_size("i", N_i == 32, "of 32, on which the program depends")
     _check_size("l", N_l == 128, "of 128, on which the program depends")
+    _check_size("k", N_k == 8192, "of 8192, on which the program depends")
     _check_size("j", N_j == 128, "of 128, on which the program depends")
     q = _readable("q", q, (0, 0, 0, 127))
     k = _readable("k", k, (0, 0, 255, 127))
     v = _readable("v", v, (0, 0, 255, 127))
     out = torch.empty((1, N_i, 1, N_j), dtype=torch.float16, device=q.device)
     with torch.cuda.device_of(q):
-        part0 = torch.empty((N_i, 4), dtype=torch.float32, device=q.device)
-        part3 = torch.empty((N_i, 4), dtype=torch.float32, device=q.device)
-        part4 = torch.empty((4, N_i, N_j), dtype=torch.float32, device=q.device)
+        part0 = torch.empty((N_i, N_k_o), dtype=torch.float32, device=q.device)
+        part3 = torch.empty((N_i, N_k_o), dtype=torch.float32, device=q.device)
+        part4 = torch.empty((N_k_o, N_i, N_j), dtype=torch.float32, device=q.device)
         _check_reach("part4", part4.stride(), (3, 0, 127))
-        attention_decode_part0_part3_part4[_grid(N_i * triton.cdiv(N_j, 128) * 4)](
+        attention_decode_part0_part3_part4[_grid(N_i * triton.cdiv(N_j, 128) * N_k_o)](
             q, k, v, part0, part3, part4,
-            N_j, 2048, 4, q.stride(1), q.stride(3), k.stride(1), k.stride(2), k.stride(3), v.stride(1), v.stride(2),
+            N_j, 2048, N_k_o, q.stride(1), q.stride(3), k.stride(1), k.stride(2), k.stride(3), v.stride(1), v.stride(2),
             v.stride(3), part0.stride(0), part0.stride(1), part3.stride(0), part3.stride(1), part4.stride(0),
             part4.stride(1), part4.stride(2),
             T_l=128, T_j=128, T_k_i=256, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
@@ -214,10 +224,10 @@ def run(q, k, v):
         )
         attention_decode_out[_grid(N_i * triton.cdiv(N_j, 8))](
             part3, part0, part4, out,
-            N_j, part3.stride(0), part3.stride(1), part0.stride(0), part0.stride(1), part4.stride(0), part4.stride(1),
+            N_j, N_k_o, part3.stride(0), part3.stride(1), part0.stride(0), part0.stride(1), part4.stride(0), part4.stride(1),
             part4.stride(2), out.stride(1), out.stride(3),
-            T_j=8, T_k_o=4, S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
-            S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
+            T_j=8, T_k_o=4, S_N_k_o=math.gcd(8, N_k_o).bit_length() - 1,
+            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
             num_warps=1, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)

@@ -120,8 +120,8 @@ def linear_cross_entropy_few_rows_part0_part1_part2_part3(
 @triton.jit
 def linear_cross_entropy_few_rows_out(
     labels_ptr, part2_ptr, part1_ptr, part0_ptr, part3_ptr, out_ptr,
-    labels_stride_i, part2_stride_i, part2_stride_j_o, part1_stride_i, part1_stride_j_o, part0_stride_i, part0_stride_j_o,
-    part3_stride_i, part3_stride_j_o, out_stride_i,
+    N_j_o, labels_stride_i, part2_stride_i, part2_stride_j_o, part1_stride_i, part1_stride_j_o, part0_stride_i,
+    part0_stride_j_o, part3_stride_i, part3_stride_j_o, out_stride_i,
     T_i: tl.constexpr, T_j_o: tl.constexpr,
 ):
     """t0[i] = ne(labels, -100)
@@ -135,16 +135,30 @@ def linear_cross_entropy_few_rows_out(
     i0 = pid.to(tl.int64) * T_i
     r_i = tl.arange(0, T_i)
     r_j_o = tl.arange(0, T_j_o)
+    j_o_ok = r_j_o < N_j_o
     labels = tl.load(labels_ptr + i0 * labels_stride_i + r_i * labels_stride_i)
     ne = labels != -100
-    part2 = tl.load(part2_ptr + i0 * part2_stride_i + (r_i[:, None] * part2_stride_i + r_j_o[None, :] * part2_stride_j_o))
+    part2 = tl.load(
+        part2_ptr + i0 * part2_stride_i + (r_i[:, None] * part2_stride_i + r_j_o[None, :] * part2_stride_j_o),
+        mask=j_o_ok[None, :],
+        other=0.0,
+    )
     sum_j_o = tl.sum(part2, axis=1)
     eq = sum_j_o == 0.0
-    part1 = tl.load(part1_ptr + i0 * part1_stride_i + (r_i[:, None] * part1_stride_i + r_j_o[None, :] * part1_stride_j_o))
+    part1 = tl.load(
+        part1_ptr + i0 * part1_stride_i + (r_i[:, None] * part1_stride_i + r_j_o[None, :] * part1_stride_j_o),
+        mask=j_o_ok[None, :],
+        other=0.0,
+    )
     eq_2 = part1 == 0.0
-    part0 = tl.load(part0_ptr + i0 * part0_stride_i + (r_i[:, None] * part0_stride_i + r_j_o[None, :] * part0_stride_j_o))
+    part0 = tl.load(
+        part0_ptr + i0 * part0_stride_i + (r_i[:, None] * part0_stride_i + r_j_o[None, :] * part0_stride_j_o),
+        mask=j_o_ok[None, :],
+        other=0.0,
+    )
     eq_3 = part0 == float("-inf")
-    max_j_o = _max(part0, axis=1)
+    part0_ok = tl.where(j_o_ok[None, :], part0, float("-inf"))
+    max_j_o = _max(part0_ok, axis=1)
     where = tl.where(eq_3, 0.0, part0)
     diff = max_j_o[:, None] - where
     neg_2 = -diff
@@ -152,7 +166,8 @@ def linear_cross_entropy_few_rows_out(
     where_2 = tl.where(eq_3, 1.0, exp)
     mul = where_2 * part1
     where_3 = tl.where(eq_2, 0.0, mul)
-    sum_j_o_2 = tl.sum(where_3, axis=1)
+    where_3_ok = tl.where(j_o_ok[None, :], where_3, 0.0)
+    sum_j_o_2 = tl.sum(where_3_ok, axis=1)
     log = tl.log(sum_j_o_2)
     neg_3 = -log
     mul_2 = neg_3 * sum_j_o
@@ -160,7 +175,11 @@ def linear_cross_entropy_few_rows_out(
     neg_4 = -max_j_o
     mul_3 = neg_4 * sum_j_o
     where_5 = tl.where(eq, 0.0, mul_3)
-    part3 = tl.load(part3_ptr + i0 * part3_stride_i + (r_i[:, None] * part3_stride_i + r_j_o[None, :] * part3_stride_j_o))
+    part3 = tl.load(
+        part3_ptr + i0 * part3_stride_i + (r_i[:, None] * part3_stride_i + r_j_o[None, :] * part3_stride_j_o),
+        mask=j_o_ok[None, :],
+        other=0.0,
+    )
     sum_j_o_3 = tl.sum(part3, axis=1)
     add = where_5 + sum_j_o_3
     add_2 = where_4 + add
@@ -179,23 +198,30 @@ def run(x, w, labels):
     _check_device("labels", labels, x.device, linear_cross_entropy_few_rows_part0_part1_part2_part3)
     N_i = x.shape[0]
     N_k = x.shape[1]
+    N_j = w.shape[0]
+    N_j_o = triton.cdiv(N_j, 8016)
     _check_shape("x", x, (N_i, N_k))
-    _check_shape("w", w, (128256, N_k))
+    _check_shape("w", w, (N_j, N_k))
     _check_shape("labels", labels, (N_i,))
     _check_size("i", N_i == 4096, "of 4096, on which the program depends")
     _check_size("k", N_k == 4096, "of 4096, on which the program depends")
+    _check_size("j", N_j == 128256, "of 128256, on which the program depends")
     x = _readable("x", x, (63, 63))
     w = _readable("w", w, (127, 63))
     labels = _readable("labels", labels, (63,))
     out = torch.empty((N_i,), dtype=torch.float16, device=x.device)
     with torch.cuda.device_of(x):
-        part0 = torch.empty((N_i, 16), dtype=torch.float32, device=x.device)
-        part1 = torch.empty((N_i, 16), dtype=torch.float32, device=x.device)
-        part2 = torch.empty((N_i, 16), dtype=torch.float32, device=x.device)
-        part3 = torch.empty((N_i, 16), dtype=torch.float32, device=x.device)
-        linear_cross_entropy_few_rows_part0_part1_part2_part3[_grid(triton.cdiv(N_i, 64) * 16)](
+        part0 = torch.empty((N_i, N_j_o), dtype=torch.float32, device=x.device)
+        _check_reach("part0", part0.stride(), (63, 15))
+        part1 = torch.empty((N_i, N_j_o), dtype=torch.float32, device=x.device)
+        _check_reach("part1", part1.stride(), (63, 15))
+        part2 = torch.empty((N_i, N_j_o), dtype=torch.float32, device=x.device)
+        _check_reach("part2", part2.stride(), (63, 15))
+        part3 = torch.empty((N_i, N_j_o), dtype=torch.float32, device=x.device)
+        _check_reach("part3", part3.stride(), (63, 15))
+        linear_cross_entropy_few_rows_part0_part1_part2_part3[_grid(triton.cdiv(N_i, 64) * N_j_o)](
             labels, x, w, part0, part1, part2, part3,
-            N_k, 8016, 16, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), part0.stride(0),
+            N_k, 8016, N_j_o, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), part0.stride(0),
             part0.stride(1), part1.stride(0), part1.stride(1), part2.stride(0), part2.stride(1), part3.stride(0),
             part3.stride(1),
             T_i=64, T_k=64, T_j_i=128,
@@ -203,7 +229,7 @@ def run(x, w, labels):
         )
         linear_cross_entropy_few_rows_out[_grid(triton.cdiv(N_i, 64))](
             labels, part2, part1, part0, part3, out,
-            labels.stride(0), part2.stride(0), part2.stride(1), part1.stride(0), part1.stride(1), part0.stride(0),
+            N_j_o, labels.stride(0), part2.stride(0), part2.stride(1), part1.stride(0), part1.stride(1), part0.stride(0),
             part0.stride(1), part3.stride(0), part3.stride(1), out.stride(0),
             T_i=64, T_j_o=16,
             num_warps=4, num_stages=1, enable_fp_fusion=True,

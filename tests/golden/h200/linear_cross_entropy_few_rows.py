@@ -213,23 +213,30 @@ def run(x, w, labels):
     _check_device("labels", labels, x.device, linear_cross_entropy_few_rows_part0_part1_part2_part3)
     N_i = x.shape[0]
     N_k = x.shape[1]
+    N_j = w.shape[0]
+    N_j_o = triton.cdiv(N_j, 32064)
     _check_shape("x", x, (N_i, N_k))
-    _check_shape("w", w, (128256, N_k))
+    _check_shape("w", w, (N_j, N_k))
     _check_shape("labels", labels, (N_i,))
     _check_size("i", N_i == 4096, "of 4096, on which the program depends")
     _check_size("k", N_k == 4096, "of 4096, on which the program depends")
+    _check_size("j", N_j == 128256, "of 128256, on which the program depends")
     x = _readable("x", x, (127, 31))
     w = _readable("w", w, (127, 31))
     labels = _readable("labels", labels, (127,))
     out = torch.empty((N_i,), dtype=torch.float16, device=x.device)
     with torch.cuda.device_of(x):
-        part0 = torch.empty((N_i, 4), dtype=torch.float32, device=x.device)
-        part1 = torch.empty((N_i, 4), dtype=torch.float32, device=x.device)
-        part2 = torch.empty((N_i, 4), dtype=torch.float32, device=x.device)
-        part3 = torch.empty((N_i, 4), dtype=torch.float32, device=x.device)
-        linear_cross_entropy_few_rows_part0_part1_part2_part3[_grid(triton.cdiv(N_i, 128) * 4)](
+        part0 = torch.empty((N_i, N_j_o), dtype=torch.float32, device=x.device)
+        _check_reach("part0", part0.stride(), (127, 15))
+        part1 = torch.empty((N_i, N_j_o), dtype=torch.float32, device=x.device)
+        _check_reach("part1", part1.stride(), (127, 15))
+        part2 = torch.empty((N_i, N_j_o), dtype=torch.float32, device=x.device)
+        _check_reach("part2", part2.stride(), (127, 15))
+        part3 = torch.empty((N_i, N_j_o), dtype=torch.float32, device=x.device)
+        _check_reach("part3", part3.stride(), (127, 15))
+        linear_cross_entropy_few_rows_part0_part1_part2_part3[_grid(triton.cdiv(N_i, 128) * N_j_o)](
             labels, x, w, part0, part1, part2, part3,
-            N_k, 32064, 4, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), part0.stride(0),
+            N_k, 32064, N_j_o, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), part0.stride(0),
             part0.stride(1), part1.stride(0), part1.stride(1), part2.stride(0), part2.stride(1), part3.stride(0),
             part3.stride(1),
             T_i=128, T_k=32, T_j_i=128, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
@@ -239,11 +246,11 @@ def run(x, w, labels):
         )
         linear_cross_entropy_few_rows_out[_grid(triton.cdiv(N_i, 64))](
             labels, part2, part1, part0, part3, out,
-            4, labels.stride(0), part2.stride(0), part2.stride(1), part1.stride(0), part1.stride(1), part0.stride(0),
+            N_j_o, labels.stride(0), part2.stride(0), part2.stride(1), part1.stride(0), part1.stride(1), part0.stride(0),
             part0.stride(1), part3.stride(0), part3.stride(1), out.stride(0),
-            T_i=64, T_j_o=16, S_N_j_o=math.gcd(8, 4).bit_length() - 1, S_part2=math.gcd(8, part2.stride(0)).bit_length() - 1,
-            S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
-            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
+            T_i=64, T_j_o=16, S_N_j_o=math.gcd(8, N_j_o).bit_length() - 1,
+            S_part2=math.gcd(8, part2.stride(0)).bit_length() - 1, S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
+            S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1, S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
             num_warps=4, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)
