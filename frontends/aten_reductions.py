@@ -15,7 +15,7 @@ import torch
 from ..errors import ShapeError
 from ..ir import dtypes
 from ..ir.index import Axis
-from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term, number_of
+from ..ir.terms import Cast, Const, Extent, Map, Reduce, Term, as_term, number_of
 from .aten import ZERO, At, Call, dims_of, free_axes, register, shape_of
 from .places import place_of_node
 from .spec import ir_dtype
@@ -190,20 +190,18 @@ def _norm(call: Call, x: Any, order: float = 2, dims: Any = None, keepdim: bool 
 
 # moments --------------------------------------------------------------------------------------------------------------------------
 def _moments(s: Slices, correction: float | None) -> tuple[Term, Term]:
-    """Variance and mean: mean((x - mean)**2), times N / (N - correction).
+    """Variance and mean: mean((x - mean)**2), times N / (N - correction), or infinity if that is not positive, for any length N.
 
     That factor is 1 + c with c = correction / (N - correction), and m + m * c has one rounding of a small term less: N / (N - 1) in float32
-    is off by up to half a unit in the last place, by the same in all rows.  For a c of the size of 1 that would gain nothing, and for
-    a negative one the sum of an infinite m would be NaN.
+    is off by up to half a unit in the last place, by the same in all rows.  For a negative c the sum of an infinite m would be NaN.
     """
     mean = s.reduced("mean")
     var = s.reduced("mean", Map("square", (s.inside - mean,)))
     correction = 1.0 if correction is None else float(correction)
-    left = max(s.count - correction, 0.0)
-    if 0.0 < correction <= left / 2:
-        var = var + var * Const(correction / left)
-    elif correction:
-        var = var * Const(s.count / left if left else math.inf)
+    if correction:
+        count = math.prod((Extent(a) for a in s.axes), start=Const(1.0))
+        left = Map("maximum", (count - correction, Const(0.0)))
+        var = var + var * (correction / left) if correction > 0 else var * (count / left)
     return var, mean
 
 

@@ -142,6 +142,18 @@ def test_a_reduction_that_is_split_over_the_grid_serves_a_range(name, on_device,
     assert kernels <= 3 and len(c._range._plans) == 1
 
 
+@pytest.mark.parametrize("correction", [1, 2.5])
+def test_what_a_variance_divides_by_is_read_at_run_time(correction, on_device, counted):
+    def f(x):
+        return x.var(-1, correction=correction)
+
+    c = eqfuse.optimize(f, (torch.randn(400, 300),), target="h200")
+    for n in (299, 77, 3, 4, 311, 512):
+        x = torch.randn(400, n)
+        torch.testing.assert_close(c(x).double(), f(x.double()), rtol=1e-5, atol=0)
+    assert (counted["_trace"], counted["_saturate"], len(c._range._plans)) == (1, 1, 1)
+
+
 @pytest.mark.parametrize(
     ("planned", "taken", "refused", "requirement"), [(2048, 1920, 1999, "divisible by 128"), (1999, 1501, 4001, "of at most 4000")]
 )
