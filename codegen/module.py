@@ -13,6 +13,7 @@ So does one on whose length the program itself depends, which kernels do not sho
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +36,8 @@ Dimension = tuple[str, int]  # of a buffer, by its name
 class ModuleSpec:
     """What a module is made from.  ``inputs`` in argument order; ``kernels`` in execution order; ``header`` is the docstring;
     ``calls`` are outside implementations, each with the number of kernels that run before it.  ``fixed``: the lengths of
-    dimensions of inputs on which the program depends; ``equal``: dimensions of inputs that must have the length of another one."""
+    dimensions of inputs on which the program depends; ``equal``: dimensions of inputs that must have the length of another one;
+    ``ranges``: the smallest and the largest length of others."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -46,6 +48,7 @@ class ModuleSpec:
     calls: tuple[tuple[int, OutsideCall], ...] = ()
     fixed: Mapping[Dimension, int] = field(default_factory=dict)
     equal: tuple[tuple[Dimension, Dimension], ...] = ()
+    ranges: tuple[tuple[Dimension, tuple[int, float]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,10 +99,13 @@ class Guard:
 
 
 def admits(spec: ModuleSpec, axes: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> bool:
-    """Whether ``run`` is right where axes, by name, have these lengths, and inputs and outputs these shapes.
+    """Whether ``run`` is right where axes, by name, have these lengths, and inputs and outputs these shapes: they agree, and what it
+    reads from shapes satisfies the guards."""
+    return agrees(spec, axes, shapes) and all(g.holds(shapes) for g in guards(spec))
 
-    What it reads from shapes must satisfy the guards, and be one number where it reads one; everything else is the planned number.
-    """
+
+def agrees(spec: ModuleSpec, axes: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Whether these are the lengths that ``run`` would use: one number where it reads one, and the planned number everywhere else."""
     sizes = _Sizes(spec)
     used = {name for name, _ in _accesses(spec)}
     extents = (s.axis for k in spec.kernels for s in k.statements() if isinstance(s, ExtentValue))
@@ -114,7 +120,7 @@ def admits(spec: ModuleSpec, axes: Mapping[str, int], shapes: Mapping[str, Seque
         root = sizes.root(thing)
         if n != (read.setdefault(root, n) if sizes.variable(root) else planned):
             return False
-    return all(g.holds(shapes) for g in guards(spec))
+    return True
 
 
 def guards(spec: ModuleSpec) -> tuple[Guard, ...]:
@@ -157,12 +163,6 @@ def lengths(spec: ModuleSpec) -> tuple[Length, ...]:
         for r in sizes.source
         if r in sizes.names
     )
-
-
-def mentioned(spec: ModuleSpec) -> frozenset[str]:
-    """The names of all axes that kernels and calls know."""
-    extents = {s.axis.name for k in spec.kernels for s in k.statements() if isinstance(s, ExtentValue)}
-    return frozenset({a.name for a in _Sizes(spec).axes} | extents)
 
 
 def emit_module(spec: ModuleSpec) -> str:
@@ -479,6 +479,12 @@ class _Host:
         for x, y in self.spec.equal:
             (axis, size), (other, wanted) = length(x), length(y)
             yield f'_check_size("{axis}", {size} == {wanted}, "as long as {other}")'
+        for x, (least, most) in self.spec.ranges:
+            axis, size = length(x)
+            if least > 2:
+                yield f'_check_size("{axis}", {size} >= {least}, "of at least {least}, on which the program depends")'
+            if most < math.inf:
+                yield f'_check_size("{axis}", {size} <= {most}, "of at most {most}, on which the program depends")'
 
     def readable(self, b: Buffer) -> str:
         """The statement that gives kernels a tensor that they did not make."""

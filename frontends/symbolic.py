@@ -8,6 +8,7 @@ and no symbol: broadcasting decides by it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,20 +60,28 @@ class Symbolic:
 
     @property
     def asked(self) -> frozenset[Any]:
-        """The symbols that a guard or a range asks more of than to be 2 or more: the function may look at them.
+        """The symbols that a guard asks more of than their ranges: the function may look at them.
 
         torch asks much that always holds (how strides of products of sizes are ordered).  A guard asks nothing of a symbol if it holds
-        whatever that is, of all kinds of sizes and of the numbers in the guard and beside them, and the others what was traced.
+        whatever that is in its range, of all kinds of sizes and of the numbers in the guard and beside them, and the others what was
+        traced.
         """
-        ranged = {s for s, r in self.env.var_to_range.items() if r.lower > 2 or r.is_int and r.upper < LARGEST}
         here = self.sizes(self.captured.leaves) or {}
         conditions = {self.env.replace(g.expr) for g in self.env.guards}
-        return frozenset(ranged).union(s for c in conditions for s in c.free_symbols if not self._always(c, s, here))
+        return frozenset(s for c in conditions for s in c.free_symbols if not self._always(c, s, here))
+
+    def range(self, symbol: Any) -> tuple[int, float]:
+        """The smallest and the largest size that the trace holds for, as far as torch keeps a range; at least 2."""
+        found = self.env.var_to_range.get(symbol)
+        if found is None or not found.is_int:
+            return 2, math.inf
+        return max(int(found.lower), 2), int(found.upper) if found.upper < LARGEST else math.inf
 
     def _always(self, condition: Any, symbol: Any, here: Sizes) -> bool:
         numbers = {abs(int(n)) for n in condition.atoms() if n.is_Integer} | {n for s, n in here.items() if s in condition.free_symbols}
-        near = (m for n in numbers for m in (n - 1, n, n + 1, 2 * n, 3 * n + 1) if m >= 2)
-        return all(self._holds(condition, {**here, symbol: n}) for n in {*TRIED, *near})
+        near = (m for n in numbers for m in (n - 1, n, n + 1, 2 * n, 3 * n + 1))
+        least, most = self.range(symbol)
+        return all(self._holds(condition, {**here, symbol: n}) for n in {*TRIED, *near} if least <= n <= most)
 
     def _holds(self, condition: Any, sizes: Sizes) -> bool:
         try:

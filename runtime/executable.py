@@ -24,7 +24,7 @@ from ..ir.reference import evaluate
 from ..ir.sameness import same_program
 from ..rewrites import verdicts
 from ..tiles.simulate import simulate
-from .fixed_sizes import dependence
+from .saved_sizes import dependence
 from .writing import check_place, write_module
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Executable:
         """The generated Triton module, as text; it needs only torch and triton.
 
         Its ``run`` takes tensors of any size that its kernels and the program admit.  To know what the program admits, the function is
-        traced again at other sizes when this is first asked for, some 0.04 s each time.  Where a rule depended on the lengths of axes,
+        traced once with symbols when this is first asked for, and read at other sizes.  Where a rule depended on the lengths of axes,
         it takes the planned sizes alone.
         """
         # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
@@ -89,7 +89,7 @@ class Executable:
             found = dependence(self.traced, spec)
             shapes = {b.name: b.shape for b in spec.inputs}
             fixed = {(name, d): shapes[name][d] for name, d in found.fixed}
-            self._source = with_host(self._kernels, replace(spec, fixed=fixed, equal=found.equal))
+            self._source = with_host(self._kernels, replace(spec, fixed=fixed, equal=found.equal, ranges=found.ranges))
         return self._source
 
     @cached_property

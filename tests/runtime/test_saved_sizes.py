@@ -18,9 +18,9 @@ from eqfuse.codegen.module import ModuleSpec
 from eqfuse.frontends import trace
 from eqfuse.ir.build import axes, mean_over, program, sum_over, tensor
 from eqfuse.ir.terms import Extent
-from eqfuse.runtime import fixed_sizes
+from eqfuse.runtime import saved_sizes
 from eqfuse.runtime.executable import module_spec
-from eqfuse.runtime.fixed_sizes import dependence, same_program
+from eqfuse.runtime.saved_sizes import dependence, same_program
 from eqfuse.runtime.interpreter import forget, interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing.programs import PROGRAMS
@@ -166,7 +166,16 @@ CASES = {
     "even or odd": (lambda x: x.sum(-1) * (x.shape[0] % 2), ((64, 7),), [((64, 8),)], [(((63, 7),), DEPENDS), (((66, 7),), DEPENDS)]),
     "a slice that is the whole": (lambda x: x[:64].exp(), ((64, 30),), [((64, 31),)], [(((65, 30),), DEPENDS), (((63, 30),), DEPENDS)]),
     "another path for long rows": (
-        lambda x: x.sum(-1) if x.shape[-1] > 4096 else torch.softmax(x, -1).sum(-1), ((5, 30),), [((6, 30),)], [(((5, 31),), DEPENDS)],
+        lambda x: x.sum(-1) if x.shape[-1] > 4096 else torch.softmax(x, -1).sum(-1), ((5, 30),), [((6, 30),), ((5, 31),), ((5, 9),)],
+        [(((5, 4097),), "j of at most 4096, on which"), (((5, 33),), "of at most 32;")],
+    ),
+    "another path for short rows": (
+        lambda x: x.sum(-1) if x.shape[-1] > 20 else torch.softmax(x, -1).sum(-1), ((5, 30),), [((6, 30),), ((5, 31),), ((5, 21),)],
+        [(((5, 20),), "j of at least 21, on which")],
+    ),
+    "rows of a range": (
+        lambda x, y: (torch.relu(x) if 16 <= x.shape[0] <= 100 else x, y + 1), ((64,), (7,)), [((16,), (8,)), ((100,), (1000,))],
+        [(((15,), (7,)), "of at least 16, on which"), (((101,), (7,)), "of at most 100, on which")],
     ),
     "a quotient of sizes": (
         lambda x, y: (x * (y.shape[0] // x.shape[0]), y + 1), ((64,), (64,)),
@@ -397,13 +406,13 @@ def test_arguments_of_every_kind_are_resized(saved):
 def traces(monkeypatch):
     """The traces that the search makes, counted."""
     made = []
-    resized = fixed_sizes._Trials.same
+    resized = saved_sizes._Trials.same
 
     def counted(self, *args):
         made.append(args)
         return resized(self, *args)
 
-    monkeypatch.setattr(fixed_sizes._Trials, "same", counted)
+    monkeypatch.setattr(saved_sizes._Trials, "same", counted)
     return made
 
 
@@ -430,12 +439,12 @@ def test_where_all_is_free_three_traces_are_enough(traces):
 
 def test_what_is_not_known_after_many_traces_is_fixed(monkeypatch):
     made = []
-    monkeypatch.setattr(fixed_sizes, "MOST_READINGS", 5)
-    monkeypatch.setattr(fixed_sizes, "same_program", lambda *given: bool(made.append(given)) or same_program(*given))
+    monkeypatch.setattr(saved_sizes, "MOST_READINGS", 4)
+    monkeypatch.setattr(saved_sizes, "same_program", lambda *given: bool(made.append(given)) or same_program(*given))
     f = lambda x, y: (x.sum(-1) * x.shape[0], y.exp())  # noqa: E731
     compiled = eqfuse.optimize(f, tensors((5, 7), (11, 13)), target="h200")
     assert compiled.source.count(f"{DEPENDS.split(';')[0]}") == 4
-    assert len(made) == 5
+    assert len(made) == 4
 
 
 def test_the_operator_takes_the_planned_sizes_alone():
@@ -490,19 +499,16 @@ def test_programs_are_compared_to_the_last_bit():
 def test_sizes_that_are_tried_tell_thresholds_and_periods():
     compiled = eqfuse.optimize(lambda x, y: (x.exp(), y.exp()), tensors((64, 300), (8, 2)), target="h200")
     spec: ModuleSpec = module_spec(compiled.plan)
-    found, held = fixed_sizes._lengths(compiled.program, spec, frozenset(compiled.traced.arguments))
-    assert not held
-    assert sorted(length.size for length in found) == [2, 8, 64, 300]
-    trials = fixed_sizes._Trials(compiled.traced, found)
-    units = [(length,) for length in found]
+    units = saved_sizes._units(compiled.traced, spec)
+    assert sorted(u.size for u in units) == [2, 8, 64, 300]
+    trials = saved_sizes._Trials(compiled.traced, spec)
     below, beside, above = (trials.sizes(where, units) for where in ("below", "beside", "above"))
     for sizes in (below, beside, above):
         assert len(set(sizes.values())) == 4, "to each a size of its own"
-        for length in found:
-            n = sizes[length.dimensions[0]]
-            assert length.size < 64 or all((n - length.size) % m for m in (2, 3)), "another remainder"
-    for length in found:
-        assert above[length.dimensions[0]] >= max(4096, 2 * length.size)
-        assert 0 < beside[length.dimensions[0]] - length.size < 30
-        assert length.size < 8 or below[length.dimensions[0]] < length.size
-    assert np.prod([float(n) for n in above.values()]) <= fixed_sizes.COUNTABLE
+        for u in units:
+            assert u.size < 64 or all((sizes[u] - u.size) % m for m in (2, 3)), "another remainder"
+    for u in units:
+        assert above[u] >= max(4096, 2 * u.size)
+        assert 0 < beside[u] - u.size < 30
+        assert u.size < 8 or below[u] < u.size
+    assert np.prod([float(n) for n in above.values()]) <= saved_sizes.COUNTABLE

@@ -1,0 +1,164 @@
+"""The sizes that a saved module takes: those that the program does not depend on.
+
+Kernels read lengths from tensors, so a module runs at other sizes than the planned ones.  What its kernels do not show is what the
+function computed from sizes when it was traced: a scale ``q.shape[-1] ** -0.5``, where a half begins.  Such numbers are constants of the
+terms, and right at one size only.  What it asked of sizes on the way (``if n > 4096``) are guards and ranges of the trace with symbols.
+
+So that trace is read at other sizes: a module takes a size where a call would be served by its kernels, the program being the same and
+the lengths those that the module would use.  A symbol stands for all dimensions that torch knows to be as long; each is tried far below
+the planned size, next to it and far above it, with other remainders by 2 and 3: thresholds between them and periods of a few elements
+show.  All are changed at once; if that fails, each is by itself.  A range of a symbol is a check of the module.  A doubt means fixed: what
+else a guard asks of, what is no symbol (a parameter's length, a captured tensor's), and all lengths of a program that was exported with
+numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..codegen.module import Dimension, ModuleSpec, agrees, lengths
+from ..ir.sameness import same_program
+
+if TYPE_CHECKING:
+    from ..frontends import Traced
+
+MOST_READINGS = 96  # what is not known after so many is fixed
+WHERE = ("below", "beside", "above")  # the planned sizes others are tried
+LEAST = 3  # the smallest size that is tried, if the planned one is larger: an axis of 1 is none, and 2 is what halves are
+LARGE = 1 << 12  # the sizes that are tried far above the planned ones are at least so large,
+COUNTABLE = 1 << 58  # unless a tensor that has all of them would have more elements than this
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """``fixed``: dimensions of inputs that must have the planned length; ``equal``: pairs that must have one length; ``ranges``: the
+    smallest and the largest length of others."""
+
+    fixed: frozenset[Dimension] = frozenset()
+    equal: tuple[tuple[Dimension, Dimension], ...] = ()
+    ranges: tuple[tuple[Dimension, tuple[int, float]], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Dimensions of inputs that have one length at every size, and between which lengths the trace with symbols holds."""
+
+    size: int
+    dimensions: tuple[Dimension, ...]
+    least: int
+    most: float
+
+
+def dependence(traced: Traced, spec: ModuleSpec) -> Dependence:
+    """What the program of a module depends on.  The function is traced once; its user's code runs on tensors without data."""
+    if traced.convention is None:  # written in terms: its numbers are the user's own, and lengths are spelled Extent
+        return Dependence()
+    free = _Trials(traced, spec).settled(_units(traced, spec))
+    kept = {x for u in free for x in u.dimensions}
+    one = [[x for x in length.dimensions if x in kept] for length in lengths(spec)]  # what the module checks by itself
+    known = {x: k for k, dimensions in enumerate(one) for x in dimensions}
+    pairs = [(x, u.dimensions[0]) for u in free for x in u.dimensions[1:]]
+    return Dependence(
+        frozenset(x for x in _changing(traced, spec) if x not in kept),
+        tuple((x, y) for x, y in pairs if x not in known or known[x] != known.get(y)),
+        tuple((u.dimensions[0], (u.least, u.most)) for u in free if u.least > 2 or u.most < math.inf),
+    )
+
+
+def _changing(traced: Traced, spec: ModuleSpec) -> list[Dimension]:
+    """The dimensions whose length a call of the module could change: those that it reads, and those of inputs that no kernel has."""
+    read = {x for k in spec.kernels for x in k.loads()} | {o.buffer.name for _, c in spec.calls for o in c.reads}
+    taken = {x for one in lengths(spec) for x in one.dimensions}
+    every = [(i.name, d) for i in traced.program.inputs for d, a in enumerate(i.layout) if a is not None and a.size > 1]
+    return [x for x in every if x in taken or x[0] not in read]
+
+
+def _units(traced: Traced, spec: ModuleSpec) -> list[_Unit]:
+    """What may change: symbols that the function did not look at, all those together that the module takes for one length."""
+    symbolic = None if traced.static else traced.symbolic()
+    if symbolic is None:
+        return []
+    position, shapes = traced.arguments, {i.name: i.layout for i in traced.program.inputs}
+    symbol = {(name, d): symbolic.symbols.get((position.get(name, -1), d)) for name, layout in shapes.items() for d in range(len(layout))}
+    groups: list[tuple[set[Any], set[Dimension]]] = []
+    for dimensions in (*(one.dimensions for one in lengths(spec)), *((x,) for x in _changing(traced, spec))):
+        own, members = {symbol[x] for x in dimensions}, set(dimensions)
+        for other in [g for g in groups if g[0] & own - {None} or g[1] & members]:
+            groups.remove(other)
+            own, members = own | other[0], members | other[1]
+        groups.append((own, members))
+    units = []
+    for own, members in groups:
+        if None not in own and not own & symbolic.asked:
+            ranges = [symbolic.range(s) for s in own]
+            dimensions = tuple(x for x in symbol if x in members)
+            size = next(a.size for a in (shapes[name][d] for name, d in dimensions) if a is not None)
+            units.append(_Unit(size, dimensions, max(lo for lo, _ in ranges), min(hi for _, hi in ranges)))
+    return sorted(units, key=lambda u: list(symbol).index(u.dimensions[0]))
+
+
+class _Trials:
+    """The program at other sizes."""
+
+    def __init__(self, traced: Traced, spec: ModuleSpec) -> None:
+        self.traced, self.spec, self.left = traced, spec, MOST_READINGS
+        self.planned = {a.size for a in traced.program.every_axis}
+
+    def settled(self, units: Sequence[_Unit]) -> Sequence[_Unit]:
+        """Those of the units that may change while all other lengths are the planned ones: each alone, and all together.
+
+        Loops over a length, which would be long far above, are found before.
+        """
+        kept = units
+        for where in WHERE:
+            if not self.same(where, kept):
+                kept = [u for u in kept if self.same(where, [u])]
+        return kept if len(kept) == len(units) or all(self.same(where, kept) for where in WHERE) else ()
+
+    def same(self, where: str, units: Sequence[_Unit]) -> bool:
+        """Whether a call would be served if all these lengths change, each unit to a size of its own."""
+        if not units or self.left == 0:
+            return not units
+        self.left -= 1
+        from ..frontends import same_tensors
+
+        sizes = {x: n for u, n in self.sizes(where, units).items() for x in u.dimensions}
+        shapes = {
+            i.name: [sizes.get((i.name, d), 1 if a is None else a.size) for d, a in enumerate(i.layout)]
+            for i in self.traced.program.inputs
+        }
+        other = self.traced.resized({name: shapes[name] for name in self.traced.arguments})
+        if other is None:
+            return False
+        there = {a.name: a.size for a in other.program.every_axis}
+        shapes |= {o.name: o.shape for o in other.program.outputs}
+        same = same_program(self.traced.program, other.program, there) and same_tensors(self.traced, other)
+        return same and agrees(self.spec, there, shapes)
+
+    def sizes(self, where: str, units: Sequence[_Unit]) -> dict[_Unit, int]:
+        """A size for every unit, within its range.
+
+        Far above, a smaller planned size becomes a larger one, by factors: comparisons and quotients of two change, too.
+        """
+        least = LARGE
+        while True:
+            taken, chosen = set(self.planned), dict[_Unit, int]()
+            for k, u in enumerate(sorted(units, key=lambda u: u.size, reverse=where == "above")):
+                chosen[u] = next((n for n in _others(where, u, least * (3 * k + 1)) if n not in taken), u.size)
+                taken.add(chosen[u])
+            if least == 1 or math.prod(chosen.values()) <= COUNTABLE:
+                return chosen
+            least //= 2
+
+
+def _others(where: str, u: _Unit, least: int) -> Iterator[int]:
+    """Sizes to try, with other remainders, the best first: far ``below`` the planned one if there are such, ``beside`` or ``above``."""
+    smaller = [m for m in range(max(u.least, min(LEAST, u.size - 1), 2), u.size)]
+    smaller.sort(key=lambda m: (2 * m > u.size, math.gcd(u.size - m, 6) > 1, m))
+    larger = itertools.count(max(least, 2 * u.size) if where == "above" else u.size + 1)
+    found = (m for m in itertools.takewhile(lambda m: m <= u.most, larger) if math.gcd(m - u.size, 210) == 1)
+    yield from itertools.chain(smaller, found) if where == "below" else itertools.chain(found, reversed(smaller))
