@@ -168,7 +168,7 @@ class KernelSearch:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
         structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
         wanted = {a.name: r for a, r in model.kernel.roles.items()}
-        outer = {row[1] for row in self.chooser.graph.facts.get("split", ())}  # of more parts than there are here, it may serve more lengths
+        outer = {row[1] for row in self.chooser.graph.facts.get("split", ())}  # room for more parts than there are here serves more lengths
         roles: dict[Axis, Role] = {}
         for a in structure.axes:
             if a.name in wanted:

@@ -135,7 +135,7 @@ class _Trials:
         if other is None:
             return False
         there = {a.name: a.size for a in other.program.every_axis}
-        shapes |= {o.name: o.shape for o in other.program.outputs}
+        shapes |= {o.name: list(o.shape) for o in other.program.outputs}
         same = same_program(self.traced.program, other.program, there) and same_tensors(self.traced, other)
         return same and agrees(self.spec, there, shapes)
 
@@ -157,8 +157,8 @@ class _Trials:
 
 def _others(where: str, u: _Unit, least: int) -> Iterator[int]:
     """Sizes to try, with other remainders, the best first: far ``below`` the planned one if there are such, ``beside`` or ``above``."""
-    smaller = [m for m in range(max(u.least, min(LEAST, u.size - 1), 2), u.size)]
-    smaller.sort(key=lambda m: (2 * m > u.size, math.gcd(u.size - m, 6) > 1, m))
+    below = range(max(u.least, min(LEAST, u.size - 1), 2), u.size)
+    smaller = sorted(below, key=lambda m: (2 * m > u.size, math.gcd(u.size - m, 6) > 1, m))
     larger = itertools.count(max(least, 2 * u.size) if where == "above" else u.size + 1)
     found = (m for m in itertools.takewhile(lambda m: m <= u.most, larger) if math.gcd(m - u.size, 210) == 1)
     yield from itertools.chain(smaller, found) if where == "below" else itertools.chain(found, reversed(smaller))

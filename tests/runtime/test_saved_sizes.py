@@ -20,9 +20,9 @@ from eqfuse.ir.build import axes, mean_over, program, sum_over, tensor
 from eqfuse.ir.terms import Extent
 from eqfuse.runtime import saved_sizes
 from eqfuse.runtime.executable import module_spec
-from eqfuse.runtime.saved_sizes import dependence, same_program
 from eqfuse.runtime.interpreter import forget, interpret
 from eqfuse.runtime.modules import load_module
+from eqfuse.runtime.saved_sizes import dependence, same_program
 from eqfuse.testing.programs import PROGRAMS
 
 F = torch.nn.functional
