@@ -116,17 +116,17 @@ def rows(columns, seed=0):
     return (x,)
 
 
-# arguments of one length, the planned one, those between which kernels with masks are made, and others: with a last part of one element,
-# with parts of which none is shorter, with just as many parts as planned
+# arguments of one length, the planned one, one from which on kernels with masks are made, and others: with a last part of one element, and
+# with parts of which none is shorter
 SPLIT = {
-    "decode": (attention, cache, 2048, (1025, 2047), (1409, 1536, 1999)),
-    "a long row": (lambda x: torch.softmax(x, -1), rows, 32768, (16385, 32767), (24577, 20480, 32513)),
+    "decode": (attention, cache, 2048, 1025, (1409, 1536)),
+    "a long row": (lambda x: torch.softmax(x, -1), rows, 32768, 16385, (24577, 20480)),
 }
 
 
 @pytest.mark.parametrize("name", SPLIT)
 def test_a_reduction_that_is_split_over_the_grid_serves_a_range(name, on_device, counted):
-    f, make, planned, made, lengths = SPLIT[name]
+    f, make, planned, least, lengths = SPLIT[name]
     c = eqfuse.optimize(f, make(planned), target="h200")
     assert c.plan.split is not None
 
@@ -135,27 +135,29 @@ def test_a_reduction_that_is_split_over_the_grid_serves_a_range(name, on_device,
             args = make(n, seed=n)
             torch.testing.assert_close(c(*args).double(), f(*(x.double() for x in args)), rtol=1e-5, atol=1e-6)
 
-    check(*made, planned)
-    before, kernels = dict(counted), len(set(on_device))
+    check(least)
+    before = dict(counted)
     check(*lengths)
-    assert (counted, len(set(on_device))) == (before, kernels), "nothing is traced, saturated, searched or printed within the range"
-    assert kernels <= 3 and len(c._range._plans) == 1
+    assert counted == before, "nothing is traced, saturated or searched within the range"
+    (plan,) = c._range._plans
+    assert len(plan.kernels) == 2, "with masks and without"
 
 
-@pytest.mark.parametrize("correction", [1, 2.5])
+@pytest.mark.parametrize("correction", [1, pytest.param(2.5, marks=pytest.mark.exhaustive)])
 def test_what_a_variance_divides_by_is_read_at_run_time(correction, on_device, counted):
     def f(x):
         return x.var(-1, correction=correction)
 
-    c = eqfuse.optimize(f, (torch.randn(400, 300),), target="h200")
-    for n in (299, 77, 3, 4, 311, 512):
-        x = torch.randn(400, n)
+    c = eqfuse.optimize(f, (torch.randn(8, 100),), target="h200")
+    for n in (99, 77, 3, 4, 127):
+        x = torch.randn(8, n)
         torch.testing.assert_close(c(x).double(), f(x.double()), rtol=1e-5, atol=0)
     assert (counted["_trace"], counted["_saturate"], len(c._range._plans)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
-    ("planned", "taken", "refused", "requirement"), [(2048, 1920, 1999, "divisible by 128"), (1999, 1501, 4001, "of at most 4000")]
+    ("planned", "taken", "refused", "requirement"),
+    [pytest.param(2048, 1920, 1999, "divisible by 128", marks=pytest.mark.exhaustive), (1999, 1501, 4001, "of at most 4000")],
 )
 def test_a_saved_module_of_a_split_reduction_serves_a_range(planned, taken, refused, requirement):
     module = load_module(eqfuse.optimize(attention, cache(planned), target="h200").source, "interpret")
@@ -257,8 +259,12 @@ def test_what_is_kept_is_bounded(on_device):
 
 
 def test_a_saved_module_asks_what_the_function_asked(tmp_path):
-    for f in (lambda x: x.exp() if x.shape[-1] <= 5000 else x.sin(), lambda x: x.exp() if x.shape[-1] % 64 else x.sin()):
+    asked = {
+        "of at most 5000, on which": lambda x: x.exp() if x.shape[-1] <= 5000 else x.sin(),
+        "of 100": lambda x: x.exp() if x.shape[-1] % 64 else x.sin(),
+    }
+    for requirement, f in asked.items():
         c = eqfuse.optimize(f, (torch.randn(2, 100),), target="h200")
         module = load_module(c.source, "interpret")
-        with pytest.raises(ValueError, match="of 100"):
+        with pytest.raises(ValueError, match=requirement):
             interpret(module, "run", torch.randn(2, 6016))
