@@ -16,7 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from numbers import Real
 from types import MappingProxyType
@@ -26,14 +26,18 @@ from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
 from .egraph.drawn import audit_elements
 from .egraph.frozen import member_text
+from .egraph.reach import reachable
 from .egraph.resize import resized
-from .egraph.run import Splits, split_axes
+from .egraph.run import ORDER, Splits, for_kernels, for_programs, ordered, split_axes
 from .errors import AccuracyError, OptionError, PlanError, expect, shown
 from .extract import extract, extract_like
+from .extract.baseline import baseline
 from .extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer, notes
-from .extract.objective import OBJECTIVES
+from .extract.objective import OBJECTIVES, Objective
 from .extract.outside import unmatched, withheld
 from .extract.plan import Plan
+from .extract.programs import Choice, other_programs
+from .extract.programs.candidates import GAIN
 from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
 
 
+PROGRAM_NODES = 2000  # e-nodes of the saturation for other programs
+PROGRAM_SHARE = 0.1  # of the time, for that saturation, and for the choice among what it finds
 LONGEST_AUDITED_SPLIT = 2048
 MOST_AUDITED = 20_000_000  # numbers that an audit may hold
 
@@ -194,10 +200,12 @@ class Planned:
     """A request, and what each stage made of it."""
 
     request: Request
-    rules: tuple[Rule, ...]  # of the saturation
+    rules: tuple[Rule, ...]  # of the saturation for kernels
     traced: Traced
     graph: FrozenGraph
     plan: Plan
+    choice: Choice | None = None  # the program that is planned, if it is not the one that was traced
+    programs: FrozenGraph | None = None  # the e-graph of programs
     timings: tuple[tuple[str, float], ...] = ()  # milliseconds of CPU by stage
 
     @property
@@ -249,19 +257,30 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
     Raises :class:`~eqfuse.errors.PlanError` if the program has another structure there.
     """
     model = found.plan
-    graph = None if number and model.split else resized(found.graph, traced.program)
+    choice = None if found.choice is None else found.choice.at(traced.program)
+    if choice is None and found.choice is not None:
+        raise PlanError(
+            "the order of the program that was planned is not known at these sizes: it has another structure there",
+            where=traced.program.name,
+            cure="sizes above 1, disable=['order', 'cancelling'], or optimize() for these",
+        )
+    program = traced.program if choice is None else choice.program
+    graph = None if number and model.split else resized(found.graph, program)
     if graph is None:
-        named = {a.name: a for a in traced.program.axes}
+        named = {a.name: a for a in program.axes}
         splits: dict[Axis, int | tuple[Axis, Axis]] = {}
         for axis, outer, inner in found.graph.facts.get("split", ()):
             if model.split and axis.name in named:
                 whole = named[axis.name]
                 splits[whole] = outer.size if number else (Axis(outer.name, -(-whole.size // inner.size)), inner)
-        graph = steer(_saturate(request, found.rules, traced, splits), request.fusion)
+        graph = steer(_saturate(request, found.rules, program, splits), request.fusion)
     unsure = registry.vouch(_used(graph, found.rules))
-    plan = extract_like(graph, request.target, model)
-    plan = replace(plan, licence=request.licence, refused=model.refused, notes=model.notes, unsure=unsure)
-    return Planned(request.without_data(), found.rules, traced, graph, plan)
+    plan = _as_written(extract_like(graph, request.target, model), traced.program, request.target)
+    plan = replace(
+        plan, licence=request.licence, refused=model.refused, notes=model.notes, unsure=unsure, rewritten=model.rewritten,
+        written_us=model.written_us,
+    )  # fmt: skip
+    return Planned(request.without_data(), found.rules, traced, graph, plan, choice)
 
 
 def anew(found: Planned, request: Request, traced: Traced) -> Planned:
@@ -273,7 +292,8 @@ def anew(found: Planned, request: Request, traced: Traced) -> Planned:
 
 
 def _run(request: Request, before: Planned | None = None) -> Planned:
-    """Trace, saturate, extract, finish.  What was traced ``before`` is not traced again, and its e-graph serves if it is the same here."""
+    """Trace, choose programs, saturate and extract each, finish.  What was traced ``before`` is not traced again, and its e-graph serves
+    if it is the same here."""
     clock = _Clock()
     if before is not None:
         traced = before.traced
@@ -281,15 +301,17 @@ def _run(request: Request, before: Planned | None = None) -> Planned:
         with clock.stage("trace"):
             traced = _trace(request)
     chosen = active_rules(request)
-    found = _planned(request, chosen, traced, clock, before)
-    if in_order_for_nothing(found.plan):
-        other = _planned(request, tuple(r for r in chosen if r.name != MOVES_FACTORS), traced, clock, before)
-        if not other.plan.notes and no_dearer(other.plan, found.plan):
-            found = other
+    found = written = _in_order(request, for_kernels(chosen), traced, clock, before)
+    programs = _programs(request, for_programs(chosen), traced, clock, before)
+    for choice in _others(request, programs, chosen, clock):
+        with suppress(PlanError):  # no kernel computes it
+            other = _in_order(request, written.rules, traced, clock, None, choice)
+            if _better(request, other.plan, written.plan, GAIN) and (found is written or _better(request, other.plan, found.plan)):
+                found = replace(other, plan=replace(other.plan, written_us=written.plan.estimated_us))
     if request.no_spills:
         with clock.stage("compile"):
             found = replace(found, plan=_without_spills(found))
-    found = replace(found, request=request.without_data(), timings=tuple(clock.stages))
+    found = replace(found, request=request.without_data(), programs=programs, timings=tuple(clock.stages))
     if before is None:
         _debug(found)
     return found
@@ -303,18 +325,80 @@ def _trace(request: Request) -> Traced:
     return traced
 
 
-def _planned(request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None) -> Planned:
-    """The plan by some rules."""
-    splits = propose_splits(traced.program, request.target)
+def _programs(
+    request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None
+) -> FrozenGraph | None:
+    """The e-graph of programs equal to the one that was traced.  A verdict about its values asks for that one."""
+    if request.fusion or not ordered(reachable(rules, traced.program)):
+        return None
+    known = before.programs if before is not None else None
+    if known is not None and known.program is traced.program and [r.rule for r in known.report.rules] == [r.name for r in rules]:
+        return known
+    with clock.stage("programs"):
+        nodes, seconds = min(PROGRAM_NODES, request.node_budget), PROGRAM_SHARE * request.time_budget
+        graph = saturate(traced.program, rules=rules, order=True, node_budget=nodes, time_budget=seconds, fresh=True)
+        _audit(graph, rules)
+    return graph
+
+
+def _others(request: Request, graph: FrozenGraph | None, rules: tuple[Rule, ...], clock: _Clock) -> Sequence[Choice]:
+    """Programs that may be cheaper than the one that was traced."""
+    if graph is None:
+        return ()
+    with clock.stage("choose"):
+        return other_programs(graph, request.target, [r.name for r in rules if r.phase == ORDER], PROGRAM_SHARE * request.time_budget)
+
+
+def _better(request: Request, plan: Plan, than: Plan, share: float = 1.0) -> bool:
+    """Whether a plan is the better one by the objective: it holds less, or takes less than a share of the time."""
+    held = Objective.on(request.target, request.objective, request.memory_limit).held
+    if request.objective == "memory" and held(plan.temporary_bytes) != held(than.temporary_bytes):
+        return held(plan.temporary_bytes) < held(than.temporary_bytes)
+    return plan.estimated_us < share * than.estimated_us
+
+
+def _in_order(
+    request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None, choice: Choice | None = None
+) -> Planned:
+    """The plan by some rules, or without those that move factors if they move them for nothing."""
+    found = _planned(request, rules, traced, clock, before, choice)
+    if in_order_for_nothing(found.plan):
+        other = _planned(request, tuple(r for r in rules if r.name != MOVES_FACTORS), traced, clock, before, choice)
+        if not other.plan.notes and no_dearer(other.plan, found.plan):
+            found = other
+    return found
+
+
+def _planned(
+    request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None, choice: Choice | None
+) -> Planned:
+    """The plan by some rules of what was traced, or of a program that was chosen in its place."""
+    program = traced.program if choice is None else choice.program
+    splits = propose_splits(program, request.target)
     with clock.stage("saturate"):
-        graph = None if before is None else _serving(before, rules, traced.program, splits)
+        graph = None if before is None else _serving(before, rules, program, splits)
         if graph is None:
-            graph = steer(_saturate(request, rules, traced, splits), request.fusion)
+            graph = steer(_saturate(request, rules, program, splits), request.fusion)
+        if choice is not None:  # what holds for some lengths only holds for no others here, either
+            sized = tuple(r for r in choice.graph.report.rules if r.sized and r.matches)
+            graph = replace(graph, report=replace(graph.report, rules=(*graph.report.rules, *sized)))
     with clock.stage("check rules"):
-        unsure = registry.vouch(_used(graph, rules))
+        known = [] if choice is None else _used(choice.graph, request.rules or ())
+        unsure = registry.vouch(list(dict.fromkeys((*_used(graph, rules), *known))))
+    found = Planned(request, rules, traced, graph, None, choice)  # type: ignore[arg-type]  # the plan follows
     with clock.stage("extract"):
-        plan = replace(_extract(request, rules, graph), unsure=unsure)
-    return Planned(request, rules, traced, graph, plan)
+        return replace(found, plan=replace(_extract(found), unsure=unsure))
+
+
+def _as_written(plan: Plan, program: Program, target: Target) -> Plan:
+    """A plan as one of the program as written, which it is compared with."""
+    if plan.program is program:
+        return plan
+    known = baseline(program, target)
+    return replace(
+        plan, program=program, baseline_bytes=known.dram_bytes, baseline_kernels=known.kernels, baseline_us=known.us,
+        compulsory_bytes=known.compulsory_bytes,
+    )  # fmt: skip
 
 
 def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits: Mapping[Axis, int]) -> FrozenGraph | None:
@@ -325,28 +409,28 @@ def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits:
     return before.graph if before.graph.program is program else resized(before.graph, program)
 
 
-def _saturate(request: Request, rules: tuple[Rule, ...], traced: Traced, splits: Splits) -> FrozenGraph:
+def _saturate(request: Request, rules: tuple[Rule, ...], program: Program, splits: Splits) -> FrozenGraph:
     graph = saturate(
-        traced.program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget, fresh=True
+        program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget, fresh=True
     )  # fmt: skip
     _audit(graph, rules)
     return graph
 
 
-def _extract(
-    request: Request, rules: tuple[Rule, ...], graph: FrozenGraph, shares: Mapping[tuple[str, ...], float] = MappingProxyType({})
-) -> Plan:
+def _extract(found: Planned, shares: Mapping[tuple[str, ...], float] = MappingProxyType({})) -> Plan:
     """The cheapest plan, given the share of registers that some kernels may use, with what there is to say of rules that it lacks."""
+    request, rules, graph = found.request, found.rules, found.graph
     plan = extract(
         graph, request.target, time_budget=request.time_budget, objective=request.objective, memory_limit=request.memory_limit,
         exact=request.exact, register_shares=shares,
     )  # fmt: skip
+    plan = _as_written(plan, found.traced.program, request.target)
     own = request.rules or ()
     chosen = active_rules(request)
     left_out = [r for r in registry.extras((*registry.rules(), *own)) if r not in chosen and not _disabled(r, request.disable)]
     asked_for = [r for r in own if r in rules]
     refused = (*withheld(left_out, request.licence), *plan.refused, *unmatched(graph, asked_for))
-    plan = replace(plan, licence=request.licence, refused=refused)
+    plan = replace(plan, licence=request.licence, refused=refused, rewritten=found.choice.rules if found.choice is not None else ())
     return replace(plan, notes=() if request.exact else notes(plan))
 
 
@@ -357,7 +441,7 @@ def _without_spills(found: Planned) -> Plan:
     from .runtime.spills import without_spills
 
     def again(shares: Mapping[tuple[str, ...], float]) -> Plan:
-        return replace(_extract(found.request, found.rules, found.graph, shares), unsure=found.plan.unsure)
+        return replace(_extract(found, shares), unsure=found.plan.unsure, written_us=found.plan.written_us)
 
     return without_spills(found.plan, found.request.target, again, lambda plan: replace(found, plan=plan).executable.compile())
 

@@ -72,6 +72,7 @@ class FrozenGraph:
     original: tuple[int, ...]
     report: SaturationReport
     facts: Mapping[str, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+    before: FrozenGraph | None = field(default=None, repr=False)  # of a saturation for programs: without the rules that order them
 
     @property
     def enodes(self) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..ir.index import Axis, IndexExpr, index
@@ -27,9 +27,11 @@ from ..rewrites.facts import RELATIONS, Row
 from ..rewrites.positions import IndexVar
 from ..rewrites.rule import Rule
 from ..rewrites.verdicts import MOST_READS, Offer
+from . import weighing
 from .encode import Codebook, Decoder, encode
 from .engine import leave_behind, new_engine
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
+from .reach import reachable
 from .schema import CONSTRUCTORS, FORMS, claimable, schema, trait_facts
 from .spec import check_graph
 
@@ -45,13 +47,32 @@ ENGINES_KEPT = 8
 ANALYSE = "(saturate (run analysis))"
 ROUNDS = 4  # rounds between two looks at the budgets
 VIEWED = 4  # times that views made by factoring sink, and what that shows is factored
+ORDER = "order"  # the phase of the rules that change the order of a program, and with these:
+ORDERING = ("analysis", "layout", "factor", ORDER)  # the phases of a saturation for programs; that for kernels has all but the last
 MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
 
 
-def _new_engine(rules: tuple[Rule, ...], claims: bool = False) -> EGraph:
-    """An engine with these rules compiled in; ``claims``: one that keeps the rule that concluded each fact."""
+def for_programs(rules: Collection[Rule]) -> tuple[Rule, ...]:
+    """Of some rules those of a saturation that is for other programs; none if no rule changes the order of one."""
+    return tuple(r for r in rules if r.phase in ORDERING) if ordered(rules) else ()
+
+
+def for_kernels(rules: Collection[Rule]) -> tuple[Rule, ...]:
+    """Of some rules those of a saturation that is for kernels."""
+    return tuple(r for r in rules if r.phase != ORDER)
+
+
+def ordered(rules: Collection[Rule]) -> bool:
+    """Whether a saturation with these rules is for programs."""
+    return any(r.phase == ORDER for r in rules)
+
+
+def _new_engine(rules: tuple[Rule, ...], claims: bool = False, order: bool = False) -> EGraph:
+    """An engine with these rules compiled in; ``claims``: one that keeps the rule that concluded each fact; ``order``: one for programs,
+    even if none of these rules orders any."""
     engine = new_engine()
-    for text in (schema(claims), *(r.egglog(claims) for r in dict.fromkeys((*table.analyses(), *rules)))):
+    weights = (weighing.text(),) if order or ordered(rules) else ()
+    for text in (schema(claims), *weights, *(r.egglog(claims) for r in dict.fromkeys((*table.analyses(), *rules)))):
         for command in text.splitlines():  # one by one: every node of a parsed text keeps, and hands over, a copy of the whole text
             engine.run_program(*engine.parse_program(command))
     return engine
@@ -101,6 +122,8 @@ class _Run:
 
     def __init__(self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float) -> None:
         self.engine, self.node_budget = engine, node_budget
+        self.order = ordered(rules)
+        self.between = 1 if self.order else ROUNDS  # rounds between two looks at the budgets
         self.places = [p for r in rules for p in r.places]
         self.asked: dict[str, int] = {}  # rows of wanted-... that were answered
         self.book = Codebook()
@@ -185,7 +208,7 @@ class _Run:
         ever = False
         done = 0
         while done < rounds:
-            n = min(ROUNDS, rounds - done)
+            n = min(self.between, rounds - done)
             if not (self.rounds(rulesets, n) | self.answer()):
                 break
             ever, done = True, done + n
@@ -286,7 +309,7 @@ def saturated(
             graph = None
             _engines.pop((rules, False), None)
     if graph is None:
-        engine = _new_engine(rules)
+        engine = _new_engine(reachable(rules, program), order=True) if ordered(rules) else _new_engine(rules)
         graph = _saturate(engine, program, rules, splits, _Run(engine, rules, node_budget, time_budget))
         assert holds_program(graph), f"the engine lost an operation of {program.name}"
     if wanted():
@@ -317,6 +340,7 @@ class Replay:
     def __init__(
         self, graph: FrozenGraph, rules: tuple[Rule, ...], most: int | None = None, since: int | None = 0, time_budget: float = 10.0
     ) -> None:
+        rules = rules if graph.before is not None else for_kernels(rules)
         self.program, self.rules = graph.program, rules
         self.engine = _engine(rules, claims=True)
         nodes = graph.enodes if graph.report.stopped == "nodes" else max(20_000, 4 * graph.enodes)
@@ -361,11 +385,20 @@ def _saturate(
     engine: EGraph, program: Program, rules: tuple[Rule, ...], splits: Splits, run: _Run
 ) -> FrozenGraph:
     book, names, parts = _insert(run, program, splits)
+
+    def read() -> FrozenGraph:
+        return _read(Decoder(engine, book), program, names, parts, run, rules)
+
     run.analyse()
-    if rules:
+    before = None
+    if run.order:
+        _usual(run)
+        before = read()
+        _ordered(run)
+    elif rules:
         _phases(run, bool(parts))
     begun = time.process_time()
-    graph = _read(Decoder(engine, book), program, names, parts, run, rules)
+    graph = read()
     if not rules:
         run.stopped = "off"
     run.phases.append(("read", (time.process_time() - begun) * 1e3))
@@ -377,7 +410,7 @@ def _saturate(
         tuple(run.phases),
         tuple(RuleCount(r.name, run.matches.get(r.name, 0), r.sized) for r in rules),
     )
-    return FrozenGraph(graph.program, graph.classes, graph.axes, graph.roots, graph.original, report, graph.facts)
+    return FrozenGraph(graph.program, graph.classes, graph.axes, graph.roots, graph.original, report, graph.facts, before)
 
 
 def _insert(run: _Run, program: Program, splits: Splits) -> tuple[Codebook, dict[Term, str], list[tuple[Axis, Axis, Axis]]]:
@@ -389,6 +422,7 @@ def _insert(run: _Run, program: Program, splits: Splits) -> tuple[Codebook, dict
     for a in (a for row in parts for a in row):
         book.bit(a)
     facts = [trait_facts(), *_axis_facts(program, parts, book)]
+    facts += weighing.facts(book.bits) if run.order else []
     facts += book.index_facts()  # after the split axes have their index expressions
     engine.run_program(*engine.parse_program("\n".join(facts)))
     for k in range(0, len(lines), 40):
@@ -397,9 +431,20 @@ def _insert(run: _Run, program: Program, splits: Splits) -> tuple[Codebook, dict
     return book, names, parts
 
 
-def _phases(run: _Run, split: bool) -> None:
+def _usual(run: _Run) -> None:
     run.phase("layout", ("layout",), 40)
     _factor(run)
+
+
+def _ordered(run: _Run) -> None:
+    run.phase(ORDER, (ORDER, "factor", "layout"), 40)
+
+
+def _phases(run: _Run, split: bool) -> None:
+    _usual(run)
+    if run.order:
+        _ordered(run)
+        return
     for _ in range(3):
         if not run.phase("invariance", ("invariance",), 1):
             break

@@ -10,7 +10,7 @@ from ..rewrites.rule import Rule
 from .audit import explained
 from .claims import constants_met
 from .frozen import FrozenGraph
-from .run import Splits, saturated
+from .run import Splits, for_kernels, for_programs, saturated
 
 
 def saturate(
@@ -25,8 +25,9 @@ def saturate(
     enable: bool = True,
     fresh: bool = False,
     shrink_seconds: float = 10.0,
+    order: bool = False,
 ) -> FrozenGraph:
-    """Every form of a program that the rules reach.
+    """Every form of a program that the rules reach: forms of its kernels, or with ``order`` other programs (:data:`~.run.ORDERING`).
 
     ``licence``: the equality that rules may use ("exact", "real" or "approx").  ``rules``: these instead of the registered ones.
     ``splits``: axis -> number of outer parts, which are then the axes ``<name>_o`` and ``<name>_i``, or these axes themselves.
@@ -38,8 +39,7 @@ def saturate(
     chosen = tuple(rules) if rules is not None else registry.active(licence, disabled)
     if rules is not None:
         chosen = tuple(r for r in chosen if r.name not in disabled)
-    if not enable:
-        chosen = ()
+    chosen = (for_programs if order else for_kernels)(chosen) if enable else ()
     graph = saturated(program, chosen, splits or {}, node_budget, time_budget, fresh)
     wrong = constants_met(graph)
     if wrong is not None:

@@ -16,10 +16,13 @@ from typing import Any
 
 from ..egraph.frozen import FrozenGraph
 from ..errors import UnknownTargetError
-from ..extract.names import Value
+from ..extract.names import Names, Value
 from ..extract.plan import Plan, PlannedCall
 from ..extract.quantities import bytes_text, plural
 from ..extract.targets import Target, load_target
+from ..ir.printing import axes_text, expression
+from ..ir.terms import Const
+from ..rewrites.registry import rules as known_rules
 from .chain import Chain, Part, Priced, Share
 from .costs import shares
 from .derivation import Step
@@ -54,6 +57,38 @@ class KernelExplanation:
 
 
 @dataclass(frozen=True)
+class Rewritten:
+    """Another program than the one that was written: the rules that made it, their laws, its values that are not written, as equations,
+    and what the best plan of the program as written is estimated to take."""
+
+    rules: tuple[str, ...]
+    laws: tuple[str, ...]
+    values: tuple[str, ...]
+    written_us: float
+
+    def lines(self) -> list[str]:
+        """In words."""
+        lines = [f"  program: another one than written, which would take {self.written_us:.1f} us; its other values are"]
+        lines += [f"    {value}" for value in self.values]
+        return [*lines, *(f"    by {rule}" + (f": {law}" if law else "") for rule, law in zip(self.rules, self.laws, strict=True))]
+
+
+def _rewritten(graph: FrozenGraph, plan: Plan) -> Rewritten | None:
+    if not plan.rewritten:
+        return None
+    names = Names(graph)
+    called = {t: names.label(c) for t, c in names.cls.items() if not isinstance(t, Const)}
+    written = {*plan.program.terms()}
+    values = tuple(
+        f"{called[t]}{axes_text(t)} = {expression(t, {x: n for x, n in called.items() if x is not t})}"
+        for t in names.terms
+        if t not in written and not isinstance(t, Const)
+    )
+    laws = {r.name: r.doc.partition("\n")[0] for r in known_rules()}
+    return Rewritten(plan.rewritten, tuple(laws.get(r, "") for r in plan.rewritten), values, plan.written_us)
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The whole answer.  ``str()`` for people, :meth:`json` for programs, :meth:`why` for two values of the program."""
 
@@ -65,6 +100,7 @@ class Explanation:
     saturation: str
     lost: tuple[dict[str, Any], ...]
     stopped: str
+    rewritten: Rewritten | None = None  # the program that was planned, if it is not the one that was written
     notes: tuple[str, ...] = ()  # inputs for which kernels overflow, or vanish, where the program does not
     study: Study | None = field(default=None, repr=False, compare=False)
     costs: bool = False
@@ -124,6 +160,7 @@ class Explanation:
             "schema": SCHEMA,
             "program": self.program,
             "target": self.target,
+            "rewritten": asdict(self.rewritten) if self.rewritten else None,
             "kernels": [asdict(k) for k in self.kernels],
             "saved_bytes": self.saved_bytes,
             "saved_us": self.saved_us,
@@ -144,6 +181,7 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [f"{self.program} on {self.target}"]
+        lines += self.rewritten.lines() if self.rewritten else []
         for k in self.kernels:
             lines += self._kernel_lines(k)
         lines.append(f"  against the unfused plan it saves {bytes_text(self.saved_bytes)} and {self.saved_us:.1f} us (modelled)")
@@ -174,7 +212,7 @@ class Explanation:
         if k.rules:
             lines.append("    made by rules: " + ", ".join(k.rules))
         else:
-            lines.append("    no rewrite was needed: the program as written")
+            lines.append(f"    no rewrite was needed: the program as {'planned' if self.rewritten else 'written'}")
         loops = ", ".join(f"{n} loop(s) over {a}" for a, n in k.passes.items()) or "no loop: everything on chip"
         lines.append(f"    {loops}; bound by {k.bound}, {k.us:.1f} us, {bytes_text(k.dram_bytes)}")
         if k.computes:
@@ -297,6 +335,7 @@ def explain(
         )
         + tuple({"description": "an offer not taken", "reason": why, "us": None, "kernels": 0} for why in plan.refused),
         plan.stopped,
+        _rewritten(graph, plan),
         plan.notes,
         study,
         costs,
@@ -304,6 +343,6 @@ def explain(
 
 
 __all__ = [
-    "SCHEMA", "VERDICTS", "Chain", "Effect", "Explanation", "KernelExplanation", "Options", "Part", "Priced", "RunnerUp", "Saving",
-    "Share", "Step", "Value", "Why", "explain",
+    "SCHEMA", "VERDICTS", "Chain", "Effect", "Explanation", "KernelExplanation", "Options", "Part", "Priced", "Rewritten", "RunnerUp",
+    "Saving", "Share", "Step", "Value", "Why", "explain",
 ]  # fmt: skip

@@ -65,6 +65,7 @@ class Chooser:
             c: t.dtype
             for t, c in zip(graph.program.terms(), graph.original, strict=True)
             if isinstance(t, Map | Reduce) and t.dtype is not None and t.dtype.is_float and t.dtype.itemsize == 2
+            and t not in graph.program.widened
         }
 
     @cached_property

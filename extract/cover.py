@@ -140,6 +140,8 @@ class Extractor:
             whole = [t for t in ([term] if term is not None else self._sums_of_parts(c)) if t.dtype is not None and t.dtype.kind == "int"]
             if whole:
                 dtype = max((t.dtype for t in whole if t.dtype is not None), key=lambda d: d.itemsize)
+            narrow = term.dtype if term is not None and term in self.program.widened else None
+            dtype = dtypes.float32 if narrow is not None else dtype
             order = self._order
             # the parts of a matrix outermost: programs that make them would else write into each other's sectors of memory; those of a
             # statistic side by side, as the kernel that merges them reads them
@@ -147,7 +149,7 @@ class Extractor:
             layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, parts), a)))
             spec = RootSpec(c, name, layout, dtype)
             self.temporaries[c] = spec
-            self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary")
+            self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary", narrow)
             self.search.buffers[spec.buffer] = self.buffers[spec.buffer]
         return self.temporaries[c]
 

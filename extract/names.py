@@ -17,6 +17,7 @@ from ..errors import OptionError, expect
 from ..ir import nodes, ops
 from ..ir.terms import Const, Extent, Index, Input, Term, View
 
+REORDERING = ("order", "cancelling")  # the families of rules by which programs become other ones
 LISTED = 40  # names that an error lists
 
 
@@ -72,6 +73,11 @@ class Names:
         if line:
             return self._at_line(text, line[1].replace("\\", "/").rpartition("/")[2], int(line[2]))
         term = self.table.get(text)
+        if term is None and text in self.graph.program.names:
+            raise OptionError(
+                f"{self.graph.program.name} is planned as another program than it is written, which computes no {text}",
+                cure=f"disable={list(REORDERING)!r} plans it as written; the values are {_listed(self.spoken)}",
+            )
         if term is None:
             close = difflib.get_close_matches(text, self.table, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""

@@ -154,6 +154,8 @@ class Plan:
     refused: tuple[str, ...] = ()  # offers of outside implementations that the plan does not use, each with the reason
     notes: tuple[str, ...] = ()  # inputs for which kernels overflow, or vanish, where the program does not
     unsure: tuple[str, ...] = ()  # rules of the user that the plan may use and whose check ended before it was complete
+    rewritten: tuple[str, ...] = ()  # the rules by which the planned program is another one than ``program``, which is as written
+    written_us: float = 0.0  # what the best plan of the program as written is estimated to take, if it is not this one
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
 
     @property
@@ -227,6 +229,8 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
     )
+    if plan.rewritten:
+        lines.append(f"  program: another order than written, by {', '.join(plan.rewritten)}; {plan.written_us:.1f} us as written")
     if len(plan.front) > 1:
         points = (f"{a.us:.1f} us holding {bytes_text(a.temporary_bytes)} ({plural(a.kernels, 'kernel')})" for a in plan.front)
         lines.append(f"  time against memory: {'; '.join(points)}")

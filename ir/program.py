@@ -42,6 +42,7 @@ class Program:
 
     ``sources`` maps terms to the user's line that made them, and ``names`` what the user calls values to their terms, in order of
     execution (a name that is assigned twice has two).  Both are for messages and questions; they carry no meaning.
+    ``widened``: values of 16-bit type that are kept in float32 between kernels, since nobody wrote them and their type may not hold them.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Program:
     inputs: tuple[Input, ...]  # in argument order, unused ones included
     sources: Mapping[Term, str] = field(default_factory=dict, compare=False, repr=False)
     names: Mapping[str, tuple[Term, ...]] = field(default_factory=dict, compare=False, repr=False)
+    widened: frozenset[Term] = field(default=frozenset(), compare=False, repr=False)
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:

@@ -1014,6 +1014,19 @@ zero_where = _relation(
     "zero-where", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds",
     Equation(lambda x, r, c: (x, Vanishing(x, r, c, 0.0))),
 )  # fmt: skip
+inner = _relation(
+    "inner", "T String i64 T T", "t = (g_k y) * r, r free of the axis k",
+    Equation(lambda t, g, k, y, r: (t, P.Reduce(g, k, y) * r), ((4, 2),)), sorts=("monoid",),
+)  # fmt: skip
+weigh = _relation("weigh", "T T T i64 i64", "demand: compare the products of g_j (h_k f*x) * r with those of h_k f * (g_j x*r); f x r j k")
+worth = _relation("worth", "T T T i64 i64", "f x r j k: the larger product of the second order is not larger", given=True)
+wants_sums = _relation("wants-sums", "T", "demand: find the sums of products in t")
+shares = _relation("shares", "T i64 T", "demand: t can be written as a sum over the axis of products with a, plus something")
+wants_product = _relation("wants-product", "T i64 T", "demand: write t as a sum over the axis of products with a, plus something")
+product = _relation("product", "T i64 T T", "t = sum_k a*b", Equation(lambda t, k, a, b: (t, P.Reduce("sum", k, a * b))))
+product_beside = _relation(
+    "product-beside", "T i64 T T T", "t = (sum_k a*b) + r", Equation(lambda t, k, a, b, r: (t, P.Reduce("sum", k, a * b) + r))
+)
 increasing = _relation("increasing", "String", "trait: a non-decreasing op", Trait(lambda o: o in OPS and OPS[o].increasing, sorts=("op",)))
 saturating = _relation(
     "saturating", "String f64", "trait: an op of one argument whose magnitude never exceeds a number",
@@ -1080,6 +1093,14 @@ def apart(a: AxisVar, b: AxisVar) -> Search:
 def distinct(a: Var, b: Var) -> Search:
     """Two values that are not known to be equal."""
     return Search("(!= {0} {1})", (a, b))
+
+
+def own_axes(a: Var, b: Var, *beside: AxisVar) -> Search:
+    """``a`` depends on an axis that ``b`` is free of, beside these."""
+    seen = "".join(f" {{{k}}}" for k in range(2, 2 + len(beside)))
+    mask = f"(| mb{{f}}{seen})" if beside else "mb{f}"
+    text = f"(= ma{{f}} (axes {{0}})) (= mb{{f}} (axes {{1}})) (= ms{{f}} {mask}) (!= 0 (- ma{{f}} (& ma{{f}} ms{{f}})))"
+    return Search(text, (a, b, *beside))
 
 
 def reduced(axis: AxisVar) -> Search:

@@ -11,7 +11,9 @@ from . import repair
 from . import invariance
 from . import strength
 from . import fusion
+from . import order
+from . import cancelling
 # isort: on
 
-_MODULES = (analyses, signs, algebra, reductions, layout, tiling, repair, invariance, strength, fusion)
+_MODULES = (analyses, signs, algebra, reductions, layout, tiling, repair, invariance, strength, fusion, order, cancelling)
 FAMILIES = tuple(family.__name__.rpartition(".")[2] for family in _MODULES)

@@ -86,7 +86,7 @@ __all__ = [
 
 LICENCES = ("exact", "real", "approx")
 DISABLED: set[str] = set()  # the names of the rules that saturations leave out
-PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion")
+PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion", "order")
 
 
 # Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.

@@ -120,7 +120,7 @@ class Executable:
         sizes = {a.name: a.size for a in traced.program.every_axis}
         if any(r.sized and r.matches for r in self.graph.report.rules):
             return None
-        if not same_program(self.plan.program, traced.program, sizes):
+        if not same_program(self.program, traced.program, sizes):
             return None
         found = Executable(traced, self.graph, self.plan, self.target)
         if not admits(module_spec(self.plan), sizes, found._shapes):

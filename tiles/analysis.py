@@ -128,7 +128,8 @@ class Facts:
         """The element type that the term language gives the node; ``None`` for a weakly typed number."""
         n = self.nodes[node]
         if n.op == "load":
-            return self.kernel.buffers[n.attrs[0]].dtype
+            buffer = self.kernel.buffers[n.attrs[0]]
+            return buffer.narrow or buffer.dtype
         fraction = [self.nodes[x].op == "const" and not float(self.nodes[x].attrs[0]).is_integer() for x in n.args]
         return nodes.dtype(n.op, n.attrs, [self.dtype(x) for x in n.args], fraction)
 

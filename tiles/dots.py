@@ -91,7 +91,8 @@ def operand_type(builder: Builder, a: tuple[int, ...], b: tuple[int, ...]) -> tu
         return dtypes.float32, "ieee"
     for side in (a, b):
         only = builder.nodes[side[0]]
-        if len(side) == 1 and (only.stored == promoted or (facts.dtype(side[0]) == promoted and only.op in ("load", "cast"))):
+        held = only.op == "cast" or (only.op == "load" and builder.kernel.buffers[only.attrs[0]].narrow is None)
+        if len(side) == 1 and (only.stored == promoted or (held and facts.dtype(side[0]) == promoted)):
             continue
         size = Interval(1.0, 1.0)
         for f in side:

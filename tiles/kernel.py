@@ -49,12 +49,14 @@ class Role:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor in memory.  ``role``: ``input``, ``temporary`` (made by an earlier kernel) or ``output``."""
+    """A tensor in memory.  ``role``: ``input``, ``temporary`` (made by an earlier kernel) or ``output``.  ``narrow``: the type that torch
+    would give the value, which is kept in a wider one because the narrow one may not hold it."""
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     role: Literal["input", "temporary", "output"] = "input"
+    narrow: DType | None = None
 
     @property
     def bytes(self) -> int:

@@ -369,7 +369,7 @@ def test_one_saturation_serves_every_target(monkeypatch):
     saturate, calls = pipeline.saturate, []
 
     def counted(*args, **options):
-        calls.append(options["splits"])
+        calls.append((options.get("order", False), options.get("splits")))
         return saturate(*args, **options)
 
     monkeypatch.setattr(pipeline, "saturate", counted)
@@ -377,7 +377,7 @@ def test_one_saturation_serves_every_target(monkeypatch):
     other = c.replan("mi300x")
     assert (other.target.name, other.plan.target) == ("mi300x", "mi300x")
     assert other.graph is c.graph
-    assert calls == [{}]
+    assert calls == [(False, {}), (True, None)], "one for kernels, and one for programs"
 
 
 # debugging ----------------------------------------------------------------------------------------------------------------------------

@@ -20,14 +20,16 @@ The check of rules must refute every one.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
-from eqfuse.egraph import run, saturate
+from eqfuse.egraph import run, saturate, weighing
 from eqfuse.egraph.audit import audit
 from eqfuse.egraph.frozen import FrozenGraph
 from eqfuse.errors import EqFuseError, UnsoundGraphError, UnsoundRuleError
@@ -38,7 +40,7 @@ from eqfuse.rewrites.rule import Rule, make_rule
 
 from .outcomes import OUTCOME, SILENT
 
-FAMILIES = ("analyses", "signs", "algebra", "reductions", "layout", "tiling", "repair", "invariance", "strength")
+FAMILIES = ("analyses", "signs", "algebra", "reductions", "layout", "tiling", "repair", "invariance", "strength", "order", "cancelling")
 KINDS = (
     "condition dropped", "sign guard", "free missing", "identity", "monoid", "off by one", "old and new swapped", "operand order",
     "trait", "term lost", "count lost", "empty axis", "licence",
@@ -119,12 +121,20 @@ def close(a: Any, b: Any) -> bool:
     return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12))
 
 
+@functools.cache
+def _ungated(rules: tuple[Rule, ...], claims: bool) -> Any:
+    """An engine for programs that exchanges sums of any size, as those of small programs are."""
+    with mock.patch.object(weighing, "LEAST", -1.0):
+        return run._new_engine(rules, claims)
+
+
 @contextlib.contextmanager
 def beside(rule: Rule) -> Iterator[tuple[Rule, ...]]:
-    """The active rules and one more, compiled on top of the engines that have the active ones (compiling all takes a second)."""
-    active = registry.active()
+    """The active rules of a saturation and one more, compiled on top of the engines that have the active ones (compiling all takes a second)."""
+    order = run.ordered([rule])
+    active = (run.for_programs if order else run.for_kernels)(registry.active())
     both = (*active, rule)
-    engines = {claims: run._engine(active, claims) for claims in (False, True)}
+    engines = {claims: _ungated(active, claims) if order else run._engine(active, claims) for claims in (False, True)}
     for claims, engine in engines.items():
         engine.run_program(*engine.parse_program("(push)"))
         engine.run_program(*engine.parse_program(rule.egglog(claims)))
@@ -142,7 +152,7 @@ def saturated(m: Mutant, rules: tuple[Rule, ...], node_budget: int = 2_000) -> F
     assert m.program is not None
     program = m.program()
     splits = {a: m.splits[a.name] for a in program.axes if a.name in m.splits}
-    return saturate(program, rules=rules, splits=splits, node_budget=node_budget, shrink_seconds=0)
+    return saturate(program, rules=rules, splits=splits, node_budget=node_budget, shrink_seconds=0, order=run.ordered(rules))
 
 
 def fired(m: Mutant, graph: FrozenGraph) -> bool:

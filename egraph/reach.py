@@ -1,0 +1,62 @@
+"""Which rules can match at all in the graph of a program: those whose operations it has, or rules that can match make.
+
+Compiling a rule takes the engine longer than finding that it never matches, so a small saturation is given only these.  What is not an
+operation or a row of a rule's own relation (numbers, signs, lengths) counts as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from ..ir.program import Program
+from ..ir.terms import Map, Reduce
+from ..rewrites import patterns
+from ..rewrites.facts import Match, Relation, Row, Trait
+from ..rewrites.rule import Rule
+
+GIVEN = ("written", "movable")  # relations whose first rows come with the program
+
+
+def reachable(rules: Collection[Rule], program: Program) -> tuple[Rule, ...]:
+    """The rules that may match in graphs of the program, in their order."""
+    there: set[Any] = {"const"}
+    for t in program.terms():
+        there |= {t.kind} | ({t.op} if isinstance(t, Map) else {t.monoid} if isinstance(t, Reduce) else set())
+    asked = [(r, [({*_needed(i.needs)}, {*_made(i)}) for i in r.instances]) for r in rules]
+    found: set[str] = set()
+    while True:
+        new = [made for _, instances in asked for needed, made in instances if needed <= there and not made <= there]
+        found |= {r.name for r, instances in asked if any(needed <= there for needed, _ in instances)}
+        if not new:
+            return tuple(r for r in rules if r.name in found)
+        there = there.union(*new)
+
+
+def _operations(pattern: Any) -> Iterator[Any]:
+    """The kinds of a pattern's nodes, and their ops and monoids where they are named."""
+    for n in patterns.walk(pattern):
+        if isinstance(n, patterns.Node):
+            yield type(n).__name__.lower()
+            yield from (name for name in (getattr(n, "op", None), getattr(n, "monoid", None)) if isinstance(name, str))
+
+
+def _needed(facts: Collection[Any]) -> Iterator[Any]:
+    for f in facts:
+        if isinstance(f, Match):
+            yield from _operations(f.pattern)
+        elif isinstance(f, Row) and not _known(f.relation):
+            yield f.relation.name
+
+
+def _made(rule: Rule) -> Iterator[Any]:
+    for f in rule.gives:
+        if isinstance(f, Row):
+            yield f.relation.name
+        for part in f.parts():
+            yield from _operations(part)
+
+
+def _known(relation: Relation) -> bool:
+    """Whether rows come from outside the rules, or are asked for by rules when they are compiled."""
+    return relation.given or relation.name in GIVEN or isinstance(relation.meaning, Trait) or relation.name.startswith("wants-operands")

@@ -1,0 +1,40 @@
+"""Whether an exchange of two sums is worth it: the engine's answer to ``weigh``, by the sizes of the products of both orders.
+
+sum_j (sum_k f*x) * r has the products f*x and (sum_k f*x)*r, the other order, sum_k f * (sum_j x*r), has x*r and f * (sum_j x*r).  The
+sizes are kept as binary logarithms, of every set of axes that somebody asks for: of a mask, its lowest bit's and that of the rest.  The
+masks are computed in one rule and looked up in the next, since in one rule the engine would join the table of sizes four times over first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..ir.index import Axis
+
+LEAST = 20.0  # log2: products smaller than this are left in their order
+SLACK = 0.0  # log2: so many times larger than the largest old product may the largest new one be
+
+
+def text() -> str:
+    """Tables and rules of the analysis, with the limits as they stand now."""
+    return f"""
+(function axis-log (i64) f64 :merge old)
+(function log-size (i64) f64 :merge old)
+(relation mask-wanted (i64))
+(relation mask-parts (i64 i64 i64))
+(relation weighed (T T T i64 i64 i64 i64 i64 i64))
+(rule ((mask-wanted m) (!= m 0) (= l (& m (- 0 m))) (= r (- m l))) ((mask-wanted r) (mask-parts m l r)) :ruleset analysis)
+(rule ((mask-parts m l r) (= a (axis-log l)) (= s (log-size r))) ((set (log-size m) (+ s a))) :ruleset analysis)
+(rule ((weigh f x r j k) (= mf (axes f)) (= mx (axes x)) (= mr (axes r)) (!= 0 (& mf k)) (!= 0 (& mx j)) (= a (| mf mx)) \
+(= b (| mr (- a (& a k)))) (= c (| mx mr)) (= d (| mf (- c (& c j))))) \
+((weighed f x r j k a b c d) (mask-wanted a) (mask-wanted b) (mask-wanted c) (mask-wanted d)) :ruleset analysis)
+(rule ((weighed f x r j k a b c d) (= la (log-size a)) (= lb (log-size b)) (= lc (log-size c)) (= ld (log-size d)) \
+(>= (max la lb) {LEAST}) (<= (max lc ld) (+ (max la lb) {SLACK}))) ((worth f x r j k)) :ruleset analysis)
+""".strip()
+
+
+def facts(bits: Mapping[Axis, int]) -> list[str]:
+    """The sizes of axes, by their bits."""
+    logs = [f"(set (axis-log {bit}) {float(math.log2(max(axis.size, 1)))})" for axis, bit in bits.items()]
+    return ["(set (log-size 0) 0.0)", *logs]
