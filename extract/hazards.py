@@ -20,15 +20,15 @@ for both sides.  Values that were stored are followed into the kernel that store
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import PlanError
 from ..ir import dtypes, nodes, ops
+from ..ir.bounds import ZERO
 from ..ir.index import index
 from ..ir.program import Program
 from ..ir.ranges import INF, Interval, mul
@@ -38,6 +38,7 @@ from ..tiles.analysis import Facts
 from ..tiles.direct import kernel_from_program
 from ..tiles.kernel import Kernel, Node
 from ..tiles.lower import Lowering
+from ..tiles.relations import SIGNS
 from .cover import TIE
 from .plan import Plan
 from .sizes import Escape, escapes
@@ -157,121 +158,35 @@ def _merged(kernels: list[Kernel]) -> Kernel:
     return replace(kernels[0], nodes=tuple(nodes), roots=roots, buffers=buffers, roles=roles)
 
 
-FAR = 12  # operations down which it is looked for selections
-
-
 class _Facts(Facts):
-    """The ranges that lowering uses, and what is known beside them of running references and of sums of exponentials."""
-
-    def below_maximum(self, node: int) -> bool:
-        """Also: c x - c M <= 0 where M is a maximum of maxima of x, of which some may be replaced where they are -inf; and the maximum
-        so far is not above the one with the present tile."""
-        return super().below_maximum(node) or self.ordered(node) < 0
-
-    def ordered(self, node: int) -> int:
-        """-1 if a sum is known not to be positive because it is c x - c max x, 1 if it is not negative, 0 otherwise."""
-        for p, q in (self.nodes[node].args, self.nodes[node].args[::-1]):
-            for c, when, x in self._forms(p):
-                for d, other, y in self._forms(q):
-                    if c != -d:
-                        continue
-                    if x == y and when == other:
-                        return -1  # x - x
-                    for monoid, sign in (("max", -1), ("min", 1)):
-                        bound = self._selects(monoid, y, x) and "old" not in (when, other)
-                        older = x == y and (when, other) == ("old", "new") and self._is(monoid, x)
-                        if bound or older:
-                            return sign if c > 0 else -sign
-        return 0
-
-    def _forms(self, node: int, loose: bool = False) -> Iterator[tuple[float, str, int]]:
-        """Readings of a node as a constant times another node, final (""), or running ("new", "old").  ``loose`` also reads through
-        every choice between a number and a value, and through a product with the number of times that a row has an element."""
-        factor, when = 1.0, ""
-        while True:
-            yield factor, when, node
-            n = self.nodes[node]
-            guarded = self._guarded(node, loose)
-            if n.op == "ref":
-                when, node = n.attrs[0], n.args[0]
-            elif n.scalar == "neg":
-                factor, node = -factor, n.args[0]
-            elif n.scalar == "mul" and any(self._number(x) is not None for x in n.args):
-                number, other = n.args if self._number(n.args[0]) is not None else n.args[::-1]
-                factor, node = factor * float(self._number(number) or 0.0), other
-            elif loose and n.scalar == "mul" and any(self._one_of(x) is not None for x in n.args):
-                node = n.args[0] if self._one_of(n.args[1]) is not None else n.args[1]
-            elif guarded != node:
-                node = guarded
-            else:
-                return
+    """The ranges that lowering uses, and what is known beside them of running references and of sums of exponentials; lengths are those
+    of the plan, and what stands past the end of a part is nobody's."""
 
     @by_arguments
-    def _number(self, node: int) -> float | None:
+    def number(self, node: int) -> float | None:
         """A constant, the length of an axis, or a scalar function of such."""
         n = self.nodes[node]
-        if n.op == "map":
-            args = [self._number(a) for a in n.args]
-            return None if None in args else float(ops.op(n.attrs[0]).numpy(*map(np.float64, args)))
-        return float(n.attrs[0]) if n.op == "const" else float(n.attrs[0].size) if n.op == "extent" else None
+        return float(n.attrs[0].size) if n.op == "extent" else super().number(node)
 
-    def _is(self, monoid: str, node: int) -> bool:
-        n = self.nodes[node]
-        return n.op == "reduce" and n.attrs[0] == monoid
+    def before(self, node: int) -> int:
+        """As a bound: where a number stands for an infinity, nobody chooses what is made of it."""
+        return self.guarded(node)
 
-    def _guarded(self, node: int, loose: bool = False) -> int:
-        """The reduction behind a choice that puts a number where the reduction is infinite (where(m == -inf, 0, m))."""
-        n = self.nodes[node]
-        if n.scalar == "where" and (loose or n.args[0] in self._tests):
-            rest = [a for a in n.args[1:] if self.nodes[a].op != "const"]
-            if len(rest) == 1:
-                return rest[0]
-        return node
-
-    @cached_property
-    def _tests(self) -> frozenset[int]:
-        """Comparisons of something with an infinity."""
-        return frozenset(
-            k
-            for k, n in enumerate(self.nodes)
-            if n.op == "map"
-            and n.attrs[0] in ("eq", "ne", "lt", "le", "gt", "ge")
-            and any(self.nodes[a].op == "const" and abs(self.nodes[a].attrs[0]) == INF for a in n.args)
-        )
-
-    def _selects(self, monoid: str, m: int, x: int, deep: int = 0) -> bool:
-        """m is a selection among values that contain x: a reduction of x, or of such a reduction, or x with a selection inside of a
-        sum: c + max y selects from c + y, to the last bit, because rounding is monotone."""
-        if deep > FAR:
-            return False  # not known
-        n, of = self.nodes[m], self.nodes[x]
-        if self._is(monoid, m):
-            body = self._in_range(n.args[0])
-            return body == x or self._selects(monoid, self._guarded(body), x, deep + 1)
-        if n.op == of.op == "map" and n.attrs == of.attrs and n.attrs[0] in ("add", "maximum", "minimum"):
-            pairs = (tuple(zip(n.args, other, strict=True)) for other in (of.args, of.args[::-1]))
-            return any(all(p == q or self._selects(monoid, p, q, deep + 1) for p, q in pair) for pair in pairs)
-        return False
-
-    def _in_range(self, node: int) -> int:
+    def chosen(self, body: int) -> int:
         """x behind where(position < length, x, +-inf): what the last part of a split axis holds past the end is chosen by nobody."""
-        n = self.nodes[node]
-        if n.scalar == "where" and abs(self._number(n.args[2]) or 0.0) == INF:
+        n = self.nodes[body]
+        if n.scalar == "where" and abs(self.number(n.args[2]) or 0.0) == INF:
             test = self.nodes[n.args[0]]
             if test.scalar == "lt" and [self.nodes[a].op for a in test.args] == ["index", "extent"]:
                 return n.args[1]
-        return node
+        return body
 
-    def _range_of(self, node: int, finite: bool, padded: bool = False) -> Interval:
+    def _met(self, node: int, args: list[Interval], found: Interval, padded: bool) -> Interval:
         n = self.nodes[node]
-        found = super()._range_of(node, finite, padded)
-        if n.scalar == "add" and self.ordered(node) > 0:
-            return Interval(max(found.lo, 0.0), max(found.hi, 0.0))
+        found = super()._met(node, args, found, padded)
         if n.op == "ref" and self.nodes[n.args[0]].op == "reduce" and self.nodes[n.args[0]].attrs[0] in ("max", "min"):
-            return self.range(n.args[0], finite).join(Interval(0.0, 0.0))  # where it is still empty a guard puts a harmless value
-        if n.reduction == "sum" and found.lo == 0 and self._has_one(n.args[0]):
-            return Interval(1.0, found.hi)
-        return found
+            return args[0].join(ZERO)  # where it is still empty a guard puts a harmless value
+        return found.at_least(1.0) if n.reduction == "sum" and found.lo == 0 and self._has_one(n.args[0]) else found
 
     @by_arguments
     def _has_one(self, body: int) -> bool:
@@ -288,37 +203,26 @@ class _Facts(Facts):
             )
         if ("add", "mul") not in o.turns or not o.increasing:
             return False
-        factor, x = self._multiple_of(n.args[0])
-        if factor == 0 or self.nodes[x].scalar != "add":
-            return False
-        return self.below_maximum(x) if factor > 0 else self.ordered(x) > 0
+        return any(self.nodes[x].scalar == "add" and c * self.order(x) < 0 for c, _, x in self.readings(n.args[0]))
 
-    def _multiple_of(self, node: int) -> tuple[float, int]:
-        """A node as a number times another node, which is none."""
-        factor = 1.0
-        while (n := self.nodes[node]).scalar in ("neg", "mul"):
-            by = [-1.0] if n.scalar == "neg" else [v for v in map(self._number, n.args) if v is not None]
-            if len(by) != 1:
-                break
-            factor *= by[0]
-            node = next(a for a in n.args if self._number(a) is None)
-        return factor, node
-
-    @by_arguments
-    def _grows(self, update: int) -> bool:
-        n = self.nodes[update]
-        if n.scalar == "add":
-            return all(self._grows(x) or self.range(x).lo >= 0 for x in n.args)
-        return super()._grows(update)
+    def _past(self, node: int) -> int:
+        """What a value stands for where only its offset counts: behind references, choices between a number and a value, and products
+        with the number of times that a row has an element."""
+        n = self.nodes[node]
+        if n.op == "ref":
+            return n.args[0]
+        few = [a for a in n.args if self._one_of(a) is None] if n.scalar == "mul" else []
+        rest = [a for a in n.args[1:] if self.nodes[a].op != "const"] if n.scalar == "where" else few if len(few) < len(n.args) else []
+        return rest[0] if len(rest) == 1 else node
 
     def shift(self, node: int) -> bool:
         """c x - c R(x) stands here, for a reduction R of that very x, final or running; or two reductions of one value."""
         for p, q in (self.nodes[node].args, self.nodes[node].args[::-1]):
-            for c, _, x in self._forms(p, loose=True):
-                for d, _, m in self._forms(q, loose=True):
+            for c, _, x in self.readings(p, self._past):
+                for d, _, m in self.readings(q, self._past):
                     if c == -d and (x == m or (self._origins(x) | {x}) & self._origins(m)):
                         return True
-            if any(self._selects(monoid, q, p) for monoid in ("max", "min")) or self._scaled_mean(q, p):
+            if any(self.selects(combine, q, p) for combine in SIGNS) or self._scaled_mean(q, p):
                 return True
         return False
 
@@ -342,10 +246,10 @@ class _Facts(Facts):
         chosen = self._one_of(m)
         if chosen is not None:
             return frozenset((chosen,))
-        if n.op == "ref" or (n.op == "map" and self._guarded(m, loose=True) != m):
-            return self._origins(n.args[0] if n.op == "ref" else self._guarded(m, loose=True))
+        if n.op == "ref" or n.scalar == "where" and self._past(m) != m:
+            return self._origins(self._past(m))
         if n.op == "reduce":
-            return frozenset((n.args[0], self._in_range(n.args[0]))) | self._origins(n.args[0])
+            return frozenset((n.args[0], self.chosen(n.args[0]))) | self._origins(n.args[0])
         if n.scalar == "mul":
             return frozenset().union(*(self._origins(a) for a in n.args if not self._varies(n, a)))
         return frozenset()

@@ -40,6 +40,14 @@ class Interval:
         """The smallest interval that contains both."""
         return Interval(min(self.lo, other.lo), max(self.hi, other.hi))
 
+    def at_most(self, x: float) -> Interval:
+        """What is left of it for values that are known to be at most a number."""
+        return Interval(min(self.lo, x), min(self.hi, x))
+
+    def at_least(self, x: float) -> Interval:
+        """What is left of it for values that are known to be at least a number."""
+        return Interval(max(self.lo, x), max(self.hi, x))
+
 
 ALL = Interval()
 UNIT = Interval(0.0, 1.0)

@@ -1,10 +1,6 @@
-"""What lowering needs to know about nodes: running state, levels, element types, ranges, zeros in padded lanes.
+"""What lowering needs to know about nodes: ranges, running state, levels, element types, zeros in padded lanes.
 
 All are functions of the concrete node graph and the roles, computed once per kernel on demand.
-
-*Ranges* come in two readings.  With ``finite_inputs=False`` a float that is loaded may be infinite: this decides which references
-need a guard.  With ``finite_inputs=True`` it is at most the largest number of its type: this decides what may be cast to a narrower
-type for a contraction.  One relational fact about maxima is used: ``x - max x <= 0``.
 """
 
 from __future__ import annotations
@@ -15,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import nodes, ops, ranges
-from ..ir.bounds import LARGEST_EXTENT
+from ..ir import dtypes, nodes, ops
 from ..ir.dtypes import DType
 from ..ir.index import Axis
-from ..ir.monoids import MONOIDS
-from ..ir.ranges import ALL, INF, UNIT, Interval
 from ..ir.recursion import by_arguments, evaluated
 from .kernel import Kernel, Node
+from .relations import Ranges
 
 
-class Facts:
+class Facts(Ranges):
     """Facts about the nodes of one kernel.  ``split=True`` levels loops by one global depth instead of per axis."""
 
     def __init__(self, kernel: Kernel, split: bool = False) -> None:
-        self.kernel, self.nodes, self.split = kernel, kernel.nodes, split
+        super().__init__(kernel)
+        self.split = split
         self.streamed = frozenset(a for a, r in kernel.roles.items() if r.kind == "stream")
         self._running: list[frozenset[Axis]] = []
         self._state: list[bool] = []
@@ -43,8 +38,6 @@ class Facts:
                 or (n.op == "roll" and self._state[n.args[0]])
             )
             self._levels.append(self._depth_of(n) if split else self._level_of(n))
-        self.memo: dict[Any, Any] = {}  # answers of functions that ask for the same of a node's arguments, and how deep they are in it
-        self.depth = 0
         self.singular: frozenset[int] | None = None  # see guards
 
     # -- running state and levels --------------------------------------------------------------------------------------------
@@ -106,10 +99,6 @@ class Facts:
         """The value differs from step to step of a loop over the axis."""
         return axis in self.nodes[node].axes or axis in self._running[node]
 
-    def below(self, node: int) -> tuple[int, ...]:
-        """The arguments of a node."""
-        return self.nodes[node].args
-
     def _read_running(self) -> Iterator[int]:
         """The reductions that loops may read while they run: those that references ask for."""
         for n in self.nodes:
@@ -132,102 +121,6 @@ class Facts:
             return buffer.narrow or buffer.dtype
         fraction = [self.nodes[x].op == "const" and not float(self.nodes[x].attrs[0]).is_integer() for x in n.args]
         return nodes.dtype(n.op, n.attrs, [self.dtype(x) for x in n.args], fraction)
-
-    # -- ranges --------------------------------------------------------------------------------------------------------------
-    def range(self, node: int, finite_inputs: bool = False, padded: bool = False) -> Interval:
-        """An interval that contains every value of the node; with ``padded`` also what stands on padded lanes, of which a maximum
-        knows nothing."""
-        return self._range(node, finite_inputs, padded)
-
-    @by_arguments
-    def _range(self, node: int, finite: bool, padded: bool) -> Interval:
-        return self._range_of(node, finite, padded)
-
-    def _range_of(self, node: int, finite: bool, padded: bool) -> Interval:
-        n = self.nodes[node]
-        if n.op == "load":
-            d = self.kernel.buffers[n.attrs[0]].dtype
-            if d.kind == "bool":
-                return UNIT
-            return Interval(d.least, d.largest) if finite or not d.is_float else ALL
-        if n.op == "const":
-            v = n.attrs[0]
-            return ALL if v != v else Interval(v, v)
-        if n.op == "extent":
-            return Interval(0.0, LARGEST_EXTENT)
-        if n.op == "index":
-            lo, hi = n.attrs[0].bounds()
-            return Interval(min(lo, 0) * LARGEST_EXTENT, LARGEST_EXTENT if hi > 0 else hi)
-        if n.op == "map":
-            if n.attrs[0] == "add":
-                r = ops.OPS["add"].range(*(self._range(x, finite, padded) for x in n.args))
-                return Interval(min(r.lo, 0.0), min(r.hi, 0.0)) if not padded and self.below_maximum(node) else r
-            return ops.OPS[n.attrs[0]].range(*(self._range(x, finite, padded) for x in n.args))
-        if n.op == "cast":
-            return ranges.cast(self._range(n.args[0], finite, padded), n.attrs[0])
-        if n.op == "ref":
-            target = self.nodes[n.args[0]]
-            if n.attrs[0] == "old" and not (target.op in ("reduce", "roll") and target.attrs[0] in ("sum", "mean")):
-                return ALL  # may be the identity, before the first step
-            return self._range(n.args[0], finite, padded).join(Interval(0.0, 0.0))  # 0: nothing summed yet, or an empty maximum made safe
-        if n.op == "reduce":
-            body = self._range(n.args[0], finite, padded)
-            m, zero = MONOIDS[n.attrs[0]], Interval(0.0, 0.0)
-            if m.copies == "one":
-                found = body.join(zero) if m.combine == "add" else body
-                return found.join(Interval(m.identity, m.identity)) if n.attrs[1].size == 0 else found
-            if m.copies != "times":
-                return ALL
-            return Interval(0.0 if body.lo >= 0 else -INF, 0.0 if body.hi <= 0 else INF)
-        if n.op == "roll" and n.attrs[0] in ("sum", "mean") and self._range(n.args[0], finite, padded).lo >= 0 and self._grows(n.args[1]):
-            return Interval(0.0, INF)
-        if n.op == "pre":
-            return self._range(n.args[0], finite, padded).join(Interval(0.0, 0.0))
-        return ALL
-
-    @by_arguments
-    def _grows(self, update: int) -> bool:
-        """An update that keeps a non-negative state non-negative: the state, or its product with something non-negative."""
-        n = self.nodes[update]
-        if n.op == "acc":
-            return True
-        if n.op == "map" and n.attrs[0] == "mul":
-            return all(self._grows(x) or self.range(x).lo >= 0 for x in n.args)
-        return False
-
-    def below_maximum(self, node: int) -> bool:
-        """``c x - c max x <= 0`` for a constant c > 0: x minus its maximum, final or running with the present tile, is not positive."""
-        a, b = self.nodes[node].args
-        return any(
-            c == -d and c > 0 and self._is_maximum_of(m, x)
-            for p, q in ((a, b), (b, a))
-            for c, x in self._multiples(p)
-            for d, m in self._multiples(q)
-        )
-
-    def _multiples(self, node: int) -> Iterator[tuple[float, int]]:
-        """Readings of a node as a constant times another node."""
-        factor = 1.0
-        while True:
-            yield factor, node
-            n = self.nodes[node]
-            if n.op == "map" and n.attrs[0] == "neg":
-                factor, node = -factor, n.args[0]
-            elif n.op == "ref" and n.attrs[0] == "new":
-                node = n.args[0]
-            elif n.op == "map" and n.attrs[0] == "mul" and any(self.nodes[x].op == "const" for x in n.args):
-                constant, other = n.args if self.nodes[n.args[0]].op == "const" else n.args[::-1]
-                factor, node = factor * self.nodes[constant].attrs[0], other
-            else:
-                return
-
-    def _is_maximum_of(self, m: int, x: int) -> bool:
-        n = self.nodes[m]
-        while n.op == "reduce" and n.attrs[0] == "max":
-            if n.args[0] == x:
-                return True
-            n = self.nodes[n.args[0]]
-        return False
 
     # -- padded lanes --------------------------------------------------------------------------------------------------------
     @by_arguments
@@ -254,7 +147,7 @@ class Facts:
         return self._bounded(node) and self._is_number(node)
 
     def _bounded(self, node: int) -> bool:
-        return self.range(node, padded=True).finite
+        return self.range(node, padded=True).magnitude <= dtypes.float32.largest
 
     @by_arguments
     def _is_number(self, node: int) -> bool:

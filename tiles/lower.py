@@ -26,13 +26,14 @@ import numpy as np
 
 from ..errors import PlanError
 from ..ir import dtypes
+from ..ir.bounds import LARGEST_EXTENT
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS, Monoid
 from ..ir.recursion import Steps, completed
 from ..ir.spec import wanted
 from . import compensation, dots, guards
-from .analysis import LARGEST_EXTENT, Facts
+from .analysis import Facts
 from .blocks import Block, LoopCycle, OpenAccumulator, close
 from .builder import Builder, Mode
 from .finish import PRICED
