@@ -272,7 +272,7 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
         for axis, outer, inner in found.graph.facts.get("split", ()):
             if model.split and axis.name in named:
                 whole = named[axis.name]
-                splits[whole] = outer.size if number else (Axis(outer.name, -(-whole.size // inner.size)), inner)
+                splits[whole] = outer.size if number else (replace(outer, size=-(-whole.size // inner.size)), inner)
         graph = steer(_saturate(request, found.rules, program, splits), request.fusion)
     unsure = registry.vouch(_used(graph, found.rules))
     plan = _as_written(extract_like(graph, request.target, model), traced.program, request.target)

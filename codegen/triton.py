@@ -167,7 +167,7 @@ class KernelPrinter:
         return self.names.get(v.name, v.name)
 
     def start_name(self, b: Binding) -> str:
-        return f"{identifier(b.name)}0"
+        return f"{identifier(b.name)}_start"
 
     def lanes_name(self, axis: Axis) -> str:
         return f"r_{identifier(axis.name)}"

@@ -215,7 +215,7 @@ def _code(
         lines.append(f"inputs = {{{', '.join(f'{n!r}: {np.asarray(x).tolist()}' for n, x in inputs.items())}}}")
         options += ", inputs=inputs"
     names = ", ".join(repr(r.name) for r in rules)
-    parts = ", ".join(f"Axis({a.name!r}, {a.size}): {n}" for a, n in splits.items())
+    parts = ", ".join(f"{a!r}: {n}" for a, n in splits.items())
     lines.append(f"names = {{{names}}}")
     lines.append("rules = [r for r in registry.rules() if r.name in names]")
     lines.append(f"audit(saturate(p, rules=rules, splits={{{parts}}}), {options})")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..ir.index import Axis, FloorDiv, IndexExpr, Mod
+from ..ir.index import FloorDiv, IndexExpr, Mod
 from ..ir.nodes import renamed
 from ..ir.program import Program
 from ..ir.sameness import same_program
@@ -31,12 +31,12 @@ def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
         return None  # sums over nothing have rules of their own
     if not same_program(before, program, sizes) or any(_nested(t.index) for t in before.terms() if isinstance(t, View)):
         return None
-    other = {a: Axis(a.name, sizes[a.name]) for a in before.every_axis}
+    other = {a: replace(a, size=sizes[a.name]) for a in before.every_axis}
     for axis, outer, inner in graph.facts.get("split", ()):
         here, there = axis.size, sizes.get(axis.name, 0)
         if inner.size < 1 or not there or (here == outer.size * inner.size) != (there % inner.size == 0):
             return None
-        other |= {outer: Axis(outer.name, -(-there // inner.size)), inner: inner}
+        other |= {outer: replace(outer, size=-(-there // inner.size)), inner: inner}
 
     def new(x: Any) -> Any:
         return renamed(x, other.__getitem__)

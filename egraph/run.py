@@ -18,7 +18,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..ir.index import Axis, IndexExpr, index
+from ..ir.index import Axis, IndexExpr, index, order_key
 from ..ir.program import Program
 from ..ir.spec import check_program, wanted
 from ..ir.terms import Input, Reduce, Term
@@ -476,7 +476,7 @@ def split_axes(splits: Splits) -> list[tuple[Axis, Axis, Axis]]:
     out = []
     for axis, parts in sorted(splits.items(), key=lambda s: s[0]):
         if isinstance(parts, int):
-            parts = Axis(f"{axis.name}_o", parts), Axis(f"{axis.name}_i", -(-axis.size // parts))
+            parts = Axis(f"{axis.name}_o", parts, axis.rank), Axis(f"{axis.name}_i", -(-axis.size // parts), axis.rank)
         out.append((axis, *parts))
     return out
 
@@ -549,7 +549,7 @@ def _read(
             if all(a in number for a in args):
                 classes[number[cls]].append(ENode(op, attrs, tuple(number[a] for a in args), rule))
     for members in classes:
-        members.sort(key=lambda n: (n.rule is not None, n.op, str(n.attrs), n.args))
+        members.sort(key=lambda n: (n.rule is not None, n.op, order_key(n.attrs), n.args))
     axes = [frozenset(book.bits)] * len(number)  # a replay may have stopped before it is known
     for cls, mask in decoder.rows("axes"):
         if cls in number:
@@ -578,7 +578,7 @@ def _facts(
     out: dict[str, tuple[tuple[Any, ...], ...]] = {"split": tuple(parts)}
 
     def known(rows: list[tuple[Any, ...]], decode: Any) -> tuple[tuple[Any, ...], ...]:
-        return tuple(sorted((decode(r) for r in rows if all(c in number for c in _class_cells(r))), key=str))
+        return tuple(sorted((decode(r) for r in rows if all(c in number for c in _class_cells(r))), key=order_key))
 
     def _class_cells(row: tuple[Any, ...]) -> list[Any]:
         return [c for c in row if not isinstance(c, str | int | float)]
@@ -632,7 +632,7 @@ class _Reader:
             args = tuple(read[s](c) for s, c in zip(FORMS[name], cells, strict=True))
             if None not in args:
                 out.append((self.form[f], name, *args))
-        return tuple(sorted(out, key=str))
+        return tuple(sorted(out, key=order_key))
 
     def summed(self) -> tuple[tuple[Any, ...], ...]:
         """(which value, its class if it has another form, axis, own body, form): a form summed over a prefix."""
@@ -641,7 +641,7 @@ class _Reader:
         for bit, own, f, cls in self.decoder.table("Summed"):
             if own in self.number and f in self.form:
                 out.append((groups.setdefault(cls, len(groups)), self.number.get(cls), self.book.axes[bit], self.number[own], self.form[f]))
-        return tuple(sorted(out, key=str))
+        return tuple(sorted(out, key=order_key))
 
     def rows(self, table: str, columns: tuple[str, ...], name: str = "") -> tuple[tuple[Any, ...], ...]:
         """The rows of a relation whose values all have a number; ``table`` may be one beside ``name`` with more columns."""
@@ -656,7 +656,7 @@ class _Reader:
             cells = tuple(f(c) for f, c in zip(read, row, strict=False))
             if None not in cells:
                 out.append((*cells, *row[len(cells) :]))
-        return tuple(sorted(out, key=str))
+        return tuple(sorted(out, key=order_key))
 
 
 def _claimed(

@@ -51,7 +51,7 @@ def propose_splits(program: Program, target: Target) -> dict[Axis, int]:
         offers = dict(found for nest in outermost if (found := _parts_of_nest(program, nest, target.sm_count)))
     if not offers:
         return {}
-    axis = max(offers, key=lambda a: (a.size, a.name))
+    axis = max(offers, key=lambda a: (a.size, a))
     return {axis: offers[axis]}
 
 

@@ -90,7 +90,7 @@ def analyse(
                     contracted.add(axis)
                     free |= a ^ b
                     batch |= (a & b) - {axis}
-                    tiled |= {max(side, key=lambda x: (x.size, x.name)) for side in (a - b, b - a)}
+                    tiled |= {max(side, key=lambda x: (x.size, x)) for side in (a - b, b - a)}
     for c in below:
         found.update((a, None) for a in sorted(graph.axes[c]))
     mentioned = set(stored)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,9 @@ from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
 from . import aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
-from .alignment import Alignment
+from .alignment import Alignment, Dims
 from .aten import OPS, At, AtenOp, Call, broadcast_at, dims_of, fresh_dims, is_inside, shape_of
+from .axis_names import AxisNames, Sizes
 from .places import place, place_of_node
 from .spec import ir_dtype
 
@@ -51,13 +52,6 @@ def arguments(node: Node) -> list[Any]:
             continue
         out.append(given[position] if position < len(given) else node.kwargs.get(a.name, a.default_value))
     return out
-
-
-def axis_names() -> Iterator[str]:
-    """i, j, k, ... z, a, ... h, then i1, j1, ...; without e (2e3 reads as a number) and o (as a zero)."""
-    letters = list("ijklmnpqrstuvwxyzabcdfgh")
-    for turn in count():
-        yield from (c + (str(turn) if turn else "") for c in letters)
 
 
 def substituted(x: Term, replacement: Mapping[Axis, IndexExpr], spare: Any) -> Term:
@@ -87,22 +81,30 @@ def _linked(axes: Mapping[int, frozenset[Axis]]) -> list[list[int]]:
 
 
 class Reader:
-    """Reads one graph.  ``names`` and ``constants`` say what the placeholders are: named inputs, or numbers known now."""
+    """Reads one graph.  ``names`` and ``constants`` say what the placeholders are: named inputs, or numbers known now; ``sizes`` what
+    the source calls their sizes."""
 
-    def __init__(self, graph: Graph, names: Mapping[Node, str], constants: Mapping[Node, float], *, exact: bool = False) -> None:
+    def __init__(
+        self, graph: Graph, names: Mapping[Node, str], constants: Mapping[Node, float], sizes: Sizes, *, exact: bool = False
+    ) -> None:
         self.names, self.constants, self.exact = names, constants, exact
         self.inputs: dict[Node, Input] = {}
         self.sources: dict[Term, str] = {}
         self.alignment = Alignment()
-        self._letters = axis_names()
+        self._ranks = count(1)
         self._axes: dict[tuple[int, int], Axis] = {}
         self._slices: dict[tuple[int, int, int, int], Axis] = {}
         self._asked = Retried()  # the ops ask for their arguments as they go, as deep as the graph is
         self._bounds: dict[Term, Interval] = {}
         self._first: dict[tuple[Node, int | None], tuple[At, Term]] = {}
         self._bound: dict[Term, frozenset[Axis]] = {}
+        values: list[tuple[str, bool, Dims]] = []
         for node in graph.nodes:
             self._align(node)
+            dims = node.meta.get("eqfuse_dims", ())
+            for d in dims if any(isinstance(x, tuple) for x in dims) else (dims,):
+                values.append((names.get(node) or _operation(node), node in names, d))
+        self._called = AxisNames(self.alignment, values, sizes)
 
     # names ------------------------------------------------------------------------------------------------------------------
     def _align(self, node: Node) -> None:
@@ -126,8 +128,12 @@ class Reader:
         """The axis of a dimension; ``alias`` numbers further axes of the same extent."""
         key = (self.alignment.find(item), alias)
         if key not in self._axes:
-            self._axes[key] = Axis(next(self._letters), self.alignment.size(item))
+            name = self._called.of.get(key[0], "axis")
+            self._axes[key] = self._new(self._called.fresh(name) if alias else name, self.alignment.size(item))
         return self._axes[key]
+
+    def _new(self, name: str, size: int) -> Axis:
+        return Axis(name, size, next(self._ranks))
 
     def bound(self, item: int | None, taken: frozenset[Axis]) -> Axis | None:
         """The axis for reducing a dimension, other than the ones in use outside; ``None`` for size 1."""
@@ -151,7 +157,7 @@ class Reader:
         return axes, position
 
     def _spare(self, axis: Axis) -> Axis:
-        return Axis(next(self._letters), axis.size)
+        return self._new(self._called.fresh(axis.name), axis.size)
 
     # reading ----------------------------------------------------------------------------------------------------------------
     def read(self, x: Any, at: At) -> Term:
@@ -272,7 +278,7 @@ class Reader:
         for alias in count():
             key = (self.alignment.find(item), lo, hi, alias)
             if key not in self._slices:
-                self._slices[key] = Axis(next(self._letters), hi - lo + 1)
+                self._slices[key] = self._new(self._called.fresh(f"{self.axis(item).name}_part"), hi - lo + 1)
             if self._slices[key] not in taken:
                 return self._slices[key]
         raise AssertionError
@@ -340,7 +346,7 @@ class Reader:
                 value: Term = Index(atom)
             else:
                 alone = IndexExpr(((atom, 1),))
-                whole = self._spare(Axis("", alone.bounds()[1] + 1))
+                whole = self._spare(Axis("position", alone.bounds()[1] + 1))
                 value = View(Index(whole), whole, alone)
             value = value if c == 1 else -value if c == -1 else value * whole_number(c)
             total = value if total is None else total + value
@@ -382,6 +388,12 @@ class Reader:
         name = str(node.target)
         text = f"the operator {name} is not supported" if not why else f"the operator {name} is not supported {why}"
         return UnsupportedOpError(text, where=place_of_node(node), cure=_cure(name))
+
+
+def _operation(node: Node) -> str:
+    """What a node does, in a word without a number, for with symbols in the place of sizes a graph has more nodes."""
+    words = str(node.target).split(".")  # aten.slice.Tensor
+    return words[1] if len(words) > 1 else "value"
 
 
 def _is_complex(node: Node) -> bool:

@@ -18,6 +18,7 @@ from ..ir.program import Output, Program
 from ..ir.sameness import same_program
 from ..ir.terms import Input, Term, number_of
 from .aten import ZERO, dims_of, shape_of
+from .axis_names import size_names
 from .capture import Captured, Source, capture, capture_exported
 from .convention import Convention, shown
 from .naming import function_name, value_names
@@ -242,6 +243,7 @@ def _from_graph(
         captured.graph,
         {n: s.name for n, s in captured.sources.items()},
         {n: v for n, v in known.items() if v is not None},
+        size_names(obj),
         exact=exact,
     )
     outputs: list[Output] = []

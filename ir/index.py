@@ -15,15 +15,23 @@ from dataclasses import dataclass
 import numpy as np
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Axis:
-    """A named axis.  ``size`` is its extent (the hint the plan is made for); names are unique within a program."""
+    """A named axis.  ``size`` is its extent (the hint the plan is made for); names are unique within a program.
+
+    ``rank`` comes first where axes are ordered: in what order a trace met them, so that its names decide nothing but what is printed.
+    Axes that are written by hand have one rank, and are ordered by their names.
+    """
 
     name: str
     size: int
+    rank: int = 0
 
     def __repr__(self) -> str:
-        return f"Axis({self.name!r}, {self.size})"
+        return f"Axis({self.name!r}, {self.size}{f', {self.rank}' if self.rank else ''})"
+
+    def __lt__(self, other: Axis) -> bool:
+        return (self.rank, self.name, self.size) < (other.rank, other.name, other.size)
 
 
 @dataclass(frozen=True, order=True)
@@ -45,10 +53,6 @@ class Mod:
 Atom = Axis | FloorDiv | Mod
 
 
-def _key(atom: Atom) -> str:
-    return repr(atom)
-
-
 @dataclass(frozen=True, order=True)
 class IndexExpr:
     """``const + sum(coefficient * atom)``.  Build with :func:`index`, ``+``, ``*``, ``//`` and ``%``; never by hand."""
@@ -61,7 +65,7 @@ class IndexExpr:
         total: dict[Atom, int] = dict(self.terms)
         for atom, c in other.terms:
             total[atom] = total.get(atom, 0) + c
-        kept = sorted(((a, c) for a, c in total.items() if c), key=lambda t: _key(t[0]))
+        kept = sorted(((a, c) for a, c in total.items() if c), key=lambda t: order_key(t[0]))
         return _rejoined(IndexExpr(tuple(kept), self.const + other.const))
 
     def __mul__(self, factor: int) -> IndexExpr:
@@ -193,6 +197,17 @@ class IndexExpr:
         if self.const or not parts:
             parts.append(str(self.const))
         return " + ".join(parts)
+
+
+def order_key(x: object) -> str:
+    """A text by which attributes of nodes, or rows of them, are ordered: like ``repr``, with the ranks of axes before their names."""
+    if isinstance(x, Axis):
+        return f"Axis({x.rank:04d}{x.name!r}, {x.size})"
+    if isinstance(x, FloorDiv | Mod):
+        return f"{type(x).__name__}({order_key(x.numerator)}, {x.divisor})"
+    if isinstance(x, IndexExpr):
+        return f"IndexExpr({order_key(x.terms)}, {x.const})"
+    return f"({', '.join(map(order_key, x))})" if isinstance(x, tuple) else repr(x)
 
 
 def index(value: IndexExpr | Axis | int) -> IndexExpr:

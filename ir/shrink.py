@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -119,7 +120,7 @@ def _smaller(p: Program) -> Iterator[Program]:
             yield from _replaced(p, t, Input(t.name, t.layout, dtypes.float32))
     for axis in sorted(p.every_axis, key=lambda a: -a.size):
         for size in dict.fromkeys((2, 3, (axis.size + 1) // 2, axis.size - 1, 1)):
-            if 0 < size < axis.size and (found := resized(p, {axis: Axis(axis.name, size)})) is not None:
+            if 0 < size < axis.size and (found := resized(p, {axis: replace(axis, size=size)})) is not None:
                 yield found
 
 

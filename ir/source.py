@@ -66,7 +66,7 @@ class _Writer:
 
     def text(self) -> str:
         """The lines after the imports."""
-        lines = [f"{self.axis[a]} = Axis({a.name!r}, {a.size})" for a in self.axis]
+        lines = [f"{self.axis[a]} = {a!r}" for a in self.axis]
         terms = self.program.terms()
         inputs = dict.fromkeys((*self.program.inputs, *(t for t in terms if isinstance(t, Input))))
         for i in inputs:

@@ -46,7 +46,7 @@ class Names:
 
     def _reserve(self, name: str, axis: Axis) -> None:
         a = identifier(axis.name)
-        words = ("{}0", "{}_ok", "{}_full", "{}_from", "{}_to", "{}_at")
+        words = ("{}_start", "{}_ok", "{}_full", "{}_from", "{}_to", "{}_at")
         for n in (*(w.format(name) for w in words), f"r_{a}", extent_name(axis), tile_name(axis), f"S_N_{a}"):
             self._used[n] = 1
 

@@ -396,7 +396,7 @@ def test_debug_at_its_maximum():
         "@triton.jit",  # 4
         "  c0 = input('x',)()",  # 5
         "= reduce('max', ",
-        "  %0[i, j] = x[i, j]",  # the kernel
-        "  x: fp32[j/64] = x[i, j] where j ok",  # and lowered
+        "  %0[rows, cols] = x[rows, cols]",  # the kernel
+        "  x: fp32[cols/64] = x[rows, cols] where cols ok",  # and lowered
     ):
         assert text in done.stderr, text

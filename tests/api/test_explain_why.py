@@ -67,7 +67,7 @@ def test_a_value_that_was_rewritten_away(fused):
     assert found.shared
     assert found.details["rule"] == "factor_out"
     assert found.details["where"] == next(r.where for r in eqfuse.rules() if r.name == "factor_out")
-    assert "sum_l(weights * v)" in found.text
+    assert "sum_k_rows(weights * v)" in found.text
     without = eqfuse.optimize(attention, (empty(8, 2048, 64, dtype=torch.float16),) * 3, target="h200", disable=["factor_out"])
     assert without.why("weights", "out").verdict == "shared"  # the rule is to blame
 
@@ -146,20 +146,20 @@ def test_no_equation():
     found = answered(c, "a", "out")
     assert found.verdict == "no equation"
     value = c.explain().value("d")
-    assert found.details["missing"] == "d[i]"
+    assert found.details["missing"] == "d[rows]"
     (axis,) = [x for x in c.program.axes if x.size == 200_000]
     assert levels(c.graph, value.cls, axis) == 4
-    assert "after 4 loops over j" in found.details["reason"]
-    assert "d[i] is missing" in found.text
+    assert "after 4 loops over cols" in found.details["reason"]
+    assert "d[rows] is missing" in found.text
 
 
 def test_the_equation_that_was_missing():
     """With a rule's help the same question has another answer: softmax needs two loops without repair, one with it."""
     case = PROGRAMS["row_softmax"]
     c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), **case.options, target="h200")
-    assert c.explain().kernels[0].passes == {"j": 2}
+    assert c.explain().kernels[0].passes == {"cols": 2}
     plain = eqfuse.optimize(case.fn, case.args("bench", device="meta"), **case.options, target="h200", disable=["repair"])
-    assert plain.explain().kernels[0].passes == {"j": 3}
+    assert plain.explain().kernels[0].passes == {"cols": 3}
 
 
 # forbidden --------------------------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def qkv(n, dtype, heads=2, device="cpu"):
 def test_softplus_normalised_attention_is_one_kernel_and_one_pass(declare, dtype):
     f = declare(**SOFTPLUS)
     c = eqfuse.optimize(normalised(f), qkv(4096, dtype, 16, "meta"), target="h200")
-    assert passes(c) == [{"l": 1}], str(c.plan)
+    assert passes(c) == [{"k_rows": 1}], str(c.plan)
     assert c.source.count("_soft_plus(") == 2  # its definition and one call
     torch.manual_seed(0)
     small = qkv(200, dtype)
@@ -111,7 +111,7 @@ def test_a_running_maximum_is_derived_from_the_trait_alone(declare):
     large = qkv(4096, torch.float16, 16, "meta")
     f = declare(**EXP10)
     once = eqfuse.optimize(normalised(f, shifted=True), large, target="h200")
-    assert passes(once) == [{"l": 1}], str(once.plan)
+    assert passes(once) == [{"k_rows": 1}], str(once.plan)
     assert "factor_of_exponential" in str(once.plan)
     torch.manual_seed(0)
     small = qkv(200, torch.float16)
@@ -137,7 +137,7 @@ def test_masked_rows_are_repaired_too(declare, dtype):
         return (w / w.sum(-1, keepdim=True)) @ v
 
     c = eqfuse.optimize(causal, qkv(2048, dtype, 16, "meta"), target="h200")
-    assert passes(c) == [{"l": 1}], str(c.plan)
+    assert passes(c) == [{"k_rows": 1}], str(c.plan)
     torch.manual_seed(0)
     small = qkv(200, dtype)
     q, k, v = (t.double() for t in small)

@@ -123,7 +123,7 @@ class _Printer:
             self.write(f"static {TYPES[v.dtype.name]} {self.name(v)}[{v.elements}];")
 
     def start(self, b: Binding) -> str:
-        return "0" if b.kind == "resident" else f"{identifier(b.name)}0"
+        return "0" if b.kind == "resident" else f"{identifier(b.name)}_start"
 
     def position(self, b: Binding, dims: tuple[Dim, ...]) -> str:
         lane = next((f" + l_{d.name} / {d.stride(b.axis)} % {b.tile}" for d in dims if b.axis in d.axes), "")

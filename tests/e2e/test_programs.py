@@ -57,7 +57,7 @@ def test_rows_in_flight_fit_the_l2(name, target, dtype, planned):
     to the cache what to keep."""
     compiled = planned(name, dtype, target)
     (kernel,), (report,) = compiled.plan.kernels, compiled.compile()
-    assert kernel.passes["j"] == 2
+    assert kernel.passes["cols"] == 2
     assert compiled.plan.dram_bytes <= 1.1 * compiled.plan.compulsory_bytes
     programs = min(report.occupancy * compiled.target.sm_count, kernel.kernel.persistent or kernel.tiles.tasks)
     row = 128256 * compiled.program.inputs[0].dtype.itemsize * kernel.kernel.roles[compiled.program.inputs[0].layout[0]].tile

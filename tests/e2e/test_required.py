@@ -29,7 +29,7 @@ def held(plan: eqfuse.Plan) -> int:
 
 def is_one_pass(plan: eqfuse.Plan) -> bool:
     """One kernel, one loop over the vocabulary, nothing stored but the losses, nothing read twice."""
-    one = len(plan.steps) == len(plan.kernels) == 1 and dict(plan.kernels[0].passes)["j"] == 1
+    one = len(plan.steps) == len(plan.kernels) == 1 and dict(plan.kernels[0].passes)["w_rows"] == 1
     return one and not held(plan) and plan.dram_bytes <= 1.1 * plan.compulsory_bytes
 
 
@@ -80,7 +80,7 @@ def test_normalised_rows_are_not_stored(target, dtype):
     come first, one number for each row, from a kernel of its own or from a pass of their own, and the products are of float16 all the same."""
     case = PROGRAMS["rmsnorm_linear"]
     plan = eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target, **LITTLE).plan
-    passes = [dict(k.passes)["k"] for k in plan.kernels]
+    passes = [dict(k.passes)["cols"] for k in plan.kernels]
     if dtype != "float16":
         assert passes == [1], str(plan)
         assert not held(plan)

@@ -40,9 +40,9 @@ def test_where_it_may_be_another_graph_there_is_none():
     assert resized(graph(softmax, (64, 128)), program(softmax, (1, 7))) is None, "a length of 1 is none"
     assert resized(graph(softmax, (64, 128)), program(softmax, (5, 0))) is None, "sums over nothing"
     assert resized(graph(softmax, (64, 128)), program(lambda x: x.exp(), (5, 7))) is None, "another program"
-    split = graph(softmax, (64, 4096), splits={Axis("j", 4096): 8})
+    split = graph(softmax, (64, 4096), splits={Axis("cols", 4096, 2): 8})
     assert resized(split, program(softmax, (64, 2047))) is None, "the last part would be shorter"
-    ragged = graph(softmax, (64, 4095), splits={Axis("j", 4095): 8})
+    ragged = graph(softmax, (64, 4095), splits={Axis("cols", 4095, 2): 8})
     assert resized(ragged, program(softmax, (64, 2048))) is None, "it would not"
     scaled = lambda x: x * x.shape[0]  # noqa: E731
     assert resized(graph(scaled, (64, 8)), program(scaled, (32, 8))) is None, "another constant"
@@ -53,9 +53,9 @@ def test_where_it_may_be_another_graph_there_is_none():
 @pytest.mark.parametrize(("here", "there"), [(4096, 1536), (4095, 700)])
 def test_parts_keep_their_length(here, there):
     softmax = lambda x: torch.softmax(x, -1)  # noqa: E731
-    found = resized(graph(softmax, (64, here), splits={Axis("j", here): 8}), program(softmax, (5, there)))
-    outer, inner = Axis("j_o", -(-there // 512)), Axis("j_i", 512)
-    made = graph(softmax, (5, there), splits={Axis("j", there): (outer, inner)})
-    assert found is not None and found.facts["split"] == ((Axis("j", there), outer, inner),)
+    found = resized(graph(softmax, (64, here), splits={Axis("cols", here, 2): 8}), program(softmax, (5, there)))
+    outer, inner = Axis("cols_o", -(-there // 512), 2), Axis("cols_i", 512, 2)
+    made = graph(softmax, (5, there), splits={Axis("cols", there, 2): (outer, inner)})
+    assert found is not None and found.facts["split"] == ((Axis("cols", there, 2), outer, inner),)
     assert (found.classes, found.axes, found.roots, found.original) == (made.classes, made.axes, made.roots, made.original)
     assert {k: set(v) for k, v in found.facts.items()} == {k: set(v) for k, v in made.facts.items()}

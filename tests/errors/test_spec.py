@@ -270,7 +270,7 @@ TILE_MUTANTS = {
     "word": [lambda: changed(tiles(), t.Load, after(lambda s: Scan(tile_of(s))))],
     "defined before use": [
         lambda: changed(tiles(), t.Load, lambda s: []),
-        lambda: changed(tiles(), t.Store, lambda s: replace(s, src=inner(tiles())["dot_m"])),  # out of the loop
+        lambda: changed(tiles(), t.Store, lambda s: replace(s, src=inner(tiles())["dot_q_cols"])),  # out of the loop
         lambda: changed(tiles(), t.Let, lambda s: replace(s, args=tuple(replace(a, dims=()) if isinstance(a, t.Value) else a for a in s.args))),
         lambda: changed(tiles(), t.Loop, accumulator(start=t.Value("nobody", (), dtypes.float32))),
     ],
@@ -315,7 +315,7 @@ TILE_MUTANTS = {
         lambda: changed(tiles(), t.Loop, lambda s: replace(s, accumulators=(), body=(replace(s, accumulators=()),))),
     ],
     "state at the end": [lambda: changed(tiles(), t.Loop, lambda s: accumulator(new=t.Value("never", s.accumulators[0].old.dims, dtypes.float32))(s))],
-    "state": [lambda: changed(tiles(), t.Loop, accumulator(new=inner(tiles())["dot_m"], inplace=False))],
+    "state": [lambda: changed(tiles(), t.Loop, accumulator(new=inner(tiles())["dot_q_cols"], inplace=False))],
     "identity": [lambda: changed(tiles(), t.Loop, accumulator(identity=1.0))],
     "in place": [lambda: changed(tiles(), t.Loop, lambda s: replace(s, accumulators=tuple(replace(a, inplace=True) for a in s.accumulators)))],
     "parameters": [lambda: replace(tiles(), parameters=tiles().parameters * 2)],
@@ -368,7 +368,7 @@ def test_an_error_names_level_node_and_row():
     with pytest.raises(SpecError) as info:
         check_tiles(changed(tiles(), t.Reduce, lambda s: replace(s, monoid="bare")))
     assert str(info.value) == (
-        "tile program attention_out: tile_max: fp32[j/128] = bare l of dot_m\n"
+        "tile program attention_out: tile_max: fp32[q_rows/128] = bare k_rows of dot_q_cols\n"
         "  printable monoid: kernels reduce tiles by monoids that have a Triton spelling\n"
         "  try: add triton= (and the helper that it calls as prelude=) to the monoid's entry in ir/monoids.py"
     )
