@@ -1,7 +1,7 @@
 """plan for cross_entropy on a100: 1 kernel, 519.6 us estimated
   cross_entropy_out: labels, logits -> out
-    roles   i=grid:2 j=stream:256   (2048 programs, 1 warps, 2 stages)
-    loops   j x1
+    roles   rows=grid:2 cols=stream:256   (2048 programs, 1 warps, 2 stages)
+    loops   cols x1
     cost    519.6 us, bound by simt; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 5.02 G instructions; 0 B shared
     rules   late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
   memory: 1.05 GB; compulsory 1.05 GB; unfused 12.61 GB in 12 kernels (6225.6 us)
@@ -30,70 +30,70 @@ def _max(x, axis: tl.constexpr):
 @triton.jit
 def cross_entropy_out(
     labels_ptr, logits_ptr, out_ptr,
-    N_j, labels_stride_i, logits_stride_i, logits_stride_j, out_stride_i,
-    T_i: tl.constexpr, T_j: tl.constexpr,
+    N_cols, labels_stride_rows, logits_stride_rows, logits_stride_cols, out_stride_rows,
+    T_rows: tl.constexpr, T_cols: tl.constexpr,
 ):
-    """t0[i] = ne(labels, -100)
-    t1[i, j] = logits - max_j(logits)
-    out[i] = where(t0, -sum_j(where(eq(index(j), where(t0, labels, 0)), t1 - log(sum_j(exp(t1))), 0)), 0)
+    """t0[rows] = ne(labels, -100)
+    t1[rows, cols] = logits - max_cols(logits)
+    out[rows] = where(t0, -sum_cols(where(eq(index(cols), where(t0, labels, 0)), t1 - log(sum_cols(exp(t1))), 0)), 0)
     rules: late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
     moves: 1.05 GB of memory for the planned sizes; bound by simt
     """
     pid = tl.program_id(0)
-    i0 = pid.to(tl.int64) * T_i
-    r_i = tl.arange(0, T_i)
-    r_j = tl.arange(0, T_j)
-    labels = tl.load(labels_ptr + i0 * labels_stride_i + r_i * labels_stride_i)
+    rows_start = pid.to(tl.int64) * T_rows
+    r_rows = tl.arange(0, T_rows)
+    r_cols = tl.arange(0, T_cols)
+    labels = tl.load(labels_ptr + rows_start * labels_stride_rows + r_rows * labels_stride_rows)
     ne = labels != -100
     where = tl.where(ne, labels, 0)
-    sum_j = tl.zeros([T_i], tl.float32)
-    sum_lanes_j = tl.zeros([T_i, T_j], tl.float32)
-    max_j = tl.full([T_i], float("-inf"), tl.float32)
-    sum_lanes_j_2 = tl.zeros([T_i, T_j], tl.float32)
-    for j0 in tl.range(0, N_j, T_j):
-        first = tl.cast(j0, tl.int64)
+    sum_cols = tl.zeros([T_rows], tl.float32)
+    sum_lanes_cols = tl.zeros([T_rows, T_cols], tl.float32)
+    max_cols = tl.full([T_rows], float("-inf"), tl.float32)
+    sum_lanes_cols_2 = tl.zeros([T_rows, T_cols], tl.float32)
+    for cols_start in tl.range(0, N_cols, T_cols):
+        first = tl.cast(cols_start, tl.int64)
         after = where - first
-        here_j = tl.full([], T_j, tl.float32)
+        here_cols = tl.full([], T_cols, tl.float32)
         ge = after >= 0
         after_f = after.to(tl.float32)
-        lt = after_f < here_j
+        lt = after_f < here_cols
         here = ge & lt
         where_2 = tl.where(here, 1.0, 0.0)
-        sum_j = sum_j + where_2
+        sum_cols = sum_cols + where_2
         logits = tl.load(
-            logits_ptr + (i0 * logits_stride_i + tl.cast(j0, tl.int64) * logits_stride_j) + (r_i[:, None] * logits_stride_i + r_j[None, :] * logits_stride_j),
+            logits_ptr + (rows_start * logits_stride_rows + tl.cast(cols_start, tl.int64) * logits_stride_cols) + (r_rows[:, None] * logits_stride_rows + r_cols[None, :] * logits_stride_cols),
         )
         logits_f = logits.to(tl.float32)
         tile_max = _max(logits_f, axis=1)
-        max_j_new = _maximum(max_j, tile_max)
-        empty = max_j_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_j_new)
-        diff = safe - max_j
+        max_cols_new = _maximum(max_cols, tile_max)
+        empty = max_cols_new == float("-inf")
+        safe = tl.where(empty, 0.0, max_cols_new)
+        diff = safe - max_cols
         neg_3 = -diff
         exp = tl.exp(neg_3)
         diff_2 = logits_f - safe[:, None]
         exp_2 = tl.exp(diff_2)
-        sum_lanes_j = tl.fma(sum_lanes_j, exp[:, None], exp_2)
-        at_j = tl.cast(j0, tl.int32) + r_j
-        eq_2 = at_j[None, :] == where[:, None]
+        sum_lanes_cols = tl.fma(sum_lanes_cols, exp[:, None], exp_2)
+        at_cols = tl.cast(cols_start, tl.int32) + r_cols
+        eq_2 = at_cols[None, :] == where[:, None]
         where_5 = tl.where(eq_2, logits_f, 0.0)
-        sum_lanes_j_2 = sum_lanes_j_2 + where_5
-        max_j = max_j_new
-    eq = sum_j == 0.0
-    sum_j_2 = tl.sum(sum_lanes_j, axis=1)
-    log = tl.log(sum_j_2)
+        sum_lanes_cols_2 = sum_lanes_cols_2 + where_5
+        max_cols = max_cols_new
+    eq = sum_cols == 0.0
+    sum_cols_2 = tl.sum(sum_lanes_cols, axis=1)
+    log = tl.log(sum_cols_2)
     neg_5 = -log
-    mul_2 = neg_5 * sum_j
+    mul_2 = neg_5 * sum_cols
     where_3 = tl.where(eq, 0.0, mul_2)
-    neg_6 = -max_j
-    mul_3 = neg_6 * sum_j
+    neg_6 = -max_cols
+    mul_3 = neg_6 * sum_cols
     where_4 = tl.where(eq, 0.0, mul_3)
-    sum_j_3 = tl.sum(sum_lanes_j_2, axis=1)
-    add = where_4 + sum_j_3
+    sum_cols_3 = tl.sum(sum_lanes_cols_2, axis=1)
+    add = where_4 + sum_cols_3
     add_2 = where_3 + add
     neg_7 = -add_2
     where_6 = tl.where(ne, neg_7, 0.0)
-    tl.store(out_ptr + i0 * out_stride_i + r_i * out_stride_i, where_6.to(tl.float16))
+    tl.store(out_ptr + rows_start * out_stride_rows + r_rows * out_stride_rows, where_6.to(tl.float16))
 
 
 def run(logits, labels):
@@ -102,20 +102,20 @@ def run(logits, labels):
     _check_device("logits", logits, logits.device, cross_entropy_out)
     _check_tensor("labels", labels, torch.int64, 1)
     _check_device("labels", labels, logits.device, cross_entropy_out)
-    N_i = logits.shape[0]
-    N_j = logits.shape[1]
-    _check_shape("logits", logits, (N_i, N_j))
-    _check_shape("labels", labels, (N_i,))
-    _check_size("i", N_i == 4096, "of 4096, on which the program depends")
-    _check_size("j", N_j == 128256, "of 128256, on which the program depends")
+    N_rows = logits.shape[0]
+    N_cols = logits.shape[1]
+    _check_shape("logits", logits, (N_rows, N_cols))
+    _check_shape("labels", labels, (N_rows,))
+    _check_size("rows", N_rows == 4096, "of 4096, on which the program depends")
+    _check_size("cols", N_cols == 128256, "of 128256, on which the program depends")
     logits = _readable("logits", logits, (1, 255))
     labels = _readable("labels", labels, (1,))
-    out = torch.empty((N_i,), dtype=torch.float16, device=logits.device)
+    out = torch.empty((N_rows,), dtype=torch.float16, device=logits.device)
     with torch.cuda.device_of(logits):
-        cross_entropy_out[_grid(triton.cdiv(N_i, 2))](
+        cross_entropy_out[_grid(triton.cdiv(N_rows, 2))](
             labels, logits, out,
-            N_j, labels.stride(0), logits.stride(0), logits.stride(1), out.stride(0),
-            T_i=2, T_j=256,
+            N_cols, labels.stride(0), logits.stride(0), logits.stride(1), out.stride(0),
+            T_rows=2, T_cols=256,
             num_warps=1, num_stages=2, enable_fp_fusion=True,
         )
     return (out,)

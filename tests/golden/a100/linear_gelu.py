@@ -1,7 +1,7 @@
 """plan for linear_gelu on a100: 1 kernel, 1700.1 us estimated
   linear_gelu_out: b, w, x -> out
-    roles   i=grid:128 k=stream:64 j=grid:128   (3584 programs, 8 warps, 3 stages)
-    loops   k x1
+    roles   x_rows=grid:128 cols=stream:64 w_rows=grid:128   (3584 programs, 8 warps, 3 stages)
+    loops   cols x1
     cost    1700.1 us, bound by l2; 268.46 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 98.30 kB shared
   memory: 268.46 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (2315.1 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -17,39 +17,40 @@ import triton.language as tl
 @triton.jit
 def linear_gelu_out(
     x_ptr, w_ptr, b_ptr, out_ptr,
-    N_k, N_j, x_stride_i, x_stride_k, w_stride_j, w_stride_k, b_stride_j, out_stride_i, out_stride_j,
-    T_i: tl.constexpr, T_k: tl.constexpr, T_j: tl.constexpr,
+    N_cols, N_w_rows, x_stride_x_rows, x_stride_cols, w_stride_w_rows, w_stride_cols, b_stride_w_rows, out_stride_x_rows,
+    out_stride_w_rows,
+    T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
-    """t0[i, j] = sum_k(x * w) + b
-    out[i, j] = t0 * 0.5 * (erf(t0 * 0.707107) + 1)
+    """t0[x_rows, w_rows] = sum_cols(x * w) + b
+    out[x_rows, w_rows] = t0 * 0.5 * (erf(t0 * 0.707107) + 1)
     moves: 268.46 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    j0 = (pid % tl.cdiv(N_j, T_j)).to(tl.int64) * T_j
-    pid = pid // tl.cdiv(N_j, T_j)
-    i0 = pid.to(tl.int64) * T_i
-    r_i = tl.arange(0, T_i)
-    r_k = tl.arange(0, T_k)
-    r_j = tl.arange(0, T_j)
-    sum_k = tl.zeros([T_i, T_j], tl.float32)
-    for k0 in tl.range(0, N_k, T_k):
+    w_rows_start = (pid % tl.cdiv(N_w_rows, T_w_rows)).to(tl.int64) * T_w_rows
+    pid = pid // tl.cdiv(N_w_rows, T_w_rows)
+    x_rows_start = pid.to(tl.int64) * T_x_rows
+    r_x_rows = tl.arange(0, T_x_rows)
+    r_cols = tl.arange(0, T_cols)
+    r_w_rows = tl.arange(0, T_w_rows)
+    sum_cols = tl.zeros([T_x_rows, T_w_rows], tl.float32)
+    for cols_start in tl.range(0, N_cols, T_cols):
         x = tl.load(
-            x_ptr + (i0 * x_stride_i + tl.cast(k0, tl.int64) * x_stride_k) + (r_i[:, None] * x_stride_i + r_k[None, :] * x_stride_k),
+            x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + (r_x_rows[:, None] * x_stride_x_rows + r_cols[None, :] * x_stride_cols),
         )
         w = tl.load(
-            w_ptr + (j0 * w_stride_j + tl.cast(k0, tl.int64) * w_stride_k) + (r_j[None, :] * w_stride_j + r_k[:, None] * w_stride_k),
+            w_ptr + (w_rows_start * w_stride_w_rows + tl.cast(cols_start, tl.int64) * w_stride_cols) + (r_w_rows[None, :] * w_stride_w_rows + r_cols[:, None] * w_stride_cols),
         )
-        sum_k = tl.dot(x, w, sum_k, out_dtype=tl.float32)
-    b = tl.load(b_ptr + j0 * b_stride_j + r_j * b_stride_j)
+        sum_cols = tl.dot(x, w, sum_cols, out_dtype=tl.float32)
+    b = tl.load(b_ptr + w_rows_start * b_stride_w_rows + r_w_rows * b_stride_w_rows)
     b_f = b.to(tl.float32)
-    add = sum_k + b_f[None, :]
+    add = sum_cols + b_f[None, :]
     mul = add * 0.5
     mul_2 = add * 0.7071067811865476
     erf = tl.erf(mul_2)
     add_2 = erf + 1.0
     mul_3 = mul * add_2
     tl.store(
-        out_ptr + (i0 * out_stride_i + j0 * out_stride_j) + (r_i[:, None] * out_stride_i + r_j[None, :] * out_stride_j),
+        out_ptr + (x_rows_start * out_stride_x_rows + w_rows_start * out_stride_w_rows) + (r_x_rows[:, None] * out_stride_x_rows + r_w_rows[None, :] * out_stride_w_rows),
         mul_3.to(tl.float16),
     )
 
@@ -62,25 +63,25 @@ def run(x, w, b):
     _check_device("w", w, x.device, linear_gelu_out)
     _check_tensor("b", b, torch.float16, 1)
     _check_device("b", b, x.device, linear_gelu_out)
-    N_i = x.shape[0]
-    N_k = x.shape[1]
-    N_j = w.shape[0]
-    _check_shape("x", x, (N_i, N_k))
-    _check_shape("w", w, (N_j, N_k))
-    _check_shape("b", b, (N_j,))
-    _check_size("i", N_i == 4096, "of 4096, on which the program depends")
-    _check_size("k", N_k == 4096, "of 4096, on which the program depends")
-    _check_size("j", N_j == 14336, "of 14336, on which the program depends")
+    N_x_rows = x.shape[0]
+    N_cols = x.shape[1]
+    N_w_rows = w.shape[0]
+    _check_shape("x", x, (N_x_rows, N_cols))
+    _check_shape("w", w, (N_w_rows, N_cols))
+    _check_shape("b", b, (N_w_rows,))
+    _check_size("x_rows", N_x_rows == 4096, "of 4096, on which the program depends")
+    _check_size("cols", N_cols == 4096, "of 4096, on which the program depends")
+    _check_size("w_rows", N_w_rows == 14336, "of 14336, on which the program depends")
     x = _readable("x", x, (127, 63))
     w = _readable("w", w, (127, 63))
     b = _readable("b", b, (127,))
-    out = torch.empty((N_i, N_j), dtype=torch.float16, device=x.device)
+    out = torch.empty((N_x_rows, N_w_rows), dtype=torch.float16, device=x.device)
     _check_reach("out", out.stride(), (127, 127))
     with torch.cuda.device_of(x):
-        linear_gelu_out[_grid(triton.cdiv(N_i, 128) * triton.cdiv(N_j, 128))](
+        linear_gelu_out[_grid(triton.cdiv(N_x_rows, 128) * triton.cdiv(N_w_rows, 128))](
             x, w, b, out,
-            N_k, N_j, x.stride(0), x.stride(1), w.stride(0), w.stride(1), b.stride(0), out.stride(0), out.stride(1),
-            T_i=128, T_k=64, T_j=128,
+            N_cols, N_w_rows, x.stride(0), x.stride(1), w.stride(0), w.stride(1), b.stride(0), out.stride(0), out.stride(1),
+            T_x_rows=128, T_cols=64, T_w_rows=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,
         )
     return (out,)

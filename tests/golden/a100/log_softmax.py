@@ -1,7 +1,7 @@
 """plan for log_softmax on a100: 1 kernel, 1034.1 us estimated
   log_softmax_out: x -> out
-    roles   i=grid:1 j=stream:4096   (108 programs for 4096 tiles, 8 warps, 2 stages)
-    loops   j x2
+    roles   rows=grid:1 cols=stream:4096   (108 programs for 4096 tiles, 8 warps, 2 stages)
+    loops   cols x2
     cost    1034.1 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 4.88 G instructions; 0 B shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
   memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 6 kernels (4143.3 us)
@@ -30,92 +30,92 @@ def _max(x, axis: tl.constexpr):
 @triton.jit
 def log_softmax_out(
     x_ptr, out_ptr,
-    N_i, N_j, x_stride_i, x_stride_j, out_stride_i, out_stride_j,
-    T_j: tl.constexpr,
+    N_rows, N_cols, x_stride_rows, x_stride_cols, out_stride_rows, out_stride_cols,
+    T_cols: tl.constexpr,
 ):
-    """t0[i, j] = x - max_j(x)
-    out[i, j] = t0 - log(sum_j(exp(t0)))
+    """t0[rows, cols] = x - max_cols(x)
+    out[rows, cols] = t0 - log(sum_cols(exp(t0)))
     rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
     moves: 2.10 GB of memory for the planned sizes; bound by dram
     """
-    r_j = tl.arange(0, T_j)
-    tasks = N_i
+    r_cols = tl.arange(0, T_cols)
+    tasks = N_rows
     for task in tl.range(tl.program_id(0), tasks, tl.num_programs(0), num_stages=1):
         pid = task
-        i0 = pid.to(tl.int64)
-        max_j = tl.full([], float("-inf"), tl.float32)
-        sum_lanes_j = tl.zeros([T_j], tl.float32)
-        j_b_full = N_j // T_j * T_j
-        for j_b0 in tl.range(0, j_b_full, T_j):
+        rows_start = pid.to(tl.int64)
+        max_cols = tl.full([], float("-inf"), tl.float32)
+        sum_lanes_cols = tl.zeros([T_cols], tl.float32)
+        cols_b_full = N_cols // T_cols * T_cols
+        for cols_b_start in tl.range(0, cols_b_full, T_cols):
             x_2 = tl.load(
-                x_ptr + (i0 * x_stride_i + tl.cast(j_b0, tl.int64) * x_stride_j) + r_j * x_stride_j,
+                x_ptr + (rows_start * x_stride_rows + tl.cast(cols_b_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_last",
             )
             x_2_f = x_2.to(tl.float32)
             tile_max = _max(x_2_f, axis=0)
-            max_j_new = _maximum(max_j, tile_max)
-            empty = max_j_new == float("-inf")
-            safe = tl.where(empty, 0.0, max_j_new)
-            diff_2 = safe - max_j
+            max_cols_new = _maximum(max_cols, tile_max)
+            empty = max_cols_new == float("-inf")
+            safe = tl.where(empty, 0.0, max_cols_new)
+            diff_2 = safe - max_cols
             neg_3 = -diff_2
             exp = tl.exp(neg_3)
             diff_3 = x_2_f - safe
             exp_2 = tl.exp(diff_3)
-            sum_lanes_j = tl.fma(sum_lanes_j, exp, exp_2)
-            max_j = max_j_new
-        for j_b0 in tl.range(j_b_full, N_j, T_j, num_stages=1):  # the ragged last tile
-            j_b_ok = j_b0 + r_j < N_j
+            sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2)
+            max_cols = max_cols_new
+        for cols_b_start in tl.range(cols_b_full, N_cols, T_cols, num_stages=1):  # the ragged last tile
+            cols_b_ok = cols_b_start + r_cols < N_cols
             x_2 = tl.load(
-                x_ptr + (i0 * x_stride_i + tl.cast(j_b0, tl.int64) * x_stride_j) + r_j * x_stride_j,
-                mask=j_b_ok,
+                x_ptr + (rows_start * x_stride_rows + tl.cast(cols_b_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
+                mask=cols_b_ok,
                 other=0.0,
                 eviction_policy="evict_last",
             )
             x_2_f = x_2.to(tl.float32)
-            x_2_f_ok = tl.where(j_b_ok, x_2_f, float("-inf"))
+            x_2_f_ok = tl.where(cols_b_ok, x_2_f, float("-inf"))
             tile_max = _max(x_2_f_ok, axis=0)
-            max_j_new = _maximum(max_j, tile_max)
-            empty = max_j_new == float("-inf")
-            safe = tl.where(empty, 0.0, max_j_new)
-            diff_2 = safe - max_j
+            max_cols_new = _maximum(max_cols, tile_max)
+            empty = max_cols_new == float("-inf")
+            safe = tl.where(empty, 0.0, max_cols_new)
+            diff_2 = safe - max_cols
             neg_3 = -diff_2
             exp = tl.exp(neg_3)
             diff_3 = x_2_f - safe
             exp_2 = tl.exp(diff_3)
-            exp_2_ok = tl.where(j_b_ok, exp_2, 0.0)
-            sum_lanes_j = tl.fma(sum_lanes_j, exp, exp_2_ok)
-            max_j = max_j_new
-        sum_j = tl.sum(sum_lanes_j, axis=0)
-        log = tl.log(sum_j)
-        j_full = N_j // T_j * T_j
-        for j0 in tl.range(0, j_full, T_j):
+            exp_2_ok = tl.where(cols_b_ok, exp_2, 0.0)
+            sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2_ok)
+            max_cols = max_cols_new
+        sum_cols = tl.sum(sum_lanes_cols, axis=0)
+        log = tl.log(sum_cols)
+        cols_full = N_cols // T_cols * T_cols
+        for cols_start in tl.range(0, cols_full, T_cols):
             x = tl.load(
-                x_ptr + (i0 * x_stride_i + tl.cast(j0, tl.int64) * x_stride_j) + r_j * x_stride_j,
+                x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_first",
             )
             x_f = x.to(tl.float32)
-            diff = x_f - max_j
+            diff = x_f - max_cols
             diff_4 = diff - log
             tl.store(
-                out_ptr + (i0 * out_stride_i + tl.cast(j0, tl.int64) * out_stride_j) + r_j * out_stride_j,
+                out_ptr + (rows_start * out_stride_rows + tl.cast(cols_start, tl.int64) * out_stride_cols) + r_cols * out_stride_cols,
                 diff_4.to(tl.float16),
                 eviction_policy="evict_first",
             )
-        for j0 in tl.range(j_full, N_j, T_j, num_stages=1):  # the ragged last tile
-            j_ok = j0 + r_j < N_j
+        for cols_start in tl.range(cols_full, N_cols, T_cols, num_stages=1):  # the ragged last tile
+            cols_ok = cols_start + r_cols < N_cols
             x = tl.load(
-                x_ptr + (i0 * x_stride_i + tl.cast(j0, tl.int64) * x_stride_j) + r_j * x_stride_j,
-                mask=j_ok,
+                x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
+                mask=cols_ok,
                 other=0.0,
                 eviction_policy="evict_first",
             )
             x_f = x.to(tl.float32)
-            diff = x_f - max_j
+            diff = x_f - max_cols
             diff_4 = diff - log
             tl.store(
-                out_ptr + (i0 * out_stride_i + tl.cast(j0, tl.int64) * out_stride_j) + r_j * out_stride_j,
+                out_ptr + (rows_start * out_stride_rows + tl.cast(cols_start, tl.int64) * out_stride_cols) + r_cols * out_stride_cols,
                 diff_4.to(tl.float16),
-                mask=j_ok,
+                mask=cols_ok,
                 eviction_policy="evict_first",
             )
 
@@ -124,18 +124,18 @@ def run(x):
     """Return the tuple (out), computed by 1 kernel on the device of the arguments."""
     _check_tensor("x", x, torch.float16, 2)
     _check_device("x", x, x.device, log_softmax_out)
-    N_i = x.shape[0]
-    N_j = x.shape[1]
-    _check_shape("x", x, (N_i, N_j))
-    _check_size("i", N_i == 4096, "of 4096, on which the program depends")
-    _check_size("j", N_j == 128256, "of 128256, on which the program depends")
+    N_rows = x.shape[0]
+    N_cols = x.shape[1]
+    _check_shape("x", x, (N_rows, N_cols))
+    _check_size("rows", N_rows == 4096, "of 4096, on which the program depends")
+    _check_size("cols", N_cols == 128256, "of 128256, on which the program depends")
     x = _readable("x", x, (0, 4095))
-    out = torch.empty((N_i, N_j), dtype=torch.float16, device=x.device)
+    out = torch.empty((N_rows, N_cols), dtype=torch.float16, device=x.device)
     with torch.cuda.device_of(x):
-        log_softmax_out[(min(N_i, 108),)](
+        log_softmax_out[(min(N_rows, 108),)](
             x, out,
-            N_i, N_j, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
-            T_j=4096,
+            N_rows, N_cols, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
+            T_cols=4096,
             num_warps=8, num_stages=2, maxnreg=255, enable_fp_fusion=True,
         )
     return (out,)

@@ -1,7 +1,7 @@
 """plan for swiglu on a100: 1 kernel, 3196.1 us estimated
   swiglu_out: gate, up, x -> out
-    roles   i=grid:256 k=stream:32 j=grid:64   (3584 programs, 8 warps, 3 stages)
-    loops   k x1
+    roles   x_rows=grid:256 cols=stream:32 gate_rows=grid:64   (3584 programs, 8 warps, 3 stages)
+    loops   cols x1
     cost    3196.1 us, bound by tensor; 385.88 MB DRAM, 11.39 GB L2, 962.1 GFLOP, 0.53 G instructions; 73.73 kB shared
   memory: 385.88 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (3561.8 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -17,39 +17,40 @@ import triton.language as tl
 @triton.jit
 def swiglu_out(
     x_ptr, gate_ptr, up_ptr, out_ptr,
-    N_k, N_j, x_stride_i, x_stride_k, gate_stride_j, gate_stride_k, up_stride_j, up_stride_k, out_stride_i, out_stride_j,
-    T_i: tl.constexpr, T_k: tl.constexpr, T_j: tl.constexpr,
+    N_cols, N_gate_rows, x_stride_x_rows, x_stride_cols, gate_stride_gate_rows, gate_stride_cols, up_stride_gate_rows,
+    up_stride_cols, out_stride_x_rows, out_stride_gate_rows,
+    T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_gate_rows: tl.constexpr,
 ):
-    """t0[i, j] = sum_k(x * gate)
-    out[i, j] = t0 * sigmoid(t0) * sum_k(x * up)
+    """t0[x_rows, gate_rows] = sum_cols(x * gate)
+    out[x_rows, gate_rows] = t0 * sigmoid(t0) * sum_cols(x * up)
     moves: 385.88 MB of memory for the planned sizes; bound by tensor
     """
     pid = tl.program_id(0)
-    j0 = (pid % tl.cdiv(N_j, T_j)).to(tl.int64) * T_j
-    pid = pid // tl.cdiv(N_j, T_j)
-    i0 = pid.to(tl.int64) * T_i
-    r_i = tl.arange(0, T_i)
-    r_k = tl.arange(0, T_k)
-    r_j = tl.arange(0, T_j)
-    sum_k = tl.zeros([T_i, T_j], tl.float32)
-    sum_k_2 = tl.zeros([T_i, T_j], tl.float32)
-    for k0 in tl.range(0, N_k, T_k):
+    gate_rows_start = (pid % tl.cdiv(N_gate_rows, T_gate_rows)).to(tl.int64) * T_gate_rows
+    pid = pid // tl.cdiv(N_gate_rows, T_gate_rows)
+    x_rows_start = pid.to(tl.int64) * T_x_rows
+    r_x_rows = tl.arange(0, T_x_rows)
+    r_cols = tl.arange(0, T_cols)
+    r_gate_rows = tl.arange(0, T_gate_rows)
+    sum_cols = tl.zeros([T_x_rows, T_gate_rows], tl.float32)
+    sum_cols_2 = tl.zeros([T_x_rows, T_gate_rows], tl.float32)
+    for cols_start in tl.range(0, N_cols, T_cols):
         x = tl.load(
-            x_ptr + (i0 * x_stride_i + tl.cast(k0, tl.int64) * x_stride_k) + (r_i[:, None] * x_stride_i + r_k[None, :] * x_stride_k),
+            x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + (r_x_rows[:, None] * x_stride_x_rows + r_cols[None, :] * x_stride_cols),
         )
         gate = tl.load(
-            gate_ptr + (j0 * gate_stride_j + tl.cast(k0, tl.int64) * gate_stride_k) + (r_j[None, :] * gate_stride_j + r_k[:, None] * gate_stride_k),
+            gate_ptr + (gate_rows_start * gate_stride_gate_rows + tl.cast(cols_start, tl.int64) * gate_stride_cols) + (r_gate_rows[None, :] * gate_stride_gate_rows + r_cols[:, None] * gate_stride_cols),
         )
-        sum_k = tl.dot(x, gate, sum_k, out_dtype=tl.float32)
+        sum_cols = tl.dot(x, gate, sum_cols, out_dtype=tl.float32)
         up = tl.load(
-            up_ptr + (j0 * up_stride_j + tl.cast(k0, tl.int64) * up_stride_k) + (r_j[None, :] * up_stride_j + r_k[:, None] * up_stride_k),
+            up_ptr + (gate_rows_start * up_stride_gate_rows + tl.cast(cols_start, tl.int64) * up_stride_cols) + (r_gate_rows[None, :] * up_stride_gate_rows + r_cols[:, None] * up_stride_cols),
         )
-        sum_k_2 = tl.dot(x, up, sum_k_2, out_dtype=tl.float32)
-    sigmoid = 1.0 / (1.0 + tl.exp(-sum_k))
-    mul = sum_k * sigmoid
-    mul_2 = mul * sum_k_2
+        sum_cols_2 = tl.dot(x, up, sum_cols_2, out_dtype=tl.float32)
+    sigmoid = 1.0 / (1.0 + tl.exp(-sum_cols))
+    mul = sum_cols * sigmoid
+    mul_2 = mul * sum_cols_2
     tl.store(
-        out_ptr + (i0 * out_stride_i + j0 * out_stride_j) + (r_i[:, None] * out_stride_i + r_j[None, :] * out_stride_j),
+        out_ptr + (x_rows_start * out_stride_x_rows + gate_rows_start * out_stride_gate_rows) + (r_x_rows[:, None] * out_stride_x_rows + r_gate_rows[None, :] * out_stride_gate_rows),
         mul_2.to(tl.float16),
     )
 
@@ -62,26 +63,26 @@ def run(x, gate, up):
     _check_device("gate", gate, x.device, swiglu_out)
     _check_tensor("up", up, torch.float16, 2)
     _check_device("up", up, x.device, swiglu_out)
-    N_i = x.shape[0]
-    N_k = x.shape[1]
-    N_j = gate.shape[0]
-    _check_shape("x", x, (N_i, N_k))
-    _check_shape("gate", gate, (N_j, N_k))
-    _check_shape("up", up, (N_j, N_k))
-    _check_size("i", N_i == 4096, "of 4096, on which the program depends")
-    _check_size("k", N_k == 4096, "of 4096, on which the program depends")
-    _check_size("j", N_j == 14336, "of 14336, on which the program depends")
+    N_x_rows = x.shape[0]
+    N_cols = x.shape[1]
+    N_gate_rows = gate.shape[0]
+    _check_shape("x", x, (N_x_rows, N_cols))
+    _check_shape("gate", gate, (N_gate_rows, N_cols))
+    _check_shape("up", up, (N_gate_rows, N_cols))
+    _check_size("x_rows", N_x_rows == 4096, "of 4096, on which the program depends")
+    _check_size("cols", N_cols == 4096, "of 4096, on which the program depends")
+    _check_size("gate_rows", N_gate_rows == 14336, "of 14336, on which the program depends")
     x = _readable("x", x, (255, 31))
     gate = _readable("gate", gate, (63, 31))
     up = _readable("up", up, (63, 31))
-    out = torch.empty((N_i, N_j), dtype=torch.float16, device=x.device)
+    out = torch.empty((N_x_rows, N_gate_rows), dtype=torch.float16, device=x.device)
     _check_reach("out", out.stride(), (255, 63))
     with torch.cuda.device_of(x):
-        swiglu_out[_grid(triton.cdiv(N_i, 256) * triton.cdiv(N_j, 64))](
+        swiglu_out[_grid(triton.cdiv(N_x_rows, 256) * triton.cdiv(N_gate_rows, 64))](
             x, gate, up, out,
-            N_k, N_j, x.stride(0), x.stride(1), gate.stride(0), gate.stride(1), up.stride(0), up.stride(1), out.stride(0),
-            out.stride(1),
-            T_i=256, T_k=32, T_j=64,
+            N_cols, N_gate_rows, x.stride(0), x.stride(1), gate.stride(0), gate.stride(1), up.stride(0), up.stride(1),
+            out.stride(0), out.stride(1),
+            T_x_rows=256, T_cols=32, T_gate_rows=64,
             num_warps=8, num_stages=3, enable_fp_fusion=True,
         )
     return (out,)

@@ -1,7 +1,7 @@
 """plan for cross_entropy on h200: 1 kernel, 221.9 us estimated
   cross_entropy_out: labels, logits -> out
-    roles   i=grid:1 j=stream:1024   (4096 programs, 2 warps, 2 stages)
-    loops   j x1
+    roles   rows=grid:1 cols=stream:1024   (4096 programs, 2 warps, 2 stages)
+    loops   cols x1
     cost    221.9 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 5.31 G instructions; 0 B shared
     rules   late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
   memory: 1.05 GB; compulsory 1.05 GB; unfused 12.61 GB in 12 kernels (2662.7 us)
@@ -30,102 +30,104 @@ def _max(x, axis: tl.constexpr):
 @triton.jit
 def cross_entropy_out(
     labels_ptr, logits_ptr, out_ptr,
-    N_j, labels_stride_i, logits_stride_i, logits_stride_j, out_stride_i,
-    T_j: tl.constexpr,
+    N_cols, labels_stride_rows, logits_stride_rows, logits_stride_cols, out_stride_rows,
+    T_cols: tl.constexpr,
 ):
-    """t0[i] = ne(labels, -100)
-    t1[i, j] = logits - max_j(logits)
-    out[i] = where(t0, -sum_j(where(eq(index(j), where(t0, labels, 0)), t1 - log(sum_j(exp(t1))), 0)), 0)
+    """t0[rows] = ne(labels, -100)
+    t1[rows, cols] = logits - max_cols(logits)
+    out[rows] = where(t0, -sum_cols(where(eq(index(cols), where(t0, labels, 0)), t1 - log(sum_cols(exp(t1))), 0)), 0)
     rules: late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
     moves: 1.05 GB of memory for the planned sizes; bound by dram
     """
     pid = tl.program_id(0)
-    i0 = pid.to(tl.int64)
-    r_j = tl.arange(0, T_j)
-    labels = tl.load(labels_ptr + i0 * labels_stride_i)
+    rows_start = pid.to(tl.int64)
+    r_cols = tl.arange(0, T_cols)
+    labels = tl.load(labels_ptr + rows_start * labels_stride_rows)
     ne = labels != -100
     where = tl.where(ne, labels, 0)
-    sum_j = tl.zeros([], tl.float32)
-    sum_lanes_j = tl.zeros([T_j], tl.float32)
-    max_j = tl.full([], float("-inf"), tl.float32)
-    sum_lanes_j_2 = tl.zeros([T_j], tl.float32)
-    j_full = N_j // T_j * T_j
-    for j0 in tl.range(0, j_full, T_j):
-        first = tl.cast(j0, tl.int64)
+    sum_cols = tl.zeros([], tl.float32)
+    sum_lanes_cols = tl.zeros([T_cols], tl.float32)
+    max_cols = tl.full([], float("-inf"), tl.float32)
+    sum_lanes_cols_2 = tl.zeros([T_cols], tl.float32)
+    cols_full = N_cols // T_cols * T_cols
+    for cols_start in tl.range(0, cols_full, T_cols):
+        first = tl.cast(cols_start, tl.int64)
         after = where - first
-        here_j = tl.full([], T_j, tl.float32)
+        here_cols = tl.full([], T_cols, tl.float32)
         ge = after >= 0
         after_f = after.to(tl.float32)
-        lt = after_f < here_j
+        lt = after_f < here_cols
         here = ge & lt
         where_2 = tl.where(here, 1.0, 0.0)
-        sum_j = sum_j + where_2
-        logits = tl.load(logits_ptr + (i0 * logits_stride_i + tl.cast(j0, tl.int64) * logits_stride_j) + r_j * logits_stride_j)
+        sum_cols = sum_cols + where_2
+        logits = tl.load(
+            logits_ptr + (rows_start * logits_stride_rows + tl.cast(cols_start, tl.int64) * logits_stride_cols) + r_cols * logits_stride_cols,
+        )
         logits_f = logits.to(tl.float32)
         tile_max = _max(logits_f, axis=0)
-        max_j_new = _maximum(max_j, tile_max)
-        empty = max_j_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_j_new)
-        diff = safe - max_j
+        max_cols_new = _maximum(max_cols, tile_max)
+        empty = max_cols_new == float("-inf")
+        safe = tl.where(empty, 0.0, max_cols_new)
+        diff = safe - max_cols
         neg_3 = -diff
         exp = tl.exp(neg_3)
         diff_2 = logits_f - safe
         exp_2 = tl.exp(diff_2)
-        sum_lanes_j = tl.fma(sum_lanes_j, exp, exp_2)
-        at_j = tl.cast(j0, tl.int32) + r_j
-        eq_2 = at_j == where
+        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2)
+        at_cols = tl.cast(cols_start, tl.int32) + r_cols
+        eq_2 = at_cols == where
         where_5 = tl.where(eq_2, logits_f, 0.0)
-        sum_lanes_j_2 = sum_lanes_j_2 + where_5
-        max_j = max_j_new
-    for j0 in tl.range(j_full, N_j, T_j, num_stages=1):  # the ragged last tile
-        j_ok = j0 + r_j < N_j
-        first = tl.cast(j0, tl.int64)
+        sum_lanes_cols_2 = sum_lanes_cols_2 + where_5
+        max_cols = max_cols_new
+    for cols_start in tl.range(cols_full, N_cols, T_cols, num_stages=1):  # the ragged last tile
+        cols_ok = cols_start + r_cols < N_cols
+        first = tl.cast(cols_start, tl.int64)
         after = where - first
-        here_j = tl.cast(tl.minimum(T_j, N_j - j0), tl.float32)
+        here_cols = tl.cast(tl.minimum(T_cols, N_cols - cols_start), tl.float32)
         ge = after >= 0
         after_f = after.to(tl.float32)
-        lt = after_f < here_j
+        lt = after_f < here_cols
         here = ge & lt
         where_2 = tl.where(here, 1.0, 0.0)
-        sum_j = sum_j + where_2
+        sum_cols = sum_cols + where_2
         logits = tl.load(
-            logits_ptr + (i0 * logits_stride_i + tl.cast(j0, tl.int64) * logits_stride_j) + r_j * logits_stride_j,
-            mask=j_ok,
+            logits_ptr + (rows_start * logits_stride_rows + tl.cast(cols_start, tl.int64) * logits_stride_cols) + r_cols * logits_stride_cols,
+            mask=cols_ok,
             other=0.0,
         )
         logits_f = logits.to(tl.float32)
-        logits_f_ok = tl.where(j_ok, logits_f, float("-inf"))
+        logits_f_ok = tl.where(cols_ok, logits_f, float("-inf"))
         tile_max = _max(logits_f_ok, axis=0)
-        max_j_new = _maximum(max_j, tile_max)
-        empty = max_j_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_j_new)
-        diff = safe - max_j
+        max_cols_new = _maximum(max_cols, tile_max)
+        empty = max_cols_new == float("-inf")
+        safe = tl.where(empty, 0.0, max_cols_new)
+        diff = safe - max_cols
         neg_3 = -diff
         exp = tl.exp(neg_3)
         diff_2 = logits_f - safe
         exp_2 = tl.exp(diff_2)
-        exp_2_ok = tl.where(j_ok, exp_2, 0.0)
-        sum_lanes_j = tl.fma(sum_lanes_j, exp, exp_2_ok)
-        at_j = tl.cast(j0, tl.int32) + r_j
-        eq_2 = at_j == where
+        exp_2_ok = tl.where(cols_ok, exp_2, 0.0)
+        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2_ok)
+        at_cols = tl.cast(cols_start, tl.int32) + r_cols
+        eq_2 = at_cols == where
         where_5 = tl.where(eq_2, logits_f, 0.0)
-        sum_lanes_j_2 = sum_lanes_j_2 + where_5
-        max_j = max_j_new
-    eq = sum_j == 0.0
-    sum_j_2 = tl.sum(sum_lanes_j, axis=0)
-    log = tl.log(sum_j_2)
+        sum_lanes_cols_2 = sum_lanes_cols_2 + where_5
+        max_cols = max_cols_new
+    eq = sum_cols == 0.0
+    sum_cols_2 = tl.sum(sum_lanes_cols, axis=0)
+    log = tl.log(sum_cols_2)
     neg_5 = -log
-    mul_2 = neg_5 * sum_j
+    mul_2 = neg_5 * sum_cols
     where_3 = tl.where(eq, 0.0, mul_2)
-    neg_6 = -max_j
-    mul_3 = neg_6 * sum_j
+    neg_6 = -max_cols
+    mul_3 = neg_6 * sum_cols
     where_4 = tl.where(eq, 0.0, mul_3)
-    sum_j_3 = tl.sum(sum_lanes_j_2, axis=0)
-    add = where_4 + sum_j_3
+    sum_cols_3 = tl.sum(sum_lanes_cols_2, axis=0)
+    add = where_4 + sum_cols_3
     add_2 = where_3 + add
     neg_7 = -add_2
     where_6 = tl.where(ne, neg_7, 0.0)
-    tl.store(out_ptr + i0 * out_stride_i, where_6.to(tl.float16))
+    tl.store(out_ptr + rows_start * out_stride_rows, where_6.to(tl.float16))
 
 
 def run(logits, labels):
@@ -134,20 +136,20 @@ def run(logits, labels):
     _check_device("logits", logits, logits.device, cross_entropy_out)
     _check_tensor("labels", labels, torch.int64, 1)
     _check_device("labels", labels, logits.device, cross_entropy_out)
-    N_i = logits.shape[0]
-    N_j = logits.shape[1]
-    _check_shape("logits", logits, (N_i, N_j))
-    _check_shape("labels", labels, (N_i,))
-    _check_size("i", N_i == 4096, "of 4096, on which the program depends")
-    _check_size("j", N_j == 128256, "of 128256, on which the program depends")
+    N_rows = logits.shape[0]
+    N_cols = logits.shape[1]
+    _check_shape("logits", logits, (N_rows, N_cols))
+    _check_shape("labels", labels, (N_rows,))
+    _check_size("rows", N_rows == 4096, "of 4096, on which the program depends")
+    _check_size("cols", N_cols == 128256, "of 128256, on which the program depends")
     logits = _readable("logits", logits, (0, 1023))
     labels = _readable("labels", labels, (0,))
-    out = torch.empty((N_i,), dtype=torch.float16, device=logits.device)
+    out = torch.empty((N_rows,), dtype=torch.float16, device=logits.device)
     with torch.cuda.device_of(logits):
-        cross_entropy_out[_grid(N_i)](
+        cross_entropy_out[_grid(N_rows)](
             labels, logits, out,
-            N_j, labels.stride(0), logits.stride(0), logits.stride(1), out.stride(0),
-            T_j=1024,
+            N_cols, labels.stride(0), logits.stride(0), logits.stride(1), out.stride(0),
+            T_cols=1024,
             num_warps=2, num_stages=2, enable_fp_fusion=True,
         )
     return (out,)

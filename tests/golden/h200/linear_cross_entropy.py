@@ -1,7 +1,7 @@
 """plan for linear_cross_entropy on h200: 1 kernel, 35394.1 us estimated
   linear_cross_entropy_out: labels, w, x -> out
-    roles   i=grid:128 k=stream:64 j=stream:128   (128 programs, 8 warps, 3 stages)
-    loops   j x1, k x1
+    roles   x_rows=grid:128 cols=stream:64 w_rows=stream:128   (128 programs, 8 warps, 3 stages)
+    loops   w_rows x1, cols x1
     cost    35394.1 us, bound by l2; 1.19 GB DRAM, 268.97 GB L2, 17214.2 GFLOP, 17.09 G instructions; 98.30 kB shared
     rules   late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
   memory: 1.19 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (27944.6 us)
@@ -32,77 +32,78 @@ def _max(x, axis: tl.constexpr):
 @triton.jit
 def linear_cross_entropy_out(
     labels_ptr, x_ptr, w_ptr, out_ptr,
-    N_k, N_j, labels_stride_i, x_stride_i, x_stride_k, w_stride_j, w_stride_k, out_stride_i,
-    T_i: tl.constexpr, T_k: tl.constexpr, T_j: tl.constexpr,
+    N_cols, N_w_rows, labels_stride_x_rows, x_stride_x_rows, x_stride_cols, w_stride_w_rows, w_stride_cols,
+    out_stride_x_rows,
+    T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
-    """t0[i] = ne(labels, -100)
-    t1[i, j] = sum_k(x * w)
-    t2[i, j] = t1 - max_j(t1)
-    out[i] = where(t0, -sum_j(where(eq(index(j), where(t0, labels, 0)), t2 - log(sum_j(exp(t2))), 0)), 0)
+    """t0[x_rows] = ne(labels, -100)
+    t1[x_rows, w_rows] = sum_cols(x * w)
+    t2[x_rows, w_rows] = t1 - max_w_rows(t1)
+    out[x_rows] = where(t0, -sum_w_rows(where(eq(index(w_rows), where(t0, labels, 0)), t2 - log(sum_w_rows(exp(t2))), 0)), 0)
     rules: late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
     moves: 1.19 GB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    i0 = pid.to(tl.int64) * T_i
-    r_i = tl.arange(0, T_i)
-    r_k = tl.arange(0, T_k)
-    r_j = tl.arange(0, T_j)
-    labels = tl.load(labels_ptr + i0 * labels_stride_i + r_i * labels_stride_i)
+    x_rows_start = pid.to(tl.int64) * T_x_rows
+    r_x_rows = tl.arange(0, T_x_rows)
+    r_cols = tl.arange(0, T_cols)
+    r_w_rows = tl.arange(0, T_w_rows)
+    labels = tl.load(labels_ptr + x_rows_start * labels_stride_x_rows + r_x_rows * labels_stride_x_rows)
     ne = labels != -100
     where = tl.where(ne, labels, 0)
-    sum_j = tl.zeros([T_i], tl.float32)
-    sum_j_2 = tl.zeros([T_i], tl.float32)
-    max_j = tl.full([T_i], float("-inf"), tl.float32)
-    sum_j_3 = tl.zeros([T_i], tl.float32)
-    for j0 in tl.range(0, N_j, T_j):
-        sum_k = tl.zeros([T_i, T_j], tl.float32)
-        for k0 in tl.range(0, N_k, T_k):
+    sum_w_rows = tl.zeros([T_x_rows], tl.float32)
+    sum_w_rows_2 = tl.zeros([T_x_rows], tl.float32)
+    max_w_rows = tl.full([T_x_rows], float("-inf"), tl.float32)
+    sum_w_rows_3 = tl.zeros([T_x_rows], tl.float32)
+    for w_rows_start in tl.range(0, N_w_rows, T_w_rows):
+        sum_cols = tl.zeros([T_x_rows, T_w_rows], tl.float32)
+        for cols_start in tl.range(0, N_cols, T_cols):
             x = tl.load(
-                x_ptr + (i0 * x_stride_i + tl.cast(k0, tl.int64) * x_stride_k) + (r_i[:, None] * x_stride_i + r_k[None, :] * x_stride_k),
+                x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + (r_x_rows[:, None] * x_stride_x_rows + r_cols[None, :] * x_stride_cols),
             )
             w = tl.load(
-                w_ptr + (tl.cast(j0, tl.int64) * w_stride_j + tl.cast(k0, tl.int64) * w_stride_k) + (r_j[None, :] * w_stride_j + r_k[:, None] * w_stride_k),
+                w_ptr + (tl.cast(w_rows_start, tl.int64) * w_stride_w_rows + tl.cast(cols_start, tl.int64) * w_stride_cols) + (r_w_rows[None, :] * w_stride_w_rows + r_cols[:, None] * w_stride_cols),
             )
-            sum_k = tl.dot(x, w, sum_k, out_dtype=tl.float32)
-        tile_max = _max(sum_k, axis=1)
-        max_j_new = _maximum(max_j, tile_max)
-        empty = max_j_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_j_new)
-        diff = safe - max_j
+            sum_cols = tl.dot(x, w, sum_cols, out_dtype=tl.float32)
+        tile_max = _max(sum_cols, axis=1)
+        max_w_rows_new = _maximum(max_w_rows, tile_max)
+        empty = max_w_rows_new == float("-inf")
+        safe = tl.where(empty, 0.0, max_w_rows_new)
+        diff = safe - max_w_rows
         neg_3 = -diff
         exp = tl.exp(neg_3)
-        diff_2 = sum_k - safe[:, None]
+        diff_2 = sum_cols - safe[:, None]
         exp_2 = tl.exp(diff_2)
         tile_sum = tl.sum(exp_2, axis=1)
-        sum_j_2 = tl.fma(sum_j_2, exp, tile_sum)
-        at_j = tl.cast(j0, tl.int32) + r_j
-        eq_2 = at_j[None, :] == where[:, None]
-        where_5 = tl.where(eq_2, sum_k, 0.0)
+        sum_w_rows_2 = tl.fma(sum_w_rows_2, exp, tile_sum)
+        at_w_rows = tl.cast(w_rows_start, tl.int32) + r_w_rows
+        eq_2 = at_w_rows[None, :] == where[:, None]
+        where_5 = tl.where(eq_2, sum_cols, 0.0)
         tile_sum_2 = tl.sum(where_5, axis=1)
-        sum_j_3 = sum_j_3 + tile_sum_2
-        first = tl.cast(j0, tl.int64)
+        sum_w_rows_3 = sum_w_rows_3 + tile_sum_2
+        first = tl.cast(w_rows_start, tl.int64)
         after = where - first
-        here_j = tl.full([], T_j, tl.float32)
+        here_w_rows = tl.full([], T_w_rows, tl.float32)
         ge = after >= 0
         after_f = after.to(tl.float32)
-        lt = after_f < here_j
+        lt = after_f < here_w_rows
         here = ge & lt
         where_2 = tl.where(here, 1.0, 0.0)
-        sum_j = sum_j + where_2
-        max_j = max_j_new
-    eq = sum_j == 0.0
-    log = tl.log(sum_j_2)
+        sum_w_rows = sum_w_rows + where_2
+        max_w_rows = max_w_rows_new
+    eq = sum_w_rows == 0.0
+    log = tl.log(sum_w_rows_2)
     neg_5 = -log
-    mul_2 = neg_5 * sum_j
+    mul_2 = neg_5 * sum_w_rows
     where_3 = tl.where(eq, 0.0, mul_2)
-    neg_6 = -max_j
-    mul_3 = neg_6 * sum_j
+    neg_6 = -max_w_rows
+    mul_3 = neg_6 * sum_w_rows
     where_4 = tl.where(eq, 0.0, mul_3)
-    add = where_4 + sum_j_3
+    add = where_4 + sum_w_rows_3
     add_2 = where_3 + add
     neg_7 = -add_2
     where_6 = tl.where(ne, neg_7, 0.0)
-    tl.store(out_ptr + i0 * out_stride_i + r_i * out_stride_i, where_6.to(tl.float16))
+    tl.store(out_ptr + x_rows_start * out_stride_x_rows + r_x_rows * out_stride_x_rows, where_6.to(tl.float16))
 
 
 def run(x, w, labels):
@@ -113,24 +114,24 @@ def run(x, w, labels):
     _check_device("w", w, x.device, linear_cross_entropy_out)
     _check_tensor("labels", labels, torch.int64, 1)
     _check_device("labels", labels, x.device, linear_cross_entropy_out)
-    N_i = x.shape[0]
-    N_k = x.shape[1]
-    N_j = w.shape[0]
-    _check_shape("x", x, (N_i, N_k))
-    _check_shape("w", w, (N_j, N_k))
-    _check_shape("labels", labels, (N_i,))
-    _check_size("i", N_i == 16384, "of 16384, on which the program depends")
-    _check_size("k", N_k == 4096, "of 4096, on which the program depends")
-    _check_size("j", N_j == 128256, "of 128256, on which the program depends")
+    N_x_rows = x.shape[0]
+    N_cols = x.shape[1]
+    N_w_rows = w.shape[0]
+    _check_shape("x", x, (N_x_rows, N_cols))
+    _check_shape("w", w, (N_w_rows, N_cols))
+    _check_shape("labels", labels, (N_x_rows,))
+    _check_size("x_rows", N_x_rows == 16384, "of 16384, on which the program depends")
+    _check_size("cols", N_cols == 4096, "of 4096, on which the program depends")
+    _check_size("w_rows", N_w_rows == 128256, "of 128256, on which the program depends")
     x = _readable("x", x, (127, 63))
     w = _readable("w", w, (127, 63))
     labels = _readable("labels", labels, (127,))
-    out = torch.empty((N_i,), dtype=torch.float16, device=x.device)
+    out = torch.empty((N_x_rows,), dtype=torch.float16, device=x.device)
     with torch.cuda.device_of(x):
-        linear_cross_entropy_out[_grid(triton.cdiv(N_i, 128))](
+        linear_cross_entropy_out[_grid(triton.cdiv(N_x_rows, 128))](
             labels, x, w, out,
-            N_k, N_j, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), out.stride(0),
-            T_i=128, T_k=64, T_j=128,
+            N_cols, N_w_rows, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), out.stride(0),
+            T_x_rows=128, T_cols=64, T_w_rows=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,
         )
     return (out,)

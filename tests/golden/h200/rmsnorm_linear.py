@@ -1,11 +1,11 @@
 """plan for rmsnorm_linear on h200: 2 kernels, 338.4 us estimated
   rmsnorm_linear_t2: x -> t2
-    roles   i=grid:1 k=stream:1024   (4096 programs, 1 warps, 2 stages)
-    loops   k x1
+    roles   x_rows=grid:1 cols=stream:1024   (4096 programs, 1 warps, 2 stages)
+    loops   cols x1
     cost    10.0 us, bound by dram; 33.57 MB DRAM, 33.57 MB L2, 0.0 GFLOP, 0.03 G instructions; 0 B shared
   rmsnorm_linear_out: t2, w, weight, x -> out
-    roles   i=grid:256 k=stream:32 j=grid:128   (768 programs, 8 warps, 3 stages)
-    loops   k x1
+    roles   x_rows=grid:256 cols=stream:32 w_rows=grid:128   (768 programs, 8 warps, 3 stages)
+    loops   cols x1
     cost    328.4 us, bound by l2; 134.24 MB DRAM, 2.47 GB L2, 206.2 GFLOP, 2.82 G instructions; 57.34 kB shared
   memory: 167.81 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (278.3 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -29,67 +29,70 @@ def _lost_digits(new, kept, small):
 @triton.jit
 def rmsnorm_linear_t2(
     x_ptr, t2_ptr,
-    N_k, x_stride_i, x_stride_k, t2_stride_i,
-    T_k: tl.constexpr,
+    N_cols, x_stride_x_rows, x_stride_cols, t2_stride_x_rows,
+    T_cols: tl.constexpr,
 ):
-    """t2[i] = mean_k(square(x))
+    """t2[x_rows] = mean_cols(square(x))
     moves: 33.57 MB of memory for the planned sizes; bound by dram
     """
     pid = tl.program_id(0)
-    i0 = pid.to(tl.int64)
-    r_k = tl.arange(0, T_k)
-    sum_k = tl.zeros([], tl.float32)
-    lost_k = tl.zeros([], tl.float32)
-    for k0 in tl.range(0, N_k, T_k):
-        x = tl.load(x_ptr + (i0 * x_stride_i + tl.cast(k0, tl.int64) * x_stride_k) + r_k * x_stride_k)
+    x_rows_start = pid.to(tl.int64)
+    r_cols = tl.arange(0, T_cols)
+    sum_cols = tl.zeros([], tl.float32)
+    lost_cols = tl.zeros([], tl.float32)
+    for cols_start in tl.range(0, N_cols, T_cols):
+        x = tl.load(
+            x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
+        )
         x_f = x.to(tl.float32)
         square = x_f * x_f
         tile_sum = tl.sum(square, axis=0)
-        small = tile_sum - lost_k
-        sum_k_new = sum_k + small
-        lost_k = _lost_digits(sum_k_new, sum_k, small)
-        sum_k = sum_k_new
-    mean_k = sum_k / tl.cast(tl.maximum(N_k, 1), tl.float32)
-    tl.store(t2_ptr + i0 * t2_stride_i, mean_k)
+        small = tile_sum - lost_cols
+        sum_cols_new = sum_cols + small
+        lost_cols = _lost_digits(sum_cols_new, sum_cols, small)
+        sum_cols = sum_cols_new
+    mean_cols = sum_cols / tl.cast(tl.maximum(N_cols, 1), tl.float32)
+    tl.store(t2_ptr + x_rows_start * t2_stride_x_rows, mean_cols)
 
 
 @triton.jit
 def rmsnorm_linear_out(
     t2_ptr, x_ptr, weight_ptr, w_ptr, out_ptr,
-    N_k, N_j, t2_stride_i, x_stride_i, x_stride_k, weight_stride_k, w_stride_j, w_stride_k, out_stride_i, out_stride_j,
-    T_i: tl.constexpr, T_k: tl.constexpr, T_j: tl.constexpr,
+    N_cols, N_w_rows, t2_stride_x_rows, x_stride_x_rows, x_stride_cols, weight_stride_cols, w_stride_w_rows, w_stride_cols,
+    out_stride_x_rows, out_stride_w_rows,
+    T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
-    """out[i, j] = sum_k(x * rsqrt(mean_k(square(x)) + 1e-06) * weight * w)
+    """out[x_rows, w_rows] = sum_cols(x * rsqrt(mean_cols(square(x)) + 1e-06) * weight * w)
     moves: 134.24 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    j0 = (pid % tl.cdiv(N_j, T_j)).to(tl.int64) * T_j
-    pid = pid // tl.cdiv(N_j, T_j)
-    i0 = pid.to(tl.int64) * T_i
-    r_i = tl.arange(0, T_i)
-    r_k = tl.arange(0, T_k)
-    r_j = tl.arange(0, T_j)
-    t2 = tl.load(t2_ptr + i0 * t2_stride_i + r_i * t2_stride_i)
+    w_rows_start = (pid % tl.cdiv(N_w_rows, T_w_rows)).to(tl.int64) * T_w_rows
+    pid = pid // tl.cdiv(N_w_rows, T_w_rows)
+    x_rows_start = pid.to(tl.int64) * T_x_rows
+    r_x_rows = tl.arange(0, T_x_rows)
+    r_cols = tl.arange(0, T_cols)
+    r_w_rows = tl.arange(0, T_w_rows)
+    t2 = tl.load(t2_ptr + x_rows_start * t2_stride_x_rows + r_x_rows * t2_stride_x_rows)
     add = t2 + 1e-06
     rsqrt = tl.rsqrt(add)
-    sum_k = tl.zeros([T_i, T_j], tl.float32)
-    for k0 in tl.range(0, N_k, T_k):
+    sum_cols = tl.zeros([T_x_rows, T_w_rows], tl.float32)
+    for cols_start in tl.range(0, N_cols, T_cols):
         x = tl.load(
-            x_ptr + (i0 * x_stride_i + tl.cast(k0, tl.int64) * x_stride_k) + (r_i[:, None] * x_stride_i + r_k[None, :] * x_stride_k),
+            x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + (r_x_rows[:, None] * x_stride_x_rows + r_cols[None, :] * x_stride_cols),
         )
         x_f = x.to(tl.float32)
         mul = x_f * rsqrt[:, None]
-        weight = tl.load(weight_ptr + tl.cast(k0, tl.int64) * weight_stride_k + r_k * weight_stride_k)
+        weight = tl.load(weight_ptr + tl.cast(cols_start, tl.int64) * weight_stride_cols + r_cols * weight_stride_cols)
         weight_f = weight.to(tl.float32)
         mul_2 = mul * weight_f[None, :]
         mul_2_fp16 = mul_2.to(tl.float16)
         w = tl.load(
-            w_ptr + (j0 * w_stride_j + tl.cast(k0, tl.int64) * w_stride_k) + (r_j[None, :] * w_stride_j + r_k[:, None] * w_stride_k),
+            w_ptr + (w_rows_start * w_stride_w_rows + tl.cast(cols_start, tl.int64) * w_stride_cols) + (r_w_rows[None, :] * w_stride_w_rows + r_cols[:, None] * w_stride_cols),
         )
-        sum_k = tl.dot(mul_2_fp16, w, sum_k, out_dtype=tl.float32)
+        sum_cols = tl.dot(mul_2_fp16, w, sum_cols, out_dtype=tl.float32)
     tl.store(
-        out_ptr + (i0 * out_stride_i + j0 * out_stride_j) + (r_i[:, None] * out_stride_i + r_j[None, :] * out_stride_j),
-        sum_k.to(tl.float16),
+        out_ptr + (x_rows_start * out_stride_x_rows + w_rows_start * out_stride_w_rows) + (r_x_rows[:, None] * out_stride_x_rows + r_w_rows[None, :] * out_stride_w_rows),
+        sum_cols.to(tl.float16),
     )
 
 
@@ -101,33 +104,33 @@ def run(x, weight, w):
     _check_device("weight", weight, x.device, rmsnorm_linear_t2)
     _check_tensor("w", w, torch.float16, 2)
     _check_device("w", w, x.device, rmsnorm_linear_t2)
-    N_i = x.shape[0]
-    N_k = x.shape[1]
-    N_j = w.shape[0]
-    _check_shape("x", x, (N_i, N_k))
-    _check_shape("weight", weight, (N_k,))
-    _check_shape("w", w, (N_j, N_k))
-    _check_size("i", N_i == 4096, "of 4096, on which the program depends")
-    _check_size("k", N_k == 4096, "of 4096, on which the program depends")
-    _check_size("j", N_j == 6144, "of 6144, on which the program depends")
+    N_x_rows = x.shape[0]
+    N_cols = x.shape[1]
+    N_w_rows = w.shape[0]
+    _check_shape("x", x, (N_x_rows, N_cols))
+    _check_shape("weight", weight, (N_cols,))
+    _check_shape("w", w, (N_w_rows, N_cols))
+    _check_size("x_rows", N_x_rows == 4096, "of 4096, on which the program depends")
+    _check_size("cols", N_cols == 4096, "of 4096, on which the program depends")
+    _check_size("w_rows", N_w_rows == 6144, "of 6144, on which the program depends")
     x = _readable("x", x, (255, 1023))
     weight = _readable("weight", weight, (31,))
     w = _readable("w", w, (127, 31))
-    out = torch.empty((N_i, N_j), dtype=torch.float16, device=x.device)
+    out = torch.empty((N_x_rows, N_w_rows), dtype=torch.float16, device=x.device)
     _check_reach("out", out.stride(), (255, 127))
     with torch.cuda.device_of(x):
-        t2 = torch.empty((N_i,), dtype=torch.float32, device=x.device)
-        rmsnorm_linear_t2[_grid(N_i)](
+        t2 = torch.empty((N_x_rows,), dtype=torch.float32, device=x.device)
+        rmsnorm_linear_t2[_grid(N_x_rows)](
             x, t2,
-            N_k, x.stride(0), x.stride(1), t2.stride(0),
-            T_k=1024,
+            N_cols, x.stride(0), x.stride(1), t2.stride(0),
+            T_cols=1024,
             num_warps=1, num_stages=2, enable_fp_fusion=True,
         )
-        rmsnorm_linear_out[_grid(triton.cdiv(N_i, 256) * triton.cdiv(N_j, 128))](
+        rmsnorm_linear_out[_grid(triton.cdiv(N_x_rows, 256) * triton.cdiv(N_w_rows, 128))](
             t2, x, weight, w, out,
-            N_k, N_j, t2.stride(0), x.stride(0), x.stride(1), weight.stride(0), w.stride(0), w.stride(1), out.stride(0),
-            out.stride(1),
-            T_i=256, T_k=32, T_j=128,
+            N_cols, N_w_rows, t2.stride(0), x.stride(0), x.stride(1), weight.stride(0), w.stride(0), w.stride(1),
+            out.stride(0), out.stride(1),
+            T_x_rows=256, T_cols=32, T_w_rows=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,
         )
     return (out,)
