@@ -24,15 +24,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ..errors import PlanError
 from ..ir import dtypes, nodes, ops
 from ..ir.bounds import ZERO
 from ..ir.index import index
 from ..ir.program import Program
-from ..ir.ranges import INF, Interval, mul
+from ..ir.ranges import INF, Interval
 from ..ir.recursion import by_arguments
+from ..rewrites.comparisons import MODEST
 from ..tiles import dots
 from ..tiles.analysis import Facts
 from ..tiles.direct import kernel_from_program
@@ -41,10 +40,9 @@ from ..tiles.lower import Lowering
 from ..tiles.relations import SIGNS
 from .cover import TIE
 from .plan import Plan
-from .sizes import Escape, escapes
+from .sizes import Escape, escapes, is_free_exponential
 
 MOVES_FACTORS = "factor_out"  # the rule by which products are summed before a factor makes them small, or large
-MODEST = 100.0  # what may be added to anything: an absolute error of 1e-5 at most
 
 
 @dataclass(frozen=True)
@@ -282,10 +280,8 @@ def _of_nodes(kernel: Kernel) -> list[Hazard]:
             continue
         o = ops.op(n.attrs[0])
         text = f"{o.name}({', '.join(_text(facts, a) for a in n.args)})"
-        if ("add", "mul") in o.turns and o.increasing:
-            hi = facts.range(n.args[0], finite_inputs=True).hi
-            if not o.numpy(np.float64(hi)) <= dtypes.float32.largest:
-                found.append(Hazard("overflow", (1.0,), text, n.rule))
+        if is_free_exponential(facts, k):
+            found.append(Hazard("overflow", (1.0,), text, n.rule))
         elif o.domain != "real":
             level = _beyond(o.domain, facts.range(n.args[0], finite_inputs=True))
             if level:
@@ -404,12 +400,7 @@ def _of_operands(kernel: Kernel) -> Iterable[Hazard]:
         if found is None or found.dtype is not dtypes.float16:
             continue
         for side in (found.a, found.b):
-            only = kernel.nodes[side[0]]
-            if len(side) == 1 and (only.op in ("load", "cast") or only.stored is dtypes.float16):
-                continue
-            size = Interval(1.0, 1.0)
-            for f in side:
-                size = mul(size, lowering.facts.range(f, finite_inputs=True))
+            size = dots.computed(lowering, side, dtypes.float16)
             if size.magnitude > dtypes.float16.largest:
                 what = f"operand of sum_{n.attrs[1].name} in [{size.lo:.3g}, {size.hi:.3g}]"
                 yield Hazard("operand", (1.0,), what, n.rule)

@@ -58,7 +58,7 @@ def escapes(plan: Facts, program: Facts) -> Iterator[Escape]:
     That there are some is found without the lengths of sums; which ones, with them, as if all terms of a sum were alike.
     """
     sources = sources_of(program.kernel)
-    if any(_is_free_exponential(program, k) for k in range(len(program.nodes))):
+    if any(is_free_exponential(program, k) for k in range(len(program.nodes))):
         sources[EXPONENTIALS] = (SMALLEST, LARGEST)
     if not sources:  # a program of integers
         return
@@ -107,7 +107,7 @@ def _assignments(sources: dict[str, tuple[float, float]]) -> dict[str, np.ndarra
     return {n: columns[:, j] for j, n in enumerate(names)}
 
 
-def _is_free_exponential(facts: Facts, node: int) -> bool:
+def is_free_exponential(facts: Facts, node: int) -> bool:
     """An increasing op that turns sums into products, of an argument without a bound."""
     n = facts.nodes[node]
     if n.op != "map" or ("add", "mul") not in (o := ops.op(n.attrs[0])).turns or not o.increasing:
@@ -175,7 +175,7 @@ class _Sizes:
         return args[0]
 
     def _of_op(self, node: int, o: ops.ScalarOp, args: Sequence[np.ndarray]) -> np.ndarray | float:
-        if o.result == "bool" or _is_free_exponential(self.facts, node):
+        if o.result == "bool" or is_free_exponential(self.facts, node):
             return self.tried.get(EXPONENTIALS, np.zeros(self.shape)) if o.result != "bool" else 0.0
         if o.name in ("mul", "div"):
             x, y = args if o.name == "mul" else (args[0], -args[1])

@@ -12,6 +12,7 @@ operands stay float32 and the unit runs in tf32, which has the mantissa of float
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from ..ir import dtypes
 from ..ir.dtypes import DType
@@ -89,17 +90,17 @@ def operand_type(builder: Builder, a: tuple[int, ...], b: tuple[int, ...]) -> tu
     promoted = dtypes.promote(*kept.values())
     if promoted not in (dtypes.float16, dtypes.bfloat16):
         return dtypes.float32, "ieee"
-    for side in (a, b):
-        only = builder.nodes[side[0]]
-        held = only.op == "cast" or (only.op == "load" and builder.kernel.buffers[only.attrs[0]].narrow is None)
-        if len(side) == 1 and (only.stored == promoted or (held and facts.dtype(side[0]) == promoted)):
-            continue
-        size = Interval(1.0, 1.0)
-        for f in side:
-            size = mul(size, facts.range(f, finite_inputs=True))
-        if promoted is dtypes.float16 and size.magnitude > promoted.largest:
-            return dtypes.float32, "tf32"
-    return promoted, ""
+    wide = promoted is dtypes.float16 and any(computed(builder, side, promoted).magnitude > promoted.largest for side in (a, b))
+    return (dtypes.float32, "tf32") if wide else (promoted, "")
+
+
+def computed(builder: Builder, side: tuple[int, ...], dtype: DType) -> Interval:
+    """The range of an operand that is made here; 0 of one that memory, or the program, has in the type."""
+    only = builder.nodes[side[0]]
+    held = only.op == "cast" or (only.op == "load" and builder.kernel.buffers[only.attrs[0]].narrow is None)
+    if len(side) == 1 and (only.stored == dtype or (held and builder.facts.dtype(side[0]) == dtype)):
+        return Interval(0.0, 0.0)
+    return reduce(mul, (builder.facts.range(f, finite_inputs=True) for f in side))
 
 
 def emit(

@@ -18,7 +18,6 @@ import numpy as np
 
 from ..ir import ops
 from ..ir.bounds import ZERO, Intervals
-from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ranges import INF, Interval
 from ..ir.recursion import by_arguments
@@ -26,7 +25,7 @@ from ..ir.semantics import value
 from .kernel import Kernel
 
 FAR = 12  # operations down which it is looked for selections
-When = tuple[()] | tuple[str, Axis]  # of a reading: final, or "new" or "old" in a loop
+When = tuple[Any, ...]  # of a reading: () for the final value, ("new" or "old", axis) for that in a loop
 SIGNS = {"maximum": -1, "minimum": 1}  # of x - M, where M is what the op makes of values with x
 
 
@@ -105,7 +104,7 @@ class Ranges:
             n = self.nodes[node]
             number = next((x for x in n.args if self.number(x) is not None), None) if n.scalar == "mul" else None
             if n.op == "ref" and not when:
-                when, node = n.attrs, n.args[0]  # type: ignore[assignment]
+                when, node = n.attrs, n.args[0]
             elif n.scalar == "neg":
                 factor, node = -factor, n.args[0]
             elif number is not None:
