@@ -28,8 +28,10 @@ _READS = re.compile(r"(\w+)\.(?:shape|size\(\))(?:\[(-?\d+)\])?|(\w+)\.size\((-?
 def size_names(f: object) -> Sizes:
     """What the source of a function, or of a module's ``forward``, calls the sizes of its parameters; empty where there is no source."""
     code = getattr(inspect.unwrap(getattr(f, "forward", f)), "__code__", None)  # type: ignore[arg-type]
+    if code is None:
+        return {}
     try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)) if code else "")
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError, RecursionError):
         return {}
     found: dict[tuple[str, int], str] = {}
