@@ -2,8 +2,8 @@
 
 Facts are claims, too: that a value is not negative, that t = f * b with f free of an axis, that t moves from the old to the new
 reference by a factor, that it vanishes where nothing has been seen.  Conditions are tested as inequalities here; a row of a relation
-is tested as the meaning says with which the relation was declared (:class:`~eqfuse.rewrites.facts.Relation`), the one that the checks of
-rules use, so that relations of users take part.  What is written at the new reference must read as the old value there (``back``).
+is tested as the meaning says with which the relation was declared (:class:`~eqfuse.rewrites.relations.Relation`), the one that the checks
+of rules use, so that relations of users take part.  What is written at the new reference must read as the old value there (``back``).
 
 A row is tested where its left side is a number or infinite, not where that is NaN; of a change between references nothing is asked where
 the reference is infinite, which lowering guards, nor where the value at the old one is NaN, or infinite with an infinite change (or,
@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..ir.index import Axis, IndexExpr
-from ..rewrites.facts import CONDITIONS, RELATIONS, Claim, Equation, Relation
+from ..rewrites.facts import CONDITIONS
 from ..rewrites.patterns import AxisVar, NumberLiteral, Pattern
 from ..rewrites.positions import IndexVar
+from ..rewrites.relations import RELATIONS, Claim, Equation, Relation
 from ..rewrites.world import World
 from .drawn import Drawn
 from .frozen import FrozenGraph

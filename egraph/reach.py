@@ -12,7 +12,8 @@ from typing import Any
 from ..ir.program import Program
 from ..ir.terms import Map, Reduce
 from ..rewrites import patterns
-from ..rewrites.facts import Match, Relation, Row, Trait
+from ..rewrites.facts import Match
+from ..rewrites.relations import Relation, Row, Trait
 from ..rewrites.rule import Rule
 
 GIVEN = ("written", "movable")  # relations whose first rows come with the program

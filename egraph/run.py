@@ -23,8 +23,9 @@ from ..ir.program import Program
 from ..ir.spec import check_program, wanted
 from ..ir.terms import Input, Reduce, Term
 from ..rewrites import table
-from ..rewrites.facts import RELATIONS, Row
+from ..rewrites.facts import CONDITIONS
 from ..rewrites.positions import IndexVar
+from ..rewrites.relations import RELATIONS, Row
 from ..rewrites.rule import Rule
 from ..rewrites.verdicts import MOST_READS, Offer
 from . import weighing
@@ -586,7 +587,7 @@ def _facts(
     def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(c if isinstance(c, str | int | float) else number[c] for c in row)
 
-    for name in ("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "truth", "size", "settled"):
+    for name in (*CONDITIONS, "settled"):
         out[name] = known(decoder.rows(name), plain)
     out["level"] = known(decoder.rows("level"), lambda r: (number[r[0]], book.axes[r[1]], r[2]))
     out["united"] = known(decoder.rows("united"), plain)

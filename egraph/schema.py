@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import functools
 
-from ..rewrites.facts import CONDITIONS, RELATIONS, Trait
+from ..rewrites.facts import CONDITIONS
 from ..rewrites.patterns import number_text
+from ..rewrites.relations import RELATIONS, Trait
 from ..rewrites.rule import PHASES
 
 CONSTRUCTORS: dict[str, tuple[str, ...]] = {
@@ -71,7 +72,7 @@ def schema(claims: bool = False) -> str:
         "(function length (i64) f64 :merge old)",
         "(relation has-type (T String))",
         "(function size (T) f64 :merge (min old new))",
-        *(f"(relation {n} (T))" for n in ("nonneg", "nonpos", "positive", "at-least-one", "at-most-one", "bounded", "truth", "settled")),
+        *(f"(relation {n} (T))" for n in (*CONDITIONS, "settled") if n != "size"),
     ]
     lines += [f"(relation {r.name} ({' '.join(r.columns)}))" for r in RELATIONS.values()]
     if claims:

@@ -8,6 +8,7 @@ identity.  Outside of its loop a running value is a free parameter, and gets ran
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
@@ -37,7 +38,7 @@ def fixed_axes(nodes: Iterable[ENode], splits: Iterable[tuple[Axis, ...]]) -> se
     return {a for n in nodes if n.op == "view" for a in n.mentions} | {a for split in splits for a in split}
 
 
-class Values(Arrays):
+class Values(Arrays, ABC):
     """The values of one graph at some lengths of its axes."""
 
     steps: int | None = None  # into which a loop over a long axis is cut; ``None``: element by element
@@ -50,25 +51,25 @@ class Values(Arrays):
         self.extents = tuple(map(length, self.axes))
         self.references: dict[tuple[int, Axis], None] = {}  # that the loop reads which was executed last
 
+    @abstractmethod
     def form(self, c: int) -> ENode | None:
         """By which member a class is computed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_settled(self, c: int) -> bool:
         """Whether a class mentions no running value of a loop around it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def whole(self, c: int, limits: Limits) -> np.ndarray:
         """The value of a class that is settled."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prefix(self, r: int, axis: Axis, end: int, limits: Limits) -> tuple[np.ndarray, float]:
         """The running value of a class after so many elements, and what it is where it has seen nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def input(self, name: str) -> np.ndarray:
         """An input of the program, over all axes."""
-        raise NotImplementedError
 
     @cached_property
     def updates(self) -> dict[tuple[Axis, int], int]:

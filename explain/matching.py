@@ -15,7 +15,8 @@ from typing import Any
 from ..egraph.frozen import ENode, FrozenGraph
 from ..ir.dtypes import DType
 from ..rewrites import patterns
-from ..rewrites.facts import Equal, Fact, Match, Row
+from ..rewrites.facts import Equal, Fact, Match
+from ..rewrites.relations import Row
 from ..rewrites.rule import Rule
 
 Env = dict[str, Any]  # variable -> class, Axis, name, IndexExpr or number

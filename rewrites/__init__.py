@@ -14,12 +14,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import facts, patterns, verdicts
+from . import comparisons, facts, patterns, relations, verdicts
 from . import library as library
+from .comparisons import *
 from .decorators import fact_rule, rule
 from .facts import *
 from .patterns import *
 from .registry import active, disable, enable, families, register, rules, unregister
+from .relations import *
 from .rule import *
 from .rule import __all__ as of_parameters
 from .verdicts import *
@@ -31,7 +33,7 @@ __all__ = [
     "CheckSummary", "active", "check_all", "check_rule", "disable", "enable", "fact_rule", "families", "register", "rule",
     "rules", "unregister",
 ]  # fmt: skip
-__all__ += facts.__all__ + patterns.__all__ + of_parameters + verdicts.__all__
+__all__ += comparisons.__all__ + facts.__all__ + relations.__all__ + patterns.__all__ + of_parameters + verdicts.__all__
 
 
 def __getattr__(name: str) -> Any:

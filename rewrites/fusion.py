@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from .decorators import fusion
-from .facts import match, part
+from .facts import match
 from .patterns import Reduce
+from .relations import part
 from .rule import AnyMonoid, Axis
 from .verdicts import forbid
 

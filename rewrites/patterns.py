@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -209,16 +210,18 @@ class NameVar(Notation):
         return str(world.values[self.name])
 
 
-class Number(Notation):
+class Number(Notation, ABC):
     """Arithmetic on constants inside a pattern."""
 
     instead = notation.NUMBERS
 
+    @abstractmethod
     def egglog(self) -> str:
-        raise NotImplementedError
+        """Text for the engine."""
 
+    @abstractmethod
     def value(self, world: World) -> float:
-        raise NotImplementedError
+        """The number."""
 
     def parts(self) -> tuple[Any, ...]:
         return ()

@@ -10,6 +10,7 @@ the engine asks (:class:`Expressions`), integers in a proof.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
@@ -65,7 +66,7 @@ class Reading(Protocol):
         """The same elsewhere along an axis."""
 
 
-class Place(Notation):
+class Place(Notation, ABC):
     """Base of positions.  ``fixed``: a number that does not depend on where one is, which may be a factor or a divisor."""
 
     fixed = False
@@ -79,9 +80,9 @@ class Place(Notation):
         found = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
         return tuple(p for p in found if isinstance(p, Notation))
 
+    @abstractmethod
     def compute(self, reading: Reading) -> Any:
         """The position, as one reading has it."""
-        raise NotImplementedError
 
     def value(self, world: World) -> np.ndarray:
         """The positions on arrays."""

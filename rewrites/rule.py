@@ -41,11 +41,10 @@ from ..errors import RuleError
 from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
-from . import facts, verdicts
+from . import comparisons, facts, relations, verdicts
 from . import patterns as P
+from .comparisons import Compare, OneOf
 from .facts import (
-    RELATIONS,
-    Compare,
     Condition,
     Depends,
     Equal,
@@ -54,10 +53,8 @@ from .facts import (
     IndexFree,
     Match,
     NonEmpty,
-    OneOf,
     OtherAxis,
     Placed,
-    Row,
     Search,
     Spans,
     Within,
@@ -78,6 +75,7 @@ from .patterns import (
     View,
 )
 from .positions import AlongAxis, IndexVar, Place
+from .relations import RELATIONS, Row
 
 __all__ = [
     "AnyMonoid", "AnyOp", "Arguments", "Axis", "Each", "EitherWay", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3",
@@ -349,11 +347,8 @@ class Rule:
         if self.provenance:
             nodes = dict.fromkeys(why for part in fact.parts() for node in P.walk(part) if (why := self._why(node)))
             rows = "".join(" " + n for n in nodes)
-        if isinstance(fact, Equal):
-            left = fact.left.egglog()
-            if self.provenance and (fact.left.sort == "T" or claims):
-                rows += f' (united{"" if fact.left.sort == "T" else "-form"} "{self.name}" {left})'
-            return f"(union {left} {fact.right.egglog()}){rows}"
+        if isinstance(fact, Equal) and self.provenance and (fact.left.sort == "T" or claims):
+            rows += f' (united{"" if fact.left.sort == "T" else "-form"} "{self.name}" {fact.left.egglog()})'
         if isinstance(fact, Match):
             return f"{fact.pattern.egglog()}{rows}"  # make the node, claim nothing
         if claims and (row := fact.row()):
@@ -397,7 +392,8 @@ def _said(error: Exception) -> str:
 
 def _vocabulary() -> dict[str, Any]:
     """What rules are written with, by name: all that ``eqfuse.rewrites`` has but decorators and the table."""
-    return {name: scope[name] for scope in (vars(facts), vars(P), globals(), vars(verdicts)) for name in scope["__all__"]}
+    scopes = (vars(facts), vars(comparisons), vars(relations), vars(P), globals(), vars(verdicts))
+    return {name: scope[name] for scope in scopes for name in scope["__all__"]}
 
 
 _CALL = re.compile(r"(\w+)(\.__init__)?\(\) (missing|takes|got)")  # how Python refuses arguments
@@ -439,7 +435,7 @@ def _facts(result: Any) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     for fact in needs:
         if not isinstance(fact, Fact):
             raise RuleError(f"{shown(fact)} is no premise but {what(fact)}", cure=f"{form}; conditions are free(x, k), positive(x), ...")
-        if type(fact).egglog is Fact.egglog:
+        if isinstance(fact, Equal):
             cure = "match(t, pattern) is the premise that t can be written so; one variable in two places is one value"
             raise RuleError(f"{type(fact).__name__} is a conclusion, and stands among the premises", cure=cure)
     for fact in gives:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..facts import Row
 from ..patterns import View
+from ..relations import Row
 from ..world import World
 from .variables import Plan
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from ...ir.dtypes import DTYPES
 from .. import patterns as P
-from ..facts import LONGEST_AXIS, Fact
+from ..comparisons import LONGEST_AXIS
+from ..facts import Fact
 
 MOST_LITERALS = 8  # of which pairs are formed
 LONGEST_INVERSE = 5000  # likewise, of one whose reciprocal it names: an epsilon is no length

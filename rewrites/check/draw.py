@@ -29,18 +29,11 @@ from hypothesis import strategies as st
 
 from ...ir.semantics import RATIONAL
 from .. import patterns as P
-from ..facts import (
-    Compare,
-    IndexFree,
-    NonEmpty,
-    Placed,
-    Row,
-    Trait,
-    Vanishing,
-    Within,
-)
+from ..comparisons import Compare
+from ..facts import IndexFree, NonEmpty, Placed, Within
 from ..patterns import AxisVar, NumberVar, View
 from ..positions import IndexVar, NoPosition
+from ..relations import Row, Trait, Vanishing
 from ..world import World
 from . import compare, dictionary
 from .variables import Plan, columns, moved

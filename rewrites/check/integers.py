@@ -22,9 +22,11 @@ from typing import Any
 from ...errors import UnsoundRuleError
 from ...ir.monoids import MONOIDS
 from .. import patterns as P
-from ..facts import Compare, Depends, Equal, Free, IndexFree, Match, OtherAxis, Placed, Row, Trait
+from ..comparisons import Compare
+from ..facts import Depends, Equal, Free, IndexFree, Match, OtherAxis, Placed
 from ..patterns import NameVar, Var
 from ..positions import IndexVar
+from ..relations import Row, Trait
 from .variables import Plan
 
 TIMEOUT = 4000  # milliseconds for one theorem

@@ -25,8 +25,9 @@ from ...errors import UnsoundRuleError
 from ...ir.monoids import MONOIDS, Monoid
 from ...ir.ops import OPS
 from ...ir.semantics import reduce_array
-from ..facts import Equal, Match, Row
+from ..facts import Equal, Match
 from ..patterns import NumberVar, Reduce, Roll, Var
+from ..relations import Row
 from ..world import World
 from .variables import Moved, Plan, name_of
 

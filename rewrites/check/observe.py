@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from .. import patterns as P
-from ..facts import Condition, Equal, Equation, Fact, Row, Settled, Trait, Vanishing, Within
+from ..facts import Condition, Equal, Fact, Settled, Within
 from ..patterns import Pattern, Roll, Var
+from ..relations import Equation, Row, Trait, Vanishing
 from ..world import World
 from .compare import Observation, Pair, Truth, short
 from .solve import ahead, arguments, elsewhere

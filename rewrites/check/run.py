@@ -21,7 +21,7 @@ from hypothesis.errors import NoSuchExample, Unsatisfiable
 from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
 from ...ir.semantics import RATIONAL, Noise, Undefined
 from .. import table
-from ..facts import Row, least_where, zero_where
+from ..relations import Row, least_where, zero_where
 from ..rule import Rule
 from ..world import World
 from . import compare, integers, loops

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...ir.dtypes import DTYPES
 from .. import patterns as P
-from ..facts import Equal, Equation, Placed, Row
+from ..facts import Equal, Placed
 from ..patterns import AxisVar, Pattern, Roll, Var
 from ..positions import IndexVar
+from ..relations import Equation, Row
 from ..world import World
 from .compare import Observation, Truth, short, suspicious
 from .variables import Plan, columns, name_of

@@ -13,8 +13,10 @@ import numpy as np
 
 from ...ir.semantics import Undefined
 from .. import patterns as P
-from ..facts import Compare, Condition, Vanishing
+from ..comparisons import Compare
+from ..facts import Condition
 from ..patterns import NameVar, Var
+from ..relations import Vanishing
 from ..world import World
 from .compare import alike
 from .variables import Plan, columns, name_of
@@ -78,7 +80,7 @@ def _see_something(claim: Vanishing, x: np.ndarray, world: World) -> None:
 
 
 def arguments(row: Any, world: World) -> tuple[Any, ...]:
-    """The columns of a row as a :class:`~eqfuse.rewrites.facts.Claim` reads them."""
+    """The columns of a row as a :class:`~eqfuse.rewrites.relations.Claim` reads them."""
     cells = columns(row, world)
     axes = [a.position(world) for a in cells if isinstance(a, P.AxisVar)]
     out: list[Any] = []

@@ -15,26 +15,20 @@ from ...errors import RuleError
 from ...ir.monoids import MONOIDS
 from ...ir.ops import OPS
 from .. import patterns as P
-from ..facts import (
+from ..comparisons import OneOf
+from ..facts import Condition, Equal, Fact, Match, OtherAxis, Search, Settled
+from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, name_of
+from ..positions import IndexVar
+from ..relations import (
     Claim,
-    Condition,
-    Equal,
     Equation,
-    Fact,
-    Match,
-    OneOf,
-    OtherAxis,
     Row,
-    Search,
-    Settled,
     Trait,
     changes_by_factor,
     changes_by_form,
     changes_by_term,
     function_of,
 )
-from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, name_of
-from ..positions import IndexVar
 from ..rule import Rule
 from ..world import World
 from . import dictionary

@@ -31,8 +31,8 @@ from eqfuse.ir.build import axes, exp, log, maximum_over, mean_over, program, re
 from eqfuse.ir.ops import OPS
 from eqfuse.ir.terms import Cast, Term
 from eqfuse.rewrites import registry
-from eqfuse.rewrites.facts import Row
 from eqfuse.rewrites.patterns import Map, Mean
+from eqfuse.rewrites.relations import Row
 from eqfuse.rewrites.rule import Axis, make_rule
 from eqfuse.runtime.accuracy import _written, relative_error
 from eqfuse.testing.fuzz.conditioning import spread

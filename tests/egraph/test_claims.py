@@ -17,24 +17,19 @@ from eqfuse.errors import UnsoundGraphError, UnsoundRuleError
 from eqfuse.ir import ops, ranges, terms
 from eqfuse.ir.build import axes, exp, log, maximum_over, program, select, square, sum_over, tanh, tensor
 from eqfuse.ir.program import Program
-from eqfuse.rewrites import check_rule, facts, registry
-from eqfuse.rewrites.facts import (
-    at_most_one,
+from eqfuse.rewrites import check_rule, facts, registry, relations
+from eqfuse.rewrites.facts import at_most_one, match, nonneg, positive, truth, within
+from eqfuse.rewrites.patterns import Along, Const, Map, Max, NumberLiteral, Sum
+from eqfuse.rewrites.relations import (
     changes_by_factor,
     changes_by_form,
     changes_by_term,
     free_factor,
     free_term,
-    match,
-    nonneg,
-    positive,
     relation,
     separable,
-    truth,
-    within,
     zero_where,
 )
-from eqfuse.rewrites.patterns import Along, Const, Map, Max, NumberLiteral, Sum
 from eqfuse.rewrites.rule import Axis, make_rule
 
 pytestmark = pytest.mark.unaudited
@@ -198,7 +193,7 @@ def declared(*args, **kwargs):
     try:
         yield made
     finally:
-        facts.forget(made)
+        relations.forget(made)
 
 
 @pytest.mark.parametrize("wrong", [False, True])
@@ -241,7 +236,7 @@ def test_a_replay_makes_the_same_graph_and_knows_who_concluded_each_fact(parts):
     assert again.classes == graph.classes
     known = {(table, row) for table, row, _ in again.facts["claimed"]}
     stated = {("written", r) for r in again.facts["written"] if set(r[1:]) <= set(again.original)}  # by the program, not by a rule
-    concluded = {(t, r) for t in claimable() if t in facts.RELATIONS for r in again.facts.get(t, ())} - stated
+    concluded = {(t, r) for t in claimable() if t in relations.RELATIONS for r in again.facts.get(t, ())} - stated
     assert concluded, "nothing to look at"
     assert stated
     assert concluded <= known

@@ -4,8 +4,9 @@ import pytest
 
 from eqfuse import errors
 from eqfuse.rewrites import check_rule
-from eqfuse.rewrites.facts import fold_nonneg, has_type, match, nonneg, settled, spans
+from eqfuse.rewrites.facts import has_type, match, nonneg, settled, spans
 from eqfuse.rewrites.patterns import Cast, Map, Pre, Reduce, Ref
+from eqfuse.rewrites.relations import fold_nonneg
 from eqfuse.rewrites.rule import AnyMonoid, AnyOp, Arguments, Axis, TypeName, make_rule
 
 

@@ -17,24 +17,18 @@ from eqfuse.rewrites.check.compare import same_bits
 from eqfuse.rewrites.check.draw import Options, Tape, draw_world, shrink
 from eqfuse.rewrites.check.variables import Plan
 from eqfuse.rewrites.decorators import rule  # fmt: skip
-from eqfuse.rewrites.facts import (
-    Fact,
-    NonEmpty,
+from eqfuse.rewrites.facts import Fact, NonEmpty, earlier, equal, finite_or, free, match, positive
+from eqfuse.rewrites.patterns import Acc, Cast, Const, Map, Max, NumberLiteral, Reduce, Ref, Roll, Sum, Var, View, Where
+from eqfuse.rewrites.relations import (
     Relation,
     changes_by_factor,
     changes_by_term,
-    earlier,
-    equal,
-    finite_or,
     forget,
-    free,
     free_factor,
     free_term,
     function_of,
     increasing,
     linear,
-    match,
-    positive,
     ragged,
     relation,
     rounding,
@@ -45,7 +39,6 @@ from eqfuse.rewrites.facts import (
     wants_factor,
     zero_where,
 )  # fmt: skip
-from eqfuse.rewrites.patterns import Acc, Cast, Const, Map, Max, NumberLiteral, Reduce, Ref, Roll, Sum, Var, View, Where
 from eqfuse.rewrites.rule import (
     AnyMonoid,
     Axis,

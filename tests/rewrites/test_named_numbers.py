@@ -17,21 +17,10 @@ from eqfuse.errors import UnsoundRuleError
 from eqfuse.ir.dtypes import DTYPES, cast, castable
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.check import check_rule
-from eqfuse.rewrites.facts import (
-    Modest,
-    NonEmpty,
-    NotNegative,
-    at_least_one,
-    finite,
-    finite_or,
-    less,
-    nonneg,
-    nonpos,
-    positive,
-    rounding,
-    truth,
-)
+from eqfuse.rewrites.comparisons import Modest, NotNegative, less
+from eqfuse.rewrites.facts import NonEmpty, at_least_one, finite, finite_or, nonneg, nonpos, positive, truth
 from eqfuse.rewrites.patterns import Cast, Const, Extent, Index, Map, Max, Mean, NumberLiteral, Sum, Where
+from eqfuse.rewrites.relations import rounding
 from eqfuse.rewrites.rule import Axis, Scalar, TypeName, make_rule
 
 FALSE: list = []

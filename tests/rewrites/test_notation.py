@@ -546,4 +546,4 @@ def test_what_a_claim_answers(answer):
         with pytest.raises(RuleError, match="no truth values"):
             check_rule(rule, 20)
     finally:
-        eqfuse.rewrites.facts.forget(wobbly)
+        eqfuse.rewrites.relations.forget(wobbly)

@@ -9,25 +9,18 @@ from eqfuse.ir import ops, ranges
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.check import CI_EXAMPLES, check_rule
 from eqfuse.rewrites.decorators import rule
-from eqfuse.rewrites.facts import (
-    NonEmpty,
-    at_least_one,
+from eqfuse.rewrites.facts import NonEmpty, at_least_one, equal, free, match, nonneg, nonpos, within
+from eqfuse.rewrites.library import FAMILIES
+from eqfuse.rewrites.patterns import Const, Extent, Map, Max, Reduce, Sum
+from eqfuse.rewrites.relations import (  # fmt: skip
     changes_by_factor,
     changes_by_term,
-    equal,
-    free,
     free_term,
-    match,
     needs_repair,
-    nonneg,
-    nonpos,
     onehot,
     separable,
     turns,
-    within,
-)  # fmt: skip
-from eqfuse.rewrites.library import FAMILIES
-from eqfuse.rewrites.patterns import Const, Extent, Map, Max, Reduce, Sum
+)
 from eqfuse.rewrites.rule import Axis, Kind, LinearMonoid, Scalar, Turns, make_rule
 
 

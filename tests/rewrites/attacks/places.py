@@ -25,7 +25,8 @@ from eqfuse.rewrites import (
     match,
     positive,
 )
-from eqfuse.rewrites.facts import IndexFree, ragged, same_index, split
+from eqfuse.rewrites.facts import IndexFree
+from eqfuse.rewrites.relations import ragged, same_index, split
 
 from . import sound, unsound
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from eqfuse.rewrites import Axis, Index, Map, Max, NonEmpty, Position, Sum, View, finite, match, relation
-from eqfuse.rewrites.facts import RELATIONS, forget
+from eqfuse.rewrites.relations import RELATIONS, forget
 
 from . import sound, unsound
 

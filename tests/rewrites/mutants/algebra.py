@@ -21,25 +21,10 @@ from eqfuse.ir.build import (
     tensor,
 )
 from eqfuse.ir.dtypes import float16, float32, int64
-from eqfuse.rewrites.facts import (
-    Modest,
-    at_most_one,
-    depends,
-    equal,
-    free_factor,
-    free_term,
-    later,
-    match,
-    movable,
-    nonneg,
-    separable,
-    typed,
-    wants_factor,
-    wants_term,
-    wide,
-    within,
-)
+from eqfuse.rewrites.comparisons import Modest
+from eqfuse.rewrites.facts import at_most_one, depends, equal, later, match, nonneg, within
 from eqfuse.rewrites.patterns import Cast, Const, Map, Where
+from eqfuse.rewrites.relations import free_factor, free_term, movable, separable, typed, wants_factor, wants_term, wide
 from eqfuse.rewrites.rule import Axis, Scalar, TypeName
 
 from . import close, mutant

@@ -5,20 +5,9 @@ import math
 import numpy as np
 
 from eqfuse.ir.build import axes, exp, log, maximum_over, program, square, sum_over, tensor
-from eqfuse.rewrites.facts import (
-    depends,
-    equal,
-    free_factor,
-    free_term,
-    later,
-    latest,
-    match,
-    nonpos,
-    streamable,
-    turns,
-    wants_factor,
-)
+from eqfuse.rewrites.facts import depends, equal, later, latest, match, nonpos, streamable
 from eqfuse.rewrites.patterns import Const, Map, Max, Where
+from eqfuse.rewrites.relations import free_factor, free_term, turns, wants_factor
 from eqfuse.rewrites.rule import Axis, Turns
 
 from . import close, mutant

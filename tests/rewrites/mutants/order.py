@@ -3,23 +3,9 @@
 import numpy as np
 
 from eqfuse.ir.build import axes, exp, maximum_over, mean_over, program, sum_over, tensor
-from eqfuse.rewrites.facts import (
-    NonEmpty,
-    OtherAxis,
-    depends,
-    equal,
-    free,
-    free_factor,
-    inner,
-    linear,
-    match,
-    product,
-    product_beside,
-    wants_factor,
-    wants_product,
-    worth,
-)
+from eqfuse.rewrites.facts import NonEmpty, OtherAxis, depends, equal, free, match
 from eqfuse.rewrites.patterns import Map, Reduce, Sum
+from eqfuse.rewrites.relations import free_factor, inner, linear, product, product_beside, wants_factor, wants_product, worth
 from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Turns
 
 from . import close, mutant

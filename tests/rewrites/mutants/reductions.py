@@ -20,25 +20,9 @@ from eqfuse.ir.build import (
     tensor,
 )
 from eqfuse.ir.build import lt as less
-from eqfuse.rewrites.facts import (
-    NonEmpty,
-    depends,
-    equal,
-    free,
-    free_factor,
-    free_term,
-    idempotent,
-    later,
-    latest,
-    linear,
-    match,
-    nonneg,
-    onehot,
-    selective,
-    separable,
-    written,
-)
+from eqfuse.rewrites.facts import NonEmpty, depends, equal, free, later, latest, match, nonneg
 from eqfuse.rewrites.patterns import Const, Extent, Map, Reduce, Sum, Where
+from eqfuse.rewrites.relations import free_factor, free_term, idempotent, linear, onehot, selective, separable, written
 from eqfuse.rewrites.rule import AnyMonoid, Axis, IdempotentMonoid, LinearMonoid, Scalar, SelectiveMonoid
 
 from . import close, mutant

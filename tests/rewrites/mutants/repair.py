@@ -27,32 +27,19 @@ from eqfuse.ir.build import (
     tensor,
 )
 from eqfuse.ir.dtypes import int64
+from eqfuse.rewrites.comparisons import Modest
 from eqfuse.rewrites.facts import (
-    Modest,
     NonEmpty,
     OtherAxis,
     apart,
-    changes_by_factor,
-    changes_by_form,
-    changes_by_term,
     distinct,
     earlier,
     equal,
     free,
-    function_of,
-    increasing,
-    least_where,
-    linear,
     match,
-    movable,
-    needs_repair,
     nonneg,
     positive,
-    selective,
-    turns,
-    turns_nonneg,
     within,
-    zero_where,
 )
 from eqfuse.rewrites.patterns import (
     Acc,
@@ -69,6 +56,21 @@ from eqfuse.rewrites.patterns import (
     Roll,
     Summed,
     Where,
+)
+from eqfuse.rewrites.relations import (
+    changes_by_factor,
+    changes_by_form,
+    changes_by_term,
+    function_of,
+    increasing,
+    least_where,
+    linear,
+    movable,
+    needs_repair,
+    selective,
+    turns,
+    turns_nonneg,
+    zero_where,
 )
 from eqfuse.rewrites.rule import AnyMonoid, Axis, Form, Kind, LinearMonoid, Op1, Scalar, SelectiveMonoid, Turns, TypeName
 

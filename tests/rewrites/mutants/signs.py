@@ -22,30 +22,31 @@ from eqfuse.ir.build import (
     tanh,
     tensor,
 )
+from eqfuse.rewrites.comparisons import Modest, NotNegative
 from eqfuse.rewrites.facts import (
-    Modest,
     NonEmpty,
-    NotNegative,
     at_least_one,
     at_most_one,
     finite,
     free,
+    match,
+    nonneg,
+    nonpos,
+    positive,
+    within,
+)
+from eqfuse.rewrites.patterns import Cast, Const, Extent, Index, Map, Max, Reduce, Sum, Where
+from eqfuse.rewrites.relations import (
     free_term,
     increasing,
     keeps_nonneg,
     keeps_positive,
-    match,
-    nonneg,
-    nonpos,
     onehot,
-    positive,
     positive_if_bounded,
     separable,
     turns,
     turns_nonneg,
-    within,
 )
-from eqfuse.rewrites.patterns import Cast, Const, Extent, Index, Map, Max, Reduce, Sum, Where
 from eqfuse.rewrites.rule import AnyMonoid, AnyOp, Arguments, Axis, EitherWay, Op1, Op2, Scalar, Turns, TypeName
 
 from . import mutant

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from eqfuse.ir.build import axes, exp, program, tensor
-from eqfuse.rewrites.facts import equal, match, turns, wants_multiple
+from eqfuse.rewrites.facts import equal, match
 from eqfuse.rewrites.patterns import Const, Map, NumberLiteral
+from eqfuse.rewrites.relations import turns, wants_multiple
 from eqfuse.rewrites.rule import Op1, Scalar
 
 from . import close, mutant

@@ -20,22 +20,16 @@ from eqfuse.ir.build import (
     tanh,
     tensor,
 )
-from eqfuse.rewrites.facts import (
-    NonEmpty,
+from eqfuse.rewrites.facts import NonEmpty, depends, distinct, equal, free, later, match, positive
+from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Reduce, View, Where
+from eqfuse.rewrites.relations import (
     changes_by_factor,
     changes_by_term,
     counted_from,
-    depends,
-    distinct,
-    equal,
-    free,
-    later,
     linear,
-    match,
     needs_repair,
     offset,
     part,
-    positive,
     ragged,
     selective,
     shifted,
@@ -43,7 +37,6 @@ from eqfuse.rewrites.facts import (
     spoils,
     zero_where,
 )
-from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Reduce, View, Where
 from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid
 
 from . import close, mutant
