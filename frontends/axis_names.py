@@ -38,7 +38,7 @@ def size_names(f: object) -> Sizes:
     for d in ast.walk(tree):
         if isinstance(d, ast.FunctionDef) and min([d.lineno, *(x.lineno for x in d.decorator_list)]) == code.co_firstlineno:
             for dimension, name in _bindings(d, {a.arg for a in (*d.args.posonlyargs, *d.args.args, *d.args.kwonlyargs)}):
-                if name not in found.values() and name.strip("_"):
+                if name not in found.values() and name.strip("_") and not name.endswith(("_o", "_i")):  # so parts of axes are called
                     found.setdefault(dimension, name)
     return found
 

@@ -7,6 +7,7 @@ import torch
 
 import eqfuse
 from eqfuse.codegen.module import emit_kernels
+from eqfuse.egraph.saturate import saturate
 from eqfuse.frontends import trace
 from eqfuse.frontends.axis_names import size_names
 from eqfuse.frontends.reader import Reader
@@ -90,6 +91,17 @@ def test_what_a_reshape_takes_apart_and_what_an_operation_adds():
 @pytest.mark.parametrize("f", [torch.sin, len, eval("lambda x: x"), torch.nn.ReLU().forward, 3])
 def test_without_a_source_there_are_no_names(f):
     assert size_names(f) == {}
+
+
+def test_parts_of_an_axis_have_names_of_their_own():
+    def f(x):
+        m_o, m = x.shape
+        return x.sum(1) + m_o
+
+    program = trace(f, (meta(64, 4096),)).program
+    assert [a.name for a in program.inputs[0].layout] == ["rows", "m"]
+    ((axis, outer, inner),) = saturate(program, splits={program.inputs[0].layout[1]: 8}).facts["split"]
+    assert (axis.name, outer.name, inner.name) == ("m", "m_o", "m_i")
 
 
 def loss(x, w):
