@@ -155,8 +155,12 @@ class Ranges:
     def selects(self, combine: str, m: int, x: int, deep: int = 0) -> bool:
         """m is the largest (or smallest) of values with x: a reduction of x, or of such a reduction, or x with one inside of a sum:
         c + max y selects from c + y, to the last bit, because rounding is monotone."""
-        if deep > FAR:
-            return False  # not known
+        key = ("selects", combine, m, x)
+        if key not in self.memo:
+            self.memo[key] = deep <= FAR and self._selects(combine, m, x, deep)  # what is too far is not known
+        return bool(self.memo[key])
+
+    def _selects(self, combine: str, m: int, x: int, deep: int) -> bool:
         n, of = self.nodes[m], self.nodes[x]
         if self.is_reduction(combine, m):
             body = self.chosen(n.args[0])

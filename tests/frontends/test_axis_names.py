@@ -96,7 +96,7 @@ def test_without_a_source_there_are_no_names(f):
 def test_parts_of_an_axis_have_names_of_their_own():
     def f(x):
         m_o, m = x.shape
-        return x.sum(1) + m_o
+        return x.sum(1) + m_o * m
 
     program = trace(f, (meta(64, 4096),)).program
     assert [a.name for a in program.inputs[0].layout] == ["rows", "m"]

@@ -51,9 +51,9 @@ def tile_of(roles, name):
 
 def test_wide_instructions_take_several_neighbours():
     odd, roles = held(PROGRAMS["logsumexp"].fn, (4096, 50257))
-    assert odd[0][0] == Tile(tile_of(roles, "i"), tile_of(roles, "j")), "one lane at a time: no row after the first is aligned"
+    assert odd[0][0] == Tile(tile_of(roles, "rows"), tile_of(roles, "cols")), "one lane at a time: no row after the first is aligned"
     even, roles = held(PROGRAMS["logsumexp"].fn, (4096, 50304))
-    assert even[0][0] == Tile(tile_of(roles, "i"), tile_of(roles, "j") // 4), "four floats at a time"
+    assert even[0][0] == Tile(tile_of(roles, "rows"), tile_of(roles, "cols") // 4), "four floats at a time"
 
 
 def test_rows_that_stay_on_chip_are_in_no_loop():
@@ -77,14 +77,14 @@ def test_values_beside_a_product_are_counted():
 def test_rows_along_a_sum_have_a_pointer_each():
     """A maximum over the rows of a matrix: its lanes are a stride apart, those across are neighbours."""
     found, roles = held(lambda x: x.amax(dim=0), (4096, 4096))
-    assert found[0][0] == Tile(tile_of(roles, "j"), tile_of(roles, "i") // 4)
+    assert found[0][0] == Tile(tile_of(roles, "rows"), tile_of(roles, "cols") // 4)
 
 
 def fitted(name, columns, dtype, gains, step):
     """How 32 rows of a program, so many columns at a time, fit the device, and what it counts."""
     args = [torch.empty(s, dtype=dtype, device="meta") for s in ((8192, columns), *((columns,),) * gains)]
     kernel = eqfuse.optimize(PROGRAMS[name].fn, args, target="h200").plan.kernels[0].kernel
-    roles = {a: Role("grid", 32) if a.name == "i" else Role("stream", step) for a in kernel.roles}
+    roles = {a: Role("grid", 32) if a.name == "rows" else Role("stream", step) for a in kernel.roles}
     counts = Tilings().counts(replace(kernel, roles=roles))
     return fit(counts, H200), counts
 
