@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.index import Axis, IndexExpr
-from ..rewrites.facts import CONDITIONS
+from ..rewrites.facts import CONDITIONS, Known
 from ..rewrites.patterns import AxisVar, NumberLiteral, Pattern
 from ..rewrites.positions import IndexVar
 from ..rewrites.relations import RELATIONS, Claim, Equation, Relation
@@ -29,15 +29,6 @@ from .frozen import FrozenGraph
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 ROUNDING = 1e-12  # what float64 may do to a bound of 1 or 0: exponentials of exact zeros, sums of them
-BROKEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # condition -> where a value breaks it; NaN breaks those of numbers only
-    "nonneg": lambda x: x < -ROUNDING,
-    "nonpos": lambda x: x > ROUNDING,
-    "positive": lambda x: x <= 0,
-    "at-least-one": lambda x: x < 1 - ROUNDING,
-    "at-most-one": lambda x: x > 1 + ROUNDING,
-    "bounded": lambda x: ~np.isfinite(x),
-    "truth": lambda x: (x != 0) & (x != 1),
-}
 LIMITS = ("positive", "bounded")  # true over the reals, and false of what overflows or underflows in float64, or of 1/inf
 SIGNS = ("nonneg", "nonpos")
 # relation -> its column of the reduction that moves; t and t(new) stand around it
@@ -118,13 +109,14 @@ class Claims:
 
     def conditions(self) -> Iterator[Finding]:
         """Signs, bounds and sizes."""
-        for table, broken in BROKEN.items():
+        for known in Known.__subclasses__():
+            table = known.table
             for (c,) in self.graph.facts.get(table, ()):
                 if c in self.of.values and not (table in LIMITS and self.of.left_range):
                     x = self.of.values[c]
                     self.numbers += 1
-                    known = ~np.isinf(x) if self.of.inverted and table in SIGNS else True
-                    if np.any(bad := broken(x) & self.of.lanes_of(x) & known):
+                    sure = ~np.isinf(x) if self.of.inverted and table in SIGNS else True
+                    if np.any(bad := known.broken(x, ROUNDING) & self.of.lanes_of(x) & sure):
                         yield self.false(table, (c,), f"{_first(x, bad):.9g}")
         for c, size in self.graph.facts.get("size", ()):
             if c in self.of.values:

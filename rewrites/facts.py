@@ -7,7 +7,7 @@ A *condition* (``free``, ``nonneg``, ...) gives the engine a fact to ask for and
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import permutations
 from typing import Any, ClassVar
@@ -160,11 +160,12 @@ class Depends(Free):
 
 
 class Known(Condition):
-    """A condition of which the engine keeps a table: what is ``true`` of every number, and how a variable is ``drawn`` for it."""
+    """A condition of which the engine keeps a table: where numbers that are right to within an error have ``broken`` it, and how a variable
+    is ``drawn`` for it.  NaN breaks those of numbers only."""
 
     table: ClassVar[str]
     drawn: ClassVar[Mapping[str, Any]]
-    true: ClassVar[Any]
+    broken: ClassVar[Callable[[np.ndarray, float], np.ndarray]]
 
     def egglog(self, fresh: str) -> str:
         return f"({self.table} {self.x.egglog()})"
@@ -173,13 +174,13 @@ class Known(Condition):
         style.update(self.drawn)
 
     def holds(self, world: World) -> bool:
-        return bool(np.all(self.true(self.x.value(world))))
+        return not np.any(type(self).broken(self.x.value(world), 0.0))
 
 
 class NonNeg(Known):
     """``x`` is never negative (it may be NaN only where the program is)."""
 
-    table, true = "nonneg", staticmethod(lambda x: ~(x < 0))
+    table, broken = "nonneg", staticmethod(lambda x, error: x < -error)
 
     def constrain(self, style: dict[str, Any]) -> None:
         style["sign"] = max(style.get("sign", 0), 1)
@@ -188,37 +189,37 @@ class NonNeg(Known):
 class NonPos(Known):
     """``x`` is never greater than zero (it may be NaN only where the program is)."""
 
-    table, drawn, true = "nonpos", {"sign": -1}, staticmethod(lambda x: ~(x > 0))
+    table, drawn, broken = "nonpos", {"sign": -1}, staticmethod(lambda x, error: x > error)
 
 
 class Positive(Known):
     """``x`` is greater than zero (it may be NaN only where the program is)."""
 
-    table, drawn, true = "positive", {"sign": 2}, staticmethod(lambda x: ~(x <= 0))
+    table, drawn, broken = "positive", {"sign": 2}, staticmethod(lambda x, error: x <= 0)
 
 
 class AtLeastOne(Known):
     """``x`` is 1 or more (it may be NaN only where the program is)."""
 
-    table, drawn, true = "at-least-one", {"low": 1.0}, staticmethod(lambda x: ~(x < 1))
+    table, drawn, broken = "at-least-one", {"low": 1.0}, staticmethod(lambda x, error: x < 1 - error)
 
 
 class AtMostOne(Known):
     """``x`` is 1 or less (it may be NaN only where the program is)."""
 
-    table, drawn, true = "at-most-one", {"high": 1.0}, staticmethod(lambda x: ~(x > 1))
+    table, drawn, broken = "at-most-one", {"high": 1.0}, staticmethod(lambda x, error: x > 1 + error)
 
 
 class Finite(Known):
     """``x`` is a finite number, whatever the inputs."""
 
-    table, drawn, true = "bounded", {"finite": True}, staticmethod(lambda x: x.dtype == object or np.isfinite(x))
+    table, drawn, broken = "bounded", {"finite": True}, staticmethod(lambda x, error: x.dtype != object and ~np.isfinite(x))
 
 
 class Truth(Known):
     """``x`` is a truth value: 0 or 1."""
 
-    table, drawn, true = "truth", {"truth": True}, staticmethod(lambda x: np.isin(x, (0.0, 1.0)))
+    table, drawn, broken = "truth", {"truth": True}, staticmethod(lambda x, error: ~np.isin(x, (0.0, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
