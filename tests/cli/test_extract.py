@@ -86,13 +86,13 @@ def test_an_e_graph_of_ours_is_written_read_and_extracted(capsys, tmp_path):
     graph = read_graph(out)
     by_name = dict(zip(graph.names, graph.classes, strict=True))
     assert [m.op for m in by_name["weights"]][:1] == ["exp"]
-    assert by_name["sum"][0].op == "reduce sum j" and by_name["sum"][1].op == "roll sum j"
-    assert graph.types[graph.names.index("weights")] == "[i, j]"
+    assert by_name["sum"][0].op == "reduce sum cols" and by_name["sum"][1].op == "roll sum cols"
+    assert graph.types[graph.names.index("weights")] == "[rows, cols]"
     target = load_target("h200")
     assert by_name["sum"][0].cost == pytest.approx(48 * 96 / (target.simt_gops * 1e3))
     assert by_name["x"][0].cost == pytest.approx(48 * 96 * 4 / (target.dram_gb_s * 1e3))
     code, text, _ = run(capsys, "extract", out, "--show")
-    assert code == 0 and "dag cost optimal" in text and "reduce sum j(weights)" in text
+    assert code == 0 and "dag cost optimal" in text and "reduce sum cols(weights)" in text
 
 
 def test_the_program_as_written_is_a_selection_of_its_graph(tmp_path):
