@@ -7,7 +7,7 @@ A *condition* (``free``, ``nonneg``, ...) gives the engine a fact to ask for and
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import permutations
 from typing import Any, ClassVar
@@ -165,7 +165,7 @@ class Known(Condition):
 
     table: ClassVar[str]
     drawn: ClassVar[Mapping[str, Any]]
-    broken: ClassVar[Callable[[np.ndarray, float], np.ndarray]]
+    broken: ClassVar[Any]  # of numbers and the error
 
     def egglog(self, fresh: str) -> str:
         return f"({self.table} {self.x.egglog()})"
