@@ -164,7 +164,7 @@ def test_a_saved_module_of_a_split_reduction_serves_a_range(planned, taken, refu
     args = cache(taken)
     wanted = attention(*(x.double() for x in args))
     torch.testing.assert_close(interpret(module, "run", *args, sanitize=False)[0].double(), wanted, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match=f"planned for k {requirement}"):
+    with pytest.raises(ValueError, match=f"planned for k_rows {requirement}"):
         interpret(module, "run", *cache(refused))
 
 
