@@ -213,8 +213,10 @@ class Extractor:
         by a call."""
         order = {c: k for k, c in enumerate(self.graph.original)}
         specs: dict[int, RootSpec] = {c: self._temporary(c, f"t{order[c]}") for c in materialised}
+        equal: dict[int, list[RootSpec]] = {}  # outputs that are one value are stored by one kernel
         for o in self.outputs:
-            specs[o.cls] = o
+            equal.setdefault(o.cls, []).append(o)
+            specs[o.cls] = equal[o.cls][0]
         done: dict[int, Step] = {}
         sequence: list[Step] = []
 
@@ -225,7 +227,10 @@ class Extractor:
             earlier = {c: s for c, s in specs.items() if c != spec.cls and order.get(c, len(order)) < mine}
             leaves = {c: self._leaf(s) for c, s in earlier.items() if self._keeps(s)}
             other = (outside or {}).get(spec.cls)
-            found = self._kernel((spec,), leaves) if other is None else self._call(other, spec, leaves)
+            roots = tuple(equal.get(spec.cls, (spec,)))
+            if other is not None and len(roots) > 1:
+                return Rejection("two outputs are one value")
+            found = self._kernel(roots, leaves) if other is None else self._call(other, spec, leaves)
             if isinstance(found, Rejection):
                 return found
             done[spec.cls] = found
@@ -235,12 +240,8 @@ class Extractor:
             sequence.append(found)
             return None
 
-        stored: set[int] = set()
-        for o in self.outputs:
-            if o.cls in stored:
-                return Rejection("two outputs are one value")
-            stored.add(o.cls)
-            failed = make(o)
+        for c in equal:
+            failed = make(specs[c])
             if failed is not None:
                 return failed
         return Cover(description, tuple(sequence))

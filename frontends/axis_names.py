@@ -22,6 +22,7 @@ from itertools import dropwhile
 from .alignment import Alignment, Dims, Item
 
 Sizes = Mapping[tuple[str, int], str]  # parameter and dimension, from the left or (negative) from the right -> what its size is called
+_TAKEN = ("_o", "_i", "_ptr")  # so parts of axes and pointers are called
 _READS = re.compile(r"(\w+)\.(?:shape|size\(\))(?:\[(-?\d+)\])?|(\w+)\.size\((-?\d+)\)")
 
 
@@ -38,7 +39,7 @@ def size_names(f: object) -> Sizes:
     for d in ast.walk(tree):
         if isinstance(d, ast.FunctionDef) and min([d.lineno, *(x.lineno for x in d.decorator_list)]) == code.co_firstlineno:
             for dimension, name in _bindings(d, {a.arg for a in (*d.args.posonlyargs, *d.args.args, *d.args.kwonlyargs)}):
-                if name not in found.values() and name.strip("_") and not name.endswith(("_o", "_i")):  # so parts of axes are called
+                if name not in found.values() and name.strip("_") and not name.endswith(_TAKEN):
                     found.setdefault(dimension, name)
     return found
 

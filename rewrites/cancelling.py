@@ -3,10 +3,10 @@
 
 """What cancels, is normalised, or is decided.
 
-x - x is 0, and exponentials divided by their sum add up to 1, where x is finite: infinities and NaN do not cancel.  No type says that data
-are finite, so each of these laws declares it as an assumption (``finite_or``).  ``optimize(..., disable=["cancelling"])`` leaves them out,
-for programs in which x - x asks whether x is finite.  A shift that is common to both sides of a difference is none: of a row from which
-its maximum is taken, it leaves the maximum, and then the difference.
+x - x is 0, and exponentials divided by their sum add up to 1, where x is finite: infinities and NaN do not cancel.  No type says that
+data are finite, so each of these laws declares it as an assumption (``finite_or``) and asks for the licence ``approx``: ``x != x`` is
+how programs ask for NaN, and b - ((a + b) - a) is what an addition lost.  A shift that is common to both sides of a difference is none:
+of a row from which its maximum is taken, it leaves the maximum, and then the difference.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ FAMILY, PHASE = "cancelling", "order"
 NOTHING_ELSE = NumberLiteral(0.0)  # finite_or(x, 0): finite
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def difference_of_itself(x):
     """x - x = 0, for finite x."""
     return x + -x, Const(0.0), finite_or(x, NOTHING_ELSE)
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def common_term(f, a, b):
     """(f + a) - (f + b) = a - b, for finite f."""
     return (f + a) + -(f + b), a + -b, finite_or(f, NOTHING_ELSE)
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def term_taken_away(f, a, sign: Each[(lambda f, a: (f + a) + -f), (lambda f, a: (a + -f) + f), (lambda f, a: f + -(f + -a))]):
     """(f + a) - f = a, for finite f; so (a - f) + f and f - (f - a)."""
     return sign(f, a), a, finite_or(f, NOTHING_ELSE)
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def zero_times(x):
     """x * 0 = 0, for finite x."""
     return x * Const(0.0), Const(0.0), finite_or(x, NOTHING_ELSE)
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def quotient_of_itself(x):
     """x / x = 1, for finite x > 0."""
     return x * Map("recip", x), Const(1.0), positive(x), finite_or(x, NOTHING_ELSE)
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def common_factor(f, a):
     """(f * a) / f = a, for finite f > 0."""
     return (f * a) * Map("recip", f), a, positive(f), finite_or(f, NOTHING_ELSE)
 
 
-@fact_rule(family=FAMILY, phase=PHASE)
+@fact_rule(family=FAMILY, phase=PHASE, licence="approx")
 def exponentials_below_the_largest(s, t, x, m, k: Axis):
     """sum_k exp(x - max_k x) > 0 (it is 1 or more), for finite x."""
     return (
@@ -62,7 +62,7 @@ def exponentials_below_the_largest(s, t, x, m, k: Axis):
     )
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def sum_of_centred(x, k: Axis, g: Each["mean", "sum"]):
     """mean_k (x - mean_k x) = 0, for finite x; so the sum."""
     return Reduce(g, k, x + -Mean(k, x)), Const(0.0), NonEmpty(k), finite_or(x, NOTHING_ELSE)
@@ -97,14 +97,14 @@ def decided_choice(x, y, choice: Each[(1.0, lambda x, y: x), (0.0, lambda x, y: 
     return Where(Const(number), x, y), chosen(x, y)
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def compared_with_itself(x, decided: Each[("ge", 1.0), ("le", 1.0), ("eq", 1.0), ("gt", 0.0), ("lt", 0.0), ("ne", 0.0)]):
     """x >= x, and not x > x, for finite x."""
     op, answer = decided
     return Map(op, x, x), Const(answer), finite_or(x, NOTHING_ELSE)
 
 
-@rule(family=FAMILY, phase=PHASE)
+@rule(family=FAMILY, phase=PHASE, licence="approx")
 def not_negative(x, decided: Each[("ge", 1.0), ("lt", 0.0)]):
     """x >= 0 is decided for finite x >= 0."""
     op, answer = decided

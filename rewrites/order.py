@@ -15,8 +15,7 @@ new products is not larger than the larger of the old ones, which is not small.
 
 Sums of products that share an operand are one: sum_k a*b + sum_k a*c = sum_k a*(b+c).  What is shared may hide under signs, factors, and
 other sums, x W + ((x B) A) s = x (W + (B A) s): ``shares`` says so without making a node, and where both sides of an addition share,
-each is written as a product (``product``).  The halves of both operands, added up and doubled, are the same and exceed nothing that their
-operands do not: a float16 holds them.
+each is written as a product (``product``).
 
 The other direction, a*(b+c) = a*b + a*c, and the square of a difference as a product, cancel where b + c is small: ``approx``, but for
 terms of which it is known that they do not cancel.
@@ -197,21 +196,16 @@ def product_of_inner_term(t, u, r, q, a, b, k: Axis):
     return [wants_product(t, k, a), match(t, u + r), product_beside(u, k, a, b, q)], [product_beside(t, k, a, b, q + r)]
 
 
-def _together(k, a, b, c) -> tuple:
-    """sum_k a*(b+c), and by halves."""
-    return Sum(k, a * (b + c)), Sum(k, a * (b * 0.5 + c * 0.5)) * 2.0
-
-
 @fact_rule(family=FAMILY, phase=PHASE)
 def shared_operand(e, x, y, a, b, c, k: Axis):
-    """sum_k a*b + sum_k a*c = sum_k a*(b+c) = 2 sum_k a*(b/2 + c/2)."""
-    return [match(e, x + y), product(x, k, a, b), product(y, k, a, c)], [equal(e, t) for t in _together(k, a, b, c)]
+    """sum_k a*b + sum_k a*c = sum_k a*(b+c)."""
+    return [match(e, x + y), product(x, k, a, b), product(y, k, a, c)], [equal(e, Sum(k, a * (b + c)))]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def shared_operand_beside(e, x, y, a, b, c, r, k: Axis):
     """((sum_k a*b) + r) + sum_k a*c = sum_k a*(b+c) + r."""
-    return [match(e, x + y), product_beside(x, k, a, b, r), product(y, k, a, c)], [equal(e, t + r) for t in _together(k, a, b, c)]
+    return [match(e, x + y), product_beside(x, k, a, b, r), product(y, k, a, c)], [equal(e, Sum(k, a * (b + c)) + r)]
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -219,7 +213,7 @@ def shared_operand_beside_both(e, x, y, a, b, c, r, q, k: Axis):
     """((sum_k a*b) + r) + ((sum_k a*c) + q) = sum_k a*(b+c) + (r+q)."""
     return (
         [match(e, x + y), product_beside(x, k, a, b, r), product_beside(y, k, a, c, q)],
-        [equal(e, t + (r + q)) for t in _together(k, a, b, c)],
+        [equal(e, Sum(k, a * (b + c)) + (r + q))],
     )
 
 

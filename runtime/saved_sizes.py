@@ -6,10 +6,10 @@ terms, and right at one size only.  What it asked of sizes on the way (``if n > 
 
 So that trace is read at other sizes: a module takes a size where a call would be served by its kernels, the program being the same and
 the lengths those that the module would use.  A symbol stands for all dimensions that torch knows to be as long; each is tried far below
-the planned size, next to it and far above it, with other remainders by 2 and 3: thresholds between them and periods of a few elements
-show.  All are changed at once; if that fails, each is by itself.  A range of a symbol is a check of the module.  A doubt means fixed: what
-else a guard asks of, what is no symbol (a parameter's length, a captured tensor's), and all lengths of a program that was exported with
-numbers.
+the planned size, next to it, above it and a million above it, with other remainders by 2 and 3: thresholds between them and periods of
+a few elements show.  All are changed at once; if that fails, each is by itself.  A range of a symbol is a check of the module.  A doubt
+means fixed: what else a guard asks of, what is no symbol (a parameter's length, a captured tensor's), and all lengths of a program that
+was exported with numbers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ..frontends import Traced
 
 MOST_READINGS = 96  # what is not known after so many is fixed
-WHERE = ("below", "beside", "above")  # the planned sizes others are tried
+WHERE = ("below", "beside", "above", "far")  # of the planned sizes others are tried
 LEAST = 3  # the smallest size that is tried, if the planned one is larger: an axis of 1 is none, and 2 is what halves are
-LARGE = 1 << 12  # the sizes that are tried far above the planned ones are at least so large,
+LARGE = {"above": 1 << 12, "far": 1 << 20}  # the sizes that are tried above the planned ones are at least so large,
 COUNTABLE = 1 << 58  # unless a tensor that has all of them would have more elements than this
 
 
@@ -144,10 +144,10 @@ class _Trials:
 
         Far above, a smaller planned size becomes a larger one, by factors: comparisons and quotients of two change, too.
         """
-        least = LARGE
+        least = LARGE.get(where, 1)
         while True:
             taken, chosen = set(self.planned), dict[_Unit, int]()
-            for k, u in enumerate(sorted(units, key=lambda u: u.size, reverse=where == "above")):
+            for k, u in enumerate(sorted(units, key=lambda u: u.size, reverse=where in LARGE)):
                 chosen[u] = next((n for n in _others(where, u, least * (3 * k + 1)) if n not in taken), u.size)
                 taken.add(chosen[u])
             if least == 1 or math.prod(chosen.values()) <= COUNTABLE:
@@ -159,6 +159,6 @@ def _others(where: str, u: _Unit, least: int) -> Iterator[int]:
     """Sizes to try, with other remainders, the best first: far ``below`` the planned one if there are such, ``beside`` or ``above``."""
     below = range(max(u.least, min(LEAST, u.size - 1), 2), u.size)
     smaller = sorted(below, key=lambda m: (2 * m > u.size, math.gcd(u.size - m, 6) > 1, m))
-    larger = itertools.count(max(least, 2 * u.size) if where == "above" else u.size + 1)
+    larger = itertools.count(max(least, 2 * u.size) if where in LARGE else u.size + 1)
     found = (m for m in itertools.takewhile(lambda m: m <= u.most, larger) if math.gcd(m - u.size, 210) == 1)
     yield from itertools.chain(smaller, found) if where == "below" else itertools.chain(found, reversed(smaller))

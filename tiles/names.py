@@ -33,6 +33,9 @@ def tile_name(axis: Axis) -> str:
     return f"T_{identifier(axis.name)}"
 
 
+_PARAMETER = re.compile(r"[NTS]_.*|.*_(ptr|stride_.*)")  # how parameters are called, which get their names when all values have theirs
+
+
 class Names:
     """The names of one kernel: bindings keep their axis's name, values take the first free one of ``v``, ``v_2``, ``v_3``, ..."""
 
@@ -53,6 +56,7 @@ class Names:
     def fresh(self, hint: str) -> str:
         """A name that nothing else has."""
         hint = identifier(hint)
+        hint = f"{hint}_value" if _PARAMETER.fullmatch(hint) else hint
         n = self._used.get(hint, 0) + 1
         self._used[hint] = n
         if n == 1:

@@ -59,7 +59,8 @@ class Choice:
         written = _written(self.graph)
         needed = used(self.form, self.graph.roots.values())
         found = {n.rule for c in needed if (n := self.form[c]).rule and written.get(c) != n}
-        several = {c for c, n in Counter(self.graph.original).items() if n > 1 or c not in needed}
+        counted = Counter(self.graph.original).items()
+        several = {c for c, n in counted if n > 1 or c not in needed or self.form[c] != written.get(c)}
         return tuple(sorted(found | {rule for rule, c in self.graph.facts["united"] if c in several and rule in self.ordering}))
 
     def at(self, program: Program) -> Choice | None:

@@ -167,11 +167,14 @@ CASES = {
     "a slice that is the whole": (lambda x: x[:64].exp(), ((64, 30),), [((64, 31),)], [(((65, 30),), DEPENDS), (((63, 30),), DEPENDS)]),
     "another path for long rows": (
         lambda x: x.sum(-1) if x.shape[-1] > 4096 else torch.softmax(x, -1).sum(-1), ((5, 30),), [((6, 30),), ((5, 31),), ((5, 9),)],
-        [(((5, 4097),), "j of at most 4096, on which"), (((5, 33),), "of at most 32;")],
+        [(((5, 4097),), "cols of at most 4096, on which"), (((5, 33),), "of at most 32;")],
     ),
     "another path for short rows": (
         lambda x: x.sum(-1) if x.shape[-1] > 20 else torch.softmax(x, -1).sum(-1), ((5, 30),), [((6, 30),), ((5, 31),), ((5, 21),)],
-        [(((5, 20),), "j of at least 21, on which")],
+        [(((5, 20),), "cols of at least 21, on which")],
+    ),
+    "a quotient that changes far above": (
+        lambda x: x.exp() / (1 + x.shape[-1] // 10000), ((2, 100),), [((3, 100),)], [(((2, 20000),), DEPENDS), (((2, 101),), DEPENDS)],
     ),
     "rows of a range": (
         lambda x, y: (torch.relu(x) if 16 <= x.shape[0] <= 100 else x, y + 1), ((64,), (7,)), [((16,), (8,)), ((100,), (1000,))],
