@@ -54,10 +54,11 @@ def optimize(
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
-    ``node_budget`` bounds the e-graph, ``time_budget`` (seconds) its saturation and again the search; a plan is returned in any case
-    and says if it stopped early.  ``objective``: "time", the fastest plan, and of those within 5 % of it the one that holds least memory
-    between its kernels; or "memory", the one that holds least.  ``memory_limit``: bytes that it may hold at most; PlanError if every plan
-    found holds more.  The plan prints time against memory where there is a choice.
+    ``node_budget`` bounds the e-graph, ``time_budget`` (seconds of CPU) its saturation and again the search, for the program as written and
+    for each of at most two others that are tried; a plan is returned in any case and says if it stopped early.  ``objective``: "time", the
+    fastest plan, and of those within 5 % of it the one that holds least memory between its kernels; or "memory", the one that holds least.
+    ``memory_limit``: bytes that it may hold at most; PlanError if every plan found holds more.  The plan prints time against memory where
+    there is a choice.
     ``accuracy_factor``: try the plan at small sizes in Triton's interpreter, and refuse it if its error against float64 is more than so
     many times that of the eager program; then a plan by exact rules is tried, and one by no rules, and what was refused stands in the
     plan.  AccuracyError if none is left.
