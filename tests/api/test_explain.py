@@ -320,7 +320,7 @@ def adds_up(c, explained):
 def test_what_steps_save_adds_up(name):
     c, explained = costed(name)
     shares = adds_up(c, explained)
-    written = extract(saturate(c.program, enable=False), c.target)
+    written = extract(saturate(c.program, enable=False), c.target, **PROGRAMS[name].options)
     assert shares[0].after.us == pytest.approx(written.estimated_us)
     assert shares[0].after.dram_bytes == written.dram_bytes
 

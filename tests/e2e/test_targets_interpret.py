@@ -15,6 +15,7 @@ from eqfuse.testing.programs import PROGRAMS
 
 TARGETS = ("h100", "a100", "b200", "mi300x")
 INTERPRETED = ("a100", "b200", "mi300x")
+LITTLE = 4 << 20  # bytes that a plan may hold: the fused plans are looked at
 ROWS = 37  # of the 197 rows of logits at check lengths; they share nothing
 
 # (program, target): kernels and passes other than expected, and what the plan itself says of them (modelled times)
@@ -42,7 +43,8 @@ def plan_for(request) -> tuple[str, str, Compiled]:
     """(program, target, plan for the bench shapes), in the first type of the program."""
     name, target = request.param
     case = PROGRAMS[name]
-    return name, target, eqfuse.optimize(case.fn, case.args("bench", case.dtypes[0], device="meta"), **case.options, target=target, name=name)
+    args = case.args("bench", case.dtypes[0], device="meta")
+    return name, target, eqfuse.optimize(case.fn, args, target=target, name=name, memory_limit=LITTLE)
 
 
 def test_kernels_and_passes(plan_for):
