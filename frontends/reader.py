@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ from .spec import ir_dtype
 
 if TYPE_CHECKING:
     from torch.fx import Graph, Node
+
+    Result = tuple[Node, int | None]  # a node, and which of its results
 
 _IGNORED = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit", "generator"})
 
@@ -69,6 +72,26 @@ def substituted(x: Term, replacement: Mapping[Axis, IndexExpr], spare: Any) -> T
     return x
 
 
+def _renaming(before: At, after: At) -> dict[Axis, Axis] | None:
+    """The axes that take the places of others in an index, one for one and of one length, if that is all that is different."""
+    found: dict[Axis, Axis] = {}
+    for old, new in zip(before, after, strict=True):
+        places = [{c: a for a, c in e.terms} for e in (old, new)]
+        distinct = len(old.terms) == len(places[0]) and len(new.terms) == len(places[1])
+        if not distinct or places[0].keys() != places[1].keys() or old.const != new.const:
+            return None
+        for c, a in places[0].items():
+            b = places[1][c]
+            if not (isinstance(a, Axis) and isinstance(b, Axis)) or a.size != b.size or found.setdefault(a, b) != b:
+                return None
+    return found if len(set(found.values())) == len(found) else None
+
+
+def _overlap(one: At, other: At) -> bool:
+    """Whether two readings of a value may read the same element."""
+    return all(a.bounds()[0] <= b.bounds()[1] and b.bounds()[0] <= a.bounds()[1] for a, b in zip(one, other, strict=True))
+
+
 def _linked(axes: Mapping[int, frozenset[Axis]]) -> list[list[int]]:
     """Keys in groups that have no axis in common; without those that have none."""
     groups: list[tuple[set[int], frozenset[Axis]]] = []
@@ -82,11 +105,21 @@ def _linked(axes: Mapping[int, frozenset[Axis]]) -> list[list[int]]:
 
 class Reader:
     """Reads one graph.  ``names`` and ``constants`` say what the placeholders are: named inputs, or numbers known now; ``sizes`` what
-    the source calls their sizes."""
+    the source calls their sizes.  ``several``: what another reading found in :attr:`several`."""
 
     def __init__(
-        self, graph: Graph, names: Mapping[Node, str], constants: Mapping[Node, float], sizes: Sizes, *, exact: bool = False
+        self,
+        graph: Graph,
+        names: Mapping[Node, str],
+        constants: Mapping[Node, float],
+        sizes: Sizes,
+        *,
+        exact: bool = False,
+        several: Collection[Result] = (),
     ) -> None:
+        self.several: set[Result] = set()  # values with reductions of which some element is read at several indices that are no renamings
+        self._once = frozenset(several)  # of these: to be written at their own axes,
+        self._own: defaultdict[Result, set[At]] = defaultdict(set)  # which are these
         self.names, self.constants, self.exact = names, constants, exact
         self.inputs: dict[Node, Input] = {}
         self.sources: dict[Term, str] = {}
@@ -96,7 +129,7 @@ class Reader:
         self._slices: dict[tuple[int, int, int, int], Axis] = {}
         self._asked = Retried()  # the ops ask for their arguments as they go, as deep as the graph is
         self._bounds: dict[Term, Interval] = {}
-        self._first: dict[tuple[Node, int | None], tuple[At, Term]] = {}
+        self._first: dict[Result, tuple[At, Term]] = {}
         self._bound: dict[Term, frozenset[Axis]] = {}
         values: list[tuple[str, bool, Dims]] = []
         for node in graph.nodes:
@@ -199,7 +232,9 @@ class Reader:
         term = op.read(call, *arguments(node))
         term = self._typed(node, item, term)
         if op.whole and self._bound_in(term):
-            self._first.setdefault((node, item), (at, term))
+            before, _ = self._first.setdefault((node, item), (at, term))
+            if before != at and _overlap(before, at):
+                self.several.add((node, item))
         return term
 
     def _read_input(self, node: Node, at: At) -> Term:
@@ -229,35 +264,38 @@ class Reader:
         if first is None:
             return None
         before, term = first
-        old, new = [[e.as_axis() for e in side if e.terms] for side in (before, at)]
-        if None in old or None in new or len(old) != len(new) or len(set(new)) < len(new) or len(set(old)) < len(old):
+        renaming = _renaming(before, at)
+        if renaming is None or self._bound_in(term) & {b for a, b in renaming.items() if a != b}:
             return None
-        renaming = dict(zip(old, new, strict=True))
-        if any(a.size != b.size for a, b in renaming.items()):  # type: ignore[union-attr]
-            return None
-        if self._bound_in(term) & {b for a, b in renaming.items() if a != b}:
-            return None
-        return substituted(term, {a: index(b) for a, b in renaming.items()}, self._spare)  # type: ignore[misc,arg-type]
+        return substituted(term, {a: index(b) for a, b in renaming.items()}, self._spare)
 
     def _shared(self, node: Node, at: At, item: int | None) -> Term | None:
         """A value with reductions whose elements several positions share: that value at its own axes, and a ``View``.
 
         Key and value heads of grouped queries are read at ``h // 4``, the mean of a group of channels at ``c // 10``.  Written at the
-        reader's axes, such a value would be computed once for each head or channel.
+        reader's axes, such a value would be computed once for each head or channel.  And what is read at several indices, as queries and
+        their rotated halves are, would be computed once for each of these.
         """
         dims: Any = dims_of(node) if item is None else dims_of(node)[item]
-        plain = frozenset(a for e in at if (a := e.as_axis()) is not None)
+        once = (node, item) in self._once and at not in self._own[node, item]
+
+        def own_axis(d: int) -> Axis | None:
+            a = at[d].as_axis()
+            return None if a is None or (once and a.size != self.alignment.size(dims[d])) else a
+
+        plain = frozenset(a for d in range(len(at)) if dims[d] is not None and (a := own_axis(d)) is not None)
         taken = frozenset(a for e in at for a in e.axes())
         own, moved = list(at), dict[Axis, IndexExpr]()
-        for group in _linked({d: e.axes() - plain for d, e in enumerate(at) if dims[d] is not None and e.as_axis() is None}):
+        for group in _linked({d: e.axes() - plain for d, e in enumerate(at) if dims[d] is not None and own_axis(d) is None}):
             readers = frozenset(a for d in group for a in at[d].axes()) - plain
             ends = {d: (max(lo, 0), min(hi, self.alignment.size(dims[d]) - 1)) for d in group for lo, hi in (at[d].bounds(),)}
-            if math.prod(a.size for a in readers) <= math.prod(hi - lo + 1 for lo, hi in ends.values()):
+            fewer = math.prod(hi - lo + 1 for lo, hi in ends.values()) < math.prod(a.size for a in readers)
+            if not fewer and not once:
                 continue
             for d in group:
                 lo, hi = ends[d]
                 inner = size = self.alignment.size(dims[d])
-                if lo == 0 and hi == size - 1:
+                if (lo == 0 and hi == size - 1) or once:
                     axes, own[d] = self.bind(dims[d], taken | frozenset(moved))
                     for a in axes:
                         inner //= a.size
@@ -269,8 +307,11 @@ class Reader:
                     own[d], moved[a] = index(a) + lo, at[d] - lo
         if not moved:
             return None
-        same = {a: e for a, e in moved.items() if e.as_axis() is not None}  # of a merged dimension the part that the reader does not share
-        term = self._read_result(node, tuple(e.substitute(same) for e in own), item)
+        # of a merged dimension the part that the reader does not share
+        same = {a: e for a, e in moved.items() if (b := e.as_axis()) is not None and b.size == a.size}
+        at = tuple(e.substitute(same) for e in own)
+        self._own[node, item].add(at)
+        term = self._read_result(node, at, item)
         return substituted(term, {a: e for a, e in moved.items() if a not in same}, self._spare)
 
     def _slice(self, item: int, lo: int, hi: int, taken: frozenset[Axis]) -> Axis:

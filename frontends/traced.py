@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -239,23 +239,26 @@ def _from_graph(
     captured: Captured, obj: Any, eager: Any, name: str, exact: bool, symbolic: Later = NONE
 ) -> Traced:
     known = {n: _known_number(s, captured) for n, s in captured.sources.items()}
-    reader = Reader(
-        captured.graph,
-        {n: s.name for n, s in captured.sources.items()},
-        {n: v for n, v in known.items() if v is not None},
-        size_names(obj),
-        exact=exact,
-    )
+    names = {n: s.name for n, s in captured.sources.items()}
+    numbers = {n: v for n, v in known.items() if v is not None}
+
+    def read(several: Collection[Any] = ()) -> tuple[Reader, list[Output | None]]:
+        reader = Reader(captured.graph, names, numbers, size_names(obj), exact=exact, several=several)
+        found = zip(captured.out_names, captured.outputs, strict=True)
+        return reader, [_output(reader, name, node) if isinstance(node, torch.fx.Node) else None for name, node in found]
+
+    reader, results = read()
+    if reader.several:  # once more, with these written at their own axes
+        reader, results = read(reader.several)
     outputs: list[Output] = []
     slots: list[tuple[bool, Any]] = []  # per flat result: (is an output, its position) or (False, the value)
     nodes: list[torch.fx.Node] = []  # per output
     copies: list[bool] = []  # per flat result: equal to an output, but the user's function computes it again
-    for out_name, node in zip(captured.out_names, captured.outputs, strict=True):
-        if not isinstance(node, torch.fx.Node):
+    for found, node in zip(results, captured.outputs, strict=True):
+        if found is None:
             slots.append((False, node))
             copies.append(False)
             continue
-        found = _output(reader, out_name, node)
         key = (found.term, found.layout, found.dtype)
         same = next((i for i, o in enumerate(outputs) if (o.term, o.layout, o.dtype) == key), None)
         slots.append((True, len(outputs) if same is None else same))

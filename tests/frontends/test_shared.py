@@ -108,3 +108,53 @@ def test_kernels_that_read_what_is_shared_are_as_accurate_as_eager(dtype):
     x = torch.randn(1, 19, 64, generator=RANDOM).to(dtype)
     fused = eqfuse.optimize(GroupedAttention(64, 8, 2, 16).to(dtype), (x,), target="h200")
     assert fused.accuracy(x, factor=2.0).outputs[0].ours_nonfinite == 0
+
+
+def rolled(x, w, cos, sin):
+    """Heads and, beside them, their halves the other way round (rotary embedding), of a projection."""
+    q = (x @ w).view(x.shape[0], -1, cos.shape[-1])
+    sign = torch.where(torch.arange(cos.shape[-1]) < cos.shape[-1] // 2, -1.0, 1.0).to(x.dtype)
+    return q * cos[:, None] + q.roll(cos.shape[-1] // 2, -1) * sign * sin[:, None]
+
+
+def flipped(x, w, cos, sin):
+    q = (x @ w).view(x.shape[0], -1, 2, cos.shape[-1] // 2)
+    return q * cos.view(-1, 1, 2, cos.shape[-1] // 2) + q.flip(2) * sin.view(-1, 1, 2, cos.shape[-1] // 2)
+
+
+def shifted(x, w, cos, sin):
+    """Windows that overlap."""
+    y = x @ w
+    return y[:, 1:] * y[:, :-1] + cos[:, :1] * sin[:, :1]
+
+
+def transposed(x, w, cos, sin):
+    y = (x @ w) @ w.T[:, : x.shape[0]]
+    return y * y.T + cos[:, :1] * sin[:, :1]
+
+
+@pytest.mark.parametrize("f", [rolled, flipped, shifted], ids=lambda f: f.__name__)
+def test_a_product_that_is_read_at_two_indices_is_one_product(f):
+    program = agree(f, (randn(5, 6), randn(6, 12), randn(5, 4), randn(5, 4))).program
+    assert len(sums(program)) == 1
+
+
+def test_a_product_and_its_transpose():
+    program = agree(transposed, (randn(5, 6), randn(6, 12), randn(5, 4), randn(5, 4))).program
+    assert len(sums(program)) == 2
+
+
+def test_parts_that_do_not_overlap_are_products_of_their_own():
+    def f(x, w):
+        q, k = (x @ w).chunk(2, -1)
+        return q * k
+
+    assert sums(agree(f, (randn(5, 6), randn(6, 12))).program) == [[5, 6], [5, 6]]
+
+
+def test_the_rotated_projection_costs_the_projection_and_a_pass():
+    shapes = (2048, 4096), (4096, 4096), (2048, 128), (2048, 128)
+    args = [torch.empty(s, dtype=torch.float16, device="meta") for s in shapes]
+    plan = eqfuse.optimize(rolled, args, target="h200").plan
+    alone = eqfuse.optimize(lambda x, w: x @ w, args[:2], target="h200").plan
+    assert plan.estimated_us < 1.25 * alone.estimated_us
