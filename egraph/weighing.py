@@ -17,10 +17,11 @@ SLACK = 0.0  # log2: so many times larger than the largest old product may the l
 
 
 def text() -> str:
-    """Tables and rules of the analysis, with the limits as they stand now."""
+    """Tables and rules of the analysis."""
     return f"""
 (function axis-log (i64) f64 :merge old)
 (function log-size (i64) f64 :merge old)
+(function least-log () f64 :merge old)
 (relation mask-wanted (i64))
 (relation mask-parts (i64 i64 i64))
 (relation weighed (T T T i64 i64 i64 i64 i64 i64))
@@ -30,11 +31,11 @@ def text() -> str:
 (= b (| mr (- a (& a k)))) (= c (| mx mr)) (= d (| mf (- c (& c j))))) \
 ((weighed f x r j k a b c d) (mask-wanted a) (mask-wanted b) (mask-wanted c) (mask-wanted d)) :ruleset analysis)
 (rule ((weighed f x r j k a b c d) (= la (log-size a)) (= lb (log-size b)) (= lc (log-size c)) (= ld (log-size d)) \
-(>= (max la lb) {LEAST}) (<= (max lc ld) (+ (max la lb) {SLACK}))) ((worth f x r j k)) :ruleset analysis)
+(= least (least-log)) (>= (max la lb) least) (<= (max lc ld) (+ (max la lb) {SLACK}))) ((worth f x r j k)) :ruleset analysis)
 """.strip()
 
 
 def facts(bits: Mapping[Axis, int]) -> list[str]:
-    """The sizes of axes, by their bits."""
+    """The sizes of axes, by their bits, and the least that is exchanged: a fact, so that an engine can be used again with another."""
     logs = [f"(set (axis-log {bit}) {float(math.log2(max(axis.size, 1)))})" for axis, bit in bits.items()]
-    return ["(set (log-size 0) 0.0)", *logs]
+    return [f"(set (least-log) {LEAST})", "(set (log-size 0) 0.0)", *logs]

@@ -42,7 +42,7 @@ def zero_times(x):
 
 
 @rule(family=FAMILY, phase=PHASE, licence="approx")
-def quotient_of_itself(x):
+def ratio_to_itself(x):
     """x / x = 1, for finite x > 0."""
     return x * Map("recip", x), Const(1.0), positive(x), finite_or(x, NOTHING_ELSE)
 

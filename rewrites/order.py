@@ -267,7 +267,7 @@ def distribute_product(e, t, a, b, c, y, r, k: Axis, m: Axis, g: LinearMonoid):
 
 
 @fact_rule(family=FAMILY, phase=PHASE, licence="approx")
-def square_of_sum(e, t, x, y, k: Axis, square: Each[(lambda z: z * z), (lambda z: Map("square", z))]):
+def sum_of_squared_terms(e, t, x, y, k: Axis, square: Each[(lambda z: z * z), (lambda z: Map("square", z))]):
     """sum_k (x+y)^2 = sum_k x^2 + sum_k y^2 + 2 sum_k x*y: the last is a product of matrices where x and y have axes of their own."""
     return (
         [match(e, Sum(k, t)), match(t, square(x + y)), depends(x, k), depends(y, k), own_axes(x, y), own_axes(y, x)],

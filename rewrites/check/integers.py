@@ -133,7 +133,7 @@ class _Proof:
         z3 = self.z3
         if isinstance(p, Var):
             if p.name in self.plan.matches:
-                return self.value(self.plan.matches[p.name], at)
+                return self.value(self.plan.matches[p.name], {**at, **{a: self.somewhere(a) for a in self.absent.get(p.name, ())}})
             args = [at[a] for a in self.axes if a not in self.absent.get(p.name, ())]
             return self.function(p.name, len(args), z3.IntSort(), z3.RealSort())(*args)
         if isinstance(p, P.View):
@@ -154,6 +154,12 @@ class _Proof:
             body = z3.simplify(self.value(p.x, {**at, self.key(p.axis): bound}))
             return self.reductions.setdefault((_text(p.monoid), self.key(p.axis), body), z3.Real(f"reduction {len(self.reductions)}"))
         raise _Beyond(type(p).__name__)
+
+    def somewhere(self, axis: str) -> Any:
+        """The one position at which a value that is free of the axis is read, whatever its pattern mentions: it is the same at all."""
+        found = self.z3.Int(f"{axis} somewhere")
+        self.facts += [found >= 0, found < self.extent[axis]]
+        return found
 
     def compared(self, f: Compare) -> None:
         """What a premise says of lengths and numbers; what integers cannot say is left out."""

@@ -84,7 +84,7 @@ def test_both_forms_of_a_pair_are_one_function(name):
     torch.testing.assert_close(pair.written(*args), pair.best(*args), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("name", "rule"), [("what is taken away again", "term_taken_away"), ("times the sum of a softmax", "quotient_of_itself"), ("two inputs, one weight", "shared_operand")])  # fmt: skip
+@pytest.mark.parametrize(("name", "rule"), [("what is taken away again", "term_taken_away"), ("times the sum of a softmax", "ratio_to_itself"), ("two inputs, one weight", "shared_operand")])  # fmt: skip
 def test_a_choice_knows_the_rules_that_made_it(name, rule):
     pair = PAIRS[name]
     found = choices(program_of(pair.written, *pair.args()), licence=pair.licence)

@@ -16,9 +16,26 @@ from eqfuse.rewrites.check import check_all, check_rule, compare, integers, loop
 from eqfuse.rewrites.check.compare import same_bits
 from eqfuse.rewrites.check.draw import Options, Tape, draw_world, shrink
 from eqfuse.rewrites.check.variables import Plan
+from eqfuse.rewrites.comparisons import equals
 from eqfuse.rewrites.decorators import rule  # fmt: skip
-from eqfuse.rewrites.facts import Fact, NonEmpty, earlier, equal, finite_or, free, match, positive
-from eqfuse.rewrites.patterns import Acc, Cast, Const, Map, Max, NumberLiteral, Reduce, Ref, Roll, Sum, Var, View, Where
+from eqfuse.rewrites.facts import Fact, NonEmpty, OtherAxis, earlier, equal, finite_or, free, match, positive
+from eqfuse.rewrites.patterns import (
+    Acc,
+    Cast,
+    Const,
+    Extent,
+    Index,
+    Map,
+    Max,
+    NumberLiteral,
+    Reduce,
+    Ref,
+    Roll,
+    Sum,
+    Var,
+    View,
+    Where,
+)
 from eqfuse.rewrites.relations import (
     Relation,
     changes_by_factor,
@@ -378,6 +395,21 @@ def test_positions_are_proved():
     proved = {r.name: integers.check_integers(Plan(r)).proved for r in registry.rules() if integers.applies(Plan(r))}
     assert all(proved.values())
     assert {"views_compose", "split_reduction", "split_ragged_sum", "split_ragged_selection", "view_through_reduction"} <= set(proved)
+    assert proved["same_bound_axis"]
+
+
+def bound_axis_that_is_used(s, t, u, x, b, k: Axis, m: Axis):
+    """sum_m t = sum_k t[m = k], though t may depend on k."""
+    needs = [match(s, Sum(m, t)), match(t, u * b), match(u, View(x, k, Index(m))), OtherAxis(k, m), equals(Extent(k), Extent(m))]
+    return needs, [equal(s, Sum(k, View(t, m, Index(k))))]
+
+
+def test_a_bound_axis_that_is_not_free_is_not_proved():
+    pytest.importorskip("z3")
+    rule = made(bound_axis_that_is_used)
+    assert integers.applies(Plan(rule))
+    assert integers.check_integers(Plan(rule)).proved == 0
+    refused(bound_axis_that_is_used)
 
 
 def test_without_z3_the_report_says_so(monkeypatch):

@@ -20,7 +20,6 @@ The check of rules must refute every one.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -121,26 +120,19 @@ def close(a: Any, b: Any) -> bool:
     return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12))
 
 
-@functools.cache
-def _ungated(rules: tuple[Rule, ...], claims: bool) -> Any:
-    """An engine for programs that exchanges sums of any size, as those of small programs are."""
-    with mock.patch.object(weighing, "LEAST", -1.0):
-        return run._new_engine(rules, claims)
-
-
 @contextlib.contextmanager
 def beside(rule: Rule) -> Iterator[tuple[Rule, ...]]:
     """The active rules of a saturation and one more, compiled on top of the engines that have the active ones (compiling all takes a second)."""
-    order = run.ordered([rule])
-    active = (run.for_programs if order else run.for_kernels)(registry.active())
+    active = (run.for_programs if run.ordered([rule]) else run.for_kernels)(registry.active())
     both = (*active, rule)
-    engines = {claims: _ungated(active, claims) if order else run._engine(active, claims) for claims in (False, True)}
+    engines = {claims: run._engine(active, claims) for claims in (False, True)}
     for claims, engine in engines.items():
         engine.run_program(*engine.parse_program("(push)"))
         engine.run_program(*engine.parse_program(rule.egglog(claims)))
         run._engines[both, claims] = engine
     try:
-        yield both
+        with mock.patch.object(weighing, "LEAST", -1.0):  # sums of any size are exchanged, as those of small programs are
+            yield both
     finally:
         for claims, engine in engines.items():
             del run._engines[both, claims]

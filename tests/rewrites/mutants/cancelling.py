@@ -56,7 +56,7 @@ def everything_taken_away(f, a):
     return (f + a) + -f, Const(0.0), finite_or(f, FINITE), finite_or(a, FINITE)
 
 
-@mutant("quotient_of_itself", "identity", lambda: (True, close(4.0 * (1 / 4.0), 0.0)), out(POSITIVE * recip(POSITIVE)))
+@mutant("ratio_to_itself", "identity", lambda: (True, close(4.0 * (1 / 4.0), 0.0)), out(POSITIVE * recip(POSITIVE)))
 def quotient_is_nothing(x):
     """x / x = 0, as x - x is."""
     return x * Map("recip", x), Const(0.0), positive(x), finite_or(x, FINITE)
