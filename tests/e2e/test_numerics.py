@@ -231,6 +231,22 @@ def test_without_the_guard_digits_are_lost(name, monkeypatch):
         assert_as_accurate(broken, arguments(name, 1e4, 0.0, 1.0))
 
 
+@pytest.mark.parametrize(("term", "distributed"), [(tanh, True), (lambda z: z, False)], ids=["modest", "unknown"])
+def test_terms_that_may_cancel_are_not_distributed(term, distributed):
+    """sum_k a*(b + sum_m y), for a b that is modest or not."""
+    i, k, m = axes(i=8, k=16, m=32)
+    y = sum_over(m, tensor("y", i, k, m))
+    p = program("p", o=(sum_over(k, tensor("a", k) * (term(tensor("z", i)) + y)), (i,)))
+    guarded = registry.RULES["distribute_terms"]
+    others = [r for r in registry.active() if r is not guarded]
+
+    def fires(rule) -> bool:
+        return any(r.rule == rule.name and r.matches for r in saturate(p, rules=[*others, rule], order=True).report.rules)
+
+    assert fires(guarded) == distributed
+    assert fires(_without(guarded, "separable"))
+
+
 # no plan has a source of overflow or cancellation that its program did not have -----------------------------------------------------
 
 TYPED = [(n, d) for n in sorted(PROGRAMS) for d in PROGRAMS[n].dtypes]
@@ -241,8 +257,9 @@ def test_plans_have_no_new_hazards(name, dtype, planned):
     assert [str(h) for h in new_hazards(planned(name, dtype))] == []
 
 
-I, J = axes(i=64, j=4096)
+I, J, M = axes(i=64, j=4096, m=8)
 X, Y = tensor("x", I, J), tensor("y", I, J)
+MANY = sum_over(M, tensor("z", I, J, M))
 S = X - maximum_over(J, X)
 VARIANCE = mean_over(J, square(X - mean_over(J, X)))
 NAIVE_VARIANCE = mean_over(J, square(X)) - square(mean_over(J, X))
@@ -285,8 +302,9 @@ def test_hazards_of_terms(t, expected):
         (sum_over(J, exp(S)), sum_over(J, exp(X)) * exp(-maximum_over(J, X)), "overflow"),
         (sum_over(J, exp(S) * S), sum_over(J, exp(S) * X) - maximum_over(J, X) * sum_over(J, exp(S)), "cancellation"),
         (log(square(X) + 1.0), log(recip(square(X))), "domain"),
+        (sum_over(J, X * (Y + MANY)), sum_over(J, X * Y) + sum_over(J, X * MANY), "cancellation"),
     ],
-    ids=["variance", "softmax", "late term", "log"],
+    ids=["variance", "softmax", "late term", "log", "distributed"],
 )
 def test_a_plan_with_a_new_hazard_is_seen(good, bad, kind):
     """The plan of an equal but careless program, held against the careful one."""

@@ -137,6 +137,17 @@ def test_chains_of_matrices_find_the_best_order(ungated, n, seeds):
         assert min([operations(p), *found]) <= 1.04 * optimum(d), (d, p)
 
 
+def test_the_least_that_is_exchanged_is_a_matter_of_the_run_not_of_the_engine(monkeypatch):
+    p = program_of(lambda a, b, v: (a @ b) @ v, torch.empty(8, 4), torch.empty(4, 8), torch.empty(8))
+
+    def exchanged() -> bool:
+        return any(r.rule == "exchange" and r.matches for r in graph_of(p).report.rules)
+
+    assert not exchanged()
+    monkeypatch.setattr(weighing, "LEAST", -1.0)
+    assert exchanged()
+
+
 # every choice is the program ------------------------------------------------------------------------------------------------------
 
 
