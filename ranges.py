@@ -84,16 +84,17 @@ class Range:
         return planned.executable
 
     def _far(self, traced: Traced) -> Traced | None:
-        """The program where every length that is not the planned one is rounded up to a power of two."""
-        planned = _sizes(self.first.traced)
-        if _sizes(traced).keys() != planned.keys():
+        """The program where every length that is not the planned one is rounded up to a power of two; ``None`` if it has other axes."""
+        planned, sizes = _sizes(self.first.traced), _sizes(traced)
+        if sizes.keys() != planned.keys():
             return None
         shapes = {
             i.name: [1 if a is None else a.size if a.size == planned[a.name] else 1 << (a.size - 1).bit_length() for a in i.layout]
             for i in traced.program.inputs
             if i.name in traced.arguments
         }
-        return traced.resized(shapes)
+        far = traced.resized(shapes)
+        return far if far is not None and _sizes(far).keys() == sizes.keys() else None
 
 
 def _sizes(traced: Traced) -> dict[str, int]:
