@@ -189,7 +189,7 @@ def test_an_offer_counts_as_real_and_has_a_name():
 
 NOT_TAKEN = {
     "licence": (lambda x, w: x @ w, [(256, 128), (128, 192)], {"licence": "exact"}, r"licence='exact' allows bitwise ones"),
-    "axes": (scores, [(4, 256, 64), (4, 192, 64)], {}, r"for y with the axes \(i, j\), but here it has \(i, j, k\)"),
+    "axes": (scores, [(4, 256, 64), (4, 192, 64)], {}, r"for y with the axes \(i, j\), but here it has \(batch, k_rows, q_rows\)"),
     "no match": (lambda x, w: torch.tanh(x), [(256, 128), (128, 192)], {}, "no value of the program is what its premises describe"),
     "cost": (lambda x, w: torch.tanh(x @ w), [(64, 64), (64, 64)], {}, r"for \d+\.\d us in all, \d+\.\d us slower"),
 }
