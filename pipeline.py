@@ -28,7 +28,7 @@ from .egraph.drawn import audit_elements
 from .egraph.frozen import member_text
 from .egraph.reach import reachable
 from .egraph.resize import resized
-from .egraph.run import ORDER, Splits, for_kernels, for_programs, ordered, split_axes
+from .egraph.run import ORDER, Splits, for_kernels, for_programs, ordered, parts_of, split_axes
 from .errors import AccuracyError, OptionError, PlanError, expect, shown
 from .extract import extract, extract_like
 from .extract.baseline import baseline
@@ -267,12 +267,12 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
     program = traced.program if choice is None else choice.program
     graph = None if number and model.split else resized(found.graph, program)
     if graph is None:
-        named = {a.name: a for a in program.axes}
+        here = {a.place: a for a in program.axes}
         splits: dict[Axis, int | tuple[Axis, Axis]] = {}
         for axis, outer, inner in found.graph.facts.get("split", ()):
-            if model.split and axis.name in named:
-                whole = named[axis.name]
-                splits[whole] = outer.size if number else (replace(outer, size=-(-whole.size // inner.size)), inner)
+            if model.split and axis.place in here:
+                whole = here[axis.place]
+                splits[whole] = outer.size if number else parts_of(whole, -(-whole.size // inner.size), inner.size)
         graph = steer(_saturate(request, found.rules, program, splits), request.fusion)
     unsure = registry.vouch(_used(graph, found.rules))
     plan = _as_written(extract_like(graph, request.target, model), traced.program, request.target)

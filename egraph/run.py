@@ -472,12 +472,17 @@ def _factor(run: _Run) -> None:
         run.phase("layout", ("layout",), 40)
 
 
+def parts_of(axis: Axis, count: int, length: int) -> tuple[Axis, Axis]:
+    """The axes of so many parts of a length."""
+    return Axis(f"{axis.name}_o", count, axis.rank), Axis(f"{axis.name}_i", length, axis.rank)
+
+
 def split_axes(splits: Splits) -> list[tuple[Axis, Axis, Axis]]:
     """Every axis that is split, with the axes of its parts."""
     out = []
     for axis, parts in sorted(splits.items(), key=lambda s: s[0]):
         if isinstance(parts, int):
-            parts = Axis(f"{axis.name}_o", parts, axis.rank), Axis(f"{axis.name}_i", -(-axis.size // parts), axis.rank)
+            parts = parts_of(axis, parts, -(-axis.size // parts))
         out.append((axis, *parts))
     return out
 

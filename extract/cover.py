@@ -475,7 +475,8 @@ class Extractor:
     def like(self, model: Plan) -> Plan:
         """The same kernels for other extents: every kernel of ``model`` with its roots, leaves, roles and tiles."""
         if model.split is not None:
-            axes = next((row for row in self.graph.facts.get("split", ()) if row[0].name == model.split[0]), None)
+            split = {axis.place for k in model.kernels for axis, _, _ in k.kernel.splits if axis.name == model.split[0]}
+            axes = next((row for row in self.graph.facts.get("split", ()) if row[0].place in split), None)
             if axes is None:
                 cover: Cover | Rejection = Rejection(f"it has no axis {model.split[0]}")
             else:

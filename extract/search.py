@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
@@ -70,6 +70,16 @@ class Rejection:
 
     reason: str
     refusals: tuple[Refusal, ...] = ()
+
+
+class _Places:
+    """Which axis is which in the programs that one function makes at several sizes.  The parts of an axis have its place."""
+
+    def __init__(self, splits: Iterable[tuple[Axis, Axis, Axis]]) -> None:
+        self.part = {a: k for row in splits for k, a in enumerate(row)}
+
+    def __call__(self, a: Axis) -> tuple[int | str, int]:
+        return a.place, self.part.get(a, 0)
 
 
 @dataclass
@@ -167,17 +177,20 @@ class KernelSearch:
     def like(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
         structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
-        wanted = {a.name: r for a, r in model.kernel.roles.items()}
-        outer = {row[1] for row in self.chooser.graph.facts.get("split", ())}  # room for more parts than there are here serves more lengths
+        splits = self.chooser.graph.facts.get("split", ())
+        here, there = _Places(splits), _Places(model.kernel.splits)
+        wanted = {there(a): r for a, r in model.kernel.roles.items()}
+        outer = {row[1] for row in splits}  # room for more parts than there are here serves more lengths
         roles: dict[Axis, Role] = {}
         for a in structure.axes:
-            if a.name in wanted:
-                role = wanted[a.name]
+            if here(a) in wanted:
+                role = wanted[here(a)]
                 if role.kind == "resident":
                     tile = self._tiles(a, "resident", structure)[0]
                     role = Role("resident", max(tile, role.tile) if a in outer else tile)
                 roles[a] = role
-        order = tuple(a for n in model.kernel.order for a in roles if a.name == n.name)
+        order = tuple(a for n in model.kernel.order for a in roles if here(a) == there(n))
+        passes = {there(a): model.passes[a.name] for a in model.kernel.roles if a.name in model.passes}
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         alike = -1
@@ -185,7 +198,9 @@ class KernelSearch:
             form = _Form(self, model.kernel.name, roots, nodes, positions, reasons)
             form.orders[frozenset(order)] = order
             found = form.evaluate(roles, model.kernel)
-            likeness = -1 if found is None else 2 * (found.passes == dict(model.passes)) + (found.rules == model.rules)
+            if found is None:
+                continue
+            likeness = 2 * ({here(a): n for a, n in found.counts.passes.items()} == passes) + (found.rules == model.rules)
             if likeness > alike:
                 best, alike = found, likeness
         if best is None:

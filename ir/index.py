@@ -30,6 +30,12 @@ class Axis:
     def __repr__(self) -> str:
         return f"Axis({self.name!r}, {self.size}{f', {self.rank}' if self.rank else ''})"
 
+    @property
+    def place(self) -> int | str:
+        """Which axis of its program it is, whatever its size.  The name may be another one where sizes are: what an axis is called follows
+        from all dimensions of arguments, and those of length 1 vanish."""
+        return self.rank or self.name
+
     def __lt__(self, other: Axis) -> bool:
         return (self.rank, self.name, self.size) < (other.rank, other.name, other.size)
 

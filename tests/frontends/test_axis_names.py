@@ -129,3 +129,19 @@ def test_a_plan_is_the_same_whatever_its_axes_are_called(monkeypatch):
     assert "z899" in renamed
     assert again == cost
     assert re.sub(r"z\d\d\d", lambda m: called[m[0]], renamed) == text
+
+
+def products(a, b):
+    return torch.logsumexp(a, 1) * b.sum(1)
+
+
+@pytest.mark.parametrize("columns", [512, 1 << 20])
+def test_a_plan_is_for_axes_whatever_they_are_called_at_other_sizes(columns):
+    """A dimension of length 1 is none, so that what was ``a_cols`` beside those of b is ``cols``; loops and parts are over that axis."""
+    compiled = eqfuse.optimize(products, (meta(4, columns), meta(4, 7)), target="h200")
+    a, b = torch.randn(3, 70), torch.randn(3, 1)
+    other = compiled.at(a, b)
+    assert [c.traced.program.inputs[0].layout[1].name for c in (compiled, other)] == ["a_cols", "cols"]
+    parts = [c.plan.split and c.plan.split[0] for c in (compiled, other)]
+    assert parts == (["a_cols", "cols"] if columns > 512 else [None, None])
+    torch.testing.assert_close(other.interpret(a, b), products(a, b))
