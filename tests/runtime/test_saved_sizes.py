@@ -427,17 +427,17 @@ def test_nothing_is_traced_again_before_the_source_is_asked_for(traces):
     assert isinstance(compiled.op.name, str)
     assert not traces
     text = compiled.source
-    assert 2 <= len(traces) <= 12, "some tens of ms each"
+    assert 2 <= len(traces) <= 16, "some tens of ms each"
     count = len(traces)
     assert compiled.source is text
     assert len(traces) == count
     assert eqfuse.optimize(scaled, given, target="h200").source == text
 
 
-def test_where_all_is_free_three_traces_are_enough(traces):
+def test_where_all_is_free_four_traces_are_enough(traces):
     compiled = eqfuse.optimize(literal, tensors(*heads(2, 3, 67, 131, 16, 16)), target="h200")
     assert DEPENDS not in compiled.source[compiled.source.index("def run") :]
-    assert len(traces) == 3
+    assert len(traces) == 4
 
 
 def test_what_is_not_known_after_many_traces_is_fixed(monkeypatch):
