@@ -399,12 +399,12 @@ def attention():
 
 
 def test_the_choice_is_kept_at_other_sizes(attention):
-    small = [torch.randn(2, n, 16) .to(torch.bfloat16) for n in (24, 40, 40)]
+    random = torch.Generator().manual_seed(0)
+    small = [torch.randn(2, n, 16, generator=random).to(torch.bfloat16) for n in (24, 40, 40)]
     at = attention.at(*small)
     assert at.plan.rewritten == attention.plan.rewritten
     assert [len(kn.kernel.roles) for kn in at.plan.kernels] == [len(kn.kernel.roles) for kn in attention.plan.kernels]
-    expected = scores(*(x.double() for x in small))
-    torch.testing.assert_close(at.interpret(*small).double(), expected, rtol=2e-2, atol=2e-1)
+    at.accuracy(*small, factor=2.0)
     assert at.program.axes  # of the program as written
     assert at.program is not at.graph.program
 
