@@ -13,7 +13,9 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from . import errors
+from .egraph.frozen import FrozenGraph
 from .explain import Explanation, Options, Why, explain
+from .explain.whole import ProgramExplanation
 from .extract.targets import Target, load_target
 from .pipeline import Planned, Request, checked, rerun, run
 from .ranges import Range
@@ -54,8 +56,9 @@ def optimize(
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
-    ``node_budget`` bounds the e-graph, ``time_budget`` (seconds of CPU) its saturation and again the search, for the program as written and
-    for each of at most two others that are tried; a plan is returned in any case and says if it stopped early.  ``objective``: "time", the
+    ``node_budget`` bounds the e-graph, ``time_budget`` (seconds of CPU) all that follows tracing, within 20 %; a plan is returned in any
+    case, never dearer than the plan op by op (5 to 10 ms for each kernel of it, which a large program may take beyond a short budget), and
+    says if it stopped early.  Tracing and torch's import are not counted (docs/decisions/budgets.md).  ``objective``: "time", the
     fastest plan, and of those within 5 % of it the one that holds least memory between its kernels; or "memory", the one that holds least.
     ``memory_limit``: bytes that it may hold at most; PlanError if every plan found holds more.  The plan prints time against memory where
     there is a choice.
@@ -76,14 +79,26 @@ def optimize(
     return Compiled(run(checked(asked)))
 
 
+def _explained(planned: Planned, costs: bool) -> Explanation:
+    """Why a plan for one e-graph is what it is."""
+    asked = planned.request
+    options = Options(planned.rules, asked.objective, asked.memory_limit, asked.node_budget, asked.time_budget)
+    return explain(planned.graph, planned.plan, asked.target, options=options, costs=costs)
+
+
 class Compiled(Executable):
     """A compiled program.  Call it like the function it came from."""
 
     def __init__(self, planned: Planned) -> None:
-        super().__init__(planned.traced, planned.graph, planned.plan, planned.request.target)
+        super().__init__(planned.traced, planned.generated, planned.plan, planned.request.target)
         self.planned = planned  # the request, and what each stage made of it
         self._range = Range(planned)
         self._variants: dict[object, Executable] = {}  # this program for arguments of other shapes
+
+    @property
+    def graph(self) -> FrozenGraph:
+        """The saturated e-graph; PlanError if the program is planned in regions, which have one each (``planned.graphs``)."""
+        return self.planned.graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
@@ -139,16 +154,18 @@ class Compiled(Executable):
         return Compiled(rerun(self.planned, target=load_target(target)))
 
     # -- knowing -------------------------------------------------------------------------------------------------------------
-    def explain(self, *, costs: bool = False) -> Explanation:
+    def explain(self, *, costs: bool = False) -> Explanation | ProgramExplanation:
         """Why the plan is what it is: the rewrites from the program to every kernel, each replayed on random numbers, what is saved,
         what came second and why it lost.  ``str`` for people, ``.json()`` for programs, ``.why(a, b)`` for two values.
 
         ``costs=True`` also asks what each step saves (a search for each) and each rule (a saturation and a search for each).
         """
         errors.expect(isinstance(costs, bool), "costs", costs, "True or False", where="explain")
-        asked = self.planned.request
-        options = Options(self.planned.rules, asked.objective, asked.memory_limit, asked.node_budget, asked.time_budget)
-        return explain(self.graph, self.plan, self.target, options=options, costs=costs)
+        parts = self.planned.parts
+        if parts is None:
+            return _explained(self.planned, costs)
+        found = {id(p): _explained(p, costs) for p in parts.different}
+        return ProgramExplanation(self.plan, parts.partition, parts.regions, tuple(found[id(p)] for p in parts.planned))
 
     def why(self, a: str, b: str) -> Why:
         """Whether two values share a kernel, and if not, why: no equation, forbidden, does not fit on chip, or costs more.
@@ -159,7 +176,7 @@ class Compiled(Executable):
         return self._explanation.why(a, b)
 
     @cached_property
-    def _explanation(self) -> Explanation:
+    def _explanation(self) -> Explanation | ProgramExplanation:
         return self.explain()
 
     def accuracy(

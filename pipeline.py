@@ -11,6 +11,7 @@ e-graph, and ``EQFUSE_SPEC=1`` checks what stages hand to each other (:mod:`.ir.
 from __future__ import annotations
 
 import difflib
+import gc
 import math
 import os
 import sys
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -26,18 +28,22 @@ from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
 from .egraph.drawn import audit_elements
 from .egraph.frozen import member_text
+from .egraph.later import Later
 from .egraph.reach import reachable
 from .egraph.resize import resized
 from .egraph.run import ORDER, Splits, for_kernels, for_programs, ordered, parts_of, split_axes
 from .errors import AccuracyError, OptionError, PlanError, expect, shown
-from .extract import extract, extract_like
-from .extract.baseline import baseline
+from .extract import extract, extract_like, kept
+from .extract.baseline import baseline, eager_ops
 from .extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer, notes
 from .extract.objective import OBJECTIVES, Objective
 from .extract.outside import unmatched, withheld
-from .extract.plan import Plan
+from .extract.plan import Part, Plan
 from .extract.programs import Choice, other_programs
 from .extract.programs.candidates import GAIN
+from .extract.quantities import bytes_text
+from .extract.regions import Partition, Region, handed_out, partition, regions, stored_by_several, whole_plan
+from .extract.regions.partition import MOST_AXES
 from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
@@ -48,13 +54,20 @@ from .runtime.loading import for_optimize
 
 if TYPE_CHECKING:
     from .frontends import Traced
+    from .runtime.composed import Composed
     from .runtime.executable import Executable
+    from .runtime.generated import Generated
 
 LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
 
 
 PROGRAM_NODES = 2000  # e-nodes of the saturation for other programs
+MOST_ORDERED = PROGRAM_NODES // 8  # terms of a program for which others are looked for; of a larger one for its regions
 PROGRAM_SHARE = 0.1  # of the time, for that saturation, and for the choice among what it finds
+PROGRAM_LEAST = 0.05  # seconds: where a share is less, the rules for it cannot be compiled, and the program as written is planned
+REGION_LEAST = 0.06  # seconds for each different region: with less, the program is planned as one, and its floor is the plan op by op
+OP_SECONDS = 0.008  # for a kernel of the plan op by op, about
+SATURATION_SHARE = 0.6  # of the time for a plan that its saturation may take
 LONGEST_AUDITED_SPLIT = 2048
 MOST_AUDITED = 20_000_000  # numbers that an audit may hold
 
@@ -81,6 +94,9 @@ class Request:
     memory_limit: float | None = None  # bytes
     accuracy_factor: float | None = None
     no_spills: bool = False
+    in_regions: bool = True  # whether a program may be planned in parts,
+    in_order: bool = False  # and has to be planned in the order in which it is written
+    deadline: float = math.inf  # the process time to be done by, of a request that is part of another
 
     def on(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
         """The same for other example arguments."""
@@ -91,7 +107,7 @@ class Request:
         from .frontends import without_data
 
         args, kwargs = without_data(self.args, self.kwargs)
-        return replace(self, args=args, kwargs=kwargs)
+        return replace(self, args=args, kwargs=kwargs, deadline=math.inf)
 
     @property
     def exact(self) -> bool:
@@ -202,30 +218,83 @@ class Planned:
     request: Request
     rules: tuple[Rule, ...]  # of the saturation for kernels
     traced: Traced
-    graph: FrozenGraph
+    saturated: FrozenGraph | Later | None  # none for a program that is planned in regions: each has its own
     plan: Plan
     choice: Choice | None = None  # the program that is planned, if it is not the one that was traced
     programs: FrozenGraph | None = None  # the e-graph of programs
     timings: tuple[tuple[str, float], ...] = ()  # milliseconds of CPU by stage
+    parts: Parts | None = None
+
+    @property
+    def graph(self) -> FrozenGraph:
+        """The e-graph of the program; PlanError if there is none for all of it."""
+        if self.saturated is None:
+            raise PlanError(
+                "the program is planned in regions, each of which has an e-graph of its own",
+                where=self.traced.program.name,
+                cure="planned.graphs has them",
+            )
+        return self.saturated.graph() if isinstance(self.saturated, Later) else self.saturated
+
+    @property
+    def sized(self) -> bool:
+        """Whether a rule depended on the lengths of axes."""
+        return self.saturated.sized if isinstance(self.saturated, Later) else self.graph.sized
+
+    @property
+    def graphs(self) -> tuple[FrozenGraph, ...]:
+        """The e-graph of the program, or those of its different regions."""
+        return (self.graph,) if self.parts is None else tuple(p.graph for p in self.parts.different)
 
     @property
     def fixed(self) -> bool:
         """The program has the sizes that it was made with."""
         return isinstance(self.request.fn, Program) or self.traced.static
 
+    @cached_property
+    def generated(self) -> Generated | Composed:
+        """The module that runs the plan."""
+        from .runtime.composed import Composed
+        from .runtime.generated import Generated
+
+        if self.parts is None:
+            return Generated(self.traced, self.sized, self.plan, self.request.target)
+        made = {id(p): Generated(p.traced, p.sized, p.plan, self.request.target) for p in self.parts.different}
+        return Composed(self.parts.partition, self.parts.regions, tuple(made[id(p)] for p in self.parts.planned), self.plan)
+
     @property
     def executable(self) -> Executable:
         """The plan, to be run."""
         from .runtime.executable import Executable
 
-        return Executable(self.traced, self.graph, self.plan, self.request.target)
+        return Executable(self.traced, self.generated, self.plan, self.request.target)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The regions of a program, and what was planned for each: one object for equal ones."""
+
+    partition: Partition
+    regions: tuple[Region, ...]
+    planned: tuple[Planned, ...]
+
+    @property
+    def different(self) -> tuple[Planned, ...]:
+        """Each plan once."""
+        return tuple({id(p): p for p in self.planned}.values())
+
+    @property
+    def of_key(self) -> dict[str, Planned]:
+        """By what equal regions have in common."""
+        return {r.key: p for r, p in zip(self.regions, self.planned, strict=True)}
 
 
 def run(request: Request) -> Planned:
     """All stages.  With ``accuracy_factor``, for as many forms of the request as it takes until a plan is accurate enough."""
-    if request.accuracy_factor is None:
-        return _run(request)
-    return _accurate(request, request.accuracy_factor)
+    with _old_objects_left_alone():
+        if request.accuracy_factor is None:
+            return _run(request)
+        return _accurate(request, request.accuracy_factor)
 
 
 def rerun(
@@ -265,6 +334,8 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
             cure="sizes above 1, disable=['order', 'cancelling'], or optimize() for these",
         )
     program = traced.program if choice is None else choice.program
+    if found.parts is not None:
+        return _parts_like(found, found.parts, request, traced, program, number)
     graph = None if number and model.split else resized(found.graph, program)
     if graph is None:
         here = {a.place: a for a in program.axes}
@@ -283,6 +354,21 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
     return Planned(request.without_data(), found.rules, traced, graph, plan, choice)
 
 
+def _parts_like(found: Planned, parts: Parts, request: Request, traced: Traced, program: Program, number: bool) -> Planned:
+    """The same for the regions of a plan."""
+    there = parts.partition.at(program)
+    if there is None:
+        raise PlanError("the program has another structure at these sizes", where=program.name, cure="optimize() for these")
+    made: dict[str, Planned] = {}
+    here, _ = handed_out(request.fusion, program, regions(there))
+    for region, known in zip(here, parts.planned, strict=True):
+        if region.key not in made:
+            own = _own_request(request, program, region)
+            own = replace(own, fn=region.program_like(known.traced.program))
+            made[region.key] = like(known, own, _trace(own), number=number)
+    return _composed(replace(found, request=request.without_data(), traced=traced, choice=found.choice), there, here, made)
+
+
 def anew(found: Planned, request: Request, traced: Traced) -> Planned:
     """The best plan for the program at other sizes."""
     return _run(request, replace(found, traced=traced))
@@ -291,7 +377,7 @@ def anew(found: Planned, request: Request, traced: Traced) -> Planned:
 # stages -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _run(request: Request, before: Planned | None = None) -> Planned:
+def _run(request: Request, before: Planned | None = None, *, quiet: bool = False) -> Planned:
     """Trace, choose programs, saturate and extract each, finish.  What was traced ``before`` is not traced again, and its e-graph serves
     if it is the same here."""
     clock = _Clock()
@@ -300,19 +386,30 @@ def _run(request: Request, before: Planned | None = None) -> Planned:
     else:
         with clock.stage("trace"):
             traced = _trace(request)
+    clock.begin(request.time_budget, request.deadline)
     chosen = active_rules(request)
+    key = _key("order", request, chosen, traced.program, request.time_budget)
+    programs = None if key is not None and kept.known_best(key) else _programs(request, for_programs(chosen), traced, clock, before)
+    others = _others(request, programs, chosen, clock)
+    clock.turn(1 + len(others))
     found = written = _in_order(request, for_kernels(chosen), traced, clock, before)
-    programs = _programs(request, for_programs(chosen), traced, clock, before)
-    for choice in _others(request, programs, chosen, clock):
+    late = _late(written.plan)  # a clock had to do with what is found
+    for k, choice in enumerate(others):
+        clock.turn(len(others) - k)
         with suppress(PlanError):  # no kernel computes it
             other = _in_order(request, written.rules, traced, clock, None, choice)
+            late |= _late(other.plan)
             if _better(request, other.plan, written.plan, GAIN) and (found is written or _better(request, other.plan, found.plan)):
                 found = replace(other, plan=replace(other.plan, written_us=written.plan.estimated_us))
-    if request.no_spills:
+    ample = request.time_budget >= 1.0 and clock.deadline - time.process_time() > request.time_budget / 2
+    in_time = ample and programs is not None and programs.report.stopped != "time" and not late
+    if key is not None and in_time and found is written:
+        kept.note_best(key)
+    if request.no_spills and found.parts is None:
         with clock.stage("compile"):
             found = replace(found, plan=_without_spills(found))
     found = replace(found, request=request.without_data(), programs=programs, timings=tuple(clock.stages))
-    if before is None:
+    if before is None and not quiet:
         _debug(found)
     return found
 
@@ -329,16 +426,25 @@ def _programs(
     request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None
 ) -> FrozenGraph | None:
     """The e-graph of programs equal to the one that was traced.  A verdict about its values asks for that one."""
-    if request.fusion or not ordered(reachable(rules, traced.program)):
+    if request.fusion or request.in_order or not ordered(reachable(rules, traced.program)):
+        return None
+    if PROGRAM_SHARE * request.time_budget < PROGRAM_LEAST or not _ordered_whole(traced.program):
         return None
     known = before.programs if before is not None else None
     if known is not None and known.program is traced.program and [r.rule for r in known.report.rules] == [r.name for r in rules]:
         return known
     with clock.stage("programs"):
-        nodes, seconds = min(PROGRAM_NODES, request.node_budget), PROGRAM_SHARE * request.time_budget
-        graph = saturate(traced.program, rules=rules, order=True, node_budget=nodes, time_budget=seconds, fresh=True)
+        graph = saturate(
+            traced.program, rules=rules, order=True, node_budget=min(PROGRAM_NODES, request.node_budget), time_budget=request.time_budget,
+            fresh=True, deadline=clock.until(PROGRAM_SHARE),
+        )  # fmt: skip
         _audit(graph, rules)
     return graph
+
+
+def _ordered_whole(program: Program) -> bool:
+    """Whether other programs are looked for in all of a program at once; of a larger one they are in its regions."""
+    return len(program.terms()) <= MOST_ORDERED and len(program.every_axis) <= MOST_AXES
 
 
 def _others(request: Request, graph: FrozenGraph | None, rules: tuple[Rule, ...], clock: _Clock) -> Sequence[Choice]:
@@ -346,7 +452,8 @@ def _others(request: Request, graph: FrozenGraph | None, rules: tuple[Rule, ...]
     if graph is None:
         return ()
     with clock.stage("choose"):
-        return other_programs(graph, request.target, [r.name for r in rules if r.phase == ORDER], PROGRAM_SHARE * request.time_budget)
+        ordering = [r.name for r in rules if r.phase == ORDER]
+        return other_programs(graph, request.target, ordering, PROGRAM_SHARE * request.time_budget, deadline=clock.until(PROGRAM_SHARE))
 
 
 def _better(request: Request, plan: Plan, than: Plan, share: float = 1.0) -> bool:
@@ -374,20 +481,136 @@ def _planned(
 ) -> Planned:
     """The plan by some rules of what was traced, or of a program that was chosen in its place."""
     program = traced.program if choice is None else choice.program
+    limit = math.inf if request.memory_limit is None else request.memory_limit
+    if request.in_regions and not any(list(v)[:1] == ["require"] for v in request.fusion if isinstance(v, tuple | list)):
+        found = partition(program, request.target)
+        several = any(len(r.outputs) > 1 for r in program.results)  # parts of one tensor, which functions of regions would copy into it
+        if found.pays and (found.large or (request.objective == "time" and not several)):
+            floor = OP_SECONDS * len(eager_ops(program)) <= max(request.time_budget, 1.0)  # there is time for a kernel for every op
+            if floor and clock.left() < REGION_LEAST * len({r.key for r in regions(found)}):
+                with suppress(PlanError):  # too many axes
+                    return _whole(request, rules, traced, clock, before, choice)
+            planned = Planned(request, rules, traced, None, None, choice)  # type: ignore[arg-type]  # the plan follows
+            composed = _in_regions(planned, program, found, clock, before)
+            if found.large or composed.plan.temporary_bytes <= limit:  # else one plan for all of it may hold less
+                if floor and composed.plan.estimated_us > composed.plan.baseline_us:  # op by op computes nothing twice
+                    with suppress(PlanError):
+                        whole = _whole(request, rules, traced, clock, before, choice)
+                        return whole if _better(request, whole.plan, composed.plan) else composed
+                return composed
+    return _whole(request, rules, traced, clock, before, choice)
+
+
+def _whole(
+    request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None, choice: Choice | None
+) -> Planned:
+    """The plan of a program as one."""
+    program = traced.program if choice is None else choice.program
     splits = propose_splits(program, request.target)
+    key = _key("plan", request, rules, program, clock.left(), choice)
+    if key is not None:
+        with clock.stage("cache"):
+            read = kept.read_plan(key, traced.program)
+        if read is not None:
+            again = partial(_graph, replace(request, args=None, kwargs=None), rules, program, splits, choice)
+            return Planned(request, rules, traced, Later(again, read.sized), read.plan, choice)
     with clock.stage("saturate"):
-        graph = None if before is None else _serving(before, rules, program, splits)
-        if graph is None:
-            graph = steer(_saturate(request, rules, program, splits), request.fusion)
-        if choice is not None:  # what holds for some lengths only holds for no others here, either
-            sized = tuple(r for r in choice.graph.report.rules if r.sized and r.matches)
-            graph = replace(graph, report=replace(graph.report, rules=(*graph.report.rules, *sized)))
+        graph = _graph(request, rules, program, splits, choice, before, clock.until(SATURATION_SHARE))
     with clock.stage("check rules"):
         known = [] if choice is None else _used(choice.graph, request.rules or ())
         unsure = registry.vouch(list(dict.fromkeys((*_used(graph, rules), *known))))
-    found = Planned(request, rules, traced, graph, None, choice)  # type: ignore[arg-type]  # the plan follows
+    planned = Planned(request, rules, traced, graph, None, choice)  # type: ignore[arg-type]  # the plan follows
     with clock.stage("extract"):
-        return replace(found, plan=replace(_extract(found), unsure=unsure))
+        planned = replace(planned, plan=replace(_extract(planned, deadline=clock.until()), unsure=unsure))
+    if key is not None:
+        kept.write_plan(key, planned.plan, planned.sized)
+    return planned
+
+
+def _key(
+    kind: str, request: Request, rules: Sequence[Rule], program: Program, seconds: float, choice: Choice | None = None
+) -> kept.Key | None:
+    """What a plan is kept by on disk; ``None`` if it is not to be kept."""
+    every = registry.extras((*registry.rules(), *(request.rules or ())))
+    off = sorted(r.name for r in every if _disabled(r, request.disable))
+    return kept.key(
+        kind, program, request.target, rules, every, seconds, licence=request.licence, objective=request.objective,
+        memory_limit=request.memory_limit, fusion=request.fusion, node_budget=request.node_budget, in_regions=request.in_regions,
+        in_order=request.in_order, off=off, own=[r.name for r in request.rules or ()],
+        chosen=choice is not None and (choice.rules, choice.graph.sized),
+    )  # fmt: skip
+
+
+def _late(plan: Plan) -> bool:
+    """Whether a clock, or a share of it, ended a search for a plan."""
+    return "time" in (plan.saturation, plan.stopped) or plan.stopped == "work"
+
+
+def _in_regions(found: Planned, program: Program, parted: Partition, clock: _Clock, before: Planned | None) -> Planned:
+    """The plan of a program in regions.  What several of them would store for themselves is stored once, where that is better."""
+    request = found.request
+    known = {} if before is None or before.parts is None else before.parts.of_key
+    twice = request.memory_limit is not None and request.objective == "time" and parted.large  # again with memory as the objective
+    end = clock.until(0.5 if twice else 1.0)
+    with clock.stage("regions"):
+        composed = _region_by_region(found, program, parted, end, known)
+        assert composed.parts is not None
+        also = stored_by_several(composed.parts.regions, [p.plan for p in composed.plan.parts])
+        if also:
+            other = partition(program, request.target, also)
+            fresh = {r.key for r in regions(other)} - composed.parts.of_key.keys()
+        if also and end - time.process_time() > REGION_LEAST * len(fresh):
+            again = _region_by_region(found, program, other, end, {**known, **composed.parts.of_key})
+            if _better(request, again.plan, composed.plan):
+                composed = again
+    held, limit = composed.plan.temporary_bytes, request.memory_limit
+    if limit is not None and held > limit and parted.large:
+        if request.objective == "time":
+            return _in_regions(replace(found, request=replace(request, objective="memory")), program, parted, clock, before)
+        raise PlanError(
+            f"the plan of {program.name!r} in regions holds {bytes_text(held)}, and {bytes_text(int(limit))} are the limit",
+            cure=f"memory_limit={held}, or more",
+        )
+    return composed
+
+
+def _region_by_region(found: Planned, program: Program, parted: Partition, end: float, known: Mapping[str, Planned]) -> Planned:
+    """Each different region planned by itself.  Half of the time is shared out equally, half by what regions take unfused; what is left
+    over goes to those that follow."""
+    request = found.request
+    here, decisions = handed_out(request.fusion, program, regions(parted))
+    different = {r.key: r for r in here}
+    weights = {key: baseline(r.program, request.target).us for key, r in different.items()}
+    made = dict[str, Planned]()
+    for key, region in different.items():
+        waiting = [k for k in different if k not in made]
+        share = (1 / len(waiting) + weights[key] / (sum(weights[k] for k in waiting) or 1.0)) / 2
+        now = time.process_time()
+        own = _own_request(request, program, region, now + share * max(end - now, 0.0))
+        before = known.get(key)
+        made[key] = before if before is not None and before.request.target is request.target else _run(own, before, quiet=True)
+    composed = _composed(found, parted, here, made)
+    return replace(composed, plan=replace(composed.plan, decisions=(*composed.plan.decisions, *decisions)))
+
+
+def _own_request(request: Request, program: Program, region: Region, deadline: float = math.inf) -> Request:
+    """The request for one region.  Memory is what the whole holds, and so is the limit of it.  What a clock leaves for it is no budget,
+    which work is counted by: that is the whole's."""
+    ordered_whole = request.in_order or _ordered_whole(program)
+    return replace(
+        request, fn=region.program, args=None, kwargs=None, name=None, deadline=deadline, memory_limit=None, accuracy_factor=None,
+        fusion=region.fusion, in_regions=False, in_order=ordered_whole,
+    )  # fmt: skip
+
+
+def _composed(found: Planned, parted: Partition, here: tuple[Region, ...], made: Mapping[str, Planned]) -> Planned:
+    """The plan out of those of its regions."""
+    planned = tuple(made[r.key] for r in here)
+    parts = [Part(p.plan, r.reads, r.makes) for r, p in zip(here, planned, strict=True)]
+    plan = replace(whole_plan(found.traced.program, found.request.target, parts), licence=found.request.licence)
+    if found.choice is not None:
+        plan = replace(plan, rewritten=found.choice.rules)
+    return replace(found, plan=plan, parts=Parts(parted, here, planned))
 
 
 def _as_written(plan: Plan, program: Program, target: Target) -> Plan:
@@ -409,20 +632,35 @@ def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits:
     return before.graph if before.graph.program is program else resized(before.graph, program)
 
 
-def _saturate(request: Request, rules: tuple[Rule, ...], program: Program, splits: Splits) -> FrozenGraph:
+def _graph(
+    request: Request, rules: tuple[Rule, ...], program: Program, splits: Mapping[Axis, int], choice: Choice | None,
+    before: Planned | None = None, deadline: float = math.inf,
+) -> FrozenGraph:  # fmt: skip
+    """The e-graph that kernels are found in, or an earlier one that serves."""
+    graph = None if before is None else _serving(before, rules, program, splits)
+    if graph is None:
+        graph = steer(_saturate(request, rules, program, splits, deadline), request.fusion)
+    if choice is not None:  # what holds for some lengths only holds for no others here, either
+        sized = tuple(r for r in choice.graph.report.rules if r.sized and r.matches)
+        graph = replace(graph, report=replace(graph.report, rules=(*graph.report.rules, *sized)))
+    return graph
+
+
+def _saturate(request: Request, rules: tuple[Rule, ...], program: Program, splits: Splits, deadline: float = math.inf) -> FrozenGraph:
     graph = saturate(
-        program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget, fresh=True
+        program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget, fresh=True,
+        deadline=deadline,
     )  # fmt: skip
     _audit(graph, rules)
     return graph
 
 
-def _extract(found: Planned, shares: Mapping[tuple[str, ...], float] = MappingProxyType({})) -> Plan:
+def _extract(found: Planned, shares: Mapping[tuple[str, ...], float] = MappingProxyType({}), deadline: float = math.inf) -> Plan:
     """The cheapest plan, given the share of registers that some kernels may use, with what there is to say of rules that it lacks."""
     request, rules, graph = found.request, found.rules, found.graph
     plan = extract(
         graph, request.target, time_budget=request.time_budget, objective=request.objective, memory_limit=request.memory_limit,
-        exact=request.exact, register_shares=shares,
+        exact=request.exact, register_shares=shares, deadline=deadline,
     )  # fmt: skip
     plan = _as_written(plan, found.traced.program, request.target)
     own = request.rules or ()
@@ -489,11 +727,43 @@ def _attempts(request: Request) -> Iterator[tuple[str, Request]]:
 # looking ------------------------------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _old_objects_left_alone() -> Iterator[None]:
+    """Garbage is looked for among new objects only: with those of torch a full collection takes 0.2 s, more than some budgets."""
+    ours = gc.get_freeze_count() == 0
+    if ours:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if ours:
+            gc.unfreeze()
+
+
 class _Clock:
-    """CPU time by stage."""
+    """CPU time by stage, and how much of it there is for the plan that is being made."""
 
     def __init__(self) -> None:
         self.stages: list[tuple[str, float]] = []
+        self.deadline = self.end = math.inf
+
+    def begin(self, seconds: float, deadline: float = math.inf) -> None:
+        """All that follows has so much time, and not beyond a deadline."""
+        self.deadline = self.end = min(time.process_time() + seconds, deadline)
+
+    def turn(self, plans: int) -> None:
+        """The next of so many plans begins, each of which has an equal share of the time that is left."""
+        now = time.process_time()
+        self.end = now + max(self.deadline - now, 0.0) / plans
+
+    def left(self) -> float:
+        """Seconds that are left for this plan."""
+        return self.end - time.process_time()
+
+    def until(self, share: float = 1.0) -> float:
+        """When a share of the time that is left for this plan is over."""
+        now = time.process_time()
+        return now + share * max(self.end - now, 0.0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -513,14 +783,15 @@ def _debug(found: Planned) -> None:
         say(found.plan)
     if level >= 2:
         say("timings (CPU ms): " + ", ".join(f"{n} {ms:.0f}" for n, ms in found.timings))
-    if level >= 3:
-        say(found.graph.report)
+    for graph in found.graphs if level >= 3 else ():
+        say(graph.report)
     if level >= 4:
         say(found.executable.source)
     if level >= 5:
-        for c, enodes in enumerate(found.graph.classes):
-            for n in enodes:
-                say(f"  {member_text(c, n)}  {n.rule or ''}")
+        for graph in found.graphs:
+            for c, enodes in enumerate(graph.classes):
+                for n in enodes:
+                    say(f"  {member_text(c, n)}  {n.rule or ''}")
         for k in found.plan.kernels:
             say(f"{k.kernel}\n{k.tiles}")
 

@@ -8,6 +8,7 @@ Attention at the shape of the table, on tensors without data.  `import torch` is
 import argparse
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ def arguments():
 
 def ours(target):
     """The first call; of it the import of torch's export machinery (dynamo, sympy), which `import torch` leaves out; a later call."""
+    os.environ["EQFUSE_CACHE"] = "0"  # what planning costs
     args = arguments()
     start = time.process_time()
     import eqfuse

@@ -252,13 +252,127 @@ def extraction(result, path):
     return "\n\n".join(parts)
 
 
+def layers(result, path):
+    """Layers of public models, and stacks of them."""
+    env = result["environment"]
+    software = ", ".join(f"{k} {env[k]}" for k in ("torch", "triton", "python") if env.get(k))
+    budget = "" if result["time_budget_s"] is None else f"; a time_budget of {result['time_budget_s']:g} s"
+    parts = [f"### {env['date'][:10]}: layers of public models, modelled for {result['target']}"]
+    parts.append(f"{software}; {machine(env)}; commit {env['commit']}{budget}.")
+    done = {part: [r for r in result[part] if "failed" not in r] for part in ("layers", "stacks")}
+    if done["layers"]:
+        parts += ["One layer. Times on the device are modelled.", planned_layers(done["layers"])]
+        parts += ["What it takes, in seconds of CPU time.", planning_of_layers(done["layers"])]
+    if done["stacks"]:
+        parts += ["Stacks of layers.", planned_layers(done["stacks"]), planning_of_layers(done["stacks"])]
+    both = [*done["layers"], *done["stacks"]]
+    stored = [f"{r['model']} x{r['layers']}" for r in both if r["scores_stored"]]
+    parts.append(f"A matrix of scores is stored in: {', '.join(stored)}." if stored else "No plan stores a matrix of scores.")
+    if early := [f"{r['model']} x{r['layers']}" for r in both if r["stopped"] in ("time", "work")]:
+        parts.append(f"The search ended by its budget in: {', '.join(early)}.")
+    failed = {f"{r['model']} x{r['layers']} ({r['failed']})": None for part in done for r in result[part] if "failed" in r}
+    if failed:
+        parts.append("Not planned: " + "; ".join(failed) + ".")
+    return "\n\n".join(parts)
+
+
+def planned_layers(rows):
+    body = [
+        [
+            r["model"], str(r["layers"]), f"{r['kernels']} ({r['distinct_kernels']})", f"{r['regions']} ({r['distinct_regions']})",
+            f"{r['dram_bytes'] / 1e6:.1f}",
+            f"{r['dram_bytes'] / r['compulsory_bytes']:.2f}", f"{r['estimated_us']:.1f}", f"{r['baseline_us']:.1f}",
+            f"{r['baseline_us'] / r['estimated_us']:.2f}", f"{r['bound_us']:.1f}", f"{r['estimated_us'] / r['bound_us']:.2f}",
+        ]
+        for r in rows
+    ]  # fmt: skip
+    header = "model|layers|kernels (distinct)|regions (distinct)|DRAM MB|x compulsory|modelled us|op by op us|faster x|bound us|x bound"
+    return markdown(header.split("|"), body)
+
+
+def planning_of_layers(rows):
+    def seconds(of, key):
+        return f"{of[key]:.2f}" if of.get(key) is not None else "-"
+
+    body = [
+        [
+            r["model"], str(r["layers"]), str(r["terms"]), seconds(r, "optimize_cpu_s"), seconds(r, "trace_cpu_s"),
+            f"{r['optimize_cpu_s'] - r['trace_cpu_s']:.2f}", f"{r['peak_bytes'] / 1e6:.0f}", seconds(r["again"], "optimize_cpu_s"),
+            seconds(r, "export_cpu_s"), seconds(r, "decompositions_cpu_s"),
+            seconds(r["torch"], "compile_cpu_s"), seconds(r["torch"], "compiler_cpu_s"),
+        ]
+        for r in rows
+    ]  # fmt: skip
+    header = "model|layers|terms|optimize|tracing|the rest|peak MB|second process|torch.export|decompositions|torch.compile|C++ compiler"
+    return markdown(header.split("|"), body)
+
+
+def budget(result, path):
+    """What a time budget asked for and what was used."""
+    env, rows = result["environment"], result["rows"]
+    software = ", ".join(f"{k} {env[k]}" for k in ("python", "torch", "egglog") if env.get(k))
+    asked = sorted({r["budget_s"] for r in rows if r["budget_s"]})
+    body = []
+    for name in dict.fromkeys(r["program"] for r in rows):
+        of = {r["budget_s"]: r for r in rows if r["program"] == name}
+        used = [f"{of[b]['used_s']:.2f}" for b in (0.0, *asked)]
+        plans = [f"{of[b]['us']:.0f} ({of[b]['kernels']})" for b in asked]
+        any_ = of[asked[-1]]
+        body.append([name, str(any_["terms"]), *used, f"{of[0.0]['op_by_op_us']:.0f} ({of[0.0]['op_by_op_kernels']})", *plans])
+    over = [r for r in rows if r["budget_s"] and r["used_s"] > 1.2 * r["budget_s"]]
+    floors = {r["program"]: r["used_s"] for r in rows if not r["budget_s"]}
+    beyond = [r for r in over if r["used_s"] > 1.2 * floors[r["program"]]]
+    parts = [f"### {env['date'][:10]}: time_budget, asked and used", f"{software}; {machine(env)}; commit {env['commit']}."]
+    parts.append(
+        f"CPU seconds of everything after tracing, plans modelled for {result['target']} in us, kernels in brackets. {len(over)} of "
+        f"{sum(1 for r in rows if r['budget_s'])} calls took more than 1.2 times what was asked, {len(over) - len(beyond)} of them because "
+        f"the floor alone (a budget of 0) takes that long."
+    )
+    header = ("program", "terms", "0 s: used", *(f"{b:g} s: used" for b in asked), "op by op", *(f"{b:g} s: plan" for b in asked))
+    parts.append(markdown(header, body))
+    return "\n\n".join(parts)
+
+
+def pairs(result, path):
+    """Programs as written against their best forms, by hand and drawn."""
+    env, rows = result["environment"], result["rows"]
+    parts = [f"### {env['date'][:10]}: programs as written and their best forms, modelled for {result['target']}"]
+    parts.append(f"torch {env['torch']}, egglog {env['egglog']}, python {env['python']}; {machine(env)}; commit {env['commit']}.")
+    slow, known = [r for r in rows if r["ratio"] > r["limit"]], [r for r in rows if r["why"]]
+    gain = [r for r in rows if r["as_written_us"] > 1.05 * r["ours_us"]]
+    said = f"{len(rows)} pairs, {sum(r['kind'] == 'drawn' for r in rows)} of them drawn ({result['looked_at']} seeds looked at). "
+    most = max(r["as_written_us"] / r["ours_us"] for r in rows)
+    said += f"{len(gain)} are planned faster than as they are written, the most {most:.0f} times. "
+    above = sum(r["ratio"] > 1.05 for r in rows)
+    said += f"Slower than the best form by more than 5 %: {above}, {'with unnamed ones' if slow else 'all of them named'}. "
+    parts.append(said + f"Faster than it by more than 5 %: {sum(r['ratio'] < 0.95 for r in rows)}.")
+    header = ("by hand", "type", "as written us", "ours us", "best us", "ratio")
+    parts.append(markdown(header, [[r["pair"], r["dtype"], *_times(r)] for r in rows if r["kind"] == "hand"]))
+    header = ("drawn", "shapes", "type", "as written us", "ours us", "best us", "ratio", "best order found", "orders planned")
+    body = [
+        [f"`{r['written']}`", " ".join("x".join(map(str, s)) for s in r["shapes"]), r["dtype"], *_times(r), f"`{r['best']}`",
+         f"{r['planned']} of {r['enumerated']}"]
+        for r in rows if r["kind"] == "drawn"
+    ]  # fmt: skip
+    parts.append(markdown(header, body))
+    parts.append("Exceptions: " + "; ".join(f"{r['written'] or r['pair']}, {r['ratio']:.2f} ({r['why']})" for r in known) + ".")
+    return "\n\n".join(parts)
+
+
+def _times(r):
+    return [f"{r[k]:.1f}" for k in ("as_written_us", "ours_us", "best_us")] + [f"{r['ratio']:.2f}"]
+
+
 KINDS = {
+    "-pairs": pairs,
     "-trust": trust,
     "-kernels-of-others": lambda result, path: others(result),
     "-planted-bugs": lambda result, path: planted(result),
     "-attacks": attacks,
     "-malformed-calls": malformed,
     "-extraction": extraction,
+    "-layers": layers,
+    "-budget": budget,
 }
 
 

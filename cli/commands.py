@@ -51,7 +51,8 @@ def optimize_command(args: argparse.Namespace) -> int:
     show_heading("program")
     print(c.program)
     show_heading("saturation")
-    print(c.graph.report)
+    for graph in c.planned.graphs:
+        print(graph.report)
     show_heading("plan")
     print(c.plan)
     if args.source:

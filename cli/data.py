@@ -76,5 +76,8 @@ def of_saturation(report: SaturationReport) -> dict[str, Any]:
 
 
 def of_compiled(c: Compiled) -> dict[str, Any]:
-    """Saturation and plan."""
-    return {"program": c.program.name, "saturation": of_saturation(c.graph.report), "plan": of_plan(c.plan)}
+    """Saturation and plan; of a program in regions a saturation for each different one, and what each reads and makes."""
+    found = [of_saturation(graph.report) for graph in c.planned.graphs]
+    regions = {"regions": [{"reads": part.reads, "makes": part.makes, "us": part.plan.estimated_us} for part in c.plan.parts]}
+    whole = {} if len(found) == 1 else regions
+    return {"program": c.program.name, "saturation": found[0] if len(found) == 1 else found, "plan": of_plan(c.plan), **whole}

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from ..ir.index import Axis, IndexExpr
 from ..ir.index import index as as_index
+from ..ir.program import Result
 from ..tiles.finish.offsets import last_lanes
 from ..tiles.finish.parameters import LARGEST
 from ..tiles.kernel import Buffer
@@ -46,6 +47,7 @@ class ModuleSpec:
     kernels: tuple[TileProgram, ...]
     header: str = ""
     calls: tuple[tuple[int, OutsideCall], ...] = ()
+    results: tuple[Result, ...] = ()  # what outputs are parts of; none if each is returned as it is
     fixed: Mapping[Dimension, int] = field(default_factory=dict)
     equal: tuple[tuple[Dimension, Dimension], ...] = ()
     ranges: tuple[tuple[Dimension, tuple[int, float]], ...] = ()
@@ -184,12 +186,17 @@ def emit_kernels(spec: ModuleSpec) -> str:
 
 def with_host(kernels: str, spec: ModuleSpec) -> str:
     """The module of these kernels."""
-    return _joined([kernels, _HOST_HELPERS, host(spec)])
+    return with_hosts(kernels, [host(spec)])
 
 
-def host(spec: ModuleSpec) -> str:
+def with_hosts(kernels: str, hosts: Sequence[str]) -> str:
+    """The module of these kernels and functions that launch them."""
+    return _joined([kernels, _HOST_HELPERS, *hosts])
+
+
+def host(spec: ModuleSpec, called: str = "run") -> str:
     """The function ``run``: checks, allocations and launches, without the helpers that are the same in every module."""
-    return _Host(spec).text()
+    return _Host(spec, called).text()
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -383,8 +390,8 @@ def _reads(step: TileProgram | OutsideCall) -> set[str]:
 class _Host:
     """The host function."""
 
-    def __init__(self, spec: ModuleSpec) -> None:
-        self.spec, self.sizes = spec, _Sizes(spec)
+    def __init__(self, spec: ModuleSpec, called: str) -> None:
+        self.spec, self.sizes, self.called = spec, _Sizes(spec), called
         self.lines: list[str] = []
         self.imported = _imported(spec)
         self.argument = _argument_names(spec, {*self.sizes.names.values()})
@@ -392,11 +399,17 @@ class _Host:
         self.used = [b for b in spec.inputs if b.name in accessed]
         self.first = self.argument[(self.used or [*spec.inputs])[0].name] if spec.inputs else None  # all are on its device
         self.last = _last_lanes(spec)
+        outside = {c.result.buffer.name for _, c in spec.calls}
+        several = [r for r in spec.results if len(r.outputs) > 1 and outside.isdisjoint(r.outputs)]
+        self.joined = {name: r for r in several for name in r.outputs}  # outputs that are made as views of what is returned
+        self.made: set[str] = set()
 
     def text(self) -> str:
         spec = self.spec
         self.checks()
         called = {c.result.buffer.name for _, c in spec.calls}
+        for r in self.joined.values():
+            self.lines += self.together(r)
         for b in spec.outputs:
             if all(b.name != i.name for i in spec.inputs) and b.name not in called:
                 self.lines += self.allocated(b)
@@ -418,8 +431,8 @@ class _Host:
             self.lines.append(f"with torch.cuda.device_of({self.first}):")
             launches = [f"    {line}" for line in launches]
         self.lines += launches
-        self.lines.append(f"return {_tuple([self.argument[b.name] for b in spec.outputs])}")
-        head = [f"def run({', '.join(self.argument[b.name] for b in spec.inputs)}):"]
+        self.lines.append(f"return {_tuple([self.returned(r) for r in spec.results] or [self.argument[b.name] for b in spec.outputs])}")
+        head = [f"def {self.called}({', '.join(self.argument[b.name] for b in spec.inputs)}):"]
         head.append(f'    """{self.summary()}"""')
         return "\n".join([*head, *(f"    {line}" for line in self.lines)])
 
@@ -427,13 +440,49 @@ class _Host:
         """The statement that makes a buffer, and a check if its strides may become too large for its tiles."""
         name, device = self.argument[b.name], f"{self.first}.device" if self.first else '"cpu"'
         lengths = [self.sizes.of_dimension(b, d) for d in range(len(b.shape))]
-        yield f"{name} = torch.empty({_tuple(lengths)}, dtype={torch_name(b.dtype)}, device={device})"
+        whole = self.joined.get(b.name)
+        made = f"torch.empty({_tuple(lengths)}, dtype={torch_name(b.dtype)}, device={device})" if whole is None else self.part(whole, b)
+        yield f"{name} = {made}"
         last = self.last[b.name]
         if any(n and not all(x.isdigit() for x in lengths[d + 1 :]) for d, n in enumerate(last)):
             yield f'_check_reach("{name}", {name}.stride(), {last})'
 
+    def lengths(self, r: Result, part: int) -> tuple[str, ...]:
+        """The lengths of an output among the dimensions of the result that it is a part of."""
+        b = next(b for b in self.spec.outputs if b.name == r.outputs[part])
+        return r.flat(part, [self.sizes.of_dimension(b, d) for d in range(len(b.shape))], lambda n: _calculated(n, "*"))
+
+    def together(self, r: Result) -> Iterator[str]:
+        """The statement that makes a result of which several outputs are parts."""
+        if self.argument[r.name] in self.made:
+            return
+        self.made.add(self.argument[r.name])
+        parts = [self.lengths(r, k) for k in range(len(r.outputs))]
+        whole = [_calculated([p[d] for p in parts], "+") if d == r.along else n for d, n in enumerate(parts[0])]
+        b = next(b for b in self.spec.outputs if b.name == r.outputs[0])
+        device = f"{self.first}.device" if self.first else '"cpu"'
+        yield f"{self.argument[r.name]} = torch.empty({_tuple(whole)}, dtype={torch_name(b.dtype)}, device={device})"
+
+    def part(self, r: Result, b: Buffer) -> str:
+        """An output as a view of the result that it is a part of."""
+        k = r.outputs.index(b.name)
+        before = [self.lengths(r, j)[r.along] for j in range(k)]
+        found = f"{self.argument[r.name]}.narrow({r.along}, {_calculated(before or ['0'], '+')}, {self.lengths(r, k)[r.along]})"
+        d = 0
+        for n in r.merges[k]:
+            if n > 1:
+                found += f".unflatten({d}, {_tuple([self.sizes.of_dimension(b, d + j) for j in range(n)])})"
+            d += n
+        return found
+
+    def returned(self, r: Result) -> str:
+        """A result as ``run`` returns it."""
+        if self.joined.get(r.outputs[0]) is r:
+            return self.argument[r.name]
+        return put_together(r, self.argument)
+
     def summary(self) -> str:
-        outputs = ", ".join(self.argument[b.name] for b in self.spec.outputs)
+        outputs = ", ".join([r.name for r in self.spec.results] or [self.argument[b.name] for b in self.spec.outputs])
         n, m = len(self.spec.kernels), len(self.spec.calls)
         calls = f" and {m} outside call{'s' if m != 1 else ''}" if m else ""
         return f"Return the tuple ({outputs}), computed by {n} kernel{'s' if n != 1 else ''}{calls} on the device of the arguments."
@@ -558,14 +607,32 @@ def _argument_names(spec: ModuleSpec, taken: set[str]) -> dict[str, str]:
     taken |= {identifier(k.name) for k in spec.kernels}
     taken |= {*_imported(spec).values()}
     names: dict[str, str] = {}
-    for b in (*spec.inputs, *spec.temporaries, *spec.outputs):
-        if b.name not in names:
-            name = identifier(b.name)
+    results = [r.name for r in spec.results if len(r.outputs) > 1]
+    for known in (*(b.name for b in (*spec.inputs, *spec.temporaries, *spec.outputs)), *results):
+        if known not in names:
+            name = identifier(known)
             while name in taken:
                 name += "_"
             taken.add(name)
-            names[b.name] = name
+            names[known] = name
     return names
+
+
+def put_together(r: Result, named: Mapping[str, str]) -> str:
+    """A result as an expression in its outputs, which are tensors of their own."""
+    parts = [
+        named[name] + "".join(f".flatten({d}, {d + n - 1})" for d, n in enumerate(merges) if n > 1)
+        for name, merges in zip(r.outputs, r.merges, strict=True)
+    ]
+    return parts[0] if len(parts) == 1 else f"torch.cat({_tuple(parts)}, {r.along})"
+
+
+def _calculated(numbers: Sequence[str], by: str) -> str:
+    """A sum or a product in the host function."""
+    if all(n.isdigit() for n in numbers):
+        return str(math.prod(map(int, numbers)) if by == "*" else sum(map(int, numbers)))
+    text = f" {by} ".join(numbers)
+    return f"({text})" if by == "+" and len(numbers) > 1 else text
 
 
 def _tuple(items: list[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -162,7 +163,8 @@ class Drawn(Values):
         return found[0][end], found[1]
 
     def trajectory(self, r: int, axis: Axis) -> tuple[list[np.ndarray], float] | None:
-        """The running values of a reduction: one more element each, the first being the identity, which is the other thing."""
+        """The running values of a reduction, or of a function of some: one more element each, and what they are where nothing was seen:
+        the first one of a reduction; NaN for a function, which may be anything there that is not finite."""
         if (r, axis) not in self.prefixes:
             forms = (n for n in self.graph.classes[r] if n.op == "reduce" and n.attrs[1] == axis and n.args[0] in self.values)
             n, found = next(forms, None), None
@@ -170,8 +172,25 @@ class Drawn(Values):
                 k, x = self.place[axis], self.values[n.args[0]]
                 full = np.broadcast_to(x, [self.extents[k] if a == k else s for a, s in enumerate(x.shape)])
                 found = [self.reduced(n.attrs[0], axis, full, t) for t in range(self.extents[k] + 1)], MONOIDS[n.attrs[0]].identity
+            elif (n := self.pick.get(r)) is not None and n.op in ("map", "cast"):
+                found = self._composed(n, axis)
             self.prefixes[r, axis] = found
         return self.prefixes[r, axis]
+
+    def _composed(self, n: ENode, axis: Axis) -> tuple[list[np.ndarray], float] | None:
+        """A function of running values, and of what needs no loop over the axis."""
+        steps = []
+        for a in n.args:
+            found = self.trajectory(a, axis) if (a, axis) in self.late else ([self.values[a]] * (self.extents[self.place[axis]] + 1), 0.0)
+            if found is None:
+                return None
+            steps.append(found[0])
+        return [self.apply(n, list(now)) for now in zip(*steps, strict=True)], np.nan
+
+    @cached_property
+    def late(self) -> frozenset[tuple[int, Axis]]:
+        """The classes that are ready after a loop over an axis."""
+        return frozenset((c, axis) for c, axis, level in self.graph.facts.get("level", ()) if level)
 
     def executed(self, roll: ENode) -> np.ndarray | None:
         """A loop's value, if all that it reads has one; and where nothing is known of it."""
@@ -183,7 +202,8 @@ class Drawn(Values):
             found = self.trajectory(r, axis)
             if found is None or axis != roll.attrs[1]:
                 return None
-            strange: np.ndarray = np.asarray(np.isnan(found[0]).any(axis=0))
+            begun = found[0] if found[1] == found[1] else found[0][-1:]
+            strange: np.ndarray = np.asarray(np.isnan(begun).any(axis=0))
             if self.left_range and r in self.positive:  # 1/inf, or too small a number: it has no ratio to what comes next
                 strange = strange | (np.asarray(found[0][1:]) <= 0).any(axis=0)
             if strange.any():

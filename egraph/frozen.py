@@ -79,6 +79,11 @@ class FrozenGraph:
         """Number of e-nodes."""
         return sum(map(len, self.classes))
 
+    @property
+    def sized(self) -> bool:
+        """Whether a rule that matched depended on the lengths of axes."""
+        return any(r.sized and r.matches for r in self.report.rules)
+
 
 def levels(graph: FrozenGraph, cls: int, axis: Axis) -> int | None:
     """How many loops over an axis must end before a class is known (the fewest over its forms)."""

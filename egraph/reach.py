@@ -17,11 +17,12 @@ from ..rewrites.relations import Relation, Row, Trait
 from ..rewrites.rule import Rule
 
 GIVEN = ("written", "movable")  # relations whose first rows come with the program
+PARTS = ("split", "ragged", "part")  # those whose rows come with axes that are split
 
 
-def reachable(rules: Collection[Rule], program: Program) -> tuple[Rule, ...]:
-    """The rules that may match in graphs of the program, in their order."""
-    there: set[Any] = {"const"}
+def reachable(rules: Collection[Rule], program: Program, split: bool = True) -> tuple[Rule, ...]:
+    """The rules that may match in graphs of the program, in their order; ``split``: whether there are parts of axes."""
+    there: set[Any] = {"const", *(PARTS if split else ())}
     for t in program.terms():
         there |= {t.kind} | ({t.op} if isinstance(t, Map) else {t.monoid} if isinstance(t, Reduce) else set())
     asked = [(r, [({*_needed(i.needs)}, {*_made(i)}) for i in r.instances]) for r in rules]
@@ -60,4 +61,6 @@ def _made(rule: Rule) -> Iterator[Any]:
 
 def _known(relation: Relation) -> bool:
     """Whether rows come from outside the rules, or are asked for by rules when they are compiled."""
+    if relation.name in PARTS:
+        return False
     return relation.given or relation.name in GIVEN or isinstance(relation.meaning, Trait) or relation.name.startswith("wants-operands")

@@ -13,12 +13,14 @@ every rule only adds equal forms.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..ir.index import Axis, IndexExpr, index, order_key
+from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.spec import check_program, wanted
 from ..ir.terms import Input, Reduce, Term
@@ -50,6 +52,9 @@ ROUNDS = 4  # rounds between two looks at the budgets
 VIEWED = 4  # times that views made by factoring sink, and what that shows is factored
 ORDER = "order"  # the phase of the rules that change the order of a program, and with these:
 ORDERING = ("analysis", "layout", "factor", ORDER)  # the phases of a saturation for programs; that for kernels has all but the last
+NODES = 2000  # e-nodes that a second is enough for, about: a count ends a saturation at the same place on every machine
+READING = 5e-5  # seconds to read an e-node out
+COMPILING = 4e-4  # seconds to compile a rule and run it a few times, at least: without so much time for each of them none is compiled
 MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
 
 
@@ -73,10 +78,27 @@ def _new_engine(rules: tuple[Rule, ...], claims: bool = False, order: bool = Fal
     even if none of these rules orders any."""
     engine = new_engine()
     weights = (weighing.text(),) if order or ordered(rules) else ()
-    for text in (schema(claims), *weights, *(r.egglog(claims) for r in dict.fromkeys((*table.analyses(), *rules)))):
-        for command in text.splitlines():  # one by one: every node of a parsed text keeps, and hands over, a copy of the whole text
-            engine.run_program(*engine.parse_program(command))
+    for text in (schema(claims), *weights):
+        _compile(engine, text)
+    for rule in dict.fromkeys((*table.analyses(), *rules)):
+        _compile(engine, _text(rule, claims, _commutative()))
     return engine
+
+
+def _compile(engine: EGraph, text: str) -> None:
+    """One command after the other: every node of a parsed text keeps, and hands over, a copy of the whole text."""
+    for command in text.splitlines():
+        engine.run_program(*engine.parse_program(command))
+
+
+def _commutative() -> frozenset[str]:
+    """What there is to know of operations to write a rule as text."""
+    return frozenset(o.name for o in OPS.values() if o.commutative)
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(rule: Rule, claims: bool, commutative: frozenset[str]) -> str:
+    return rule.egglog(claims)
 
 
 def _engine(rules: tuple[Rule, ...], claims: bool = False) -> EGraph:
@@ -121,15 +143,18 @@ class _Run:
 
     claims = False  # whether the engine keeps the rule that concluded each fact
 
-    def __init__(self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float) -> None:
+    def __init__(self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf) -> None:
         self.engine, self.node_budget = engine, node_budget
+        self.most_nodes = NODES * time_budget
+        self.waiting: dict[str, list[Rule]] = {}  # rules that are compiled when their phase begins
+        self.round = 0.0  # seconds that the last round took
         self.order = ordered(rules)
         self.between = 1 if self.order else ROUNDS  # rounds between two looks at the budgets
         self.places = [p for r in rules for p in r.places]
         self.asked: dict[str, int] = {}  # rows of wanted-... that were answered
         self.book = Codebook()
         self.start = time.process_time()
-        self.deadline = self.start + time_budget
+        self.deadline = min(self.start + time_budget, deadline)
         self.stopped = "saturated"
         self.matches: dict[str, int] = {}
         self.phases: list[tuple[str, float]] = []
@@ -193,24 +218,60 @@ class _Run:
         return bool(facts)
 
     def spent(self) -> bool:
-        """Whether a budget is spent; remembers which."""
+        """Whether a budget is spent, with the time to read the graph out; remembers which."""
         if self.stopped == "saturated":
-            if time.process_time() > self.deadline:
+            size = self.size()
+            if time.process_time() + READING * size > self.deadline or size > self.most_nodes:
                 self.stopped = "time"
-            elif self.size() > self.node_budget:
+            elif size > self.node_budget:
                 self.stopped = "nodes"
         return self.stopped != "saturated"
 
+    def wait(self, rules: tuple[Rule, ...]) -> None:
+        """Leave rules to be compiled when their phase begins, if there is time for all of them: what the first phases prepare is of no use
+        without the last ones."""
+        if time.process_time() + COMPILING * len(rules) > self.deadline:
+            self.stopped = "time"
+            return
+        for rule in rules:
+            self.waiting.setdefault(rule.phase, []).append(rule)
+
+    def compiled(self, rulesets: tuple[str, ...]) -> bool:
+        """Compile the rules that wait for these phases; whether there was time for it."""
+        waiting = [rule for r in rulesets for rule in self.waiting.pop(r, ())]
+        known = _commutative() if waiting else frozenset()
+        for rule in waiting:
+            if time.process_time() > self.deadline:
+                self.stopped = "time"
+                return False
+            _compile(self.engine, _text(rule, self.claims, known))
+        if waiting:
+            self.analyse()  # what they ask for
+        return True
+
+    def fitting(self, most: int) -> int:
+        """How many rounds there is time for, as far as the last one tells."""
+        left = self.deadline - time.process_time()
+        if left < 0:
+            return 0
+        return most if most * self.round <= left else int(left / self.round)
+
     def phase(self, name: str, rulesets: tuple[str, ...], rounds: int) -> bool:
         """Rounds of some rulesets, each followed by the analyses, until nothing changes; whether anything did."""
-        if self.stopped != "saturated":
-            return False
         begun = time.process_time()
+        if self.stopped != "saturated" or not self.compiled(rulesets):
+            return False
         ever = False
         done = 0
         while done < rounds:
-            n = min(self.between, rounds - done)
-            if not (self.rounds(rulesets, n) | self.answer()):
+            n = self.fitting(min(self.between, rounds - done))
+            if n <= 0:
+                self.stopped = "time"
+                break
+            before = time.process_time()
+            changed = self.rounds(rulesets, n) | self.answer()
+            self.round = (time.process_time() - before) / n
+            if not changed:
                 break
             ever, done = True, done + n
             if self.spent():
@@ -288,6 +349,7 @@ def saturated(
     node_budget: int,
     time_budget: float,
     fresh: bool = False,
+    deadline: float = math.inf,
 ) -> FrozenGraph:
     """The graph as these rules make it, whatever it says.
 
@@ -303,15 +365,18 @@ def saturated(
         engine = _engine(rules)
         _run(engine, "(push)")
         try:
-            graph = _saturate(engine, program, rules, splits, _Run(engine, rules, node_budget, time_budget))
+            graph = _saturate(engine, program, rules, splits, _Run(engine, rules, node_budget, time_budget, deadline))
         finally:
             _run(engine, "(pop)")
         if not holds_program(graph):
             graph = None
             _engines.pop((rules, False), None)
     if graph is None:
-        engine = _new_engine(reachable(rules, program), order=True) if ordered(rules) else _new_engine(rules)
-        graph = _saturate(engine, program, rules, splits, _Run(engine, rules, node_budget, time_budget))
+        needed = reachable(rules, program, split=bool(splits))
+        engine = _new_engine((), order=ordered(rules))
+        run = _Run(engine, rules, node_budget, time_budget, deadline)
+        run.wait(tuple(dict.fromkeys(r for r in needed if r not in table.analyses())))
+        graph = _saturate(engine, program, rules, splits, run)
         assert holds_program(graph), f"the engine lost an operation of {program.name}"
     if wanted():
         check_graph(graph)
@@ -390,6 +455,7 @@ def _saturate(
     def read() -> FrozenGraph:
         return _read(Decoder(engine, book), program, names, parts, run, rules)
 
+    run.compiled(("analysis",))
     run.analyse()
     before = None
     if run.order:

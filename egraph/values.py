@@ -228,11 +228,12 @@ class _Step:
             raise NoValue("a running value of another loop")
         new = n.attrs[0] == "new"
         x, identity = self.of.prefix(n.args[0], self.axis, self.end if new else self.begin, self.limits)
-        if not np.isinf(identity):
+        if np.isfinite(identity):
             return x
+        nothing = x == identity if identity == identity else ~np.isfinite(x)
         if new:
-            return np.where(x == identity, 0.0, x)
-        self.empty.append(x == identity)
+            return np.where(nothing, 0.0, x)
+        self.empty.append(nothing)
         return x
 
     def moved(self, update: int, state: np.ndarray) -> np.ndarray:

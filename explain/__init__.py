@@ -177,7 +177,7 @@ class Explanation:
 
     def json(self) -> str:
         """The same as JSON text."""
-        return json.dumps(_strict(self.data()), indent=2)
+        return json.dumps(strict(self.data()), indent=2)
 
     def __str__(self) -> str:
         lines = [f"{self.program} on {self.target}"]
@@ -281,13 +281,13 @@ def _runner_data(r: RunnerUp) -> dict[str, Any]:
     return {**{k: v for k, v in vars(r).items() if k != "terms"}, "term": r.term.term, "terms": term_data(r.terms)}
 
 
-def _strict(x: Any) -> Any:
+def strict(x: Any) -> Any:
     """JSON has no infinities."""
     if isinstance(x, float):
         return x if math.isfinite(x) else None
     if isinstance(x, Mapping):
-        return {k: _strict(v) for k, v in x.items()}
-    return [_strict(v) for v in x] if isinstance(x, list | tuple) else x
+        return {k: strict(v) for k, v in x.items()}
+    return [strict(v) for v in x] if isinstance(x, list | tuple) else x
 
 
 def explain(

@@ -182,7 +182,7 @@ class Replay(Values):
         if r in self.loose:
             raise NoValue("a running value of another loop")
         form = self.forms.base[r]
-        identity = MONOIDS[form.attrs[0]].identity if form.op == "reduce" else 0.0
+        identity = MONOIDS[form.attrs[0]].identity if form.op == "reduce" else math.nan if form.op in ("map", "cast") else 0.0
         return self.whole(r, (*limits, (axis, end))), identity
 
     def apply(self, n: ENode, args: list[np.ndarray], limits: Limits = ()) -> np.ndarray:

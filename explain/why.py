@@ -36,6 +36,7 @@ VERDICTS = {
     "forbidden": "a fusion rule forbids it",
     "does not fit": "one kernel with both does not fit on chip",
     "costs more": "one kernel with both costs more",
+    "regions": "they are made in different regions, because one kernel with both would compute too much again, or nothing needs both",
     "not searched": "one kernel with both would cost less, but the search did not come to it",
 }
 
@@ -80,7 +81,12 @@ class Why:
 
 def why(study: Study, a: str, b: str) -> Why:
     """Whether two named values share a kernel, and if not, why."""
-    return _Question(study, study.names.resolve(a), study.names.resolve(b)).answer()
+    return why_values(study, study.names.resolve(a), study.names.resolve(b))
+
+
+def why_values(study: Study, a: Value, b: Value) -> Why:
+    """The same for values that were found."""
+    return _Question(study, a, b).answer()
 
 
 class _Question:
@@ -220,7 +226,7 @@ class _Question:
         wanted = [v for v in (self.a, self.b) if any(v.cls in located.computed for located in self.d.kernels)]
         missing = [v for v in wanted if v.cls not in computed]
         if missing:  # a form without one of them: ask for a kernel that stores that one, too
-            forced = study.ask({**{f"t{self._position(v)}": v.cls for v in missing}, **roots}, leaves)
+            forced = study.ask({**{self.study.graph.program.temporary(self._position(v)): v.cls for v in missing}, **roots}, leaves)
             return found if isinstance(forced, Rejection) else forced
         return found
 

@@ -10,7 +10,6 @@ The result is a hash-consed list of :class:`~eqfuse.tiles.kernel.Node`; lowering
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,13 +22,13 @@ from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.terms import Map, Reduce
 from ..tiles.kernel import Node, Role
+from .budgets import Budget, possible
 from .fusibility import Leaf, Verdicts
+from .meter import STATES, Meter
 from .ties import Ties
 
-Budget = tuple[int, ...]
 State = tuple[int, Budget]
 
-ENUMERATED = 2  # streamed axes; with more of them it is asked first how many loops each of them needs at least
 EPSILON = 1e-3  # every node costs something, so that choices are acyclic and ties prefer fewer nodes
 TENSOR_SHARE = 0.1  # cost of a multiply-add in a matrix product, in float32 instructions
 
@@ -54,8 +53,9 @@ class Access:
 class Chooser:
     """Choice over one frozen graph; holds what does not depend on a kernel's roots, leaves and roles."""
 
-    def __init__(self, graph: FrozenGraph) -> None:
+    def __init__(self, graph: FrozenGraph, meter: Meter | None = None) -> None:
         self.graph = graph
+        self.meter = meter or Meter()
         self.layouts = {i.name: i.layout for i in graph.program.inputs}
         self.verdicts = Verdicts(graph)
         self.ties = Ties(graph)
@@ -120,28 +120,19 @@ class Chooser:
         """Choices worth pricing: the budget (one entry per streamed axis of ``roles``, in their order), concrete nodes, the positions of
         the roots among them, and the cost.  These are the choice with the fewest loops; after it, if rules moved casts in it, the one with
         as many loops and casts where the program has them, as operands of products then have its types; those with one loop more over one
-        axis (fewer operations, more bytes); and the program as written."""
+        axis (fewer operations, more bytes); and the program as written.  None follows when the time or the work is spent."""
         choice = _Choice(self, roots, leaves, roles)
-        first: int | None = None
         seen: set[tuple[Node, ...]] = set()
-        for b in choice.budgets(limit):
-            if first is not None and sum(b) > first + 1:
-                break
-            found = choice.solve(b)
-            if found is not None:
-                kept = choice.solve(b, recast=False) if first is None and recast(found[0]) else None
-                if first is None:
-                    first = sum(b)
-                for one in (found, kept):
-                    if one is not None and one[0] not in seen:
-                        seen.add(one[0])
-                        yield b, *one
-        for b in choice.budgets(limit, written=True):
-            found = choice.solve(b, written=True)
-            if found is not None:
-                if found[0] not in seen:
-                    yield b, *found
-                return
+        for b, found in choice.possible(limit, more=1):
+            kept = choice.solve(b, recast=False) if not seen and recast(found[0]) else None
+            for one in (found, kept):
+                if one is not None and one[0] not in seen:
+                    seen.add(one[0])
+                    yield b, *one
+        for b, found in choice.possible(limit, written=True):
+            if found[0] not in seen:
+                yield b, *found
+            return
 
 
 def recast(nodes: tuple[Node, ...]) -> bool:
@@ -171,6 +162,7 @@ class _Option:
 
 
 Best = dict[State, _Option]
+Solution = tuple[tuple[Node, ...], tuple[int, ...], float]  # nodes, the positions of the roots among them, the cost
 
 
 class _Choice:
@@ -277,22 +269,14 @@ class _Choice:
         for n in self.chooser.accumulators.get((self.streams[k], body), ()):
             yield _Option(n, tuple((x, earlier) for x in n.args), self.elements(body) + EPSILON, (k, b[k] + 1))
 
-    def budgets(self, limit: int, *, written: bool = False) -> list[Budget]:
-        """The budgets worth solving, of at most ``limit`` loops over an axis, those with fewer loops first.  More loops never hurt: what
-        cannot be done with so many over one axis and any number over the others needs more over that axis."""
-        n = len(self.streams)
-        least = [0] * n
-        if n > ENUMERATED:
-            for k in range(n):
-                while self._solved((*(limit,) * k, least[k], *(limit,) * (n - k - 1)), written) is None:
-                    least[k] += 1
-                    if least[k] > limit:
-                        return []
-        return sorted(itertools.product(*(range(m, limit + 1) for m in least)), key=lambda b: (sum(b), b))
+    def possible(self, limit: int, *, written: bool = False, more: int = 0) -> Iterator[tuple[Budget, Solution]]:
+        """The budgets with the fewest loops that can be, and those with up to so many ``more``, each with what :meth:`solve` finds."""
+        return possible(
+            len(self.streams), limit, lambda b: self.solve(b, written=written), lambda b: self._solved(b, written) is not None,
+            self.chooser.meter.spent, more,
+        )  # fmt: skip
 
-    def solve(
-        self, budget: Budget, *, written: bool = False, recast: bool = True
-    ) -> tuple[tuple[Node, ...], tuple[int, ...], float] | None:
+    def solve(self, budget: Budget, *, written: bool = False, recast: bool = True) -> Solution | None:
         """Concrete nodes for the roots, the positions of the roots and the cost; ``None`` if the roles, the budget or a verdict do not
         allow it.
 
@@ -329,6 +313,7 @@ class _Choice:
                 for q in o.needs:
                     users.setdefault(q, []).append(s)
                     todo.append(q)
+        self.chooser.meter.work += len(options) / STATES
         cost, best = self._relax(options, users, frozenset(), {})
         if any((r, self.top) not in cost for r in self.roots):
             return None

@@ -20,7 +20,6 @@ says the objective (:mod:`.objective`).  The answer is the same for the same inp
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,13 +30,14 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis, index
 from ..ir.printing import equations
-from ..ir.terms import Input, Map, Reduce, Term, postorder
+from ..ir.terms import Cast, Input, Map, Reduce, Term, View, postorder
 from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer
 from .baseline import Baseline, baseline, contraction_us, eager_ops, is_contraction
 from .choose import Chooser, Leaf
 from .fusibility import Pair
 from .layouts import memory_order
+from .meter import RATE, Meter
 from .objective import TIE, Objective
 from .outside import Outside, misfits, offers, planned_call, spoken
 from .plan import Alternative, Plan, PlannedCall, PlannedKernel
@@ -46,9 +46,14 @@ from .search import KernelSearch, Rejection, RootSpec
 from .structure import reachable
 from .targets import Target
 
-ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split
-WORK = 20_000  # nodes of kernels that are evaluated in a second, about: shares of the time are counted in them
+ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split, counted in work
+MOST_ONE = 0.25  # of the time that is left, for the same, by the clock
+MOST_QUICK = 0.05  # of the time that is left, for any kernel that computes everything
+MOST_FUSED = 0.4  # of the time that is left, to fuse the kernels of the plan op by op
+OP_WORK = 100  # work that a kernel for one op takes, about
+SCARCE = 0.02  # of the time that is left: if kernels for all ops take more, they are made first
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
+NEARLY = 1.1  # a cover within this factor of the best may beat it once kernels that can share loops are joined
 
 Step = PlannedKernel | PlannedCall
 
@@ -100,13 +105,14 @@ class Extractor:
         time_budget: float = 10.0,
         objective: str = "time",
         memory_limit: float | None = None,
+        deadline: float = math.inf,
     ) -> None:
         self.objective = Objective.on(target, objective, memory_limit)
         self.considered: list[Cover] = []  # every cover that was priced
         self.graph, self.target = graph, target
         self.program = graph.program
         self.time_budget = time_budget
-        self.deadline = time.process_time() + time_budget
+        self.meter = Meter(time_budget, deadline)
         self.timed_out = False
         self.baseline: Baseline = baseline(self.program, target)
         self.buffers: dict[str, Buffer] = {
@@ -115,13 +121,12 @@ class Extractor:
         }
         self.outputs: list[RootSpec] = []
         for o in self.program.outputs:
-            self.buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output")
+            self.buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output", unit=self.program.unit(o.name))
             self.outputs.append(RootSpec(graph.roots[o.name], o.name, o.layout, o.dtype))
-        self.chooser = Chooser(graph)
+        self.chooser = Chooser(graph, self.meter)
         self.offers = offers(graph)
         self.temporaries: dict[int, RootSpec] = {}
         self.search = KernelSearch(self.chooser, target, self.buffers)
-        self.search.deadline = self.deadline
         self.rejected: list[Alternative] = []
         self.refused: dict[str, str] = {}  # fusion rule -> why no plan with its offer exists
         self.offered: dict[str, tuple[Outside, Cover]] = {}  # fusion rule -> the best cover with its offer
@@ -150,7 +155,6 @@ class Extractor:
             spec = RootSpec(c, name, layout, dtype)
             self.temporaries[c] = spec
             self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary", narrow)
-            self.search.buffers[spec.buffer] = self.buffers[spec.buffer]
         return self.temporaries[c]
 
     def _sums_of_parts(self, c: int) -> list[Reduce]:
@@ -177,8 +181,15 @@ class Extractor:
 
     def _keeps(self, spec: RootSpec) -> bool:
         """The buffer holds all digits of the value: an output may be stored in a narrower type than its value has."""
-        types = {t.dtype for t, c in zip(self.program.terms(), self.graph.original, strict=True) if c == spec.cls}
-        return spec.dtype.itemsize == 4 or not spec.dtype.is_float or types <= {spec.dtype, None}
+        return spec.dtype.itemsize == 4 or not spec.dtype.is_float or self._types.get(spec.cls, set()) <= {spec.dtype, None}
+
+    @cached_property
+    def _types(self) -> Mapping[int, set[dtypes.DType | None]]:
+        """The types that the program gives the values of a class."""
+        found: dict[int, set[dtypes.DType | None]] = {}
+        for t, c in zip(self.program.terms(), self.graph.original, strict=True):
+            found.setdefault(c, set()).add(t.dtype)
+        return found
 
     def _note(self, cover: Cover | None, description: str, reason: str) -> None:
         if cover is None:
@@ -197,14 +208,66 @@ class Extractor:
         return cover
 
     def op_by_op(self) -> Cover | Rejection:
-        """What eager code does: a kernel for every op.  However late it is, this is searched: a plan there is in any case."""
-        terms, roots = set(eager_ops(self.program)), {o.cls for o in self.outputs}
-        own = dict.fromkeys(c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in roots)
-        deadline, self.search.deadline = self.search.deadline, math.inf
+        """What eager code does: a kernel for every op, as the program has it.  However late it is, this is searched: a plan there is in any
+        case.  Where a view looks at what is no kernel of its own, that is one, too; or rules may have moved the view."""
+        asked, self.search = self.search, self._written_search
         try:
-            return self._chain(tuple(own), "op by op")
+            with self.meter.unbounded():
+                found = self._chain(self._ops(), "op by op")
+                if isinstance(found, Rejection):
+                    found = self._chain(self._ops(viewed=True), "op by op")
+                if isinstance(found, Rejection):
+                    self.search = asked
+                    found = self._chain(self._ops(), "op by op")
+                return found
         finally:
-            self.search.deadline = deadline
+            self.search = asked
+
+    def _ops(self, viewed: bool = False) -> tuple[int, ...]:
+        """The classes that eager code makes by a kernel of their own, without the outputs; or with all that some view looks at."""
+        terms, roots = set(eager_ops(self.program)), {o.cls for o in self.outputs}
+        if viewed:
+            seen = {t.args[0] for t in self.program.terms() if isinstance(t, View)}
+            terms |= {t for t in seen if isinstance(t, Map | Cast | Reduce)}
+        own = (c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in roots)
+        return tuple(dict.fromkeys(own))
+
+    @cached_property
+    def _written_search(self) -> KernelSearch:
+        """A search of kernels in the program as written."""
+        classes = tuple(tuple(n for n in row if n.rule is None) for row in self.graph.classes)
+        search = KernelSearch(Chooser(replace(self.graph, classes=classes), self.meter), self.target, self.buffers)
+        search.exact, search.register_shares = self.search.exact, self.search.register_shares
+        return search
+
+    def _fused(self, floor: Cover) -> Cover:
+        """The plan op by op with one stored value less at a time while that pays, in the program as written, whose kernels are few."""
+        asked, self.search = self.search, self._written_search
+        with self.meter.within(math.inf, MOST_FUSED):
+            found, *_ = self._fuse_along(self._removal_orders(self._ops())[-1], self._priced(floor), floor.us)
+        self.search = asked
+        return found
+
+    def _quick(self) -> Cover | Rejection:
+        """One kernel for all outputs, the first that fits."""
+        cut_short = set(self.meter.cut_short)
+        self.search.hasty = True
+        with self.meter.within(math.inf, MOST_QUICK):
+            found = self._kernel(tuple(self.outputs), {})
+        self.search.hasty = False
+        self.meter.cut_short = cut_short  # the search goes on
+        return found if isinstance(found, Rejection) else Cover("one kernel, the first that fits", (found,))
+
+    def _first_found(self) -> Cover | Rejection:
+        """Some plan where neither the search nor a kernel for every op has one that may be, as verdicts or a limit of memory rule them
+        out: fewer kernels, each the first that fits."""
+        with self.meter.unbounded():
+            found = self._quick()
+            if isinstance(found, Rejection) or self.objective.best([found]) is None:
+                self.search.hasty = True
+                found = self._chain(self._points(), "one kernel per reduction")
+                self.search.hasty = False
+        return found
 
     def _chain(
         self, materialised: tuple[int, ...], description: str, outside: Mapping[int, Outside] | None = None
@@ -212,7 +275,7 @@ class Extractor:
         """One kernel per output and per materialised class that is needed, each reading earlier ones; ``outside`` classes are made
         by a call."""
         order = {c: k for k, c in enumerate(self.graph.original)}
-        specs: dict[int, RootSpec] = {c: self._temporary(c, f"t{order[c]}") for c in materialised}
+        specs: dict[int, RootSpec] = {c: self._temporary(c, self.program.temporary(order[c])) for c in materialised}
         equal: dict[int, list[RootSpec]] = {}  # outputs that are one value are stored by one kernel
         for o in self.outputs:
             equal.setdefault(o.cls, []).append(o)
@@ -380,18 +443,19 @@ class Extractor:
         first = self._chain(points, "one kernel per reduction")
         if isinstance(first, Rejection):
             return first
-        best, kept = self._priced(first), list(points)
+        best, kept, before = self._priced(first), list(points), first
         for order in self._removal_orders(points):
-            found, left = self._fuse_along(order, first, limit)
+            found, left, last = self._fuse_along(order, first, limit)
             if found.us < best.us * (1 - 1e-9):
-                best, kept = found, left
+                best, kept, before = found, left, last
         if best is not first:
             self._note(first, first.description, self._lost(first, best))
-        return [best, *self._leaner(best, kept, min(limit, best.us))]
+        close = before is not best and before.us <= NEARLY * best.us  # side by side its kernels may still be better
+        return [best, *self._leaner(best, kept, min(limit, best.us)), *((before,) if close else ())]
 
-    def _fuse_along(self, order: list[int], first: Cover, limit: float) -> tuple[Cover, list[int]]:
-        """Fuse stored values in an order, again and again, as long as the time falls; and what is stored then."""
-        best, kept, improved = first, order, True
+    def _fuse_along(self, order: list[int], first: Cover, limit: float) -> tuple[Cover, list[int], Cover]:
+        """Fuse stored values in an order, again and again, as long as the time falls; what is stored then; and the last cover but one."""
+        best, kept, before, improved = first, order, first, True
         while improved and not self._late():
             improved = False
             for p in order:
@@ -400,8 +464,8 @@ class Extractor:
                     continue
                 found = self._stored(fewer)
                 if isinstance(found, Cover) and found.us < best.us * (1 - 1e-9):
-                    best, kept, improved = found, fewer, True
-        return best, kept
+                    before, best, kept, improved = best, found, fewer, True
+        return best, kept, before
 
     def _leaner(self, best: Cover, kept: list[int], least: float) -> list[Cover]:
         """From the best cover on, what holds less for the least time: as long as the objective wants less, or the model cannot tell its
@@ -487,8 +551,9 @@ class Extractor:
             return self._plan(cover, "like")
         specs = {o.buffer: o for o in self.outputs}
         for k, c in enumerate(self.graph.original):
-            if any(b.name == f"t{k}" for m in model.steps for b in m.stores):
-                specs[f"t{k}"] = self._temporary(c, f"t{k}")
+            name = self.program.temporary(k)
+            if any(b.name == name for m in model.steps for b in m.stores):
+                specs[name] = self._temporary(c, name)
         steps: list[Step] = []
         for m in model.steps:
             missing = [b.name for b in m.stores if b.name not in specs]
@@ -531,8 +596,9 @@ class Extractor:
         return any(n.reduction and n.attrs[1] == axis for n in self.graph.classes[c])
 
     def _late(self) -> bool:
-        self.timed_out = self.timed_out or time.process_time() > self.deadline
-        return self.timed_out
+        late = self.timed_out or self.meter.late()
+        self.timed_out = late and (self.timed_out or self.meter.deadline == self.meter.end)
+        return late
 
     def _merge(self, cover: Cover) -> Cover:
         """Join kernels that can share loops, when one kernel costs less than two.  One may read what the other stores: together they
@@ -580,12 +646,10 @@ class Extractor:
 
     def _within(self, share: float, search: Callable[[], Cover | Rejection]) -> Cover | Rejection:
         """A search that ends after a share of the time: what fuses everything must leave time to fuse less.  The share is counted in
-        work: by a clock, a slow machine would make another plan."""
-        self.search.most_work = self.search.work + share * self.time_budget * WORK
-        try:
+        work: by a clock, a slow machine would make another plan.  Only if it is far slower than a count says, or the time far too short,
+        a clock ends it."""
+        with self.meter.within(share * self.time_budget * RATE, MOST_ONE):
             return search()
-        finally:
-            self.search.most_work = math.inf
 
     # -- all of it -----------------------------------------------------------------------------------------------------------
     def run(self) -> Plan:
@@ -598,6 +662,14 @@ class Extractor:
                 f"{needs.by} requires and {bars.by} forbids that two values of {self.program.name!r} share a kernel",
                 cure=f"leave out one of them: {told(needs.by)}, or {told(bars.by)}",
             )
+        floor = None
+        if OP_WORK * len(self._ops()) > SCARCE * RATE * max(self.meter.left(), 0.0):
+            # what there is in any case is made while there is time; a kernel for everything that is known to beat it takes less
+            quick = self._quick()
+            if isinstance(quick, Cover) and quick.us <= self.baseline.us and self.objective.lean(quick):
+                self._priced(quick)
+            else:
+                floor = self.op_by_op()
         one = self._within(ONE_SHARE, self._one)
         if isinstance(one, Rejection):
             self._note(None, "one kernel", one.reason)
@@ -609,6 +681,8 @@ class Extractor:
                 self._note(None, f"{axis.name} split over the grid", found.reason)
             else:
                 covers.append(found)
+        if isinstance(floor, Cover) and min((c.us for c in covers), default=math.inf) > floor.us:
+            covers.append(self._fused(floor))
         enough = min(CLOSE * bound, self.baseline.us)
         if any(c.us <= enough and self.objective.lean(c) for c in covers):
             stopped = "bound"
@@ -621,19 +695,25 @@ class Extractor:
                 covers.extend((*greedy, *(self._priced(m) for m in merged if m not in greedy)))
             if self.timed_out:
                 stopped = "time"
-        if min((c.us for c in covers), default=math.inf) > self.baseline.us:  # which products of ours may not reach
-            found = self.op_by_op()
-            if isinstance(found, Cover):
-                covers.append(self._priced(found))
+        if min((c.us for c in self.considered), default=math.inf) > self.baseline.us:  # which products of ours may not reach
+            floor = floor or self.op_by_op()
+            if isinstance(floor, Cover):
+                covers.append(self._priced(floor))
         known = min(covers, key=lambda c: c.us, default=None)
         called = self._with_calls(known)
         if called is not None and called is not known:
             covers.append(self._priced(called))
         else:
             called = None
-        if self.timed_out or "time" in self.search.cut_short:
+        if self.meter.cut_short and self.objective.best(self.considered) is None:
+            found = self._first_found()
+            if isinstance(found, Cover):
+                covers.append(self._priced(found))
+            else:
+                self._note(None, "the first kernels that fit", found.reason)
+        if self.timed_out or "time" in self.meter.cut_short:
             stopped = "time"
-        elif self.search.cut_short:
+        elif self.meter.cut_short:
             stopped = "work"
         if not self.considered:
             reasons = "; ".join(dict.fromkeys(r.reason for r in self.rejected))
@@ -722,16 +802,20 @@ def extract(
     memory_limit: float | None = None,
     exact: bool = False,
     register_shares: Mapping[tuple[str, ...], float] = MappingProxyType({}),
+    deadline: float = math.inf,
 ) -> Plan:
     """The cheapest plan found for a saturated graph on a target.
 
-    ``time_budget`` is CPU seconds; the plan is valid in any case.  ``objective`` is what plans are compared by, "time" or "memory",
+    ``time_budget`` is CPU seconds, ``deadline`` the process time to be done by if that is earlier; a plan there is in any case, at worst
+    a kernel for every op, however long that takes.  ``objective`` is what plans are compared by, "time" or "memory",
     and ``memory_limit`` the bytes that one may hold beside inputs and outputs (:mod:`.objective`); PlanError if every plan found holds
     more.  ``exact``: kernels compute what is written, to the bit.
     ``register_shares``: by the buffers that a kernel stores, the share of the registers that its tiles may take (less than 1 where a
     compiler needs more than the model counts).
     """
-    extractor = Extractor(graph, target, time_budget=time_budget, objective=objective, memory_limit=memory_limit)
+    extractor = Extractor(
+        graph, target, time_budget=time_budget, objective=objective, memory_limit=memory_limit, deadline=deadline
+    )  # fmt: skip
     extractor.search.exact = exact
     extractor.search.register_shares = register_shares
     return replace(extractor.run(), register_shares=register_shares)
@@ -742,6 +826,6 @@ def extract_like(graph: FrozenGraph, target: Target, model: Plan) -> Plan:
 
     Raises :class:`~eqfuse.errors.PlanError` if the program has another structure at these sizes.
     """
-    extractor = Extractor(graph, target)
+    extractor = Extractor(graph, target, time_budget=math.inf)
     extractor.search.exact = model.licence == "exact"
     return extractor.like(model)

@@ -215,7 +215,7 @@ class Verdicts:
 
     def _covered(self, steps: Sequence[PlannedKernel | PlannedCall]) -> dict[str, frozenset[int]]:
         """The classes that each step covers, by its name."""
-        classes = {f"t{k}": c for k, c in enumerate(self.graph.original)}
+        classes = {self.graph.program.temporary(k): c for k, c in enumerate(self.graph.original)}
         classes |= {o.name: self._class_of[id(o.term)] for o in self.graph.program.outputs}
         stored: dict[int, Leaf] = {}
         found: dict[str, frozenset[int]] = {}

@@ -15,6 +15,7 @@ from functools import cached_property
 from ..egraph.frozen import ENode, FrozenGraph
 from ..errors import OptionError, expect
 from ..ir import nodes, ops
+from ..ir.program import Program
 from ..ir.terms import Const, Extent, Index, Input, Term, View
 
 REORDERING = ("order", "cancelling")  # the families of rules by which programs become other ones
@@ -30,42 +31,46 @@ class Value:
     cls: int
 
 
-class Names:
-    """Names of one graph's values, both ways."""
+class ProgramNames:
+    """What the values of a program are called."""
 
-    def __init__(self, graph: FrozenGraph) -> None:
-        self.graph = graph
-        self.terms = graph.program.terms()
-        self.cls = dict(zip(self.terms, graph.original, strict=True))
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.terms = program.terms()
 
     @cached_property
     def table(self) -> dict[str, Term]:
         """Every name and its term.  ``x`` is the input of that name, else the last value that was called so; ``x#1`` the first."""
         found: dict[str, Term] = {}
-        for i in self.graph.program.inputs:
-            if i in self.cls:
+        here = {*self.terms}
+        for i in self.program.inputs:
+            if i in here:
                 found.setdefault(i.name, i)
-        for o in self.graph.program.outputs:
+        for o in self.program.outputs:
             found.setdefault(o.name, o.term)
-        for name, terms in self.graph.program.names.items():
-            alive = [t for t in terms if t in self.cls]
+        for name, terms in self.program.names.items():
+            alive = [t for t in terms if t in here]
             if alive:
                 found.setdefault(name, alive[-1])
             if len(alive) > 1 or (alive and found[name] is not alive[0]):  # the name of an input is the input's
                 found.update((f"{name}#{k}", t) for k, t in enumerate(alive, 1))
         for k, t in enumerate(self.terms):
             if not isinstance(t, Input | Const | Extent | Index):
-                found.setdefault(f"t{k}", t)
+                found.setdefault(self.program.temporary(k), t)
         return found
 
     @cached_property
+    def called(self) -> dict[Term, str]:
+        """The first name of each value."""
+        return {t: name for name, t in reversed(self.table.items())}
+
+    @property
     def spoken(self) -> tuple[str, ...]:
         """Names worth listing: inputs, outputs, and the best name of each other value that has one."""
-        own = {i.name for i in self.graph.program.inputs} | {o.name for o in self.graph.program.outputs}
-        named = (n for n in self.table if not re.fullmatch(r"t\d+", n))
-        return tuple(n for n in named if n in own or self.labels.get(self.cls[self.table[n]]) == n)
+        own = {i.name for i in self.program.inputs} | {o.name for o in self.program.outputs}
+        return tuple(n for n, t in self.table.items() if n in own or (self.called[t] == n and not re.fullmatch(r"t\d+", n)))
 
-    def resolve(self, text: str) -> Value:
+    def term(self, text: str) -> Term:
         """The value that a user means; an :class:`~eqfuse.errors.OptionError` lists what there is."""
         expect(isinstance(text, str), "a value", text, 'names as text: why("scores", "out")', where="why")
         text = text.strip()
@@ -73,39 +78,59 @@ class Names:
         if line:
             return self._at_line(text, line[1].replace("\\", "/").rpartition("/")[2], int(line[2]))
         term = self.table.get(text)
-        if term is None and text in self.graph.program.names:
+        if term is None and text in self.program.names:
             raise OptionError(
-                f"{self.graph.program.name} is planned as another program than it is written, which computes no {text}",
+                f"{self.program.name} is planned as another program than it is written, which computes no {text}",
                 cure=f"disable={list(REORDERING)!r} plans it as written; the values are {_listed(self.spoken)}",
             )
         if term is None:
             close = difflib.get_close_matches(text, self.table, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
             raise OptionError(
-                f"{self.graph.program.name} computes no value called {text!r}",
+                f"{self.program.name} computes no value called {text!r}",
                 cure=f"{hint}the values are {_listed(self.spoken)}; a line is named as in {self._example()}",
             )
-        return Value(text, term, self.cls[term])
+        return term
 
-    def _at_line(self, text: str, file: str, line: int) -> Value:
+    def _at_line(self, text: str, file: str, line: int) -> Term:
         """What a line made last."""
         places: dict[tuple[str, int], Term] = {}
         for t in self.terms:
-            where = re.match(r"(.+\.py):(\d+)", self.graph.program.sources.get(t, ""))
+            where = re.match(r"(.+\.py):(\d+)", self.program.sources.get(t, ""))
             if where and not isinstance(t, Const | Index | Extent):
                 places[where[1], int(where[2])] = t
         if (file, line) not in places:
             known = [f"{f}:{n}" for f, n in sorted(places)]
             raise OptionError(
-                f"{self.graph.program.name} computes nothing at {text}",
+                f"{self.program.name} computes nothing at {text}",
                 cure=f"the lines that compute something are {_listed(known)}" if known else "name a value instead of a line",
             )
-        term = places[file, line]
-        return Value(text, term, self.cls[term])
+        return places[file, line]
 
     def _example(self) -> str:
-        found = (re.match(r".+\.py:\d+", s) for s in self.graph.program.sources.values())
+        found = (re.match(r".+\.py:\d+", s) for s in self.program.sources.values())
         return next((m[0] for m in found if m), "file.py:12")
+
+
+class Names(ProgramNames):
+    """Names of one graph's values, both ways."""
+
+    def __init__(self, graph: FrozenGraph) -> None:
+        super().__init__(graph.program)
+        self.graph = graph
+        self.cls = dict(zip(self.terms, graph.original, strict=True))
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """Names worth listing: inputs, outputs, and the best name of each other value that has one."""
+        own = {i.name for i in self.program.inputs} | {o.name for o in self.program.outputs}
+        named = (n for n in self.table if not re.fullmatch(r"t\d+", n))
+        return tuple(n for n in named if n in own or self.labels.get(self.cls[self.table[n]]) == n)
+
+    def resolve(self, text: str) -> Value:
+        """The value that a user means; an :class:`~eqfuse.errors.OptionError` lists what there is."""
+        term = self.term(text)
+        return Value(text.strip(), term, self.cls[term])
 
     @cached_property
     def labels(self) -> dict[int, str]:

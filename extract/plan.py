@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ..ir.program import Program
 from ..ir.terms import Term
@@ -127,6 +128,26 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A region of a program: the plan of its own program (one for all regions that are equal) between tensors of the whole.
+
+    ``reads`` and ``makes`` are the tensors of the whole program, in the order of the region's inputs and outputs.  A shape may differ by
+    dimensions of size 1, and by neighbours that are one in the region; there are no gaps in what kernels make, so it is seen as it is.
+    """
+
+    plan: Plan
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+
+    @property
+    def tensors(self) -> dict[str, str]:
+        """What the region's own tensors are called in the whole program."""
+        program = self.plan.program
+        own = [t.name for t in (*program.inputs, *program.outputs)]  # type: ignore[attr-defined]
+        return dict(zip(own, (*self.reads, *self.makes), strict=True))
+
+
+@dataclass(frozen=True)
 class Plan:
     """Steps in execution order.  Nothing is left to torch but what a fusion rule offers: what cannot be planned is refused by
     ``optimize``."""
@@ -157,6 +178,7 @@ class Plan:
     rewritten: tuple[str, ...] = ()  # the rules by which the planned program is another one than ``program``, which is as written
     written_us: float = 0.0  # what the best plan of the program as written is estimated to take, if it is not this one
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
+    parts: tuple[Part, ...] = ()  # of a program that is planned in regions: these, in execution order; the steps are theirs
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:
@@ -199,32 +221,58 @@ def decision_lines(decisions: Sequence[Decision]) -> list[str]:
     return lines
 
 
+def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """A step in a few lines; ``called``: other names of its tensors."""
+    c, lines = k.cost, list[str]()
+    if isinstance(k, PlannedCall):
+        made = ", ".join(called.get(b.name, b.name) for b in k.stores)
+        lines.append(f"  {k.call.name}: {', '.join(called.get(b, b) for b in sorted(k.loads))} -> {made}")
+        lines.append(f"    outside {':'.join(k.call.entry)}, offered by {k.rule} ({k.where})")
+        lines.append(f"    cost    {c.us:.1f} us by its own account; {bytes_text(c.dram_bytes)} DRAM")
+        return lines
+    loads = sorted({n.attrs[0] for n in k.kernel.nodes if n.op == "load"})
+    stores = [r.buffer for r in k.kernel.roots]
+    read, made = (", ".join(called.get(b, b) for b in names) for names in (loads, stores))
+    lines.append(f"  {k.kernel.name}: {read} -> {made}")
+    programs = f"{c.programs} programs" + (f" for {k.tiles.tasks} tiles" if k.kernel.persistent else "")
+    lines.append(f"    roles   {_roles(k)}   ({programs}, {k.kernel.warps} warps, {k.kernel.stages} stages)")
+    passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
+    passes += "".join(f"; {share:.0%} of the tiles of {a}, the others being masked" for a, share in shares(k.tiles).items())
+    lines.append(f"    loops   {passes}")
+    lines.append(
+        f"    cost    {c.us:.1f} us, bound by {c.bound}; {bytes_text(c.dram_bytes)} DRAM, {bytes_text(c.l2_bytes)} L2, "
+        f"{c.flops / 1e9:.1f} GFLOP, {c.simt / 1e9:.2f} G instructions; {bytes_text(c.shared_bytes)} shared"
+    )
+    if k.rules:
+        lines.append(f"    rules   {', '.join(k.rules)}")
+    return lines
+
+
+def _part_lines(parts: Sequence[Part]) -> list[str]:
+    """Each different region once, with how often it runs and between which tensors."""
+    alike: dict[int, list[Part]] = {}
+    for part in parts:
+        alike.setdefault(id(part.plan), []).append(part)
+    counted = f", {len(alike)} of them different" if len(alike) < len(parts) else ""
+    lines = [f"  {plural(len(parts), 'region')}{counted}; tensors between them are stored, since making them again would cost more"]
+    for number, same in enumerate(alike.values(), 1):
+        plan, first = same[0].plan, same[0]
+        times = f", {len(same)} times" if len(same) > 1 else ""
+        lines.append(f"  region {number}{times}: {', '.join(first.makes)}; {plan.estimated_us:.1f} us{' each' if times else ''}")
+        for step in plan.steps:
+            lines += [f"  {line}" for line in _step_lines(step, first.tensors)]
+    return lines
+
+
 def plan_text(plan: Plan, *, module: bool = False) -> str:
     """The plan as a table; ``module``: for the text of a generated module, which has no program to fall back on."""
     calls = f" and {plural(len(plan.calls), 'outside call')}" if plan.calls else ""
     steps = f"{plural(len(plan.kernels), 'kernel')}{calls}"
     lines = [f"plan for {plan.program.name} on {plan.target}: {steps}, {plan.estimated_us:.1f} us estimated"]
-    for k in plan.steps:
-        c = k.cost
-        if isinstance(k, PlannedCall):
-            made = ", ".join(b.name for b in k.stores)
-            lines.append(f"  {k.call.name}: {', '.join(sorted(k.loads))} -> {made}")
-            lines.append(f"    outside {':'.join(k.call.entry)}, offered by {k.rule} ({k.where})")
-            lines.append(f"    cost    {c.us:.1f} us by its own account; {bytes_text(c.dram_bytes)} DRAM")
-            continue
-        loads = sorted({n.attrs[0] for n in k.kernel.nodes if n.op == "load"})
-        lines.append(f"  {k.kernel.name}: {', '.join(loads)} -> {', '.join(r.buffer for r in k.kernel.roots)}")
-        programs = f"{c.programs} programs" + (f" for {k.tiles.tasks} tiles" if k.kernel.persistent else "")
-        lines.append(f"    roles   {_roles(k)}   ({programs}, {k.kernel.warps} warps, {k.kernel.stages} stages)")
-        passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
-        passes += "".join(f"; {share:.0%} of the tiles of {a}, the others being masked" for a, share in shares(k.tiles).items())
-        lines.append(f"    loops   {passes}")
-        lines.append(
-            f"    cost    {c.us:.1f} us, bound by {c.bound}; {bytes_text(c.dram_bytes)} DRAM, {bytes_text(c.l2_bytes)} L2, "
-            f"{c.flops / 1e9:.1f} GFLOP, {c.simt / 1e9:.2f} G instructions; {bytes_text(c.shared_bytes)} shared"
-        )
-        if k.rules:
-            lines.append(f"    rules   {', '.join(k.rules)}")
+    if plan.parts:
+        lines += _part_lines(plan.parts)
+    for k in () if plan.parts else plan.steps:
+        lines += _step_lines(k)
     lines.append(
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
@@ -22,7 +21,8 @@ from ..tiles.lower import lower
 from ..tiles.order import choose_order, order_penalty
 from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
-from .choose import Budget, Chooser, Leaf, recast
+from .budgets import Budget
+from .choose import Chooser, Leaf, recast
 from .cost import Fit, fit, persistent, price, registers
 from .plan import Cost, PlannedKernel
 from .structure import Structure, analyse, reachable
@@ -66,10 +66,11 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why no kernel was found; ``refusals`` are the candidates that were tried."""
+    """Why no kernel was found; ``refusals`` are the candidates that were tried.  ``cut``: the search ended before it could tell."""
 
     reason: str
     refusals: tuple[Refusal, ...] = ()
+    cut: bool = False
 
 
 class _Places:
@@ -122,15 +123,13 @@ class KernelSearch:
     """Finds the cheapest kernel for some roots, given what is already stored.  Results are remembered."""
 
     def __init__(self, chooser: Chooser, target: Target, buffers: Mapping[str, Buffer]) -> None:
-        self.chooser, self.target, self.buffers = chooser, target, dict(buffers)
+        self.chooser, self.target, self.buffers = chooser, target, buffers
         self.memo: dict[tuple[object, ...], PlannedKernel | Rejection] = {}
         self.ordered: dict[frozenset[Axis], tuple[tuple[Axis, ...], tuple[int, ...]]] = {}  # dims -> the last order found, its penalty
         self.exact = False  # kernels compute what is written, to the bit
         self.register_shares: Mapping[tuple[str, ...], float] = {}  # what :func:`.cost.fit` may use, by the buffers a kernel stores
-        self.deadline = math.inf  # process time after which no further form of a kernel is tried
-        self.work = 0  # nodes of the kernels evaluated so far
-        self.most_work = math.inf  # after which no further form of a kernel is tried, whatever the time
-        self.cut_short: set[str] = set()  # by what, if it came to that: "time", "work"
+        self.meter = chooser.meter
+        self.hasty = False  # the first candidate that fits is taken
         self.copies = True  # numbers of rows are counted with their copies (:func:`.cost.fit`)
         self.too_many_copies = False  # and refused something that would fit without
 
@@ -145,6 +144,8 @@ class KernelSearch:
             if isinstance(found, Rejection) and self.too_many_copies:  # a kernel that may spill is better than none
                 self.copies = False
                 found = self._search(name, roots, leaves)
+            if self.hasty or (isinstance(found, Rejection) and found.cut):
+                return found
             self.memo[key] = found
         return self.memo[key]
 
@@ -155,24 +156,20 @@ class KernelSearch:
         self.chooser.refused.clear()
         partial = {a for a in structure.axes if a.size == 0 and any(a not in r.layout for r in roots)}
         for kinds in self._kinds(structure, partial):
-            if (best is not None or reasons) and self._spent():
+            if self.meter.spent():
                 break
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
             if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
                 best = found
-            if best is not None and self._ideal(best):
+            if best is not None and (self.hasty or self._ideal(best)):
                 break
+        if best is None and self.meter.spent():
+            return Rejection("its share of time_budget ran out before a kernel was found", tuple(reasons), cut=True)
         if best is None:
             last = self.chooser.ties.reason or "no legal representation of its roots"
             words = [*self.chooser.refused, *(r.reason for r in reasons), last]
             return Rejection(words[0], tuple(reasons))
         return best.planned()
-
-    def _spent(self) -> bool:
-        """Whether the time or the work is spent; work is counted, so that what it ends does not hang on the speed of a machine."""
-        spent = {"work"} if self.work > self.most_work else {"time"} if time.process_time() > self.deadline else set()
-        self.cut_short |= spent
-        return bool(spent)
 
     def like(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
@@ -208,22 +205,22 @@ class KernelSearch:
         return best.planned()
 
     # -- proposals -----------------------------------------------------------------------------------------------------------
-    def _kinds(self, s: Structure, partial: Collection[Axis] = ()) -> list[dict[Axis, str]]:
-        """Role kinds to try: grid for stored axes that nothing reduces, stream or resident for reduced ones.  ``partial``: axes of
-        length 0 that some root lacks; in a grid over one no program would store that root."""
+    def _kinds(self, s: Structure, partial: Collection[Axis] = ()) -> Iterator[dict[Axis, str]]:
+        """Role kinds to try: grid for stored axes that nothing reduces, or nothing that is written; stream or resident for reduced ones.
+        ``partial``: axes of length 0 that some root lacks; in a grid over one no program would store that root."""
         options: list[list[tuple[Axis, str]]] = []
         for a in s.axes:
             if a not in s.reduced:
                 options.append([(a, "resident" if a in partial else "grid")])
                 continue
             limit = CONTRACTED_RESIDENT_LIMIT if a in s.contracted or a in s.free else RESIDENT_LIMIT
-            kinds: list[tuple[Axis, str]] = []
+            kinds = [(a, "grid")] if a in s.derived else []  # for the forms that do not reduce it
             if power(a.size) <= limit:
                 kinds.append((a, "resident"))
             if a.size > 32 or a in s.summed:
                 kinds.append((a, "stream"))
             options.append(kinds or [(a, "stream")])
-        return [dict(c) for c in itertools.product(*options)]
+        return map(dict, itertools.product(*options))
 
     def _tiles(self, a: Axis, kind: str, s: Structure) -> list[int]:
         """Tile sizes to try for one axis."""
@@ -285,7 +282,7 @@ class KernelSearch:
                 found = self._climb(form, start, kinds, s)
                 if found is not None and (best is None or _cheaper(found.cost, best.cost)):
                     best = found
-                if best is not None and self._ideal(best):
+                if best is not None and (self.hasty or self._ideal(best)):
                     return best
         return best
 
@@ -322,7 +319,7 @@ class KernelSearch:
         if best is None:
             return None
         for _ in range(ROUNDS):
-            if self._ideal(best):
+            if self.hasty or self._ideal(best):
                 break
             before = best
             for a in s.axes:
@@ -398,16 +395,18 @@ class _Form:
         self._seen: dict[tuple[int, ...], _Candidate | None] = {}
 
     def evaluate(self, roles: dict[Axis, Role], model: Kernel | None = None) -> _Candidate | None:
-        """The candidate with some roles, or ``None`` if it is no kernel; with the warps and stages of ``model``, if given, whatever fits.
-        All roles given must be of the same kinds."""
+        """The candidate with some roles, or ``None`` if it is no kernel, or there is no time for another; with the warps and stages of
+        ``model``, if given, whatever fits.  All roles given must be of the same kinds."""
         key = tuple(r.tile for r in roles.values())
         if key not in self._seen:
+            if self.search.meter.late():
+                return None
             self._seen[key] = self._evaluate(roles, model)
         return self._seen[key]
 
     def _evaluate(self, roles: dict[Axis, Role], model: Kernel | None) -> _Candidate | None:
         target = self.search.target
-        self.search.work += len(self.nodes)
+        self.search.meter.work += len(self.nodes)
         mine = {a: r for a, r in roles.items() if a in self.axes}
         dims = frozenset(a for a, r in mine.items() if r.tile > 1)
         kernel = Kernel(

@@ -10,7 +10,7 @@ from ..egraph.frozen import FrozenGraph
 from ..errors import OptionError
 from ..ir.terms import Input, postorder
 from ..rewrites.verdicts import VERDICTS
-from .names import Names
+from .names import Names, ProgramNames
 
 Request = tuple[str, str, str]
 
@@ -28,24 +28,39 @@ def steer(graph: FrozenGraph, requests: Sequence[Request]) -> FrozenGraph:
     names = Names(graph)
     rows = []
     for request in requests:
-        if not isinstance(request, tuple | list) or len(request) != 3 or not all(isinstance(word, str) for word in request):
-            raise OptionError(f"fusion={request!r} is no verdict", cure="write it as ('forbid', 'out', 'scores')")
-        verdict, outer, inner = request
-        if verdict not in VERDICTS:
-            close = difflib.get_close_matches(str(verdict), VERDICTS, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise OptionError(f"no verdict is called {verdict!r}", cure=f"{hint}the verdicts are {', '.join(VERDICTS)}")
+        verdict, outer, inner = understood(names, request)
         a, b = names.resolve(outer), names.resolve(inner)
-        for value in (a, b):
-            if isinstance(value.term, Input):
-                raise OptionError(f"{value.name} is an input, which no kernel makes", cure="name two values that are computed")
         if a.cls == b.cls:
             raise OptionError(f"{a.name} and {b.name} are one value", cure="name two values, one computed from the other")
-        if verdict == "require" and not any(t is b.term for t in postorder(a.term)):
-            turned = any(t is a.term for t in postorder(b.term))
-            raise OptionError(
-                f"fusion={(verdict, outer, inner)!r}: {a.name} is not computed from {b.name}",
-                cure=f"fusion={(verdict, inner, outer)!r}: {b.name} is computed from {a.name}" if turned else "name an outer value that is",
-            )
-        rows.append((verdict, a.cls, b.cls, f"fusion={(verdict, outer, inner)!r}"))
+        rows.append((verdict, a.cls, b.cls, spelled(request)))
     return replace(graph, facts={**graph.facts, "fuse": (*graph.facts.get("fuse", ()), *rows)})
+
+
+def spelled(request: Request) -> str:
+    """A request as a user writes it."""
+    return f"fusion={tuple(request)!r}"
+
+
+def understood(names: ProgramNames, request: Request) -> Request:
+    """A request about values that the program has; raises what :func:`steer` does."""
+    if not isinstance(request, tuple | list) or len(request) != 3 or not all(isinstance(word, str) for word in request):
+        raise OptionError(f"fusion={request!r} is no verdict", cure="write it as ('forbid', 'out', 'scores')")
+    verdict, outer, inner = request
+    if verdict not in VERDICTS:
+        close = difflib.get_close_matches(str(verdict), VERDICTS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise OptionError(f"no verdict is called {verdict!r}", cure=f"{hint}the verdicts are {', '.join(VERDICTS)}")
+    a, b = names.term(outer), names.term(inner)
+    outer, inner = outer.strip(), inner.strip()
+    for name, value in ((outer, a), (inner, b)):
+        if isinstance(value, Input):
+            raise OptionError(f"{name} is an input, which no kernel makes", cure="name two values that are computed")
+    if a is b:
+        raise OptionError(f"{outer} and {inner} are one value", cure="name two values, one computed from the other")
+    if verdict == "require" and not any(t is b for t in postorder(a)):
+        turned = any(t is a for t in postorder(b))
+        raise OptionError(
+            f"{spelled(request)}: {outer} is not computed from {inner}",
+            cure=f"fusion={(verdict, inner, outer)!r}: {inner} is computed from {outer}" if turned else "name an outer value that is",
+        )
+    return verdict, outer, inner

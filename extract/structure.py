@@ -22,7 +22,7 @@ class Structure:
     an axis on both sides of all contractions is a batch axis.  A matrix product has one row and one column dim: of several free
     axes on one side the longest is ``tiled``, the others take one position per program.  ``summed``: batch axes that a sum removes
     later; a product of rows with several axes is a sum of matrix products.  ``batch``: axes that some contraction has on both sides, which
-    in another form of the program may be free.
+    in another form of the program may be free.  ``derived``: axes of every layout that only forms which rules made reduce.
     """
 
     axes: tuple[Axis, ...]
@@ -34,6 +34,7 @@ class Structure:
     tiled: frozenset[Axis] = frozenset()  # the longest free axis of each side of a contraction: the rows or columns of its tiles
     summed: frozenset[Axis] = frozenset()
     batch: frozenset[Axis] = frozenset()
+    derived: frozenset[Axis] = frozenset()
 
     @property
     def has_contraction(self) -> bool:
@@ -41,8 +42,9 @@ class Structure:
         return bool(self.contracted)
 
 
-def reachable(graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, Leaf]) -> list[int]:
-    """Classes below the roots, stopping at stored ones; roots first."""
+def reachable(graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, Leaf], *, written: bool = False) -> list[int]:
+    """Classes below the roots, stopping at stored ones and at views of these, whatever else they could be made of; roots first.
+    ``written``: in the program as written."""
     seen: dict[int, None] = {}
     stack = list(reversed(roots))
     while stack:
@@ -52,9 +54,15 @@ def reachable(graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, L
         seen[c] = None
         if c in leaves:
             continue
-        for n in graph.classes[c]:
-            stack.extend(n.args)
+        read = _views(graph, c, leaves) if c not in roots else []
+        for args in read or (n.args for n in graph.classes[c] if n.rule is None or not written):
+            stack.extend(args)
     return list(seen)
+
+
+def _views(graph: FrozenGraph, c: int, leaves: Mapping[int, Leaf]) -> list[tuple[int, ...]]:
+    """The stored classes that a class is a view of."""
+    return [n.args for n in graph.classes[c] if n.op == "view" and n.args[0] in leaves]
 
 
 def _factors(graph: FrozenGraph, c: int) -> list[tuple[int, int]]:
@@ -77,7 +85,7 @@ def analyse(
     tiled: set[Axis] = set()
     batch: set[Axis] = set()
     for c in below:
-        if c in leaves:
+        if c in leaves or (c not in roots and _views(graph, c, leaves)):
             continue
         for n in graph.classes[c]:
             if not n.reduction or n.attrs[1] not in graph.axes[n.args[0]]:
@@ -106,6 +114,10 @@ def analyse(
             reduced.pop(axis, None)
         else:
             excluded |= {outer, inner}
+    derived = {a for a in reduced if all(a in layout for layout in layouts)}
+    for c in reachable(graph, roots, leaves, written=True) if derived else ():
+        if c not in leaves:
+            derived -= {n.attrs[1] for n in graph.classes[c] if n.reduction and n.rule is None}
     order = [a for a in (*graph.program.axes, *sorted(set(found) - set(graph.program.axes))) if a in found and a not in excluded]
     return Structure(
         tuple(order),
@@ -117,4 +129,5 @@ def analyse(
         frozenset(tiled - excluded),
         frozenset((batch & set(reduced)) - excluded),
         frozenset(batch - excluded),
+        frozenset(derived - excluded),
     )

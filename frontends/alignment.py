@@ -5,14 +5,15 @@ one tensor are never made equal (``q @ k.T`` has two axes even when q and k come
 and the two names are reconciled where the value is read, by a ``View``.
 
 A reshape that merges dimensions gives an item with *parts*; splitting it again gives the parts back, so the rows and heads
-that ``view`` folds around every batched matrix product keep their names.  Nothing here bears on correctness: the names only
-decide which equal values are written as one term.
+that ``view`` folds around every batched matrix product keep their names.  What stands side by side in a dimension of a ``cat`` is known.
+Nothing here bears on correctness: the names only decide which equal values are written as one term.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 
 Item = int
 Dims = tuple[Item | None, ...]  # one entry per dimension; None where the size is 1
@@ -27,6 +28,8 @@ class Alignment:
         self._tensors: list[set[int]] = []  # per root: the tensors that have it as a dimension
         self._parts: dict[Item, tuple[Item, ...]] = {}
         self._merged: dict[tuple[Item, ...], Item] = {}
+        self._joined: dict[Item, tuple[tuple[Item | None, int], ...]] = {}  # per root: what stands side by side, and where that starts
+        self._turns: list[Item] = []  # dimensions along which a value stands beside itself
         self._count = 0
 
     def fresh(self, size: int) -> Item | None:
@@ -61,6 +64,12 @@ class Alignment:
         a, b = min(a, b), max(a, b)
         self._parent[b] = a
         self._tensors[a] |= self._tensors[b]
+        joined_a, joined_b = self._joined.get(a), self._joined.pop(b, None)
+        if joined_b and not joined_a:
+            self._joined[a] = joined_b
+        elif joined_a and joined_b and [s for _, s in joined_a] == [s for _, s in joined_b]:
+            for (p, _), (q, _) in zip(joined_a, joined_b, strict=True):
+                self.unify(p, q)
         parts_a, parts_b = self._parts.get(a), self._parts.pop(b, None)
         if parts_b and not parts_a:
             self._parts[a] = parts_b
@@ -87,16 +96,47 @@ class Alignment:
         return tuple(q for p in found for q in self.parts(p)) if found else (item,)
 
     def merge(self, items: Sequence[Item]) -> Item:
-        """The dimension that lists the given ones, the last running fastest."""
+        """The dimension that lists the given ones, the last running fastest.  With one along which a value stands beside itself, it is
+        a dimension like others: elements that were next to each other are again."""
         flat = tuple(self.find(q) for p in items for q in self.parts(p))
         if len(flat) == 1:
             return flat[0]
         if flat not in self._merged:
             item = self.fresh(math.prod(self._size[p] for p in flat))
             assert item is not None
-            self._parts[item] = flat
+            if not {self.find(t) for t in self._turns} & {*flat}:
+                self._parts[item] = flat
             self._merged[flat] = item
         return self._merged[flat]
+
+    def join(self, items: Sequence[Item | None]) -> Item | None:
+        """The dimension in which the given ones stand side by side."""
+        if len(items) == 1:
+            return items[0]
+        sizes = [1 if i is None else self._size[i] for i in items]
+        item = self.fresh(sum(sizes))
+        assert item is not None
+        self._joined[item] = tuple(zip(items, accumulate(sizes, initial=0), strict=False))
+        return item
+
+    def joined(self, item: Item) -> tuple[tuple[Item | None, int], ...]:
+        """The dimensions that stand side by side in one (``None`` for a single position) and where each starts; none if it is no such."""
+        return self._joined.get(self.find(item), ())
+
+    def range(self, item: Item | None, start: int, size: int) -> Item | None:
+        """The dimension of some positions: what stands there, if it is some of what was joined, else one that equals no other."""
+        joined = self.joined(item) if item is not None else ()
+        inside = [(p, at) for p, at in joined if start <= at < start + size]
+        if inside and inside[0][1] == start and start + size in (*(at for _, at in joined), self._size[self.find(item)]):  # type: ignore[arg-type]
+            return self.join([p for p, _ in inside])
+        return self.fresh(size)
+
+    def turn(self, size: int) -> Item | None:
+        """A dimension along which a value stands beside itself: what is merged with it is not taken apart again."""
+        item = self.fresh(size)
+        if item is not None:
+            self._turns.append(item)
+        return item
 
     def split(self, item: Item, sizes: Sequence[int]) -> list[Item]:
         """A dimension as several of the given sizes (none is 1)."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 At = tuple[IndexExpr, ...]  # one index expression per dimension; 0 where the size is 1
 ZERO = index(0)
 RESULT = "eqfuse_result"  # in a node's "custom" metadata: the type of the user's op that it decomposes
+TURNED = "eqfuse_turned"  # in a node's metadata: parts of it are put together in another order
 
 
 class Reading(Protocol):
@@ -38,8 +39,11 @@ class Reading(Protocol):
     def bound(self, item: int | None, taken: frozenset[Axis]) -> Axis | None:
         """An axis for a dimension, to reduce over; ``None`` where its size is 1."""
 
-    def bind(self, item: int | None, taken: frozenset[Axis]) -> tuple[list[Axis], IndexExpr]:
-        """The axes to reduce over, and the index along the dimension."""
+    def places(self, item: int | None, taken: frozenset[Axis]) -> list[tuple[list[Axis], IndexExpr]]:
+        """The axes to reduce over and the index along the dimension, for each range of it."""
+
+    def arguments(self, node: Node) -> list[Any]:
+        """A node's arguments in schema order, defaults filled in."""
 
     def small(self, term: Term) -> bool:
         """Whether float32 counts it exactly."""

@@ -102,6 +102,7 @@ def _truth(x: Any) -> Term:
 for _name, _op in {
     "neg": "neg", "abs": "abs", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt",
     "reciprocal": "recip", "tanh": "tanh", "sigmoid": "sigmoid", "erf": "erf", "sin": "sin", "cos": "cos",
+    "sinh": "sinh", "cosh": "cosh",
 }.items():  # fmt: skip
     pointwise(f"aten.{_name}.default")(lambda x, _op=_op: _map(_op, x))
 

@@ -7,16 +7,17 @@ it reads the argument at 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from ..errors import ShapeError
 from ..ir import dtypes
-from ..ir.index import Axis
+from ..ir.index import Axis, IndexExpr
+from ..ir.monoids import MONOIDS
 from ..ir.terms import Cast, Const, Extent, Map, Reduce, Term, as_term, number_of
-from .aten import ZERO, At, Call, dims_of, free_axes, register, shape_of
+from .aten import ZERO, At, Call, dims_of, free_axes, register, replaced, shape_of
 from .places import place_of_node
 from .spec import ir_dtype
 
@@ -34,8 +35,24 @@ def reduce_over(monoid: str, axes: Sequence[Axis], x: Term) -> Term:
     return x
 
 
+def combined(monoid: str, values: Sequence[Term]) -> Term:
+    """What reductions of several ranges make of all of them."""
+    found = values[0]
+    for v in values[1:]:
+        found = Map(MONOIDS[monoid].combine, (found, v))
+    return found
+
+
+def extent(axes: Sequence[Axis]) -> Term:
+    """The number of positions along several axes."""
+    return math.prod((Extent(a) for a in axes), start=Const(1.0))
+
+
 class Slices:
-    """An argument seen from a reduction: ``inside`` is its term with the reduced dimensions bound to ``axes``."""
+    """An argument seen from a reduction: ``inside`` has its term for each range of the reduced dimensions, bound to the ``axes`` there.
+
+    There is one range, but for dimensions in which a concatenation put several side by side.
+    """
 
     def __init__(self, call: Call, x: Any, dims: int | Sequence[int] | None, keepdim: bool) -> None:
         shape = shape_of(x)
@@ -50,17 +67,26 @@ class Slices:
                 if keepdim:
                     next(rest)
         taken = free_axes(tuple(outer))
-        self.axes: list[Axis] = []
+        ranges: list[tuple[list[Axis], At]] = [([], tuple(outer))]
         for d in self.dims:
-            bound, outer[d] = call.reader.bind(dims_of(x)[d], taken)
-            taken |= frozenset(bound)
-            self.axes += bound
+            ranges = [
+                ([*axes, *bound], replaced(at, d, position))
+                for axes, at in ranges
+                for bound, position in call.reader.places(dims_of(x)[d], taken | frozenset(axes))
+            ]
         self.count = math.prod(shape[d] for d in self.dims)
-        self.inside: Term = call.read(x, tuple(outer))
+        self.inside: list[tuple[list[Axis], Term]] = [(axes, call.read(x, at)) for axes, at in ranges]
 
-    def reduced(self, monoid: str, x: Term | None = None) -> Term:
-        """The reduction of the argument, or of another term inside.  torch's mean of nothing is NaN, the monoid's is 0."""
-        found = reduce_over(monoid, self.axes, self.inside if x is None else x)
+    @property
+    def length(self) -> Term:
+        """How many elements are reduced to one."""
+        return combined("sum", [extent(axes) for axes, _ in self.inside])
+
+    def reduced(self, monoid: str, of: Callable[[Term], Term] = lambda x: x) -> Term:
+        """The reduction of a function of the argument.  torch's mean of nothing is NaN, the monoid's is 0."""
+        if monoid == "mean" and len(self.inside) > 1:
+            return self.reduced("sum", of) / self.length
+        found = combined(monoid, [reduce_over(monoid, axes, of(x)) for axes, x in self.inside])
         return found + math.nan if monoid == "mean" and self.count == 0 else found
 
 
@@ -84,14 +110,12 @@ def _numeric(call: Call, x: Term) -> Term:
 
 @register("aten.sum.dim_IntList", "aten.sum.default", align=_align)
 def _sum(call: Call, x: Any, dims: Any = None, keepdim: bool = False) -> Term:
-    s = Slices(call, x, dims, keepdim)
-    return s.reduced("sum", _numeric(call, s.inside))
+    return Slices(call, x, dims, keepdim).reduced("sum", lambda x: _numeric(call, x))
 
 
 @register("aten.mean.dim", "aten.mean.default", align=_align)
 def _mean(call: Call, x: Any, dims: Any = None, keepdim: bool = False) -> Term:
-    s = Slices(call, x, dims, keepdim)
-    return s.reduced("mean", _numeric(call, s.inside))
+    return Slices(call, x, dims, keepdim).reduced("mean", lambda x: _numeric(call, x))
 
 
 @register("aten.amax.default", align=_align)
@@ -145,10 +169,12 @@ register("aten.min.dim", align=_align_pair)(_extremum("min"))
 
 def _some(call: Call, x: Any, dims: Any, keepdim: bool, monoid: str) -> Term:
     """any is max > 0 of the truth values as numbers, all is min > 0."""
-    s = Slices(call, x, dims, keepdim)
-    truth = s.inside if x.meta["val"].dtype == torch.bool else Map("ne", (s.inside, Const(0.0)))
-    number = Map("where", (truth, Const(1.0), Const(0.0)))
-    return Map("gt", (s.reduced(monoid, number), Const(0.0)))
+    known = x.meta["val"].dtype == torch.bool
+
+    def number(x: Term) -> Term:
+        return Map("where", (x if known else Map("ne", (x, Const(0.0))), Const(1.0), Const(0.0)))
+
+    return Map("gt", (Slices(call, x, dims, keepdim).reduced(monoid, number), Const(0.0)))
 
 
 @register("aten.any.dim", "aten.any.dims", align=_align)
@@ -178,13 +204,10 @@ def _align_norm(alignment: Any, node: Any, x: Any, order: Any = 2, dims: Any = N
 @register("aten.linalg_vector_norm.default", align=_align_norm)
 def _norm(call: Call, x: Any, order: float = 2, dims: Any = None, keepdim: bool = False) -> Term:
     s = Slices(call, x, dims, keepdim)
-    size = Map("abs", (s.inside,))
     if order == 2:
-        return Map("sqrt", (s.reduced("sum", Map("square", (s.inside,))),))
-    if order == 1:
-        return s.reduced("sum", size)
-    if math.isinf(order):
-        return s.reduced("max" if order > 0 else "min", size)
+        return Map("sqrt", (s.reduced("sum", lambda x: Map("square", (x,))),))
+    if order == 1 or math.isinf(order):
+        return s.reduced("sum" if order == 1 else "max" if order > 0 else "min", lambda x: Map("abs", (x,)))
     raise call.unsupported(f"of order {order}; only 1, 2 and infinity are supported")
 
 
@@ -196,10 +219,10 @@ def _moments(s: Slices, correction: float | None) -> tuple[Term, Term]:
     is off by up to half a unit in the last place, by the same in all rows.  For a negative c the sum of an infinite m would be NaN.
     """
     mean = s.reduced("mean")
-    var = s.reduced("mean", Map("square", (s.inside - mean,)))
+    var = s.reduced("mean", lambda x: Map("square", (x - mean,)))
     correction = 1.0 if correction is None else float(correction)
     if correction:
-        count = math.prod((Extent(a) for a in s.axes), start=Const(1.0))
+        count = s.length
         left = Map("maximum", (count - correction, Const(0.0)))
         var = var + var * (correction / left) if correction > 0 else var * (count / left)
     return var, mean
@@ -238,7 +261,7 @@ def _same(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
 def _softmax(call: Call, x: Any, dim: int, half_to_float: bool) -> Term:
     s, here = _along(call, x, dim)
     peak = s.reduced("max")
-    total = s.reduced("sum", Map("exp", (s.inside - peak,)))
+    total = s.reduced("sum", lambda x: Map("exp", (x - peak,)))
     return Map("exp", (here - peak,)) / total
 
 
@@ -246,7 +269,7 @@ def _softmax(call: Call, x: Any, dim: int, half_to_float: bool) -> Term:
 def _log_softmax(call: Call, x: Any, dim: int, half_to_float: bool) -> Term:
     s, here = _along(call, x, dim)
     peak = s.reduced("max")
-    total = s.reduced("sum", Map("exp", (s.inside - peak,)))
+    total = s.reduced("sum", lambda x: Map("exp", (x - peak,)))
     return (here - peak) - Map("log", (total,))
 
 
@@ -320,8 +343,13 @@ def _any_batch_norm(
 def _contract(call: Call, a: Any, b: Any) -> Term:
     """a[..., i, k] and b[..., k, j]: the sum over k of their product."""
     *batch, i, j = call.at
-    axes, k = call.reader.bind(dims_of(a)[-1], free_axes(call.at))
-    return reduce_over("sum", axes, call.read(a, (*batch, i, k)) * call.read(b, (*batch, k, j)))
+    return _sum_over(call, a, lambda k: call.read(a, (*batch, i, k)) * call.read(b, (*batch, k, j)))
+
+
+def _sum_over(call: Call, a: Any, product: Callable[[IndexExpr], Term]) -> Term:
+    """The sum of what there is at each position of the last dimension."""
+    places = call.reader.places(dims_of(a)[-1], free_axes(call.at))
+    return combined("sum", [reduce_over("sum", axes, product(k)) for axes, k in places])
 
 
 def _align_matmul(alignment: Any, node: Any, a: Any, b: Any) -> Any:
@@ -356,5 +384,4 @@ def _align_dot(alignment: Any, node: Any, a: Any, b: Any) -> Any:
 
 @register("aten.dot.default", "aten.mv.default", align=_align_dot)
 def _dot(call: Call, a: Any, b: Any) -> Term:
-    axes, k = call.reader.bind(dims_of(a)[-1], free_axes(call.at))
-    return reduce_over("sum", axes, call.read(a, (*call.at, k)) * call.read(b, (k,)))
+    return _sum_over(call, a, lambda k: call.read(a, (*call.at, k)) * call.read(b, (k,)))

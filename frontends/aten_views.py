@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import Any
 
 from ..ir.index import index
@@ -88,11 +89,12 @@ def _reshape(call: Call, x: Any, *_: Any) -> At:
 
 
 # parts ------------------------------------------------------------------------------------------------------------------------------
-def _align_slice(alignment: Any, node: Any, x: Any, dim: int = 0, *_: Any) -> Any:
+def _align_slice(alignment: Any, node: Any, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     shape, dims = shape_of(node), list(dims_of(x))
     d = _wrap(dim, len(shape))
     if shape[d] != shape_of(x)[d]:
-        dims[d] = alignment.fresh(shape[d])
+        first = range(shape_of(x)[d])[slice(start, end, step)].start
+        dims[d] = alignment.range(dims[d], first, shape[d]) if step == 1 else alignment.fresh(shape[d])
     return tuple(dims)
 
 
@@ -117,7 +119,14 @@ def _select(call: Call, x: Any, dim: int, position: int) -> At:
     return (*call.at[:d], index(position % shape[d]), *call.at[d:])
 
 
-@move("aten.split_with_sizes.default", "aten.split_with_sizes_copy.default")
+def _align_split(alignment: Any, node: Any, x: Any, sizes: Any, dim: int = 0) -> Any:
+    dims = dims_of(x)
+    d = _wrap(dim, len(dims))
+    starts = accumulate(sizes, initial=0)
+    return tuple((*dims[:d], alignment.range(dims[d], start, n), *dims[d + 1 :]) for start, n in zip(starts, sizes, strict=False))
+
+
+@move("aten.split_with_sizes.default", "aten.split_with_sizes_copy.default", align=_align_split)
 def _split(call: Call, x: Any, sizes: Any, dim: int = 0) -> At:
     d = _wrap(dim, len(call.at))
     assert call.item is not None

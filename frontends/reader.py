@@ -8,7 +8,8 @@ merging and splitting dimensions again cancels in the arithmetic of index expres
 Names come from the :class:`~.alignment.Alignment`: a reduction binds the axis of the dimension that it reduces, so a row's
 maximum and its sum run over one axis and equal values become one term.  If that axis is already in use outside (``x @ x.T``),
 another one is bound; a value with reductions in it that is read under two sets of names is written once and renamed by a
-``View``.  Every answer is right by construction, whatever the names.
+``View``.  The new name must not be bound inside it: whoever bound it outside takes another one (:class:`_InUse`), so that a stack of
+layers, whose keys all have the positions of one mask, is read once.  Every answer is right by construction, whatever the names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,9 @@ from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
-from . import aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
+from . import aten_joins, aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
 from .alignment import Alignment, Dims
-from .aten import OPS, At, AtenOp, Call, broadcast_at, dims_of, fresh_dims, is_inside, shape_of
+from .aten import OPS, TURNED, At, AtenOp, Call, broadcast_at, dims_of, free_axes, fresh_dims, is_inside, shape_of
 from .axis_names import AxisNames, Sizes
 from .places import place, place_of_node
 from .spec import ir_dtype
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from torch.fx import Graph, Node
 
     Result = tuple[Node, int | None]  # a node, and which of its results
+    Place = tuple[list[Axis], IndexExpr]  # axes, and a position along a dimension that they give
 
 _IGNORED = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit", "generator"})
 
@@ -58,8 +60,18 @@ def arguments(node: Node) -> list[Any]:
 
 
 def substituted(x: Term, replacement: Mapping[Axis, IndexExpr], spare: Any) -> Term:
-    """``x`` with several axes re-indexed at once, as a chain of Views; ``spare(axis)`` gives a name where they get in each other's way."""
+    """``x`` with several axes re-indexed at once, as a chain of Views; ``spare(axis)`` gives a name where they get in each other's way.
+
+    A View of Views is one: where what was renamed for a moment is read elsewhere, there is no other name of the value in between.
+    """
     todo = {a: e for a, e in replacement.items() if a in x.axes and e.as_axis() != a}
+    if todo and isinstance(x, View):
+        places = {a: todo.get(a, index(a)) for a in x.axes}
+        while isinstance(x, View):
+            here, at = x.axis, x.index.substitute(places)
+            x = x.args[0]
+            places = {a: at if a == here else places[a] for a in x.axes}
+        todo = {a: e for a, e in places.items() if e.as_axis() != a}
     while todo:
         ready = next((a for a, e in todo.items() if not (e.axes() & (todo.keys() - {a}))), None)
         if ready is not None:
@@ -87,6 +99,22 @@ def _renaming(before: At, after: At) -> dict[Axis, Axis] | None:
     return found if len(set(found.values())) == len(found) else None
 
 
+def _quotients(e: IndexExpr) -> frozenset[Axis]:
+    """The axes of whose positions an index has quotients or remainders."""
+    return frozenset(a for atom, _ in e.terms if not isinstance(atom, Axis) for a in atom.numerator.axes())
+
+
+def _shape(node: Node, item: int | None) -> Sequence[int]:
+    """The shape of one of a node's results."""
+    return shape_of(node) if item is None else node.meta["val"][item].shape
+
+
+def _wrapped(shape: Sequence[int], at: At) -> At:
+    """An index at positions that there are: what a concatenation chooses is read within its range, and anything beyond it."""
+    ends = [e.bounds() for e in at]
+    return tuple(e % n if n and (lo < 0 or hi >= n) else e for n, e, (lo, hi) in zip(shape, at, ends, strict=True))
+
+
 def _overlap(one: At, other: At) -> bool:
     """Whether two readings of a value may read the same element."""
     return all(a.bounds()[0] <= b.bounds()[1] and b.bounds()[0] <= a.bounds()[1] for a, b in zip(one, other, strict=True))
@@ -101,6 +129,14 @@ def _linked(axes: Mapping[int, frozenset[Axis]]) -> list[list[int]]:
             groups = [g for g in groups if not g[1] & mine]
             groups.append(({key}.union(*(g[0] for g in joined)), mine.union(*(g[1] for g in joined))))
     return [sorted(keys) for keys, _ in groups]
+
+
+class _InUse(Exception):
+    """A value is wanted under the name of an axis that reductions in it bind.  ``bound``: what they all bind, as bits."""
+
+    def __init__(self, axis: Axis, bound: int) -> None:
+        super().__init__()
+        self.axis, self.bound = axis, bound
 
 
 class Reader:
@@ -130,7 +166,10 @@ class Reader:
         self._asked = Retried()  # the ops ask for their arguments as they go, as deep as the graph is
         self._bounds: dict[Term, Interval] = {}
         self._first: dict[Result, tuple[At, Term]] = {}
-        self._bound: dict[Term, frozenset[Axis]] = {}
+        self._bound: dict[Term, int] = {}  # axes that reductions in a term bind, a bit for each
+        self._bits: dict[Axis, int] = {}
+        self._avoided = 0  # axes that the node that is being read must not bind
+        self._kept: set[Axis] = set()  # axes of results, whose names stay: what is wanted under these is written again
         values: list[tuple[str, bool, Dims]] = []
         for node in graph.nodes:
             self._align(node)
@@ -174,7 +213,7 @@ class Reader:
             return None
         for alias in count():
             found = self.axis(item, alias)
-            if found not in taken:
+            if found not in taken and not self._avoided & self._bit(found):
                 return found
         raise AssertionError
 
@@ -189,6 +228,73 @@ class Reader:
             position = position * a.size + index(a)
         return axes, position
 
+    def places(self, item: int | None, taken: frozenset[Axis]) -> list[Place]:
+        """Axes for reducing a dimension and where it is read then: one place, or one for each range that a concatenation joined."""
+        if item is None:
+            return [([], index(0))]
+        if (found := self.alignment.parts(item)) != (item,):
+            places: list[Place] = [([], index(0))]
+            for part in found:
+                size, outer = self.alignment.size(part), places
+                places = [
+                    ([*axes, *more], position * size + at)
+                    for axes, position in outer
+                    for more, at in self.places(part, taken | frozenset(axes))
+                ]
+            return places
+        if joined := self.alignment.joined(item):
+            return [(axes, at + start) for part, start in joined for axes, at in self.places(part, taken)]
+        a = self.bound(item, taken)
+        assert a is not None
+        return [([a], index(a))]
+
+    def stored(self, node: Node) -> tuple[int, list[list[Place]]]:
+        """How a result is stored: in the parts that a concatenation joined along one of its dimensions, and by the dimensions that a
+        reshape merged where a reduction has these.  That dimension, and for each part the axes and the position along every one."""
+        dims = dims_of(node)
+        plain: list[Place] = [([], index(0)) if item is None else ([self.axis(item)], index(self.axis(item))) for item in dims]
+        if 0 in shape_of(node):
+            return 0, [plain]
+        merged = self._taken_apart(node, tuple(e for _, e in plain))
+        ranges = [() if item is None or len(self.alignment.parts(item)) > 1 else self.alignment.joined(item) for item in dims]
+        along = next((d for d, found in enumerate(ranges) if found), 0)
+        parts: list[list[Place]] = [[]]
+        for d, (item, (axes, _)) in enumerate(zip(dims, plain, strict=True)):
+            joined = ranges[d] if d == along else ()
+            more = []
+            for before in parts:
+                taken = frozenset(a for own, _ in before for a in own)
+                for part, start in joined or ((item, 0),):
+                    apart = part is not None and (bool(joined) or bool((merged | taken) & {*axes}))
+                    own, at = self.bind(part, taken) if apart else ([], index(0)) if part is None else plain[d]
+                    more.append([*before, (own, at + start)])
+            parts = more
+        return along, parts
+
+    def _taken_apart(self, node: Node, at: At) -> frozenset[Axis]:
+        """Axes of a result at whose quotients and remainders a value is read that a reduction makes."""
+        found: set[Axis] = set()
+        todo: list[tuple[Any, At, int | None]] = [(node, at, None)]
+        seen = set[Any]()
+        while todo:
+            x, where, item = here = todo.pop()
+            if x.target is operator.getitem:
+                todo.append((x.args[0], where, x.args[1]))
+            op = OPS.get(str(x.target)) if x.op == "call_function" else None
+            if here in seen or op is None:
+                continue
+            seen.add(here)
+            if op.move is not None:
+                source = arguments(x)
+                todo.append((source[0], op.move(Call(self, x, where, item), *source), None))
+            elif op.whole:
+                found |= {a for e in where for a in _quotients(e)}
+                own: Any = dims_of(x) if item is None else dims_of(x)[item]
+                todo += [(y, where, None) for y in x.all_input_nodes if set(own) != {None} and dims_of(y) == own]  # what it normalises
+            elif str(x.target) != "aten.cat.default":
+                todo += [(y, broadcast_at(shape_of(y), where), None) for y in x.all_input_nodes]
+        return frozenset(found)
+
     def _spare(self, axis: Axis) -> Axis:
         return self._new(self._called.fresh(axis.name), axis.size)
 
@@ -202,16 +308,40 @@ class Reader:
             x, item = x.args
         return self._read_result(x, at, item)
 
-    def _read_result(self, x: Node, at: At, item: int | None) -> Term:
-        return self._asked(self._read_now, x, at, item)
+    def result(self, x: Node, at: At) -> Term:
+        """The term for what the program returns."""
+        while True:
+            try:
+                return self.read(x, at)
+            except _InUse as found:
+                self._kept.add(found.axis)
+                self._asked.forget(lambda answer: isinstance(answer, _InUse))
 
-    def _read_now(self, x: Node, at: At, item: int | None) -> Term:
+    def _read_result(self, x: Node, at: At, item: int | None) -> Term:
+        found = self._asked(self._read_now, x, at, item)
+        if isinstance(found, _InUse):
+            raise _InUse(found.axis, found.bound)
+        return found
+
+    def _read_now(self, x: Node, at: At, item: int | None) -> Term | _InUse:
+        before, self._avoided = self._avoided, 0
         try:
-            found = self._renamed(x, at, item) or self._read(x, at, item)
+            found = self._renamed(x, at, item)
+            while found is None:
+                try:
+                    found = self._read(x, at, item)
+                except _InUse as wanted:
+                    if wanted.axis in free_axes(at):
+                        raise
+                    self._avoided |= wanted.bound  # the axis is bound here
+        except _InUse as wanted:
+            return wanted
         except (UnsupportedOpError, TraceError) as error:  # of a term that cannot be made, or its type: they know no line
             if error.where or place_of_node(x) is None:
                 raise
             raise type(error)(error.message, where=place_of_node(x), cure=error.cure) from None
+        finally:
+            self._avoided = before
         self._record(found, x)
         return found
 
@@ -221,8 +351,10 @@ class Reader:
         known = self.integer(node, at)
         if known is not None:
             return self.position(known)
-        call = Call(self, node, at, item)
         op = self._op(node)
+        if (op.whole or TURNED in node.meta) and (inside := _wrapped(_shape(node, item), at)) != at:
+            return self._read_result(node, inside, item)
+        call = Call(self, node, at, item)
         if op.move is not None:
             source = arguments(node)
             return self.read(source[0], op.move(call, *source))
@@ -231,14 +363,15 @@ class Reader:
             return shared
         term = op.read(call, *arguments(node))
         term = self._typed(node, item, term)
-        if op.whole and self._bound_in(term):
+        if self._bound_in(term):
             before, _ = self._first.setdefault((node, item), (at, term))
-            if before != at and _overlap(before, at):
+            if op.whole and before != at and _overlap(before, at):
                 self.several.add((node, item))
         return term
 
     def _read_input(self, node: Node, at: At) -> Term:
         shape = shape_of(node)
+        at = _wrapped(shape, at)
         known = self.inputs.get(node)
         if known is None:
             layout: list[Axis | None] = []
@@ -265,8 +398,14 @@ class Reader:
             return None
         before, term = first
         renaming = _renaming(before, at)
-        if renaming is None or self._bound_in(term) & {b for a, b in renaming.items() if a != b}:
+        if renaming is None:
             return None
+        inside = self._bound_in(term)
+        for a, b in renaming.items():
+            if a != b and inside & self._bit(b):
+                if b in self._kept:
+                    return None
+                raise _InUse(b, inside)
         return substituted(term, {a: index(b) for a, b in renaming.items()}, self._spare)
 
     def _shared(self, node: Node, at: At, item: int | None) -> Term | None:
@@ -274,7 +413,8 @@ class Reader:
 
         Key and value heads of grouped queries are read at ``h // 4``, the mean of a group of channels at ``c // 10``.  Written at the
         reader's axes, such a value would be computed once for each head or channel.  And what is read at several indices, as queries and
-        their rotated halves are, would be computed once for each of these.
+        their rotated halves are, would be computed once for each of these.  And what a reshape lists by one dimension has several: a matrix
+        product that is read at ``i // 64`` and ``i % 64`` is none.
         """
         dims: Any = dims_of(node) if item is None else dims_of(node)[item]
         once = (node, item) in self._once and at not in self._own[node, item]
@@ -290,12 +430,12 @@ class Reader:
             readers = frozenset(a for d in group for a in at[d].axes()) - plain
             ends = {d: (max(lo, 0), min(hi, self.alignment.size(dims[d]) - 1)) for d in group for lo, hi in (at[d].bounds(),)}
             fewer = math.prod(hi - lo + 1 for lo, hi in ends.values()) < math.prod(a.size for a in readers)
-            if not fewer and not once:
+            if not fewer and not once and not any(_quotients(at[d]) for d in group):
                 continue
             for d in group:
                 lo, hi = ends[d]
                 inner = size = self.alignment.size(dims[d])
-                if (lo == 0 and hi == size - 1) or once:
+                if (lo == 0 and hi == size - 1) or once or not fewer:
                     axes, own[d] = self.bind(dims[d], taken | frozenset(moved))
                     for a in axes:
                         inner //= a.size
@@ -324,11 +464,16 @@ class Reader:
                 return self._slices[key]
         raise AssertionError
 
-    def _bound_in(self, term: Term) -> frozenset[Axis]:
+    def _bit(self, axis: Axis) -> int:
+        return self._bits.setdefault(axis, 1 << len(self._bits))
+
+    def _bound_in(self, term: Term) -> int:
         """Axes that some reduction in the term binds."""
         for t in arguments_first([term], lambda t: t.args, self._bound.__contains__):
-            own = {t.axis} if isinstance(t, Reduce) else set()
-            self._bound[t] = frozenset(own).union(*(self._bound[a] for a in t.args))
+            found = self._bit(t.axis) if isinstance(t, Reduce) else 0
+            for a in t.args:
+                found |= self._bound[a]
+            self._bound[t] = found
         return self._bound[term]
 
     def _typed(self, node: Node, item: int | None, term: Term) -> Term:
@@ -395,11 +540,15 @@ class Reader:
             return as_term(whole_number(e.const))
         return total + whole_number(e.const) if e.const else total
 
+    def arguments(self, node: Node) -> list[Any]:
+        """A node's arguments in schema order."""
+        return arguments(node)
+
     def values(self) -> dict[tuple[Node, int | None], list[Term]]:
         """The terms that each node (or item of a node with several results) was read as, in order of reading."""
         found: dict[tuple[Node, int | None], list[Term]] = {}
         for (f, node, _, *item), term in self._asked.memo.items():
-            if f == self._read_now:
+            if f == self._read_now and isinstance(term, Term):
                 found.setdefault((node, item[0]), []).append(term)
         return found
 
@@ -448,7 +597,6 @@ def _cure(name: str) -> str:
         "embedding": "look the embedding up outside and pass the rows in",
         "index": "look the rows up outside and pass them in",
         "gather": "gather outside, or gather one element per row",
-        "cat": "return the parts separately, or concatenate outside",
         "argmax": "compute the position outside",
         "native_batch_norm": "call .eval(), or pass training=False",
         "_native_batch_norm": "call .eval(), or pass training=False",

@@ -13,17 +13,17 @@ from torch.utils import _pytree as pytree
 
 from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentError, TraceError
 from ..errors import shown as shown_value
-from ..ir.index import index
-from ..ir.program import Output, Program
+from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
 from ..ir.terms import Input, Term, number_of
-from .aten import ZERO, dims_of, shape_of
+from .aten import dims_of
 from .axis_names import size_names
 from .capture import Captured, Source, capture, capture_exported
 from .convention import Convention, shown
 from .naming import function_name, value_names
 from .places import place_of_function
 from .reader import Reader
+from .results import arranged
 from .spec import TensorSpec, ir_dtype, spec_of, torch_dtype, value_key
 from .symbolic import NONE, Later, Symbolic, same_arguments, symbolic_of, trace_symbolic
 
@@ -219,7 +219,8 @@ def _rearranging(call: Callable[..., Any], convention: Convention) -> Callable[.
 
 def _from_program(program: Program) -> Traced:
     program.check()
-    _check_not_empty(program.name, program.outputs)
+    if not program.results:  # which ask for outputs that may be inputs as they are
+        _check_not_empty(program.name, program.outputs)
     names = [i.name for i in program.inputs]
 
     def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -242,7 +243,7 @@ def _from_graph(
     names = {n: s.name for n, s in captured.sources.items()}
     numbers = {n: v for n, v in known.items() if v is not None}
 
-    def read(several: Collection[Any] = ()) -> tuple[Reader, list[Output | None]]:
+    def read(several: Collection[Any] = ()) -> tuple[Reader, list[_Stored | None]]:
         reader = Reader(captured.graph, names, numbers, size_names(obj), exact=exact, several=several)
         found = zip(captured.out_names, captured.outputs, strict=True)
         return reader, [_output(reader, name, node) if isinstance(node, torch.fx.Node) else None for name, node in found]
@@ -250,32 +251,36 @@ def _from_graph(
     reader, results = read()
     if reader.several:  # once more, with these written at their own axes
         reader, results = read(reader.several)
-    outputs: list[Output] = []
-    slots: list[tuple[bool, Any]] = []  # per flat result: (is an output, its position) or (False, the value)
-    nodes: list[torch.fx.Node] = []  # per output
-    copies: list[bool] = []  # per flat result: equal to an output, but the user's function computes it again
+    stored: list[_Stored] = []
+    slots: list[tuple[bool, Any]] = []  # per flat result: (is stored, its position) or (False, the value)
+    nodes: list[torch.fx.Node] = []  # per stored result
+    copies: list[bool] = []  # per flat result: equal to another one, but the user's function computes it again
     for found, node in zip(results, captured.outputs, strict=True):
         if found is None:
             slots.append((False, node))
             copies.append(False)
             continue
-        key = (found.term, found.layout, found.dtype)
-        same = next((i for i, o in enumerate(outputs) if (o.term, o.layout, o.dtype) == key), None)
-        slots.append((True, len(outputs) if same is None else same))
+        same = next((i for i, s in enumerate(stored) if s.key == found.key), None)
+        slots.append((True, len(stored) if same is None else same))
         copies.append(same is not None and nodes[same] is not node)
         if same is None:
-            outputs.append(found)
+            stored.append(found)
             nodes.append(node)
     inputs = _inputs(reader, captured)
-    _check_not_empty(name, outputs, place_of_function(obj))
-    program = Program(name, tuple(outputs), tuple(i for i, _ in inputs), dict(reader.sources))
+    outputs = tuple(o for s in stored for o in s.outputs)
+    arrangement = tuple(s.result for s in stored) if any(s.arranged for s in stored) else ()
+    if not arrangement:
+        _check_not_empty(name, outputs, place_of_function(obj))
+    program = Program(name, outputs, tuple(i for i, _ in inputs), dict(reader.sources), results=arrangement)
     program = replace(program, names=value_names(captured.graph, reader.values(), program.terms()))
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
     convention = Convention(name, obj, captured.in_spec, captured.leaves)
     bind = _binder(convention, captured, obj, [(i.name, s) for i, s in inputs], constants)
     out_spec = captured.out_spec
 
-    def unflatten(results: Sequence[Any]) -> Any:
+    def unflatten(values: Sequence[Any]) -> Any:
+        results = arranged(program, values)
+
         def result(position: int, copy: bool) -> Any:
             found = results[position]
             return found.clone() if copy and isinstance(found, torch.Tensor) else found  # results of two ops share no memory
@@ -316,12 +321,36 @@ def _known_number(source: Source, captured: Captured) -> float | None:
     return None
 
 
-def _output(reader: Reader, name: str, node: torch.fx.Node) -> Output:
-    shape = shape_of(node)
-    layout = tuple(None if item is None else reader.axis(item) for item in dims_of(node))
-    assert len(layout) == len(shape), (node, layout, shape)
-    term: Term = reader.read(node, tuple(ZERO if a is None else index(a) for a in layout))
-    return Output(name, term, layout, ir_dtype(node.meta["val"].dtype, f"the result {name!r}"))
+@dataclass(frozen=True)
+class _Stored:
+    """What the function returns, and the outputs that make it."""
+
+    result: Result
+    outputs: tuple[Output, ...]
+
+    @property
+    def arranged(self) -> bool:
+        """Whether it is not just its one output."""
+        return len(self.outputs) > 1 or any(n > 1 for n in self.result.merges[0])
+
+    @property
+    def key(self) -> object:
+        """What it is but for names."""
+        return self.result.merges, self.result.along, tuple((o.term, o.layout, o.dtype) for o in self.outputs)
+
+
+def _output(reader: Reader, name: str, node: torch.fx.Node) -> _Stored:
+    """A result as it is stored.  What a concatenation joined is stored part by part, at axes of each part, so that nothing is chosen; and
+    what a reshape merged of a product's dimensions by these: a matrix product that is read at quotients and remainders is none."""
+    along, parts = reader.stored(node)
+    outputs = []
+    for k, places in enumerate(parts):
+        term: Term = reader.result(node, tuple(position for _, position in places))
+        dtype = ir_dtype(node.meta["val"].dtype, f"the result {name!r}")
+        layout = tuple(a for axes, _ in places for a in axes or (None,))
+        outputs.append(Output(name if len(parts) == 1 else f"{name}_{k}", term, layout, dtype))
+    merges = tuple(tuple(max(len(axes), 1) for axes, _ in places) for places in parts)
+    return _Stored(Result(name, tuple(o.name for o in outputs), merges, along), tuple(outputs))
 
 
 def _inputs(reader: Reader, captured: Captured) -> list[tuple[Input, Source]]:

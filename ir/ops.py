@@ -40,6 +40,8 @@ class ScalarOp:
 
     ``spellings``: language -> how kernels are printed in it.
     ``turns`` holds homomorphisms: ``("add", "mul")`` says f(x+y) = f(x)*f(y); they hold where every value is in ``domain``.
+    ``addition`` is an addition theorem: (g, h, k, l, a) says f(x+y) = g(x) h(y) + a k(x) l(y); ``exponentials`` = s says that
+    f(x) = (exp(x) + s exp(-x)) / 2.
     ``keeps_zero`` says f(0, ..., 0) = 0, ``jumps`` that f is not continuous in its numbers.  ``cost`` is float32 instructions per element, ``special`` special-function ones.
     """
 
@@ -62,6 +64,8 @@ class ScalarOp:
     doc: str = ""
     where: str = "ir/ops.py"  # file:line of the declaration
     selects: bool = False  # gives one of its arguments, or that with the other sign, and rounds nothing
+    addition: tuple[str, str, str, str, float] | None = None
+    exponentials: float | None = None
 
     def __repr__(self) -> str:
         return f"op({self.name!r})"
@@ -163,6 +167,14 @@ def _half_to_even(x: float) -> float:
 
 def _square(x: float) -> float:
     return x * x if abs(x) < 1e154 else INF
+
+
+def _sinh(x: float) -> float:
+    return math.copysign(INF, x) if abs(x) > 710.0 else math.sinh(x)
+
+
+def _cosh(x: float) -> float:
+    return INF if abs(x) > 710.0 else math.cosh(x)
 
 
 def _rsqrt_range(a: Interval) -> Interval:
@@ -321,6 +333,25 @@ def _tanh(x):
     return tl.where(a < 0.3, near, tl.where(x < 0.0, -far, far))
 '''
 
+_SINH = '''
+@triton.jit
+def _sinh(x):
+    """sinh without cancellation near zero: an odd polynomial for |x| < 1, exponentials beyond, which overflow no earlier."""
+    e = tl.exp(0.5 * tl.abs(x))
+    y = x * x
+    near = x + x * y * (0.16666667 + y * (0.008333333 + y * (0.00019841270 + y * 2.7557319e-06)))
+    far = (0.5 * e) * e - 0.5 / (e * e)
+    return tl.where(tl.abs(x) < 1.0, near, tl.where(x < 0.0, -far, far))
+'''
+
+_COSH = '''
+@triton.jit
+def _cosh(x):
+    """cosh by exponentials, which overflow no earlier."""
+    e = tl.exp(0.5 * tl.abs(x))
+    return (0.5 * e) * e + 0.5 / (e * e)
+'''
+
 _LOG1P = '''
 @triton.jit
 def _log1p(x):
@@ -366,8 +397,10 @@ for _op in (
     ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", _TANH), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
     ScalarOp("sigmoid", 1, _quiet(_sigmoid), triton("1.0 / (1.0 + tl.exp(-{}))"), lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
     ScalarOp("erf", 1, _quiet(_erf), triton("tl.erf({})"), ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
-    ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0),
-    ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0),
+    ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0, addition=("sin", "cos", "cos", "sin", 1.0)),
+    ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0, addition=("cos", "cos", "sin", "sin", -1.0)),
+    ScalarOp("sinh", 1, _quiet(np.sinh), triton("_sinh({})", _SINH), ranges.increasing(_sinh), increasing=True, keeps_zero=True, cost=16.0, special=2.0, exponentials=-1.0),
+    ScalarOp("cosh", 1, _quiet(np.cosh), triton("_cosh({})", _COSH), _even(_cosh), cost=8.0, special=2.0, exponentials=1.0),
     ScalarOp("floor", 1, _quiet(np.floor), triton("tl.floor({})"), ranges.increasing(math.floor), increasing=True, keeps_zero=True, jumps=True),
     ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", _ROUND), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, jumps=True, cost=6.0),
     # whole quotients and remainders -----------------------------------------------------------------------------------------

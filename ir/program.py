@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from ..errors import ShapeError, expect
 from .dtypes import DType
@@ -31,6 +33,22 @@ class Output:
         return tuple(1 if a is None else a.size for a in self.layout)
 
 
+@dataclass(frozen=True)
+class Result:
+    """What the user's function returns where it is not an output as it is: outputs side by side along a dimension, each of which may list
+    a dimension of the result by several of its own.  ``merges`` says by how many, for every output and every dimension of the result."""
+
+    name: str
+    outputs: tuple[str, ...]
+    merges: tuple[tuple[int, ...], ...]
+    along: int = 0
+
+    def flat(self, part: int, shape: Sequence[Any], product: Callable[[Sequence[Any]], Any] = math.prod) -> tuple[Any, ...]:
+        """The lengths that an output of some shape has among the dimensions of the result."""
+        rest = iter(shape)
+        return tuple(product([next(rest) for _ in range(n)]) for n in self.merges[part])
+
+
 def _described(i: Input) -> str:
     """``[i, j] float32``."""
     return f"[{', '.join('1' if a is None else a.name for a in i.layout)}] {i.dtype.name}"
@@ -51,6 +69,7 @@ class Program:
     sources: Mapping[Term, str] = field(default_factory=dict, compare=False, repr=False)
     names: Mapping[str, tuple[Term, ...]] = field(default_factory=dict, compare=False, repr=False)
     widened: frozenset[Term] = field(default=frozenset(), compare=False, repr=False)
+    results: tuple[Result, ...] = ()  # what the outputs are arranged to, in order; none if each is a result
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
@@ -74,6 +93,17 @@ class Program:
             if isinstance(t, View):
                 found.update((a, None) for a in sorted(t.index.axes()))
         return tuple(found)
+
+    def temporary(self, k: int) -> str:
+        """What the k-th term is called where it is kept in memory and is no input or result: nothing else is called so."""
+        name = f"t{k}"
+        while name in self._tensors:
+            name += "_"
+        return name
+
+    @cached_property
+    def _tensors(self) -> frozenset[str]:
+        return frozenset(t.name for t in (*self.inputs, *self.outputs))  # type: ignore[attr-defined]
 
     def terms(self) -> list[Term]:
         """All terms, arguments before users."""
@@ -125,6 +155,15 @@ class Program:
                 raise refuse(f"the layout of output {o.name!r} lacks the axes {lacking} of its value", "add them, or reduce over them")
             if len(set(axes)) < len(axes):
                 raise refuse(f"the layout of output {o.name!r} has an axis twice", "name the two dimensions differently")
+
+    def unit(self, output: str) -> int:
+        """How many elements surely divide where the rows of an output start in the result that it is a part of; 0 for any number."""
+        shapes = {o.name: o.shape for o in self.outputs}
+        for r in self.results:
+            if output in r.outputs and r.along == len(r.merges[0]) - 1:
+                widths = [r.flat(k, shapes[name])[r.along] for k, name in enumerate(r.outputs)]
+                return math.gcd(sum(widths), sum(widths[: r.outputs.index(output)])) if len(widths) > 1 else 0
+        return 0
 
     def named(self, **values: Term) -> Program:
         """The same program with names for some of its values, to ask ``explain()`` about; an unknown term is a ValueError."""

@@ -137,6 +137,10 @@ class Retried:
             if not todo:
                 return answer
 
+    def forget(self, which: Callable[[Any], bool]) -> None:
+        """Answers that are to be found again."""
+        self.memo = {wanted: answer for wanted, answer in self.memo.items() if not which(answer)}
+
     def _answered(self, wanted: tuple[Any, ...]) -> Any:
         if wanted not in self.memo:
             if self._depth >= DEEP:

@@ -18,6 +18,7 @@ def same_program(a: Program, b: Program, sizes: Mapping[str, int]) -> bool:
     return (
         len(a.inputs) == len(b.inputs)
         and len(a.outputs) == len(b.outputs)
+        and a.results == b.results
         and all(same.leaf(x, y) for x, y in zip(a.inputs, b.inputs, strict=True))
         and all(
             (x.name, x.dtype) == (y.name, y.dtype) and same.key(x.layout, y.layout) and same.terms(x.term, y.term)

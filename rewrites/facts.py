@@ -269,6 +269,23 @@ class FiniteOr(Condition):
 
 
 @dataclass(frozen=True, eq=False)
+class Moderate(Condition):
+    """``|x|`` is at most a million.  An *assumption* about data, as :class:`FiniteOr`: where floats are further apart than a period,
+    no law of a periodic function is left."""
+
+    MOST: ClassVar[float] = 1e6
+
+    def egglog(self, fresh: str) -> str:
+        return ""
+
+    def constrain(self, style: dict[str, Any]) -> None:
+        style.update(low=-self.MOST, high=self.MOST, finite=True)
+
+    def holds(self, world: World) -> bool:
+        return not np.any(np.abs(self.x.value(world)) > self.MOST)
+
+
+@dataclass(frozen=True, eq=False)
 class HasType(Condition):
     """``x`` is a number of this type: an input or a cast to it, or read from one.  A cast to it changes nothing."""
 
@@ -550,5 +567,5 @@ def reduced(axis: AxisVar) -> Search:
 
 # spelled like functions in rules
 free, depends, nonneg, positive, finite, truth, settled = Free, Depends, NonNeg, Positive, Finite, Truth, Settled
-nonpos, at_least_one, at_most_one, within, finite_or = NonPos, AtLeastOne, AtMostOne, Within, FiniteOr
+nonpos, at_least_one, at_most_one, within, finite_or, moderate = NonPos, AtLeastOne, AtMostOne, Within, FiniteOr, Moderate
 match, equal, has_type, argument = Match, Equal, HasType, Argument

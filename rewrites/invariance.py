@@ -31,6 +31,23 @@ def reference_invariance(t, a, f, x, j: Axis, o: Turns["add", "mul"]):
 
 
 @fact_rule(family="invariance", phase="invariance")
+def own_reference(t, a, x, m, u, rest, j: Axis, o: Turns["add", "mul"]):
+    """o(x - u) = o(x - m) * o(m - u), for u = max(m, rest) and m = max_j x (0 in its first place where that is -inf), x finite or -inf.
+
+    Of several ranges side by side, or a row and an element beside it, each counts from its own maximum; neither factor exceeds o(0).
+    """
+    safe = Where(Map("eq", m, Const(-math.inf)), 0.0, m)
+    return (
+        [
+            wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), increasing(o), free_term(a, j, -u, x),
+            operand("maximum", u, m, rest), match(m, Max(j, x)), streamable(x, j), depends(x, j), NonEmpty(j),
+            finite_or(x, NumberLiteral(-math.inf)),
+        ],
+        [equal(t, Map(o, x - safe) * Map(o, m - u))],
+    )  # fmt: skip
+
+
+@fact_rule(family="invariance", phase="invariance")
 def exponential_of_late_term(t, a, f, x, j: Axis, o: Turns["add", "mul"]):
     """o(f + x) = o(f) * o(x), for f free of j, and f, x <= 0: neither factor exceeds 1."""
     return (

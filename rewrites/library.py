@@ -8,6 +8,8 @@ from . import reductions
 from . import layout
 from . import tiling
 from . import repair
+from . import forms
+from . import selections
 from . import invariance
 from . import strength
 from . import fusion
@@ -15,5 +17,7 @@ from . import order
 from . import cancelling
 # isort: on
 
-_MODULES = (analyses, signs, algebra, reductions, layout, tiling, repair, invariance, strength, fusion, order, cancelling)
+_MODULES = (
+    analyses, signs, algebra, reductions, layout, tiling, repair, forms, selections, invariance, strength, fusion, order, cancelling,
+)  # fmt: skip
 FAMILIES = tuple(family.__name__.rpartition(".")[2] for family in _MODULES)

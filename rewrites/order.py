@@ -229,6 +229,19 @@ def same_bound_axis(e, s, t, u, x, b, c, k: Axis, m: Axis):
     )  # fmt: skip
 
 
+@fact_rule(family=FAMILY, phase=PHASE)
+def same_read_axis(e, s, t, u, v, x, b, c, j: Axis, k: Axis, m: Axis):
+    """sum_m t = sum_k t[m = k] for axes of one length, where t reads x[j = m], and something that is added x[j = k]."""
+    return (
+        [
+            wants_sums(s), match(s, Sum(k, u * c)), match(u, View(x, j, Index(k))), wants_sums(e), match(e, Sum(m, t)), match(t, v * b),
+            match(v, View(x, j, Index(m))), free(t, k), free(x, k), free(x, m), depends(x, j), OtherAxis(k, m),
+            equals(Extent(k), Extent(m)),
+        ],
+        [equal(e, Sum(k, View(t, m, Index(k))))],
+    )  # fmt: skip
+
+
 # the other direction --------------------------------------------------------------------------------------------------------------
 
 
@@ -263,6 +276,45 @@ def distribute_product(e, t, a, b, c, y, r, k: Axis, m: Axis, g: LinearMonoid):
     return (
         [match(e, Sum(k, t)), match(t, a * (b + c)), inner(c, g, m, y, r), linear(g), depends(c, k), depends(a, k)],
         _distributed(e, a, b, c, k),
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def want_factors_of_summed_terms(e, t, x, y, k: Axis, g: LinearMonoid):
+    """What is added under a sum may be a product with a sum."""
+    return [match(e, Reduce(g, k, t)), linear(g), match(t, x + y), depends(x, k)], [wants_factor(x, k)]
+
+
+def _a_sum(t, y, r, m, h) -> tuple:
+    return (match(t, Sum(m, y)),)
+
+
+def _negated_sum(t, y, r, m, h) -> tuple:
+    return match(t, -r), match(r, Sum(m, y))
+
+
+def _product_with_a_sum(t, y, r, m, h) -> tuple:
+    return inner(t, h, m, y, r), linear(h)
+
+
+Summed = Each[_a_sum, _negated_sum, _product_with_a_sum]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def sum_terms(e, t, x, c, y, r, k: Axis, m: Axis, g: LinearMonoid, h: LinearMonoid, summed: Summed):
+    """sum_k (x + c) = sum_k x + sum_k c, for c with a sum in it, and terms that do not cancel."""
+    return (
+        [match(e, Reduce(g, k, t)), linear(g), match(t, x + c), depends(c, k), *summed(c, y, r, m, h), separable(x, c)],
+        [equal(e, Reduce(g, k, x) + Reduce(g, k, c))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE, licence="approx")
+def sum_any_terms(e, t, x, c, y, r, k: Axis, m: Axis, g: LinearMonoid, h: LinearMonoid, summed: Summed):
+    """sum_k (x + c) = sum_k x + sum_k c, for c with a sum in it, even if they cancel."""
+    return (
+        [match(e, Reduce(g, k, t)), linear(g), match(t, x + c), depends(c, k), *summed(c, y, r, m, h)],
+        [equal(e, Reduce(g, k, x) + Reduce(g, k, c))],
     )
 
 

@@ -247,10 +247,10 @@ def _changed_by(combine: Callable[[Any, Any], Any]) -> Equation:
 
 
 class Vanishing(Pattern):
-    """A value that is ``limit`` wherever ``r`` is -inf and ``c`` holds, and anything elsewhere."""
+    """A value that is one of ``limits``, or NaN, wherever ``r`` is -inf and ``c`` holds, and anything elsewhere."""
 
-    def __init__(self, x: Var, r: Var, c: Pattern, limit: float) -> None:
-        self.x, self.r, self.c, self.limit = x, r, c, limit
+    def __init__(self, x: Var, r: Var, c: Pattern, *limits: float) -> None:
+        self.x, self.r, self.c, self.limits = x, r, c, limits
 
     def parts(self) -> tuple[Any, ...]:
         return (self.x, self.r, self.c)
@@ -259,9 +259,14 @@ class Vanishing(Pattern):
         """Where the value is known."""
         return np.isneginf(np.asarray(self.r.value(world), float)) & (self.c.value(world) != 0)
 
+    def admits(self, x: np.ndarray) -> np.ndarray:
+        """Whether a value is what it may be there."""
+        return np.isin(x, self.limits) | (x != x)
+
     def value(self, world: World) -> np.ndarray:
         anything = world.values[self.x.name if self.x.name in world.values else f"{self.x.name} elsewhere"]
-        return np.where(self.where(world), world.numbers(self.limit), anything)
+        wrong = self.where(world) & ~self.admits(anything)
+        return np.where(wrong, world.numbers(np.resize(self.limits, wrong.shape)), anything) if wrong.any() else anything
 
 
 def _combined(op: Any, t: Any, x: Any, y: Any) -> tuple[Any, Any]:
@@ -273,6 +278,16 @@ def _turns(domains: tuple[str, ...]) -> Trait:
         return o in OPS and (source, target) in OPS[o].turns and OPS[o].domain in domains
 
     return Trait(holds, sorts=("op",), names=lambda: ((o.name, *pair) for o in OPS.values() for pair in o.turns))
+
+
+def _has_theorem(o: str, *parts: str) -> bool:
+    return o in OPS and (theorem := OPS[o].addition) is not None and theorem[:4] == parts
+
+
+def _sign_of_theorem(o: str) -> float:
+    theorem = OPS[o].addition
+    assert theorem is not None
+    return theorem[4]
 
 
 def _trait(
@@ -340,6 +355,12 @@ changes_by_form = _relation(
     "changes-by-form", "i64 T T T L", "axis t r tn l: tn is the linear form l over values at the old reference",
     Equation(lambda j, t, r, tn, form: (tn, form)),
 )  # fmt: skip
+prime = _relation("prime", "T i64", "demand: t has a form, which is no product of others")
+bends = _relation("bends", "T i64", "demand: t has a form")
+wants_body = _relation("wants-body", "T i64", "demand: somebody reads the sum over t in this loop, at the old references")
+joint = _relation("joint", "T i64", "demand: r is a reference, but no reduction: it stands for several, or for weights")
+together = _relation("together", "T T", "demand: something moves with both references")
+horizon = _relation("horizon", "T i64", "demand: r is a reference, -inf where a loop over the axis has seen nothing of it")
 counted_from = _relation("counted-from", "T T", "demand: count x from p, which is x itself or a mean of it")
 before_end = _relation(
     "before-end", "T i64 i64", "demand: h chooses what is before the end in a part that may be shorter; outer and inner axis"
@@ -360,6 +381,14 @@ zero_where = _relation(
     "zero-where", "T T T", "x r c: x is 0 (or NaN) wherever the maximum r is -inf and c holds",
     Equation(lambda x, r, c: (x, Vanishing(x, r, c, 0.0))),
 )  # fmt: skip
+lost_where = _relation(
+    "lost-where", "T T", "x r: x is infinite (or NaN) wherever r is -inf",
+    Equation(lambda x, r: (x, Vanishing(x, r, P.Const(1.0), np.inf, -np.inf))),
+)  # fmt: skip
+kept_where = _relation(
+    "kept-where", "T T", "x r: x is 0 or infinite (or NaN) wherever r is -inf, so that a sum of it is the same at every reference",
+    Equation(lambda x, r: (x, Vanishing(x, r, P.Const(1.0), 0.0, np.inf, -np.inf))),
+)  # fmt: skip
 inner = _relation(
     "inner", "T String i64 T T", "t = (g_k y) * r, r free of the axis k",
     Equation(lambda t, g, k, y, r: (t, P.Reduce(g, k, y) * r), ((4, 2),)), sorts=("monoid",),
@@ -374,6 +403,9 @@ product_beside = _relation(
     "product-beside", "T i64 T T T", "t = (sum_k a*b) + r", Equation(lambda t, k, a, b, r: (t, P.Reduce("sum", k, a * b) + r))
 )
 increasing = _trait("op", "increasing", "a non-decreasing op", lambda o: o.increasing)
+monotone = _trait(
+    "op", "monotone", "a non-decreasing op of one argument, on all numbers", lambda o: o.increasing and o.arity == 1 and o.domain == "real"
+)
 saturating = _trait(
     "op", "saturating", "an op of one argument whose magnitude never exceeds a number",
     lambda o: o.arity == 1 and o.result != "bool" and o.range(ALL).finite, lambda o: o.range(ALL).magnitude,
@@ -381,6 +413,13 @@ saturating = _trait(
 turns = _relation("turns", "String String String", "trait: op turns one operation into another, everywhere", _turns(("real", "nonzero")))
 turns_nonneg = _relation(
     "turns-nonneg", "String String String", "trait: op turns one operation into another where all is >= 0", _turns(("nonneg", "positive"))
+)
+adds = _relation(
+    "adds", "String String String String String f64", "trait: o g h k l a: o(x + y) = g(x) h(y) + a k(x) l(y)",
+    Trait(_has_theorem, _sign_of_theorem, ("op",), lambda: ((o.name, *o.addition[:4]) for o in OPS.values() if o.addition)),
+)  # fmt: skip
+exponentials = _trait(
+    "op", "exponentials", "o s: o(x) = (exp(x) + s exp(-x)) / 2", lambda o: o.exponentials is not None, lambda o: o.exponentials
 )
 linear = _trait("monoid", "linear", "the monoid commutes with scaling", lambda m: m.linear)
 idempotent = _trait("monoid", "idempotent", "a monoid with x + x = x", lambda m: m.idempotent)

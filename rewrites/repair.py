@@ -277,11 +277,17 @@ def form_of_shift(t, r, tn, d, j: Axis):
     return [changes_by_term("run", j, t, r, tn, d), distinct(t, r)], [changes_by_form(j, t, r, tn, form)]
 
 
+@fact_rule(family=FAMILY, phase=PHASE)
+def prime_of_shift(t, r, tn, d, j: Axis):
+    """The form of u + d is no product of forms."""
+    return [changes_by_term("run", j, t, r, tn, d), distinct(t, r)], [prime(t, j)]
+
+
 @fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
 def form_of_product(t, x, y, r, xn, yn, j: Axis, a: Form, b: Form):
-    """A product of forms is a form."""
+    """A product of forms is a form; products are written from the left, so that each has one form."""
     return (
-        [changes_by_form(j, x, r, xn, a), changes_by_form(j, y, r, yn, b), needs_repair(t, j), match(t, x * y)],
+        [changes_by_form(j, x, r, xn, a), changes_by_form(j, y, r, yn, b), prime(y, j), needs_repair(t, j), match(t, x * y)],
         [changes_by_form(j, t, r, xn * yn, LinearProduct(a, b))],
     )
 

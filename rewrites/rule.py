@@ -52,6 +52,7 @@ from .facts import (
     FiniteOr,
     IndexFree,
     Match,
+    Moderate,
     NonEmpty,
     OtherAxis,
     Placed,
@@ -88,10 +89,10 @@ PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layou
 
 
 # Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.
-PREMISES = (Search, OtherAxis, NonEmpty, Compare, OneOf, IndexFree, Depends, FiniteOr)
+PREMISES = (Search, OtherAxis, NonEmpty, Compare, OneOf, IndexFree, Depends, FiniteOr, Moderate)
 
 # Premises that only test what other premises match: they bind nothing.
-TESTS = (Search, OtherAxis, Compare, OneOf, FiniteOr)
+TESTS = (Search, OtherAxis, Compare, OneOf, FiniteOr, Moderate)
 
 
 class Axis:

@@ -9,22 +9,20 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
-from ..codegen.module import Guard, ModuleSpec, admits, emit_kernels, guards, lengths, with_host
-from ..egraph.frozen import FrozenGraph
-from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
+from ..codegen.module import Guard
+from ..extract.plan import Plan
 from ..extract.targets import Target
-from ..ir.program import Output, Program
+from ..ir.program import Program
 from ..ir.reference import evaluate
-from ..ir.sameness import same_program
 from ..rewrites import verdicts
-from ..tiles.simulate import simulate
-from .saved_sizes import dependence
+from .composed import Composed
+from .generated import Generated
 from .writing import check_place, write_module
 
 if TYPE_CHECKING:
@@ -36,37 +34,14 @@ if TYPE_CHECKING:
     from .ops import RegisteredOp
 
 
-def module_spec(plan: Plan) -> ModuleSpec:
-    """What code generation needs of a plan."""
-    program = plan.program
-    loaded = {name for k in plan.steps for name in k.loads}
-    made = [b.name for k in plan.steps for b in k.stores]
-    outputs = tuple(plan.buffers[o.name] for o in program.outputs)
-    names = {o.name for o in outputs}
-    return ModuleSpec(
-        name=program.name,
-        inputs=tuple(plan.buffers[i.name] for i in program.inputs),
-        outputs=outputs,
-        temporaries=tuple(plan.buffers[b] for b in made if b not in names and b in loaded),
-        kernels=tuple(k.tiles for k in plan.kernels),
-        header=plan_text(plan, module=True),
-        calls=tuple(
-            (sum(isinstance(k, PlannedKernel) for k in plan.steps[:at]), step.call)
-            for at, step in enumerate(plan.steps)
-            if isinstance(step, PlannedCall)
-        ),
-    )
-
-
 @dataclass(eq=False)
 class Executable:
     """A plan with what is needed to call it."""
 
     traced: Traced
-    graph: FrozenGraph
+    generated: Generated | Composed
     plan: Plan
     target: Target
-    _source: str | None = field(default=None, init=False, repr=False)
 
     @property
     def program(self) -> Program:
@@ -79,59 +54,19 @@ class Executable:
 
         Its ``run`` takes tensors of any size that its kernels and the program admit.  To know what the program admits, the function is
         traced once with symbols when this is first asked for, and read at other sizes.  Where a rule depended on the lengths of axes,
-        it takes the planned sizes alone.
+        or the program is planned in regions, it takes the planned sizes alone.
         """
-        # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
-        if self._source is None and any(r.sized and r.matches for r in self.graph.report.rules):
-            self._source = self._exact_source
-        if self._source is None:
-            spec = module_spec(self.plan)
-            found = dependence(self.traced, spec)
-            shapes = {b.name: b.shape for b in spec.inputs}
-            fixed = {(name, d): shapes[name][d] for name, d in found.fixed}
-            self._source = with_host(self._kernels, replace(spec, fixed=fixed, equal=found.equal, ranges=found.ranges))
-        return self._source
-
-    @cached_property
-    def _exact_source(self) -> str:
-        """The module for the planned sizes alone, which is what the operator has: the same kernels, known without tracing again."""
-        spec = module_spec(self.plan)
-        fixed = {(name, d): self._shapes[name][d] for one in lengths(spec) for name, d in one.dimensions}
-        return with_host(self._kernels, replace(spec, fixed=fixed))
+        return self.generated.source
 
     @property
-    def _shapes(self) -> dict[str, list[int]]:
-        """Of inputs and outputs."""
-        layouts = {i.name: i.layout for i in self.program.inputs} | {o.name: o.layout for o in self.program.outputs}
-        return {name: [1 if a is None else a.size for a in layout] for name, layout in layouts.items()}
-
-    @cached_property
-    def _called_source(self) -> str:
-        """The module that calls run, for all sizes that its kernels can take: that they are sizes of this program is known here."""
-        return with_host(self._kernels, module_spec(self.plan))
-
-    @cached_property
     def guards(self) -> tuple[Guard, ...]:
         """What the kernels need of the lengths that they read from shapes; every other length is the planned one."""
-        return guards(module_spec(self.plan))
+        return self.generated.guards
 
     def serving(self, traced: Traced) -> Executable | None:
         """The same kernels for the program at other sizes; ``None`` if it is another program there, or they cannot take these sizes."""
-        sizes = {a.name: a.size for a in traced.program.every_axis}
-        if any(r.sized and r.matches for r in self.graph.report.rules):
-            return None
-        if not same_program(self.program, traced.program, sizes):
-            return None
-        found = Executable(traced, self.graph, self.plan, self.target)
-        if not admits(module_spec(self.plan), sizes, found._shapes):
-            return None
-        found.__dict__.update(_kernels=self._kernels, _called_source=self._called_source)  # printed once
-        return found
-
-    @cached_property
-    def _kernels(self) -> str:
-        """What both have in common, printed once: what operators of the user are spelled as may change."""
-        return emit_kernels(module_spec(self.plan))
+        found = self.generated.serving(traced)
+        return None if found is None else Executable(traced, found, self.plan, self.target)
 
     # -- running -------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -231,7 +166,7 @@ class Executable:
     def _kernels_on(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
         from .modules import load_module
 
-        module = load_module(self._called_source, "run")
+        module = load_module(self.generated.called_source, "run")
         return lambda tensors: module.run(*tensors)
 
     @cached_property
@@ -241,11 +176,13 @@ class Executable:
         on every device.  Made when it is first asked for, which ``fullgraph=True`` does not allow inside a graph: ask before."""
         import torch
 
+        from ..frontends.results import arranged
         from .ops import OutputSpec, register_op
 
-        outputs = [OutputSpec(o.shape, getattr(torch, o.dtype.name)) for o in self.program.outputs]
+        kept = {o.name: torch.empty(o.shape, dtype=getattr(torch, o.dtype.name), device="meta") for o in self.program.outputs}
+        outputs = [OutputSpec(tuple(t.shape), t.dtype) for t in arranged(self.program, list(kept.values()))]
         registered = register_op(
-            self._exact_source, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None
+            self.generated.exact_source, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None
         )
         return replace(registered, captured=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.captured))
 
@@ -259,7 +196,7 @@ class Executable:
 
         errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
         tensors = self.bind_data(args, kwargs)
-        module = load_module(self._called_source, "interpret")
+        module = load_module(self.generated.called_source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
             found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)
         return self.traced.unflatten(list(found))
@@ -267,12 +204,18 @@ class Executable:
     def _in_torch(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         """The original program as a function from ``program.inputs`` to ``program.outputs``."""
         if self.traced.replay is not None:
-            return self.in_order(self.traced.replay(tensors))
-        return self.in_order(self.eager(*tensors))
+            return self._results(self.traced.replay(tensors))
+        return self._results(self.eager(*tensors))
 
     def in_order(self, result: Any) -> list[torch.Tensor]:
         """The tensors of a result of this program in the order of ``program.outputs``, one for each."""
-        slots = [_Slot(k) for k in range(len(self.program.outputs))]
+        from ..frontends.results import taken_apart
+
+        return taken_apart(self.program, self._results(result))
+
+    def _results(self, result: Any) -> list[torch.Tensor]:
+        """What kernels return of it."""
+        slots = [_Slot(k) for k in range(len(self.program.results or self.program.outputs))]
         found = dict(zip(leaves(self.traced.unflatten(slots)), leaves(result), strict=True))
         return [found[s] for s in slots]
 
@@ -288,36 +231,12 @@ class Executable:
         errors.expect(issubclass(kind, np.floating), "dtype", dtype, "a floating type of numpy, as np.float32", where="simulate")
         tensors = self.bind_data(args, kwargs)
         arrays: dict[str, np.ndarray] = {n: _array(t) for n, t in tensors.items()}
-        for k in self.plan.steps:
-            arrays.update(simulate(k.tiles, arrays, dtype=kind) if isinstance(k, PlannedKernel) else self._meant(k, arrays))
+        arrays = self.generated.simulate(arrays, kind)
         return self.traced.unflatten([torch.from_numpy(np.array(arrays[o.name], order="C")) for o in self.program.outputs])
-
-    def _meant(self, step: PlannedCall, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What an outside call should make: the value that its rule offers it for, by the reference."""
-        made = step.call.result
-        wanted = Output(made.buffer.name, step.term, made.dims, made.buffer.dtype)
-        inputs = {i.name: arrays[i.name] for i in self.program.inputs}
-        return dict(evaluate(Program(self.program.name, (wanted,), self.program.inputs), inputs))
 
     def compile(self) -> list[StaticReport]:
         """Compile every kernel ahead of time for the target's architecture; no GPU needed."""
-        from .aot import compile_kernel
-        from .modules import load_module
-
-        module = load_module(self._called_source, "aot")
-        return [
-            compile_kernel(
-                module,
-                k.kernel.name,
-                k.tiles.parameters,
-                self.target,
-                num_warps=k.kernel.warps,
-                num_stages=k.kernel.stages,
-                registers=k.kernel.registers,
-                contract=k.tiles.contracts,
-            )
-            for k in self.plan.kernels
-        ]
+        return self.generated.compile()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside

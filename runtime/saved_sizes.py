@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.module import Dimension, ModuleSpec, agrees, lengths
 from ..ir.sameness import same_program
+from ..ir.terms import Reduce
 
 if TYPE_CHECKING:
     from ..frontends import Traced
@@ -30,7 +31,7 @@ MOST_READINGS = 96  # what is not known after so many is fixed
 WHERE = ("below", "beside", "above", "far")  # of the planned sizes others are tried
 LEAST = 3  # the smallest size that is tried, if the planned one is larger: an axis of 1 is none, and 2 is what halves are
 LARGE = {"above": 1 << 12, "far": 1 << 20}  # the sizes that are tried above the planned ones are at least so large,
-COUNTABLE = 1 << 58  # unless a tensor that has all of them would have more elements than this
+COUNTABLE = 1 << 58  # unless a tensor that has all of them, or one of the program, would have more elements than this
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,9 @@ class _Trials:
     def __init__(self, traced: Traced, spec: ModuleSpec) -> None:
         self.traced, self.spec, self.left = traced, spec, MOST_READINGS
         self.planned = {a.size for a in traced.program.every_axis}
+        terms = traced.program.terms()
+        summands = {t.args[0] for t in terms if isinstance(t, Reduce)}  # those of a product are no tensor
+        self.tensors = {t.axes for t in terms if t not in summands}
 
     def settled(self, units: Sequence[_Unit]) -> Sequence[_Unit]:
         """Those of the units that may change while all other lengths are the planned ones: each alone, and all together.
@@ -150,9 +154,16 @@ class _Trials:
             for k, u in enumerate(sorted(units, key=lambda u: u.size, reverse=where in LARGE)):
                 chosen[u] = next((n for n in _others(where, u, least * (3 * k + 1)) if n not in taken), u.size)
                 taken.add(chosen[u])
-            if least == 1 or math.prod(chosen.values()) <= COUNTABLE:
+            if least == 1 or max(math.prod(chosen.values()), self._elements(chosen)) <= COUNTABLE:
                 return chosen
             least //= 2
+
+    def _elements(self, chosen: Mapping[_Unit, int]) -> int:
+        """Of the largest tensor, which may have an axis for each of several dimensions of a unit, as scores have two of one length."""
+        longest: dict[int, int] = {}
+        for u, n in chosen.items():
+            longest[u.size] = max(n, longest.get(u.size, 0))
+        return max(math.prod(longest.get(a.size, a.size) for a in axes) for axes in self.tensors)
 
 
 def _others(where: str, u: _Unit, least: int) -> Iterator[int]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 MOST = 400_000  # e-nodes that are kept, about 200 MB
@@ -100,9 +101,18 @@ class Sharing:
             key = Same(request.fn), given, str(spec), request.name, request.exact, torchs, world()
             return self.traces.get(key, lambda: (trace(request), 1))
 
-        def graph_of(program: Any, rules: Any, splits: Any, node_budget: Any, time_budget: Any, fresh: bool = False) -> Any:
+        def graph_of(
+            program: Any,
+            rules: Any,
+            splits: Any,
+            node_budget: Any,
+            time_budget: Any,
+            fresh: bool = False,
+            deadline: float = inf,
+        ) -> Any:
             def make() -> tuple[Any, int]:
-                graph = saturated(program, rules, splits, node_budget, time_budget, fresh and not self.takes_part())
+                share = self.takes_part()  # then the time of an audit does not count, nor what others have made
+                graph = saturated(program, rules, splits, node_budget, time_budget, fresh and not share, inf if share else deadline)
                 return graph, -1 if graph.report.stopped == "time" else graph.enodes
 
             if not self.takes_part():
@@ -114,9 +124,10 @@ class Sharing:
                 graph = replace(graph, program=program)  # the same but for what the user calls things
             return graph
 
-        def plan_of(graph: Any, target: Any, **options: Any) -> Any:
+        def plan_of(graph: Any, target: Any, deadline: float = inf, **options: Any) -> Any:
             def make() -> tuple[Any, int]:
-                return extract(graph, target, **options), graph.enodes
+                plan = extract(graph, target, deadline=inf if self.takes_part() else deadline, **options)
+                return plan, -1 if plan.stopped == "time" else graph.enodes
 
             if not self.takes_part() or options.get("register_shares"):
                 return make()[0]

@@ -4,9 +4,9 @@ A block is the body of the kernel or of a loop.  Statements are emitted on deman
 topological sort by definition and use then gives program order.  Two loops that were merged because they run over the same axis at
 the same level can turn out to need each other; the sort detects that.
 
-In a block that holds a loop, what can be computed at any time (from positions, and from values outside the block, which are kept in
-registers all the while) is computed when it is needed: a tile of a mask that is made before the loop and read after it would take
-registers from the loop.
+In a block that holds a loop, what can be computed at any time (from positions, from memory, and from values outside the block, which are
+kept in registers all the while) is computed when it is needed: a mask or a tile of another operand that is made before the loop and read
+after it would take registers from the loop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.index import Axis
-from .program import Accumulator, Binding, Cast, Dim, Dot, Load, Loop, Operand, Statement, Store, Value, defines, uses
+from .program import Accumulator, Binding, Cast, Dim, Dot, Loop, Operand, Statement, Store, Value, defines, uses
 
 
 class LoopCycle(Exception):
@@ -90,7 +90,10 @@ def close(block: Block) -> tuple[Statement, ...]:
         for s in block.statements
     ]
     owner = {v.name: i for i, s in enumerate(statements) for v in defines(s)}
-    needs = [sorted({owner[v.name] for v in uses(s) if v.name in owner}) for s in statements]
+    looped = any(isinstance(s, Loop) for s in statements)
+    above = [{owner[v.name] for v in uses(s) if v.name in owner} for s in statements]
+    late = _any_time(statements, above) if looped else set()
+    needs = [sorted(found, key=lambda j: (j in late, j)) for found in above]
     ordered: list[Statement] = []
     state = [0] * len(statements)  # 1: on the path, 2: placed
 
@@ -109,16 +112,15 @@ def close(block: Block) -> tuple[Statement, ...]:
 
     read = {v.name for s in statements for v in uses(s)} | {_known(a).name for a in (block.loop.accumulators if block.loop else ())}
     unread = {i for i, s in enumerate(statements) if isinstance(s, Cast) and s.dst.name not in read}
-    late = _any_time(statements, needs) if any(isinstance(s, Loop) for s in statements) else set()
     for i in (*(i for i in range(len(statements)) if i not in late), *sorted(late)):
         if i not in unread:
             place(i)
     return tuple(ordered)
 
 
-def _any_time(statements: list[Statement], needs: list[list[int]]) -> set[int]:
-    """The statements that depend on no load, contraction or loop of their block."""
-    fixed = {i for i, s in enumerate(statements) if isinstance(s, Load | Dot | Loop | Store)}
+def _any_time(statements: list[Statement], needs: list[set[int]]) -> set[int]:
+    """The statements that depend on no contraction or loop of their block."""
+    fixed = {i for i, s in enumerate(statements) if isinstance(s, Dot | Loop | Store)}
     while more := {i for i, before in enumerate(needs) if i not in fixed and not fixed.isdisjoint(before)}:
         fixed |= more
     return set(range(len(statements))) - fixed

@@ -50,13 +50,15 @@ class Role:
 @dataclass(frozen=True)
 class Buffer:
     """A tensor in memory.  ``role``: ``input``, ``temporary`` (made by an earlier kernel) or ``output``.  ``narrow``: the type that torch
-    would give the value, which is kept in a wider one because the narrow one may not hold it."""
+    would give the value, which is kept in a wider one because the narrow one may not hold it.  ``unit``: where it is part of a longer row,
+    how many elements surely divide where its own rows start; 0 for as many as they have."""
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     role: Literal["input", "temporary", "output"] = "input"
     narrow: DType | None = None
+    unit: int = 0
 
     @property
     def bytes(self) -> int:

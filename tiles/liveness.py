@@ -147,7 +147,7 @@ class Liveness:
             for v in fresh:
                 in_lanes = only_lanes.get(v.name, False)
                 if isinstance(s, Load):
-                    in_lanes &= not looped and all(isinstance(t, (*LANE_BY_LANE, Load)) for t in body[i : last[v.name]])
+                    in_lanes &= not looped and all(isinstance(t, (*LANE_BY_LANE, Load)) for t in body[i : last.get(v.name, i)])
                 held[v.name] = self._held(s, v, only_dot.get(v.name, False), in_lanes)
                 live.add(v.name)
             made = tuple(held[v.name] for v in fresh)

@@ -93,6 +93,10 @@ class Ranges:
             (*_, (_, _, last)), own = self.readings(m), self.is_reduction(combine, m)
             selected = any(self.is_reduction(o, last) for o in SIGNS)
             return when == then and (own or not selected) or own and when[:1] == ("old",) and then == ("new", *when[1:])
+        if not then and self.nodes[m].scalar == combine:  # the larger of two is no less than one of them
+            parts = (r for a in self.nodes[m].args for r in self.readings(a, self.guarded))
+            if any(d == 1 and self._bounds(combine, part, at, x, when) for d, at, part in parts):
+                return True
         present = not when and then[:1] == ("new",) and then[-1] in self.nodes[x].axes
         return (when == then or present) and then[:1] != ("old",) and self.selects(combine, m, x)
 

@@ -38,7 +38,7 @@ def wide_axis(at: Access, buffer: Buffer) -> tuple[Axis, int] | None:
     position = max(p for p, n in enumerate(buffer.shape) if n > 1)
     expr = at.index[position]
     others = (c for atom, c in expr.terms if atom != axis)
-    unit = math.gcd(MOST_UNIT, buffer.shape[position], expr.const, 0 if at.binding(axis).even else axis.size, *others)
+    unit = math.gcd(MOST_UNIT, buffer.shape[position], expr.const, buffer.unit, 0 if at.binding(axis).even else axis.size, *others)
     return (axis, unit) if unit > 1 else None
 
 
@@ -113,9 +113,9 @@ class Sizes:
 
     def _span(self, expr: IndexExpr) -> int:
         """How many neighbouring positions an index takes in one tile: a term with coefficient 1 takes some, a term whose coefficient is
-        just as many goes on where these end."""
+        just as many goes on where these end.  Backwards they are the same positions."""
         span, left = 1, dict(expr.terms)
-        while (atom := next((a for a, c in left.items() if c == span), None)) is not None:
+        while (atom := next((a for a, c in left.items() if abs(c) == span), None)) is not None:
             del left[atom]
             span *= self._values(atom)
         return span

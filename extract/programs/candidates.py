@@ -10,7 +10,6 @@ hold it, or if something wider is made of it: a product of float16 that was not 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,11 +18,13 @@ from functools import cached_property
 from ...egraph.frozen import ENode, FrozenGraph
 from ...egraph.resize import resized
 from ...ir import dtypes, nodes, ops
+from ...ir.apart import apart
 from ...ir.bounds import bounds
 from ...ir.index import Axis
 from ...ir.program import Program
 from ...ir.ranges import Interval
 from ...ir.terms import Cast, Const, Extent, Index, Map, Reduce, Term, View, postorder
+from ..meter import Meter
 from ..targets import Target
 from .price import LOOKS, Look, node_us, program_us, size
 from .selection import climb, greedy, used
@@ -32,6 +33,7 @@ Form = Mapping[int, ENode]
 
 GAIN = 0.97  # a program is worth planning if it costs so much of the one that was written
 MOST = 2  # programs beside it
+PRICED = 30_000  # terms that are priced in a second, about
 PLAIN = frozenset({"input", "const", "extent", "index", "map", "cast", "view", "reduce"})  # nodes that are terms
 
 
@@ -65,7 +67,7 @@ class Choice:
 
     def at(self, program: Program) -> Choice | None:
         """The same choice for the program at other sizes; ``None`` if it is another program there."""
-        graph = resized(self.graph, program)
+        graph = resized(self.graph, apart(program))
         return None if graph is None else replace(self, graph=graph, form=_renumbered(self.graph, graph, self.form))
 
 
@@ -168,7 +170,7 @@ class _Made:
         names = {n: tuple(dict.fromkeys(x for t in ts if (x := now.get(t)) is not None)) for n, ts in before.names.items()}
         sources = {x: text for t, text in before.sources.items() if (x := now.get(t)) is not None}
         outputs = tuple(replace(o, term=t) for o, t in zip(before.outputs, self.outputs, strict=True))
-        made = Program(before.name, outputs, before.inputs, sources, names, self.widened)
+        made = replace(before, outputs=outputs, sources=sources, names=names, widened=self.widened)
         made.check()
         return made
 
@@ -196,16 +198,12 @@ def _nodes(graph: FrozenGraph) -> dict[int, list[ENode]]:
 class _Search:
     """The search for cheaper choices in one graph."""
 
-    def __init__(self, graph: FrozenGraph, target: Target, ordering: frozenset[str], deadline: float) -> None:
-        self.graph, self.target, self.ordering, self.deadline = graph, target, ordering, deadline
+    def __init__(self, graph: FrozenGraph, target: Target, ordering: frozenset[str], meter: Meter) -> None:
+        self.graph, self.target, self.ordering, self.meter = graph, target, ordering, meter
         self.nodes = _nodes(graph)
         self.roots = list(graph.roots.values())
         types = [i.dtype for i in graph.program.inputs if i.dtype.is_float]
         self.narrowest = min(types, key=lambda d: d.itemsize, default=dtypes.float32)
-
-    def late(self) -> bool:
-        """Whether the time is up."""
-        return time.process_time() > self.deadline
 
     def own(self, c: int, n: ENode, look: Look) -> float:
         """What a node costs by itself, for the greedy start."""
@@ -223,20 +221,21 @@ class _Search:
         """The price of a choice."""
         try:
             made = _Made(self.graph, form)
+            self.meter.work += len(made.term)
         except Unmade:
             return math.inf
         return program_us(self.graph.program.outputs, made.outputs, self.target, look, made.widened)
 
     def climbed(self, start: dict[int, ENode], look: Look) -> tuple[dict[int, ENode], float]:
         """The cheapest choice that is found from another one, and its price."""
-        return climb(self.nodes, start, self.roots, lambda form: self.price(form, look), self.late)
+        return climb(self.nodes, start, self.roots, lambda form: self.price(form, look), self.meter.spent)
 
     def found(self) -> dict[tuple[Term, ...], Choice]:
         """The cheapest choice under each look, from the greedy start and from what was written, where it saves enough."""
         found: dict[tuple[Term, ...], Choice] = {}
         written = tuple(o.term for o in self.graph.program.outputs)
         asis = _written(self.graph)
-        usual = self if self.graph.before is None else _Search(self.graph.before, self.target, self.ordering, self.deadline)
+        usual = self if self.graph.before is None else _Search(self.graph.before, self.target, self.ordering, self.meter)
         for look in LOOKS:
             base = usual.climbed(_written(usual.graph), look)[1]
             first = greedy(self.nodes, lambda c, n, look=look: self.own(c, n, look))  # type: ignore[misc]
@@ -252,13 +251,22 @@ class _Search:
 
 
 def other_programs(
-    graph: FrozenGraph, target: Target, ordering: Collection[str], seconds: float = 1.0, most: int = MOST
+    graph: FrozenGraph,
+    target: Target,
+    ordering: Collection[str],
+    seconds: float = 1.0,
+    most: int = MOST,
+    deadline: float = math.inf,
 ) -> Sequence[Choice]:
     """Programs that may be cheaper than the one that the graph was made of, the most promising first; none in most cases.
 
     ``ordering``: the rules that change the order of programs.  What other rules find is found again for the kernels of every program.
+    ``seconds`` are counted in terms that are priced, so that the choice does not hang on the speed of a machine; ``deadline`` is the
+    process time to be done by, whatever was counted.
     """
     if not any(rule in ordering for rule, _ in graph.facts["united"]):
         return ()
-    search = _Search(graph, target, frozenset(ordering), time.process_time() + seconds)
+    meter = Meter(deadline=deadline)
+    meter.most_work = PRICED * seconds
+    search = _Search(graph, target, frozenset(ordering), meter)
     return sorted(search.found().values(), key=lambda choice: choice.share)[:most]

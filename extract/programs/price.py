@@ -1,10 +1,11 @@
 """The price of a program before its kernels are known: microseconds.
 
 Every reduction is a stage, reductions nested in each other are one, and so is the pointwise work of an output.  A stage takes as long as
-the slowest of what goes on at a time: matrix products at the rate of their operands' type, instructions, special functions, and memory,
-which is the leaves that it reads (inputs and results of other stages, looked up through what is pointwise) and what it writes.  Pointwise
-work is counted in the first stage that needs it.  Stages that no other one comes between may be one kernel: they read a leaf once, and are
-launched together; one with a long sum and few results is launched twice, for parts and their sum.
+the slower of arithmetic and memory: arithmetic is matrix products at the rate of their operands' type and, as far as these do not hide
+them, instructions or special functions; memory is the leaves that it reads (inputs and results of other stages, looked up through what
+is pointwise) and what it writes.  Pointwise work is counted in the first stage that needs it.  Stages that no other one comes between may
+be one kernel: they read a leaf once, and are launched together; one with a long sum and few results is launched twice, for parts and
+their sum.
 
 Whether the result of a stage goes through memory is decided later, kernel by kernel: ``View.stored`` is the share of that traffic
 that counts, and programs are compared under several views.
@@ -21,6 +22,7 @@ from ...ir import dtypes, ops
 from ...ir.index import Axis
 from ...ir.program import Output
 from ...ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, postorder
+from ..cost import OVERLAP
 from ..targets import Target
 
 Wide = Collection[Term]
@@ -121,8 +123,8 @@ class _Stages:
             if (depth, t) not in self.read:
                 self.read.add((depth, t))
                 moved += stored_bytes(t, self.wide) * (self.look.stored if isinstance(t, Reduce) else 1.0)
-        rates = (self.target.simt_gops * 1e3, self.target.special_gops * 1e3, self.target.dram_gb_s * 1e3)
-        return max(tensor, *(n / rate for n, rate in zip((instructions, special, moved), rates, strict=True)))
+        vector = max(instructions / (self.target.simt_gops * 1e3), special / (self.target.special_gops * 1e3))
+        return max(tensor + vector * (OVERLAP if tensor else 1.0), moved / (self.target.dram_gb_s * 1e3))
 
     def operand_type(self, body: Term) -> str:
         """The type of the operands of a product: one of float16 that may exceed it is multiplied in tf32."""

@@ -6,9 +6,10 @@ Nothing here knows what nodes mean: ``nodes`` maps classes to what may be select
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
+
+from ...extraction import greedy as extraction
 
 
 class Selectable(Protocol):
@@ -24,36 +25,14 @@ N = TypeVar("N", bound=Selectable)
 
 
 def greedy(nodes: Mapping[int, Sequence[N]], cost: Callable[[int, N], float]) -> dict[int, N]:
-    """For each class the node whose classes below are cheapest together, shared ones counted once; no cycles.
+    """For each class the node whose classes below are cheapest together, shared ones counted once; no cycles (:mod:`eqfuse.extraction`).
 
     ``cost``: what a node of a class costs by itself.  Classes of which every node goes in a circle are left out.
     """
-    users: dict[int, set[int]] = {}
-    for c, row in nodes.items():
-        for n in row:
-            for a in n.args:
-                users.setdefault(a, set()).add(c)
-    best: dict[int, tuple[float, dict[int, float], N]] = {}
-    own = {(c, k): cost(c, n) for c, row in nodes.items() for k, n in enumerate(row)}
-    work = deque(nodes)
-    queued = set(work)
-    while work:
-        c = work.popleft()
-        queued.discard(c)
-        for k, n in enumerate(nodes[c]):
-            if any(a not in best or c in best[a][1] for a in n.args):
-                continue
-            below: dict[int, float] = {}
-            for a in n.args:
-                below |= best[a][1]
-            below[c] = own[c, k]
-            total = sum(below.values())
-            if c not in best or total < best[c][0] * (1 - 1e-12) - 1e-12:
-                best[c] = (total, below, n)
-                new = users.get(c, set()) - queued
-                work.extend(sorted(new))
-                queued |= new
-    return {c: n for c, (_, _, n) in best.items()}
+    every = [(c, n) for c, row in nodes.items() for n in row]
+    price = [cost(c, n) for c, n in every]
+    found = extraction.greedy([n.args for _, n in every], [c for c, _ in every], price, max(nodes, default=-1) + 1)
+    return {c: every[k][1] for c, k in found.items()}
 
 
 def used(selected: Mapping[int, N], roots: Iterable[int]) -> set[int]:
@@ -82,7 +61,7 @@ def climb(
         changed = False
         for c in sorted(used(selected, roots)):
             for n in nodes[c] if len(nodes[c]) > 1 else ():
-                if n is selected[c] or any(a not in selected for a in n.args):
+                if n is selected[c] or any(a not in selected for a in n.args) or late():
                     continue
                 tried = {**selected, c: n}
                 now = price(tried)

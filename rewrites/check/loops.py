@@ -7,8 +7,8 @@ segment is (its reference, its accumulator); two states are merged by moving bot
     merge(A, merge(B, C)) = merge(merge(A, B), C),   merge(A, empty) = A = merge(empty, A),   and all merged = the reduction itself,
 
 under the guard that lowering applies: the state of a segment whose reference is still the identity is kept as it is.  That guard is
-right only if what was accumulated there is the identity as well, which is what the premises ``zero_where`` and ``least_where`` are for:
-without them the model lets those elements contribute, and the laws fail.
+right only if what was accumulated there is the identity as well, or infinite, which is what the premises ``zero_where``, ``least_where``
+and ``kept_where`` are for: without them the model lets those elements contribute, and the laws fail.
 
 The monoids themselves obey the same three laws; :func:`check_monoids` tests the table.
 """
@@ -26,8 +26,8 @@ from ...ir.monoids import MONOIDS, Monoid
 from ...ir.ops import OPS
 from ...ir.semantics import reduce_array
 from ..facts import Equal, Match
-from ..patterns import NumberVar, Reduce, Roll, Var
-from ..relations import Row
+from ..patterns import NameVar, NumberVar, Reduce, Roll, Var
+from ..relations import Row, horizon, joint, kept_where, least_where, lost_where, zero_where
 from ..world import World
 from .variables import Moved, Plan, name_of
 
@@ -42,8 +42,8 @@ class _Loop:
 
     roll: Roll
     row: Moved
-    reference: Reduce
-    vanishing: str | None  # the premise "zero-where" or "least-where" about the body
+    monoid: str | NameVar  # of the reference: a maximum where the rule says only that it is -inf where nothing has been seen
+    vanishing: str | None  # the premise about the body where nothing has been seen, if there is one
 
 
 def _loop(plan: Plan) -> _Loop | None:
@@ -55,14 +55,14 @@ def _loop(plan: Plan) -> _Loop | None:
     if row is None or not isinstance(row.r, Var):
         return None
     found = [f.pattern for f in plan.rule.needs if isinstance(f, Match) and f.var is row.r and isinstance(f.pattern, Reduce)]
-    if not found:
+    if not found and not any(isinstance(f, Row) and f.relation in (horizon, joint) and f.args[0] is row.r for f in plan.rule.needs):
         return None
     vanishing = [
         f.relation.name
         for f in plan.rule.needs
-        if isinstance(f, Row) and f.relation.name in ("zero-where", "least-where") and f.args[0] is row.tn
+        if isinstance(f, Row) and f.relation in (zero_where, least_where, lost_where, kept_where) and f.args[0] is row.tn
     ]
-    return _Loop(roll, row, found[0], vanishing[0] if vanishing else None)
+    return _Loop(roll, row, found[0].monoid if found else "max", vanishing[0] if vanishing else None)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _models(plan: Plan, loop: _Loop, seed: int) -> _Model | None:
     rng = np.random.default_rng(seed)
     names: dict[str, Any] = {n: c[rng.integers(len(c))] for n, c in plan.choices.items() if c}
     world = World(names, ())
-    monoid, over = MONOIDS[name_of(loop.roll.monoid, world)], MONOIDS[name_of(loop.reference.monoid, world)]
+    monoid, over = MONOIDS[name_of(loop.roll.monoid, world)], MONOIDS[name_of(loop.monoid, world)]
     n = int(rng.integers(0, 3 + seed // 4 % 6))
     s = rng.normal(size=n).round(1)
     if over.idempotent and rng.random() < 0.7:
@@ -144,7 +144,9 @@ def _models(plan: Plan, loop: _Loop, seed: int) -> _Model | None:
         shift = bool(rng.integers(2)) and loop.vanishing != "zero-where"
     b = rng.normal(size=n).round(1)
     if loop.vanishing is not None:
-        b = np.where(s == -np.inf, -np.inf if loop.vanishing == "least-where" else 0.0, b)
+        kept = (np.inf,) if shift else (0.0, np.inf)
+        nothing = {"least-where": (-np.inf,), "zero-where": (0.0,), "lost-where": (np.inf,), "kept-where": kept}[loop.vanishing]
+        b = np.where(s == -np.inf, rng.choice(nothing), b)
     h = (SHIFTS if shift else SHAPES)[rng.integers(3)]
     return _Model(plan, loop, s, b, h, shift, monoid, over)
 

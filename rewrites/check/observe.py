@@ -82,9 +82,9 @@ def _equation(plan: Plan, row: Row, meaning: Equation, world: World) -> Iterator
     left, right = meaning.sides(*columns(row, world))
     if isinstance(right, Vanishing):
         x, known = np.broadcast_arrays(left.value(world), right.where(world))
-        holds = known & ~np.isnan(x)
+        holds = known & (x == x)
         text = f"{row.relation.name} does not hold: {short(x)} where the reduction is {short(right.r.value(world))}"
-        yield Truth(bool(np.all(x[holds] == right.limit)), text, int(holds.sum()))
+        yield Truth(bool(np.all(right.admits(x[holds]))), text, int(holds.sum()))
         return
     for value, axis in meaning.free:
         at = row.args[axis].position(world)

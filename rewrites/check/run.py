@@ -21,7 +21,7 @@ from hypothesis.errors import NoSuchExample, Unsatisfiable
 from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
 from ...ir.semantics import RATIONAL, Noise, Undefined
 from .. import table
-from ..relations import Row, least_where, zero_where
+from ..relations import Row, kept_where, least_where, lost_where, zero_where
 from ..rule import Rule
 from ..world import World
 from . import compare, integers, loops
@@ -340,7 +340,8 @@ def _rational(plan: Plan) -> bool:
             return False
         if isinstance(node, P.NumberLiteral) and not np.isfinite(node.number):
             return False
-    if any(isinstance(f, Row) and f.relation in (least_where, zero_where) for f in (*plan.rule.needs, *plan.rule.gives)):
+    unseen = (least_where, zero_where, lost_where, kept_where)
+    if any(isinstance(f, Row) and f.relation in unseen for f in (*plan.rule.needs, *plan.rule.gives)):
         return False
     if any(hasattr(f, "test") for f in plan.rule.gives):
         return False

@@ -52,10 +52,13 @@ def solve(plan: Plan, drawn: World) -> World:
                 continue
             if known is None:
                 world.values[var.name] = value
+            elif not world.noisy and isinstance(expr, Vanishing):
+                if not np.all(~expr.where(world) | expr.admits(known)):
+                    if expr.r.name not in drawn.values:
+                        raise Unsatisfied
+                    _see_something(expr, known, world)
             elif not world.noisy and not alike(known, value, world):
-                if not (isinstance(expr, Vanishing) and expr.r.name in drawn.values):
-                    raise Unsatisfied
-                _see_something(expr, known, world)
+                raise Unsatisfied
         if len(left) == len(pending):
             raise Unsatisfied
         pending = left
@@ -73,7 +76,7 @@ def solve(plan: Plan, drawn: World) -> World:
 def _see_something(claim: Vanishing, x: np.ndarray, world: World) -> None:
     """Make a drawn reference finite wherever ``x`` does not vanish, so that the premise holds."""
     r = world.values[claim.r.name]
-    wrong = claim.where(world) & (x != claim.limit) & ~np.isnan(x)
+    wrong = claim.where(world) & ~claim.admits(x)
     wrong = np.broadcast_to(wrong, np.broadcast_shapes(wrong.shape, r.shape))
     over = tuple(k for k, n in enumerate(r.shape) if n == 1)
     world.values[claim.r.name] = np.where(wrong.any(axis=over, keepdims=True), world.numbers(0.0), r)

@@ -157,7 +157,9 @@ class Plan:
             if isinstance(fact, Row) and isinstance(fact.relation.meaning, Trait) and fact.args[0] is v:
                 trait = fact.relation.meaning
                 literals = fact.args[1:] if trait.number is None else ()
-                if all(isinstance(a, str) for a in literals):
+                if trait.names is not None and not all(isinstance(a, str) for a in literals + fact.args[1:2]):
+                    names = tuple(n for n in names if any(n == row[0] for row in trait.rows()))
+                elif all(isinstance(a, str) for a in literals):
                     names = tuple(n for n in names if trait.holds(n, *literals))
                 if trait.number is not None and isinstance(fact.args[-1], P.NumberLiteral):
                     names = tuple(n for n in names if trait.number(n) == fact.args[-1].number)

@@ -46,7 +46,7 @@ from ...ir.shrink import shrink
 from ...ir.source import program_source
 from ...ir.terms import Reduce, Term, postorder
 from ...rewrites import registry
-from ...runtime.executable import module_spec
+from ...runtime.generated import module_spec
 from ...tiles.direct import kernel_from_program
 from ...tiles.finish import finish
 from ...tiles.lower import lower

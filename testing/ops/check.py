@@ -334,6 +334,21 @@ def check_traits(op: ScalarOp) -> None:
         _check_associative(op)
     for source, target in op.turns:
         _check_turns(op, source, target)
+    if op.addition is not None:
+        _check_addition(op, *op.addition)
+    if op.exponentials is not None:
+        x = np.random.default_rng(7).uniform(-20.0, 20.0, 200)
+        left, right = value(op, x), (np.exp(x) + op.exponentials * np.exp(-x)) / 2
+        _pairs(op, "exponentials", x, x, left, right, _close(left, right, TOLERANCE, np.exp(np.abs(x))), "f(x)", "(exp(x) + s exp(-x)) / 2")
+
+
+def _check_addition(op: ScalarOp, g: str, h: str, k: str, l: str, a: float) -> None:  # noqa: E741
+    """f(x + y) = g(x) h(y) + a k(x) l(y), for numbers at which nothing overflows."""
+    x = np.random.default_rng(7).uniform(-20.0, 20.0, 200)
+    y = np.roll(x, 1)
+    left, right = value(op, x + y), value(OPS[g], x) * value(OPS[h], y) + a * value(OPS[k], x) * value(OPS[l], y)
+    scale = np.abs(value(OPS[g], x) * value(OPS[h], y)) + np.abs(value(OPS[k], x) * value(OPS[l], y))
+    _pairs(op, "addition", x, y, left, right, _close(left, right, TOLERANCE, scale), "f(x + y)", "g(x) h(y) + a k(x) l(y)")
 
 
 def _pairs(

@@ -1,13 +1,17 @@
 """A program over its budgets still gets a valid plan, which says that it stopped early and is right."""
 
-import itertools
+import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 import eqfuse
-from eqfuse.extract import cover, search
+from eqfuse import pipeline
+from eqfuse.egraph import run, saturate
+from eqfuse.extract import cover, meter, search
+from eqfuse.extract.cover import Extractor
+from eqfuse.extract.objective import TIE
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -30,15 +34,14 @@ def right(compiled, fn, args):
 
 def test_within_budget_nothing_is_said():
     compiled = eqfuse.optimize(softmax_chain, ARGS, target="h200")
-    assert compiled.plan.saturation == compiled.graph.report.stopped == "saturated"
+    assert {compiled.plan.saturation, *(g.report.stopped for g in compiled.planned.graphs)} == {"saturated"}
     assert "stopped early" not in str(compiled.plan)
 
 
 def test_node_budget():
     compiled = eqfuse.optimize(softmax_chain, ARGS, target="h200", node_budget=5)
-    assert compiled.graph.report.stopped == compiled.plan.saturation == "nodes"
+    assert {compiled.plan.saturation, *(g.report.stopped for g in compiled.planned.graphs)} == {"nodes"}
     assert "stopped early: the e-graph reached node_budget" in str(compiled.plan)
-    assert "stopped: nodes" in str(compiled.graph.report)
     assert "stopped: nodes" in str(compiled.explain())
     right(compiled, softmax_chain, ARGS)
 
@@ -66,21 +69,213 @@ def test_corpus_over_budget(name, budget):
     compiled.accuracy(*args).check()
 
 
+class Clock:
+    """A clock on which nothing takes time but to look at it, for the search of kernels: so many seconds each."""
+
+    def __init__(self, monkeypatch, step, by=meter):
+        self.looks, self.step = 0, step
+        monkeypatch.setattr(by, "time", SimpleNamespace(process_time=self.look))
+
+    def look(self):
+        self.looks += 1
+        return self.step * self.looks
+
+
 def test_a_plan_does_not_hang_on_the_clock(monkeypatch):
     """Where the search takes most of its time, the way it takes is the same: what its parts may take is counted, not timed."""
     args = torch.randn(2, 3, 67, 16), torch.randn(2, 3, 131, 16), torch.randn(2, 3, 131, 16)
     expected = str(eqfuse.optimize(PROGRAMS["attention"].fn, args, target="h200").plan)
-    ticks = itertools.count()
-    clock = SimpleNamespace(process_time=lambda: 2.0 * next(ticks))  # seconds that pass between two looks at it
-    monkeypatch.setattr(search, "time", clock)
-    monkeypatch.setattr(cover, "time", clock)
+    clock = Clock(monkeypatch, 0.0)
     assert str(eqfuse.optimize(PROGRAMS["attention"].fn, args, target="h200").plan) == expected
-    assert 2 < next(ticks) < 5, "within the budget"
+    clock = Clock(monkeypatch, 2.0 / clock.looks)
+    assert str(eqfuse.optimize(PROGRAMS["attention"].fn, args, target="h200").plan) == expected
+    assert 1.5 < clock.look() < 2.5, "within the budget of 10 s, and the quarter of it for one kernel that computes everything"
 
 
 def test_a_share_of_the_search_that_ends_is_said(monkeypatch):
-    monkeypatch.setattr(cover, "WORK", 1)
+    monkeypatch.setattr(cover, "RATE", 1)
     case = PROGRAMS["attention"]
     compiled = eqfuse.optimize(case.fn, case.args("small", "float32", generator=1), **case.options, target="h200")
     assert compiled.plan.stopped == "work"
     assert "stopped early: the search for a kernel that computes everything had its share" in str(compiled.plan)
+
+
+# the budget is a contract --------------------------------------------------------------------------------------------------------------
+class Layers(torch.nn.Module):
+    """Linear layers, which one kernel could compute in 4**(depth - 1) ways to loop, and none of them pays."""
+
+    def __init__(self, depth, width=1024):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width, bias=False) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        return x
+
+
+def layers(depth):
+    with torch.device("meta"):
+        return Layers(depth).half(), (torch.empty(4096, 1024, dtype=torch.float16),)
+
+
+def corpus(name):
+    case = PROGRAMS[name]
+    return case.fn, case.args("bench", device="meta")
+
+
+CUT = {
+    "attention": lambda: corpus("attention"),
+    "attention_decode": lambda: corpus("attention_decode"),
+    "layers": lambda: layers(4),
+}
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+    """The kernels whose tiles are priced while a test runs, by name."""
+    found = []
+    original = search._Form._evaluate
+
+    def call(self, *args):
+        found.append(self.name)
+        return original(self, *args)
+
+    monkeypatch.setattr(search._Form, "_evaluate", call)
+    return found
+
+
+def op_by_op(compiled):
+    return Extractor(saturate(compiled.program, rules=()), compiled.target).op_by_op()
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_without_time_only_the_plan_op_by_op_is_made(name, evaluated):
+    fn, args = CUT[name]()
+    compiled = eqfuse.optimize(fn, args, target="h200", time_budget=0)
+    needed = list(evaluated)
+    evaluated.clear()
+    floor = op_by_op(compiled)
+    assert compiled.plan.stopped == "time"
+    assert compiled.plan.estimated_us == floor.us
+    assert len(compiled.plan.steps) == len(floor.steps)
+    assert needed == evaluated
+
+
+@pytest.mark.parametrize("looks", [1, 10, 40, 200, 1000])
+@pytest.mark.parametrize("name", CUT)
+def test_wherever_the_time_ends_no_plan_is_dearer_than_op_by_op(monkeypatch, name, looks):
+    fn, args = CUT[name]()
+    with monkeypatch.context() as patched:
+        Clock(patched, 10.0 / looks)
+        compiled = eqfuse.optimize(fn, args, target="h200")
+    assert compiled.plan.estimated_us <= TIE * op_by_op(compiled).us
+
+
+@pytest.mark.parametrize(("name", "looks"), [("attention", 50), ("layers", 50), ("attention_decode", 200)])
+def test_nothing_is_begun_when_the_time_is_up(monkeypatch, name, looks):
+    """After the last look within the time only kernels of the plan op by op are priced."""
+    fn, args = CUT[name]()
+    clock = Clock(monkeypatch, 10.0 / looks)
+    late = []
+    original = search._Form._evaluate
+
+    def call(self, *args):
+        if math.inf > self.search.meter.deadline < clock.step * clock.looks:
+            late.append(self.name)
+        return original(self, *args)
+
+    monkeypatch.setattr(search._Form, "_evaluate", call)
+    compiled = eqfuse.optimize(fn, args, target="h200")
+    assert compiled.plan.stopped == "time"
+    assert not late
+
+
+def test_seventeen_linear_layers(evaluated):
+    """It used to write down 4**16 budgets of loops.  One kernel for everything is hopeless, and is given up after its share of the work."""
+    fn, args = layers(17)
+    compiled = eqfuse.optimize(fn, args, target="h200", time_budget=1.0)
+    assert compiled.plan.estimated_us <= TIE * op_by_op(compiled).us
+    assert len(set(evaluated)) > 17, "there was time for other kernels, too"
+
+
+@pytest.mark.parametrize("name", ["linear_cross_entropy", "linear_cross_entropy_few_rows"])
+def test_a_limit_of_memory_holds_without_time(name):
+    """A kernel for every op would hold all logits."""
+    compiled = eqfuse.optimize(*corpus(name), **PROGRAMS[name].options, target="h200", time_budget=0)
+    assert compiled.plan.temporary_bytes <= PROGRAMS[name].options["memory_limit"]
+    assert op_by_op(compiled).temporary_bytes > PROGRAMS[name].options["memory_limit"]
+
+
+def test_all_programs_that_are_planned_share_one_budget(monkeypatch):
+    """Of two programs each has half of what is left; a saturation leaves time for the search after it."""
+    ends = []
+    for name in ("saturate", "extract"):
+        original = getattr(pipeline, name)
+
+        def call(*args, name=name, original=original, **options):
+            ends.append((name, options["deadline"]))
+            return original(*args, **options)
+
+        monkeypatch.setattr(pipeline, name, call)
+    clock, *_ = (Clock(monkeypatch, 0.0, by=module) for module in (pipeline, run, meter))  # no time passes
+    a, v = torch.empty(2048, 2048, device="meta"), torch.empty(2048, 1, device="meta")
+    request = pipeline.Request(lambda a, b, v: (a @ b) @ v, (a, a, v), None, "h200", in_regions=False)
+    found = pipeline.run(pipeline.checked(request))
+    assert clock.looks
+    assert found.plan.rewritten
+    assert ends == [("saturate", 1.0), ("saturate", 3.0), ("extract", 5.0), ("saturate", 6.0), ("extract", 10.0)]
+
+
+def test_a_view_of_what_is_no_kernel_of_its_own():
+    """Without rules a view of a negative is moved nowhere, so the negative is stored."""
+
+    def fn(x):
+        return torch.softmax((-x).flip(0), -1).flip(1) * 2, x.sum(-1)
+
+    x = torch.randn(8, 16, generator=G)
+    right(eqfuse.optimize(fn, (x,), target="h200", time_budget=0), fn, (x,))
+
+
+# saturation ----------------------------------------------------------------------------------------------------------------------------
+def test_a_round_that_would_take_too_long_is_not_begun(monkeypatch):
+    """On a clock that stands still but while rounds run, a second for each: of nine seconds none is exceeded."""
+    now = [0.0]
+    monkeypatch.setattr(run, "time", SimpleNamespace(process_time=lambda: now[0]))
+    original = run._Run.rounds
+
+    def rounds(self, rulesets, n):
+        now[0] += n
+        return original(self, rulesets, n)
+
+    monkeypatch.setattr(run._Run, "rounds", rounds)
+    case = PROGRAMS["attention"]
+    program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
+    now[0] = 0.0
+    graph = saturate(program, time_budget=9.0, fresh=True)
+    assert graph.report.stopped == "time"
+    assert 4.0 < now[0] <= 9.0
+
+
+def test_where_rules_cannot_be_compiled_in_time_none_is(monkeypatch):
+    compiled = []
+    original = run._text
+    monkeypatch.setattr(run, "_text", lambda rule, *args: compiled.append(rule) or original(rule, *args))
+    case = PROGRAMS["attention"]
+    program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
+    compiled.clear()
+    graph = saturate(program, time_budget=0.03, fresh=True)
+    assert graph.report.stopped == "time"
+    assert {r.family for r in compiled} == {"analyses"}
+    assert not any(n.rule for row in graph.classes for n in row)
+    assert saturate(program, time_budget=60.0, fresh=True).report.stopped == "saturated"
+
+
+def test_a_saturation_is_ended_by_a_count(monkeypatch):
+    """Of e-nodes, however fast the machine is."""
+    monkeypatch.setattr(run, "NODES", 1)
+    case = PROGRAMS["attention"]
+    program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
+    graphs = [saturate(program, time_budget=30.0, fresh=True) for _ in range(2)]
+    assert [g.report.stopped for g in graphs] == ["time", "time"]
+    assert graphs[0].classes == graphs[1].classes

@@ -17,7 +17,7 @@ from eqfuse.ir.reference import evaluate
 from eqfuse.ir.source import program_source
 from eqfuse.ir.terms import *  # noqa: F403 - what a term prints as
 from eqfuse.ir.terms import Map
-from eqfuse.runtime.executable import module_spec
+from eqfuse.runtime.generated import module_spec
 
 FRAMES = 190  # of Python, for a program of STEPS steps
 STEPS = 140

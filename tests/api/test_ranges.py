@@ -22,8 +22,8 @@ def on_device(monkeypatch):
 
     def launcher(self):
         def run(tensors):
-            launched.append(self._called_source)
-            return interpret(load_module(self._called_source, "interpret"), "run", *tensors, sanitize=False)
+            launched.append(self.generated.called_source)
+            return interpret(load_module(self.generated.called_source, "interpret"), "run", *tensors, sanitize=False)
 
         return run
 
@@ -221,7 +221,7 @@ def test_a_gradient_at_another_size():
     if served is None:
         served = c._serving((torch.ones(8, 50),), {})
     x = torch.randn(8, 50)
-    module = load_module(served._exact_source, "interpret")
+    module = load_module(served.generated.exact_source, "interpret")
     torch.testing.assert_close(interpret(module, "run", x)[0], torch.softmax(x, -1))
     with pytest.raises(ValueError, match="of 50"):
         interpret(module, "run", torch.randn(8, 100))

@@ -12,6 +12,9 @@ import pytest
 
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.library import FAMILIES
+from eqfuse.testing.drawn_pairs import SEEDS
+from eqfuse.testing.models import MODELS
+from eqfuse.testing.pairs import PAIRS
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -68,6 +71,42 @@ def test_tables_from_data(tmp_path):
     assert "Not planned: other (PlanError: no kernel)" in text
 
 
+LAYER = {
+    "model": "one", "layers": 2, "terms": 90, "kernels": 18, "distinct_kernels": 9, "regions": 14, "distinct_regions": 7,
+    "dram_bytes": 3_000_000, "compulsory_bytes": 2_000_000, "estimated_us": 5.0, "baseline_us": 10.0, "bound_us": 4.0, "scores_stored": 0,
+    "optimize_cpu_s": 3.0, "trace_cpu_s": 0.5, "export_cpu_s": 0.25, "decompositions_cpu_s": 0.5, "peak_bytes": 12_000_000,
+    "stopped": "exhausted", "again": {"optimize_cpu_s": 0.75}, "torch": {"compile_cpu_s": 1.5, "compiler_cpu_s": 6.0},
+}  # fmt: skip
+
+
+def test_table_of_layers(tmp_path):
+    path = tmp_path / "2026-01-02-layers.json"
+    failed = {"model": "three", "layers": 1, "failed": "ours: exit status 1"}
+    slow = LAYER | {"model": "two", "scores_stored": 1, "stopped": "time", "torch": {"failed": "theirs: exit status 1"}}
+    result = {"environment": RESULT["environment"], "target": "h200", "time_budget_s": None, "layers": [LAYER, failed], "stacks": [slow]}
+    path.write_text(json.dumps(result))
+    text = load("tables").section(path)
+    assert "| one | 2 | 18 (9) | 14 (7) | 3.0 | 1.50 | 5.0 | 10.0 | 2.00 | 4.0 | 1.25 |" in text
+    assert "| one | 2 | 90 | 3.00 | 0.50 | 2.50 | 12 | 0.75 | 0.25 | 0.50 | 1.50 | 6.00 |" in text
+    assert "| two | 2 | 90 | 3.00 | 0.50 | 2.50 | 12 | 0.75 | 0.25 | 0.50 | - | - |" in text
+    assert "A matrix of scores is stored in: two x2." in text
+    assert "The search ended by its budget in: two x2." in text
+    assert "Not planned: three x1 (ours: exit status 1)." in text
+
+
+def test_work_of_a_layer():
+    """Two operations for each multiplication of the products, and of those of scores what a causal mask leaves."""
+    layers, model = load("layers"), MODELS["gpt2"]
+    s = model.sizes["bench"][0]
+    products = 2 * s.batch * s.tokens * s.hidden * (4 * s.hidden + 2 * s.ff)
+    seen = s.tokens * (s.tokens + 1) / 2
+    assert layers.work(model, 3) == 3 * (products + 2 * 2 * s.batch * s.hidden * seen)
+
+
+def test_layers_refuses_what_is_no_model(tmp_path):
+    assert run(ROOT / "benchmarks" / "layers.py", "no such model", cwd=tmp_path).returncode == 2
+
+
 def test_runs_without_a_gpu(tmp_path):
     command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "rmsnorm", "matmul", "--target", "h200", "--model-only"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
@@ -113,6 +152,17 @@ def test_committed_data_of_the_rules():
     assert kernel["caught"] == kernel["faults"] >= 15
     assert kernel["passed"] == kernel["correct"] >= 5
     assert load("trust").faultless(result, log)
+
+
+def test_committed_pairs():
+    """Every pair of the package is there, half of them or more are drawn, and only named ones are planned slower than their best form."""
+    rows = json.loads(max(RESULTS.glob("*-pairs.json")).read_text())["rows"]
+    assert [r["pair"] for r in rows] == [*PAIRS, *(f"drawn {seed}" for seed in SEEDS)]
+    assert len(rows) >= 60
+    assert 2 * sum(r["kind"] == "drawn" for r in rows) >= len(rows)
+    for r in rows:
+        assert r["ratio"] <= (r["limit"] if r["why"] else 1.05), r["pair"]
+        assert r["planned"] <= r["enumerated"] if r["kind"] == "drawn" else r["best_us"] > 0
 
 
 def test_committed_log_of_random_programs():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import eqfuse
 from eqfuse.codegen.module import emit_kernels, host, lengths
-from eqfuse.runtime.executable import module_spec
+from eqfuse.runtime.generated import module_spec
 from eqfuse.testing.programs import PROGRAMS
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden"

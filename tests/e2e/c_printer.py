@@ -47,7 +47,7 @@ OPS = {  # of numbers of one type, by tgmath.h
     "maximum": "({0} != {0} || {0} > {1} ? {0} : {1})", "minimum": "({0} != {0} || {0} < {1} ? {0} : {1})",
     "abs": "fabs({})", "exp": "exp({})", "exp2": "exp2({})", "log": "log({})", "log1p": "log1p({})", "sqrt": "sqrt({})",
     "rsqrt": "1.0f / sqrt({})", "tanh": "tanh({})", "sigmoid": "1.0f / (1.0f + exp(-{}))", "erf": "erf({})", "sin": "sin({})",
-    "cos": "cos({})", "floor": "floor({})", "round": "rint({})", "fmod": "fmod({}, {})", "bitand": "{} & {}", "bitor": "{} | {}",
+    "cos": "cos({})", "sinh": "sinh({})", "cosh": "cosh({})", "floor": "floor({})", "round": "rint({})", "fmod": "fmod({}, {})", "bitand": "{} & {}", "bitor": "{} | {}",
     "bitxor": "{} ^ {}", "lt": "{} < {}", "le": "{} <= {}", "gt": "{} > {}", "ge": "{} >= {}", "eq": "{} == {}", "ne": "{} != {}",
     "and": "{} && {}", "or": "{} || {}", "not": "!{}", "where": "{} ? {} : {}",
 }  # fmt: skip

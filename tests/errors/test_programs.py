@@ -132,7 +132,7 @@ def test_one_size_under_two_names_is_two_axes():
 # operators that do not exist ----------------------------------------------------------------------------------------------------------
 def test_an_op_that_does_not_exist():
     refused(errors.UnsupportedOpError, lambda: Map("maximun", (X, W)), "no op is called 'maximun'", "'maximum'")
-    refused(errors.UnsupportedOpError, lambda: Map("nosuch", (X,)), "no op is called 'nosuch'", "one of add, mul")
+    refused(errors.UnsupportedOpError, lambda: Map("qqqqqq", (X,)), "no op is called 'qqqqqq'", "one of add, mul")
     refused(errors.UnsupportedOpError, lambda: Map("add", (X,)), "add takes 2 arguments, 1 given")
     refused(errors.UnsupportedOpError, lambda: Reduce("maximum", J, X), "no monoid is called 'maximum'", "'max'")
 

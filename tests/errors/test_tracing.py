@@ -31,10 +31,6 @@ def looks_up(x, table):
     return table[x.long()[:, 0]]
 
 
-def joins(x):
-    return torch.cat([x, x])
-
-
 def scans(x):
     return x.cumsum(-1)
 
@@ -129,7 +125,6 @@ UNSUPPORTED = {
     counts: (TraceError, "return x * x.sum().item()", "torch.where"),
     selects: (TraceError, "return x[x > 0]", ""),
     sorts: (UnsupportedOpError, "return y.sort(-1).values * 2", "aten.sort"),
-    joins: (UnsupportedOpError, "return torch.cat([x, x])", "concatenate outside"),
     scans: (UnsupportedOpError, "return x.cumsum(-1)", "aten.cumsum"),
     finds: (UnsupportedOpError, "return x.argmax(-1)", "compute the position outside"),
     finds_pair: (UnsupportedOpError, "return x.max(-1).indices", "positions"),

@@ -16,11 +16,15 @@ def residual(x, w, r):
     return x @ w + r
 
 
+def residual_first(x, w, r):
+    return r + x @ w
+
+
 def gated(x, w, r):
     return (x @ w) * torch.sigmoid(r)
 
 
-@pytest.mark.parametrize("epilogue", [residual, gated])
+@pytest.mark.parametrize("epilogue", [residual, residual_first, gated])
 def test_an_epilogue_takes_no_more_than_its_bytes(epilogue):
     product = eqfuse.optimize(lambda x, w: x @ w, [empty(*s) for s in SHAPES[:2]], target="h200").plan
     compiled = eqfuse.optimize(epilogue, [empty(*s) for s in SHAPES], target="h200")

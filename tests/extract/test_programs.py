@@ -21,10 +21,11 @@ from eqfuse.extract.programs.selection import climb, greedy, used
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
 from eqfuse.ir import dtypes
+from eqfuse.ir.apart import apart
 from eqfuse.ir.build import axes, exp, program, sum_over, tensor, view
 from eqfuse.ir.program import Program
 from eqfuse.ir.reference import evaluate
-from eqfuse.ir.terms import Reduce
+from eqfuse.ir.terms import Map, Reduce
 from eqfuse.rewrites import registry
 from eqfuse.testing.fuzz.random_programs import random_inputs, random_program
 from eqfuse.testing.pairs import PAIRS
@@ -219,7 +220,10 @@ def matrix_program(seed: int) -> Program:
     return program_of(lambda *xs: last(f(dict(zip(leaves, xs, strict=True)))), *(torch.empty(k[1], k[2]) for k in leaves))
 
 
-@pytest.mark.parametrize(("seeds", "least"), [(range(8), 5), pytest.param(range(8, 150), 100, marks=pytest.mark.exhaustive)])
+UNSETTLED = pytest.mark.xfail(strict=True, reason="docs/limits.md: a fact of how a product is written, false for a square of a sum")
+
+
+@pytest.mark.parametrize(("seeds", "least"), [(range(8), 5), pytest.param(range(8, 150), 100, marks=[pytest.mark.exhaustive, UNSETTLED])])
 def test_random_choices_of_matrix_expressions_are_equal(ungated, seeds, least):
     others = 0
     for seed in seeds:
@@ -288,6 +292,50 @@ def test_contractions_that_differ_by_the_name_of_a_bound_axis_share_an_operand(u
     sums = [n for n in graph.classes[graph.roots["o"]] if n.op == "reduce"]
     assert sums, "no single sum was found"
     assert differing(p, random_inputs(random.Random(1), p), 1, 8)
+
+
+def captured(p: Program) -> bool:
+    """Whether a factor beside a sum depends on what that sums."""
+    products = [t for t in p.terms() if isinstance(t, Map) and t.op == "mul"]
+    return any(isinstance(a, Reduce) and a.axis in b.axes for t in products for a, b in (t.args, t.args[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [
+        (lambda a, v: a @ a.t() @ a, ((4, 3), (3, 1))),
+        (lambda a, v: a @ a.t() @ a @ a.t() @ a @ v, ((4, 3), (3, 1))),
+        (lambda a, v: (a @ a.t()) @ torch.relu(a) + a.sum(-1, keepdim=True), ((4, 3), (3, 1))),
+    ],
+)
+def test_bound_axes_apart_from_free_ones(f, shapes):
+    """The same values, in the same layout; and what is exchanged is equal."""
+    p = program_of(f, *map(torch.empty, shapes))
+    q = apart(p)
+    q.check()
+    inputs = random_inputs(random.Random(0), p)
+    np.testing.assert_allclose(evaluate(q, inputs)["out"], evaluate(p, inputs)["out"], rtol=1e-12)
+    assert [o.layout for o in q.outputs] == [o.layout for o in p.outputs]
+    assert captured(p)
+    assert not captured(q)
+    assert apart(q) is q
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weighing, "LEAST", -1.0)
+        assert differing(p, inputs, 0, 8)
+
+
+@pytest.mark.parametrize("name", ["attention", "layernorm", "swiglu", "cross_entropy"])
+def test_programs_without_such_names_stay_as_they_are(name):
+    case = PROGRAMS[name]
+    p = program_of(case.fn, *case.args("bench", device="meta"))
+    assert apart(p) is p
+
+
+def test_a_choice_of_a_program_with_such_names_is_made_again_at_other_sizes():
+    c = eqfuse.optimize(lambda a: a @ a.t() @ a, (torch.empty(4096, 1024, device="meta"),), target="h200")
+    assert c.planned.choice is not None
+    x = torch.randn(48, 24)
+    np.testing.assert_allclose(c.at(x).simulate(x), x @ x.t() @ x, rtol=1e-4, atol=1e-3)
 
 
 def test_a_choice_in_a_circle_is_refused():

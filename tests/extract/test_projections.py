@@ -102,13 +102,13 @@ class Attention(torch.nn.Module):
         return self.o(mixed.transpose(1, 2).reshape(b, n, -1))
 
 
-def test_the_attention_of_a_model_is_a_third_of_what_it_costs_unfused():
+def test_the_attention_of_a_model_is_less_than_a_third_of_what_it_costs_unfused():
     with torch.device("meta"):
         module = Attention(4096, 32, 8, 128).half()
     args = [torch.empty(s, dtype=torch.float16, device="meta") for s in ((1, 2048, 4096), (2048, 128), (2048, 128))]
     found = eqfuse.optimize(module, args, target="h200", time_budget=60).plan
-    assert len(found.kernels) <= 6
-    assert found.estimated_us < 0.33 * found.baseline_us
+    assert len(found.kernels) <= 7
+    assert found.estimated_us < 0.3 * found.baseline_us
 
 
 def test_the_attention_of_a_model_is_as_accurate_as_eager():

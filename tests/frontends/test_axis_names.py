@@ -12,7 +12,7 @@ from eqfuse.frontends import trace
 from eqfuse.frontends.axis_names import size_names
 from eqfuse.frontends.reader import Reader
 from eqfuse.ir.index import Axis
-from eqfuse.runtime.executable import module_spec
+from eqfuse.runtime.generated import module_spec
 
 
 def meta(*shape):

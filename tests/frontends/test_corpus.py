@@ -10,7 +10,7 @@ from eqfuse.ir.reference import evaluate
 from eqfuse.testing.programs import PROGRAMS
 
 
-def agree(fn, args, kwargs=None):
+def agree(fn, args, kwargs=None, tolerance=1e-10):
     """Trace, evaluate in float64, compare every leaf with torch in float64; returns the traced program."""
     kwargs = kwargs or {}
     traced = trace(fn, args, kwargs)
@@ -22,7 +22,7 @@ def agree(fn, args, kwargs=None):
     assert pytree.tree_structure(got) == pytree.tree_structure(want)
     for g, w in zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True):
         assert g.shape == w.shape
-        np.testing.assert_allclose(g.double().numpy(), w.detach().double().numpy(), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(g.double().numpy(), w.detach().double().numpy(), rtol=tolerance, atol=tolerance)
     for o, w in zip(traced.program.outputs, pytree.tree_leaves(want), strict=False):
         assert o.dtype.name == str(w.dtype).removeprefix("torch.")
     return traced

@@ -20,7 +20,7 @@ MASK = torch.tensor([True, False, True, True, False, False, True])
 
 UNARY = {
     "neg": lambda x: -x, "abs": torch.abs, "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh, "erf": torch.erf, "sin": torch.sin, "cos": torch.cos, "floor": torch.floor, "ceil": torch.ceil,
+    "tanh": torch.tanh, "erf": torch.erf, "sin": torch.sin, "cos": torch.cos, "sinh": torch.sinh, "cosh": torch.cosh, "floor": torch.floor, "ceil": torch.ceil,
     "reciprocal": torch.reciprocal, "relu": F.relu, "silu": F.silu, "gelu": F.gelu, "sign": torch.sign, "trunc_free": lambda x: x * 1,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "leaky_relu": lambda x: F.leaky_relu(x, 0.1), "elu": F.elu,
     "softplus": F.softplus, "softplus_beta": lambda x: F.softplus(x, beta=2.0), "hardtanh": F.hardtanh, "hardswish": F.hardswish,

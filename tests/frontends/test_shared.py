@@ -133,7 +133,14 @@ def transposed(x, w, cos, sin):
     return y * y.T + cos[:, :1] * sin[:, :1]
 
 
-@pytest.mark.parametrize("f", [rolled, flipped, shifted], ids=lambda f: f.__name__)
+def concatenated(x, w, cos, sin):
+    """As models write it."""
+    q = (x @ w).view(x.shape[0], -1, cos.shape[-1])
+    half = cos.shape[-1] // 2
+    return q * cos[:, None] + torch.cat((-q[..., half:], q[..., :half]), -1) * sin[:, None]
+
+
+@pytest.mark.parametrize("f", [rolled, flipped, concatenated, shifted], ids=lambda f: f.__name__)
 def test_a_product_that_is_read_at_two_indices_is_one_product(f):
     program = agree(f, (randn(5, 6), randn(6, 12), randn(5, 4), randn(5, 4))).program
     assert len(sums(program)) == 1
@@ -152,9 +159,45 @@ def test_parts_that_do_not_overlap_are_products_of_their_own():
     assert sums(agree(f, (randn(5, 6), randn(6, 12))).program) == [[5, 6], [5, 6]]
 
 
-def test_the_rotated_projection_costs_the_projection_and_a_pass():
+def test_names_that_a_value_had_for_a_moment_are_gone():
+    """The product is read at its own dimensions first and elsewhere then: one View, of the product itself."""
+    program = agree(concatenated, (randn(5, 6), randn(6, 12), randn(5, 4), randn(5, 4))).program
+    assert not any(isinstance(t, View) and isinstance(t.args[0], View) for t in program.terms())
+
+
+@pytest.mark.parametrize("f", [rolled, concatenated], ids=lambda f: f.__name__)
+def test_the_rotated_projection_costs_the_projection_and_a_pass(f):
     shapes = (2048, 4096), (4096, 4096), (2048, 128), (2048, 128)
     args = [torch.empty(s, dtype=torch.float16, device="meta") for s in shapes]
-    plan = eqfuse.optimize(rolled, args, target="h200").plan
+    plan = eqfuse.optimize(f, args, target="h200").plan
     alone = eqfuse.optimize(lambda x, w: x @ w, args[:2], target="h200").plan
     assert plan.estimated_us < 1.25 * alone.estimated_us
+
+
+def attends_twice(x, mask):
+    """What the second attention reads at the positions of its keys is what the first one made, over the same positions of the mask."""
+    for _ in range(2):
+        x = torch.softmax(x @ x.transpose(-1, -2) + mask, -1) @ x + x
+    return x
+
+
+def normalised_on_both_sides(a):
+    """A sum that is read under the name of the axis that it is over, which is a result's, too."""
+    degree = a.sum(-1)
+    return a / degree[:, None] / degree[None, :]
+
+
+def test_a_value_that_binds_the_name_it_is_read_under():
+    """The second attention binds another axis, so that the first one is one value."""
+    program = agree(attends_twice, (randn(3, 5, 4), randn(5, 5))).program
+    products = [t for t in program.terms() if isinstance(t, Reduce) and t.monoid == "sum" and t.axis.size == 4]
+    assert len(products) == 2, "scores of the first and of the second"
+    agree(normalised_on_both_sides, (randn(6, 6),))
+
+
+@pytest.mark.parametrize("f", [attends_twice, normalised_on_both_sides], ids=lambda f: f.__name__)
+def test_kernels_of_such_a_value(f):
+    shapes = ((2, 19, 16), (19, 19)) if f is attends_twice else ((37, 37),)
+    args = [torch.rand(s, generator=RANDOM) for s in shapes]
+    for options in ({}, {"node_budget": 0}):
+        assert eqfuse.optimize(f, args, target="h200", **options).accuracy(*args, factor=2.0).outputs[0].ours_nonfinite == 0

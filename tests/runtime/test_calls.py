@@ -95,7 +95,7 @@ def kernels_run(monkeypatch, on_device):
     def run(self):
         def count(tensors):
             calls.append(self)
-            return interpret(load_module(self._called_source, "interpret"), "run", *tensors)
+            return interpret(load_module(self.generated.called_source, "interpret"), "run", *tensors)
 
         return count
 

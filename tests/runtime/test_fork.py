@@ -13,6 +13,7 @@ def f(x):
     return torch.softmax(x, -1)
 
 x = torch.randn(5, 7)
+wanted = f(x)  # torch's own threads may not outlive a fork of a fork
 expected = str(eqfuse.optimize(f, (x,), target="h200").plan) if "before" in sys.argv else None
 
 def forked(depth):
@@ -21,7 +22,7 @@ def forked(depth):
         try:
             c = eqfuse.optimize(f, (x,), target="h200")
             assert expected in (None, str(c.plan)), c.plan
-            torch.testing.assert_close(c.interpret(x), f(x))
+            torch.testing.assert_close(c.interpret(x), wanted)
             if depth:
                 forked(depth - 1)
         except BaseException as error:

@@ -19,7 +19,7 @@ from eqfuse.frontends import trace
 from eqfuse.ir.build import axes, mean_over, program, sum_over, tensor
 from eqfuse.ir.terms import Extent
 from eqfuse.runtime import saved_sizes
-from eqfuse.runtime.executable import module_spec
+from eqfuse.runtime.generated import module_spec
 from eqfuse.runtime.interpreter import forget, interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.runtime.saved_sizes import dependence, same_program
@@ -135,6 +135,10 @@ CASES = {
         [((1, 4, 67, 16), (1, 2, 67, 16), (1, 2, 67, 16)), ((3, 4, 20, 16), (3, 2, 51, 16), (3, 2, 51, 16))],
         [(((2, 4, 67, 8), (2, 2, 67, 8), (2, 2, 67, 16)), DEPENDS), (((2, 6, 67, 16), (2, 2, 67, 16), (2, 2, 67, 16)), OTHER),
          (((2, 4, 67, 16), (2, 1, 67, 16), (2, 1, 67, 16)), OTHER)],
+    ),
+    "scores that are more than torch counts far above": (
+        lambda x: torch.softmax(x @ x.transpose(-1, -2) * x.shape[-1] ** -0.5, -1).sum(-1), ((3, 40, 16),),
+        [((5, 60, 16),), ((2, 9, 16),)], [(((3, 40, 8),), DEPENDS)],
     ),
     "variance": (lambda x: x.var(-1), ((64, 300),), [((7, 300),), ((64, 400),), ((64, 299),), ((6, 2),)], []),
     "variance with a larger correction": (lambda x: x.var(-1, correction=3.5), ((64, 300),), [((7, 30),), ((64, 4),), ((64, 3),)], []),
@@ -452,7 +456,7 @@ def test_what_is_not_known_after_many_traces_is_fixed(monkeypatch):
 
 def test_the_operator_takes_the_planned_sizes_alone():
     compiled = eqfuse.optimize(lambda x: torch.softmax(x, -1), tensors((64, 30)), target="h200")
-    module = load_module(compiled._exact_source, "interpret")
+    module = load_module(compiled.generated.exact_source, "interpret")
     with pytest.raises(ValueError, match="of 30"):
         interpret(module, "run", *tensors((64, 29)))
 

@@ -22,7 +22,7 @@ from eqfuse.ir.build import axes, exp, maximum_over, mean_over, program, sigmoid
 from eqfuse.ir.index import Axis, index
 from eqfuse.ir.reference import evaluate
 from eqfuse.ir.terms import Input, Reduce, View
-from eqfuse.runtime.executable import module_spec
+from eqfuse.runtime.generated import module_spec
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing.fuzz import whole_path

@@ -17,7 +17,7 @@ from eqfuse.tiles.direct import NodeBuilder, kernel_from_program
 from eqfuse.tiles.kernel import Buffer, Kernel
 from eqfuse.tiles.relations import Ranges
 
-SEEDS = range(25)
+SEEDS = range(30)
 ROUNDING = 1e-9
 
 

@@ -10,9 +10,9 @@
     cost    4.0 us, bound by launch; 1.09 MB DRAM, 1.09 MB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
     rules   split_reduction, late_term_out_of_choice, merge_selection_parts, local_selection, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 1.09 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (20022.5 us)
-  time against memory: 14474.0 us holding 1.05 GB (2 kernels); 22468.6 us holding 1.05 MB (2 kernels)
+  time against memory: 14368.2 us holding 1.05 GB (2 kernels); 22468.6 us holding 1.05 MB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 14474.0 us, 3.19 GB: 7994.6 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 14368.2 us, 3.19 GB: 8100.4 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

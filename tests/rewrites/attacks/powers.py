@@ -346,7 +346,7 @@ def zeroth_power_of_positive(x):
 
 
 @unsound("sign", "kind: largest square", "the largest square may be that of the smallest number", lambda: (max(9.0, 1.0), max(-3.0, 1.0) ** 2))
-def largest_square(x, k: Axis):
+def largest_square_as_square(x, k: Axis):
     """max_k x^2 = (max_k x)^2."""
     return Max(k, Map("square", x)), Map("square", Max(k, x))
 

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 
+from eqfuse.ir import terms
 from eqfuse.ir.build import axes, exp, log, maximum_over, program, square, sum_over, tensor
-from eqfuse.rewrites.facts import depends, equal, later, latest, match, nonpos, streamable
-from eqfuse.rewrites.patterns import Const, Map, Max, Where
-from eqfuse.rewrites.relations import free_factor, free_term, turns, wants_factor
+from eqfuse.rewrites.facts import NonEmpty, depends, equal, finite_or, later, latest, match, nonpos, streamable
+from eqfuse.rewrites.patterns import Const, Map, Max, NumberLiteral, Where
+from eqfuse.rewrites.relations import free_factor, free_term, increasing, operand, turns, wants_factor
 from eqfuse.rewrites.rule import Axis, Turns
 
 from . import close, mutant
@@ -55,6 +56,13 @@ def scaled():
     m = maximum_over(j, s)
     l = sum_over(j, exp(s - m))
     return program("scaled", y=(sum_over(j, exp(s * l) * tensor("v", j, d)) + sum_over(j, s * l), (i, d)))
+
+
+def beside():
+    """Attention with an element beside each row."""
+    s = tensor("x", i, j)
+    u = terms.Map("maximum", (maximum_over(j, s), tensor("z", i)))
+    return program("beside", y=(sum_over(j, exp(s - u) * tensor("v", j, d)), (i, d)))
 
 
 def safe(m):
@@ -155,4 +163,18 @@ def exponential_of_negated_term(t, a, f, x, j: Axis, o: Exponential):
             latest(f, x, x, j), depends(x, j),
         ],
         [equal(t, Map(o, -f) * Map(o, x))],
+    )  # fmt: skip
+
+
+
+@mutant("own_reference", "operand order", lambda: (True, close(np.exp(x - 1.5), np.exp(x - m) * np.exp(1.5 - m))), beside)
+def own_reference_put_back_upside_down(t, a, x, m, u, rest, j: Axis, o: Exponential):
+    """o(x - u) = o(x - m) * o(u - m)."""
+    return (
+        [
+            wants_factor(t, j), match(t, Map(o, a)), turns(o, "add", "mul"), increasing(o), free_term(a, j, -u, x),
+            operand("maximum", u, m, rest), match(m, Max(j, x)), streamable(x, j), depends(x, j), NonEmpty(j),
+            finite_or(x, NumberLiteral(-math.inf)),
+        ],
+        [equal(t, Map(o, x - safe(m)) * Map(o, u - m))],
     )  # fmt: skip

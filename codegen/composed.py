@@ -1,0 +1,101 @@
+"""A module of several plans: a function for each different one, and ``run``, which calls them in order.
+
+The functions are those that :mod:`.module` makes, each with the checks of its own sizes; ``run`` hands tensors from one to the next, seen
+in the shape that the next one has for them, and lets go of them after their last use.  Its sizes are the planned ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..ir.program import Result
+from ..tiles.kernel import Buffer
+from ..tiles.names import identifier
+from .module import ModuleSpec, emit_kernels, host, put_together, with_hosts
+from .text import torch_name
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the function of the ``at``-th plan: the tensors of the whole program that it reads and makes, each with the shape that it
+    has there; ``done``: those that nothing needs afterwards."""
+
+    at: int
+    reads: tuple[tuple[str, Shape], ...]
+    makes: tuple[tuple[str, Shape], ...]
+    done: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComposedSpec:
+    """What such a module is made from.  ``plans`` are the different ones, their kernels named differently; ``buffers`` the tensors of
+    the whole program by name."""
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    buffers: Mapping[str, Buffer]
+    plans: tuple[ModuleSpec, ...]
+    calls: tuple[Call, ...]
+    header: str = ""
+    results: tuple[Result, ...] = ()  # what outputs are parts of; none if each is returned as it is
+
+
+def emit_composed(spec: ComposedSpec) -> str:
+    """The module as text."""
+    kernels = tuple(k for p in spec.plans for k in p.kernels)
+    calls = tuple(c for p in spec.plans for c in p.calls)
+    everything = replace(spec.plans[0], name=spec.name, kernels=kernels, calls=calls, header=spec.header)
+    hosts = [host(p, _function(k)) for k, p in enumerate(spec.plans)]
+    return with_hosts(emit_kernels(everything), [*hosts, _run(spec)])
+
+
+def _function(at: int) -> str:
+    return f"_region_{at + 1}"
+
+
+def _run(spec: ComposedSpec) -> str:
+    names = _names(spec)
+    used = {name for c in spec.calls for name, _ in c.reads}
+    lines = []
+    for b in spec.inputs:
+        if b.name in used:
+            lines.append(f'_check_tensor("{names[b.name]}", {names[b.name]}, {torch_name(b.dtype)}, {len(b.shape)})')
+            lines.append(f'_check_shape("{names[b.name]}", {names[b.name]}, {b.shape})')
+    here: dict[str, Shape] = {}  # of what regions made
+    for c in spec.calls:
+        given = [_seen(names[name], here.get(name, spec.buffers[name].shape), shape) for name, shape in c.reads]
+        made = ", ".join(names[name] for name, _ in c.makes)
+        lines.append(f"{made}{',' * (len(c.makes) == 1)} = {_function(c.at)}({', '.join(given)})")
+        here.update(c.makes)
+        lines += [f"del {', '.join(names[name] for name in c.done)}"] if c.done else []
+    made_here = {b.name: _seen(names[b.name], here[b.name], b.shape) for b in spec.outputs}
+    results = [put_together(r, made_here) for r in spec.results] or list(made_here.values())
+    lines.append(f"return ({', '.join(results)},)")
+    kernels = sum(len(spec.plans[c.at].kernels) + len(spec.plans[c.at].calls) for c in spec.calls)
+    outputs = ", ".join([r.name for r in spec.results] or [names[b.name] for b in spec.outputs])
+    doc = f'"""Return the tuple ({outputs}), computed by {kernels} kernels in {len(spec.calls)} regions on the device of the arguments."""'
+    head = f"def run({', '.join(names[b.name] for b in spec.inputs)}):"
+    return "\n".join([head, *(f"    {line}" for line in (doc, *lines))])
+
+
+def _seen(name: str, shape: Shape, wanted: Shape) -> str:
+    """A tensor in another shape of as many elements."""
+    return name if shape == wanted else f"{name}.view({wanted})"
+
+
+def _names(spec: ComposedSpec) -> dict[str, str]:
+    """A variable of ``run`` for every tensor."""
+    taken = {"math", "torch", "triton", "tl", "run", *(_function(k) for k in range(len(spec.plans)))}
+    taken |= {identifier(k.name) for p in spec.plans for k in p.kernels}
+    found: dict[str, str] = {}
+    for name in spec.buffers:
+        text = identifier(name)
+        while text in taken:
+            text += "_"
+        taken.add(text)
+        found[name] = text
+    return found

@@ -1,0 +1,176 @@
+"""Plans as entries: what a plan follows from is its key; what the search chose is kept, and made into a plan again.
+
+Kept is what every process would find: plans of the package's own rules and operations, without outside calls, that no clock has ended.
+Names are part of a key, as the texts of a plan speak of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from ...errors import EqFuseError
+from ...ir.fingerprint import spelled
+from ...ir.ops import BUILT_IN
+from ...ir.program import Program
+from ...ir.terms import Map
+from ...rewrites import Rule
+from ...tiles.finish import finish
+from ...tiles.kernel import Buffer, Kernel
+from ...tiles.kernel_spec import check_kernel
+from ...tiles.lower import lower
+from ...tiles.walk import walk
+from ..cost import fit, price
+from ..plan import Cost, Plan, PlannedKernel
+from ..targets import Target
+from . import folder
+from .codec import Unkept, decoded, encoded
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("extract", "extraction", "egraph", "ir", "rewrites", "tiles", "pipeline.py")  # what plans are made by
+OTHERS = ("egglog", "numpy")
+GIVEN = ("program", "target", "steps", "parts")  # fields of a plan that an entry does not hold as they are
+SAME_TIME = 1.1  # a search that ended by its share of the time serves requests for so many times as much: shares vary from run to run
+_LOADED = time.time()
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a plan is for, and the name that this has on disk."""
+
+    name: str
+    program: Program  # that is planned
+    target: Target
+    seconds: float  # time_budget
+
+
+@dataclass(frozen=True)
+class Read:
+    """A plan that was kept; ``sized``: a rule depended on the lengths of axes."""
+
+    plan: Plan
+    sized: bool
+
+
+def key(
+    kind: str, program: Program, target: Target, rules: Sequence[Rule], every: Sequence[Rule], seconds: float, **options: object
+) -> Key | None:
+    """The key of a plan by some ``rules``; ``None`` if it is not to be kept: ``every`` rule that there is has to be the package's own, for
+    plans speak of those, too, that they do not use."""
+    if folder.directory() is None or not all(r.builtin for r in (*rules, *every)):
+        return None
+    terms = program.terms()
+    made_by = _made_by()
+    if made_by is None or any(isinstance(t, Map) and t.op not in BUILT_IN for t in terms):
+        return None
+    place = {t: k for k, t in enumerate(terms)}
+    said = [made_by, kind, spelled(program), repr(target), *(r.name for r in rules)]
+    if options.get("fusion"):  # verdicts are about values by name, or by line
+        said += [f"{n}: {[place[t] for t in ts if t in place]}" for n, ts in program.names.items()]
+        said += [f"{place[t]}: {where}" for t, where in program.sources.items() if t in place]
+    said += [f"{k}={v!r}" for k, v in sorted(options.items())]
+    return Key(hashlib.sha256("\0".join(said).encode()).hexdigest(), program, target, seconds)
+
+
+@functools.cache
+def _made_by() -> str | None:
+    """A digest of the sources and versions that plans hang on; ``None`` if there are no sources, or newer ones than this process runs."""
+    digest = hashlib.sha256()
+    files = [p for s in SOURCES for p in ([ROOT / s] if s.endswith(".py") else sorted((ROOT / s).rglob("*.py")))]
+    try:
+        for path in files:
+            if path.stat().st_mtime > _LOADED:
+                return None
+            digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+        for package in OTHERS:
+            digest.update(f"{package} {version(package)}\0".encode())
+    except (OSError, PackageNotFoundError):
+        return None
+    return digest.hexdigest()
+
+
+# plans ------------------------------------------------------------------------------------------------------------------------------
+
+
+def write_plan(to: Key, plan: Plan, sized: bool) -> None:
+    """Keep a plan, if any process would find it.  ``sized``: a rule depended on the lengths of axes."""
+    if plan.calls or plan.parts or plan.unsure or "time" in (plan.saturation, plan.stopped):
+        return
+    try:
+        rest = {f.name: encoded(getattr(plan, f.name)) for f in fields(Plan) if f.name not in GIVEN}
+        kernels = [[encoded(k.kernel), encoded(k.cost)] for k in plan.kernels]
+    except Unkept:
+        return
+    seconds = to.seconds if plan.stopped == "work" and math.isfinite(to.seconds) else None  # which is a share of the time, too
+    folder.write(to.name, {"sized": sized, "seconds": seconds, "kernels": kernels, "plan": rest})
+
+
+def read_plan(of: Key, written: Program) -> Read | None:
+    """The plan of an entry, whose kernels are made by the present code and cost what they did; ``None`` if there is none.  ``written`` is
+    the program that the plan speaks of."""
+    data = folder.read(of.name)
+    try:
+        if data is None or (data["seconds"] is not None and of.seconds > SAME_TIME * data["seconds"]):
+            return None
+        hints = get_type_hints(Plan)
+        rest = {f.name: decoded(data["plan"][f.name], hints[f.name]) for f in fields(Plan) if f.name not in GIVEN}
+        _check_buffers(rest["buffers"], of.program)
+        steps = tuple(_step(decoded(kernel, Kernel), decoded(cost, Cost), rest["buffers"], of.target) for kernel, cost in data["kernels"])
+        return Read(Plan(program=written, target=of.target.name, steps=steps, **rest), bool(data["sized"]))
+    except (Unkept, EqFuseError, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        return None  # whatever a file says, it is as if there were none
+
+
+def _step(kernel: Kernel, cost: Cost, buffers: Mapping[str, Buffer], target: Target) -> PlannedKernel:
+    """A kernel as a step: lowered, fitted and priced as the search does it.  Raises :class:`Unkept` if that is not what was kept."""
+    names = [kernel.name, *(a.name.replace("'", "_") for a in kernel.roles)]
+    if not all(map(_plain, names)) or any(buffers.get(b) != buffer for b, buffer in kernel.buffers.items()):
+        raise Unkept("names")
+    check_kernel(kernel)
+    tiles = lower(kernel)
+    counts = walk(tiles)
+    for copies in (True, False):
+        fitted = fit(counts, target, copies=copies)
+        if not fitted.reason and (fitted.warps, fitted.stages) == (kernel.warps, kernel.stages):
+            found = price(kernel, counts, fitted, target)
+            if found == cost:
+                rules = tuple(dict.fromkeys(n.rule for n in kernel.nodes if n.rule))
+                return PlannedKernel(kernel, finish(tiles), found, rules, {a.name: n for a, n in counts.passes.items()})
+    raise Unkept("another cost")
+
+
+def _check_buffers(buffers: Mapping[str, Buffer], program: Program) -> None:
+    """Inputs and outputs are those of the program, and temporaries have plain names."""
+    sizes = {i.name: (i.dtype, tuple(1 if a is None else a.size for a in i.layout), "input") for i in program.inputs}
+    sizes |= {o.name: (o.dtype, o.shape, "output") for o in program.outputs}
+    for name, b in buffers.items():
+        temporary = b.role == "temporary" and name not in sizes and _plain(name)
+        if b.name != name or not (temporary or sizes.get(name) == (b.dtype, b.shape, b.role)):
+            raise Unkept("buffers")
+    if not sizes.keys() <= buffers.keys():
+        raise Unkept("buffers")
+
+
+def _plain(name: str) -> bool:
+    return name.isidentifier()
+
+
+# that no other program is better --------------------------------------------------------------------------------------------------------
+
+
+def note_best(to: Key) -> None:
+    """Keep that no equal program in another order has a better plan than the one that was written."""
+    folder.write(to.name, {"best": "as written"})
+
+
+def known_best(of: Key) -> bool:
+    """Whether that is known."""
+    data: Any = folder.read(of.name)
+    return isinstance(data, dict) and data.get("best") == "as written"

@@ -1,0 +1,206 @@
+"""A program in parts: the values that are stored between kernels because of what the parts would cost as one, and what makes them.
+
+Between stages the cheapest values are stored, in bytes.  A region is what it takes to make a stored value from stored ones; regions that
+share a product are one, and so are those without products that read the same tensor.  What is pointwise, and the statistics of rows, may
+be part of several.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+
+from ...ir.index import Axis
+from ...ir.program import Program
+from ...ir.terms import Cast, Input, Map, Reduce, Term
+from ..targets import Target
+from .cuts import cheapest_cut
+from .stages import Conflict, Stages, stages
+from .work import Work, stored_bytes
+
+MOST_WHOLE = 6  # reductions of a program that is planned as one, however it might be parted: one search sees all of it
+MOST_NESTS = 16  # reductions of a region: what is tried grows with their squares, and with pointwise operations hardly
+
+
+MOST_AXES = 40  # of a region: an e-graph has room for 62, and rules add some
+
+
+@dataclass(frozen=True)
+class Partition:
+    """``groups``: for each region the values that it makes, in an order in which regions can run; by their numbers among the terms of the
+    program, so that the same partition can be made at other sizes.  ``names``: what the stored ones are called that are no results.
+    ``reductions``: how many the program has; ``conflicts``: what parts them."""
+
+    program: Program
+    groups: tuple[tuple[int, ...], ...]
+    names: Mapping[int, str]
+    reductions: int
+    conflicts: tuple[Conflict, ...] = ()
+
+    @property
+    def pays(self) -> bool:
+        """Whether the program is better planned in these regions than as one."""
+        return len(self.groups) > 1 and (self.reductions > MOST_WHOLE or self.large)
+
+    @property
+    def large(self) -> bool:
+        """Whether the program is more than one region may be."""
+        return _large(self.reductions, self.program.terms())
+
+    @property
+    def stored(self) -> dict[Term, None]:
+        """Every value that a region makes."""
+        terms = self.program.terms()
+        return {terms[k]: None for group in self.groups for k in group}
+
+    def at(self, program: Program) -> Partition | None:
+        """The same partition of the program at other sizes; ``None`` if it is another program there."""
+        ours, theirs = self.program.terms(), program.terms()
+        alike = len(ours) == len(theirs) and all(a.kind == b.kind for a, b in zip(ours, theirs, strict=True))
+        return replace(self, program=program) if alike else None
+
+
+def partition(program: Program, target: Target, also: Collection[int] = ()) -> Partition:
+    """The regions of a program; one for most that are no models.  ``also``: the numbers of terms that are stored in any case."""
+    work = Work(program, target)
+    found = stages(work)
+    stored = _between(work, found)
+    stored.update((work.terms[k], None) for k in sorted(also))
+    _halved(work, stored)
+    groups = _groups(work, found, stored)
+    return Partition(program, groups, _names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts)
+
+
+def _names(program: Program, numbers: Collection[int]) -> dict[int, str]:
+    """A name of its own for every stored value: the user's, or that of its number."""
+    taken = {t.name for t in (*program.inputs, *program.outputs)}  # type: ignore[attr-defined]
+    called: dict[Term, str] = {}
+    for name, ts in program.names.items():
+        called.update((t, name) for t in ts if t not in called)
+    found: dict[int, str] = {}
+    for k, t in enumerate(program.terms()):
+        if k in numbers:
+            base = called.get(t, f"t{k}")
+            found[k] = next(n for n in chain([base], (f"{base}_{c}" for c in count(2))) if n not in taken)
+            taken.add(found[k])
+    return found
+
+
+def _able(t: Term) -> bool:
+    """Whether a value may be stored: what is computed, of a type that memory has."""
+    return isinstance(t, Map | Reduce | Cast) and t.dtype is not None
+
+
+def _between(work: Work, found: Stages) -> dict[Term, None]:
+    """What is stored between stages, results included."""
+    stored = dict.fromkeys(t for t in work.terms if t in work.outputs)
+    inner = {x for n in work.nests.values() for x in (*n.inner, *((n.body,) if n.product else ()))}
+    parted = {c.inner for c in found.conflicts}
+    for stage in sorted({*found.of.values()}):
+        sources = [t for t, n in work.nests.items() if found.of[t] == stage and (n.product or t in parted)]
+        sinks = {t for t in work.terms if found.level[t] > stage}
+        if sources and sinks:
+            stored.update(dict.fromkeys(cheapest_cut(sources, sinks, work.users, stored, lambda t: _able(t) and t not in inner)))
+    return stored
+
+
+def _cone(root: Term, stored: Iterable[Term]) -> dict[Term, None]:
+    """What it takes to make a value from stored ones, those included: from it down."""
+    seen: dict[Term, None] = {}
+    todo = [root]
+    while todo:
+        t = todo.pop()
+        if t not in seen:
+            seen[t] = None
+            if t is root or t not in stored:
+                todo.extend(t.args)
+    return seen
+
+
+def _halved(work: Work, stored: dict[Term, None]) -> None:
+    """Store more until no value takes more than a region may have: the least bytes that part what takes about half of its terms."""
+    order = {t: k for k, t in enumerate(work.terms)}
+    inner = {x for n in work.nests.values() for x in (*n.inner, *((n.body,) if n.product else ()))}
+    todo = [t for t in work.terms if t in stored]
+    while todo:
+        root = todo.pop()
+        cone = sorted((t for t in _cone(root, stored) if t is root or t not in stored), key=order.__getitem__)
+        if not _large(sum(t in work.nests for t in cone), cone):
+            continue
+        place = {t: k for k, t in enumerate(cone)}
+        last = {t: max((place[u] for u in work.users[t] if u in place), default=-1) for t in cone if _able(t)}
+        crossing = _bytes_after(cone, last)
+        middle = [k for k in range(len(cone) // 4, len(cone) - len(cone) // 4) if _able(cone[k]) and cone[k] not in inner]
+        if not middle:
+            continue
+        best = min(middle, key=lambda k: (crossing[k], -k))
+        new = [t for t in cone[: best + 1] if last.get(t, -1) > best and t not in stored]
+        stored.update(dict.fromkeys(new))
+        todo += [root, *new] if new else []
+
+
+def _bytes_after(cone: Sequence[Term], last: Mapping[Term, int]) -> list[int]:
+    """For every place in a cone, the bytes of the values up to it that are used after it."""
+    live, found = 0, []
+    ends: Counter[int] = Counter()
+    for k, t in enumerate(cone):
+        live -= ends.pop(k, 0)
+        if last.get(t, -1) > k:
+            live += stored_bytes(t)
+            ends[last[t]] += stored_bytes(t)
+        found.append(live)
+    return found
+
+
+def _large(nests: int, cone: Iterable[Term]) -> bool:
+    """Whether some terms are more than one region may have."""
+    return nests > MOST_NESTS or len(frozenset[Axis]().union(*(t.axes for t in cone))) > MOST_AXES
+
+
+def _groups(work: Work, found: Stages, stored: dict[Term, None]) -> tuple[tuple[int, ...], ...]:
+    """The regions, in an order in which they can run."""
+    order = {t: k for k, t in enumerate(work.terms)}
+    roots = [t for t in work.terms if t in stored]
+    cones = {r: _cone(r, stored) for r in roots}
+    groups = _Groups({r: [t for t in cones[r] if t is not r and t in stored and not isinstance(t, Input)] for r in roots})
+    first: dict[tuple[int | None, Term], Term] = {}  # without products, those of one stage
+    for r in roots:
+        products = [t for t in cones[r] if t in work.nests and work.nests[t].product and (t is r or t not in stored)]
+        common = products or [t for t in cones[r] if t.axes and (isinstance(t, Input) or t in work.nests or t in stored)]
+        for t in common:
+            other = first.setdefault((None if products else found.level[r], t), r)
+            both = cones[r].keys() | cones[other].keys()
+            if not _large(sum(t in work.nests for t in both), both):
+                groups.join(r, other)
+    return tuple(tuple(order[r] for r in roots if groups.of[r] == k) for k in groups.order() or ())
+
+
+class _Groups:
+    """Regions that grow together, as long as none has to wait for itself.  ``needs``: the stored values that each is made of."""
+
+    def __init__(self, needs: Mapping[Term, Sequence[Term]]) -> None:
+        self.needs = needs
+        self.of = {r: k for k, r in enumerate(needs)}
+
+    def order(self) -> list[int] | None:
+        """The groups in an order in which they can run; ``None`` if there is none."""
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        graph.add_nodes_from(dict.fromkeys(self.of.values()))
+        graph.add_edges_from((self.of[x], k) for r, k in self.of.items() for x in self.needs[r] if self.of[x] != k)
+        try:
+            return list(nx.lexicographical_topological_sort(graph))
+        except nx.NetworkXUnfeasible:
+            return None
+
+    def join(self, a: Term, b: Term) -> None:
+        """One region for both, if it can run."""
+        if self.of[a] == self.of[b]:
+            return
+        before = dict(self.of)
+        self.of = {r: before[b] if k == before[a] else k for r, k in before.items()}
+        if self.order() is None:
+            self.of = before

@@ -1,0 +1,281 @@
+"""The program of a region: what makes some stored values from others, with axes and tensors of its own.
+
+It is put so that equal regions become equal programs (:mod:`eqfuse.ir.fingerprint`): axes and tensors are numbered in the order in which
+they are met, values that are read under other names alone are computed under these, dimensions of size 1 are left to the caller, and axes
+that always come one right after the other are one axis.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from ...ir import dtypes, nodes
+from ...ir.dtypes import DType
+from ...ir.fingerprint import fingerprint
+from ...ir.index import Axis, IndexExpr, index
+from ...ir.program import Output, Program, Result
+from ...ir.recursion import Steps, arguments_first, completed
+from ...ir.terms import Const, Extent, Index, Input, Map, Reduce, Term, View, number_of
+from .merging import merged
+from .partition import Partition
+
+Renaming = Mapping[Axis, Axis]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """``program`` makes the tensors ``makes`` of the whole program from its tensors ``reads``, whose shapes may differ from those of the
+    region's own by dimensions of size 1, and by neighbours that are one there."""
+
+    program: Program
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    values: Mapping[Term, Term] = field(repr=False)  # of terms of the whole program, what they are here
+    whole: Mapping[Term, int] = field(repr=False)  # the numbers of the terms of the whole program
+    fusion: tuple[tuple[str, str, str], ...] = ()  # what a user asks of its values, by the names that they have here
+
+    @cached_property
+    def key(self) -> str:
+        """The same for regions that one plan serves."""
+        return "\n".join((fingerprint(self.program), *map(repr, self.fusion)))
+
+    def makes_value(self, t: Term) -> bool:
+        """Whether a value of the whole program is computed here."""
+        here = self.values.get(t)
+        return here in self._numbers and not isinstance(here, Input)
+
+    def program_like(self, model: Program) -> Program:
+        """The program with the names that axes and tensors have in an equal one, or in one of other sizes."""
+        axes = {a.rank: a.name for a in model.every_axis}
+        tensors = dict(zip((i.name for i in self.program.inputs), (i.name for i in model.inputs), strict=True))
+        now: dict[Term, Term] = {}
+
+        def axis(a: Axis) -> Axis:
+            return replace(a, name=axes.get(a.rank, a.name))
+
+        def layout(dims: tuple[Axis | None, ...]) -> tuple[Axis | None, ...]:
+            return tuple(a if a is None else axis(a) for a in dims)
+
+        for t in self.program.terms():
+            if isinstance(t, Input):
+                now[t] = Input(tensors[t.name], layout(t.layout), t.dtype)
+            else:
+                now[t] = t.over((now[x] for x in t.args), lambda x: nodes.renamed(x, axis))
+        pairs = zip(self.program.outputs, model.outputs, strict=True)
+        outputs = tuple(replace(o, name=m.name, term=now[o.term], layout=layout(o.layout)) for o, m in pairs)
+        inputs = tuple(Input(tensors[i.name], layout(i.layout), i.dtype) for i in self.program.inputs)
+        return replace(
+            self.program, name=model.name, outputs=outputs, inputs=inputs, results=model.results,
+            names={n: tuple(now[t] for t in ts) for n, ts in self.program.names.items()},
+            sources={now[t]: text for t, text in self.program.sources.items()}, widened=frozenset(now[t] for t in self.program.widened),
+        )  # fmt: skip
+
+    def number(self, t: Term) -> int | None:
+        """Which of the terms of its program a term of the whole one is: the same in every equal region."""
+        return self._numbers.get(self.values[t]) if t in self.values else None
+
+    @cached_property
+    def _numbers(self) -> dict[Term, int]:
+        return {t: k for k, t in enumerate(self.program.terms())}
+
+
+def regions(partition: Partition) -> list[Region]:
+    """The regions of a program, in an order in which they can run."""
+    program = partition.program
+    terms = program.terms()
+    stored = _stored(partition)
+    numbers = {t: k for k, t in enumerate(terms)}
+    return [_region(program, numbers, stored, [terms[k] for k in group]) for group in partition.groups]
+
+
+def _region(
+    whole: Program, numbers: Mapping[Term, int], stored: Mapping[Term, tuple[Output, ...]], roots: Sequence[Term]
+) -> Region:
+    own = {i.name for i in whole.inputs}
+    first = _Builder(whole, stored, roots)
+    apart = first.program(f"{whole.name}_{next(o.name for t in roots for o in stored[t])}")
+    program, now = merged(apart, own)
+    terms = [*dict.fromkeys(o.term for o in program.outputs)]
+    second = _Builder(program, {t: tuple(o for o in program.outputs if o.term is t) for t in terms}, terms)
+    program = second.program(program.name)  # an index that became an axis by merging is one now
+    program.check()
+    values = {t: second.made[now[x]] for t, x in first.made.items() if x in now and now[x] in second.made}
+    return Region(program, tuple(i.name for i in program.inputs), tuple(o.name for o in program.outputs), values, numbers)
+
+
+def _stored(partition: Partition) -> dict[Term, tuple[Output, ...]]:
+    """What is made of every stored value: results, or a tensor that no user sees, whose dimensions are in the order torch would give."""
+    program = partition.program
+    found: dict[Term, tuple[Output, ...]] = {}
+    natural = _Natural()
+    read = {a for u in program.terms() for a in u.args}
+    kept = partition.stored
+    for k, t in enumerate(program.terms()):
+        if t not in kept:
+            continue
+        results = tuple(o for o in program.outputs if o.term is t)
+        dtype = None if t.dtype is None else _kept(program, t)
+        if dtype is not None and not any(o.dtype == dtype for o in results) and (not results or t in read):
+            results = (*results, Output(partition.names[k], t, natural.order(t), dtype))
+        found[t] = results
+    return found
+
+
+def _kept(program: Program, t: Term) -> DType:
+    """The type in which a value is kept between regions."""
+    assert t.dtype is not None
+    return dtypes.float32 if t in program.widened else t.dtype
+
+
+class _Natural:
+    """The order of dimensions that torch would give a value: those of its first operand, then those of the others."""
+
+    def __init__(self) -> None:
+        self.known: dict[Term, tuple[Axis, ...]] = {}
+
+    def order(self, root: Term) -> tuple[Axis, ...]:
+        """The axes of a value, outermost first."""
+        stack = [root]
+        while stack:
+            t = stack[-1]
+            below = [a for a in t.args if a not in self.known]
+            if t not in self.known and below:
+                stack += below
+                continue
+            stack.pop()
+            if t not in self.known:
+                self.known[t] = tuple(a for a in dict.fromkeys(self._met(t)) if a in t.axes)
+        return self.known[root]
+
+    def _met(self, t: Term) -> Iterable[Axis]:
+        if isinstance(t, Input):
+            return [a for a in t.layout if a is not None]
+        if isinstance(t, Index):
+            return [t.axis]
+        if isinstance(t, View):
+            return [b for a in self.known[t.args[0]] for b in (_by_stride(t.index) if a == t.axis else [a])]
+        args = t.args if isinstance(t, Map) and t.op == "mul" else sorted(t.args, key=lambda a: -len(a.axes))
+        return [a for x in args for a in self.known[x]]
+
+
+def _by_stride(e: IndexExpr) -> list[Axis]:
+    """The axes of an index, those with the largest steps first."""
+    found: list[Axis] = []
+    for atom, _ in sorted(e.terms, key=lambda part: -abs(part[1])):
+        found += [atom] if isinstance(atom, Axis) else _by_stride(atom.numerator)
+    return found
+
+
+class _Builder:
+    """The program of one region, from its values down to what is stored."""
+
+    def __init__(self, whole: Program, stored: Mapping[Term, tuple[Output, ...]], roots: Sequence[Term]) -> None:
+        self.whole, self.stored, self.roots = whole, stored, roots
+        self.axes: dict[Axis, Axis] = {}
+        self.names: set[str] = set()
+        self.inputs: dict[Term, Input] = {}
+        self.memo: dict[tuple[Term, tuple[tuple[Axis, Axis], ...]], Term] = {}
+        self.made: dict[Term, Term] = {}  # of terms of the whole program
+        self.users = Counter(a for t in self.cone() for a in dict.fromkeys(t.args) if a not in self.stored)
+
+    def program(self, name: str) -> Program:
+        """All of it; the tensors that it reads have the names that they have in the whole program."""
+        outputs: list[Output] = []
+        for t in self.roots:
+            term = completed(self.term(t, {}))
+            outputs += [replace(o, term=term, layout=tuple(self.axis(a) for a in o.layout if a is not None)) for o in self.stored[t]]
+        sources = {self.made[t]: text for t, text in self.whole.sources.items() if t in self.made}
+        names = {name: made for name, ts in self.whole.names.items() if (made := tuple(self.made[t] for t in ts if t in self.made))}
+        widened = frozenset(self.made[t] for t in self.whole.widened if t in self.made)
+        # what the whole program returns as it is, or puts beside other values
+        copies = all(isinstance(o.term, Input) or number_of(o.term) is not None for o in outputs)
+        results = tuple(Result(o.name, (o.name,), ((),)) for o in outputs) if copies else ()
+        return Program(name, tuple(outputs), tuple(self.inputs.values()), sources, names, widened, results)
+
+    def cone(self) -> list[Term]:
+        """What is computed here."""
+        return arguments_first(self.roots, lambda t: t.args, lambda t: t in self.stored and t not in self.roots)
+
+    def axis(self, a: Axis) -> Axis:
+        """The region's own axis for one of the whole program."""
+        if a not in self.axes:
+            name = a.name.partition("'")[0]
+            while name in self.names:
+                name += "_"
+            self.names.add(name)
+            self.axes[a] = Axis(name, a.size, len(self.axes) + 1)
+        return self.axes[a]
+
+    def fresh(self, a: Axis) -> Axis:
+        """An axis of the whole program that it does not have, as long as another one."""
+        return Axis(f"{a.name}'{len(self.axes)}", a.size, a.rank)
+
+    def index(self, e: IndexExpr, renaming: Renaming) -> IndexExpr:
+        """An index expression of the region; axes are met from the largest step to the smallest."""
+        now = {a: self.axis(renaming.get(a, a)) for a in _by_stride(e)}
+        return e.substitute({a: index(b) for a, b in now.items()})
+
+    def term(self, t: Term, renaming: Renaming) -> Steps[Term]:
+        """A value under other names of its axes."""
+        renaming = {a: b for a, b in renaming.items() if a in t.axes and a != b}
+        key = (t, tuple(sorted(renaming.items())))
+        if key not in self.memo:
+            self.memo[key] = yield self.made_of(t, renaming)
+            self.made.setdefault(t, self.memo[key])
+        return self.memo[key]
+
+    def made_of(self, t: Term, renaming: Renaming) -> Steps[Term]:
+        """The same, made now."""
+        if isinstance(t, Input):
+            return self.leaf(t, t, renaming)
+        if t in self.stored and t not in self.roots and not isinstance(t, Const | Index | Extent):
+            dtype = _kept(self.whole, t)
+            return self.leaf(t, next(o for o in self.stored[t] if o.dtype == dtype), renaming)
+        if isinstance(t, Index):
+            return Index(self.axis(renaming.get(t.axis, t.axis)))
+        if isinstance(t, Extent):
+            return Extent(self.axis(t.axis))
+        if isinstance(t, Reduce):
+            axis, inside = self.bound(t.axis, renaming)
+            body = yield self.term(t.args[0], inside)
+            return Reduce(t.monoid, self.axis(axis), body)
+        if isinstance(t, View):
+            return (yield self.view(t, renaming))
+        args = []
+        for a in t.args:
+            args.append((yield self.term(a, renaming)))
+        return t.over(args)
+
+    def bound(self, axis: Axis, renaming: Renaming) -> tuple[Axis, Renaming]:
+        """An axis that ends at a term, and what is renamed below: it is another one if something is renamed to it."""
+        if axis in renaming.values():
+            other = self.fresh(axis)
+            return other, {**renaming, axis: other}
+        return axis, {a: b for a, b in renaming.items() if a != axis}
+
+    def view(self, t: View, renaming: Renaming) -> Steps[Term]:
+        """A view; one that renames is what it shows, computed under the other name."""
+        x, to = t.args[0], t.index.as_axis()
+        if to is not None and to.size == t.axis.size and to not in x.axes and self.users[x] <= 1:
+            below = {**{a: b for a, b in renaming.items() if a != t.axis}, t.axis: renaming.get(to, to)}
+            if len({below.get(a, a) for a in x.axes}) == len(x.axes):
+                return (yield self.term(x, below))
+        axis, inside = self.bound(t.axis, {a: b for a, b in renaming.items() if a in x.axes})
+        shown = yield self.term(x, inside)
+        return View(shown, self.axis(axis), self.index(t.index, renaming))
+
+    def leaf(self, t: Term, tensor: Input | Output, renaming: Renaming) -> Term:
+        """A tensor that the region reads; where it reads it under other names as well, through views."""
+        here = tuple(self.axis(renaming.get(a, a)) for a in tensor.layout if a is not None)
+        known = self.inputs.setdefault(t, Input(tensor.name, here, tensor.dtype))
+        moves = [(a, b) for a, b in zip(known.layout, here, strict=True) if a != b and a is not None]
+        shown: Term = known
+        between = [(a, self.axis(self.fresh(a)) if b in known.axes else b, b) for a, b in moves]
+        for a, through, _ in between:
+            shown = View(shown, a, through)
+        for _, through, b in between:
+            shown = shown if through == b else View(shown, through, b)
+        return shown

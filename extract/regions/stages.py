@@ -1,0 +1,84 @@
+"""Stages: what would have to be computed again and again, if it shared a kernel with what needs it, belongs to an earlier one.
+
+A nest ``t`` conflicts with a nest ``x`` that one of its sides is made of if computing ``x`` for every tile of the axes that this side
+does not have costs more than storing it and reading it back.  The stage of a nest is one more than that of those it conflicts with, and
+no less than that of those it is made of.  So the products of a chain follow each other, and one whose own axis fits into a tile stays
+with what it is made of.  No operation is known by its name.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...ir.terms import Term
+from .work import Nest, Work, elements, stored_bytes
+
+TILE = 128  # positions of an axis that one program holds beside a product: registers hold accumulators of 64x128 to 128x256
+MOST_DEEP = 6  # products on top of each other that are planned together
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Why two nests are in different stages: what computing the inner one ``times`` would take, and storing it."""
+
+    outer: Term
+    inner: Term
+    times: int
+    again_us: float
+    stored_us: float
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stage of every nest, of every term the latest one among what it is made of (-1: made of none), and the conflicts."""
+
+    of: dict[Term, int]
+    level: dict[Term, int]
+    conflicts: tuple[Conflict, ...]
+
+
+def stages(work: Work) -> Stages:
+    """The stages of a program."""
+    stage: dict[Term, int] = {}
+    depth: dict[Term, int] = {}  # products on top of each other in its stage
+    above: dict[Term, frozenset[Term]] = {}  # the nests that a term is made of and that no conflict parts from it
+    conflicts: list[Conflict] = []
+    for t in work.terms:
+        nest = work.nests.get(t)
+        if nest is None:
+            above[t] = frozenset().union(*(above[a] for a in t.args))
+            continue
+        at, below = 0, frozenset[Term]()
+        for side in nest.sides:
+            for x in above[side]:
+                found = conflict(work, nest, side, work.nests[x])
+                if found is not None:
+                    conflicts.append(found)
+                    at = max(at, stage[x] + 1)
+                else:
+                    at = max(at, stage[x])
+            below |= above[side]
+        same = [x for x in below if stage[x] == at]
+        deep = max((depth[x] for x in same), default=0) + nest.product
+        if deep > MOST_DEEP:
+            at, same, deep = at + 1, [], 1
+        stage[t], depth[t] = at, deep
+        above[t] = frozenset([t, *same])
+    level: dict[Term, int] = {}
+    for t in work.terms:
+        level[t] = stage[t] if t in stage else max((level[a] for a in t.args), default=-1)
+    for t, nest in work.nests.items():  # the reductions inside a nest are nothing by themselves
+        level.update((x, stage[t]) for x in nest.inner)
+    return Stages(stage, level, tuple(conflicts))
+
+
+def conflict(work: Work, nest: Nest, side: Term, inner: Nest) -> Conflict | None:
+    """Whether computing ``inner``, of which a side of ``nest`` is made, again for every tile costs more than storing it."""
+    times = math.ceil(elements(nest.top.axes - side.axes) / TILE)
+    if times <= 1:
+        return None
+    beside = frozenset() if inner.product else work.leaves(nest.body, inner.top)
+    again = (times - 1) * work.us(inner, beside)
+    stored = work.move_us(2 * stored_bytes(inner.top)) + work.target.launch_us
+    return Conflict(nest.top, inner.top, times, again, stored) if again > stored else None

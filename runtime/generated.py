@@ -1,0 +1,154 @@
+"""The module that is generated from one plan: its text, the sizes it takes, and what can be done with its kernels without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..codegen.module import Guard, ModuleSpec, admits, emit_kernels, guards, lengths, with_host
+from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
+from ..extract.targets import Target
+from ..ir.program import Output, Program
+from ..ir.reference import evaluate
+from ..ir.sameness import same_program
+from ..tiles.simulate import simulate
+from .saved_sizes import dependence
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..frontends import Traced
+    from .aot import StaticReport
+
+
+def module_spec(plan: Plan) -> ModuleSpec:
+    """What code generation needs of a plan."""
+    program = plan.program
+    loaded = {name for k in plan.steps for name in k.loads}
+    made = [b.name for k in plan.steps for b in k.stores]
+    outputs = tuple(plan.buffers[o.name] for o in program.outputs)
+    arranged = any(len(r.outputs) > 1 or max(r.merges[0], default=1) > 1 for r in program.results)
+    names = {o.name for o in outputs}
+    return ModuleSpec(
+        name=program.name,
+        inputs=tuple(plan.buffers[i.name] for i in program.inputs),
+        outputs=outputs,
+        temporaries=tuple(plan.buffers[b] for b in made if b not in names and b in loaded),
+        kernels=tuple(k.tiles for k in plan.kernels),
+        header=plan_text(plan, module=True),
+        results=program.results if arranged else (),
+        calls=tuple(
+            (sum(isinstance(k, PlannedKernel) for k in plan.steps[:at]), step.call)
+            for at, step in enumerate(plan.steps)
+            if isinstance(step, PlannedCall)
+        ),
+    )
+
+
+@dataclass(eq=False)
+class Generated:
+    """The module of a plan."""
+
+    traced: Traced
+    sized: bool  # a rule depended on the lengths of axes
+    plan: Plan
+    target: Target
+    _source: str | None = field(default=None, init=False, repr=False)
+
+    @property
+    def program(self) -> Program:
+        """The program that was traced."""
+        return self.traced.program
+
+    @property
+    def source(self) -> str:
+        """The module for all sizes that the kernels and the program admit."""
+        # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
+        if self._source is None and self.sized:
+            self._source = self.exact_source
+        if self._source is None:
+            spec = module_spec(self.plan)
+            found = dependence(self.traced, spec)
+            shapes = {b.name: b.shape for b in spec.inputs}
+            fixed = {(name, d): shapes[name][d] for name, d in found.fixed}
+            self._source = with_host(self._kernels, replace(spec, fixed=fixed, equal=found.equal, ranges=found.ranges))
+        return self._source
+
+    @cached_property
+    def exact_spec(self) -> ModuleSpec:
+        """What the module for the planned sizes alone is made of."""
+        spec = module_spec(self.plan)
+        return replace(spec, fixed={(name, d): self._shapes[name][d] for one in lengths(spec) for name, d in one.dimensions})
+
+    @cached_property
+    def exact_source(self) -> str:
+        """The module for the planned sizes alone, which is what the operator has: the same kernels, known without tracing again."""
+        return with_host(self._kernels, self.exact_spec)
+
+    @property
+    def _shapes(self) -> dict[str, list[int]]:
+        """Of inputs and outputs."""
+        layouts = {i.name: i.layout for i in self.program.inputs} | {o.name: o.layout for o in self.program.outputs}
+        return {name: [1 if a is None else a.size for a in layout] for name, layout in layouts.items()}
+
+    @cached_property
+    def called_source(self) -> str:
+        """The module that calls run, for all sizes that its kernels can take: that they are sizes of this program is known here."""
+        return with_host(self._kernels, module_spec(self.plan))
+
+    @cached_property
+    def guards(self) -> tuple[Guard, ...]:
+        """What the kernels need of the lengths that they read from shapes; every other length is the planned one."""
+        return guards(module_spec(self.plan))
+
+    def serving(self, traced: Traced) -> Generated | None:
+        """The same kernels for the program at other sizes; ``None`` if it is another program there, or they cannot take these sizes."""
+        sizes = {a.name: a.size for a in traced.program.every_axis}
+        if self.sized or not same_program(self.program, traced.program, sizes):
+            return None
+        found = Generated(traced, self.sized, self.plan, self.target)
+        if not admits(module_spec(self.plan), sizes, found._shapes):
+            return None
+        found.__dict__.update(_kernels=self._kernels, called_source=self.called_source)  # printed once
+        return found
+
+    @cached_property
+    def _kernels(self) -> str:
+        """What both have in common, printed once: what operators of the user are spelled as may change."""
+        return emit_kernels(module_spec(self.plan))
+
+    def simulate(self, arrays: Mapping[str, np.ndarray], kind: Any) -> dict[str, np.ndarray]:
+        """All tensors, from those of the inputs, by the numpy tile interpreter in one type."""
+        made = dict(arrays)
+        for k in self.plan.steps:
+            made.update(simulate(k.tiles, made, dtype=kind) if isinstance(k, PlannedKernel) else self._meant(k, made))
+        return made
+
+    def _meant(self, step: PlannedCall, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What an outside call should make: the value that its rule offers it for, by the reference."""
+        made = step.call.result
+        wanted = Output(made.buffer.name, step.term, made.dims, made.buffer.dtype)
+        inputs = {i.name: arrays[i.name] for i in self.program.inputs}
+        return dict(evaluate(Program(self.program.name, (wanted,), self.program.inputs), inputs))
+
+    def compile(self) -> list[StaticReport]:
+        """Compile every kernel ahead of time for the target's architecture."""
+        from .aot import compile_kernel
+        from .modules import load_module
+
+        module = load_module(self.called_source, "aot")
+        return [
+            compile_kernel(
+                module,
+                k.kernel.name,
+                k.tiles.parameters,
+                self.target,
+                num_warps=k.kernel.warps,
+                num_stages=k.kernel.stages,
+                registers=k.kernel.registers,
+                contract=k.tiles.contracts,
+            )
+            for k in self.plan.kernels
+        ]
