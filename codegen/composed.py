@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.program import Result
 from ..tiles.kernel import Buffer
-from ..tiles.names import identifier
-from .module import ModuleSpec, emit_kernels, host, put_together, with_hosts
+from .module import ModuleSpec, emit_kernels, host, put_together, variables, with_hosts
 from .text import torch_name
 
 Shape = tuple[int, ...]
@@ -58,7 +57,7 @@ def _function(at: int) -> str:
 
 
 def _run(spec: ComposedSpec) -> str:
-    names = _names(spec)
+    names = variables(spec.plans, spec.buffers, (_function(k) for k in range(len(spec.plans))))
     used = {name for c in spec.calls for name, _ in c.reads}
     lines = []
     for b in spec.inputs:
@@ -85,17 +84,3 @@ def _run(spec: ComposedSpec) -> str:
 def _seen(name: str, shape: Shape, wanted: Shape) -> str:
     """A tensor in another shape of as many elements."""
     return name if shape == wanted else f"{name}.view({wanted})"
-
-
-def _names(spec: ComposedSpec) -> dict[str, str]:
-    """A variable of ``run`` for every tensor."""
-    taken = {"math", "torch", "triton", "tl", "run", *(_function(k) for k in range(len(spec.plans)))}
-    taken |= {identifier(k.name) for p in spec.plans for k in p.kernels}
-    found: dict[str, str] = {}
-    for name in spec.buffers:
-        text = identifier(name)
-        while text in taken:
-            text += "_"
-        taken.add(text)
-        found[name] = text
-    return found

@@ -394,7 +394,9 @@ class _Host:
         self.spec, self.sizes, self.called = spec, _Sizes(spec), called
         self.lines: list[str] = []
         self.imported = _imported(spec)
-        self.argument = _argument_names(spec, {*self.sizes.names.values()})
+        tensors = (b.name for b in (*spec.inputs, *spec.temporaries, *spec.outputs))
+        results = (r.name for r in spec.results if len(r.outputs) > 1)
+        self.argument = variables([spec], (*tensors, *results), self.sizes.names.values())
         accessed = {name for name, _ in _accesses(spec)}
         self.used = [b for b in spec.inputs if b.name in accessed]
         self.first = self.argument[(self.used or [*spec.inputs])[0].name] if spec.inputs else None  # all are on its device
@@ -601,14 +603,13 @@ class _Host:
         return f"{self.argument[p.buffer]}.stride({p.position})"
 
 
-def _argument_names(spec: ModuleSpec, taken: set[str]) -> dict[str, str]:
-    """A variable of the host function for every buffer, different from each other and from every other name in it."""
-    taken |= {"math", "torch", "triton", "tl", "run", *re.findall(r"^def (\w+)", _HOST_HELPERS, re.MULTILINE)}
-    taken |= {identifier(k.name) for k in spec.kernels}
-    taken |= {*_imported(spec).values()}
+def variables(specs: Sequence[ModuleSpec], wanted: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+    """A variable of a host function for every tensor, different from each other, from ``taken`` and from what the module defines."""
+    taken = {*taken, "math", "torch", "triton", "tl", "run", *re.findall(r"^def (\w+)", _HOST_HELPERS, re.MULTILINE)}
+    for spec in specs:
+        taken |= {*(identifier(k.name) for k in spec.kernels), *_imported(spec).values()}
     names: dict[str, str] = {}
-    results = [r.name for r in spec.results if len(r.outputs) > 1]
-    for known in (*(b.name for b in (*spec.inputs, *spec.temporaries, *spec.outputs)), *results):
+    for known in wanted:
         if known not in names:
             name = identifier(known)
             while name in taken:

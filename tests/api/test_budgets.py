@@ -12,6 +12,7 @@ from eqfuse.egraph import run, saturate
 from eqfuse.extract import cover, meter, search
 from eqfuse.extract.cover import Extractor
 from eqfuse.extract.objective import TIE
+from eqfuse.testing.models import Linears
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -101,22 +102,9 @@ def test_a_share_of_the_search_that_ends_is_said(monkeypatch):
 
 
 # the budget is a contract --------------------------------------------------------------------------------------------------------------
-class Layers(torch.nn.Module):
-    """Linear layers, which one kernel could compute in 4**(depth - 1) ways to loop, and none of them pays."""
-
-    def __init__(self, depth, width=1024):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width, bias=False) for _ in range(depth))
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = torch.relu(layer(x))
-        return x
-
-
 def layers(depth):
     with torch.device("meta"):
-        return Layers(depth).half(), (torch.empty(4096, 1024, dtype=torch.float16),)
+        return Linears(depth, 1024).half(), (torch.empty(4096, 1024, dtype=torch.float16),)
 
 
 def corpus(name):

@@ -9,6 +9,7 @@ import eqfuse
 from eqfuse.extract.cover import Cover, Extractor
 from eqfuse.extract.objective import TIE
 from eqfuse.extract.targets import load_target
+from eqfuse.testing.models import Linears
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -27,20 +28,9 @@ def test_no_plan_is_slower_than_op_by_op(name):
         assert plan.estimated_us <= TIE * op_by_op(first.graph, target).us
 
 
-class Layers(torch.nn.Module):
-    def __init__(self, width, depth):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width, bias=False) for _ in range(depth))
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = torch.relu(layer(x))
-        return x
-
-
 def test_an_expired_budget_is_no_refusal():
     with torch.device("meta"):
-        module, x = Layers(1024, 3).half(), torch.empty(4096, 1024, dtype=torch.float16)
+        module, x = Linears(3, 1024).half(), torch.empty(4096, 1024, dtype=torch.float16)
     compiled = eqfuse.optimize(module, (x,), target="h200", time_budget=0)
     assert compiled.plan.stopped == "time"
     assert compiled.plan.estimated_us <= TIE * op_by_op(compiled.graph, "h200").us
