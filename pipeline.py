@@ -575,16 +575,17 @@ def _in_regions(found: Planned, program: Program, parted: Partition, clock: _Clo
 
 
 def _region_by_region(found: Planned, program: Program, parted: Partition, end: float, known: Mapping[str, Planned]) -> Planned:
-    """Each different region planned by itself.  Half of the time is shared out equally, half by what regions take unfused; what is left
-    over goes to those that follow."""
+    """Each different region planned by itself.  Half of the time is shared out by the number of terms, which is what planning takes, half by what
+    regions take unfused; what is left over goes to those that follow."""
     request = found.request
     here, decisions = handed_out(request.fusion, program, regions(parted))
     different = {r.key: r for r in here}
-    weights = {key: baseline(r.program, request.target).us for key, r in different.items()}
+    terms = {key: len(r.program.terms()) for key, r in different.items()}
+    unfused = {key: baseline(r.program, request.target).us for key, r in different.items()}
     made = dict[str, Planned]()
     for key, region in different.items():
         waiting = [k for k in different if k not in made]
-        share = (1 / len(waiting) + weights[key] / (sum(weights[k] for k in waiting) or 1.0)) / 2
+        share = (terms[key] / sum(terms[k] for k in waiting) + unfused[key] / (sum(unfused[k] for k in waiting) or 1.0)) / 2
         now = time.process_time()
         own = _own_request(request, program, region, now + share * max(end - now, 0.0))
         before = known.get(key)
