@@ -266,8 +266,8 @@ class Store:
 class Accumulator:
     """A value carried around a loop: ``identity`` before it, ``old`` at the start of a step and after the loop, ``new`` at the end.
 
-    ``start``: a value of the loop around it that this one goes on from, in place of the identity.  ``inplace``: the new value takes the
-    place of the old one where it is computed, not at the end.
+    ``start``: a value that it goes on from in place of the identity: of the loop around it, or what a loop before has made
+    (:mod:`.finish.starts`).  ``inplace``: the new value takes the place of the old one where it is computed, not at the end.
     """
 
     old: Value
@@ -426,6 +426,13 @@ def uses(s: Statement) -> tuple[Value, ...]:
         found.update({v.name: v for a in s.accumulators for v in (a.new, a.start) if v is not None and v.name not in inner})
         return tuple(found.values())
     return (s.src,)
+
+
+def direct_uses(s: Statement) -> tuple[Value, ...]:
+    """What a statement reads; for a loop, the values that its accumulators start from and take at the end of a step."""
+    if isinstance(s, Loop):
+        return tuple(v for a in s.accumulators for v in (a.start, a.new) if v is not None)
+    return uses(s)
 
 
 # text: one statement to a line, for people and for tests, not for a compiler -----------------------------------------------------------

@@ -32,6 +32,7 @@ from .program import (
     Statement,
     Store,
     TileProgram,
+    Value,
     Where,
 )
 from .sizes import VECTOR_BYTES, Sizes, wide_axes
@@ -155,6 +156,7 @@ class _Walk:
         self.streamed: dict[str, int] = {}  # tiles loaded inside a loop, and their bytes: the pipeline holds several of them
         self.vectors: dict[str, int] = {}  # and the bytes that an instruction of theirs moves
         self.operands: set[str] = set()  # values that a contraction takes straight from memory
+        self.states: set[Value | None] = set()  # of loops before or around
         self.programs = 1
         for b in program.grid:
             self.programs *= sizes.steps(b)
@@ -214,6 +216,7 @@ class _Walk:
     ) -> None:
         """``visited``: the share of their steps that the loops around take, on average."""
         work, in_loop, elements = self.work, len(around) > len(self.program.grid), self.sizes.elements
+        most_bytes = most_instructions = 0  # of operands, in one of the loops here: what one has loaded the next does without
         for s in body:
             if isinstance(s, Loop):
                 n = self.sizes.steps(s.binding)
@@ -221,11 +224,15 @@ class _Walk:
                 taken = self.sizes.taken(s)
                 self.steps += trips * n * taken
                 self.refills += trips if in_loop and s.innermost else 0
-                self.accumulators += sum(self.sizes.bytes(a.old) for a in s.accumulators if a.start is None)
+                self.accumulators += sum(self.sizes.bytes(a.old) for a in s.accumulators if a.start not in self.states)
+                self.states.update(a.old for a in s.accumulators)
                 ragged = not s.binding.even
                 share = (1.0 / max(n, 1) if s.peeled else 1.0) if ragged else masked
                 self.masked += ragged and not s.peeled
+                here, self.dot_bytes, self.dot_instructions = (self.dot_bytes, self.dot_instructions), 0, 0
                 self._block(s.body, trips * n * taken, {**around, s.binding.name: n}, share, visited * taken)
+                most_bytes, most_instructions = max(most_bytes, self.dot_bytes), max(most_instructions, self.dot_instructions)
+                self.dot_bytes, self.dot_instructions = here
             elif isinstance(s, Let):
                 op = operation(s.op)
                 n = elements(s.dst)
@@ -254,6 +261,8 @@ class _Walk:
                 work["let"] += trips * elements(s.dst) * LOST
             elif isinstance(s, Mean | Fill | IndexValue):
                 work["let"] += trips * elements(s.dst)
+        self.dot_bytes += most_bytes
+        self.dot_instructions += most_instructions
 
     def _dot(self, s: Dot, trips: float, in_loop: bool) -> None:
         m, k, n = (self.sizes.dims[d.name] for d in (*s.a.dims, s.b.dims[1]))

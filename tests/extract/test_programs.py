@@ -384,16 +384,16 @@ def test_new_values_of_float16_do_not_overflow_where_the_program_does_not():
 
 
 def test_what_is_shared_is_added_up_in_float32():
-    """Both weights added up may exceed float16, and halves of them may vanish: float32 holds the sum."""
-    square = [torch.empty(4096, 4096, dtype=torch.float16, device="meta") for _ in range(3)]
-    c = eqfuse.optimize(lambda x, a, b: x @ a + x @ b, square, target="h200")
-    small = [torch.full((16, 32), 2.0**-12), torch.full((32, 32), 60000.0), torch.full((32, 32), 50000.0)]
+    """All weights added up may exceed float16, and halves of them may vanish: float32 holds the sum."""
+    square = [torch.empty(4096, 4096, dtype=torch.float16, device="meta") for _ in range(5)]
+    c = eqfuse.optimize(lambda x, a, b, d, e: x @ a + x @ b + x @ d + x @ e, square, target="h200")
+    small = [torch.full((16, 32), 2.0**-12), torch.full((32, 32), 60000.0), *(torch.full((32, 32), y) for y in (50000.0, 8.0, 8.0))]
     small = [x.half() for x in small]
-    assert c.plan.rewritten == ("shared_operand",)
+    assert "shared_operand" in c.plan.rewritten
     assert {b.dtype for b in c.plan.buffers.values() if b.role == "temporary"} == {dtypes.float32}
     found = c.at(*small).interpret(*small)
-    torch.testing.assert_close(found.double(), small[0].double() @ (small[1].double() + small[2].double()), rtol=2e-3, atol=0)
-    tiny = [torch.full((16, 32), 1000.0).half(), torch.full((32, 32), 6e-8).half(), torch.zeros(32, 32).half()]
+    torch.testing.assert_close(found.double(), small[0].double() @ sum(w.double() for w in small[1:]), rtol=2e-3, atol=0)
+    tiny = [torch.full((16, 32), 1000.0).half(), torch.full((32, 32), 6e-8).half(), *[torch.zeros(32, 32).half()] * 3]
     torch.testing.assert_close(c.at(*tiny).interpret(*tiny).double(), tiny[0].double() @ tiny[1].double(), rtol=2e-3, atol=0)
 
 

@@ -17,9 +17,10 @@ from .inplace import overwrite
 from .multiply_adds import fuse
 from .offsets import widen
 from .parameters import parametrise
+from .starts import start
 
 Pass = Callable[[TileProgram], TileProgram]
-PRICED: tuple[Pass, ...] = (hint, contract)
+PRICED: tuple[Pass, ...] = (start, hint, contract)
 FINAL: tuple[Pass, ...] = (fuse, overwrite, widen, parametrise)
 
 

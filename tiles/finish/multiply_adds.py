@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ...ir import dtypes
-from ..program import Let, Literal, Loop, Operand, Statement, TileProgram, Value, rewritten, uses
+from ..program import Let, Literal, Operand, Statement, TileProgram, Value, direct_uses, rewritten
 from .contraction import below_exponentials
 
 
@@ -42,7 +42,7 @@ def _negated(program: TileProgram) -> dict[str, Value]:
     found = {s.dst.name: s.args[0] for s in program.statements() if isinstance(s, Let) and s.op == "neg"}
     kept = {n: v for n, v in found.items() if isinstance(v, Value)}
     for s in program.statements():
-        names = [v.name for v in _direct_uses(s)]
+        names = [v.name for v in direct_uses(s)]
         pure = isinstance(s, Let) and s.op == "add" and sum(n in kept for n in names) <= 1
         if not pure:
             for n in names:
@@ -56,7 +56,7 @@ def _products(program: TileProgram) -> dict[str, Let]:
     The product must be as large as the sum, or computing it inside the sum would repeat work; at most one per sum.  Sums below
     exponentials are rounded step by step (:func:`.contraction.contracts`).
     """
-    readers = Counter(v.name for s in program.statements() for v in _direct_uses(s))
+    readers = Counter(v.name for s in program.statements() for v in direct_uses(s))
     lets = [s for s in program.statements() if isinstance(s, Let)]
     single = {
         s.dst.name: (at, s)
@@ -77,10 +77,3 @@ def _products(program: TileProgram) -> dict[str, Let]:
 
 def _name(v: Operand) -> str:
     return v.name if isinstance(v, Value) else ""
-
-
-def _direct_uses(s: Statement) -> tuple[Value, ...]:
-    """What a statement reads; for a loop, the values that its accumulators start from and take at the end of a step."""
-    if isinstance(s, Loop):
-        return tuple(v for a in s.accumulators for v in (a.start, a.new) if v is not None)
-    return uses(s)
