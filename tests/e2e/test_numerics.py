@@ -40,7 +40,7 @@ from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles import dots
 
 ULP = float(np.finfo(np.float32).eps)
-SEPARABLE = ("term_from_inside", "terms_collected", "late_term_out_of_sum", "late_term_out_of_choice", "distribute_terms")
+SEPARABLE = ("term_from_inside", "terms_collected", "late_term_out_of_sum", "late_term_out_of_choice", "distribute_terms", "sum_terms")
 
 CASES = [  # program, spread of the data, added to its first argument, factor of its first two arguments
     ("softmax_entropy", 1e4, 0.0, 1.0),
