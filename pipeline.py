@@ -575,8 +575,8 @@ def _in_regions(found: Planned, program: Program, parted: Partition, clock: _Clo
 
 
 def _region_by_region(found: Planned, program: Program, parted: Partition, end: float, known: Mapping[str, Planned]) -> Planned:
-    """Each different region planned by itself.  Half of the time is shared out by the number of terms, which is what planning takes, half by
-    what regions take unfused; what is left over goes to those that follow."""
+    """Each different region planned by itself.  Half of the time is shared out by the number of terms, which is what planning takes, half
+    by what regions take unfused; what is left over goes to those that follow."""
     request = found.request
     here, decisions = handed_out(request.fusion, program, regions(parted))
     different = {r.key: r for r in here}
