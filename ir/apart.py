@@ -6,7 +6,6 @@ axis than the outer one.  Laws that move a factor into a sum ask that it is free
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -20,7 +19,7 @@ from .terms import Index, Input, Map, Reduce, Term, View, postorder
 
 def apart(program: Program) -> Program:
     """The program with new names for such axes; itself if there are none."""
-    captured = {r for t in program.terms() if isinstance(t, Map) and t.op == "mul" for r in _captured(t)}
+    captured = _captured(program)
     if not captured:
         return program
     taken, last = {a.name for a in program.every_axis}, max(a.rank for a in program.every_axis)
@@ -53,16 +52,21 @@ def apart(program: Program) -> Program:
     )
 
 
-def _captured(product: Term) -> Iterator[Reduce]:
-    """The sums in a chain of products beside which something depends on their axis."""
-    for side, other in (product.args, product.args[::-1]):
-        stack = [side]
-        while stack:
-            t = stack.pop()
-            if isinstance(t, Reduce) and MONOIDS[t.monoid].linear and t.axis in other.axes:
-                yield t
-            elif isinstance(t, Map) and t.op in ("mul", "neg"):
-                stack.extend(t.args)
+def _captured(program: Program) -> set[Reduce]:
+    """The sums in products beside which something depends on their axis."""
+    factors: dict[Term, frozenset[Reduce]] = {}  # the sums among the factors of a term
+    found: set[Reduce] = set()
+    for t in program.terms():
+        own = frozenset[Reduce]()
+        if isinstance(t, Reduce) and MONOIDS[t.monoid].linear:
+            own = frozenset({t})
+        elif isinstance(t, Map) and t.op in ("mul", "neg"):
+            own = own.union(*(factors[x] for x in t.args))
+        if own and isinstance(t, Map) and t.op == "mul":
+            for side, other in (t.args, t.args[::-1]):
+                found |= {r for r in factors[side] if r.axis in other.axes}
+        factors[t] = own
+    return found
 
 
 def _moved(x: Term, old: Axis, new: Axis) -> Term:
