@@ -31,7 +31,7 @@ from .egraph.frozen import member_text
 from .egraph.later import Later
 from .egraph.reach import reachable
 from .egraph.resize import resized
-from .egraph.run import ORDER, Splits, for_kernels, for_programs, ordered, parts_of, split_axes
+from .egraph.run import ORDER, Splits, for_kernels, for_programs, ordered, parts_of, split_axes, splits_of, way_of
 from .errors import AccuracyError, OptionError, PlanError, expect, shown
 from .extract import extract, extract_like, kept
 from .extract.baseline import baseline, eager_ops
@@ -47,7 +47,6 @@ from .extract.regions.partition import MOST_AXES
 from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
-from .ir.index import Axis
 from .ir.program import Program
 from .rewrites import Rule, registry
 from .runtime.loading import for_optimize
@@ -336,14 +335,16 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
     program = traced.program if choice is None else choice.program
     if found.parts is not None:
         return _parts_like(found, found.parts, request, traced, program, number)
-    graph = None if number and model.split else resized(found.graph, program)
+    graph = None if number and model.splits else resized(found.graph, program)
     if graph is None:
         here = {a.place: a for a in program.axes}
-        splits: dict[Axis, int | tuple[Axis, Axis]] = {}
-        for axis, outer, inner in found.graph.facts.get("split", ()):
-            if model.split and axis.place in here:
-                whole = here[axis.place]
-                splits[whole] = outer.size if number else parts_of(whole, -(-whole.size // inner.size), inner.size)
+        rows = []  # of the splits that the model has
+        for axis, outer, inner in dict.fromkeys(row for k in model.kernels for row in k.kernel.splits):
+            if whole := here.get(axis.place):
+                count = outer.size if number else -(-whole.size // inner.size)
+                length = -(-whole.size // count) if number else inner.size
+                rows.append((whole, *parts_of(whole, count, length, way_of(axis, outer))))
+        splits = splits_of(rows)
         graph = steer(_saturate(request, found.rules, program, splits), request.fusion)
     unsure = registry.vouch(_used(graph, found.rules))
     plan = _as_written(extract_like(graph, request.target, model), traced.program, request.target)
@@ -625,7 +626,7 @@ def _as_written(plan: Plan, program: Program, target: Target) -> Plan:
     )  # fmt: skip
 
 
-def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits: Mapping[Axis, int]) -> FrozenGraph | None:
+def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits: Splits) -> FrozenGraph | None:
     """The e-graph of an earlier plan, if saturation would make the same one."""
     parts = [(a.name, inner.size) for a, _, inner in before.graph.facts.get("split", ())]
     if before.rules != rules or parts != [(a.name, inner.size) for a, _, inner in split_axes(splits)]:
@@ -634,7 +635,7 @@ def _serving(before: Planned, rules: tuple[Rule, ...], program: Program, splits:
 
 
 def _graph(
-    request: Request, rules: tuple[Rule, ...], program: Program, splits: Mapping[Axis, int], choice: Choice | None,
+    request: Request, rules: tuple[Rule, ...], program: Program, splits: Splits, choice: Choice | None,
     before: Planned | None = None, deadline: float = math.inf,
 ) -> FrozenGraph:  # fmt: skip
     """The e-graph that kernels are found in, or an earlier one that serves."""

@@ -100,14 +100,17 @@ class _Search:
         self.graph, self.rules, self.culprits, self.findings, self.inputs = graph, rules, culprits, findings, inputs
         self.seed, self.deadline = seed, deadline
         self.budget = BUDGETS[0]
-        self.parts = {axis.name: outer.size for axis, outer, _ in graph.facts.get("split", ())}
+        self.parts: dict[str, tuple[int, ...]] = {}
+        for axis, outer, _ in graph.facts.get("split", ()):
+            self.parts[axis.name] = (*self.parts.get(axis.name, ()), outer.size)
         self.tried: dict[tuple[Program, int], bool] = {}
 
     # candidates ----------------------------------------------------------------------------------------------------------------
 
-    def splits(self, p: Program) -> dict[Axis, int]:
+    def splits(self, p: Program) -> dict[Axis, tuple[int, ...]]:
         """The axes of a candidate that are split."""
-        return {a: self.parts[a.name] for a in p.axes if self.parts.get(a.name, a.size) < a.size}
+        found = {a: tuple(n for n in self.parts.get(a.name, ()) if n < a.size) for a in p.axes}
+        return {a: parts for a, parts in found.items() if parts}
 
     def data(self, p: Program) -> dict[str, np.ndarray] | None:
         """The data of a candidate, if they were given."""
@@ -204,7 +207,12 @@ class _Search:
 
 
 def _code(
-    program: Program, rules: tuple[Rule, ...], splits: Mapping[Axis, int], seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None
+    program: Program,
+    rules: tuple[Rule, ...],
+    splits: Mapping[Axis, tuple[int, ...]],
+    seed: int,
+    masked: bool,
+    inputs: Mapping[str, np.ndarray] | None,
 ) -> str:
     """A script that repeats the failing audit; its rules are those of the registry."""
     options = f"seed={seed}, masked={masked}"
@@ -215,7 +223,7 @@ def _code(
         lines.append(f"inputs = {{{', '.join(f'{n!r}: {np.asarray(x).tolist()}' for n, x in inputs.items())}}}")
         options += ", inputs=inputs"
     names = ", ".join(repr(r.name) for r in rules)
-    parts = ", ".join(f"{a!r}: {n}" for a, n in splits.items())
+    parts = ", ".join(f"{a!r}: {n if len(n) > 1 else n[0]}" for a, n in splits.items())
     lines.append(f"names = {{{names}}}")
     lines.append("rules = [r for r in registry.rules() if r.name in names]")
     lines.append(f"audit(saturate(p, rules=rules, splits={{{parts}}}), {options})")

@@ -16,7 +16,7 @@ import functools
 import math
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.index import Axis, IndexExpr, index, order_key
@@ -41,7 +41,8 @@ from .spec import check_graph
 if TYPE_CHECKING:
     from egglog.bindings import EGraph
 
-Splits = Mapping[Axis, int | tuple[Axis, Axis]]  # axis -> number of outer parts, or the axes of the outer and the inner part
+Way = int | tuple[Axis, Axis]  # to split an axis: the number of parts, or the axes that say which part and where in it
+Splits = Mapping[Axis, int | Sequence[Way]]  # axis -> the ways in which it may be split
 
 _engines: dict[tuple[tuple[Rule, ...], bool], EGraph] = {}
 _parsed: dict[str, list[Any]] = {}
@@ -413,8 +414,7 @@ class Replay:
         run = _Steps(self.engine, rules, nodes, time_budget, most, since)
         _run(self.engine, "(push)")
         try:
-            splits = {axis: (outer, inner) for axis, outer, inner in graph.facts.get("split", ())}
-            self.book, self.names, self.parts = _insert(run, self.program, splits)
+            self.book, self.names, self.parts = _insert(run, self.program, splits_of(graph.facts.get("split", ())))
             run.analyse()
             _phases(run, bool(self.parts))
             done = len(run.matched)
@@ -538,19 +538,33 @@ def _factor(run: _Run) -> None:
         run.phase("layout", ("layout",), 40)
 
 
-def parts_of(axis: Axis, count: int, length: int) -> tuple[Axis, Axis]:
-    """The axes of so many parts of a length."""
-    return Axis(f"{axis.name}_o", count, axis.rank), Axis(f"{axis.name}_i", length, axis.rank)
+def parts_of(axis: Axis, count: int, length: int, way: str = "") -> tuple[Axis, Axis]:
+    """The axes of so many parts of a length.  ``way``: what tells their names from those of another split of the axis."""
+    return Axis(f"{axis.name}_o{way}", count, axis.rank), Axis(f"{axis.name}_i{way}", length, axis.rank)
+
+
+def way_of(axis: Axis, outer: Axis) -> str:
+    """Which of the splits of an axis has this outer axis: the ``way`` of :func:`parts_of`."""
+    return outer.name.removeprefix(f"{axis.name}_o")
 
 
 def split_axes(splits: Splits) -> list[tuple[Axis, Axis, Axis]]:
-    """Every axis that is split, with the axes of its parts."""
+    """Every axis that is split, with the axes of its parts: a row for each way to split it."""
     out = []
-    for axis, parts in sorted(splits.items(), key=lambda s: s[0]):
-        if isinstance(parts, int):
-            parts = parts_of(axis, parts, -(-axis.size // parts))
-        out.append((axis, *parts))
+    for axis, ways in sorted(splits.items(), key=lambda s: s[0]):
+        for k, way in enumerate((ways,) if isinstance(ways, int) else ways):
+            if isinstance(way, int):
+                way = parts_of(axis, way, -(-axis.size // way), str(k + 1) if k else "")
+            out.append((axis, *way))
     return out
+
+
+def splits_of(rows: Iterable[tuple[Axis, Axis, Axis]]) -> Splits:
+    """What :func:`split_axes` makes such rows of."""
+    found: dict[Axis, list[Way]] = {}
+    for axis, outer, inner in rows:
+        found.setdefault(axis, []).append((outer, inner))
+    return {axis: tuple(ways) for axis, ways in found.items()}
 
 
 def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Codebook) -> list[str]:
@@ -564,9 +578,11 @@ def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Co
         kind = "split" if outer.size * inner.size == axis.size else "ragged"
         facts.append(f"({kind} {book.bit(axis)} {book.bit(outer)} {book.bit(inner)} {book.number(at)})")
         facts.append(f"(part {book.bit(outer)} {book.bit(inner)})")
-        for a, b in ((axis, outer), (axis, inner)):
-            kin[a].add(b)
-            kin[b].add(a)
+        kin[axis] |= {outer, inner}
+        # a loop over the parts of another split of the axis meets the elements of each part of this one
+        others = {a for whole, *row in parts if whole == axis and row != [outer, inner] for a in row}
+        kin[outer] |= {axis} | others
+        kin[inner] |= {axis} | others
     for a in book.bits:
         facts.append(f"(set (length {book.bit(a)}) {float(a.size)})")
         if a.size > 0:

@@ -34,7 +34,8 @@ def saturate(
     program with its bound axes apart (:func:`~eqfuse.ir.apart.apart`).
 
     ``licence``: the equality that rules may use ("exact", "real" or "approx").  ``rules``: these instead of the registered ones.
-    ``splits``: axis -> number of outer parts, which are then the axes ``<name>_o`` and ``<name>_i``, or these axes themselves.
+    ``splits``: axis -> the number of outer parts, which are then the axes ``<name>_o`` and ``<name>_i``; or several of them, of which
+    the second makes ``<name>_o2`` and ``<name>_i2``; or pairs of such axes.
     ``time_budget`` is in seconds of CPU, and as many e-nodes as they are enough for; ``deadline``: the process time to be done by, if that
     is earlier.
     ``enable=False`` applies no rule at all; ``fresh`` asks for an engine of its own (:func:`~.run.saturated`).  Raises

@@ -73,10 +73,14 @@ class _Classes:
     def mislevelled(self) -> frozenset[int]:
         """The classes whose level over some axis is not the least that their members give."""
         kin = defaultdict(set, {a: {a} for a in self.levels})
-        for whole, *parts in self.graph.facts.get("split", ()):
-            for part in parts:
-                kin[whole].add(part)
-                kin[part].add(whole)
+        families: dict[Axis, list[frozenset[Axis]]] = defaultdict(list)
+        for whole, outer, inner in self.graph.facts.get("split", ()):
+            families[whole].append(frozenset((outer, inner)))
+        for whole, ways in families.items():
+            kin[whole] |= frozenset().union(*ways)
+            for parts in ways:  # parts of different splits of an axis cross each other
+                for part in parts:
+                    kin[part] |= {whole, *frozenset().union(*ways) - parts}
         settled = {c for (c,) in self.graph.facts.get("settled", ())}
         updates: dict[tuple[Axis, int], list[int]] = defaultdict(list)
         for n in chain(*self.graph.classes):

@@ -17,7 +17,7 @@ from typing import Any
 from ..egraph.frozen import FrozenGraph
 from ..errors import UnknownTargetError
 from ..extract.names import Names, Value
-from ..extract.plan import Plan, PlannedCall
+from ..extract.plan import Plan, PlannedCall, Split
 from ..extract.quantities import bytes_text, plural
 from ..extract.targets import Target, load_target
 from ..ir.printing import axes_text, expression
@@ -100,6 +100,7 @@ class Explanation:
     saturation: str
     lost: tuple[dict[str, Any], ...]
     stopped: str
+    splits: tuple[Split, ...] = ()  # the axes that are split over the grid, and what there was to choose from
     rewritten: Rewritten | None = None  # the program that was planned, if it is not the one that was written
     notes: tuple[str, ...] = ()  # inputs for which kernels overflow, or vanish, where the program does not
     study: Study | None = field(default=None, repr=False, compare=False)
@@ -164,6 +165,7 @@ class Explanation:
             "kernels": [asdict(k) for k in self.kernels],
             "saved_bytes": self.saved_bytes,
             "saved_us": self.saved_us,
+            "splits": [asdict(s) for s in self.splits],
             "saturation": self.saturation,
             "alternatives": list(self.lost),
             "runner_up": _runner_data(runner) if runner else None,
@@ -188,6 +190,7 @@ class Explanation:
         if self.costs:
             lines += self._costs()
         lines += [f"  {line}" for v in self.verdicts for line in v.lines()]
+        lines += [f"  split: {s}" for s in self.splits]
         lines.append(f"  saturation: {self.saturation}")
         lines += [f"  numbers: {note}" for note in self.notes]
         if self.lost:
@@ -335,6 +338,7 @@ def explain(
         )
         + tuple({"description": "an offer not taken", "reason": why, "us": None, "kernels": 0} for why in plan.refused),
         plan.stopped,
+        plan.splits,
         _rewritten(graph, plan),
         plan.notes,
         study,

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ..egraph.frozen import ENode, FrozenGraph
 from ..errors import EqFuseError
+from ..extract.choose import Leaf
 from ..extract.cover import Cover, Extractor
+from ..extract.partial import Partials, Row
 from ..extract.plan import Plan
 from ..extract.quantities import bytes_text, plural
 from ..extract.search import RootSpec
-from ..ir.index import Axis
 from .derivation import Derivation
 from .forms import key
 from .study import Study
@@ -161,11 +162,13 @@ class _AsItStands(Extractor):
     reduction says so of the value, although the form in force may be another.
     """
 
-    parts: tuple[tuple[Axis, int, str], ...] = ()
+    parts: tuple[tuple[Row, int, str], ...] = ()
 
-    def _partials(self, axis: Axis, outer: Axis, inner: Axis) -> list[RootSpec]:
-        known = self._without(frozenset((axis, outer)))
-        return [self._temporary(c, name) for a, c, name in self.parts if a == axis and self.graph.classes[c] and c in known]
+    def _partials(self, row: Row, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> list[RootSpec]:
+        known = self.partials.local(row)
+        mine = [(c, name) for r, c, name in self.parts if r == row and self.graph.classes[c] and c in known and c not in leaves]
+        self.partial_names.update(mine)
+        return [self._temporary(c, name) for c, name in mine]
 
 
 class Chain:
@@ -227,11 +230,12 @@ class Chain:
         return tuple(found)
 
     @cached_property
-    def _stored(self) -> tuple[tuple[Axis, int, str], ...]:
-        """Values that a split reduction may store, by the axis that is split, with the names of their buffers."""
+    def _stored(self) -> tuple[tuple[Row, int, str], ...]:
+        """Values that a split reduction may store, by the way in which its axis is split, with the names of their buffers."""
         graph = self.study.graph
-        whole = Extractor(graph, self.study.target)
-        return tuple((row[0], s.cls, s.buffer) for row in graph.facts.get("split", ()) for s in whole._partials(*row))
+        found = [(row, c) for row in Partials(graph).rows for c in Partials(graph).below(row, graph.original, {})]
+        names = {c: f"part{k}" for k, c in enumerate(dict.fromkeys(c for _, c in found))}
+        return tuple((row, c, names[c]) for row, c in found)
 
     def extractor(self, graph: FrozenGraph, seconds: float) -> Extractor:
         """An extractor for a program of the chain, which may take so long."""

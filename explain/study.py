@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from ..egraph import saturate
 from ..egraph.frozen import FrozenGraph
+from ..egraph.run import splits_of
 from ..errors import EqFuseError, PlanError
 from ..extract.cover import Cover, Extractor
 from ..extract.plan import Plan, PlannedKernel
@@ -166,7 +167,7 @@ class Study:
         graph = saturate(
             self.graph.program,
             rules=() if everything else tuple(known[r.rule] for r in self.graph.report.rules if r.rule not in names),
-            splits={axis: (outer, inner) for axis, outer, inner in self.graph.facts.get("split", ())},
+            splits=splits_of(self.graph.facts.get("split", ())),
             node_budget=self.options.node_budget,
             time_budget=self.options.time_budget,
         )

@@ -40,18 +40,20 @@ from .layouts import memory_order
 from .meter import RATE, Meter
 from .objective import TIE, Objective
 from .outside import Outside, misfits, offers, planned_call, spoken
-from .plan import Alternative, Plan, PlannedCall, PlannedKernel
+from .partial import Partials, Row
+from .plan import Alternative, Plan, PlannedCall, PlannedKernel, Split
 from .quantities import bytes_text, plural
 from .search import KernelSearch, Rejection, RootSpec
-from .structure import reachable
 from .targets import Target
 
 ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split, counted in work
+SPLITS_SHARE = 0.3  # of the time, for all splits, counted in work
 MOST_ONE = 0.25  # of the time that is left, for the same, by the clock
 MOST_QUICK = 0.05  # of the time that is left, for any kernel that computes everything
 MOST_FUSED = 0.4  # of the time that is left, to fuse the kernels of the plan op by op
 OP_WORK = 100  # work that a kernel for one op takes, about
 SCARCE = 0.02  # of the time that is left: if kernels for all ops take more, they are made first
+REST = 1.02  # a split within this factor of what no split beats ends the search for others
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
 NEARLY = 1.1  # a cover within this factor of the best may beat it once kernels that can share loops are joined
 
@@ -64,7 +66,7 @@ class Cover:
 
     description: str
     steps: tuple[Step, ...]
-    split: tuple[str, int] | None = None
+    splits: tuple[Split, ...] = ()
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:
@@ -126,6 +128,9 @@ class Extractor:
         self.chooser = Chooser(graph, self.meter)
         self.offers = offers(graph)
         self.temporaries: dict[int, RootSpec] = {}
+        self.partials = Partials(graph)
+        self.partial_names: dict[int, str] = {}
+        self.parted: dict[object, Cover | None] = {}
         self.search = KernelSearch(self.chooser, target, self.buffers)
         self.rejected: list[Alternative] = []
         self.refused: dict[str, str] = {}  # fusion rule -> why no plan with its offer exists
@@ -270,18 +275,19 @@ class Extractor:
         return found
 
     def _chain(
-        self, materialised: tuple[int, ...], description: str, outside: Mapping[int, Outside] | None = None
+        self, materialised: tuple[int, ...], description: str, outside: Mapping[int, Outside] | None = None, parted: bool = False
     ) -> Cover | Rejection:
         """One kernel per output and per materialised class that is needed, each reading earlier ones; ``outside`` classes are made
-        by a call."""
+        by a call.  ``parted``: or two kernels, where an axis that is split over the grid makes these faster."""
         order = {c: k for k, c in enumerate(self.graph.original)}
         specs: dict[int, RootSpec] = {c: self._temporary(c, self.program.temporary(order[c])) for c in materialised}
         equal: dict[int, list[RootSpec]] = {}  # outputs that are one value are stored by one kernel
         for o in self.outputs:
             equal.setdefault(o.cls, []).append(o)
             specs[o.cls] = equal[o.cls][0]
-        done: dict[int, Step] = {}
+        done: set[int] = set()
         sequence: list[Step] = []
+        splits: dict[Split, None] = {}
 
         def make(spec: RootSpec) -> Rejection | None:
             if spec.cls in done:
@@ -294,20 +300,26 @@ class Extractor:
             if other is not None and len(roots) > 1:
                 return Rejection("two outputs are one value")
             found = self._kernel(roots, leaves) if other is None else self._call(other, spec, leaves)
-            if isinstance(found, Rejection):
+            two = self._in_parts(roots, leaves, found) if parted and other is None else None
+            if two is not None:
+                steps: tuple[Step, ...] = two.steps
+            elif isinstance(found, Rejection):
                 return found
-            done[spec.cls] = found
+            else:
+                steps = (found,)
+            done.add(spec.cls)
             for s in specs.values():
-                if s.buffer in found.loads and s.cls != spec.cls and (failed := make(s)) is not None:
+                if any(s.buffer in k.loads for k in steps) and s.cls != spec.cls and (failed := make(s)) is not None:
                     return failed
-            sequence.append(found)
+            sequence.extend(steps)
+            splits.update(dict.fromkeys(two.splits if two is not None else ()))
             return None
 
         for c in equal:
             failed = make(specs[c])
             if failed is not None:
                 return failed
-        return Cover(description, tuple(sequence))
+        return Cover("; ".join([description, *map(str, splits)]), tuple(sequence), tuple(splits))
 
     def _call(self, outside: Outside, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall | Rejection:
         """The step that makes a value by an outside implementation."""
@@ -440,7 +452,7 @@ class Extractor:
             self._note(None, "more kernels", f"storing {len(self._points()) - len(points)} of the reductions cannot pay for itself")
         if not points and limit < math.inf and (len(self.outputs) == 1 or self._floor(()) >= limit):
             return Rejection("no reduction is worth storing")
-        first = self._chain(points, "one kernel per reduction")
+        first = self._chain(points, "one kernel per reduction", parted=True)
         if isinstance(first, Rejection):
             return first
         best, kept, before = self._priced(first), list(points), first
@@ -485,7 +497,8 @@ class Extractor:
 
     def _stored(self, points: list[int]) -> Cover | Rejection:
         """The cover that stores some values."""
-        found = self._chain(tuple(sorted(points)), f"{plural(len(points), 'value')} stored")
+        parted = self.search is not self._written_search
+        found = self._chain(tuple(sorted(points)), f"{plural(len(points), 'value')} stored", parted=parted)
         return self._priced(found) if isinstance(found, Cover) else found
 
     def _removal_orders(self, points: tuple[int, ...]) -> list[list[int]]:
@@ -497,26 +510,25 @@ class Extractor:
         late = list(reversed(points))
         return [late, [*reversed(early), *(p for p in late if p not in early)]] if early else [late]
 
-    def _partials(self, axis: Axis, outer: Axis, inner: Axis) -> list[RootSpec]:
-        """What the parts of a split reduction can know by themselves: the candidates for storing between the two kernels."""
-        local = self._without(frozenset((axis, outer)))
-        found: dict[int, None] = {}
-        for c in reachable(self.graph, tuple(o.cls for o in self.outputs), {}):
-            for n in self.graph.classes[c]:
-                if n.reduction and n.attrs[1] == outer:
-                    for p in reachable(self.graph, n.args, {}):
-                        if p in local and outer in self.graph.axes[p] and self._reduces(p, inner):
-                            found[p] = None
-        return [self._temporary(p, f"part{k}") for k, p in enumerate(found)]
+    def _partials(self, row: Row, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> list[RootSpec]:
+        """What may be stored between the two kernels that make some roots of some leaves."""
+        found = self.partials.below(row, [r.cls for r in roots], leaves)
+        return [self._temporary(c, self.partial_names.setdefault(c, f"part{len(self.partial_names)}")) for c in found]
 
-    def _split(self, axis: Axis, outer: Axis, inner: Axis, model: Plan | None = None) -> Cover | Rejection:
-        """Partial results over the inner axis, one per outer position, then their merge; with the roles of ``model`` if given."""
-        partials = self._partials(axis, outer, inner)
+    def _split(
+        self,
+        row: Row,
+        roots: tuple[RootSpec, ...],
+        leaves: Mapping[int, Leaf] = MappingProxyType({}),
+        models: tuple[PlannedKernel, PlannedKernel] | None = None,
+    ) -> Cover | Rejection:
+        """Partial results over the inner axis, one per outer position, then their merge; with the roles of two kernels if given."""
+        axis, outer, inner = row
+        partials = self._partials(row, roots, leaves)
         if not partials:
             return Rejection(f"no partial results over {inner.name}")
-        leaves = {p.cls: self._leaf(p) for p in partials}
-        outputs = tuple(self.outputs)
-        merge = self.search.like(outputs, leaves, model.kernels[1]) if model else self._kernel(outputs, leaves)
+        both = {**leaves, **{p.cls: self._leaf(p) for p in partials}}
+        merge = self.search.like(roots, both, models[1]) if models else self._kernel(roots, both)
         if isinstance(merge, Rejection):
             return merge
         nodes = merge.kernel.nodes
@@ -524,50 +536,76 @@ class Extractor:
             # x - max x, with x a sum that either kernel adds up in its own order, would be an error of x where it should be zero
             return Rejection(f"elements along {axis.name} would be summed again, in another order than for the parts")
         loaded = {n.attrs[0] for n in merge.kernel.nodes if n.op == "load"}
-        roots = tuple(p for p in partials if p.buffer in loaded)
-        if not roots:
+        stored = tuple(p for p in partials if p.buffer in loaded)
+        if not stored:
             return Rejection("the merge does not use partial results")
-        first = self.search.like(roots, {}, model.kernels[0]) if model else self._kernel(roots, {})
+        first = self.search.like(stored, leaves, models[0]) if models else self._kernel(stored, leaves)
         if isinstance(first, Rejection):
             return first
-        refused = self.chooser.verdicts.against_parts([o.cls for o in outputs], {*first.loads, *merge.loads})
+        refused = self.chooser.verdicts.against_parts([r.cls for r in roots], {*first.loads, *merge.loads}, leaves)
         if refused:
             return Rejection(refused)
-        described = f"{axis.name} split over the grid into {outer.size} parts"
-        return self._priced(Cover(described, (first, merge), (axis.name, outer.size)))
+        split = Split(axis.name, outer.size, self.partials.among(axis))
+        return Cover(f"{axis.name} split over the grid into {plural(outer.size, 'part')}", (first, merge), (split,))
+
+    def _in_parts(
+        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], whole: PlannedKernel | PlannedCall | Rejection
+    ) -> Cover | None:
+        """The two kernels that take the place of one, if some split of some axis makes these faster."""
+        least = 2 * self.target.launch_us
+        if not self.partials.rows or (not isinstance(whole, Rejection) and whole.cost.us <= least):
+            return None
+        key = roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items()))
+        if key not in self.parted:
+            best: Cover | None = None
+            most = math.inf
+            if not isinstance(whole, Rejection):
+                most = whole.cost.us
+                least += whole.cost.dram_bytes / (self.target.dram_gb_s * 1e3)
+            for row in self.partials.rows:
+                if most > REST * least and not self._late():
+                    found = self._split(row, roots, leaves)
+                    if isinstance(found, Cover) and found.us < most * (1 - 1e-9):
+                        best, most = found, found.us
+            self.parted[key] = best
+        return self.parted[key]
 
     def like(self, model: Plan) -> Plan:
         """The same kernels for other extents: every kernel of ``model`` with its roots, leaves, roles and tiles."""
-        if model.split is not None:
-            split = {axis.place for k in model.kernels for axis, _, _ in k.kernel.splits if axis.name == model.split[0]}
-            axes = next((row for row in self.graph.facts.get("split", ()) if row[0].place in split), None)
-            if axes is None:
-                cover: Cover | Rejection = Rejection(f"it has no axis {model.split[0]}")
-            else:
-                axis, outer, inner = axes
-                cover = self._split(axis, outer, inner, model)
-            if isinstance(cover, Rejection):
-                raise PlanError(f"the split plan cannot be made for these sizes: {cover.reason}", cure="call optimize() for them")
-            return self._plan(cover, "like")
         specs = {o.buffer: o for o in self.outputs}
         for k, c in enumerate(self.graph.original):
             name = self.program.temporary(k)
             if any(b.name == name for m in model.steps for b in m.stores):
                 specs[name] = self._temporary(c, name)
         steps: list[Step] = []
+        splits: list[Split] = []
+        parts: PlannedKernel | None = None  # of the model, which the next kernel merges the results of
         for m in model.steps:
             missing = [b.name for b in m.stores if b.name not in specs]
+            if missing and isinstance(m, PlannedKernel) and m.kernel.splits and parts is None:
+                parts = m
+                continue
             if missing:
                 raise PlanError(f"the program at these sizes has no {missing[0]!r}", cure="call optimize() for them")
-            leaves = {s.cls: self._leaf(s) for b, s in specs.items() if b in m.loads}
+            leaves = {s.cls: self._leaf(s) for b, s in specs.items() if b in m.loads or (parts is not None and b in parts.loads)}
             if isinstance(m, PlannedCall):
                 steps.append(self._same_call(m, specs[m.call.result.buffer.name], leaves))
                 continue
-            found = self.search.like(tuple(specs[r.buffer] for r in m.kernel.roots), leaves, m)
+            roots = tuple(specs[r.buffer] for r in m.kernel.roots)
+            if parts is not None:
+                row = self.partials.like(parts.kernel)
+                two = Rejection("nothing is split there") if row is None else self._split(row, roots, leaves, (parts, m))
+                if isinstance(two, Rejection):
+                    raise PlanError(f"the split plan cannot be made for these sizes: {two.reason}", cure="call optimize() for them")
+                steps.extend(two.steps)
+                splits.extend(two.splits)
+                parts = None
+                continue
+            found = self.search.like(roots, leaves, m)
             if isinstance(found, Rejection):
                 raise PlanError(f"{m.kernel.name} cannot be made for these sizes: {found.reason}", cure="call optimize() for them")
             steps.append(found)
-        return self._plan(Cover("like another plan", tuple(steps), model.split), "like")
+        return self._plan(Cover("like another plan", tuple(steps), tuple(splits)), "like")
 
     def _same_call(self, model: PlannedCall, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall:
         """The call of another plan at these extents."""
@@ -578,23 +616,6 @@ class Extractor:
                     return found
         raise PlanError(f"{model.rule} offers nothing for {spec.buffer} at these sizes", cure="call optimize() for them")
 
-    def _without(self, forbidden: frozenset[Axis]) -> set[int]:
-        """Classes that can be computed without reducing over any of some axes: what one part knows by itself."""
-        found: set[int] = set()
-        grown = True
-        while grown:
-            grown = False
-            for c, enodes in enumerate(self.graph.classes):
-                if c not in found and any(
-                    not (n.reduction and n.attrs[1] in forbidden) and all(a in found for a in n.args) for n in enodes
-                ):
-                    found.add(c)
-                    grown = True
-        return found
-
-    def _reduces(self, c: int, axis: Axis) -> bool:
-        return any(n.reduction and n.attrs[1] == axis for n in self.graph.classes[c])
-
     def _late(self) -> bool:
         late = self.timed_out or self.meter.late()
         self.timed_out = late and (self.timed_out or self.meter.deadline == self.meter.end)
@@ -604,6 +625,7 @@ class Extractor:
         """Join kernels that can share loops, when one kernel costs less than two.  One may read what the other stores: together they
         compute it once, and store it for the kernels after them."""
         kernels = list(cover.steps)
+        between = {*self.partial_names.values()}  # the two kernels of a split stay as they are
         specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
         changed = True
         while changed and not self._late():
@@ -611,7 +633,7 @@ class Extractor:
             for i in range(len(kernels)):
                 for j in range(i + 1, len(kernels)):
                     a, b = kernels[i], kernels[j]
-                    if isinstance(a, PlannedCall) or isinstance(b, PlannedCall):
+                    if isinstance(a, PlannedCall) or isinstance(b, PlannedCall) or between & {*a.loads, *b.loads, *_made(a), *_made(b)}:
                         continue
                     stored = {r.buffer for r in a.kernel.roots}
                     if stored & {name for k in kernels[i + 1 : j] for name in k.loads}:
@@ -675,12 +697,18 @@ class Extractor:
             self._note(None, "one kernel", one.reason)
         else:
             covers.append(one)
-        for axis, outer, inner in self.graph.facts.get("split", ()):
-            found = self._within(ONE_SHARE, lambda s=(axis, outer, inner): self._split(*s))  # type: ignore[misc]
+        rest = REST * (self.baseline.bound_us + 2 * self.target.launch_us)
+        for row in self.partials.rows:
+            described = f"{row[0].name} split over the grid into {plural(row[1].size, 'part')}"
+            if any(c.us <= rest for c in covers if c.splits):
+                self._note(None, described, "another number of parts is as good as can be")
+                continue
+            share = min(ONE_SHARE, SPLITS_SHARE / len(self.partials.rows))
+            found = self._within(share, lambda r=row: self._split(r, tuple(self.outputs)))  # type: ignore[misc]
             if isinstance(found, Rejection):
-                self._note(None, f"{axis.name} split over the grid", found.reason)
+                self._note(None, described, found.reason)
             else:
-                covers.append(found)
+                covers.append(self._priced(found))
         if isinstance(floor, Cover) and min((c.us for c in covers), default=math.inf) > floor.us:
             covers.append(self._fused(floor))
         enough = min(CLOSE * bound, self.baseline.us)
@@ -768,7 +796,7 @@ class Extractor:
             baseline_kernels=self.baseline.kernels,
             estimated_us=best.us,
             baseline_us=self.baseline.us,
-            split=best.split,
+            splits=best.splits,
             stopped=stopped,
             saturation=self.graph.report.stopped,
             temporary_bytes=best.temporary_bytes,
@@ -781,6 +809,10 @@ class Extractor:
 
 def _bytes(t: Term) -> int:
     return math.prod(a.size for a in t.axes) * (t.dtype.itemsize if t.dtype else 4)
+
+
+def _made(k: Step) -> set[str]:
+    return {b.name for b in k.stores}
 
 
 def _alternative(cover: Cover, reason: str = "") -> Alternative:

@@ -144,13 +144,14 @@ class Verdicts:
         self._reaches(self._terms[root], set(loaded), stored, below)
         return frozenset({root, *(self._class_of[t] for t, reached in below.items() if reached)} - stored)
 
-    def against_parts(self, roots: Sequence[int], loaded: set[str]) -> str:
+    def against_parts(self, roots: Sequence[int], loaded: set[str], leaves: Mapping[int, Leaf]) -> str:
         """Why two kernels that only pass partial results may not be, in words: together they cover what one kernel would.
-        ``roots`` are the classes that they make, ``loaded`` the inputs that either reads."""
+        ``roots`` are the classes that they make, ``loaded`` the buffers that either reads, ``leaves`` the values that are in buffers."""
         below: dict[int, bool] = {}
+        stored = {c for c, leaf in leaves.items() if leaf.buffer in loaded}
         for r in roots:
             if r in self._terms:
-                self._reaches(self._terms[r], loaded, set(), below)
+                self._reaches(self._terms[r], loaded, stored, below)
         covered = {self._class_of[t] for t, reached in below.items() if reached}
         found = next((p for p in self.forbidden if p.outer in covered and p.inner in covered), None)
         if found is None:

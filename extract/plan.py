@@ -128,6 +128,20 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Split:
+    """An axis that is split over the grid: one kernel reduces each of its parts, and the next one what these have become.  ``among``: the
+    numbers of parts that there were to choose from."""
+
+    axis: str
+    parts: int
+    among: tuple[int, ...]
+
+    def __str__(self) -> str:
+        others = f", chosen among {', '.join(map(str, self.among))}" if len(self.among) > 1 else ""
+        return f"{self.axis} in {self.parts} parts over the grid{others}"
+
+
+@dataclass(frozen=True)
 class Part:
     """A region of a program: the plan of its own program (one for all regions that are equal) between tensors of the whole.
 
@@ -162,7 +176,7 @@ class Plan:
     baseline_kernels: int
     estimated_us: float
     baseline_us: float
-    split: tuple[str, int] | None  # the axis that was split over the grid, and into how many parts
+    splits: tuple[Split, ...]  # the axes that are split over the grid; of a plan in regions these have theirs
     stopped: str  # why the search ended: "bound" | "exhausted" | "work" | "time" | "like"
     saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
     temporary_bytes: int = 0  # memory that it holds at a time beside inputs and outputs
@@ -261,6 +275,7 @@ def _part_lines(parts: Sequence[Part]) -> list[str]:
         lines.append(f"  region {number}{times}: {', '.join(first.makes)}; {plan.estimated_us:.1f} us{' each' if times else ''}")
         for step in plan.steps:
             lines += [f"  {line}" for line in _step_lines(step, first.tensors)]
+        lines += [f"    split   {split}" for split in plan.splits]
     return lines
 
 
@@ -277,6 +292,7 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
     )
+    lines += [f"  split: {split}" for split in plan.splits]
     if plan.rewritten:
         lines.append(f"  program: another order than written, by {', '.join(plan.rewritten)}; {plan.written_us:.1f} us as written")
     if len(plan.front) > 1:

@@ -1,13 +1,13 @@
 """Which long reductions to offer for splitting over the grid: those whose results alone give too few programs to fill the device, or
-so few that a last wave leaves much of it idle.  Where several axes are reduced together, none of them long, one of them is offered.
+so few that a last wave leaves much of it idle.  Of axes that are reduced together, none of them long, one is offered.
 
-This only *offers* split forms to the e-graph; whether a split wins is the cost model's decision.
+This only *offers* split forms to the e-graph, several for each axis; which of them wins, if any, is the cost model's decision.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..ir.index import Axis
 from ..ir.program import Program
@@ -21,38 +21,62 @@ ON_CHIP = 8192  # elements that one program holds at a time without spilling reg
 TILE = 64  # rows or columns of a matrix product that one program would take
 FULL = 0.75  # a device of which so much works is not worth splitting for
 FULLER = 0.8  # and this much should work when a reduction is split
+AROUND = (1, 1 / 4, 4)  # numbers of parts that are offered, by the one that fills the device: fewer store less, smaller tiles want more
+MOST_SPLITS = 6  # of a program, over all axes: each is a few dozen e-nodes, and two kernels to search
+MOST_PARTS = 4096  # beyond which merging them takes longer than anything that they save
 MOST_WAVES = 16  # programs per multiprocessor that a split may make in order to get there
 
 
-def propose_splits(program: Program, target: Target) -> dict[Axis, int]:
-    """Axis -> number of parts, for the axes worth offering (at most one: the longest)."""
+def propose_splits(program: Program, target: Target) -> dict[Axis, tuple[int, ...]]:
+    """Axis -> numbers of parts to choose from, for every axis worth offering, the one first that fills the device."""
     terms = program.terms()
-    # axes that belong to one side of a matrix product: one program takes a tile of them, of any other axis one position
-    rows: set[Axis] = set()
+    # one program takes a tile of the rows and columns of a matrix product (the longest axis of each side), of any other axis one position
+    rows: dict[Term, frozenset[Axis]] = {}  # those of the products that a term is made of
     for t in terms:
+        rows[t] = frozenset[Axis]().union(*(rows[a] for a in t.args))
         if is_contraction(t):
             left, right = (x.axes for x in t.args[0].args)
-            rows |= left ^ right
+            rows[t] |= {max(side, key=lambda a: (a.size, a)) for side in (left - right, right - left)}
     # and of the neighbours in memory as many as fill a sector
-    lanes = dict.fromkeys(rows, TILE)
+    near: dict[Axis, int] = {}
     for i in program.inputs:
         if last := [a for a in i.layout if a is not None][-1:]:
-            lanes.setdefault(last[0], SECTOR_BYTES // i.dtype.itemsize)
-    programs: dict[Axis, float] = {}
+            near.setdefault(last[0], SECTOR_BYTES // i.dtype.itemsize)
+    programs: dict[Axis, tuple[int, bool]] = {}
     for t in terms:
         if isinstance(t, Reduce) and t.axis in t.args[0].axes:
-            count = float(math.prod(math.ceil(a.size / lanes.get(a, 1)) for a in t.axes))
-            programs[t.axis] = min(count, programs.get(t.axis, math.inf))
-    offers = {a: parts for a, n in programs.items() if (parts := _parts(n, a.size, target.sm_count, bool(rows))) >= 2}
-    if not offers and not rows:
-        nests = [_nest(t) for t in terms]
-        inside = {t for nest in nests for t in nest[1:]}
-        outermost = [nest for nest in nests if len(nest) > 1 and nest[0] not in inside]
-        offers = dict(found for nest in outermost if (found := _parts_of_nest(program, nest, target.sm_count)))
-    if not offers:
-        return {}
-    axis = max(offers, key=lambda a: (a.size, a))
-    return {axis: offers[axis]}
+            count = math.prod(math.ceil(a.size / (TILE if a in rows[t] else near.get(a, 1))) for a in t.axes)
+            programs[t.axis] = min((count, bool(rows[t])), programs.get(t.axis, (count, True)))
+    wanted = {a: _parts(n, a.size, target.sm_count, tiled) for a, (n, tiled) in programs.items()}
+    offers = {a: _around(parts, a.size) for a, parts in wanted.items() if parts >= 2}
+    nests = [_nest(t) for t in terms]
+    inside = {t for nest in nests for t in nest[1:]}
+    for nest in nests:
+        outermost = len(nest) > 1 and nest[0] not in inside and offers.keys().isdisjoint(t.axis for t in nest)
+        if outermost and (found := _parts_of_nest(program, nest, target.sm_count)):
+            axis, parts, least = found
+            offers[axis] = _around(parts, axis.size, least)
+    return _bounded(offers)
+
+
+def _around(parts: int, size: int, least: int = 2) -> tuple[int, ...]:
+    """Numbers of parts near one, itself first, and none below the ``least``."""
+    most = max(parts, min(_floor_power(size / SHORTEST_PART), MOST_PARTS))
+    wanted = (max(2, math.floor(parts * f)) for f in AROUND if parts * f <= most)
+    return tuple(dict.fromkeys(n for w in wanted if (n := _even(w, size)) >= least or w == parts))
+
+
+def _even(parts: int, size: int) -> int:
+    """The number of equal parts that is nearest by its ratio, for uneven ones are read with masks; the number itself where none is near."""
+    near = [n for n in range(math.ceil(parts / 2), 2 * parts + 1) if n >= 2 and size % n == 0 and n < size]
+    return min(near, key=lambda n: (max(n / parts, parts / n), n), default=parts)
+
+
+def _bounded(offers: Mapping[Axis, tuple[int, ...]]) -> dict[Axis, tuple[int, ...]]:
+    """The first choices for every axis, the longest first, then the second ones, as many as a program may have."""
+    order = sorted(offers, key=lambda a: (a.size, a), reverse=True)
+    ranked = [(k, a) for k in range(len(AROUND)) for a in order if k < len(offers[a])][:MOST_SPLITS]
+    return {a: offers[a][: sum(b == a for _, b in ranked)] for a in order if (0, a) in ranked}
 
 
 def _nest(t: Term) -> list[Reduce]:
@@ -64,10 +88,10 @@ def _nest(t: Term) -> list[Reduce]:
     return found
 
 
-def _parts_of_nest(program: Program, nest: Sequence[Reduce], sms: int) -> tuple[Axis, int] | None:
-    """Of axes that are reduced one after the other, the one to split and its number of parts: those that are reduced after it take one
-    position per program.  A part fits on chip, fills its share of the device if that is possible, and has at least two positions of the
-    axis; parts are equal where that makes them at most half as long."""
+def _parts_of_nest(program: Program, nest: Sequence[Reduce], sms: int) -> tuple[Axis, int, int] | None:
+    """Of axes that are reduced one after the other, the one to split, its number of parts, and the least number of which each part fits on
+    chip: those that are reduced after it take one position per program.  A part fits on chip, fills its share of the device if that is
+    possible, and has at least two positions of the axis; parts are equal where that makes them at most half as long."""
     axes = [t.axis for t in nest]
     if min(a.size for a in axes) < 1 or math.prod(a.size for a in axes) < 2 * SHORTEST_PART:
         return None
@@ -81,7 +105,7 @@ def _parts_of_nest(program: Program, nest: Sequence[Reduce], sms: int) -> tuple[
         longest = min(a.size // 2, room // inner, max(a.size * programs // (2 * sms), math.ceil(SHORTEST_PART / inner)))
         if longest >= 2:
             equal = [n for n in range(math.ceil(longest / 2), longest + 1) if n >= 2 and a.size % n == 0]
-            return a, math.ceil(a.size / max(equal, default=longest))
+            return a, math.ceil(a.size / max(equal, default=longest)), math.ceil(a.size * inner / room)
         programs *= a.size
     return None
 

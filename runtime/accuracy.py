@@ -244,8 +244,8 @@ def _cuts(
     rows = {a for i in inputs for a in i.layout[-2:] if a is not None}
     longest = max(axes, key=lambda a: a.size, default=None)
     steps = {a.name: 2 * r.tile + 3 for k in compiled.plan.kernels for a, r in k.kernel.roles.items() if r.kind == "stream"}
-    if compiled.plan.split is not None:
-        steps[compiled.plan.split[0]] = 2 * max(ROWS, *steps.values()) if steps else 2 * ROWS
+    longest_step = max(ROWS, *steps.values(), 0)
+    steps.update((split.axis, 2 * longest_step) for split in compiled.plan.splits)
 
     def least(a: Axis) -> int:
         return min(a.size, max(steps.get(a.name, 0), ROWS if a in rows else SLICES))

@@ -36,7 +36,7 @@ def whole_plan(program: Program, target: Target, parts: Sequence[Part]) -> Plan:
         baseline_kernels=known.kernels,
         estimated_us=sum(p.estimated_us for p in plans),
         baseline_us=known.us,
-        split=None,
+        splits=(),
         stopped=max((p.stopped for p in different), key=STOPPED.index),
         saturation=max((p.saturation for p in different), key=SATURATED.index),
         temporary_bytes=held(buffers, parts),

@@ -158,9 +158,9 @@ def attention(q, k, v):
 @pytest.mark.parametrize("verdict", ["forbid", "require"])
 def test_a_split_is_no_way_around_a_verdict(verdict):
     args = half(4, 1, 64), half(4, 16384, 64), half(4, 16384, 64)
-    assert planned(fn=attention, args=args).plan.split is not None
+    assert planned(fn=attention, args=args).plan.splits
     c = planned([(verdict, "out", "weights")], fn=attention, args=args)
-    assert c.plan.split is None
+    assert not c.plan.splits
     assert len(c.plan.kernels) > 1
     assert ("forbids" in str(c.why("out", "weights"))) == (verdict == "forbid")
 

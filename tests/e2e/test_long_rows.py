@@ -43,7 +43,7 @@ def planned(name, rows, columns, dtype=torch.float16, **options):
 @pytest.mark.parametrize("name", CASES)
 def test_two_kernels_fill_the_device(name, rows):
     plan = planned(name, rows, 128256).plan
-    assert len(plan.kernels) == 2 and plan.split is not None, plan
+    assert len(plan.kernels) == 2 and plan.splits, plan
     assert plan.kernels[1].cost.programs >= 100, plan
     whole = planned(name, rows, 128256, disable=["tiling"]).plan
     assert plan.estimated_us < 0.6 * whole.estimated_us, "than with one program for a row"
@@ -57,7 +57,7 @@ def test_the_result_is_right(name, rows):
     fn, columns = CASES[name]
     x, w = 3 * torch.randn(rows, columns), 1 + 0.1 * torch.randn(columns)
     small = planned(name, rows, 128256, torch.float32).at(x, w)
-    assert small.plan.split is not None
+    assert small.plan.splits
     expected = fn(x.double(), w.double())
     for run, tolerance in ((small.simulate, 1e-12), (small.interpret, 3e-6)):
         found = run(x, w)
@@ -84,7 +84,7 @@ def test_what_the_parts_are_of_is_not_summed_again():
     program = trace(distances, (x,)).program
     rows = next(a for a in program.axes if a.size == 4096)
     extractor = Extractor(saturate(program, splits={rows: 16}), load_target("h200"))
-    ((axis, outer, inner),) = extractor.graph.facts["split"]
-    found = extractor._split(axis, outer, inner)
+    (row,) = extractor.partials.rows
+    found = extractor._split(row, tuple(extractor.outputs))
     assert isinstance(found, Rejection) and "summed again" in found.reason
-    assert extractor.run().split is None
+    assert not extractor.run().splits

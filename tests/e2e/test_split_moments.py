@@ -87,7 +87,7 @@ def values(found):
 @pytest.mark.parametrize("name", CASES)
 def test_two_kernels(name):
     plan = planned(name).plan
-    assert plan.split is not None and len(plan.kernels) == 2, plan
+    assert plan.splits and len(plan.kernels) == 2, plan
     assert plan.kernels[0].cost.programs >= 60, plan
     assert "merge_shifted" in plan.kernels[1].rules, plan
 
@@ -100,7 +100,7 @@ def test_no_digit_is_lost(name):
     generator = torch.Generator().manual_seed(len(name))
     xs = [1000 + torch.randn(shape, generator=generator) for _ in range(inputs)]
     small = planned(name).at(*xs)
-    assert small.plan.split is not None
+    assert small.plan.splits
     exact = values(written(*[x.double() for x in xs]))
     for ours, expected in zip(values(small.simulate(*xs)), exact, strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-11, atol=1e-11)
@@ -149,5 +149,7 @@ def test_nothing_of_it_where_nothing_is_split():
 
 
 def test_the_graph_of_a_split_variance_stays_small():
-    for name, most in {"few rows": 250, "columns": 250, "three axes": 400}.items():
-        assert planned(name).graph.enodes < most
+    """By a few dozen e-nodes for each number of parts that is offered."""
+    for name, most in {"few rows": 150, "columns": 150, "three axes": 400}.items():
+        graph = planned(name).graph
+        assert graph.enodes < most * len(graph.facts["split"])

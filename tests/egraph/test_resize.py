@@ -55,7 +55,7 @@ def test_parts_keep_their_length(here, there):
     softmax = lambda x: torch.softmax(x, -1)  # noqa: E731
     found = resized(graph(softmax, (64, here), splits={Axis("cols", here, 2): 8}), program(softmax, (5, there)))
     outer, inner = Axis("cols_o", -(-there // 512), 2), Axis("cols_i", 512, 2)
-    made = graph(softmax, (5, there), splits={Axis("cols", there, 2): (outer, inner)})
+    made = graph(softmax, (5, there), splits={Axis("cols", there, 2): ((outer, inner),)})
     assert found is not None and found.facts["split"] == ((Axis("cols", there, 2), outer, inner),)
     assert (found.classes, found.axes, found.roots, found.original) == (made.classes, made.axes, made.roots, made.original)
     assert {k: set(v) for k, v in found.facts.items()} == {k: set(v) for k, v in made.facts.items()}

@@ -82,7 +82,7 @@ def test_pieces_of_several_axes_are_one(fn, shape):
 def test_parts_of_a_product_lie_in_rows(shapes):
     """Programs of different parts do not write into one sector: the parts are the outermost axis of what is stored between the kernels."""
     plan = planned(lambda x, y: x @ y, *shapes, dtype="float16")
-    assert plan.split is not None
+    assert plan.splits
     part = plan.kernels[0]
     sizes = Sizes(part.tiles, part.kernel.roles, {})
     stores = [s.access for s in part.tiles.statements() if isinstance(s, Store)]

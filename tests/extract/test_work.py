@@ -22,7 +22,7 @@ WORK = {
     "attention_lse": (60, 180),
     "attention_softcap": (120, 400),
     "linear_cross_entropy": (60, 140),
-    "matmul": (60, 100),
+    "matmul": (60, 90),
 }
 
 

@@ -64,9 +64,9 @@ def test_one_value_is_not_parted_from_itself():
 @pytest.mark.parametrize(
     ("shape", "offered"),
     [
-        ((32, 56, 56, 256), (56, 7)),  # 8 x 56 rows of a sector fit on chip; the first axis takes one position per program
-        ((33, 57, 55, 130), (57, 7)),  # no equal parts
-        ((64, 9, 9, 256), (64, 32)),  # short parts fill the device
+        ((32, 56, 56, 256), (56, (7,))),  # 8 x 56 rows of a sector fit on chip; the first axis takes one position per program
+        ((33, 57, 55, 130), (57, (7,))),  # no equal parts
+        ((64, 9, 9, 256), (64, (32,))),  # short parts fill the device
         ((31, 61, 53, 4096), None),  # columns enough
         ((2, 3, 5, 256), None),  # next to nothing
         ((0, 56, 56, 256), None),

@@ -1,15 +1,16 @@
 """plan for attention_decode on a100: 2 kernels, 72.9 us estimated
-  attention_decode_part0_part3_part4: k, q, v -> part0, part3, part4
+  attention_decode_part1_part3_part4: k, q, v -> part1, part3, part4
     roles   batch=grid:1 q_cols=resident:128 v_cols=grid:128 rows_i=stream:256 rows_o=grid:1   (128 programs, 16 warps, 2 stages)
     loops   rows_i x1
     cost    69.4 us, bound by dram; 134.29 MB DRAM, 134.32 MB L2, 0.0 GFLOP, 0.20 G instructions; 0 B shared
     rules   view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
-  attention_decode_out: part0, part3, part4 -> out
+  attention_decode_out: part1, part3, part4 -> out
     roles   batch=grid:1 v_cols=grid:8 rows_o=resident:4   (512 programs, 1 warps, 1 stages)
     loops   none (whole rows on chip)
     cost    3.5 us, bound by launch; 74.75 kB DRAM, 90.11 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
     rules   merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, factor_out
   memory: 134.37 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (235.6 us)
+  split: rows in 4 parts over the grid, chosen among 4, 2, 16
   this module has kernels only: run() takes tensors on a GPU
   runner-up: one kernel, 78.1 us, 134.23 MB: 5.2 us slower: 1 kernel, attention_decode_out is bound by l2
   search ended: bound
@@ -43,21 +44,21 @@ def _lost_digits(new, kept, small):
 
 
 @triton.jit
-def attention_decode_part0_part3_part4(
-    q_ptr, k_ptr, v_ptr, part0_ptr, part3_ptr, part4_ptr,
+def attention_decode_part1_part3_part4(
+    q_ptr, k_ptr, v_ptr, part1_ptr, part3_ptr, part4_ptr,
     N_v_cols, N_rows_i, N_rows_o, q_stride_batch, q_stride_q_cols, k_stride_batch, k_stride_2, k_stride_q_cols,
-    v_stride_batch, v_stride_2, v_stride_v_cols, part0_stride_batch, part0_stride_rows_o, part3_stride_batch,
+    v_stride_batch, v_stride_2, v_stride_v_cols, part1_stride_batch, part1_stride_rows_o, part3_stride_batch,
     part3_stride_rows_o, part4_stride_rows_o, part4_stride_batch, part4_stride_v_cols,
-    T_q_cols: tl.constexpr, T_v_cols: tl.constexpr, T_rows_i: tl.constexpr, S_part0: tl.constexpr, S_part3: tl.constexpr,
+    T_q_cols: tl.constexpr, T_v_cols: tl.constexpr, T_rows_i: tl.constexpr, S_part1: tl.constexpr, S_part3: tl.constexpr,
 ):
-    """part0: a partial result
+    """part1: a partial result
     part3: a partial result
     part4: a partial result
     rules: view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
     moves: 134.29 MB of memory for the planned sizes; bound by dram
     """
     # for the compiler, which does not know that these are multiples of 2**S
-    part0_stride_batch = part0_stride_batch >> S_part0 << S_part0
+    part1_stride_batch = part1_stride_batch >> S_part1 << S_part1
     part3_stride_batch = part3_stride_batch >> S_part3 << S_part3
     pid = tl.program_id(0)
     rows_o_start = (pid % N_rows_o).to(tl.int64)
@@ -122,7 +123,7 @@ def attention_decode_part0_part3_part4(
         max_rows_i = max_rows_i_new
     mul_2 = 0.08838834764831845 * max_rows_i
     if v_cols_start == 0:
-        tl.store(part0_ptr + batch_start * part0_stride_batch + rows_o_start * part0_stride_rows_o, mul_2)
+        tl.store(part1_ptr + batch_start * part1_stride_batch + rows_o_start * part1_stride_rows_o, mul_2)
     if v_cols_start == 0:
         tl.store(part3_ptr + batch_start * part3_stride_batch + rows_o_start * part3_stride_rows_o, sum_rows_i)
     tl.store(
@@ -133,10 +134,10 @@ def attention_decode_part0_part3_part4(
 
 @triton.jit
 def attention_decode_out(
-    part3_ptr, part0_ptr, part4_ptr, out_ptr,
-    N_v_cols, N_rows_o, part3_stride_batch, part3_stride_rows_o, part0_stride_batch, part0_stride_rows_o,
+    part3_ptr, part1_ptr, part4_ptr, out_ptr,
+    N_v_cols, N_rows_o, part3_stride_batch, part3_stride_rows_o, part1_stride_batch, part1_stride_rows_o,
     part4_stride_rows_o, part4_stride_batch, part4_stride_v_cols, out_stride_batch, out_stride_v_cols,
-    T_v_cols: tl.constexpr, T_rows_o: tl.constexpr, S_N_rows_o: tl.constexpr, S_part3: tl.constexpr, S_part0: tl.constexpr,
+    T_v_cols: tl.constexpr, T_rows_o: tl.constexpr, S_N_rows_o: tl.constexpr, S_part3: tl.constexpr, S_part1: tl.constexpr,
 ):
     """t0[batch, rows] = sum_q_cols(q * k) * 0.0883883
     t1[batch, rows] = exp(t0 - max_rows(t0))
@@ -147,7 +148,7 @@ def attention_decode_out(
     # for the compiler, which does not know that these are multiples of 2**S
     N_rows_o = N_rows_o >> S_N_rows_o << S_N_rows_o
     part3_stride_batch = part3_stride_batch >> S_part3 << S_part3
-    part0_stride_batch = part0_stride_batch >> S_part0 << S_part0
+    part1_stride_batch = part1_stride_batch >> S_part1 << S_part1
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
     pid = pid // tl.cdiv(N_v_cols, T_v_cols)
@@ -157,11 +158,11 @@ def attention_decode_out(
     rows_o_ok = r_rows_o < N_rows_o
     part3 = tl.load(part3_ptr + batch_start * part3_stride_batch + r_rows_o * part3_stride_rows_o, mask=rows_o_ok, other=0.0)
     eq = part3 == 0.0
-    part0 = tl.load(part0_ptr + batch_start * part0_stride_batch + r_rows_o * part0_stride_rows_o, mask=rows_o_ok, other=0.0)
-    eq_2 = part0 == float("-inf")
-    part0_ok = tl.where(rows_o_ok, part0, float("-inf"))
-    max_rows_o = _max(part0_ok, axis=0)
-    where = tl.where(eq_2, 0.0, part0)
+    part1 = tl.load(part1_ptr + batch_start * part1_stride_batch + r_rows_o * part1_stride_rows_o, mask=rows_o_ok, other=0.0)
+    eq_2 = part1 == float("-inf")
+    part1_ok = tl.where(rows_o_ok, part1, float("-inf"))
+    max_rows_o = _max(part1_ok, axis=0)
+    where = tl.where(eq_2, 0.0, part1)
     diff = max_rows_o - where
     neg_2 = -diff
     exp = tl.exp(neg_2)
@@ -191,11 +192,11 @@ def attention_decode_out(
 def run(q, k, v):
     """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
     _check_tensor("q", q, torch.float16, 4)
-    _check_device("q", q, q.device, attention_decode_part0_part3_part4)
+    _check_device("q", q, q.device, attention_decode_part1_part3_part4)
     _check_tensor("k", k, torch.float16, 4)
-    _check_device("k", k, q.device, attention_decode_part0_part3_part4)
+    _check_device("k", k, q.device, attention_decode_part1_part3_part4)
     _check_tensor("v", v, torch.float16, 4)
-    _check_device("v", v, q.device, attention_decode_part0_part3_part4)
+    _check_device("v", v, q.device, attention_decode_part1_part3_part4)
     N_batch = q.shape[1]
     N_q_cols = q.shape[3]
     N_rows = k.shape[2]
@@ -213,25 +214,25 @@ def run(q, k, v):
     v = _readable("v", v, (0, 0, 255, 127))
     out = torch.empty((1, N_batch, 1, N_v_cols), dtype=torch.float16, device=q.device)
     with torch.cuda.device_of(q):
-        part0 = torch.empty((N_batch, N_rows_o), dtype=torch.float32, device=q.device)
+        part1 = torch.empty((N_batch, N_rows_o), dtype=torch.float32, device=q.device)
         part3 = torch.empty((N_batch, N_rows_o), dtype=torch.float32, device=q.device)
         part4 = torch.empty((N_rows_o, N_batch, N_v_cols), dtype=torch.float32, device=q.device)
         _check_reach("part4", part4.stride(), (3, 0, 127))
-        attention_decode_part0_part3_part4[_grid(N_batch * triton.cdiv(N_v_cols, 128) * N_rows_o)](
-            q, k, v, part0, part3, part4,
+        attention_decode_part1_part3_part4[_grid(N_batch * triton.cdiv(N_v_cols, 128) * N_rows_o)](
+            q, k, v, part1, part3, part4,
             N_v_cols, 2048, N_rows_o, q.stride(1), q.stride(3), k.stride(1), k.stride(2), k.stride(3), v.stride(1),
-            v.stride(2), v.stride(3), part0.stride(0), part0.stride(1), part3.stride(0), part3.stride(1), part4.stride(0),
+            v.stride(2), v.stride(3), part1.stride(0), part1.stride(1), part3.stride(0), part3.stride(1), part4.stride(0),
             part4.stride(1), part4.stride(2),
-            T_q_cols=128, T_v_cols=128, T_rows_i=256, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
+            T_q_cols=128, T_v_cols=128, T_rows_i=256, S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
             S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
             num_warps=16, num_stages=2, enable_fp_fusion=False,
         )
         attention_decode_out[_grid(N_batch * triton.cdiv(N_v_cols, 8))](
-            part3, part0, part4, out,
-            N_v_cols, N_rows_o, part3.stride(0), part3.stride(1), part0.stride(0), part0.stride(1), part4.stride(0),
+            part3, part1, part4, out,
+            N_v_cols, N_rows_o, part3.stride(0), part3.stride(1), part1.stride(0), part1.stride(1), part4.stride(0),
             part4.stride(1), part4.stride(2), out.stride(1), out.stride(3),
             T_v_cols=8, T_rows_o=4, S_N_rows_o=math.gcd(8, N_rows_o).bit_length() - 1,
-            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
+            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1, S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
             num_warps=1, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)

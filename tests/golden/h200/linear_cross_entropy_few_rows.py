@@ -10,6 +10,7 @@
     cost    3.1 us, bound by launch; 303.10 kB DRAM, 303.10 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
     rules   split_reduction, late_term_out_of_choice, merge_selection_parts, local_selection, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 1.08 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (7015.4 us)
+  split: w_rows in 4 parts over the grid, chosen among 4, 2, 16
   time against memory: 6999.0 us holding 1.05 GB (2 kernels); 8863.0 us holding 262.14 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
   runner-up: 1 value stored, 6999.0 us, 3.19 GB: 1864.0 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit

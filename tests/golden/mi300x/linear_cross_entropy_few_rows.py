@@ -10,6 +10,7 @@
     cost    6.1 us, bound by launch; 565.25 kB DRAM, 565.25 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
     rules   split_reduction, late_term_out_of_choice, merge_selection_parts, local_selection, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 1.09 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (5748.6 us)
+  split: w_rows in 8 parts over the grid, chosen among 8, 2, 32
   time against memory: 4180.8 us holding 1.05 GB (2 kernels); 5884.4 us holding 524.29 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
   runner-up: 1 value stored, 4180.8 us, 3.19 GB: 1703.6 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit

@@ -1,0 +1,70 @@
+"""Partial results: what the parts of a split axis can know by themselves, to be stored by one kernel and merged by the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..egraph.frozen import FrozenGraph
+from ..egraph.run import way_of
+from ..ir.index import Axis
+from ..tiles.kernel import Kernel
+from .choose import Leaf
+from .structure import reachable
+
+Row = tuple[Axis, Axis, Axis]  # an axis, that of its parts, and that of a part's elements: a row of the relation ``split``
+
+
+class Partials:
+    """The partial results in one e-graph, by the row of its relation ``split``."""
+
+    def __init__(self, graph: FrozenGraph) -> None:
+        self.graph = graph
+        self.rows: tuple[Row, ...] = tuple(graph.facts.get("split", ()))
+        self._local: dict[Row, set[int]] = {}
+
+    def below(self, row: Row, roots: Sequence[int], leaves: Mapping[int, Leaf]) -> tuple[int, ...]:
+        """The classes to choose from for storing between the two kernels that make some roots of some leaves."""
+        _, outer, inner = row
+        local = self.local(row)
+        found: dict[int, None] = {}
+        for c in reachable(self.graph, tuple(roots), leaves):
+            for n in self.graph.classes[c] if c not in leaves else ():
+                if n.reduction and n.attrs[1] == outer:
+                    for p in reachable(self.graph, n.args, leaves):
+                        if p in local and p not in leaves and outer in self.graph.axes[p] and self._reduces(p, inner):
+                            found[p] = None
+        return tuple(found)
+
+    def local(self, row: Row) -> set[int]:
+        """Classes that can be computed without a reduction over the axis, its parts, or those of another split of it: what one part knows
+        by itself."""
+        if row not in self._local:
+            others = (a for other in self.rows if other[0] == row[0] for a in other)
+            self._local[row] = self._without(frozenset(others) - {row[2]})
+        return self._local[row]
+
+    def _without(self, forbidden: frozenset[Axis]) -> set[int]:
+        found: set[int] = set()
+        grown = True
+        while grown:
+            grown = False
+            for c, enodes in enumerate(self.graph.classes):
+                if c not in found and any(
+                    not (n.reduction and n.attrs[1] in forbidden) and all(a in found for a in n.args) for n in enodes
+                ):
+                    found.add(c)
+                    grown = True
+        return found
+
+    def _reduces(self, c: int, axis: Axis) -> bool:
+        return any(n.reduction and n.attrs[1] == axis for n in self.graph.classes[c])
+
+    def among(self, axis: Axis) -> tuple[int, ...]:
+        """The numbers of parts that an axis may have."""
+        return tuple(outer.size for whole, outer, _ in self.rows if whole == axis)
+
+    def like(self, kernel: Kernel) -> Row | None:
+        """The row that a kernel of another program, the same but for lengths, stores partial results of."""
+        outer = {a for a in kernel.roles if a in {x for r in kernel.roots for e in r.index for x in e.axes()}}
+        theirs = {(axis.place, way_of(axis, o)) for axis, o, _ in kernel.splits if o in outer}
+        return next((row for row in self.rows if (row[0].place, way_of(*row[:2])) in theirs), None)
