@@ -6,8 +6,8 @@ is tested as the meaning says with which the relation was declared (:class:`~eqf
 of rules use, so that relations of users take part.  What is written at the new reference must read as the old value there (``back``).
 
 A row is tested where its left side is a number or infinite, not where that is NaN; of a change between references nothing is asked where
-a reference that it moves with is infinite, for there loops are executed, nor where the value at the old one is NaN, or infinite with an infinite change (or,
-where numbers have left the range of float64, zero with an infinite change, or infinite with none left).
+a reference that it moves with is infinite, for there loops are executed, nor where the value at the old one is NaN, or infinite with an
+infinite change (or, where numbers have left the range of float64, zero with an infinite change, or infinite with none left).
 """
 
 from __future__ import annotations

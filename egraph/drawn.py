@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
@@ -232,9 +232,11 @@ class Drawn(Values):
             return np.asarray(True) if c in self.settled else np.isfinite(self.values[n.args[0]]) if n.op == "ref" else None
 
         def of(c: int, args: list[np.ndarray]) -> np.ndarray:
-            every = np.asarray(reduce(np.logical_and, args, np.True_))
+            every = np.asarray(True)
+            for a in args:
+                every = np.asarray(every & a)
             met = [self.place[a] for a in self.pick[c].attrs if isinstance(a, Axis)] if every.ndim else []  # what is read along them
-            return every.all(axis=tuple(met), keepdims=True) if met else every
+            return np.asarray(every.all(axis=tuple(met), keepdims=True)) if met else every
 
         return evaluated(cls, lambda c: self.pick[c].args, lambda c: leaf(c, self.pick[c]), of, {})
 

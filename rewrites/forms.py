@@ -52,12 +52,15 @@ def horizon_of_selection(r, s, j: Axis, g: SelectiveMonoid):
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def seed_logarithm(t, s, w, r, wn, q, j: Axis):
-    """new = old + (new - old), for the logarithm of a sum that is at least 1 as soon as r has seen something."""
+    """new = old + (new - old), for the logarithm of a sum of at most 1 each that is at least 1 as soon as r has seen something."""
     new, old = Ref("new", j, t), Ref("old", j, t)
     return (
-        [match(t, Map("log", s)), match(s, Sum(j, w)), at_least_one(s), at_most_one(w), changes_by_factor("run", j, w, r, wn, q), needs_repair(t, j)],
+        [
+            match(t, Map("log", s)), match(s, Sum(j, w)), at_least_one(s), at_most_one(w), changes_by_factor("run", j, w, r, wn, q),
+            needs_repair(t, j),
+        ],
         [changes_by_term("run", j, t, r, new, new - old)],
-    )
+    )  # fmt: skip
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -87,6 +90,7 @@ def nothing_weighed_moved(x, r, s, xn, q, j: Axis):
 # With r and a mean s it moves with r; with r and s that both may have seen nothing, with the lesser of both.
 
 def unchanged(change, none):
+    """The change of a row's own reference."""
     return change
 
 

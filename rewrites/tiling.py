@@ -114,7 +114,7 @@ def merge_selection_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMon
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def merge_positive_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid, jo: Axis, ji: Axis):
-    """sum_jo sum_ji t = sum_jo q * sum_ji t(part), q free of ji, for a reference that is a sum of positive parts; 0 where that is infinite."""
+    """sum_jo sum_ji t = sum_jo q * sum_ji t(part), q free of ji, for a reference that is a sum of positive parts.  Zero stays zero."""
     local = Reduce(g, ji, tl)
     return (
         [
