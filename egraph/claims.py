@@ -6,8 +6,8 @@ is tested as the meaning says with which the relation was declared (:class:`~eqf
 of rules use, so that relations of users take part.  What is written at the new reference must read as the old value there (``back``).
 
 A row is tested where its left side is a number or infinite, not where that is NaN; of a change between references nothing is asked where
-the reference is infinite, which lowering guards, nor where the value at the old one is NaN, or infinite with an infinite change (or,
-where numbers have left the range of float64, zero with an infinite change, or infinite with none left).
+a reference that it moves with is infinite, for there loops are executed, nor where the value at the old one is NaN, or infinite with an
+infinite change (or, where numbers have left the range of float64, zero with an infinite change, or infinite with none left).
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Claims:
             where: Any = np.True_
             if (r := RUNNING.get(relation.name)) is not None:
                 t = of.values[row[r - 1]]
-                where = np.isfinite(of.values[row[r]]) & ~np.isnan(t)
+                where = np.isfinite(of.values[row[r]]) & ~np.isnan(t) & of.finite_references(row[r + 1])
                 change = self.forms[row[-1]] if relation.columns[-1] == "L" else of.values[row[-1]]
                 where = where & (np.isfinite(t) | np.isfinite(change))
                 if of.left_range:  # a zero may stand for a number that is too small, or for 1/inf; an infinity for one that is too large

@@ -12,6 +12,7 @@ import numpy as np
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from ..ir.recursion import evaluated
 from ..ir.semantics import left_range
 from ..ir.terms import Input
 from .frozen import ENode, FrozenGraph
@@ -156,15 +157,15 @@ class Drawn(Values):
     def whole(self, c: int, limits: Limits) -> np.ndarray:
         return self.values[c]
 
-    def prefix(self, r: int, axis: Axis, end: int, limits: Limits) -> tuple[np.ndarray, float]:
+    def prefix(self, r: int, axis: Axis, end: int, limits: Limits) -> tuple[np.ndarray, np.ndarray | float]:
         found = self.trajectory(r, axis)
         if found is None:
             raise NoValue("a reference that is no reduction")
-        return found[0][end], found[1]
+        return found[0][end], found[1] if found[1] == found[1] else found[0][0]
 
     def trajectory(self, r: int, axis: Axis) -> tuple[list[np.ndarray], float] | None:
-        """The running values of a reduction, or of a function of some: one more element each, and what they are where nothing was seen:
-        the first one of a reduction; NaN for a function, which may be anything there that is not finite."""
+        """The running values of a reduction, or of a function of some: one more element each, the first of nothing; and the identity of the
+        reduction, NaN for a function."""
         if (r, axis) not in self.prefixes:
             forms = (n for n in self.graph.classes[r] if n.op == "reduce" and n.attrs[1] == axis and n.args[0] in self.values)
             n, found = next(forms, None), None
@@ -223,6 +224,21 @@ class Drawn(Values):
 
         with np.errstate(all="ignore"):
             return self.evaluate(cls, leaf, self.old)
+
+    def finite_references(self, cls: int) -> np.ndarray:
+        """Where every reference is finite that a value moves with."""
+
+        def leaf(c: int, n: ENode) -> np.ndarray | None:
+            return np.asarray(True) if c in self.settled else np.isfinite(self.values[n.args[0]]) if n.op == "ref" else None
+
+        def of(c: int, args: list[np.ndarray]) -> np.ndarray:
+            every = np.asarray(True)
+            for a in args:
+                every = np.asarray(every & a)
+            met = [self.place[a] for a in self.pick[c].attrs if isinstance(a, Axis)] if every.ndim else []  # what is read along them
+            return np.asarray(every.all(axis=tuple(met), keepdims=True)) if met else every
+
+        return evaluated(cls, lambda c: self.pick[c].args, lambda c: leaf(c, self.pick[c]), of, {})
 
     def update(self, cls: int, axis: Axis, own: int) -> np.ndarray | None:
         """The value of an update whose state is the sum of ``own`` at the old reference, and whose accumulators are such sums."""

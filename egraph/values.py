@@ -64,7 +64,7 @@ class Values(Arrays, ABC):
         """The value of a class that is settled."""
 
     @abstractmethod
-    def prefix(self, r: int, axis: Axis, end: int, limits: Limits) -> tuple[np.ndarray, float]:
+    def prefix(self, r: int, axis: Axis, end: int, limits: Limits) -> tuple[np.ndarray, np.ndarray | float]:
         """The running value of a class after so many elements, and what it is where it has seen nothing."""
 
     @abstractmethod
@@ -228,9 +228,9 @@ class _Step:
             raise NoValue("a running value of another loop")
         new = n.attrs[0] == "new"
         x, identity = self.of.prefix(n.args[0], self.axis, self.end if new else self.begin, self.limits)
-        if np.isfinite(identity):
+        if np.all(np.isfinite(identity)):
             return x
-        nothing = x == identity if identity == identity else ~np.isfinite(x)
+        nothing = (x == identity) | (np.isnan(x) & np.isnan(identity))
         if new:
             return np.where(nothing, 0.0, x)
         self.empty.append(nothing)

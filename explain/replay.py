@@ -178,11 +178,12 @@ class Replay(Values):
         reduced = self.over.get(c, frozenset())
         return tuple((a, n) for a, n in limits if a in reduced)
 
-    def prefix(self, r: int, axis: Axis, end: int, limits: Limits) -> tuple[np.ndarray, float]:
+    def prefix(self, r: int, axis: Axis, end: int, limits: Limits) -> tuple[np.ndarray, np.ndarray | float]:
         if r in self.loose:
             raise NoValue("a running value of another loop")
         form = self.forms.base[r]
-        identity = MONOIDS[form.attrs[0]].identity if form.op == "reduce" else math.nan if form.op in ("map", "cast") else 0.0
+        nothing = form.op in ("map", "cast")
+        identity = MONOIDS[form.attrs[0]].identity if form.op == "reduce" else self.whole(r, (*limits, (axis, 0))) if nothing else 0.0
         return self.whole(r, (*limits, (axis, end))), identity
 
     def apply(self, n: ENode, args: list[np.ndarray], limits: Limits = ()) -> np.ndarray:

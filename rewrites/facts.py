@@ -560,6 +560,11 @@ def own_axes(a: Var, b: Var, *beside: AxisVar) -> Search:
     return Search(text, (a, b, *beside))
 
 
+def covers(a: Var, b: Var) -> Search:
+    """``a`` may depend on all the axes that ``b`` depends on."""
+    return Search("(= ma{f} (axes {0})) (= mb{f} (axes {1})) (= mb{f} (& ma{f} mb{f}))", (a, b))
+
+
 def reduced(axis: AxisVar) -> Search:
     """Something reduces over the axis."""
     return Search("(axis {0})", (axis,))

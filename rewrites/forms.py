@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 
 from .language import *
+from .repair import OF_FORMS, stopping
 
 FAMILY, PHASE, ROLL = "forms", "repair", "roll"
 LEAST = NumberLiteral(-math.inf)
@@ -51,12 +52,15 @@ def horizon_of_selection(r, s, j: Axis, g: SelectiveMonoid):
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def seed_logarithm(t, s, w, r, wn, q, j: Axis):
-    """new = old + (new - old), for the logarithm of a sum that is at least 1 as soon as r has seen something."""
+    """new = old + (new - old), for the logarithm of a sum of at most 1 each that is at least 1 as soon as r has seen something."""
     new, old = Ref("new", j, t), Ref("old", j, t)
     return (
-        [match(t, Map("log", s)), match(s, Sum(j, w)), at_least_one(s), changes_by_factor("run", j, w, r, wn, q), needs_repair(t, j)],
+        [
+            match(t, Map("log", s)), match(s, Sum(j, w)), at_least_one(s), at_most_one(w), changes_by_factor("run", j, w, r, wn, q),
+            needs_repair(t, j),
+        ],
         [changes_by_term("run", j, t, r, new, new - old)],
-    )
+    )  # fmt: skip
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
@@ -65,7 +69,7 @@ def seed_weighted_mean(r, s, n, w, y, j: Axis):
     new, old, seen = Ref("new", j, r), Ref("old", j, r), Map("log", n)
     return (
         [match(r, s * Map("recip", n)), match(s, Sum(j, w * y)), match(n, Sum(j, w)), nonneg(w), needs_repair(r, j)],
-        [changes_by_term("run", j, r, seen, new, new - old), horizon(seen, j), joint(seen, j)],
+        [changes_by_term("run", j, r, seen, new, stopping(new - old, new, 0.0)), horizon(seen, j), joint(seen, j)],
     )
 
 
@@ -85,43 +89,55 @@ def nothing_weighed_moved(x, r, s, xn, q, j: Axis):
 #
 # With r and a mean s it moves with r; with r and s that both may have seen nothing, with the lesser of both.
 
+def unchanged(change, none):
+    """The change of a row's own reference."""
+    return change
+
+
+def of_mean(j, s):
+    """A mean stands behind another reference, whose loops do not know where it is infinite."""
+    return lambda change, none: stopping(change, Ref("new", j, s), none)
+
+
 TOGETHER = Each[
-    lambda j, r, s, p: (r, [match(s, Reduce("mean", j, p))], []),
-    lambda j, r, s, p: (s, [match(r, Reduce("mean", j, p))], []),
-    lambda j, r, s, p: (z := Map("minimum", r, s), [horizon(r, j), horizon(s, j)], [horizon(z, j), joint(z, j), together(r, s)]),
-]
+    lambda j, r, s, p, x, y: (r, unchanged, of_mean(j, s), [match(s, Reduce("mean", j, p)), covers(y, s)], []),
+    lambda j, r, s, p, x, y: (s, of_mean(j, r), unchanged, [match(r, Reduce("mean", j, p)), covers(x, r)], []),
+    lambda j, r, s, p, x, y: (
+        z := Map("minimum", r, s), unchanged, unchanged, [horizon(r, j), horizon(s, j)], [horizon(z, j), joint(z, j), together(r, s)]
+    ),
+]  # fmt: skip
 
 
 @fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
 def shift_of_two(t, x, y, r, s, p, xn, yn, d, e, j: Axis, both: TOGETHER):
     """(x+d) + (y+e) = (x+y) + (d+e), for x and y with references of their own."""
-    z, needs, gives = both(j, r, s, p)
+    z, first, second, needs, gives = both(j, r, s, p, x, y)
     return (
         [
             changes_by_term("run", j, x, r, xn, d), changes_by_term("run", j, y, s, yn, e), distinct(r, s), needs_repair(t, j),
             match(t, x + y), *needs,
         ],
-        [changes_by_term("run", j, t, z, xn + yn, d + e), *gives],
+        [changes_by_term("run", j, t, z, xn + yn, first(d, 0.0) + second(e, 0.0)), *gives],
     )  # fmt: skip
 
 
 @fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
 def factor_of_two(t, x, y, r, s, p, xn, yn, a, b, j: Axis, both: TOGETHER):
     """(x*a) * (y*b) = (x*y) * (a*b), for x and y with references of their own."""
-    z, needs, gives = both(j, r, s, p)
+    z, first, second, needs, gives = both(j, r, s, p, x, y)
     return (
         [
             changes_by_factor("run", j, x, r, xn, a), changes_by_factor("run", j, y, s, yn, b), distinct(r, s), needs_repair(t, j),
             match(t, x * y), *needs,
         ],
-        [changes_by_factor("run", j, t, z, xn * yn, a * b), *gives],
+        [changes_by_factor("run", j, t, z, xn * yn, first(a, 1.0) * second(b, 1.0)), *gives],
     )  # fmt: skip
 
 
 @fact_rule(family=FAMILY, phase=PHASE, mirrored=False)
 def form_of_two(t, x, y, r, s, p, xn, yn, j: Axis, a: Form, b: Form, both: TOGETHER):
     """A product of forms with references of their own is a form."""
-    z, needs, gives = both(j, r, s, p)
+    z, _, _, needs, gives = both(j, r, s, p, x, y)
     return (
         [
             changes_by_form(j, x, r, xn, a), changes_by_form(j, y, s, yn, b), prime(y, j), distinct(r, s), needs_repair(t, j),
@@ -132,15 +148,16 @@ def form_of_two(t, x, y, r, s, p, xn, yn, j: Axis, a: Form, b: Form, both: TOGET
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
-def form_times_factor_of_two(t, x, y, r, s, p, xn, yn, q, j: Axis, a: Form, both: TOGETHER):
+def form_times_factor_of_two(t, x, y, r, s, p, m, xn, yn, q, j: Axis, a: Form, both: TOGETHER, of: OF_FORMS):
     """A form times a value that changes by a factor, with references of their own, is a form."""
-    z, needs, gives = both(j, r, s, p)
+    z, _, _, needs, gives = both(j, r, s, p, x, y)
+    more, change = of(j, s, m, y, q)
     return (
         [
             changes_by_form(j, x, r, xn, a), changes_by_factor("run", j, y, s, yn, q), distinct(r, s), needs_repair(t, j),
-            match(t, x * y), *needs,
+            match(t, x * y), *needs, *more,
         ],
-        [changes_by_form(j, t, z, xn * yn, LinearProduct(a, Along(q, yn))), *gives],
+        [changes_by_form(j, t, z, xn * yn, LinearProduct(a, Along(change, yn))), *gives],
     )  # fmt: skip
 
 

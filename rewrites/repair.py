@@ -26,6 +26,15 @@ LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``l
 ALWAYS = Const(1.0)  # the condition of facts that hold everywhere
 
 
+
+def stopping(change, new, none):
+    """A change of reference that is ``none`` once the reference is infinite and stays so: inf - inf and inf / inf move nothing.
+
+    What was gathered until then the last change has made 0 or infinite.  A NaN in the reference itself is everybody's.
+    """
+    return Where(Map("and", Map("ne", change, change), Map("eq", new, new)), none, change)
+
+
 # demand: only what is below a reduction that is stuck behind another loop is worth repairing -------------------------------------
 
 
@@ -121,11 +130,14 @@ def shift_of_both(t, x, y, r, xn, yn, d, e, j: Axis, k: Kind):
     )
 
 
+SCALED = Each[lambda b, r, s, n, g, z: [finite(b)], lambda b, r, s, n, g, z: [match(r, Reduce(g, n, s)), selective(g, z)]]
+
+
 @fact_rule(family=FAMILY, phase=PHASE)
-def shift_scaled(t, x, b, r, xn, d, j: Axis, k: Kind):
-    """(x+d) * b = x*b + d*b, for b free of j."""
+def shift_scaled(t, x, b, r, s, xn, d, j: Axis, n: Axis, k: Kind, g: SelectiveMonoid, z: Scalar, by: SCALED):
+    """(x+d) * b = x*b + d*b, for b free of j; a b that is infinite must meet x - max x, which is 0 somewhere."""
     return (
-        [changes_by_term(k, j, x, r, xn, d), needs_repair(t, j), match(t, x * b), earlier(b, r, j), free(b, j)],
+        [changes_by_term(k, j, x, r, xn, d), needs_repair(t, j), match(t, x * b), earlier(b, r, j), free(b, j), *by(b, r, s, n, g, z)],
         [changes_by_term(k, j, t, r, xn * b, d * b)],
     )
 
@@ -216,7 +228,7 @@ def factor_of_sum(t, x, y, r, xn, yn, q, j: Axis, k: Kind):
 
 
 # Where c does not choose an infinite element, r is infinite and q = o(inf - inf) may be NaN although every chosen x is finite: there r has
-# stopped to change, and q stands for 1.  A NaN in r itself is everybody's.
+# stopped to change.
 
 
 REFERENCES = Each[("run", lambda j, r: Ref("new", j, r)), ("loc", lambda j, r: r)]  # what the new value of a change is that of
@@ -226,11 +238,9 @@ REFERENCES = Each[("run", lambda j, r: Ref("new", j, r)), ("loc", lambda j, r: r
 def factor_of_choice(t, c, x, r, xn, q, j: Axis, to: REFERENCES):
     """where(c, x*q, 0) = where(c, x, 0) * q, but for an undefined q."""
     kind, reference = to
-    new = reference(j, r)
-    stopped = Map("and", Map("ne", q, q), Map("eq", new, new))
     return (
-        [changes_by_factor(kind, j, x, r, xn, q), needs_repair(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j)],
-        [changes_by_factor(kind, j, t, r, Where(c, xn, 0.0), Where(stopped, 1.0, q))],
+        [changes_by_factor(kind, j, x, r, xn, q), needs_repair(t, j), match(t, Where(c, x, 0.0)), earlier(c, r, j), covers(t, r)],
+        [changes_by_factor(kind, j, t, r, Where(c, xn, 0.0), stopping(q, reference(j, r), 1.0))],
     )
 
 
@@ -292,12 +302,19 @@ def form_of_product(t, x, y, r, xn, yn, j: Axis, a: Form, b: Form):
     )
 
 
+OF_FORMS = Each[
+    lambda j, r, s, y, q: ([horizon(r, j)], q),
+    lambda j, r, s, y, q: ([match(r, Reduce("mean", j, s)), covers(y, r)], stopping(q, Ref("new", j, r), 1.0)),
+]
+
+
 @fact_rule(family=FAMILY, phase=PHASE)
-def form_times_factor(t, x, y, r, xn, yn, q, j: Axis, a: Form):
+def form_times_factor(t, x, y, r, s, xn, yn, q, j: Axis, a: Form, of: OF_FORMS):
     """A form times a value that changes by a factor is a form."""
+    needs, change = of(j, r, s, y, q)
     return (
-        [changes_by_form(j, x, r, xn, a), changes_by_factor("run", j, y, r, yn, q), needs_repair(t, j), match(t, x * y)],
-        [changes_by_form(j, t, r, xn * yn, LinearProduct(a, Along(q, yn)))],
+        [changes_by_form(j, x, r, xn, a), changes_by_factor("run", j, y, r, yn, q), needs_repair(t, j), match(t, x * y), *needs],
+        [changes_by_form(j, t, r, xn * yn, LinearProduct(a, Along(change, yn)))],
     )
 
 
@@ -418,8 +435,11 @@ def roll_by_factor(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveMono
 def roll_by_factor_of_sum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: LinearMonoid):
     """sum_j t in one loop with a sum r: acc <- acc * q + t(new), for q free of j."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), linear(h)],
-        [equal(e, Roll(g, j, tn, Acc() * q))],
+        [
+            match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), covers(t, r),
+            match(r, Reduce(h, j, s)), linear(h),
+        ],
+        [equal(e, Roll(g, j, tn, Acc() * stopping(q, Ref("new", j, r), 1.0)))],
     )
 
 
@@ -440,10 +460,10 @@ def roll_by_shift_of_sum(e, t, r, tn, d, z: Scalar, s, j: Axis, g: SelectiveMono
     """max_j t in one loop with a sum r: acc <- max(acc + d, t(new)), for d free of j."""
     return (
         [
-            match(e, Reduce(g, j, t)), selective(g, z), changes_by_term("run", j, t, r, tn, d), free(d, j), distinct(e, r),
+            match(e, Reduce(g, j, t)), selective(g, z), changes_by_term("run", j, t, r, tn, d), free(d, j), distinct(e, r), covers(t, r),
             match(r, Reduce(h, j, s)), linear(h),
         ],
-        [equal(e, Roll(g, j, tn, Acc() + d))],
+        [equal(e, Roll(g, j, tn, Acc() + stopping(d, Ref("new", j, r), 0.0)))],
     )  # fmt: skip
 
 

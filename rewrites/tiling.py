@@ -114,13 +114,14 @@ def merge_selection_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: SelectiveMon
 
 @fact_rule(family=FAMILY, phase=PHASE)
 def merge_positive_parts(e, u, t, r, p, tl, q, g: LinearMonoid, h: LinearMonoid, jo: Axis, ji: Axis):
-    """sum_jo sum_ji t = sum_jo q * sum_ji t(part), q free of ji, for a reference that is a sum of positive parts."""
+    """sum_jo sum_ji t = sum_jo q * sum_ji t(part), q free of ji, for a reference that is a sum of positive parts.  Zero stays zero."""
+    local = Reduce(g, ji, tl)
     return (
         [
             match(e, Reduce(g, jo, u)), match(u, Reduce(g, ji, t)), part(jo, ji), linear(g),
             changes_by_factor("loc", ji, t, r, tl, q), free(q, ji), match(r, Reduce(h, jo, p)), linear(h), positive(p), free(p, ji),
         ],
-        [equal(e, Reduce(g, jo, q * Reduce(g, ji, tl)))],
+        [equal(e, Reduce(g, jo, Where(Map("eq", local, Const(0.0)), 0.0, q * local)))],
     )  # fmt: skip
 
 

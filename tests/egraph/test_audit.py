@@ -22,6 +22,7 @@ from eqfuse.ir.build import (
     mean_over,
     program,
     recip,
+    sqrt,
     square,
     sum_over,
     tanh,
@@ -193,6 +194,33 @@ def test_signs_are_not_claimed_past_the_end_of_a_ragged_part():
     graph = saturate(program("signs", y=(sum_over(n, x - maximum_over(n, x)), ())), splits={n: 3})
     for seed in range(4):
         audit(graph, seed=seed)
+
+
+x_, y_, c_ = tensor("x", i, j), tensor("y", i, j), tensor("c", i)
+MU, NU = mean_over(j, x_), mean_over(j, y_)
+E = exp(x_ - maximum_over(j, x_))
+BALANCE = sum_over(j, E * y_) / sum_over(j, E)
+INFINITE = {
+    "mean": exp(x_ + MU) * tensor("v", j),
+    "mean of others": exp(x_ - mean_over(j, -y_)),
+    "two means": exp(x_ - MU) * exp(y_ + NU),
+    "term of a mean beside a maximum": exp(x_ - maximum_over(j, x_) + y_ + NU),
+    "factor of a mean beside a maximum": E * exp(y_ + NU),
+    "form beside a mean": (x_ - MU) * exp(y_ + NU),
+    "weighted mean": E * exp(y_ + BALANCE),
+    "positive sum": sqrt(square(y_) * recip(sum_over(j, square(x_) + 1.0))),
+    "scale": exp((x_ + MU) * c_),
+}
+
+
+@pytest.mark.parametrize("parts", [0, 3])
+@pytest.mark.parametrize("body", INFINITE.values(), ids=INFINITE)
+def test_a_reference_that_becomes_infinite_moves_nothing_any_more(body, parts):
+    """exp(x + mean x) is 0 in a row with -inf; a loop must not make exp(-inf - -inf) of it."""
+    t = sum_over(j, body)
+    graph = saturate(program("p", y=(t, tuple(sorted(t.axes)))), splits={j: parts} if parts else {})
+    for seed in range(8):
+        audit(graph, seed=seed, masked=True)
 
 
 # large graphs -----------------------------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def seed_weighted_mean_backwards(r, s, n, w, y, j: Axis):
 @mutant("shift_of_two", "term lost", lambda: (True, close((1.0 + 2) + (3.0 + 4), (1.0 + 3) + 2)), out(mean_over(j, square((x_ - MU) + (y_ - NU)))))
 def shift_of_two_by_one(t, x, y, r, s, p, xn, yn, d, e, j: Axis, both: TOGETHER):
     """(x+d) + (y+e) = (x+y) + d."""
-    z, needs, gives = both(j, r, s, p)
+    z, _, _, needs, gives = both(j, r, s, p, x, y)
     return (
         [
             changes_by_term("run", j, x, r, xn, d), changes_by_term("run", j, y, s, yn, e), distinct(r, s), needs_repair(t, j),
@@ -93,7 +93,7 @@ def shift_of_two_by_one(t, x, y, r, s, p, xn, yn, d, e, j: Axis, both: TOGETHER)
 @mutant("factor_of_two", "term lost", lambda: (True, close((1.0 * 2) * (3.0 * 4), (1.0 * 3) * 2)), OVERLAP)
 def factor_of_two_by_one(t, x, y, r, s, p, xn, yn, a, b, j: Axis, both: TOGETHER):
     """(x*a) * (y*b) = (x*y) * a."""
-    z, needs, gives = both(j, r, s, p)
+    z, _, _, needs, gives = both(j, r, s, p, x, y)
     return (
         [
             changes_by_factor("run", j, x, r, xn, a), changes_by_factor("run", j, y, s, yn, b), distinct(r, s), needs_repair(t, j),
@@ -106,7 +106,7 @@ def factor_of_two_by_one(t, x, y, r, s, p, xn, yn, a, b, j: Axis, both: TOGETHER
 @mutant("form_of_two", "operand order", lambda: (True, close((1 + 2.0) * (3 + 4.0), (1 + 2.0) + (3 + 4.0))), COVARIANCE)
 def form_of_two_as_sum(t, x, y, r, s, p, xn, yn, j: Axis, a: Form, b: Form, both: TOGETHER):
     """A product of forms is the sum of both."""
-    z, needs, gives = both(j, r, s, p)
+    z, _, _, needs, gives = both(j, r, s, p, x, y)
     return (
         [
             changes_by_form(j, x, r, xn, a), changes_by_form(j, y, s, yn, b), prime(y, j), distinct(r, s), needs_repair(t, j),
@@ -119,7 +119,7 @@ def form_of_two_as_sum(t, x, y, r, s, p, xn, yn, j: Axis, a: Form, b: Form, both
 @mutant("form_times_factor_of_two", "term lost", lambda: (True, close((1 + 2.0) * (3 * 5), (1 + 2.0) * 3)), BESIDE)
 def form_times_factor_of_two_forgotten(t, x, y, r, s, p, xn, yn, q, j: Axis, a: Form, both: TOGETHER):
     """A form times a value that changes by q, without the q."""
-    z, needs, gives = both(j, r, s, p)
+    z, _, _, needs, gives = both(j, r, s, p, x, y)
     return (
         [
             changes_by_form(j, x, r, xn, a), changes_by_factor("run", j, y, s, yn, q), distinct(r, s), needs_repair(t, j),

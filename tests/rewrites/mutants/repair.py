@@ -32,6 +32,7 @@ from eqfuse.rewrites.facts import (
     NonEmpty,
     OtherAxis,
     apart,
+    covers,
     distinct,
     earlier,
     equal,
@@ -525,6 +526,18 @@ def roll_of_maximum_by_factor(e, t, r, tn, q, z: Scalar, s, j: Axis, g: Selectiv
         [
             match(e, Reduce(g, j, t)), changes_by_factor("run", j, t, r, tn, q), free(q, j),
             match(r, Reduce(h, j, s)), selective(h, z), zero_where(tn, r, ALWAYS),
+        ],
+        [equal(e, Roll(g, j, tn, Acc() * q))],
+    )  # fmt: skip
+
+
+@mutant("roll_by_factor_of_sum", "condition dropped", lambda: (close(0.0 + 0.0, 0.0), close(0.0 * np.exp(-INF - -INF) + 0.0, 0.0)), out(sum_over(j, exp(x_ + MU))))
+def roll_by_factor_of_infinite_sum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: LinearMonoid):
+    """acc <- acc * q + t(new) also once the sum is infinite, and q = o(inf - inf)."""
+    return (
+        [
+            match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), covers(t, r),
+            match(r, Reduce(h, j, s)), linear(h),
         ],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )  # fmt: skip
