@@ -40,8 +40,7 @@ class ScalarOp:
 
     ``spellings``: language -> how kernels are printed in it.
     ``turns`` holds homomorphisms: ``("add", "mul")`` says f(x+y) = f(x)*f(y); they hold where every value is in ``domain``.
-    ``addition`` is an addition theorem: (g, h, k, l, a) says f(x+y) = g(x) h(y) + a k(x) l(y); ``exponentials`` = s says that
-    f(x) = (exp(x) + s exp(-x)) / 2.
+    ``addition`` is an addition theorem: (g, h, k, l, a) says f(x+y) = g(x) h(y) + a k(x) l(y).
     ``keeps_zero`` says f(0, ..., 0) = 0, ``jumps`` that f is not continuous in its numbers.  ``cost`` is float32 instructions per element, ``special`` special-function ones.
     """
 
@@ -65,7 +64,6 @@ class ScalarOp:
     where: str = "ir/ops.py"  # file:line of the declaration
     selects: bool = False  # gives one of its arguments, or that with the other sign, and rounds nothing
     addition: tuple[str, str, str, str, float] | None = None
-    exponentials: float | None = None
 
     def __repr__(self) -> str:
         return f"op({self.name!r})"
@@ -399,8 +397,8 @@ for _op in (
     ScalarOp("erf", 1, _quiet(_erf), triton("tl.erf({})"), ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
     ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0, addition=("sin", "cos", "cos", "sin", 1.0)),
     ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0, addition=("cos", "cos", "sin", "sin", -1.0)),
-    ScalarOp("sinh", 1, _quiet(np.sinh), triton("_sinh({})", _SINH), ranges.increasing(_sinh), increasing=True, keeps_zero=True, cost=16.0, special=2.0, exponentials=-1.0),
-    ScalarOp("cosh", 1, _quiet(np.cosh), triton("_cosh({})", _COSH), _even(_cosh), cost=8.0, special=2.0, exponentials=1.0),
+    ScalarOp("sinh", 1, _quiet(np.sinh), triton("_sinh({})", _SINH), ranges.increasing(_sinh), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
+    ScalarOp("cosh", 1, _quiet(np.cosh), triton("_cosh({})", _COSH), _even(_cosh), cost=8.0, special=2.0),
     ScalarOp("floor", 1, _quiet(np.floor), triton("tl.floor({})"), ranges.increasing(math.floor), increasing=True, keeps_zero=True, jumps=True),
     ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", _ROUND), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, jumps=True, cost=6.0),
     # whole quotients and remainders -----------------------------------------------------------------------------------------

@@ -418,9 +418,6 @@ adds = _relation(
     "adds", "String String String String String f64", "trait: o g h k l a: o(x + y) = g(x) h(y) + a k(x) l(y)",
     Trait(_has_theorem, _sign_of_theorem, ("op",), lambda: ((o.name, *o.addition[:4]) for o in OPS.values() if o.addition)),
 )  # fmt: skip
-exponentials = _trait(
-    "op", "exponentials", "o s: o(x) = (exp(x) + s exp(-x)) / 2", lambda o: o.exponentials is not None, lambda o: o.exponentials
-)
 linear = _trait("monoid", "linear", "the monoid commutes with scaling", lambda m: m.linear)
 idempotent = _trait("monoid", "idempotent", "a monoid with x + x = x", lambda m: m.idempotent)
 selective = _trait(

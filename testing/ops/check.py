@@ -336,10 +336,6 @@ def check_traits(op: ScalarOp) -> None:
         _check_turns(op, source, target)
     if op.addition is not None:
         _check_addition(op, *op.addition)
-    if op.exponentials is not None:
-        x = np.random.default_rng(7).uniform(-20.0, 20.0, 200)
-        left, right = value(op, x), (np.exp(x) + op.exponentials * np.exp(-x)) / 2
-        _pairs(op, "exponentials", x, x, left, right, _close(left, right, TOLERANCE, np.exp(np.abs(x))), "f(x)", "(exp(x) + s exp(-x)) / 2")
 
 
 def _check_addition(op: ScalarOp, g: str, h: str, k: str, l: str, a: float) -> None:  # noqa: E741
