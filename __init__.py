@@ -23,6 +23,7 @@ _HOME = {
     "op": ".declare",
     "optimize": ".compiled",
     "Compiled": ".compiled",
+    "Layout": ".ir.layout",
     "Plan": ".extract.plan",
     "Program": ".ir.program",
     "rule": ".rewrites",
@@ -33,8 +34,8 @@ _HOME = {
 _MODULES = ("errors", "extraction", "testing")
 
 __all__ = [
-    "Compiled", "Plan", "Program", "Target", "disable", "enable", "errors", "extraction", "fusion", "op", "optimize", "rule", "rules",
-    "targets", "testing",
+    "Compiled", "Layout", "Plan", "Program", "Target", "disable", "enable", "errors", "extraction", "fusion", "op", "optimize", "rule",
+    "rules", "targets", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .declare import op
     from .extract.plan import Plan
     from .extract.targets import Target, targets
+    from .ir.layout import Layout
     from .ir.program import Program
     from .rewrites import disable, enable, rule, rules
     from .rewrites.decorators import fusion

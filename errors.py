@@ -63,6 +63,10 @@ class ShapeError(EqFuseError):
     compiled."""
 
 
+class LayoutError(EqFuseError):
+    """A layout that is none, or an operation on layouts whose result is none: the message names the iter."""
+
+
 class TraceError(EqFuseError):
     """The function could not be traced: a data-dependent branch, a side effect, an argument that is no tensor."""
 

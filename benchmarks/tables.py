@@ -363,6 +363,21 @@ def _times(r):
     return [f"{r[k]:.1f}" for k in ("as_written_us", "ours_us", "best_us")] + [f"{r['ratio']:.2f}"]
 
 
+# ---- layouts ---------------------------------------------------------------------------------------------------------------------
+def layouts(result, path):
+    """The tables of a file of layouts.py."""
+    env, found = result["environment"], result["summary"]
+    software = ", ".join(f"{k} {env[k]}" for k in ("python", "numpy"))
+    caught = f"{found['mutants_caught']} of {found['mutants']} mutants of the library caught; {found['cpu_seconds']} s of CPU time."
+    rows = [[r["property"], *(str(r[k]) for k in ("draws", "disagreements", "results", "refused"))] for r in result["properties"]]
+    return "\n\n".join([
+        f"### {env['date'][:10]}: layouts against enumeration",
+        f"{software}; {machine(env)}; commit {env['commit']}. {found['draws']} draws, {found['disagreements']} disagreements. {caught}",
+        markdown(["property", "draws", "disagreements", "results", "refused"], rows),
+        markdown(["operation", "per second"], [[name, str(rate)] for name, rate in result["per_second"].items()]),
+    ])  # fmt: skip
+
+
 KINDS = {
     "-pairs": pairs,
     "-trust": trust,
@@ -373,6 +388,7 @@ KINDS = {
     "-extraction": extraction,
     "-layers": layers,
     "-budget": budget,
+    "-layouts": layouts,
 }
 
 

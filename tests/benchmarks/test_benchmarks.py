@@ -248,3 +248,10 @@ def test_trust_of_one_family(tmp_path):
 @pytest.mark.parametrize("arguments", [["no such family"], ["strength", "--save"], ["--examples", "20", "--save"]])
 def test_trust_refuses_what_makes_no_sense(arguments, tmp_path):
     assert run(ROOT / "benchmarks" / "trust.py", *arguments, cwd=tmp_path).returncode == 2
+
+
+def test_layouts_agree_with_enumeration_in_the_committed_data():
+    result = json.loads(max(RESULTS.glob("*-layouts.json")).read_text())
+    found = result["summary"]
+    assert found["draws"] >= 100_000 and not found["disagreements"] and not [r for r in result["properties"] if r["disagreements"]]
+    assert found["mutants"] == found["mutants_caught"] == len(result["mutants"]) >= 20

@@ -1,0 +1,124 @@
+"""Iters: strided walks along one named axis; and vectors of integers over axes, which is what a place is.
+
+Source of the algebra: the Axe layout paper ("Axe: A Simple Unified Layout Abstraction for Machine Learning Compilers", section 2.3).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import LayoutError
+
+MEMORY = "m"  # the axis of an iter that names none: the linear memory of a device
+Vector = dict[str, int]  # axis -> integer, without zeros
+
+
+def whole(value: Any, what: str, least: int | None = None) -> int:
+    """An integer from anything that is one (numpy's too; no bool), at least ``least``; or a LayoutError that says ``what`` is none."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or (least is not None and number < least):
+        raise LayoutError(f"{what} is {value!r}", cure=f"a whole number{'' if least is None else f' from {least}'}")
+    return number
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Iter:
+    """``extent`` steps of ``stride`` on ``axis``: 0, stride, 2·stride, ...  A stride may be negative, or 0 (a broadcast)."""
+
+    extent: int
+    stride: int
+    axis: str = MEMORY
+
+    def __post_init__(self) -> None:
+        if type(self.extent) is not int or type(self.stride) is not int or self.extent < 1:
+            object.__setattr__(self, "extent", whole(self.extent, "the extent of an iter", 1))
+            object.__setattr__(self, "stride", whole(self.stride, "the stride of an iter"))
+        if not isinstance(self.axis, str) or not re.fullmatch(r"[A-Za-z_]\w*", self.axis):
+            raise LayoutError(f"the axis of an iter is {self.axis!r}", cure="a name such as 'm', 'lane', 'warp', 'reg', 'gpu'")
+
+    def __str__(self) -> str:
+        return f"{self.extent}:{on_axis(self.stride, self.axis)}"
+
+
+Iters = tuple[Iter, ...]
+
+
+def on_axis(value: int, axis: str) -> str:
+    """``4@lane``; the axis of memory is left out, as in the paper."""
+    return str(value) if axis == MEMORY else f"{value}@{axis}"
+
+
+def read(iters: Any, what: str = "the iters of a layout") -> Iters:
+    """Iters from iters or from tuples (extent, stride) or (extent, stride, axis)."""
+    try:
+        return tuple(i if isinstance(i, Iter) else Iter(*i) for i in iters)
+    except TypeError:
+        raise LayoutError(f"{what} are {iters!r}", cure="a sequence of Iter, or of tuples (extent, stride, axis)") from None
+
+
+def read_shape(shape: Any, what: str = "the shape") -> tuple[int, ...]:
+    """A shape from a number or a sequence of numbers.  No dimension is empty: a tensor without elements has no places."""
+    parts = shape if isinstance(shape, Sequence) or hasattr(shape, "__iter__") else (shape,)
+    return tuple(whole(n, f"dimension {k} of {what}", 1) for k, n in enumerate(parts))
+
+
+def size_of(iters: Iterable[Iter]) -> int:
+    """How many indices a list of iters has."""
+    return math.prod(i.extent for i in iters)
+
+
+def shown(iters: Iterable[Iter]) -> str:
+    """Iters in a message: ``(8:4@lane, 2:1)``."""
+    return f"({', '.join(map(str, iters))})"
+
+
+def strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """What one step of each dimension adds to the row-major index."""
+    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def flat(index: Sequence[int], shape: Sequence[int]) -> int:
+    """The row-major number of an index."""
+    return sum(map(operator.mul, index, strides(shape)))
+
+
+# ---- vectors -----------------------------------------------------------------------------------------------------------------
+def plus(a: Mapping[str, int], b: Mapping[str, int], factor: int = 1) -> Vector:
+    """``a + factor·b``."""
+    total = dict(a)
+    for axis, value in b.items():
+        total[axis] = total.get(axis, 0) + factor * value
+    return {axis: value for axis, value in total.items() if value}
+
+
+def value_at(iters: Iters, index: int) -> Vector:
+    """D(index): each digit of the index times its stride, the last iter being the fastest."""
+    out: Vector = {}
+    for it in reversed(iters):
+        index, digit = divmod(index, it.extent)
+        out[it.axis] = out.get(it.axis, 0) + digit * it.stride
+    return {axis: value for axis, value in out.items() if value}
+
+
+def spans(iters: Iterable[Iter]) -> Vector:
+    """Axis -> greatest value less least, plus 1: digits are independent, so each iter adds |stride|·(extent - 1)."""
+    out: Vector = {}
+    for it in iters:
+        out[it.axis] = out.get(it.axis, 1) + abs(it.stride) * (it.extent - 1)
+    return out
+
+
+def least(iters: Iterable[Iter]) -> Vector:
+    """Axis -> the least value, where it is not 0."""
+    out: Vector = {}
+    for it in iters:
+        out = plus(out, {it.axis: min(0, it.stride * (it.extent - 1))})
+    return out
