@@ -18,7 +18,7 @@ from .explain import Explanation, Options, Why, explain
 from .explain.whole import ProgramExplanation
 from .extract.targets import Target, load_target
 from .pipeline import Planned, Request, checked, rerun, run
-from .ranges import Range
+from .ranges import Layouts, Range, layouts_of, program_layouts
 from .rewrites import Rule
 from .runtime.executable import Executable, leaves
 
@@ -51,8 +51,9 @@ def optimize(
     """Compile a tensor program into fused Triton kernels.
 
     ``fn``: a function on torch tensors, an ``nn.Module``, an ``ExportedProgram``, an ``fx.GraphModule``, or an
-    :class:`eqfuse.Program`.  ``args``: example arguments (on any one device; only shapes and dtypes are used: kernels take strides at run
-    time).  An ``ExportedProgram`` or a ``Program`` has its shapes: arguments may be left out, and those given must fit it.
+    :class:`eqfuse.Program`.  ``args``: example arguments (on any one device; only shapes, dtypes and strides are used: kernels are
+    chosen for these strides and take any at run time).  An ``ExportedProgram`` or a ``Program`` has its shapes: arguments may be left
+    out, and those given must fit it.
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
@@ -93,7 +94,8 @@ class Compiled(Executable):
         super().__init__(planned.traced, planned.generated, planned.plan, planned.request.target)
         self.planned = planned  # the request, and what each stage made of it
         self._range = Range(planned)
-        self._variants: dict[object, Executable] = {}  # this program for arguments of other shapes
+        self._variants: dict[object, Executable] = {}  # this program for arguments of other shapes and layouts
+        self._layouts = program_layouts(self.program)
 
     @property
     def graph(self) -> FrozenGraph:
@@ -104,7 +106,8 @@ class Compiled(Executable):
         """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
 
         CUDA tensors of another shape run the same kernels where these can take them and the model finds none that are better by more
-        than a tenth (:mod:`eqfuse.ranges`); other shapes and types are planned for, once each.  Where a gradient is wanted,
+        than a tenth (:mod:`eqfuse.ranges`); other shapes and types are planned for, once each; so it is with tensors that lie in memory in
+        another way (which dimension has neighbours, which repeats its elements, what is aligned).  Where a gradient is wanted,
         the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
         the original program runs in either direction: kernels would know that tensor's value, and not that it is a variable.
         """
@@ -118,7 +121,27 @@ class Compiled(Executable):
             if self.planned.fixed:
                 raise
             return self._variant(args, kwargs)(*args, **kwargs)
+        layouts = self._layouts if torch.compiler.is_compiling() else layouts_of(tensors)
+        if layouts != self._layouts and self._device(list(tensors.values())) == "cuda":
+            return self._laid_out(layouts, tensors, args, kwargs)._run_on(tensors, args, kwargs)
         return self._run_on(tensors, args, kwargs)
+
+    def _laid_out(
+        self, layouts: Layouts, tensors: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Executable:
+        """This program for tensors of its shapes that lie in memory in another way; found once for each kind of that."""
+        found = self._variants.get(layouts)
+        if found is None:
+            request = self.planned.request.on(args, kwargs)
+            tried = request.accuracy_factor is not None  # a plan is tried before it is taken
+            found = Compiled(run(request)) if tried else self._range.serving(request, self.traced.laid_out(tensors))
+            self._keep(layouts, found)
+        return found
+
+    def _keep(self, key: object, found: Executable) -> None:
+        for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:  # without a lock: tracing has one, and may call this
+            self._variants.pop(oldest, None)
+        self._variants[key] = found
 
     def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
         """This program for arguments of another shape or type; found once for each."""
@@ -126,9 +149,7 @@ class Compiled(Executable):
         found = self._variants.get(key)
         if found is None:
             found = self._serving(args, kwargs)
-            for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:  # without a lock: tracing has one, and may call this
-                self._variants.pop(oldest, None)
-            self._variants[key] = found
+            self._keep(key, found)
         return found
 
     def _serving(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:

@@ -53,7 +53,7 @@ def is_contraction(t: Term) -> bool:
     return t.axis in a and t.axis in b and bool(a - b) and bool(b - a)
 
 
-def _input_bytes(terms: list[Term]) -> int:
+def _input_bytes(program: Program, terms: list[Term]) -> int:
     """Bytes of the inputs that are read at all: of an input that is only looked at through views (a slice, say) what they see."""
     whole: set[Term] = set()
     seen: dict[Term, int] = {}
@@ -67,7 +67,8 @@ def _input_bytes(terms: list[Term]) -> int:
                 whole.add(a)
             elif a not in seen:
                 whole.add(a)  # an input that is itself an output
-    return sum(_bytes(i) if i in whole else min(_bytes(i), seen[i]) for i in {t for t in terms if isinstance(t, Input)})
+    inputs = {t: program.input_bytes(t) for t in terms if isinstance(t, Input)}
+    return sum(n if i in whole else min(n, seen[i]) for i, n in inputs.items())
 
 
 def contraction_work(t: Term) -> tuple[str, float]:
@@ -103,7 +104,8 @@ def baseline(program: Program, target: Target) -> Baseline:
     flops: dict[str, float] = {}
     for t in eager_ops(program):
         args = t.args[0].args if is_contraction(t) else t.args
-        moved = sum(_bytes(_source(a)) for a in dict.fromkeys(args)) + _bytes(t)
+        sources = [_source(a) for a in dict.fromkeys(args)]
+        moved = sum(program.input_bytes(a) if isinstance(a, Input) else _bytes(a) for a in sources) + _bytes(t)
         work = 0.0
         if is_contraction(t):
             precision, count = contraction_work(t)
@@ -112,7 +114,7 @@ def baseline(program: Program, target: Target) -> Baseline:
         kernels += 1
         total += moved
         us += max(moved / (target.dram_gb_s * 1e3), work) + target.launch_us
-    compulsory = _input_bytes(terms)
+    compulsory = _input_bytes(program, terms)
     compulsory += sum(math.prod(o.shape) * o.dtype.itemsize for o in program.outputs)
     bound = max(
         compulsory / (target.dram_gb_s * 1e3), sum(f / (target.tensor_rate(p) * 1e6) for p, f in flops.items())

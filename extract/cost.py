@@ -12,6 +12,7 @@ import bisect
 import math
 from dataclasses import dataclass
 
+from ..ir.strides import SECTOR_BYTES
 from ..tiles.kernel import Kernel
 from ..tiles.liveness import ADDRESS_BYTES
 from ..tiles.sizes import VECTOR_BYTES
@@ -29,7 +30,6 @@ LEAST_REGISTERS = 12  # (measured on the compiled corpus)
 LEAST_SHARE = 0.8  # (measured on the compiled corpus)
 POINTERS = 1 / 3  # of the pointers that a loop could hold, how many a compiler does hold (measured on the compiled corpus)
 ROWS = 0.5  # of the numbers that a thread has for its rows, how many a compiler holds at a time (measured: docs/decisions/registers.md)
-SECTOR_BYTES = 32  # the least that the L2 moves at a time (CUDA C++ best practices guide, section on coalesced access)
 MAX_THREADS = 1024  # of a CTA
 AHEAD = 0.3  # of the operands of a product on the general units, how much a compiler keeps in registers (measured on the compiled corpus)
 
@@ -259,6 +259,6 @@ def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
     dram = counts.store_bytes
     spilled = _spilled(kernel, counts, running, target)
     for name, loaded in total.items():
-        unique = min(kernel.buffers[name].bytes, loaded)
-        dram += unique * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if spilled else 1)
+        unique, once = min(kernel.buffers[name].bytes, loaded), kernel.buffers[name].moved(loaded)
+        dram += once * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if spilled else 1)
     return dram

@@ -32,7 +32,7 @@ from ..ir.index import Axis, index
 from ..ir.printing import equations
 from ..ir.terms import Cast, Input, Map, Reduce, Term, View, postorder
 from ..rewrites.verdicts import told
-from ..tiles.kernel import Buffer
+from ..tiles.kernel import Buffer, input_buffers
 from .baseline import Baseline, baseline, contraction_us, eager_ops, is_contraction
 from .choose import Chooser, Leaf
 from .fusibility import Pair
@@ -117,10 +117,7 @@ class Extractor:
         self.meter = Meter(time_budget, deadline)
         self.timed_out = False
         self.baseline: Baseline = baseline(self.program, target)
-        self.buffers: dict[str, Buffer] = {
-            i.name: Buffer(i.name, i.dtype, tuple(1 if a is None else a.size for a in i.layout), "input")
-            for i in self.program.inputs
-        }
+        self.buffers: dict[str, Buffer] = input_buffers(self.program)
         self.outputs: list[RootSpec] = []
         for o in self.program.outputs:
             self.buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output", unit=self.program.unit(o.name))
@@ -144,7 +141,7 @@ class Extractor:
             terms = self.program.terms()
             term = next((t for t, k in zip(terms, self.graph.original, strict=True) if k == c), None)
             dtype = dtypes.float32
-            own = term is not None and (is_contraction(term) or isinstance(term, Map) or c in self._handed)
+            own = term is not None and (is_contraction(term) or isinstance(term, Map | Input) or c in self._handed)
             if term is not None and own and term.dtype is not None and (term.dtype.is_float or c in self._handed):
                 dtype = term.dtype
             whole = [t for t in ([term] if term is not None else self._sums_of_parts(c)) if t.dtype is not None and t.dtype.kind == "int"]
@@ -374,8 +371,8 @@ class Extractor:
 
     def _points(self) -> tuple[int, ...]:
         """Classes worth materialising: the program's own reductions, the finished operands of its matrix products (what a
-        product would otherwise compute once for every tile of its other side), and what verdicts keep apart; but nothing that
-        stands between two values that must share a kernel."""
+        product would otherwise compute once for every tile of its other side), inputs without neighbours in memory, of which a copy has
+        some, and what verdicts keep apart; but nothing that stands between two values that must share a kernel."""
         roots = {o.cls for o in self.outputs}
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
@@ -388,7 +385,8 @@ class Extractor:
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
             worth = isinstance(t, Reduce) and t.axis in t.args[0].axes
             apart = isinstance(t, Map | Reduce) and c in self._kept_apart
-            if c not in roots and (worth or apart or (id(t) in operands and isinstance(t, Map))):
+            gaps = isinstance(t, Input) and t.dtype.is_float and bool(self.buffers[t.name].memory) and self.buffers[t.name].fastest is None
+            if c not in roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):
                 found[c] = None
         return tuple(c for c in found if c not in self._between)
 

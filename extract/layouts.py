@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from ..ir.index import Axis, IndexExpr
 from ..ir.program import Program
-from ..ir.terms import View
+from ..ir.strides import nearest_first
+from ..ir.terms import Input, View
 
 
 def memory_order(program: Program) -> list[Axis]:
@@ -22,7 +23,7 @@ def memory_order(program: Program) -> list[Axis]:
         if isinstance(t, View):
             read.setdefault(t.axis, {})[t.index] = None
     after: dict[Axis, set[Axis]] = {a: set() for a in program.every_axis}
-    for layout in (t.layout for t in (*program.inputs, *program.outputs)):  # type: ignore[attr-defined]
+    for layout in (*(in_memory(program, i) for i in program.inputs), *(o.layout for o in program.outputs)):
         before: dict[Axis, None] = {}
         for a in layout:
             if a is not None:
@@ -39,6 +40,12 @@ def memory_order(program: Program) -> list[Axis]:
         order.append(first)
         left.remove(first)
     return order
+
+
+def in_memory(program: Program, i: Input) -> list[Axis | None]:
+    """The dimensions of an input, outermost in memory first, without those along which it repeats itself."""
+    strides = program.strides.get(i.name)
+    return list(i.layout) if strides is None else [i.layout[d] for d, _ in nearest_first(i.shape, strides)[::-1]]
 
 
 def _axes_at(axis: Axis, read: dict[Axis, dict[IndexExpr, None]], seen: frozenset[Axis]) -> Iterator[Axis]:

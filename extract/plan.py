@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from ..ir.program import Program
 from ..ir.terms import Term
-from ..tiles.kernel import Buffer, Kernel
+from ..tiles.kernel import Buffer, Kernel, buffer_text
 from ..tiles.outside import OutsideCall
 from ..tiles.program import TileProgram
 from ..tiles.walk import shares
@@ -293,6 +293,9 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"
     )
     lines += [f"  split: {split}" for split in plan.splits]
+    strided = [buffer_text(b) for b in plan.buffers.values() if b.strides is not None]
+    if strided:
+        lines.append(f"  planned for {'; '.join(strided)}")
     if plan.rewritten:
         lines.append(f"  program: another order than written, by {', '.join(plan.rewritten)}; {plan.written_us:.1f} us as written")
     if len(plan.front) > 1:

@@ -291,7 +291,7 @@ class KernelSearch:
         loaded: dict[str, int] = {}
         for t in c.counts.loads:
             loaded[t.buffer] = loaded.get(t.buffer, 0) + t.bytes
-        once = c.counts.store_bytes + sum(min(self.buffers[name].bytes, n) for name, n in loaded.items())
+        once = c.counts.store_bytes + sum(self.buffers[name].moved(n) for name, n in loaded.items())
         return c.cost.us <= (once / (self.target.dram_gb_s * 1e3) + self.target.launch_us) * (1 + 1e-9)
 
     def _starts(self, roles: dict[Axis, Role], s: Structure) -> list[dict[Axis, Role]]:

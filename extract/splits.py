@@ -14,6 +14,7 @@ from ..ir.program import Program
 from ..ir.terms import Reduce, Term
 from .baseline import is_contraction
 from .cost import SECTOR_BYTES
+from .layouts import in_memory
 from .targets import Target
 
 SHORTEST_PART = 128  # elements of the axis that one part should at least have
@@ -40,7 +41,7 @@ def propose_splits(program: Program, target: Target) -> dict[Axis, tuple[int, ..
     # and of the neighbours in memory as many as fill a sector
     near: dict[Axis, int] = {}
     for i in program.inputs:
-        if last := [a for a in i.layout if a is not None][-1:]:
+        if last := [a for a in in_memory(program, i) if a is not None][-1:]:
             near.setdefault(last[0], SECTOR_BYTES // i.dtype.itemsize)
     programs: dict[Axis, tuple[int, bool]] = {}
     for t in terms:
@@ -95,7 +96,8 @@ def _parts_of_nest(program: Program, nest: Sequence[Reduce], sms: int) -> tuple[
     axes = [t.axis for t in nest]
     if min(a.size for a in axes) < 1 or math.prod(a.size for a in axes) < 2 * SHORTEST_PART:
         return None
-    lanes = {i.layout[-1]: SECTOR_BYTES // i.dtype.itemsize for i in program.inputs if {*axes} <= {*i.layout}}
+    whole = [i for i in program.inputs if {*axes} <= {*i.layout}]
+    lanes = {a: SECTOR_BYTES // i.dtype.itemsize for i in whole for a in in_memory(program, i)[-1:]}
     programs = math.prod(math.ceil(a.size / lanes.get(a, 1)) for a in nest[0].axes)
     if not programs or (programs >= sms and _busy(programs, sms) >= FULL):
         return None

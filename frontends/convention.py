@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import StaticArgumentError, TraceError
 from ..errors import shown as shown_value
-from .spec import TensorSpec, value_key
+from .spec import TensorSpec, layout_of, value_key
 
 PLAIN = bool | int | float | complex | str | bytes | None | torch.dtype | torch.device  # these are what they say that they are
 
@@ -60,13 +60,14 @@ class Convention:
         return found
 
     def key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-        """Equal for calls that make the same program: shapes, types and other values by parameter."""
+        """Equal for calls that make the same program: shapes, types and other values by parameter; and the same plan, as
+        tensors lie alike in memory."""
         try:
             given = self._by_parameter(tuple(args), dict(kwargs))
         except TraceError:
             given = None
         flat, spec = flattened(args, kwargs) if given is None else pytree.tree_flatten(given)
-        return str(spec), tuple((tuple(v.shape), v.dtype) if _like_tensor(v) else value_key(v) for v in flat)
+        return str(spec), tuple((tuple(v.shape), v.dtype, layout_of(v)) if _like_tensor(v) else value_key(v) for v in flat)
 
     # by parameter -----------------------------------------------------------------------------------------------------------------
     @cached_property

@@ -10,6 +10,7 @@ import torch
 
 from ..errors import TraceError
 from ..ir.dtypes import DTYPES, DType
+from ..ir.strides import layout_kind
 
 _TORCH = {name: getattr(torch, name) for name in DTYPES}
 _NAMES = {t: n for n, t in _TORCH.items()}
@@ -87,6 +88,13 @@ def _has_own_meaning(kind: type[torch.Tensor]) -> bool:
     function = getattr(kind.__torch_function__, "__func__", kind.__torch_function__)
     plain = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)
     return function not in plain or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+def layout_of(x: Any) -> str | None:
+    """What a plan depends on of how a tensor lies in memory; ``None`` for one without gaps, and for what has no strides."""
+    if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.is_contiguous():
+        return None
+    return layout_kind(x.shape, x.stride(), x.element_size())
 
 
 def value_key(value: Any) -> tuple[type, str]:

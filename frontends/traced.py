@@ -15,6 +15,7 @@ from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentE
 from ..errors import shown as shown_value
 from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
+from ..ir.strides import Strides, known_strides
 from ..ir.terms import Input, Term, number_of
 from .aten import dims_of
 from .axis_names import size_names
@@ -68,6 +69,17 @@ class Traced:
             spec = self.specs[name]
             leaves[positions[name]] = replace(spec, shape=tuple(shape), strides=_strides_like(spec.stride, shape))
         return self._of_leaves(leaves)
+
+    def laid_out(self, tensors: Mapping[str, Any]) -> Traced:
+        """The same program for tensors of the same shapes that lie in memory in another way."""
+        found = {name: spec_of(t) for name, t in tensors.items()}
+        specs = {name: spec for name, spec in found.items() if spec is not None}
+        leaves = list(self.convention.leaves) if self.convention else []
+        for name, position in self.arguments.items():
+            leaves[position] = specs[name]
+        convention = None if self.convention is None else replace(self.convention, leaves=tuple(leaves))
+        program = replace(self.program, strides=_strides(self.program.inputs, specs))
+        return replace(self, program=program, specs=specs, convention=convention)
 
     def at(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced | None:
         """The same function for arguments that differ from those it was traced with in sizes alone; ``None`` as in :meth:`resized`, and
@@ -127,12 +139,19 @@ def example_arguments(args: Any) -> tuple[Any, ...] | None:
 
 
 def _strides_like(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a dense tensor of another shape, its dimensions in the same order in memory; an expanded dimension stays one."""
-    found, step = [0] * len(shape), 1
+    """Strides of a tensor of another shape, its dimensions in the same order in memory and as far apart as the first has its neighbours; an
+    expanded dimension stays one."""
+    found, step = [0] * len(shape), min((s for s, n in zip(strides, shape, strict=True) if s and n > 1), default=1)
     for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
         if strides[d]:
             found[d], step = step, step * max(shape[d], 1)
     return tuple(found)
+
+
+def _strides(inputs: Sequence[Input], specs: Mapping[str, TensorSpec]) -> dict[str, Strides]:
+    """How inputs lie in memory that have gaps, repeat elements, or are in another order."""
+    found = {i.name: known_strides(i.shape, specs[i.name].stride) for i in inputs}
+    return {name: strides for name, strides in found.items() if strides is not None}
 
 
 _TRACING = threading.RLock()  # torch.export keeps what it is at in globals; re-entrant, for a traced function may call what traces
@@ -142,8 +161,8 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
     args = example_arguments(args)
     if isinstance(obj, Program):
         traced = _from_program(obj)
-        _check_examples(traced, args, kwargs)
-        return traced
+        given = _check_examples(traced, args, kwargs)
+        return traced.laid_out(given) if given else traced
     if isinstance(obj, torch.export.ExportedProgram):
         captured = capture_exported(obj)
         symbols = symbolic_of(captured)
@@ -155,8 +174,8 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
         known = symbols if symbols is None or symbols.env.guards or not getattr(obj, "_guards_code", None) else None  # a file has no guards
         traced = _from_graph(captured, obj, _lazily(obj.module), name or function_name(obj), exact, Later(lambda: known))
         other = traced.at(args or (), kwargs or {}) if known is not None and (args or kwargs) else None
-        _check_examples(other or traced, args, kwargs)
-        return other or traced
+        given = _check_examples(other or traced, args, kwargs)
+        return (other or traced).laid_out(given) if given else other or traced
     if not callable(obj):
         raise TraceError(
             f"cannot trace a {type(obj).__name__}", cure="pass a function, nn.Module, ExportedProgram, GraphModule or Program"
@@ -271,7 +290,9 @@ def _from_graph(
     arrangement = tuple(s.result for s in stored) if any(s.arranged for s in stored) else ()
     if not arrangement:
         _check_not_empty(name, outputs, place_of_function(obj))
-    program = Program(name, outputs, tuple(i for i, _ in inputs), dict(reader.sources), results=arrangement)
+    specs = {i.name: _spec(captured, s) for i, s in inputs}
+    given = tuple(i for i, _ in inputs)
+    program = Program(name, outputs, given, dict(reader.sources), results=arrangement, strides=_strides(given, specs))
     program = replace(program, names=value_names(captured.graph, reader.values(), program.terms()))
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
     convention = Convention(name, obj, captured.in_spec, captured.leaves)
@@ -288,7 +309,6 @@ def _from_graph(
         flat = [result(p, copy) if is_output else p for (is_output, p), copy in zip(slots, copies, strict=True)]
         return pytree.tree_unflatten(flat, out_spec)
 
-    specs = {i.name: _spec(captured, s) for i, s in inputs}
     if isinstance(obj, torch.export.ExportedProgram):  # its module takes one spelling alone
         eager = _rearranging(eager, convention)
     replay = _replayer(captured, obj, eager, [s for _, s in inputs])
@@ -366,11 +386,11 @@ def _inputs(reader: Reader, captured: Captured) -> list[tuple[Input, Source]]:
     return sorted(found, key=lambda t: (order.index(t[1].kind), t[1].key if t[1].kind == "argument" else 0))
 
 
-def _check_examples(traced: Traced, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> None:
+def _check_examples(traced: Traced, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
     """Example arguments of a program that has its shapes and types: they may be left out, and those given are no others."""
     args, kwargs = args or (), kwargs or {}
     if not args and not kwargs:
-        return
+        return {}
     inputs = {i.name: i for i in traced.program.inputs}
     if traced.eager is None:  # a Program: which tensor is which is known before they are counted
         for name, value in {**dict(zip(inputs, args, strict=False)), **kwargs}.items():
@@ -382,6 +402,7 @@ def _check_examples(traced: Traced, args: Sequence[Any] | None, kwargs: Mapping[
         raise ShapeError(error.message, where=traced.program.name, cure=_LIKE_THEM) from None
     for name, value in bound.items():
         _check_example(traced.program.name, inputs[name], value)
+    return bound
 
 
 _LIKE_THEM = "pass tensors like the program's inputs, or leave the arguments out"
@@ -415,9 +436,10 @@ def _spec(captured: Captured, source: Source) -> TensorSpec:
     if source.kind == "argument":
         return captured.leaves[source.key]  # type: ignore[index]
     node = next(n for n, s in captured.sources.items() if s is source)
-    found = spec_of(node.meta["val"])
+    found, exported = spec_of(node.meta["val"]), captured.exported
     assert found is not None
-    return found
+    held = exported.state_dict.get(str(source.key), exported.constants.get(str(source.key)))  # the graph's own may have no strides
+    return replace(found, strides=tuple(held.stride())) if isinstance(held, torch.Tensor) and tuple(held.shape) == found.shape else found
 
 
 def _constant(captured: Captured, source: Source, where: str | None) -> torch.Tensor:

@@ -12,7 +12,7 @@ from .terms import Const, Input, Term
 
 
 def fingerprint(program: Program) -> str:
-    """A line for each input, term and output; types, sizes, constants to the bit, and index expressions included."""
+    """A line for each input, term and output; types, sizes, strides, constants to the bit, and index expressions included."""
     return _text(program, _Numbers(program))
 
 
@@ -23,7 +23,7 @@ def spelled(program: Program) -> str:
 
 
 def _text(program: Program, numbers: _Numbers) -> str:
-    lines = [f"in {i.dtype.name} {numbers.layout(i.layout)}" for i in program.inputs]
+    lines = [f"in {i.dtype.name} {numbers.layout(i.layout)} {program.strides.get(i.name, '')}".rstrip() for i in program.inputs]
     lines += [numbers.line(t) for t in program.terms() if not isinstance(t, Input)]
     lines += [f"out {numbers.term[o.term]} {o.dtype.name} {numbers.layout(o.layout)}" for o in program.outputs]
     return "\n".join(lines)

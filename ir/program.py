@@ -15,6 +15,7 @@ from ..errors import ShapeError, expect
 from .dtypes import DType
 from .index import Axis
 from .printing import axes_text, expression
+from .strides import Strides, footprint
 from .terms import Const, Extent, Input, Reduce, Term, View, postorder
 
 
@@ -61,6 +62,7 @@ class Program:
     ``sources`` maps terms to the user's line that made them, and ``names`` what the user calls values to their terms, in order of
     execution (a name that is assigned twice has two).  Both are for messages and questions; they carry no meaning.
     ``widened``: values of 16-bit type that are kept in float32 between kernels, since nobody wrote them and their type may not hold them.
+    ``strides``: how inputs lie in memory, by name; the others without gaps (:mod:`.strides`).  They change what a plan costs alone.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Program:
     names: Mapping[str, tuple[Term, ...]] = field(default_factory=dict, compare=False, repr=False)
     widened: frozenset[Term] = field(default=frozenset(), compare=False, repr=False)
     results: tuple[Result, ...] = ()  # what the outputs are arranged to, in order; none if each is a result
+    strides: Mapping[str, Strides] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
@@ -156,6 +159,10 @@ class Program:
             if len(set(axes)) < len(axes):
                 raise refuse(f"the layout of output {o.name!r} has an axis twice", "name the two dimensions differently")
 
+    def input_bytes(self, i: Input) -> int:
+        """Bytes that memory moves for an input: what it repeats once, and what lies in gaps of less than a sector."""
+        return footprint(i.shape, self.strides.get(i.name), i.dtype.itemsize)[1]
+
     def unit(self, output: str) -> int:
         """How many elements surely divide where the rows of an output start in the result that it is a part of; 0 for any number."""
         shapes = {o.name: o.shape for o in self.outputs}
@@ -180,7 +187,7 @@ class Program:
         for i in self.inputs:
             name[i] = i.name
             dims = ", ".join("1" if a is None else a.name for a in i.layout)
-            lines.append(f"  {i.name}[{dims}] : {i.dtype.name}")
+            lines.append(f"  {i.name}[{dims}] : {i.dtype.name}" + (f" at strides {at}" if (at := self.strides.get(i.name)) else ""))
         outputs = {o.term: o.name for o in self.outputs}
         for t in self.terms():
             if isinstance(t, Input | Const):

@@ -187,6 +187,11 @@ class Input(Term):
     def dtype(self) -> DType:
         return self.key[2]
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return tuple(1 if a is None else a.size for a in self.layout)
+
     def __repr__(self) -> str:
         return f"Input({self.name!r}, {self.layout!r}, {self.dtype!r})"
 

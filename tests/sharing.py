@@ -120,8 +120,9 @@ class Sharing:
             key = program.outputs, program.inputs, rules, tuple(sorted(splits.items())), node_budget, time_budget, world()
             graph = self.graphs.get(key, make)
             known = graph.program
-            if (known.name, known.sources, known.names) != (program.name, program.sources, program.names):
-                graph = replace(graph, program=program)  # the same but for what the user calls things
+            said = (known.name, known.sources, known.names, known.strides)
+            if said != (program.name, program.sources, program.names, program.strides):
+                graph = replace(graph, program=program)  # the same but for what the user calls things, and where they lie
             return graph
 
         def plan_of(graph: Any, target: Any, deadline: float = inf, **options: Any) -> Any:

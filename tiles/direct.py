@@ -13,7 +13,7 @@ from ..ir.nodes import axes
 from ..ir.program import Program
 from ..ir.recursion import Steps, completed
 from ..ir.terms import Index, Input, Reduce, Term, View
-from .kernel import Buffer, Kernel, Node, Role, Root
+from .kernel import Buffer, Kernel, Node, Role, Root, input_buffers
 
 
 class NodeBuilder:
@@ -121,7 +121,7 @@ def kernel_from_program(
     """One kernel that computes all outputs of a program.  ``order`` and ``grid`` default to the order of the program's axes."""
     build = NodeBuilder()
     roots = []
-    buffers = {i.name: Buffer(i.name, i.dtype, tuple(1 if a is None else a.size for a in i.layout)) for i in program.inputs}
+    buffers = input_buffers(program)
     for o in program.outputs:
         roots.append(Root(build.term(o.term), o.name, tuple(index(0 if a is None else a) for a in o.layout)))
         buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output")

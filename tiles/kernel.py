@@ -8,14 +8,16 @@ Nodes are of the language of :mod:`~eqfuse.ir.nodes`, ``op`` is the kind; access
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.nodes import Operation
+from ..ir.program import Program
+from ..ir.strides import Strides, contiguous_strides, footprint, nearest_first
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Role:
 class Buffer:
     """A tensor in memory.  ``role``: ``input``, ``temporary`` (made by an earlier kernel) or ``output``.  ``narrow``: the type that torch
     would give the value, which is kept in a wider one because the narrow one may not hold it.  ``unit``: where it is part of a longer row,
-    how many elements surely divide where its own rows start; 0 for as many as they have."""
+    how many elements surely divide where its own rows start; 0 for as many as they have.  ``strides``: those that are planned for, in
+    elements; ``None`` for no gaps."""
 
     name: str
     dtype: DType
@@ -59,11 +62,38 @@ class Buffer:
     role: Literal["input", "temporary", "output"] = "input"
     narrow: DType | None = None
     unit: int = 0
+    strides: Strides | None = None
 
     @property
     def bytes(self) -> int:
-        """Its size."""
-        return math.prod(self.shape) * self.dtype.itemsize
+        """Its size; of one that repeats its elements, that of these."""
+        return footprint(self.shape, self.strides, self.dtype.itemsize)[0]
+
+    @property
+    def steps(self) -> Strides:
+        """Its strides, in elements."""
+        return contiguous_strides(self.shape) if self.strides is None else self.strides
+
+    @cached_property
+    def memory(self) -> list[tuple[int, int]]:
+        """Its dimensions from neighbour to neighbour first, with their strides, without those that change nothing."""
+        return nearest_first(self.shape, self.strides)
+
+    @property
+    def fastest(self) -> int | None:
+        """The dimension along which neighbours are neighbours in memory, if there is one."""
+        return self.memory[0][0] if self.memory and self.memory[0][1] == 1 else None
+
+    def moved(self, loaded: int) -> int:
+        """Bytes that memory moves for so many that are loaded of it, each once: whole sectors."""
+        size, sectors = footprint(self.shape, self.strides, self.dtype.itemsize)
+        once = min(size, loaded)
+        return once if sectors <= size else round(once * sectors / size)
+
+
+def input_buffers(program: Program) -> dict[str, Buffer]:
+    """The tensors that a program is given."""
+    return {i.name: Buffer(i.name, i.dtype, i.shape, strides=program.strides.get(i.name)) for i in program.inputs}
 
 
 @dataclass(frozen=True)
@@ -139,11 +169,16 @@ def kernel_text(kernel: Kernel) -> str:
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     roles += [f"  {a.name} of {a.size}: in parts {outer.name}, {inner.name}" for a, outer, inner in kernel.splits]
     lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
-    buffers = [f"  {b.role} {b.name}: {b.dtype.short}[{', '.join(map(str, b.shape))}]" for b in kernel.buffers.values()]
+    buffers = [f"  {b.role} {buffer_text(b)}" for b in kernel.buffers.values()]
     nodes = [f"  {node_text(i, n)}" + (f"  # {n.rule}" if n.rule else "") for i, n in enumerate(kernel.nodes)]
     return "\n".join(
         [f"{kernel.name}: {launch}{flags}", *roles, f"  {'; '.join(lists)}", *buffers, *nodes, *(f"  {root_text(r)}" for r in kernel.roots)]
     )
+
+
+def buffer_text(b: Buffer) -> str:
+    """A tensor in memory: ``w: fp16[512, 64] at strides (1, 512)``."""
+    return f"{b.name}: {b.dtype.short}[{', '.join(map(str, b.shape))}]" + (f" at strides {b.strides}" if b.strides else "")
 
 
 def node_text(position: int, n: Node) -> str:

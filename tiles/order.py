@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .builder import tile_dims
-from .kernel import Kernel
+from .kernel import Buffer, Kernel
 from .lower import lower
 from .program import Access, Dot, Load, Loop, Permute, Reduce, Statement, Store, TileProgram
 
@@ -19,8 +19,9 @@ LIMIT = 24  # orders that are tried
 
 def order_penalty(program: TileProgram) -> tuple[int, ...]:
     """How bad an order of dims is, worst kind first: permutes of computed values, computed values as B operands, reductions over a dim
-    that is not last, stores and loads whose last dim is not the buffer's; what several loops load alike is one load."""
+    that is not last, stores and loads whose last dim is not along memory; what several loops load alike is one load."""
     permutes = computed_b = inner = stores = 0
+    buffers = program.kernel.buffers
     across: set[tuple[object, ...]] = set()
     defined: dict[str, Statement] = {}
     for s in program.statements():
@@ -33,17 +34,18 @@ def order_penalty(program: TileProgram) -> tuple[int, ...]:
         elif isinstance(s, Reduce):
             inner += s.src.dims[-1] != s.dim
         elif isinstance(s, Store):
-            stores += not _contiguous(s.access)
-        elif isinstance(s, Load) and not _contiguous(s.access):
+            stores += not _contiguous(s.access, buffers[s.access.buffer])
+        elif isinstance(s, Load) and not _contiguous(s.access, buffers[s.access.buffer]):
             across.add((s.access.buffer, s.access.index, s.access.dims))
     return permutes, computed_b, inner, stores, len(across)
 
 
-def _contiguous(at: Access) -> bool:
-    """The last tile dim runs along the buffer's last dimension with step 1."""
+def _contiguous(at: Access, buffer: Buffer) -> bool:
+    """The last tile dim runs with step 1 along the dimension of the buffer whose neighbours are nearest in memory."""
     if not at.dims or not at.index:
         return True
-    return any(coefficient == 1 and atom == at.dims[-1].axes[-1] for atom, coefficient in at.index[-1].terms)
+    last = -1 if buffer.strides is None else next((d for d, _ in buffer.memory), -1)
+    return any(coefficient == 1 and atom == at.dims[-1].axes[-1] for atom, coefficient in at.index[last].terms)
 
 
 def choose_order(kernel: Kernel, *, lowered: Callable[[Kernel], TileProgram] = lower, limit: int = LIMIT) -> Kernel:

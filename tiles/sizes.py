@@ -12,33 +12,32 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir.index import Atom, Axis, FloorDiv, IndexExpr
+from ..ir.strides import MOST_UNIT, SECTOR_BYTES
 from .kernel import Buffer, Role
 from .program import Access, Binding, Dim, Edge, Load, Loop, Store, TileProgram, Value
 
 VECTOR_BYTES = 16  # a full-width memory instruction
 SAMPLES = 256  # tiles along an axis that an average is taken over
-MOST_UNIT = 16  # elements; Triton finds out by itself whether this divides a length, of what is less kernels tell it (finish/parameters.py)
 
 
 def run_dim(at: Access, buffer: Buffer) -> Dim | None:
     """The dim of a tile whose neighbouring lanes are neighbours in memory, if there is one."""
-    real = [p for p, n in enumerate(buffer.shape) if n > 1]
-    if not real:
+    if buffer.fastest is None:
         return None
-    neighbours = [a for a, c in at.index[real[-1]].terms if c == 1]
+    neighbours = [a for a, c in at.index[buffer.fastest].terms if c == 1]
     return next((d for d in at.dims if d.axes[-1] in neighbours), None)
 
 
 def wide_axis(at: Access, buffer: Buffer) -> tuple[Axis, int] | None:
     """The axis whose neighbouring lanes are neighbours in memory, if there is one, and how many of them are surely aligned."""
     dim = run_dim(at, buffer)
-    if dim is None or at.inside:
+    if dim is None or at.inside or buffer.fastest is None:
         return None
     axis = dim.axes[-1]
-    position = max(p for p, n in enumerate(buffer.shape) if n > 1)
-    expr = at.index[position]
+    expr = at.index[buffer.fastest]
     others = (c for atom, c in expr.terms if atom != axis)
-    unit = math.gcd(MOST_UNIT, buffer.shape[position], expr.const, buffer.unit, 0 if at.binding(axis).even else axis.size, *others)
+    apart = [buffer.shape[buffer.fastest]] if buffer.strides is None else [s for _, s in buffer.memory[1:]]
+    unit = math.gcd(MOST_UNIT, *apart, expr.const, buffer.unit, 0 if at.binding(axis).even else axis.size, *others)
     return (axis, unit) if unit > 1 else None
 
 
@@ -99,17 +98,24 @@ class Sizes:
 
     def run(self, at: Access, buffer: Buffer) -> int:
         """Bytes that lie in one piece: neighbours along the last axis of the buffer, times those of the axis before it where they
-        are all there, and so on."""
-        elements = 1
-        for position in reversed(range(len(buffer.shape))):
+        are all there, and so on; of neighbours with gaps, those that share a sector."""
+        elements, itemsize = 1, buffer.dtype.itemsize
+        for position, stride in buffer.memory:
             length = buffer.shape[position]
-            if length == 1:
-                continue
             lanes = min(self._span(at.index[position]), length)
+            if stride != elements:
+                return max(elements, min(lanes, SECTOR_BYTES // (stride * itemsize))) * itemsize
             elements *= lanes
             if lanes < length:
                 break
-        return elements * buffer.dtype.itemsize
+        return elements * itemsize
+
+    def different(self, at: Access, buffer: Buffer, b: Binding) -> int:
+        """How many positions of a binding are elements of their own: lanes along strides of 0 read the same one."""
+        repeats = buffer.strides is not None and not any(
+            b.axis in e.axes() for e, s in zip(at.index, buffer.strides, strict=True) if s
+        )
+        return self.steps(b) if repeats else b.axis.size
 
     def _span(self, expr: IndexExpr) -> int:
         """How many neighbouring positions an index takes in one tile: a term with coefficient 1 takes some, a term whose coefficient is

@@ -201,12 +201,12 @@ class _Walk:
     def _traffic(self, at: Access, around: Mapping[str, int], visited: float = 1.0) -> Traffic:
         """Bytes: existing elements along the bindings of the access, times the steps of everything else around it."""
         used = [b.name for b in at.bindings]
-        elements, requests = math.prod([b.axis.size for b in at.bindings]), 1
+        buffer = self.buffers[at.buffer]
+        elements, requests = math.prod([self.sizes.different(at, buffer, b) for b in at.bindings]), 1
         for name, n in around.items():
             requests *= n
             if name not in used:
                 elements *= n
-        buffer = self.buffers[at.buffer]
         size = buffer.dtype.itemsize
         vector, run = self.sizes.vector(at, size), self.sizes.run(at, buffer)
         return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), vector, run)

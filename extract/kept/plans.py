@@ -23,7 +23,7 @@ from ...ir.program import Program
 from ...ir.terms import Map
 from ...rewrites import Rule
 from ...tiles.finish import finish
-from ...tiles.kernel import Buffer, Kernel
+from ...tiles.kernel import Buffer, Kernel, input_buffers
 from ...tiles.kernel_spec import check_kernel
 from ...tiles.lower import lower
 from ...tiles.walk import walk
@@ -148,11 +148,11 @@ def _step(kernel: Kernel, cost: Cost, buffers: Mapping[str, Buffer], target: Tar
 
 def _check_buffers(buffers: Mapping[str, Buffer], program: Program) -> None:
     """Inputs and outputs are those of the program, and temporaries have plain names."""
-    sizes = {i.name: (i.dtype, tuple(1 if a is None else a.size for a in i.layout), "input") for i in program.inputs}
-    sizes |= {o.name: (o.dtype, o.shape, "output") for o in program.outputs}
+    sizes = {name: (b.dtype, b.shape, b.strides, b.role) for name, b in input_buffers(program).items()}
+    sizes |= {o.name: (o.dtype, o.shape, None, "output") for o in program.outputs}
     for name, b in buffers.items():
         temporary = b.role == "temporary" and name not in sizes and _plain(name)
-        if b.name != name or not (temporary or sizes.get(name) == (b.dtype, b.shape, b.role)):
+        if b.name != name or not (temporary or sizes.get(name) == (b.dtype, b.shape, b.strides, b.role)):
             raise Unkept("buffers")
     if not sizes.keys() <= buffers.keys():
         raise Unkept("buffers")

@@ -18,6 +18,7 @@ from ...ir.fingerprint import fingerprint
 from ...ir.index import Axis, IndexExpr, index
 from ...ir.program import Output, Program, Result
 from ...ir.recursion import Steps, arguments_first, completed
+from ...ir.strides import Strides
 from ...ir.terms import Const, Extent, Index, Input, Map, Reduce, Term, View, number_of
 from .merging import merged
 from .partition import Partition
@@ -71,6 +72,7 @@ class Region:
             self.program, name=model.name, outputs=outputs, inputs=inputs, results=model.results,
             names={n: tuple(now[t] for t in ts) for n, ts in self.program.names.items()},
             sources={now[t]: text for t, text in self.program.sources.items()}, widened=frozenset(now[t] for t in self.program.widened),
+            strides={tensors[name]: strides for name, strides in self.program.strides.items()},
         )  # fmt: skip
 
     def number(self, t: Term) -> int | None:
@@ -193,7 +195,13 @@ class _Builder:
         # what the whole program returns as it is, or puts beside other values
         copies = all(isinstance(o.term, Input) or number_of(o.term) is not None for o in outputs)
         results = tuple(Result(o.name, (o.name,), ((),)) for o in outputs) if copies else ()
-        return Program(name, tuple(outputs), tuple(self.inputs.values()), sources, names, widened, results)
+        inputs = tuple(self.inputs.values())
+        strides = {i.name: self.strides(i) for i in self.inputs if isinstance(i, Input) and i.name in self.whole.strides}
+        return Program(name, tuple(outputs), inputs, sources, names, widened, results, strides)
+
+    def strides(self, i: Input) -> Strides:
+        """Of an input of the whole program, without its dimensions of size 1."""
+        return tuple(s for a, s in zip(i.layout, self.whole.strides[i.name], strict=True) if a is not None)
 
     def cone(self) -> list[Term]:
         """What is computed here."""

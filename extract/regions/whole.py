@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...ir.program import Output, Program
-from ...tiles.kernel import Buffer
+from ...tiles.kernel import Buffer, input_buffers
 from ..baseline import baseline
 from ..plan import Part, Plan
 from ..targets import Target
@@ -53,7 +53,7 @@ def whole_plan(program: Program, target: Target, parts: Sequence[Part]) -> Plan:
 
 def tensors(program: Program, made: Iterable[tuple[Sequence[Output], Sequence[str]]]) -> dict[str, Buffer]:
     """The tensors of a whole program: inputs, results, and what regions hand to each other, each of which ``made`` outputs under names."""
-    found = {i.name: Buffer(i.name, i.dtype, tuple(1 if a is None else a.size for a in i.layout)) for i in program.inputs}
+    found = input_buffers(program)
     results = {o.name: o for o in program.outputs}
     for outputs, names in made:
         for own, name in zip(outputs, names, strict=True):

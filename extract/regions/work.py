@@ -93,7 +93,10 @@ class Work:
             count = elements(nest.body.axes)
             rate = self.target.tensor_rate(operand.name if operand else "float32") if plain else self.target.simt_gops / 1e3
             work = 2 * count / (rate * 1e6)
-        return max(work, self.move_us(sum(stored_bytes(t) for t in self.leaves(nest.body) - beside)))
+        return max(work, self.move_us(sum(map(self._bytes, self.leaves(nest.body) - beside))))
+
+    def _bytes(self, t: Term) -> int:
+        return self.program.input_bytes(t) if isinstance(t, Input) else stored_bytes(t)
 
     def move_us(self, bytes_: int) -> float:
         """Moving bytes from or to memory."""

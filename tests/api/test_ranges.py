@@ -268,3 +268,33 @@ def test_a_saved_module_asks_what_the_function_asked(tmp_path):
         module = load_module(c.source, "interpret")
         with pytest.raises(ValueError, match=requirement):
             interpret(module, "run", torch.randn(2, 6016))
+
+
+def test_a_call_with_another_layout_is_planned_once_for_its_kind(monkeypatch, counted):
+    """What is launched is recorded; that it is right for any layout, other tests show (``tests/api/test_strides.py``)."""
+
+    def norm(x):
+        return x - x.mean(1, keepdim=True)
+
+    def launch(executable):
+        return lambda tensors: launched.append(executable.generated.called_source) or [norm(*tensors)]
+
+    def by(x):
+        torch.testing.assert_close(c(x), norm(x))
+        return launched[-1]
+
+    launched = []
+    monkeypatch.setattr(Executable, "_device", lambda self, tensors: "cuda")
+    monkeypatch.setattr(Executable, "_kernels_on", property(launch))
+    x = torch.randn(1024, 1024)
+    c = eqfuse.optimize(norm, (x,), target="h200")
+    first = by(x)
+    assert by(torch.randn(1024, 2048)[:, 512:1536]) == first and counted["_extract"] == 1, "as aligned as without gaps"
+    other = by(x.t())
+    assert other != first and counted["_extract"] == 2
+    assert by(torch.randn(1024, 2048).t()[512:1536]) == other and by(x) == first and counted["_extract"] == 2
+    assert len(c._range._plans) == 2
+    by(x[:1].expand(1024, 1024))
+    assert counted["_extract"] == 3 and len(c._range._plans) == 3
+    by(torch.randn(1024, 512).t())
+    assert counted == {"_trace": 1, "_saturate": counted["_saturate"], "_extract": counted["_extract"]}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from ...ir.index import Atom, Axis, IndexExpr
+from ...ir.strides import contiguous_strides
 from ..kernel import Kernel
 from ..program import Access, Load, Statement, Store, TileProgram, rewritten
 
@@ -21,11 +21,6 @@ def widen(program: TileProgram) -> TileProgram:
         return s
 
     return replace(program, body=rewritten(program.body, one))
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a dense tensor, in elements."""
-    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 def last_lanes(kernel: Kernel, at: Access) -> tuple[int, ...]:
@@ -44,5 +39,6 @@ def last_lanes(kernel: Kernel, at: Access) -> tuple[int, ...]:
 
 
 def _is_wide(kernel: Kernel, at: Access) -> bool:
-    strides = contiguous_strides(kernel.buffers[at.buffer].shape)
-    return sum(n * s for n, s in zip(last_lanes(kernel, at), strides, strict=True)) > INT32_MAX // 2
+    buffer = kernel.buffers[at.buffer]
+    steps = map(max, buffer.steps, contiguous_strides(buffer.shape))  # a call may bring the one or the other
+    return sum(n * s for n, s in zip(last_lanes(kernel, at), steps, strict=True)) > INT32_MAX // 2

@@ -16,10 +16,11 @@ from dataclasses import replace
 
 from ...ir import dtypes
 from ...ir.index import Axis
+from ...ir.strides import MOST_UNIT
 from ..names import extent_name, identifier, pointer_name, tile_name
 from ..program import ExtentValue, Load, Loop, Mean, Param, Store, TileProgram
-from ..sizes import MOST_UNIT, run_dim
-from .offsets import INT32_MAX, contiguous_strides
+from ..sizes import run_dim
+from .offsets import INT32_MAX
 
 LARGEST = 8  # unit: of twice as much the compiler finds out
 
@@ -32,7 +33,7 @@ def parametrise(program: TileProgram) -> TileProgram:
     for a in (*(a for a in kernel.roles if a in extents), *sorted(extents - set(kernel.roles))):
         found.append(Param(extent_name(a), "int", dtypes.int32, a.size, axis=a))
     for (buffer, position), name in _strides(program).items():
-        value = contiguous_strides(kernel.buffers[buffer].shape)[position]
+        value = kernel.buffers[buffer].steps[position]
         wide = dtypes.int64 if value > INT32_MAX else dtypes.int32
         found.append(Param(name, "int", wide, value, buffer=buffer, position=position))
     found += [Param(tile_name(a), "constexpr", None, kernel.tile(a), axis=a) for a in kernel.roles if kernel.tile(a) > 1]
