@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import PlanError
 from ..extract.cost import register_share
-from ..extract.plan import Plan
+from ..extract.plan import Plan, PlannedKernel
 from ..extract.quantities import plural
 from ..extract.targets import Target
 
@@ -48,8 +48,9 @@ def without_spills(
             best = (spilled, current, reports)
         if not spilled:
             break
-        for k, r in zip(current.kernels, reports, strict=True):
-            if r.spill_bytes:
+        kernels = [[k for k in ks if isinstance(k, PlannedKernel)] for ks in current.launched]
+        for of, r in zip(filter(None, kernels), reports, strict=True):
+            for k in of if r.spill_bytes else ():
                 roles = " ".join(f"{a.name}={role}" for a, role in k.kernel.roles.items())
                 tried[f"{k.kernel.name} with {roles} spills {r.spill_bytes} B per thread on {r.arch}"] = None
                 shares[tuple(b.name for b in k.stores)] = LESS * register_share(k, target)
