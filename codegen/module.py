@@ -570,8 +570,13 @@ class _Host:
         programs = [self.programs(p) for p in members]
         name, params = (joint.name, joint.parameters) if len(members) > 1 else (identifier(program.name), program.parameters)
         counts = {p.name: n for p, n in zip(joint.counts, programs, strict=False)}
-        grid = f"(min({programs[0]}, {kernel.persistent}),)" if kernel.persistent else f"_grid({' + '.join(programs)})"
-        yield f"{name}[{grid}]("
+        grid = f"(min({programs[0]}, {kernel.persistent}),)" if kernel.persistent else f"_grid({programs[0]})"
+        if len(members) == 1:
+            yield f"{name}[{grid}]("
+        else:
+            yield f"{name}[_grid("
+            yield from (f"    {'+ ' if at else ''}{n}" for at, n in enumerate(programs))
+            yield ")]("
         for group in ("pointer", "int", "constexpr"):
             for line in wrap([counts.get(p.name) or self.value(p) for p in params if p.kind == group], 112):
                 yield f"    {line},"

@@ -201,13 +201,17 @@ def _filling(tiles: int, programs: int, fitted: Fit, target: Target) -> tuple[fl
 
 
 def together(kernels: Sequence[PlannedKernel], target: Target) -> float:
-    """Microseconds of one launch of kernels that do not wait for one another, have the same warps and a program for every tile.
+    """Microseconds of one launch of kernels that do not wait for one another, have the same warps and a program for every tile; infinite
+    if it cannot be launched.
 
-    Traffic and arithmetic add up, on a device that the sum of the grids fills; all programs run at the occupancy of the neediest kernel,
-    and wait for memory in as many waves as all have.  No kernel gets faster than it is alone.
+    Traffic and arithmetic add up, on a device that the sum of the grids fills; all programs have the registers of the neediest kernel and
+    the shared memory of all (a compiler does not always lay that of one over that of another), and wait for memory in as many waves as all
+    have.  No kernel gets faster than it is alone.
     """
     first = kernels[0].kernel
-    neediest = Fit(first.warps, first.stages, max(k.cost.shared_bytes for k in kernels), max(k.cost.register_bytes for k in kernels))
+    neediest = Fit(first.warps, first.stages, sum(k.cost.shared_bytes for k in kernels), max(k.cost.register_bytes for k in kernels))
+    if neediest.shared_bytes > target.shared_bytes_per_block:
+        return math.inf
     programs = sum(k.cost.programs for k in kernels)
     bandwidth, idle, waves = _filling(programs, programs, neediest, target)
     least, dram, l2, arithmetic, latency = 0.0, 0.0, 0.0, 0.0, 0.0

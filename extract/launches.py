@@ -4,14 +4,15 @@ A launch is a sum of grids: programs below the number that the first kernel has 
 kernels then fill the device together, and there is one launch to pay for.  This is decided on the finished plan and changes no kernel; the
 search compares plans whose kernels are launched one by one.
 
-Members have the same warps, stages and rounding, which belong to a launch, and give every tile a program.  All run at the occupancy of the
-neediest, so a heavy and a light kernel may lose more than a launch.  Groups grow greedily: of all pairs of launches (n * n / 2 at first, n
+Members have the same warps, stages and rounding, which belong to a launch, and give every tile a program.  All programs have the registers
+of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  Groups grow greedily: of all pairs of launches (n * n / 2 at first, n
 more for each pair that is joined) the one that saves most, as long as a model can tell it from the two (:data:`.objective.TIE`).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from .cost import together
@@ -56,9 +57,10 @@ def launches(steps: Sequence[Step], target: Target, most: float) -> tuple[Launch
 
 
 def like(steps: Sequence[Step], target: Target, model: Sequence[Launch]) -> tuple[Launch, ...]:
-    """The launches of another plan with the same steps at other sizes."""
+    """The launches of another plan with the same steps at other sizes; none if a device cannot do them there."""
     members = {one.steps: [k for k in (steps[at] for at in one.steps) if isinstance(k, PlannedKernel)] for one in model}
-    return tuple(Launch(u, together(of, target) if len(u) > 1 else steps[u[0]].cost.us) for u, of in members.items())
+    found = tuple(Launch(u, together(of, target) if len(u) > 1 else steps[u[0]].cost.us) for u, of in members.items())
+    return found if all(math.isfinite(one.us) for one in found) else ()
 
 
 def check_launches(steps: Sequence[Step], found: Sequence[Launch]) -> None:
