@@ -6,7 +6,6 @@ once; parameters of one name that say different things get a number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 

@@ -501,7 +501,8 @@ class _Host:
         n, m = len(self.spec.kernels), len(self.spec.calls)
         calls = f" and {m} outside call{'s' if m != 1 else ''}" if m else ""
         launches = f" in {len(self.spec.launches)} launch{'es' * (len(self.spec.launches) > 1)}" if self.spec.launches else ""
-        return f"Return the tuple ({outputs}), computed by {n} kernel{'s' if n != 1 else ''}{launches}{calls} on the device of the arguments."
+        kernels = f"{n} kernel{'s' if n != 1 else ''}{launches}"
+        return f"Return the tuple ({outputs}), computed by {kernels}{calls} on the device of the arguments."
 
     def checks(self) -> None:
         for b in self.used:

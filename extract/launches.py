@@ -5,8 +5,9 @@ kernels then fill the device together, and there is one launch to pay for.  This
 search compares plans whose kernels are launched one by one.
 
 Members have the same warps, stages and rounding, which belong to a launch, and give every tile a program.  All programs have the registers
-of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  Groups grow greedily: of all pairs of launches (n * n / 2 at first, n
-more for each pair that is joined) the one that saves most, as long as a model can tell it from the two (:data:`.objective.TIE`).
+of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  Groups grow greedily: of all
+pairs of launches (n * n / 2 at first, n more for each pair that is joined) the one that saves most, as long as a model can tell it from the
+two (:data:`.objective.TIE`).
 """
 
 from __future__ import annotations

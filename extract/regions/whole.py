@@ -56,7 +56,7 @@ def whole_plan(program: Program, target: Target, parts: Sequence[Part]) -> Plan:
 def _launches(plans: Sequence[Plan]) -> tuple[Launch, ...]:
     """Those of the parts: kernels of different regions are not launched together."""
     before = itertools.accumulate((len(p.steps) for p in plans), initial=0)
-    return tuple(Launch(tuple(at + k for k in one.steps), one.us) for at, p in zip(before, plans) for one in p.every_launch)
+    return tuple(Launch(tuple(at + k for k in one.steps), one.us) for at, p in zip(before, plans, strict=False) for one in p.every_launch)
 
 
 def tensors(program: Program, made: Iterable[tuple[Sequence[Output], Sequence[str]]]) -> dict[str, Buffer]:
