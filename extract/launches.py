@@ -5,9 +5,9 @@ kernels then fill the device together, and there is one launch to pay for.  This
 search compares plans whose kernels are launched one by one.
 
 Members have the same warps, stages and rounding, which belong to a launch, and give every tile a program.  All programs have the registers
-of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  Groups grow greedily: of all
-pairs of launches (n * n / 2 at first, n more for each pair that is joined) the one that saves most, as long as a model can tell it from the
-two (:data:`.objective.TIE`).
+of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  Groups grow greedily: of
+all pairs of launches (n * n / 2 at first, n more for each pair that is joined) the one that saves most, as long as a model can tell it from
+the two (:data:`.objective.TIE`).
 """
 
 from __future__ import annotations
@@ -41,11 +41,8 @@ def launches(steps: Sequence[Step], target: Target, most: float) -> tuple[Launch
     alike = _alike(steps)
     while True:
         before = _reached(steps, units)
-        able = [
-            (u, v)
-            for u, v in itertools.combinations(units, 2)
-            if alike.get(u[0], -1) == alike.get(v[0], -2) and u not in before[v] and v not in before[u] and _joined(u, v) not in refused
-        ]
+        of_a_kind = ((u, v) for u, v in itertools.combinations(units, 2) if u[0] in alike and alike[u[0]] == alike.get(v[0]))
+        able = [(u, v) for u, v in of_a_kind if u not in before[v] and v not in before[u] and _joined(u, v) not in refused]
         gained, u, v = max(((gain(u, v), u, v) for u, v in able), key=lambda found: found[0], default=(0.0, (), ()))
         if gained <= 0:
             break
