@@ -1,6 +1,7 @@
 """Kernels that are launched together: which ones, in which order, and what that is worth."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from eqfuse.extract.launches import check_launches, held, launches
 from eqfuse.extract.objective import TIE
 from eqfuse.extract.plan import Launch
 from eqfuse.extract.targets import load_target
+from eqfuse.runtime.spills import without_spills
 
 H200 = load_target("h200")
 
@@ -95,3 +97,10 @@ def test_launches_within_a_limit_of_memory(two_chains):
     assert lean == ()
     assert launches(two_chains.steps, H200, joint) == two_chains.launches
     assert plan(chains, *CHAINS, objective="memory").temporary_bytes <= apart
+
+
+def test_all_kernels_of_a_launch_that_spills_use_fewer_registers(two_chains):
+    asked = []
+    reports = [SimpleNamespace(spill_bytes=n, arch="sm_90") for n in (0, 8)]
+    without_spills(two_chains, H200, lambda shares: asked.append(shares) or two_chains, lambda plan: reports)
+    assert set(asked[0]) == {("out0",), ("out1",)}
