@@ -256,7 +256,7 @@ def launched_twice(data):
 
 @pytest.mark.parametrize("change", [launched_sooner, launched_twice])
 def test_launches_are_kept_and_checked(place, change):
-    args = [torch.empty(s, device="meta") for s in ((1, 4096), (4096, 1024), (4096, 512))]
+    args = [torch.empty(s, device="meta", dtype=torch.bfloat16) for s in ((1, 4096), (4096, 1024), (4096, 1024))]
     cold = planned(lambda x, a, b: (x @ a, x @ b), args)
     assert [len(kernels) for kernels in cold.plan.launched] == [2]
     warm = planned(lambda x, a, b: (x @ a, x @ b), args)
