@@ -752,7 +752,32 @@ class Extractor:
         for c in covers:
             if c is not best and c.steps != best.steps:
                 self._note(c, c.description, self._lost(c, best))
-        return self._plan(best, stopped)
+        whole = self._not_split(best) if best.splits and self.objective.by == "time" else best
+        return self._plan(min(best, whole, key=self._launched_us), stopped)
+
+    def _launched_us(self, cover: Cover) -> float:
+        """Modelled time of a cover with its launches."""
+        most = max(self.objective.limit, cover.temporary_bytes)
+        return sum(one.us for one in launches(cover.steps, self.target, most)) or cover.us
+
+    def _not_split(self, cover: Cover) -> Cover:
+        """The cover with one kernel for two that split an axis: to fill a device, for which a launch of several kernels needs no parts."""
+        specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
+        partial = {*self.partial_names.values()}
+        steps: list[Step] = []
+        for k in cover.steps:
+            parts = {b.name for b in steps[-1].stores} if steps else set()
+            if parts and parts <= partial and isinstance(k, PlannedKernel) and parts <= k.loads:
+                loaded = (k.loads | steps[-1].loads) - parts
+                leaves = {s.cls: self._leaf(s) for s in specs.values() if s.buffer in loaded}
+                found = self._kernel(tuple(specs[r.buffer] for r in k.kernel.roots), leaves)
+                if isinstance(found, Rejection):
+                    return cover
+                steps[-1] = found
+            else:
+                steps.append(k)
+        split = any(b.name in partial for k in steps for b in k.stores)
+        return cover if split else replace(cover, description="no axis split", steps=tuple(steps), splits=())
 
     def _noted(self, planned: PlannedKernel) -> PlannedKernel:
         """The kernel with its header: the equations it computes, the rules behind it, the bytes it moves."""
