@@ -2,7 +2,7 @@
 
 A launch is a sum of grids: programs below the number that the first kernel has run that kernel, the next ones the next kernel.  Small
 kernels then fill the device together, and there is one launch to pay for.  This is decided on the finished plan and changes no kernel; the
-search compares plans whose kernels are launched one by one.
+search compares plans whose kernels are launched one by one, but for splits, which small kernels do not need to fill a device together.
 
 Members have the same warps, stages and rounding, which belong to a launch, and give every tile a program.  All programs have the registers
 of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  Groups grow greedily: of
