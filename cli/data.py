@@ -59,6 +59,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
             {"name": k.call.name, "entry": ":".join(k.call.entry), "rule": k.rule, "where": k.where, "cost": plain(k.cost)}
             for k in plan.calls
         ],
+        "launches": [{"steps": list(one.steps), "us": one.us} for one in plan.every_launch],
         "alternatives": [plain(a) for a in plan.alternatives],
         "compiled": list(plan.compiled),
     }

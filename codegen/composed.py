@@ -47,7 +47,8 @@ def emit_composed(spec: ComposedSpec) -> str:
     """The module as text."""
     kernels = tuple(k for p in spec.plans for k in p.kernels)
     calls = tuple(c for p in spec.plans for c in p.calls)
-    everything = replace(spec.plans[0], name=spec.name, kernels=kernels, calls=calls, header=spec.header)
+    launches = tuple(len(ks) for p in spec.plans for ks in p.launched)
+    everything = replace(spec.plans[0], name=spec.name, kernels=kernels, calls=calls, header=spec.header, launches=launches)
     hosts = [host(p, _function(k)) for k, p in enumerate(spec.plans)]
     return with_hosts(emit_kernels(everything), [*hosts, _run(spec)])
 

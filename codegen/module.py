@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ..ir.index import Axis, IndexExpr
 from ..ir.index import index as as_index
@@ -27,6 +28,7 @@ from ..tiles.kernel import Buffer
 from ..tiles.names import identifier
 from ..tiles.outside import Operand, OutsideCall
 from ..tiles.program import ExtentValue, IndexValue, Load, Param, Store, TileProgram
+from .joint import Joint
 from .text import torch_name, wrap
 from .triton import helpers, print_kernel
 
@@ -51,6 +53,13 @@ class ModuleSpec:
     fixed: Mapping[Dimension, int] = field(default_factory=dict)
     equal: tuple[tuple[Dimension, Dimension], ...] = ()
     ranges: tuple[tuple[Dimension, tuple[int, float]], ...] = ()
+    launches: tuple[int, ...] = ()  # how many kernels each launch has, of all in order; none if each is one by itself
+
+    @property
+    def launched(self) -> tuple[tuple[TileProgram, ...], ...]:
+        """The kernels, those together that are one launch."""
+        rest = iter(self.kernels)
+        return tuple(tuple(islice(rest, n)) for n in self.launches or (1,) * len(self.kernels))
 
 
 @dataclass(frozen=True)
@@ -175,13 +184,16 @@ def emit_module(spec: ModuleSpec) -> str:
 def emit_kernels(spec: ModuleSpec) -> str:
     """The module without its host function."""
     names = [identifier(k.name) for k in spec.kernels]
+    joint = [Joint(ks) for ks in spec.launched if len(ks) > 1]
+    names += [j.name for j in joint]
     assert len(set(names)) == len(names), f"kernel names must differ: {names}"
     parts = [_docstring(spec), _imports(spec)]
     prelude = helpers(spec.kernels)
     if prelude:
         parts.append(prelude)
-    parts += [print_kernel(k).rstrip("\n") for k in spec.kernels]
-    return _joined(parts)
+    members = {k.name for j in joint for k in j.members}
+    parts += [print_kernel(k, member=k.name in members).rstrip("\n") for k in spec.kernels]
+    return _joined([*parts, *(j.text for j in joint)])
 
 
 def with_host(kernels: str, spec: ModuleSpec) -> str:
@@ -380,11 +392,11 @@ def _last_lanes(spec: ModuleSpec) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _reads(step: TileProgram | OutsideCall) -> set[str]:
-    """The buffers that a step reads."""
+def _reads(step: tuple[TileProgram, ...] | OutsideCall) -> set[str]:
+    """The buffers that a launch or a call reads."""
     if isinstance(step, OutsideCall):
         return {o.buffer.name for o in step.reads}
-    return {s.access.buffer for s in step.statements() if isinstance(s, Load)}
+    return {s.access.buffer for k in step for s in k.statements() if isinstance(s, Load)}
 
 
 class _Host:
@@ -416,15 +428,16 @@ class _Host:
             if all(b.name != i.name for i in spec.inputs) and b.name not in called:
                 self.lines += self.allocated(b)
         launches = []
-        steps: list[TileProgram | OutsideCall] = []
-        for at in range(len(spec.kernels) + 1):
-            steps += [c for before, c in spec.calls if before == at]
-            steps += spec.kernels[at : at + 1]
+        steps: list[tuple[TileProgram, ...] | OutsideCall] = [c for before, c in spec.calls if before == 0]
+        ran = 0
+        for kernels in spec.launched:
+            ran += len(kernels)
+            steps += [kernels, *(c for before, c in spec.calls if before == ran)]
         reads = [_reads(s) for s in steps]
         for at, step in enumerate(steps):
-            made = {r.buffer for r in step.kernel.roots} if isinstance(step, TileProgram) else set()
+            made = set() if isinstance(step, OutsideCall) else {r.buffer for k in step for r in k.kernel.roots}
             launches += [line for b in spec.temporaries if b.name in made for line in self.allocated(b)]
-            launches += self.launch(step) if isinstance(step, TileProgram) else self.call(step)
+            launches += self.call(step) if isinstance(step, OutsideCall) else self.launch(step)
             later = {name for r in reads[at + 1 :] for name in r}
             done = [self.argument[b.name] for b in spec.temporaries if b.name in reads[at] and b.name not in later]
             if done and at + 1 < len(steps):  # its memory can serve the temporaries and outputs of later calls
@@ -487,7 +500,9 @@ class _Host:
         outputs = ", ".join([r.name for r in self.spec.results] or [self.argument[b.name] for b in self.spec.outputs])
         n, m = len(self.spec.kernels), len(self.spec.calls)
         calls = f" and {m} outside call{'s' if m != 1 else ''}" if m else ""
-        return f"Return the tuple ({outputs}), computed by {n} kernel{'s' if n != 1 else ''}{calls} on the device of the arguments."
+        launches = f" in {len(self.spec.launches)} launch{'es' * (len(self.spec.launches) > 1)}" if self.spec.launches else ""
+        kernels = f"{n} kernel{'s' if n != 1 else ''}{launches}"
+        return f"Return the tuple ({outputs}), computed by {kernels}{calls} on the device of the arguments."
 
     def checks(self) -> None:
         for b in self.used:
@@ -542,19 +557,29 @@ class _Host:
         name = self.argument[b.name]
         return f'{name} = _readable("{name}", {name}, {self.last[b.name]})'
 
-    def launch(self, program: TileProgram) -> Iterator[str]:
-        """The launch of one kernel."""
+    def programs(self, program: TileProgram) -> str:
+        """How many programs the grid of a kernel has."""
         blocks = []
         for b in program.grid:
             n = self.sizes.of_axis(b.axis)
             blocks.append(n if b.tile == 1 else f"triton.cdiv({n}, {b.tile})")
-        kernel = program.kernel
-        programs = " * ".join(blocks) or "1"
-        grid = f"(min({programs}, {kernel.persistent}),)" if kernel.persistent else f"_grid({programs})"
-        yield f"{identifier(program.name)}[{grid}]("
-        params = program.parameters
+        return " * ".join(blocks) or "1"
+
+    def launch(self, members: tuple[TileProgram, ...]) -> Iterator[str]:
+        """The launch of one kernel, or of several as one."""
+        program, kernel, joint = members[0], members[0].kernel, Joint(members)
+        programs = [self.programs(p) for p in members]
+        name, params = (joint.name, joint.parameters) if len(members) > 1 else (identifier(program.name), program.parameters)
+        counts = {p.name: n for p, n in zip(joint.counts, programs, strict=False)}
+        grid = f"(min({programs[0]}, {kernel.persistent}),)" if kernel.persistent else f"_grid({programs[0]})"
+        if len(members) == 1:
+            yield f"{name}[{grid}]("
+        else:
+            yield f"{name}[_grid("
+            yield from (f"    {'+ ' if at else ''}{n}" for at, n in enumerate(programs))
+            yield ")]("
         for group in ("pointer", "int", "constexpr"):
-            for line in wrap([self.value(p) for p in params if p.kind == group], 112):
+            for line in wrap([counts.get(p.name) or self.value(p) for p in params if p.kind == group], 112):
                 yield f"    {line},"
         # said in either case: the default differs between versions of Triton
         most = f" maxnreg={kernel.registers}," if kernel.registers else ""
@@ -607,7 +632,7 @@ def variables(specs: Sequence[ModuleSpec], wanted: Iterable[str], taken: Iterabl
     """A variable of a host function for every tensor, different from each other, from ``taken`` and from what the module defines."""
     taken = {*taken, "math", "torch", "triton", "tl", "run", *re.findall(r"^def (\w+)", _HOST_HELPERS, re.MULTILINE)}
     for spec in specs:
-        taken |= {*(identifier(k.name) for k in spec.kernels), *_imported(spec).values()}
+        taken |= {*(identifier(k.name) for k in spec.kernels), *(Joint(ks).name for ks in spec.launched), *_imported(spec).values()}
     names: dict[str, str] = {}
     for known in wanted:
         if known not in names:

@@ -55,9 +55,10 @@ def _lost_digits(new, kept, small):
     lost = (new - kept) - small
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
 '''
-def print_kernel(program: TileProgram) -> str:
-    """The finished kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`."""
-    return KernelPrinter(program).text
+def print_kernel(program: TileProgram, member: bool = False) -> str:
+    """The finished kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`.  ``member``: of a launch of
+    several kernels (:mod:`.joint`), so that it is told which of its programs it is."""
+    return KernelPrinter(program, member).text
 
 
 def helpers(programs: tuple[TileProgram, ...]) -> str:
@@ -74,8 +75,9 @@ def helpers(programs: tuple[TileProgram, ...]) -> str:
 class KernelPrinter:
     """Prints one kernel; ``text`` is the result."""
 
-    def __init__(self, program: TileProgram) -> None:
+    def __init__(self, program: TileProgram, member: bool = False) -> None:
         assert program.parameters, f"{program.name} is not finished"
+        self.member = member
         self.program, self.kernel, self.exact = program, program.kernel, program.kernel.exact
         self.dim_of = {a: d for d in program.dims for a in d.axes}
         self.indent = 2 if self.kernel.persistent else 1
@@ -94,7 +96,7 @@ class KernelPrinter:
     # -- the function around the body ----------------------------------------------------------------------------------------
     def header(self) -> list[str]:
         kinds = {"pointer": "{}", "int": "{}", "constexpr": "{}: tl.constexpr"}
-        groups: list[str] = []
+        groups = ["pid"] if self.member else []
         for kind in ("pointer", "int", "constexpr"):
             words = [kinds[kind].format(p.name) for p in self.program.parameters if p.kind == kind]
             groups += wrap(words, 120)
@@ -128,7 +130,7 @@ class KernelPrinter:
             self.write("for task in tl.range(tl.program_id(0), tasks, tl.num_programs(0), num_stages=1):")
             self.indent += 1
             self.write("pid = task")
-        elif grid:
+        elif grid and not self.member:
             self.write("pid = tl.program_id(0)")
         for b in reversed(grid):
             name, first = self.start_name(b), b is grid[0]

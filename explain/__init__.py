@@ -17,7 +17,7 @@ from typing import Any
 from ..egraph.frozen import FrozenGraph
 from ..errors import UnknownTargetError
 from ..extract.names import Names, Value
-from ..extract.plan import Plan, PlannedCall, Split
+from ..extract.plan import Plan, PlannedCall, Split, launch_lines
 from ..extract.quantities import bytes_text, plural
 from ..extract.targets import Target, load_target
 from ..ir.printing import axes_text, expression
@@ -103,6 +103,7 @@ class Explanation:
     splits: tuple[Split, ...] = ()  # the axes that are split over the grid, and what there was to choose from
     rewritten: Rewritten | None = None  # the program that was planned, if it is not the one that was written
     notes: tuple[str, ...] = ()  # inputs for which kernels overflow, or vanish, where the program does not
+    launches: tuple[str, ...] = ()  # which kernels are one launch, and what that saves
     study: Study | None = field(default=None, repr=False, compare=False)
     costs: bool = False
 
@@ -175,6 +176,7 @@ class Explanation:
             "values": list(self.values),
             "stopped": self.stopped,
             "numbers": list(self.notes),
+            "launches": list(self.launches),
         }
 
     def json(self) -> str:
@@ -186,6 +188,7 @@ class Explanation:
         lines += self.rewritten.lines() if self.rewritten else []
         for k in self.kernels:
             lines += self._kernel_lines(k)
+        lines += [f"  {line}" for line in self.launches]
         lines.append(f"  against the unfused plan it saves {bytes_text(self.saved_bytes)} and {self.saved_us:.1f} us (modelled)")
         if self.costs:
             lines += self._costs()
@@ -341,6 +344,7 @@ def explain(
         plan.splits,
         _rewritten(graph, plan),
         plan.notes,
+        tuple(launch_lines(plan)),
         study,
         costs,
     )

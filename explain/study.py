@@ -153,7 +153,7 @@ class Study:
         if not lost:
             return None
         best = min(lost, key=lambda c: c.us)
-        slower = best.us - self.plan.estimated_us
+        slower = best.us - self.plan.separate_us
         terms = self.against(best.steps)
         return RunnerUp(best.description, len(best.steps), best.us, best.dram_bytes, best.temporary_bytes, slower, terms, searched)
 

@@ -245,7 +245,7 @@ class _Question:
             found if k == group[-1] else s for k, s in enumerate(steps) if k not in group or k == group[-1]
         )
         terms = self.study.against(other)
-        us = sum(s.cost.us for s in other) - self.study.plan.estimated_us
+        us = sum(s.cost.us for s in other) - self.study.plan.separate_us
         bytes_ = sum(s.cost.dram_bytes for s in other) - self.study.plan.dram_bytes
         names = [self.d.kernels[k].name for k in group]
         roles = {x.name: str(r) for x, r in found.kernel.roles.items()}

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ..ir.strides import SECTOR_BYTES
 from ..tiles.kernel import Kernel
@@ -157,13 +158,9 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     """The cost of one kernel on a target."""
     tiles = max(counts.programs, 1)
     programs = min(tiles, kernel.persistent or tiles)
-    slots = min(programs, _slots(fitted, target, BASE_REGISTERS))
-    waves = math.ceil(tiles / slots)
+    bandwidth, idle, waves = _filling(tiles, programs, fitted, target)
     dram = _dram(kernel, counts, _running(counts, fitted, target, kernel.persistent), target)
     l2 = counts.load_bytes + counts.store_bytes
-    # work runs on whole SMs: a device that is not full, or a last wave that is not, leaves some of them idle
-    idle = math.ceil(tiles / min(programs, target.sm_count)) * target.sm_count / tiles
-    bandwidth = min(1.0, PER_SM_SHARE * programs / target.sm_count)
     tensor = sum(f / (target.tensor_rate(_operand(p)) * 1e6) for p, f in counts.tensor_flops.items())
     terms = {
         "dram": dram / (target.dram_gb_s * 1e3 * bandwidth),
@@ -192,6 +189,42 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         bound=bound,
         terms=terms,
     )
+
+
+def _filling(tiles: int, programs: int, fitted: Fit, target: Target) -> tuple[float, float, int]:
+    """How so many programs, for so many tiles, fill a device: the share of its bandwidth that they can draw, how many times longer work
+    takes than on all of it, and their waves.  Work runs on whole SMs: a device that is not full, or a last wave that is not, leaves some of
+    them idle."""
+    idle = math.ceil(tiles / min(programs, target.sm_count)) * target.sm_count / tiles
+    waves = math.ceil(tiles / min(programs, _slots(fitted, target, BASE_REGISTERS)))
+    return min(1.0, PER_SM_SHARE * programs / target.sm_count), idle, waves
+
+
+def together(kernels: Sequence[PlannedKernel], target: Target) -> float:
+    """Microseconds of one launch of kernels that do not wait for one another, have the same warps and a program for every tile; infinite
+    if it cannot be launched.
+
+    Traffic and arithmetic add up, on a device that the sum of the grids fills; all programs have the registers of the neediest kernel and
+    the shared memory of all (a compiler does not always lay that of one over that of another), and wait for memory in as many waves as all
+    have.  No kernel gets faster than it is alone.
+    """
+    first = kernels[0].kernel
+    neediest = Fit(first.warps, first.stages, sum(k.cost.shared_bytes for k in kernels), max(k.cost.register_bytes for k in kernels))
+    if neediest.shared_bytes > target.shared_bytes_per_block:
+        return math.inf
+    programs = sum(k.cost.programs for k in kernels)
+    bandwidth, idle, waves = _filling(programs, programs, neediest, target)
+    least, dram, l2, arithmetic, latency = 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in kernels:
+        c, terms = k.cost, k.cost.terms
+        fitted = replace(neediest, shared_bytes=c.shared_bytes, register_bytes=c.register_bytes)
+        own_bandwidth, own_idle, own_waves = _filling(c.programs, c.programs, fitted, target)
+        least = max(least, c.us - target.launch_us)
+        dram += terms["dram"] * own_bandwidth
+        l2 += terms["l2"] * own_bandwidth
+        arithmetic += (terms["tensor"] + max(terms["simt"], terms["special"]) * (OVERLAP if c.flops else 1.0)) / own_idle
+        latency = max(latency, terms["latency"] / own_waves)
+    return max(least, dram / bandwidth, l2 / bandwidth, arithmetic * idle, latency * waves) + target.launch_us
 
 
 def _slots(fitted: Fit, target: Target, others: int, share: float = 1.0) -> int:

@@ -36,12 +36,14 @@ from ..tiles.kernel import Buffer, input_buffers
 from .baseline import Baseline, baseline, contraction_us, eager_ops, is_contraction
 from .choose import Chooser, Leaf
 from .fusibility import Pair
+from .launches import check_launches, held, launches
+from .launches import like as launches_like
 from .layouts import memory_order
 from .meter import RATE, Meter
 from .objective import TIE, Objective
 from .outside import Outside, misfits, offers, planned_call, spoken
 from .partial import Partials, Row
-from .plan import Alternative, Plan, PlannedCall, PlannedKernel, Split
+from .plan import Alternative, Launch, Plan, PlannedCall, PlannedKernel, Split
 from .quantities import bytes_text, plural
 from .search import KernelSearch, Rejection, RootSpec
 from .targets import Target
@@ -86,14 +88,7 @@ class Cover:
     @property
     def temporary_bytes(self) -> int:
         """Memory that the plan holds at a time beside inputs and outputs: a temporary goes when its last reader has run."""
-        most = 0
-        live: dict[str, int] = {}
-        for at, k in enumerate(self.steps):
-            live |= {b.name: b.bytes for b in k.stores if b.role == "temporary"}
-            most = max(most, sum(live.values()))
-            needed = {name for later in self.steps[at + 1 :] for name in later.loads}
-            live = {name: n for name, n in live.items() if name in needed}
-        return most
+        return held((k,) for k in self.steps)
 
 
 class Extractor:
@@ -603,7 +598,7 @@ class Extractor:
             if isinstance(found, Rejection):
                 raise PlanError(f"{m.kernel.name} cannot be made for these sizes: {found.reason}", cure="call optimize() for them")
             steps.append(found)
-        return self._plan(Cover("like another plan", tuple(steps), tuple(splits)), "like")
+        return self._plan(Cover("like another plan", tuple(steps), tuple(splits)), "like", model.launches)
 
     def _same_call(self, model: PlannedCall, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall:
         """The call of another plan at these extents."""
@@ -755,7 +750,32 @@ class Extractor:
         for c in covers:
             if c is not best and c.steps != best.steps:
                 self._note(c, c.description, self._lost(c, best))
-        return self._plan(best, stopped)
+        whole = self._not_split(best) if best.splits and self.objective.by == "time" else best
+        return self._plan(min(best, whole, key=self._launched_us), stopped)
+
+    def _launched_us(self, cover: Cover) -> float:
+        """Modelled time of a cover with its launches."""
+        most = max(self.objective.limit, cover.temporary_bytes)
+        return sum(one.us for one in launches(cover.steps, self.target, most)) or cover.us
+
+    def _not_split(self, cover: Cover) -> Cover:
+        """The cover with one kernel for two that split an axis: to fill a device, for which a launch of several kernels needs no parts."""
+        specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
+        partial = {*self.partial_names.values()}
+        steps: list[Step] = []
+        for k in cover.steps:
+            parts = {b.name for b in steps[-1].stores} if steps else set()
+            if parts and parts <= partial and isinstance(k, PlannedKernel) and parts <= k.loads:
+                loaded = (k.loads | steps[-1].loads) - parts
+                leaves = {s.cls: self._leaf(s) for s in specs.values() if s.buffer in loaded}
+                found = self._kernel(tuple(specs[r.buffer] for r in k.kernel.roots), leaves)
+                if isinstance(found, Rejection):
+                    return cover
+                steps[-1] = found
+            else:
+                steps.append(k)
+        split = any(b.name in partial for k in steps for b in k.stores)
+        return cover if split else replace(cover, description="no axis split", steps=tuple(steps), splits=())
 
     def _noted(self, planned: PlannedKernel) -> PlannedKernel:
         """The kernel with its header: the equations it computes, the rules behind it, the bytes it moves."""
@@ -780,9 +800,16 @@ class Extractor:
         late = {o.offer.by: o for o in self.offers if o.offer.by not in {*self.offered, *self.refused, *taken}}
         return (*said, *(f"{spoken(o.offer)}, but time_budget ran out before it was tried" for o in late.values() if self.timed_out))
 
-    def _plan(self, best: Cover, stopped: str) -> Plan:
+    def _plan(self, best: Cover, stopped: str, model: tuple[Launch, ...] | None = None) -> Plan:
+        """The plan of a cover, with the launches of ``model`` if there is one."""
         best = replace(best, steps=tuple(self._noted(k) if isinstance(k, PlannedKernel) else k for k in best.steps))
         used = {b.name for k in best.steps for b in k.stores} | {i.name for i in self.program.inputs}
+        if model is None:
+            limit = self.objective.limit if self.objective.by == "time" else 0
+            found = launches(best.steps, self.target, max(limit, best.temporary_bytes))
+        else:
+            found = launches_like(best.steps, self.target, model)
+        check_launches(best.steps, found)
         return Plan(
             program=self.program,
             target=self.target.name,
@@ -792,12 +819,13 @@ class Extractor:
             compulsory_bytes=self.baseline.compulsory_bytes,
             baseline_bytes=self.baseline.dram_bytes,
             baseline_kernels=self.baseline.kernels,
-            estimated_us=best.us,
+            estimated_us=sum(one.us for one in found) if found else best.us,
             baseline_us=self.baseline.us,
             splits=best.splits,
             stopped=stopped,
             saturation=self.graph.report.stopped,
-            temporary_bytes=best.temporary_bytes,
+            temporary_bytes=held(tuple(best.steps[k] for k in one.steps) for one in found) if found else best.temporary_bytes,
+            launches=found,
             front=tuple(_alternative(c) for c in self.objective.front(self.considered)),
             alternatives=tuple(sorted(self.rejected, key=lambda a: a.us)),
             refused=self._not_taken(best),

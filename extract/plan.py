@@ -81,6 +81,14 @@ class PlannedCall:
 
 
 @dataclass(frozen=True)
+class Launch:
+    """Steps that are launched together, by their places in ``Plan.steps``, and the microseconds that they take so (:mod:`.launches`)."""
+
+    steps: tuple[int, ...]
+    us: float
+
+
+@dataclass(frozen=True)
 class Alternative:
     """A plan that was considered and lost."""
 
@@ -193,6 +201,7 @@ class Plan:
     written_us: float = 0.0  # what the best plan of the program as written is estimated to take, if it is not this one
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
     parts: tuple[Part, ...] = ()  # of a program that is planned in regions: these, in execution order; the steps are theirs
+    launches: tuple[Launch, ...] = ()  # every step once, in execution order; none if each step is a launch of its own, in its order
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:
@@ -203,6 +212,21 @@ class Plan:
     def calls(self) -> tuple[PlannedCall, ...]:
         """The calls of outside implementations."""
         return tuple(k for k in self.steps if isinstance(k, PlannedCall))
+
+    @property
+    def launched(self) -> tuple[tuple[PlannedKernel | PlannedCall, ...], ...]:
+        """The steps in execution order, those together that are one launch."""
+        return tuple(tuple(self.steps[k] for k in one.steps) for one in self.every_launch)
+
+    @property
+    def every_launch(self) -> tuple[Launch, ...]:
+        """The launches, of one step as well."""
+        return self.launches or tuple(Launch((at,), k.cost.us) for at, k in enumerate(self.steps))
+
+    @property
+    def separate_us(self) -> float:
+        """Microseconds if every step were a launch of its own, which is how the search compares plans."""
+        return sum(k.cost.us for k in self.steps)
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -262,6 +286,17 @@ def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = Mapp
     return lines
 
 
+def launch_lines(plan: Plan) -> list[str]:
+    """Which kernels are one launch, and what that saves."""
+    lines = []
+    for one in plan.launches:
+        if len(one.steps) > 1:
+            members = [k for k in (plan.steps[at] for at in one.steps) if isinstance(k, PlannedKernel)]
+            saved = sum(k.cost.us for k in members) - one.us
+            lines.append(f"one launch: {', '.join(k.kernel.name for k in members)}; {one.us:.1f} us (saves {saved:.1f} us)")
+    return lines
+
+
 def _part_lines(parts: Sequence[Part]) -> list[str]:
     """Each different region once, with how often it runs and between which tensors."""
     alike: dict[int, list[Part]] = {}
@@ -276,18 +311,21 @@ def _part_lines(parts: Sequence[Part]) -> list[str]:
         for step in plan.steps:
             lines += [f"  {line}" for line in _step_lines(step, first.tensors)]
         lines += [f"    split   {split}" for split in plan.splits]
+        lines += [f"    {line}" for line in launch_lines(plan)]
     return lines
 
 
 def plan_text(plan: Plan, *, module: bool = False) -> str:
     """The plan as a table; ``module``: for the text of a generated module, which has no program to fall back on."""
     calls = f" and {plural(len(plan.calls), 'outside call')}" if plan.calls else ""
-    steps = f"{plural(len(plan.kernels), 'kernel')}{calls}"
+    launches = f" in {len(plan.launches)} launch{'es' * (len(plan.launches) > 1)}" if plan.launches else ""
+    steps = f"{plural(len(plan.kernels), 'kernel')}{calls}{launches}"
     lines = [f"plan for {plan.program.name} on {plan.target}: {steps}, {plan.estimated_us:.1f} us estimated"]
     if plan.parts:
         lines += _part_lines(plan.parts)
     for k in () if plan.parts else plan.steps:
         lines += _step_lines(k)
+    lines += [] if plan.parts else [f"  {line}" for line in launch_lines(plan)]
     lines.append(
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
         f"unfused {bytes_text(plan.baseline_bytes)} in {plan.baseline_kernels} kernels ({plan.baseline_us:.1f} us)"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..codegen.joint import Joint
 from ..codegen.module import Guard, ModuleSpec, admits, emit_kernels, guards, lengths, with_host
 from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
 from ..extract.targets import Target
@@ -31,19 +32,22 @@ def module_spec(plan: Plan) -> ModuleSpec:
     outputs = tuple(plan.buffers[o.name] for o in program.outputs)
     arranged = any(len(r.outputs) > 1 or max(r.merges[0], default=1) > 1 for r in program.results)
     names = {o.name for o in outputs}
+    launched = plan.launched
+    in_order = [k for ks in launched for k in ks]
     return ModuleSpec(
         name=program.name,
         inputs=tuple(plan.buffers[i.name] for i in program.inputs),
         outputs=outputs,
         temporaries=tuple(plan.buffers[b] for b in made if b not in names and b in loaded),
-        kernels=tuple(k.tiles for k in plan.kernels),
+        kernels=tuple(k.tiles for k in in_order if isinstance(k, PlannedKernel)),
         header=plan_text(plan, module=True),
         results=program.results if arranged else (),
         calls=tuple(
-            (sum(isinstance(k, PlannedKernel) for k in plan.steps[:at]), step.call)
-            for at, step in enumerate(plan.steps)
+            (sum(isinstance(k, PlannedKernel) for k in in_order[:at]), step.call)
+            for at, step in enumerate(in_order)
             if isinstance(step, PlannedCall)
         ),
+        launches=tuple(len(ks) for ks in launched if isinstance(ks[0], PlannedKernel)) if plan.launches else (),
     )
 
 
@@ -134,21 +138,24 @@ class Generated:
         return dict(evaluate(Program(self.program.name, (wanted,), self.program.inputs), inputs))
 
     def compile(self) -> list[StaticReport]:
-        """Compile every kernel ahead of time for the target's architecture."""
+        """Compile every launch ahead of time for the target's architecture: a kernel, or several in one function."""
         from .aot import compile_kernel
         from .modules import load_module
 
         module = load_module(self.called_source, "aot")
-        return [
-            compile_kernel(
-                module,
-                k.kernel.name,
-                k.tiles.parameters,
-                self.target,
-                num_warps=k.kernel.warps,
-                num_stages=k.kernel.stages,
-                registers=k.kernel.registers,
-                contract=k.tiles.contracts,
+        reports = []
+        for kernels in module_spec(self.plan).launched:
+            kernel, joint = kernels[0].kernel, Joint(kernels)
+            reports.append(
+                compile_kernel(
+                    module,
+                    joint.name if len(kernels) > 1 else kernel.name,
+                    joint.parameters if len(kernels) > 1 else kernels[0].parameters,
+                    self.target,
+                    num_warps=kernel.warps,
+                    num_stages=kernel.stages,
+                    registers=kernel.registers,
+                    contract=kernels[0].contracts,
+                )
             )
-            for k in self.plan.kernels
-        ]
+        return reports

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import PlanError
 from ..extract.cost import register_share
-from ..extract.plan import Plan
+from ..extract.plan import Plan, PlannedKernel
 from ..extract.quantities import plural
 from ..extract.targets import Target
 
@@ -48,8 +48,9 @@ def without_spills(
             best = (spilled, current, reports)
         if not spilled:
             break
-        for k, r in zip(current.kernels, reports, strict=True):
-            if r.spill_bytes:
+        generated = ([k for k in step if isinstance(k, PlannedKernel)] for step in current.launched)
+        for launched, r in zip(filter(None, generated), reports, strict=True):
+            for k in launched if r.spill_bytes else ():  # a compiler does not say which of them it is
                 roles = " ".join(f"{a.name}={role}" for a, role in k.kernel.roles.items())
                 tried[f"{k.kernel.name} with {roles} spills {r.spill_bytes} B per thread on {r.arch}"] = None
                 shares[tuple(b.name for b in k.stores)] = LESS * register_share(k, target)
@@ -61,7 +62,7 @@ def without_spills(
     spilled, found, reports = best
     if not reports:
         return found
-    kernels = plural(len(reports), "kernel")
+    kernels = plural(len(found.kernels), "kernel")
     end = f"{spilled} B per thread of spills are left" if spilled else f"{kernels} without spills on {target.arch}"
     if found is not first:
         end += f": {found.estimated_us:.1f} us estimated, where the first plan has {first.estimated_us:.1f} us and spills"

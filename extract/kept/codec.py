@@ -15,10 +15,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from ...ir.dtypes import DTYPES, DType
 from ...ir.index import Axis, FloorDiv, IndexExpr, Mod
 from ...tiles.kernel import Buffer, Kernel, Node, Role, Root
-from ..plan import Alternative, Cost, Decision, Split
+from ..plan import Alternative, Cost, Decision, Launch, Split
 
 CLASSES: Mapping[str, type] = {
-    c.__name__: c for c in (Axis, FloorDiv, Mod, IndexExpr, Node, Role, Buffer, Root, Kernel, Cost, Alternative, Decision, Split)
+    c.__name__: c for c in (Axis, FloorDiv, Mod, IndexExpr, Node, Role, Buffer, Root, Kernel, Cost, Alternative, Decision, Launch, Split)
 }
 PLAIN = (str, int, bool, type(None))
 

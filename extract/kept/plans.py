@@ -28,6 +28,8 @@ from ...tiles.kernel_spec import check_kernel
 from ...tiles.lower import lower
 from ...tiles.walk import walk
 from ..cost import fit, price
+from ..launches import check_launches
+from ..launches import like as launches_like
 from ..plan import Cost, Plan, PlannedKernel
 from ..targets import Target
 from . import folder
@@ -123,6 +125,9 @@ def read_plan(of: Key, written: Program) -> Read | None:
         rest = {f.name: decoded(data["plan"][f.name], hints[f.name]) for f in fields(Plan) if f.name not in GIVEN}
         _check_buffers(rest["buffers"], of.program)
         steps = tuple(_step(decoded(kernel, Kernel), decoded(cost, Cost), rest["buffers"], of.target) for kernel, cost in data["kernels"])
+        check_launches(steps, rest["launches"])
+        if launches_like(steps, of.target, rest["launches"]) != rest["launches"]:
+            raise Unkept("another cost")
         return Read(Plan(program=written, target=of.target.name, steps=steps, **rest), bool(data["sized"]))
     except (Unkept, EqFuseError, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
         return None  # whatever a file says, it is as if there were none

@@ -6,12 +6,13 @@ a region holds its own temporaries while it runs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from ...ir.program import Output, Program
 from ...tiles.kernel import Buffer, input_buffers
 from ..baseline import baseline
-from ..plan import Part, Plan
+from ..plan import Launch, Part, Plan
 from ..targets import Target
 from .region import Region
 
@@ -48,7 +49,14 @@ def whole_plan(program: Program, target: Target, parts: Sequence[Part]) -> Plan:
         written_us=sum(p.written_us or p.estimated_us for p in plans) if any(p.written_us for p in plans) else 0.0,
         decisions=tuple(d for p in different for d in p.decisions),
         parts=tuple(parts),
+        launches=_launches(plans) if any(p.launches for p in plans) else (),
     )
+
+
+def _launches(plans: Sequence[Plan]) -> tuple[Launch, ...]:
+    """Those of the parts: kernels of different regions are not launched together."""
+    before = itertools.accumulate((len(p.steps) for p in plans), initial=0)
+    return tuple(Launch(tuple(at + k for k in one.steps), one.us) for at, p in zip(before, plans, strict=False) for one in p.every_launch)
 
 
 def tensors(program: Program, made: Iterable[tuple[Sequence[Output], Sequence[str]]]) -> dict[str, Buffer]:

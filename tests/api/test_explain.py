@@ -587,7 +587,7 @@ KERNEL_KEYS = {
 }  # fmt: skip
 TOP_KEYS = {
     "schema", "program", "target", "kernels", "saved_bytes", "saved_us", "saturation", "alternatives", "runner_up", "savings", "chain",
-    "verdicts", "values", "stopped", "numbers", "rewritten", "splits",
+    "verdicts", "values", "stopped", "numbers", "launches", "rewritten", "splits",
 }
 SHARE_KEYS = {"parts", "saved_us", "saved_bytes", "saved_temporary_bytes", "after", "reason", "asked"}
 PART_KEYS = {"kind", "rule", "number", "kernel", "index"}

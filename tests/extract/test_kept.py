@@ -246,6 +246,29 @@ def stored_elsewhere(data):
     data["plan"]["buffers"] = {"map": []}
 
 
+def launched_sooner(data):
+    data["plan"]["launches"][0]["Launch"][1] = {"float": (0.5).hex()}
+
+
+def launched_twice(data):
+    data["plan"]["launches"] *= 2
+
+
+@pytest.mark.parametrize("change", [launched_sooner, launched_twice])
+def test_launches_are_kept_and_checked(place, change):
+    args = [torch.empty(s, device="meta", dtype=torch.bfloat16) for s in ((1, 4096), (4096, 1024), (4096, 1024))]
+    cold = planned(lambda x, a, b: (x @ a, x @ b), args)
+    assert [len(kernels) for kernels in cold.plan.launched] == [2]
+    warm = planned(lambda x, a, b: (x @ a, x @ b), args)
+    assert "cache" in dict(warm.planned.timings) and "extract" not in dict(warm.planned.timings)
+    same(warm, cold)
+    (entry,) = (p for p in files(place) if b'"kernels"' in p.read_bytes())
+    good = entry.read_bytes()
+    rewritten(change)(entry)
+    same(planned(lambda x, a, b: (x @ a, x @ b), args), cold)
+    assert entry.read_bytes() == good
+
+
 SPOILT = [
     truncated, flipped, empty, of_another_format, of_another_entry, writable_by_others, a_link,
     *(rewritten(c) for c in (cheaper, named_like_code, warps_of_text, nothing_known, stored_elsewhere)),
