@@ -22,6 +22,7 @@ from eqfuse.rewrites import (
     finite,
     free,
     increasing,
+    less,
     nonneg,
     positive,
     truth,
@@ -219,8 +220,8 @@ def factor_cancelled_in_equality(x, y, a: Scalar):
 
 @sound
 def nonzero_factor_cancelled_in_equality(x, y, a: Scalar):
-    """(a*x == a*y) = (x == y) for a constant a that is not 0."""
-    return Map("eq", x * Const(a), y * Const(a)), Map("eq", x, y), Nonzero(a)
+    """(a*x == a*y) = (x == y) for a finite constant a that is not 0."""
+    return Map("eq", x * Const(a), y * Const(a)), Map("eq", x, y), Nonzero(a), less(a, inf), less(-inf, a)
 
 
 @unsound("sign", "llvm#205003", "a negative factor turns a comparison round", lambda: (float(1.0 * -1 < 2.0 * -1), 1.0))

@@ -42,8 +42,8 @@ def zero_divided(x):
 
 @sound
 def zero_divided_by_positive(x):
-    """0 / x = 0 for x > 0."""
-    return 0.0 / x, Const(0.0), positive(x)
+    """0 / x = 0 for finite x > 0: what is positive may be NaN."""
+    return 0.0 / x, Const(0.0), positive(x), finite(x)
 
 
 @unsound("infinity", "herbie: frac-add", "over a common denominator an infinite one makes NaN", lambda: (1 / inf + 2.0, (1 * 1 + 2.0 * inf) / (inf * 1)))

