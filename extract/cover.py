@@ -20,7 +20,7 @@ says the objective (:mod:`.objective`).  The answer is the same for the same inp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -303,7 +303,9 @@ class Extractor:
             for s in specs.values():
                 if any(s.buffer in k.loads for k in steps) and s.cls != spec.cls and (failed := make(s)) is not None:
                     return failed
-            sequence.extend(steps)
+            if any(_made(steps[0]) & _made(k) and _made(steps[0]) != _made(k) for k in sequence):
+                return Rejection("some partial results would be made twice")
+            sequence.extend(_not_made(sequence, steps))
             splits.update(dict.fromkeys(two.splits if two is not None else ()))
             return None
 
@@ -572,14 +574,15 @@ class Extractor:
                 specs[name] = self._temporary(c, name)
         steps: list[Step] = []
         splits: list[Split] = []
-        parts: PlannedKernel | None = None  # of the model, which the next kernel merges the results of
+        partial: list[PlannedKernel] = []  # of the model, whose results later kernels merge
         for m in model.steps:
             missing = [b.name for b in m.stores if b.name not in specs]
-            if missing and isinstance(m, PlannedKernel) and m.kernel.splits and parts is None:
-                parts = m
+            if missing and isinstance(m, PlannedKernel) and m.kernel.splits:
+                partial.append(m)
                 continue
             if missing:
                 raise PlanError(f"the program at these sizes has no {missing[0]!r}", cure="call optimize() for them")
+            parts = next((p for p in partial if _made(p) & m.loads), None)
             leaves = {s.cls: self._leaf(s) for b, s in specs.items() if b in m.loads or (parts is not None and b in parts.loads)}
             if isinstance(m, PlannedCall):
                 steps.append(self._same_call(m, specs[m.call.result.buffer.name], leaves))
@@ -590,9 +593,8 @@ class Extractor:
                 two = Rejection("nothing is split there") if row is None else self._split(row, roots, leaves, (parts, m))
                 if isinstance(two, Rejection):
                     raise PlanError(f"the split plan cannot be made for these sizes: {two.reason}", cure="call optimize() for them")
-                steps.extend(two.steps)
-                splits.extend(two.splits)
-                parts = None
+                steps.extend(_not_made(steps, two.steps))
+                splits.extend(s for s in two.splits if s not in splits)
                 continue
             found = self.search.like(roots, leaves, m)
             if isinstance(found, Rejection):
@@ -762,20 +764,20 @@ class Extractor:
         """The cover with one kernel for two that split an axis: to fill a device, for which a launch of several kernels needs no parts."""
         specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
         partial = {*self.partial_names.values()}
+        makers = [k for k in cover.steps if _made(k) <= partial]
         steps: list[Step] = []
         for k in cover.steps:
-            parts = {b.name for b in steps[-1].stores} if steps else set()
-            if parts and parts <= partial and isinstance(k, PlannedKernel) and parts <= k.loads:
-                loaded = (k.loads | steps[-1].loads) - parts
+            mine = [first for first in makers if _made(first) & k.loads]
+            if mine and isinstance(k, PlannedKernel):
+                loaded = k.loads.union(*(first.loads for first in mine)) - partial
                 leaves = {s.cls: self._leaf(s) for s in specs.values() if s.buffer in loaded}
                 found = self._kernel(tuple(specs[r.buffer] for r in k.kernel.roots), leaves)
                 if isinstance(found, Rejection):
                     return cover
-                steps[-1] = found
-            else:
+                steps.append(found)
+            elif k not in makers:
                 steps.append(k)
-        split = any(b.name in partial for k in steps for b in k.stores)
-        return cover if split else replace(cover, description="no axis split", steps=tuple(steps), splits=())
+        return replace(cover, description="no axis split", steps=tuple(steps), splits=())
 
     def _noted(self, planned: PlannedKernel) -> PlannedKernel:
         """The kernel with its header: the equations it computes, the rules behind it, the bytes it moves."""
@@ -839,6 +841,12 @@ def _bytes(t: Term) -> int:
 
 def _made(k: Step) -> set[str]:
     return {b.name for b in k.stores}
+
+
+def _not_made(steps: Sequence[Step], more: Sequence[Step]) -> list[Step]:
+    """Those that store something new: partial results of one value serve all that merge them."""
+    stored = {name for k in steps for name in _made(k)}
+    return [k for k in more if not _made(k) <= stored]
 
 
 def _alternative(cover: Cover, reason: str = "") -> Alternative:

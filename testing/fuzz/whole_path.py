@@ -312,8 +312,8 @@ class _Path:
         floor = extractor.op_by_op()
         if isinstance(floor, Cover) and extractor.objective.by == "time" and self.plans[0].estimated_us > TIE * floor.us:
             raise Disagreement("plan", f"op by op takes {floor.us:.2f} us, the plan {self.plans[0].estimated_us:.2f}")
-        for row in self.graph.facts.get("split", ()):
-            found = extractor._split(*row)
+        for row in extractor.partials.rows:
+            found = extractor._split(row, tuple(extractor.outputs))
             if not isinstance(found, Rejection):
                 self.plans.append(extractor._plan(found, "split"))
         for p in self.plans:

@@ -36,8 +36,14 @@ def is_one_pass(plan: eqfuse.Plan) -> bool:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("target", eqfuse.targets())
 def test_one_kernel_by_default(target, dtype):
+    """Unless tiles of rows leave compute units idle that parts of the vocabulary would use: 256 tiles in float32 for the 304 of mi300x."""
     plan = eqfuse.optimize(MANY.fn, MANY.args("bench", dtype, device="meta"), **MANY.options, target=target).plan
-    assert is_one_pass(plan), str(plan)
+    if plan.splits:
+        assert (target, dtype) == ("mi300x", "float32")
+        assert held(plan) <= LITTLE["memory_limit"]
+        assert plan.dram_bytes <= 1.1 * plan.compulsory_bytes
+    else:
+        assert is_one_pass(plan), str(plan)
 
 
 def test_one_kernel_where_it_is_required(required):

@@ -370,12 +370,12 @@ def test_selection_shares_and_climbs():
 
 def test_new_values_of_float16_do_not_overflow_where_the_program_does_not():
     """K^T V of 4096 positive rows of 64 is beyond float16; scores of so small queries are not."""
-    heads = [torch.empty(1, 4096, 64, dtype=torch.float16) for _ in range(3)]
+    heads = [torch.empty(16, 4096, 64, dtype=torch.float16, device="meta") for _ in range(3)]
     c = eqfuse.optimize(lambda q, k, v: (q @ k.transpose(-1, -2)) @ v, heads, target="h200")
     assert c.planned.choice is not None
     (temporary,) = (b for b in c.plan.buffers.values() if b.role == "temporary")
     assert temporary.dtype is dtypes.float32
-    small = [torch.full((1, n, 16), x, dtype=torch.float16) for n, x in ((32, 2e-4), (64, 200.0), (64, 30.0))]
+    small = [torch.full((2, n, 16), x, dtype=torch.float16) for n, x in ((32, 2e-4), (64, 200.0), (64, 30.0))]
     at = c.at(*small)
     expected = (small[0].double() @ small[1].double().transpose(-1, -2)) @ small[2].double()
     assert (small[1].double().transpose(-1, -2) @ small[2].double()).max() > dtypes.float16.largest

@@ -15,6 +15,7 @@ from eqfuse.extract.splits import MOST_SPLITS, propose_splits
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
 from eqfuse.ir.build import axes, exp, maximum_over, program, sum_over, tensor
+from eqfuse.tiles.simulate import simulate
 
 H200 = load_target("h200")
 
@@ -115,3 +116,27 @@ def test_an_explanation_says_among_which():
     explanation = c.explain()
     assert f"  split: {c.plan.splits[0]}" in str(explanation).splitlines()
     assert explanation.data()["splits"] == [{"axis": "elements", "parts": 250, "among": (250, 64, 1000)}]
+
+
+def test_partial_results_are_made_once():
+    """Two kernels may merge those of one sum; at other sizes, and where nothing is split after all, they still do."""
+
+    def fn(x):
+        s = x.sum(-1)
+        return torch.exp(s), s.half()
+
+    def extractor(length):
+        traced = trace(fn, meta(2, 3, length, dtype=torch.float32)).program
+        return Extractor(saturate(traced, splits={a: 64 for a in traced.axes if a.size == length}), H200)
+
+    large = extractor(1 << 22)
+    cover = large._chain((), "apart", parted=True)
+    assert [[b.name for b in k.stores] for k in cover.steps] == [["part0"], ["out0"], ["out1"]]
+    assert [[b.name for b in k.stores] for k in large._not_split(cover).steps] == [["out0"], ["out1"]]
+    plan = extractor(1000).like(large._plan(cover, "exhausted"))
+    x = torch.randn(2, 3, 1000)
+    arrays = {"x": x.numpy()}
+    for k in plan.kernels:
+        arrays.update(simulate(k.tiles, arrays))
+    for name, expected in zip(("out0", "out1"), fn(x.double()), strict=True):
+        np.testing.assert_allclose(arrays[name], expected.double().numpy(), rtol=2e-3)

@@ -532,7 +532,7 @@ def test_products_below_exponentials_are_rounded_as_those_that_their_maximum_was
     data = {k.name: rng.normal(size=[a.size for a in k.layout]) * 2 for k in p.inputs}
     path = whole_path._Path(p, data, 0, Tally())
     extractor = Extractor(saturate(p, splits={j: 2}), load_target("h200"))
-    parts = extractor._split(*extractor.graph.facts["split"][0])
+    parts = extractor._split(extractor.partials.rows[0], tuple(extractor.outputs))
     path.plans = [extractor.run(), *([extractor._plan(parts, "split")] if not isinstance(parts, Rejection) else [])]
     assert len(path.plans[0].kernels) == 1
     path.simulate()
