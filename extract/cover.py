@@ -281,6 +281,9 @@ class Extractor:
         sequence: list[Step] = []
         splits: dict[Split, None] = {}
 
+        def apart(steps: Sequence[Step]) -> bool:
+            return all(_made(k) == _made(steps[0]) or not _made(k) & _made(steps[0]) for k in sequence)
+
         def make(spec: RootSpec) -> Rejection | None:
             if spec.cls in done:
                 return None
@@ -293,6 +296,8 @@ class Extractor:
                 return Rejection("two outputs are one value")
             found = self._kernel(roots, leaves) if other is None else self._call(other, spec, leaves)
             two = self._in_parts(roots, leaves, found) if parted and other is None else None
+            if two is not None and not apart(two.steps):  # the parts of one sum that are parts of two
+                two = None
             if two is not None:
                 steps: tuple[Step, ...] = two.steps
             elif isinstance(found, Rejection):
@@ -303,7 +308,7 @@ class Extractor:
             for s in specs.values():
                 if any(s.buffer in k.loads for k in steps) and s.cls != spec.cls and (failed := make(s)) is not None:
                     return failed
-            if any(_made(steps[0]) & _made(k) and _made(steps[0]) != _made(k) for k in sequence):
+            if not apart(steps):
                 return Rejection("some partial results would be made twice")
             sequence.extend(_not_made(sequence, steps))
             splits.update(dict.fromkeys(two.splits if two is not None else ()))
