@@ -38,7 +38,7 @@ class Passes:
         return self.instructions * (self.passes - self.phases)
 
     def __str__(self) -> str:
-        what = f"8x{self.bytes} B matrices" if self.matrix else f"accesses of {self.bytes} B a lane"
+        what = f"matrices of 8 x {self.bytes} B" if self.matrix else f"accesses of {self.bytes} B a lane"
         worst = f"{self.conflicts} bank conflicts ({self.passes} passes each, of {self.phases})" if self.conflicts else "no bank conflicts"
         return f"{self.instructions} {what}, {worst}"
 

@@ -4,8 +4,9 @@ An encoding that is not described, or has a field that would change it, is a Lay
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,37 +24,37 @@ _TOKEN = re.compile(r"\s*(#[\w.]+|-?\d+|\w+|[\[\]{}<>=,:+])")
 
 @dataclass(frozen=True)
 class TileType:
-    """``tensor<64x64xf16, #ttg.blocked<...>>`` or ``!ttg.memdesc<...>``."""
+    """``tensor<64x64xf16, #ttg.blocked<...>>`` or ``!ttg.memdesc<...>``, in shared memory or in that of tensor cores."""
 
     shape: tuple[int, ...]
     dtype: str
     encoding: str
-    shared: bool
-    whole: tuple[int, ...] = ()  # of the buffer that this is a part of
+    buffers: int = 0  # of memory, one after the other; 0 for registers
+    whole: tuple[int, ...] = ()  # shape of the buffer that this is a part of
 
     @staticmethod
     def read(text: str) -> TileType | None:
         """None for a type that is no tile."""
-        found = re.fullmatch(r"(tensor|!ttg\.memdesc)<((?:\d+x)+)(.*?), (#.*)>", text)
-        if not found:
+        found = re.fullmatch(r"(?:tensor|!ttg\.memdesc)<((?:\d+x)+)(.*?), (#.*?)(?:, #ttn?g\.(?:shared|tensor)_memory\b(.*))?>", text)
+        if not found or text.startswith("tensor") is not (found[4] is None):
             return None
-        rest = found[4]
-        whole: tuple[int, ...] = ()
-        if shared := found[1] != "tensor":
-            rest, _, after = rest.partition(", #ttg.shared_memory")
-            if of := re.search(r"(\d+(?:x\d+)+|\d+)$", after):
-                whole = _shape(of[1])
-        return TileType(_shape(found[2][:-1]), found[3], rest, shared, whole)
+        shape, encoding = _shape(found[1][:-1]), found[3]
+        if found[4] is None:
+            return TileType(shape, found[2], encoding)
+        of, rank = re.search(r"\d+(x\d+)*$", found[4]), min(_rank(encoding), len(shape))
+        return TileType(shape[-rank:], found[2], encoding, math.prod(shape[:-rank]), _shape(of[0])[-rank:] if of else shape[-rank:])
 
     def layout(self) -> Layout | Swizzled:
-        """Where elements are.  Of several shared buffers in turn, one; of a part of a buffer, that at its beginning."""
-        if not self.shared:
+        """Where elements are; of a part of a buffer, of that at its beginning."""
+        if self.whole in ((), self.shape):
             return of_encoding(self.encoding, self.shape)
-        parsed = _parsed(self.encoding)
-        rank = len(parsed.get("order", ())) or len(self.shape)
-        shape, whole = self.shape[-rank:], (self.whole or self.shape)[-rank:]
-        layout = of_encoding(self.encoding, whole)
-        return layout if shape == whole else layout.slice([(0, n) for n in shape], whole)
+        return of_encoding(self.encoding, self.whole).slice([(0, n) for n in self.shape], self.whole)
+
+
+def _rank(encoding: str) -> int:
+    """Of one buffer, which is 2 where it is not said."""
+    fields = _parsed(encoding)
+    return len(fields.get("order") or (fields.get("offset") or [[]])[0]) or int(fields.get("rank", 2))
 
 
 def of_encoding(text: str, shape: Sequence[int]) -> Layout | Swizzled:
@@ -68,7 +69,7 @@ def _made(fields: Fields, shape: Sequence[int]) -> Any:
     name = fields[""]
     if name not in _DESCRIBED:
         raise LayoutError(
-            f"the encoding #ttg.{name} is not described",
+            f"the encoding {name} is not described",
             cure=f"one of {', '.join(_DESCRIBED)}, in full: aliases such as #mma stand at the head of the module",
         )
     wanted, make = _DESCRIBED[name]
@@ -171,6 +172,12 @@ def _parsed(text: str) -> Fields:
         take("=")
         return key, value()
 
+    def fields() -> Iterator[tuple[str, Any]]:
+        while words[at] not in (">", ""):
+            yield field()
+            if words[at] == ",":
+                take()
+
     def pad() -> tuple[int, int]:
         interval = take()
         take(":")
@@ -188,7 +195,7 @@ def _parsed(text: str) -> Fields:
             take("<")
             if words[at] == "[":
                 found["pads"] = several("[", "]", pad)
-            found |= dict(several("{", "}", field))
+            found |= dict(several("{", "}", field) if words[at] == "{" else fields())
             take(">")
         return found
 

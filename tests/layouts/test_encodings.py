@@ -170,7 +170,7 @@ def test_padding_leaves_elements_out():
 def test_types_and_what_is_refused():
     swizzled = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>"
     buffers = TileType.read(f"!ttg.memdesc<3x64x64xf16, {swizzled}, #ttg.shared_memory, mutable>")
-    assert buffers.shape == (3, 64, 64) and buffers.layout().size == 64 * 64
+    assert (buffers.shape, buffers.buffers) == ((64, 64), 3)
     part = TileType.read(f"!ttg.memdesc<64x16xf16, {swizzled}, #ttg.shared_memory, mutable, 64x64>").layout()
     assert all(part((i, j), (64, 16)) == buffers.layout()((i, j), (64, 64)) for i in range(64) for j in range(16))
     assert TileType.read("tensor<64x!tt.ptr<f16>, " + MMA + ">").dtype == "!tt.ptr<f16>" and TileType.read("i32") is None
