@@ -18,7 +18,7 @@ from triton.compiler.compiler import make_backend
 
 from ..errors import CompileError, LayoutError
 from ..extract.targets import Target
-from ..ir.layout import Layout, Swizzled
+from ..ir.layout import Iter, Layout, Swizzled
 from ..ir.layout.banks import Passes, passes
 from ..ir.layout.encodings import TileType
 from ..tiles.kernel import Buffer
@@ -51,7 +51,7 @@ class Held:
         kinds = " of ".join(re.findall(r"#ttg\.(\w+)", self.encoding))
         where = str(self.layout or self.note)
         many = f"{self.buffers} of " if self.buffers > 1 else ""
-        return f"{many}{'x'.join(map(str, self.shape))} {self.dtype}  {where}{kinds and f'  {kinds}'}"
+        return f"{many}{'x'.join(map(str, self.shape)) or 'one'} {self.dtype}  {where}{kinds and f'  {kinds}'}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ class KernelLayouts:
 def levels(report: StaticReport, target: Target, buffers: Mapping[str, Buffer]) -> KernelLayouts:
     """The levels of a compiled kernel; ``buffers``: those of its pointer parameters, by the names of these."""
     parameters, operations = _read(report, target)
-    found = _Reader(target, {name: b.name for name, b in buffers.items()}, names=parameters)
+    everywhere = Layout((), (Iter(target.warp_size, 1, "lane"), Iter(report.warps, 1, "warp")))
+    found = _Reader(target, {name: b.name for name, b in buffers.items()}, everywhere, names=parameters)
     for op in operations:
         found.read(*op)
     device = [Held(b.name, "device", b.shape, b.dtype.name, "", Layout.from_strides(b.shape, b.steps)) for b in buffers.values()]
@@ -132,6 +133,7 @@ def _named(value: Any) -> str:
 class _Reader:
     target: Target
     buffers: Mapping[str, str]
+    everywhere: Layout  # of a number that is no tile
     held: list[Held] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     types: dict[int, TileType] = field(default_factory=dict)
@@ -144,7 +146,8 @@ class _Reader:
         depends = op in _READS or any(v in self.data for v in operands)
         for value, text, name in results:
             self.made[value], self.names[value] = list(operands), name
-            if (tile := TileType.read(text)) is None:
+            tile = TileType.read(text) or (TileType((), text, "") if re.fullmatch(r"b?f\d\w*|i\d+", text) else None)
+            if tile is None:
                 continue
             self.types[value] = tile
             if depends or tile.dtype.startswith(("f", "bf")):
@@ -155,8 +158,8 @@ class _Reader:
                     self._hold(self._buffer(operands[0]) or name if op in _READS else name, tile)
         if op in ("tt.store", "amdg.buffer_store"):
             pointer, value = operands[:2] if op == "tt.store" else (operands[1], operands[0])
-            if (stored := self.types.get(value)) and (buffer := self._buffer(pointer)):
-                self._hold(buffer, stored)
+            if (buffer := self._buffer(pointer)) and value in self.types:
+                self._hold(buffer, self.types[value])
         self._move(op, operands, results)
 
     def _buffer(self, pointer: int) -> str | None:
@@ -168,7 +171,7 @@ class _Reader:
     def _hold(self, tensor: str, tile: TileType) -> None:
         layout, note = None, ""
         try:
-            layout = tile.layout()
+            layout = tile.layout() if tile.encoding else self.everywhere
         except LayoutError as error:
             note = error.message
         memory = "tensor memory" if "tensor_memory" in tile.encoding else "shared"
@@ -176,7 +179,7 @@ class _Reader:
         self.held.append(Held(tensor, level, tile.shape, tile.dtype, tile.encoding, layout, note, tile.buffers or 1))
 
     def _move(self, op: str, operands: Sequence[int], results: Sequence[Result]) -> None:
-        values = [v for v in (*operands, *(r for r, _, _ in results)) if v in self.types]
+        values = [v for v in (*operands, *(r for r, _, _ in results)) if v in self.types and self.types[v].encoding]
         buffers = [v for v in values if self.types[v].buffers and "tensor_memory" not in self.types[v].encoding]
         registers = next((self.types[v] for v in values if not self.types[v].buffers), None)
         if op.endswith("_alloc") or op.startswith("ttg.memdesc_"):  # a buffer, or a part of it
@@ -190,7 +193,7 @@ class _Reader:
 
     def _passes(self, way: str, registers: TileType, shared: TileType) -> tuple[Passes | None, str]:
         if self.target.vendor != "nvidia":
-            return None, "passes are not counted: which lanes are served together is another order here"
+            return None, "passes are not counted: which lanes are served together depends on the instruction"
         bits = re.search(r"\d+", shared.dtype)
         try:
             held, stored = registers.layout(), shared.layout()

@@ -123,9 +123,8 @@ def _matrix(steps: Steps, start: int, element_bytes: int) -> bool:
         ascending = [steps.get(place) for place in held] == [1 << k for k in range(len(held))]
         return ascending and start % row == 0 and all(s % row == 0 for place, s in steps.items() if place not in held)
 
-    lanes = [("lane", 1 << k) for k in range(5)]
-    complete = all(place in steps for place in (*own, *lanes))
-    return complete and (along([*own, *lanes[:2]]) or (element_bytes == 2 and along(lanes[2:])))
+    lanes = [("lane", 1 << k) for k in range(5)]  # those that are no part of a row may hold copies
+    return all(place in steps for place in own) and (along([*own, *lanes[:2]]) or (element_bytes == 2 and along(lanes[2:])))
 
 
 def _residues(steps: Iterable[int], modulus: int) -> list[int]:

@@ -145,26 +145,25 @@ def test_bank_conflicts_are_those_of_enumeration():
         held = r.choice([
             f"#ttg.blocked<{{sizePerThread = {box[0]}, threadsPerWarp = {box[1]}, warpsPerCTA = {warps}, order = [1, 0]}}>", mma,
             *(f"#ttg.dot_op<{{opIdx = {k}, parent = {mma}, kWidth = 2}}>" for k in (0, 1)),
+            f"#ttg.dot_op<{{opIdx = 1, parent = #ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = [2, 16], warpsPerCTA = {warps}, order = [1, 0]}}>}}>",
         ])  # fmt: skip
         order = r.choice([[1, 0], [0, 1]])
         stored = r.choice([
             f"#ttg.swizzled_shared<{{vec = {r.choice([1, 2, 4, 8])}, perPhase = {r.choice([1, 2])}, maxPhase = {r.choice([1, 4, 8])}, order = {order}}}>",
             f"#ttg.padded_shared<[{r.choice([16, 64])}:+{r.choice([4, 8])}] {{order = {order}, shape = {list(shape)}}}>",
         ])  # fmt: skip
-        registers, shared, size = Layout.of_encoding(held, shape), Layout.of_encoding(stored, shape), r.choice([1, 2, 4, 8])
-        try:
-            found = passes(registers, shared, size, matrix=r.random() < 0.5)
-        except LayoutError:
-            seen["refused"] += 1
-            continue
+        registers, shared, size = Layout.of_encoding(held, shape), Layout.of_encoding(stored, shape), r.choice([1, 2, 2, 2, 4, 8])
+        found = passes(registers, shared, size, matrix=r.random() < 0.7)
         assert enumerated(registers, shared, size, found) == {(found.instructions, found.instructions * found.passes)}
         seen["matrix" if found.matrix else "vector", found.conflicts > 0] += 1
-    assert seen["refused"] < 25 and min(seen[k, c] for k in ("matrix", "vector") for c in (True, False)) >= 3, seen
+    assert min(seen[k, c] for k in ("matrix", "vector") for c in (True, False)) >= 3, seen
 
 
 def test_padding_leaves_elements_out():
     layout = Layout.of_encoding("#ttg.padded_shared<[32:+4, 128:+8] {order = [1, 0], shape = [16, 32]}>", (16, 32))
     assert [layout(x)[0]["m"] for x in range(512)] == [x + 4 * (x // 32) + 8 * (x // 128) for x in range(512)]
+    with pytest.raises(LayoutError, match="depend on more than the lanes"):  # rows begin in the middle of words
+        passes(Layout.of_encoding(MMA, (16, 8)), Layout.of_encoding("#ttg.padded_shared<[8:+1] {order = [1, 0], shape = [16, 8]}>", (16, 8)), 2)
 
 
 def test_types_and_what_is_refused():
