@@ -13,7 +13,7 @@ import torch
 
 import eqfuse
 from eqfuse import Layout
-from eqfuse.ir.layout import Replicate, Shard, Sharding, Swizzle, Swizzled, pictures
+from eqfuse.ir.layout import Replicate, Shard, Sharding, Swizzle, Swizzled, of_encoding, pictures
 from eqfuse.ir.layout.banks import passes
 
 PAGE = Path(__file__).with_name("layouts.md")
@@ -62,8 +62,8 @@ def conflicts():
     """Of a warp, for a tile of 64 x 64 elements of 16 bits."""
     lines = []
     for name, text in STORED.items():
-        shared = Layout.of_encoding(text, (64, 64))
-        write, read = (passes(Layout.of_encoding(of, (64, 64)), shared, 2, matrix=True) for of in (BLOCKED, OPERAND))
+        shared = of_encoding(text, (64, 64))
+        write, read = (passes(of_encoding(of, (64, 64)), shared, 2, matrix=True) for of in (BLOCKED, OPERAND))
         lines += [f"{name:<12}write: {write}", f"{'':<12}read:  {read}"]
     return "\n".join(lines)
 
@@ -72,7 +72,7 @@ TEXTS = {f.__name__: f for f in (fragment, lane, groups, sharded, levels, confli
 FILES = {
     "fragment.svg": lambda: pictures.svg(FRAGMENT, (16, 8), ("lane", "reg"), "accumulator of mma.m16n8: lane.register of each element"),
     "mfma.svg": lambda: pictures.svg(
-        Layout.of_encoding(MFMA, (16, 16)), (16, 16), ("lane", "reg"), "accumulator of MFMA 16x16 on CDNA: lane.register of each element"
+        of_encoding(MFMA, (16, 16)), (16, 16), ("lane", "reg"), "accumulator of MFMA 16x16 on CDNA: lane.register of each element"
     ),
     "swizzle.svg": lambda: pictures.svg(
         Swizzled(Layout.from_strides((8, 8)), Swizzle(3, 0, 3)), (8, 8), ("m",), "8 x 8 vectors of 16 bytes, colour: bank group",

@@ -58,7 +58,8 @@ def _rank(encoding: str) -> int:
 
 
 def of_encoding(text: str, shape: Sequence[int]) -> Layout | Swizzled:
-    """The layout of a tensor of this shape: registers on the axes reg, lane and warp, shared memory on m, in elements."""
+    """The layout that Triton's IR writes so, for a tensor of this shape: ``#ttg.blocked<{...}>`` on the axes reg, lane and warp,
+    ``#ttg.swizzled_shared<{...}>`` on m, in elements."""
     dims = read_shape(shape)
     made = _made(_parsed(text), dims)
     return made.layout(dims) if isinstance(made, Bases) else made

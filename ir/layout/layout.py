@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..index import Axis, IndexExpr
-    from .swizzle import Swizzled
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +69,6 @@ class Layout:
         from .expressions import from_expressions
 
         return Layout(*_with_offset(*from_expressions(places, axes)))
-
-    @staticmethod
-    def of_encoding(text: str, shape: Sequence[int]) -> Layout | Swizzled:
-        """The layout that Triton's IR writes so, for a tensor of this shape: ``#ttg.blocked<{...}>`` on the axes reg, lane and warp,
-        ``#ttg.swizzled_shared<{...}>`` on m, in elements."""
-        from .encodings import of_encoding
-
-        return of_encoding(text, shape)
 
     def __repr__(self) -> str:
         def tuples(of: Iters) -> str:

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from eqfuse import Layout
 from eqfuse.errors import LayoutError
+from eqfuse.ir.layout import of_encoding
 from eqfuse.ir.layout.banks import passes
 from eqfuse.ir.layout.encodings import TileType
 
@@ -29,7 +29,7 @@ FORMULAS = {  # (row, column) of a register: PTX ISA, "Matrix fragments", g = la
 @pytest.mark.parametrize("what", FORMULAS)
 def test_fragments_are_those_of_the_instruction(what):
     text, shape, registers, at = FORMULAS[what]
-    layout = Layout.of_encoding(text, shape)
+    layout = of_encoding(text, shape)
     lanes, warps = 64 if "mfma" in what else 32, 4 if "wgmma" in what else 1
     held = {at(w, lane // 4, lane % 4, r): {"warp": w, "lane": lane, "reg": r} for w in range(warps) for lane in range(lanes) for r in range(registers)}
     assert len(held) == layout.size and layout.copies == 1
@@ -152,7 +152,7 @@ def test_bank_conflicts_are_those_of_enumeration():
             f"#ttg.swizzled_shared<{{vec = {r.choice([1, 2, 4, 8])}, perPhase = {r.choice([1, 2])}, maxPhase = {r.choice([1, 4, 8])}, order = {order}}}>",
             f"#ttg.padded_shared<[{r.choice([16, 64])}:+{r.choice([4, 8])}] {{order = {order}, shape = {list(shape)}}}>",
         ])  # fmt: skip
-        registers, shared, size = Layout.of_encoding(held, shape), Layout.of_encoding(stored, shape), r.choice([1, 2, 2, 2, 4, 8])
+        registers, shared, size = of_encoding(held, shape), of_encoding(stored, shape), r.choice([1, 2, 2, 2, 4, 8])
         found = passes(registers, shared, size, matrix=r.random() < 0.7)
         assert enumerated(registers, shared, size, found) == {(found.instructions, found.instructions * found.passes)}
         seen["matrix" if found.matrix else "vector", found.conflicts > 0] += 1
@@ -160,10 +160,10 @@ def test_bank_conflicts_are_those_of_enumeration():
 
 
 def test_padding_leaves_elements_out():
-    layout = Layout.of_encoding("#ttg.padded_shared<[32:+4, 128:+8] {order = [1, 0], shape = [16, 32]}>", (16, 32))
+    layout = of_encoding("#ttg.padded_shared<[32:+4, 128:+8] {order = [1, 0], shape = [16, 32]}>", (16, 32))
     assert [layout(x)[0]["m"] for x in range(512)] == [x + 4 * (x // 32) + 8 * (x // 128) for x in range(512)]
     with pytest.raises(LayoutError, match="depend on more than the lanes"):  # rows begin in the middle of words
-        passes(Layout.of_encoding(MMA, (16, 8)), Layout.of_encoding("#ttg.padded_shared<[8:+1] {order = [1, 0], shape = [16, 8]}>", (16, 8)), 2)
+        passes(of_encoding(MMA, (16, 8)), of_encoding("#ttg.padded_shared<[8:+1] {order = [1, 0], shape = [16, 8]}>", (16, 8)), 2)
 
 
 def test_types_and_what_is_refused():
@@ -179,5 +179,5 @@ def test_types_and_what_is_refused():
         f"#ttg.dot_op<{{opIdx = 1, parent = {WGMMA}, kWidth = 2}}>": "shared memory", "#ttg.amd_wmma<{version = 1}>": "not described",
     }.items():  # fmt: skip
         with pytest.raises(LayoutError, match=said) as refused:
-            Layout.of_encoding(text, (64, 64))
+            of_encoding(text, (64, 64))
         assert refused.value.cure
