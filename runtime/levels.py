@@ -99,13 +99,19 @@ def levels(report: StaticReport, target: Target, buffers: Mapping[str, Buffer]) 
 
 
 def _read(report: StaticReport, target: Target) -> tuple[dict[int, str], list[Operation]]:
-    """The names of the parameters, and the operations in order."""
-    operations: list[Operation] = []
+    """The names of the parameters, and the operations in order, but for those that combine two elements of a reduction."""
+    operations: list[tuple[int, Operation]] = []  # and the block of each
+    combining: set[int] = set()
 
     def collect(op: Any) -> None:
+        block = op.get_block()
+        if block is None:
+            return
+        if op.get_name() in ("tt.reduce.return", "tt.scan.return"):
+            combining.add(block.id())
         results = [op.get_result(k) for k in range(op.get_num_results())]
         operands = [op.get_operand(k).id() for k in range(op.get_num_operands())]
-        operations.append((op.get_name(), operands, [(v.id(), str(v.get_type()), _named(v)) for v in results]))
+        operations.append((block.id(), (op.get_name(), operands, [(v.id(), str(v.get_type()), _named(v)) for v in results])))
 
     try:
         context = ir.context()
@@ -118,15 +124,16 @@ def _read(report: StaticReport, target: Target) -> tuple[dict[int, str], list[Op
         function = module.get_function(report.kernel)
         parameters = [function.args(k) for k in range(function.get_num_args())]
         module.walk(collect)
-        return {p.id(): _named(p) for p in parameters}, operations
+        return {p.id(): _named(p) for p in parameters}, [op for block, op in operations if block not in combining]
     except (AttributeError, RuntimeError) as error:
         raise CompileError(f"the IR of this Triton cannot be read: {error}", where=report.kernel, cure="Triton 3.6 or 3.7") from error
 
 
 def _named(value: Any) -> str:
-    """The variable of the kernel, "" for none: where a function was called, the caller's."""
-    found = re.match(r'loc\((?:callsite\(.* at )?"([^"]+)"\(', str(value.get_loc()))
-    return found[1] if found else ""
+    """The variable of the kernel, "" for none: in a function that is called, the caller's if it has one."""
+    place = str(value.get_loc())
+    found = re.findall(r'"([^"]+)"\(', place)
+    return found[-1 if "callsite" in place else 0] if found else ""
 
 
 @dataclass
@@ -143,7 +150,7 @@ class _Reader:
     data: set[int] = field(default_factory=set)  # values that depend on what memory has
 
     def read(self, op: str, operands: Sequence[int], results: Sequence[Result]) -> None:
-        depends = op in _READS or any(v in self.data for v in operands)
+        depends = op in _READS or (not op.startswith("scf.") and any(v in self.data for v in operands))  # a loop has counters as well
         for value, text, name in results:
             self.made[value], self.names[value] = list(operands), name
             tile = TileType.read(text) or (TileType((), text, "") if re.fullmatch(r"b?f\d\w*|i\d+", text) else None)

@@ -108,6 +108,26 @@ def test_the_map_is_tritons():
     assert len(seen) >= 7
 
 
+def test_bank_conflicts_are_tritons():
+    """Where a lane accesses a word or more and there are no copies; Triton counts the passes of a phase less one."""
+    b, _alive = builder()
+    lib = pytest.importorskip("triton.experimental.gluon.language._layouts")
+    r, seen = random.Random(2), Counter()
+    for _ in range(100):
+        shape, bits, swizzle = [32, r.choice([32, 64])], r.choice([8, 16, 32]), [r.choice([1, 4, 8]), r.choice([1, 2]), r.choice([1, 8, 8])]
+        box = [r.choice([1, 2, 4]), r.choice([1, 4, 8])], r.choice([[4, 8], [8, 4], [1, 32]])
+        held = r.choice([lib.BlockedLayout(*box, [1, 1], [1, 0]), lib.NVMMADistributedLayout([2, 0], [1, 1], [16, 8])])._to_ir(b)
+        stored = lib.SwizzledSharedLayout(*swizzle, r.choice([[1, 0], [1, 0], [0, 1]]))._to_ir(b)
+        half = b.get_half_ty()
+        registers = TileType.read(str(b.get_distributed_ty(half, shape, held))).layout()
+        shared = TileType.read(str(b.get_shared_mem_desc_ty(half, shape, stored, shape))).layout()
+        found = passes(registers, shared, bits // 8)
+        if registers.copies == 1 and found.bytes >= 4:
+            assert b.get_shared_bank_conflicts(held, stored, shape, bits) == found.passes // found.phases - 1, (registers, shared, bits)
+            seen[found.conflicts > 0] += 1
+    assert min(seen[True], seen[False]) >= 5, seen
+
+
 def enumerated(registers, shared, element_bytes, found):
     """Passes of all instructions of each warp, from the places of all elements alone."""
     of, memory = registers.over(), shared.over()["m"][:, 0]
