@@ -25,6 +25,7 @@ from .runtime.executable import Executable, leaves
 if TYPE_CHECKING:
     from .runtime.accuracy import AccuracyReport
     from .runtime.aot import StaticReport
+    from .runtime.levels import KernelLayouts
 
 
 MOST_VARIANTS = 64  # plans for other shapes that one Compiled keeps
@@ -221,11 +222,23 @@ class Compiled(Executable):
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every kernel ahead of time; no GPU needed.  A plan belongs to a target: for another architecture than the
         target's, the program is planned again for that architecture's representative device."""
-        errors.expect(arch is None or isinstance(arch, str), "arch", arch, "an architecture, as 'sm_90'", where="compile")
-        if arch is None or arch == self.target.arch:
-            return super().compile()
-        other = load_target(arch)
-        return super().compile() if other.arch == self.target.arch else self.replan(other).compile()
+        other = self._for(arch, "compile")
+        return super().compile() if other is self else other.compile()
+
+    def layouts(self, arch: str | None = None) -> list[KernelLayouts]:
+        """For every kernel, where the elements of its tensors are: strides in device memory, and as the compiler decided, in shared
+        memory and in registers, with the passes that shared memory takes.  The kernels are compiled ahead of time; no GPU needed.
+
+        ``str`` of each for people, ``held`` and ``moves`` for programs.  ``arch`` as in :meth:`compile`.
+        Raises :class:`~eqfuse.errors.CompileError` without Triton, and where it rejects a kernel."""
+        other = self._for(arch, "layouts")
+        return super().layouts() if other is self else other.layouts()
+
+    def _for(self, arch: str | None, where: str) -> Compiled:
+        """This program planned for an architecture."""
+        errors.expect(arch is None or isinstance(arch, str), "arch", arch, "an architecture, as 'sm_90'", where=where)
+        other = self.target if arch is None or arch == self.target.arch else load_target(arch)
+        return self if other.arch == self.target.arch else self.replan(other)
 
     def __repr__(self) -> str:
         kernels = len(self.plan.steps)

@@ -86,10 +86,16 @@ def _check(c: Compiled, function: Any, example: tuple[Any, ...], args: argparse.
 
 def explain_command(args: argparse.Namespace) -> int:
     """``eqfuse explain``."""
+    from . import data
+
     c, _, _ = _compiled(args)
     if args.why:
         answer = c.why(*args.why)
         print(json.dumps(answer.data(), indent=2) if args.json else answer)
+        return 0
+    if args.layouts:
+        found = c.layouts()
+        print(json.dumps(data.plain(found), indent=2) if args.json else "\n".join(map(str, found)))
         return 0
     explanation = c.explain(costs=args.costs)
     if args.json or not sys.stdout.isatty():

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..ir.layout import Layout, Swizzled
+
 if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..egraph.frozen import SaturationReport
@@ -19,6 +21,8 @@ def plain(x: Any) -> Any:
         return x
     if isinstance(x, float):
         return x if math.isfinite(x) else None
+    if isinstance(x, Layout | Swizzled):
+        return str(x)
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return {f.name: plain(getattr(x, f.name)) for f in dataclasses.fields(x) if f.repr}  # long texts are not shown
     if isinstance(x, Mapping):

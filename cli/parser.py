@@ -84,6 +84,8 @@ def parser() -> argparse.ArgumentParser:
     takes_program(p)
     p.add_argument("--why", nargs=2, metavar=("A", "B"), help="only: why two values share a kernel or do not; a value is an input, "
                    "an output, a variable of the source, or a line as in model.py:12")  # fmt: skip
+    p.add_argument("--layouts", action="store_true", help="only: who holds the tensors of each kernel in device memory, shared memory and "
+                   "registers; compiles the kernels")  # fmt: skip
     p.add_argument("--costs", action="store_true", help="also what each step and each rule saves (a search for each step, "
                    "a saturation and a search for each rule)")  # fmt: skip
     p.add_argument("--json", action="store_true", help="as JSON (docs/explain.md has the schema)")

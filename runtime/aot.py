@@ -53,6 +53,7 @@ class StaticReport:
     compile_ms: float
     instructions: Mapping[str, int] | None = field(default=None, compare=False)  # static counts by group, if asked for
     assembly: str = field(default="", repr=False, compare=False)  # PTX or AMD assembly
+    ttgir: str = field(default="", repr=False, compare=False)  # Triton's IR of it on the GPU
 
     @property
     def ok(self) -> bool:
@@ -234,6 +235,7 @@ def _report(kernel: str, device: Target, compiled: Any, log: str, elapsed: float
         compile_ms=elapsed,
         instructions=mix,
         assembly=assembly,
+        ttgir=compiled.asm["ttgir"],
     )
 
 

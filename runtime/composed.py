@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..frontends import Traced
     from .aot import StaticReport
+    from .levels import KernelLayouts
 
 
 @dataclass(eq=False)
@@ -117,6 +118,10 @@ class Composed:
     def compile(self) -> list[StaticReport]:
         """Compile every different kernel ahead of time for the target's architecture."""
         return [report for p in self.different for report in p.compile()]
+
+    def layouts(self) -> list[KernelLayouts]:
+        """Compile every different kernel, and read who holds its tensors at each level."""
+        return [found for p in self.different for found in p.layouts()]
 
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ..frontends import Traced
     from .aot import StaticReport
+    from .levels import KernelLayouts
     from .ops import RegisteredOp
 
 
@@ -237,6 +238,10 @@ class Executable:
     def compile(self) -> list[StaticReport]:
         """Compile every kernel ahead of time for the target's architecture; no GPU needed."""
         return self.generated.compile()
+
+    def layouts(self) -> list[KernelLayouts]:
+        """Who holds the tensors of every kernel at each level, as the compiler decided, and what banks make of it; no GPU needed."""
+        return self.generated.layouts()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.joint import Joint
 from ..codegen.module import Guard, ModuleSpec, admits, emit_kernels, guards, lengths, with_host
+from ..errors import CompileError
 from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
 from ..extract.targets import Target
 from ..ir.program import Output, Program
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..frontends import Traced
+    from ..tiles.program import Param, TileProgram
     from .aot import StaticReport
+    from .levels import KernelLayouts
 
 
 def module_spec(plan: Plan) -> ModuleSpec:
@@ -139,23 +142,44 @@ class Generated:
 
     def compile(self) -> list[StaticReport]:
         """Compile every launch ahead of time for the target's architecture: a kernel, or several in one function."""
-        from .aot import compile_kernel
+        try:
+            from .aot import compile_kernel
+        except ImportError as error:
+            raise CompileError(f"kernels are compiled by Triton: {error}", cure="pip install 'triton>=3.6,<4', on Linux") from error
         from .modules import load_module
 
         module = load_module(self.called_source, "aot")
-        reports = []
-        for kernels in module_spec(self.plan).launched:
-            kernel, joint = kernels[0].kernel, Joint(kernels)
-            reports.append(
-                compile_kernel(
-                    module,
-                    joint.name if len(kernels) > 1 else kernel.name,
-                    joint.parameters if len(kernels) > 1 else kernels[0].parameters,
-                    self.target,
-                    num_warps=kernel.warps,
-                    num_stages=kernel.stages,
-                    registers=kernel.registers,
-                    contract=kernels[0].contracts,
-                )
+        return [
+            compile_kernel(
+                module,
+                name,
+                params,
+                self.target,
+                num_warps=kernels[0].kernel.warps,
+                num_stages=kernels[0].kernel.stages,
+                registers=kernels[0].kernel.registers,
+                contract=kernels[0].contracts,
             )
-        return reports
+            for kernels, name, params in self._functions
+        ]
+
+    def layouts(self) -> list[KernelLayouts]:
+        """Compile every launch, and read who holds its tensors at each level."""
+        reports = self.compile()
+        from .levels import levels
+
+        out = []
+        for report, (_, _, params) in zip(reports, self._functions, strict=True):
+            pointers = {p.name: self.plan.buffers[p.buffer] for p in params if p.kind == "pointer" and p.buffer}
+            out.append(levels(report, self.target, pointers))
+        return out
+
+    @property
+    def _functions(self) -> list[tuple[tuple[TileProgram, ...], str, Sequence[Param]]]:
+        """Of every launch: its kernels, the function's name and parameters."""
+        out: list[tuple[tuple[TileProgram, ...], str, Sequence[Param]]] = []
+        for kernels in module_spec(self.plan).launched:
+            joint = Joint(kernels)
+            alone = len(kernels) == 1
+            out.append((kernels, *((kernels[0].kernel.name, kernels[0].parameters) if alone else (joint.name, joint.parameters))))
+        return out

@@ -1,9 +1,10 @@
 """Layouts on named hardware axes, after the Axe paper.  It stands alone: all it needs of EqFuse are its errors, and index expressions
 to read and write them."""
 
+from .encodings import of_encoding
 from .iters import Iter
 from .layout import Layout
 from .placements import Partial, Replicate, Shard, Sharding
 from .swizzle import Swizzle, Swizzled, inverse
 
-__all__ = ["Iter", "Layout", "Partial", "Replicate", "Shard", "Sharding", "Swizzle", "Swizzled", "inverse"]
+__all__ = ["Iter", "Layout", "Partial", "Replicate", "Shard", "Sharding", "Swizzle", "Swizzled", "inverse", "of_encoding"]

@@ -75,6 +75,13 @@ def test_why(file, capsys):
     assert (answer["a"], answer["verdict"]) == ("explained.py:5", "shared")
 
 
+def test_layouts(file, capsys):
+    code, out, _ = run(capsys, "explain", f"{file}:rows", "--args", "example_rows", "--layouts", "--json")
+    (kernel, *_) = json.loads(out)
+    assert code == 0 and {"tensor": "x", "level": "device", "layout": "(512,100000):(100000,1)"}.items() <= kernel["held"][0].items()
+    assert any(h["tensor"] == "out" and h["level"] == "registers" and h["layout"] for h in kernel["held"])
+
+
 def test_unknown_values_are_an_error_with_the_names_that_there_are(file, capsys):
     code, out, err = run(capsys, "explain", f"{file}:weighted", "--why", "wheights", "out")
     assert code == 1
