@@ -166,12 +166,14 @@ class Generated:
     def layouts(self) -> list[KernelLayouts]:
         """Compile every launch, and read who holds its tensors at each level."""
         reports = self.compile()
+        from .accesses import memory_accesses
         from .levels import levels
 
         out = []
-        for report, (_, _, params) in zip(reports, self._functions, strict=True):
+        for report, (kernels, _, params) in zip(reports, self._functions, strict=True):
             pointers = {p.name: self.plan.buffers[p.buffer] for p in params if p.kind == "pointer" and p.buffer}
-            out.append(levels(report, self.target, pointers))
+            accesses = memory_accesses(kernels, self.called_source, report.assembly, self.target.warp_size)
+            out.append(levels(report, self.target, pointers, accesses))
         return out
 
     @property

@@ -22,12 +22,14 @@ from ..ir.layout import Iter, Layout, Swizzled
 from ..ir.layout.banks import Passes, passes
 from ..ir.layout.encodings import TileType
 from ..tiles.kernel import Buffer
+from .accesses import MemoryAccess
 from .aot import StaticReport, gpu_target
 
 _VIEWS = {"arith.constant", "tt.make_range", "tt.splat", "tt.broadcast", "tt.expand_dims", "arith.cmpi", "arith.cmpf", "tt.addptr"}
 _READS = {"tt.load", "amdg.buffer_load"}
 Result: TypeAlias = tuple[int, str, str]  # number, type, name
 Operation: TypeAlias = tuple[str, list[int], list[Result]]  # name, operands, results
+_REQUESTS = "from and to device memory, each thread and each warp"
 _MOVES = "into and out of shared memory, each warp"
 _MATRIX = {"read": 75, "write": 90}  # compute capabilities with ldmatrix, stmatrix
 
@@ -73,6 +75,7 @@ class KernelLayouts:
     warps: int
     held: tuple[Held, ...]
     moves: tuple[Move, ...]
+    accesses: tuple[MemoryAccess, ...]
 
     def __str__(self) -> str:
         groups: dict[tuple[str, str], dict[str, None]] = {}  # level, place -> names
@@ -80,14 +83,18 @@ class KernelLayouts:
             groups.setdefault((h.level, h.place), {})[h.tensor] = None
         for m in self.moves:
             groups.setdefault((_MOVES, f"{m.way}, {m.passes or m.note}"), {})[m.tensor] = None
+        for a in self.accesses:
+            groups.setdefault((_REQUESTS, str(a)), {})[a.buffer] = None
         lines = [f"{self.kernel} {self.arch}, {self.warps} warps"]
-        for level in ("device", "shared", "tensor memory", "registers", _MOVES):
+        for level in ("device", _REQUESTS, "shared", "tensor memory", "registers", _MOVES):
             found = [f"    {', '.join(of)}: {place}" for (at, place), of in groups.items() if at == level]
             lines += [f"  {level}", *found] if found else []
         return "\n".join(lines)
 
 
-def levels(report: StaticReport, target: Target, buffers: Mapping[str, Buffer]) -> KernelLayouts:
+def levels(
+    report: StaticReport, target: Target, buffers: Mapping[str, Buffer], accesses: tuple[MemoryAccess, ...] = ()
+) -> KernelLayouts:
     """The levels of a compiled kernel; ``buffers``: those of its pointer parameters, by the names of these."""
     parameters, operations = _read(report, target)
     everywhere = Layout((), (Iter(target.warp_size, 1, "lane"), Iter(report.warps, 1, "warp")))
@@ -95,7 +102,8 @@ def levels(report: StaticReport, target: Target, buffers: Mapping[str, Buffer]) 
     for op in operations:
         found.read(*op)
     device = [Held(b.name, "device", b.shape, b.dtype.name, "", Layout.from_strides(b.shape, b.steps)) for b in buffers.values()]
-    return KernelLayouts(report.kernel, report.arch, report.warps, tuple(dict.fromkeys([*device, *found.held])), tuple(found.moves))
+    held = tuple(dict.fromkeys([*device, *found.held]))
+    return KernelLayouts(report.kernel, report.arch, report.warps, held, tuple(found.moves), accesses)
 
 
 def _read(report: StaticReport, target: Target) -> tuple[dict[int, str], list[Operation]]:

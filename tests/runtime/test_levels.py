@@ -44,6 +44,21 @@ def test_every_tensor_is_held_at_its_levels(compiled):
     assert "  shared\n    x: " in text and "no bank conflicts" in text
 
 
+@pytest.mark.parametrize("target", ["a100", "h200"])
+def test_widths_are_those_of_the_machine_code(target):
+    """Rows whose length says how many bytes are surely aligned, columns that are no neighbours, tiles with fewer elements than threads."""
+    x, y, s = (torch.empty(shape, dtype=torch.float16, device="meta") for shape in ((4096, 1024), (4096, 1002), (4096,)))
+    c = eqfuse.optimize(lambda x, y, z, s: (x.sum(-1) + s, y.sum(-1), z.sum(-1)), (x, y, torch.empty_like(x).t().contiguous().t(), s), target=target)
+    widths = {}
+    for found in c.layouts():
+        for a in found.accesses:
+            widths[a.buffer] = a.width
+            assert {n for _, made in a.compiled for n in made} == {a.width}, f"{a.buffer} {a}"
+    assert {widths[name] for name in ("x", "z")} == {16} and widths["y"] == 4 and widths["s"] == 2
+    rows = next(a for found in c.layouts() for a in found.accesses if a.buffer == "x")
+    assert rows.sectors == 16 and "16 B a thread" in str(rows) and "compiled: " in str(rows)
+
+
 def test_what_is_not_described_is_said(compiled):
     (found,) = compiled.layouts("gfx942")
     assert all(h.note or h.layout for h in found.held) and all(m.passes is None and m.note for m in found.moves)
