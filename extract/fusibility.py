@@ -164,8 +164,18 @@ class Verdicts:
         if not self.forbidden and not self.required:
             return ""
         covered = self.covers(nodes, roots, leaves)
-        literal = {n.cls for n in nodes if n.op != "load" and n.cls is not None}
-        return self._said(covered, literal)
+        return self._said(covered, self._literal(nodes, leaves))
+
+    def _literal(self, nodes: Sequence[Node], leaves: Mapping[int, Leaf]) -> set[int]:
+        """The classes that a kernel makes itself; not a reduction that follows from what is stored, as a multiple of another does."""
+        buffers = {leaf.buffer for leaf in leaves.values()}
+        known: list[bool] = []
+        found: set[int] = set()
+        for n in nodes:
+            known.append(n.attrs[0] in buffers if n.op == "load" else n.op in ("const", "map") and all(known[a] for a in n.args))
+            if n.op != "load" and n.cls is not None and not (known[-1] and any(m.reduction for m in self.graph.classes[n.cls])):
+                found.add(n.cls)
+        return found
 
     def _said(self, covered: Collection[int], literal: Collection[int]) -> str:
         """What the first verdict says that these classes are against."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..egraph.frozen import FrozenGraph
 from ..egraph.run import way_of
 from ..ir.index import Axis
+from ..ir.monoids import MONOIDS
 from ..tiles.kernel import Kernel
 from .choose import Leaf
 from .structure import reachable
@@ -33,7 +34,15 @@ class Partials:
                     for p in reachable(self.graph, n.args, leaves):
                         if p in local and p not in leaves and outer in self.graph.axes[p] and self._reduces(p, inner):
                             found[p] = None
-        return tuple(found)
+        return tuple(p for p in found if not any(q in found and q != p for q in self._factors(p)))
+
+    def _factors(self, c: int) -> Iterator[int]:
+        """What a selection is a constant multiple of.  Parts store that: the difference of two maxima is exact where they are close, and
+        that of their rounded multiples is not."""
+        if any(n.reduction and MONOIDS[n.attrs[0]].idempotent for n in self.graph.classes[c]):
+            for n in self.graph.classes[c]:
+                if n.scalar == "mul" and any(m.op == "const" for a in n.args for m in self.graph.classes[a]):
+                    yield from n.args
 
     def local(self, row: Row) -> set[int]:
         """Classes that can be computed without a reduction over the axis, its parts, or those of another split of it: what one part knows

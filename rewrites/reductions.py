@@ -5,7 +5,8 @@
 
 A linear reduction (sum, mean) lets factors out: sum_k f*x = f * sum_k x for f free of k.  A selective one (max, min) lets terms
 out, max_k (f+x) = f + max_k x, and positive factors, but only those that the program itself adds and multiplies last: rounding is
-monotone, so both sides round alike, and x - max x stays at 0 or below; of regrouped products that is not true.  A reduction of what
+monotone, so both sides round alike, and x - max x stays at 0 or below; of regrouped products that is not true.  A choice between a
+product and infinity, as of scores that are masked and of a part that is shorter, rounds like the product.  A reduction of what
 does not depend on the axis is known.  A term f that is ready only after everything around it may leave a sum:
 sum_k a*(f+b) = f * sum_k a + sum_k a*b, for weights a >= 0.  That last law is asked for only when f needs two loops, and f may not
 cancel against b (``separable``): a shift of data by their mean or maximum is never undone.
@@ -13,9 +14,12 @@ cancel against b (``separable``): a shift of data by their mean or maximum is ne
 
 from __future__ import annotations
 
+import math
+
 from .language import *
 
 FAMILY = "reductions"
+SMALLEST = 2.0**-14  # normal number of float16: what is smaller may be 0 there, and 0 * inf is NaN
 
 
 @fact_rule(family=FAMILY)
@@ -40,6 +44,16 @@ def negation_out(e, t, a, j: Axis, g: LinearMonoid):
 def written_in_a_view(t, x, f, b, o: Op2, j: Axis, e: Position):
     """o(f, b)[j = e] = o(f[j = e], b[j = e])."""
     return [match(t, View(x, j, e)), written(o, x, f, b)], [written(o, t, View(f, j, e), View(b, j, e))]
+
+
+@fact_rule(family=FAMILY, licence="exact")
+def written_in_a_choice(t, h, x, f, b, c: Scalar, z: Each[math.inf, -math.inf], arms: EitherWay):
+    """where(h, f*b, -inf) = f * where(h, b, -inf), for a constant f > 0; so for inf."""
+    chosen = Where(h, *arms(b, Const(z)))
+    return (
+        [match(t, Where(h, *arms(x, Const(z)))), written("mul", x, f, b), match(f, Const(c)), at_least(c, SMALLEST)],
+        [equal(t, f * chosen), written("mul", t, f, chosen)],
+    )
 
 
 @fact_rule(family=FAMILY)

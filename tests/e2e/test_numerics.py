@@ -161,6 +161,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1) @ v
 
 
+def masked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    later = torch.arange(k.shape[-2]) > torch.arange(q.shape[-2])[:, None] + (k.shape[-2] - q.shape[-2]) // 2
+    return torch.softmax(scores.masked_fill(later, -torch.inf), dim=-1) @ v
+
+
 def normalisers(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.logsumexp(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1)
 
@@ -187,22 +193,34 @@ def error_beside_eager(fn, compiled, args: list[Tensor]) -> tuple[float, float]:
     return ours, eager
 
 
-@pytest.mark.parametrize("size", [2.0**14, 2.0**27, 2.0**31], ids="{:.0e}".format)
-@pytest.mark.parametrize(("fn", "heads"), [(attention, (32,)), (powers_of_two, ())], ids=["attention", "powers of two"])
-def test_differences_come_before_products(fn, heads, size):
-    """(s - max s) * c is exact where s is near its maximum; in c*s - max c*s the roundings of two products are left, as in eager."""
-    compiled = eqfuse.optimize(fn, [torch.empty(*heads, 4096, 48, device="meta")] * 3, target="h200")
-    ours, _ = error_beside_eager(fn, compiled, close_scores(size, (2,) * len(heads)))
-    assert ours < 1e-6
+PLANS = {  # function, its rows and keys, whether keys are in parts over the grid; of 65536 keys' parts some are empty where it runs
+    "attention": (attention, (32, 4096, 48), (32, 4096, 48), False),
+    "attention in parts": (attention, (4096, 48), (4096, 48), True),
+    "powers of two": (powers_of_two, (4096, 48), (4096, 48), True),
+    "masked": (masked, (32, 4096, 48), (32, 4096, 48), False),
+    "masked, in parts": (masked, (4096, 48), (4096, 48), True),
+    "powers of two, few rows": (powers_of_two, (16, 48), (65536, 48), True),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_differences_come_before_products(name):
+    """(s - max s) * c is exact where s is near its maximum; in c*s - max c*s the roundings of two products are left, as in eager.  Running
+    maxima, and those that parts store, are of s as well."""
+    fn, rows, keys, parts = PLANS[name]
+    compiled = eqfuse.optimize(fn, [torch.empty(shape, device="meta") for shape in (rows, keys, keys)], target="h200")
+    assert bool(compiled.plan.splits) == parts
+    for size in (2.0**14, 2.0**27, 2.0**38):
+        ours, _ = error_beside_eager(fn, compiled, close_scores(size, (2,) * (len(keys) - 2)))
+        assert ours < 1e-6, f"scores of {size:.0e}"
 
 
 @pytest.mark.parametrize("size", [2.0**14, 2.0**38], ids="{:.0e}".format)
-@pytest.mark.parametrize("fn", [attention, normalisers])
-def test_products_before_differences_are_those_of_eager(fn, size):
-    """In parts, and in a logsumexp, something may be chosen in place of the maximum.  Then the products come first, and both are rounded,
-    so that their difference is 0 at the maximum: one that is not grows with the scores, beyond any exponential at last."""
-    compiled = eqfuse.optimize(fn, [torch.empty(4096, 48, device="meta")] * 3, target="h200")
-    ours, eager = error_beside_eager(fn, compiled, close_scores(size))
+def test_products_before_differences_are_those_of_eager(size):
+    """In a logsumexp something may be chosen in place of the maximum.  Then the products come first, and both are rounded, so that their
+    difference is 0 at the maximum: one that is not grows with the scores, beyond any exponential at last."""
+    compiled = eqfuse.optimize(normalisers, [torch.empty(4096, 48, device="meta")] * 3, target="h200")
+    ours, eager = error_beside_eager(normalisers, compiled, close_scores(size))
     assert ours <= max(2 * eager, 4 * 2.0**-24)
 
 

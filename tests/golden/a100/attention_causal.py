@@ -1,9 +1,9 @@
-"""plan for attention_causal on a100: 1 kernel, 657.3 us estimated
+"""plan for attention_causal on a100: 1 kernel, 640.3 us estimated
   attention_causal_out: k, q, v -> out
     roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (2048 programs, 8 warps, 2 stages)
     loops   k_rows x1; 52% of the tiles of k_rows, the others being masked
-    cost    657.3 us, bound by tensor; 134.22 MB DRAM, 2.28 GB L2, 141.7 GFLOP, 3.22 G instructions; 147.46 kB shared
-    rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
+    cost    640.3 us, bound by tensor; 134.22 MB DRAM, 2.28 GB L2, 141.7 GFLOP, 2.95 G instructions; 147.46 kB shared
+    rules   written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (7645.3 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: bound
@@ -38,7 +38,7 @@ def attention_causal_out(
     """t0[batch, q_rows, k_rows] = where(not((index(k_rows) - index(q_rows)) <= 0), -inf, sum_q_cols(q * k) * 0.0883883)
     t1[batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v)
-    rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
+    rules: written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
     moves: 134.22 MB of memory for the planned sizes; bound by tensor
     """
     pid = tl.program_id(0)
@@ -68,31 +68,32 @@ def attention_causal_out(
             k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
         )
         dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
-        mul = dot_q_cols * 0.08838834764831845
-        where = tl.where(vnot, float("-inf"), mul)
+        where = tl.where(vnot, float("-inf"), dot_q_cols)
         tile_max = _max(where, axis=1)
         max_k_rows_new = _maximum(max_k_rows, tile_max)
         empty = max_k_rows_new == float("-inf")
         safe = tl.where(empty, 0.0, max_k_rows_new)
         diff_2 = safe - max_k_rows
-        neg_3 = -diff_2
-        exp = tl.exp(neg_3)
+        mul = diff_2 * 0.12751743082459868
+        neg_3 = -mul
+        exp2 = tl.exp2(neg_3)
         diff_3 = where - safe[:, None]
-        exp_2 = tl.exp(diff_3)
-        tile_sum = tl.sum(exp_2, axis=1)
-        sum_k_rows = tl.fma(sum_k_rows, exp, tile_sum)
-        mul_3 = sum_k_rows_2 * exp[:, None]
-        exp_2_fp16 = exp_2.to(tl.float16)
+        mul_3 = diff_3 * 0.12751743082459868
+        exp2_2 = tl.exp2(mul_3)
+        tile_sum = tl.sum(exp2_2, axis=1)
+        sum_k_rows = tl.fma(sum_k_rows, exp2, tile_sum)
+        mul_4 = sum_k_rows_2 * exp2[:, None]
+        exp2_2_fp16 = exp2_2.to(tl.float16)
         v = tl.load(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
-        sum_k_rows_2 = tl.dot(exp_2_fp16, v, mul_3, out_dtype=tl.float32)
+        sum_k_rows_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
         max_k_rows = max_k_rows_new
     recip = 1.0 / sum_k_rows
-    mul_4 = recip[:, None] * sum_k_rows_2
+    mul_5 = recip[:, None] * sum_k_rows_2
     tl.store(
         out_ptr + (batch_start * out_stride_batch + q_rows_start * out_stride_q_rows + v_cols_start * out_stride_v_cols) + (r_q_rows[:, None] * out_stride_q_rows + r_v_cols[None, :] * out_stride_v_cols),
-        mul_4.to(tl.float16),
+        mul_5.to(tl.float16),
     )
 
 

@@ -1,14 +1,14 @@
 """plan for attention_decode on h200: 2 kernels, 34.0 us estimated
-  attention_decode_part1_part3_part4: k, q, v -> part1, part3, part4
+  attention_decode_part0_part1_part4: k, q, v -> part0, part1, part4
     roles   batch=grid:1 q_cols=resident:128 v_cols=grid:128 rows_i=stream:256 rows_o=grid:1   (256 programs, 16 warps, 2 stages)
     loops   rows_i x1
-    cost    31.0 us, bound by dram; 134.36 MB DRAM, 134.42 MB L2, 0.0 GFLOP, 0.20 G instructions; 0 B shared
-    rules   view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
-  attention_decode_out: part1, part3, part4 -> out
+    cost    31.0 us, bound by dram; 134.36 MB DRAM, 134.42 MB L2, 0.0 GFLOP, 0.14 G instructions; 0 B shared
+    rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product
+  attention_decode_out: part0, part1, part4 -> out
     roles   batch=grid:1 v_cols=grid:8 rows_o=resident:8   (512 programs, 1 warps, 1 stages)
     loops   none (whole rows on chip)
     cost    3.0 us, bound by launch; 141.31 kB DRAM, 172.03 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
-    rules   merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, factor_out
+    rules   merge_selection_parts, local_selection, split_reduction, scale_scaled, scale_negation, exponential_to_base_two, factor_out
   memory: 134.50 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (115.2 us)
   split: rows in 8 parts over the grid, chosen among 8, 2, 32
   this module has kernels only: run() takes tensors on a GPU
@@ -44,22 +44,22 @@ def _lost_digits(new, kept, small):
 
 
 @triton.jit
-def attention_decode_part1_part3_part4(
-    q_ptr, k_ptr, v_ptr, part1_ptr, part3_ptr, part4_ptr,
+def attention_decode_part0_part1_part4(
+    q_ptr, k_ptr, v_ptr, part0_ptr, part1_ptr, part4_ptr,
     N_v_cols, N_rows_i, N_rows_o, q_stride_batch, q_stride_q_cols, k_stride_batch, k_stride_2, k_stride_q_cols,
-    v_stride_batch, v_stride_2, v_stride_v_cols, part1_stride_batch, part1_stride_rows_o, part3_stride_batch,
-    part3_stride_rows_o, part4_stride_rows_o, part4_stride_batch, part4_stride_v_cols,
-    T_q_cols: tl.constexpr, T_v_cols: tl.constexpr, T_rows_i: tl.constexpr, S_part1: tl.constexpr, S_part3: tl.constexpr,
+    v_stride_batch, v_stride_2, v_stride_v_cols, part0_stride_batch, part0_stride_rows_o, part1_stride_batch,
+    part1_stride_rows_o, part4_stride_rows_o, part4_stride_batch, part4_stride_v_cols,
+    T_q_cols: tl.constexpr, T_v_cols: tl.constexpr, T_rows_i: tl.constexpr, S_part0: tl.constexpr, S_part1: tl.constexpr,
 ):
-    """part1: a partial result
-    part3: a partial result
+    """part0: a partial result
+    part1: a partial result
     part4: a partial result
-    rules: view_through_op, view_through_reduction, split_reduction, factor_out_of_selection, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor, factor_of_product
+    rules: view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product
     moves: 134.36 MB of memory for the planned sizes; bound by dram
     """
     # for the compiler, which does not know that these are multiples of 2**S
+    part0_stride_batch = part0_stride_batch >> S_part0 << S_part0
     part1_stride_batch = part1_stride_batch >> S_part1 << S_part1
-    part3_stride_batch = part3_stride_batch >> S_part3 << S_part3
     pid = tl.program_id(0)
     rows_o_start = (pid % N_rows_o).to(tl.int64)
     pid = pid // N_rows_o
@@ -87,45 +87,43 @@ def attention_decode_part1_part3_part4(
         max_rows_i_new = _maximum(max_rows_i, tile_max)
         empty = max_rows_i_new == float("-inf")
         safe = tl.where(empty, 0.0, max_rows_i_new)
-        mul_3 = 0.08838834764831845 * safe
-        eq = mul_3 == float("-inf")
-        where = tl.where(eq, 0.0, mul_3)
-        mul_4 = 0.08838834764831845 * max_rows_i
-        eq_2 = mul_4 == float("-inf")
-        where_2 = tl.where(eq_2, 0.0, mul_4)
+        eq = safe == float("-inf")
+        where = tl.where(eq, 0.0, safe)
+        eq_2 = max_rows_i == float("-inf")
+        where_2 = tl.where(eq_2, 0.0, max_rows_i)
         diff = where - where_2
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        mul_2 = diff * 0.12751743082459868
+        neg_2 = -mul_2
+        exp2 = tl.exp2(neg_2)
         empty_2 = max_rows_i == float("-inf")
-        factor = tl.where(empty_2, 1.0, exp)
-        mul_5 = sum_rows_i * factor
-        mul_6 = lost_rows_i * factor
-        mul_7 = sum_q_cols * 0.08838834764831845
-        diff_2 = mul_7 - where
-        exp_2 = tl.exp(diff_2)
-        tile_sum = tl.sum(exp_2, axis=0)
-        small = tile_sum - mul_6
-        sum_rows_i = mul_5 + small
-        lost_rows_i = _lost_digits(sum_rows_i, mul_5, small)
+        factor = tl.where(empty_2, 1.0, exp2)
+        mul_3 = sum_rows_i * factor
+        mul_4 = lost_rows_i * factor
+        diff_2 = sum_q_cols - where
+        mul_5 = diff_2 * 0.12751743082459868
+        exp2_2 = tl.exp2(mul_5)
+        tile_sum = tl.sum(exp2_2, axis=0)
+        small = tile_sum - mul_4
+        sum_rows_i = mul_3 + small
+        lost_rows_i = _lost_digits(sum_rows_i, mul_3, small)
         empty_3 = max_rows_i == float("-inf")
-        factor_2 = tl.where(empty_3, 1.0, exp)
-        mul_8 = sum_rows_i_2 * factor_2
-        mul_9 = lost_rows_i_2 * factor_2
+        factor_2 = tl.where(empty_3, 1.0, exp2)
+        mul_6 = sum_rows_i_2 * factor_2
+        mul_7 = lost_rows_i_2 * factor_2
         v = tl.load(
             v_ptr + (batch_start * v_stride_batch + (tl.cast(rows_i_start, tl.int64) + rows_o_start * 1024) * v_stride_2 + v_cols_start * v_stride_v_cols) + (r_rows_i[None, :] * v_stride_2 + r_v_cols[:, None] * v_stride_v_cols),
         )
         v_f = v.to(tl.float32)
-        mul_10 = exp_2[None, :] * v_f
-        tile_sum_2 = tl.sum(mul_10, axis=1)
-        small_2 = tile_sum_2 - mul_9
-        sum_rows_i_2 = mul_8 + small_2
-        lost_rows_i_2 = _lost_digits(sum_rows_i_2, mul_8, small_2)
+        mul_8 = exp2_2[None, :] * v_f
+        tile_sum_2 = tl.sum(mul_8, axis=1)
+        small_2 = tile_sum_2 - mul_7
+        sum_rows_i_2 = mul_6 + small_2
+        lost_rows_i_2 = _lost_digits(sum_rows_i_2, mul_6, small_2)
         max_rows_i = max_rows_i_new
-    mul_2 = 0.08838834764831845 * max_rows_i
     if v_cols_start == 0:
-        tl.store(part1_ptr + batch_start * part1_stride_batch + rows_o_start * part1_stride_rows_o, mul_2)
+        tl.store(part0_ptr + batch_start * part0_stride_batch + rows_o_start * part0_stride_rows_o, max_rows_i)
     if v_cols_start == 0:
-        tl.store(part3_ptr + batch_start * part3_stride_batch + rows_o_start * part3_stride_rows_o, sum_rows_i)
+        tl.store(part1_ptr + batch_start * part1_stride_batch + rows_o_start * part1_stride_rows_o, sum_rows_i)
     tl.store(
         part4_ptr + (rows_o_start * part4_stride_rows_o + batch_start * part4_stride_batch + v_cols_start * part4_stride_v_cols) + r_v_cols * part4_stride_v_cols,
         sum_rows_i_2,
@@ -134,21 +132,21 @@ def attention_decode_part1_part3_part4(
 
 @triton.jit
 def attention_decode_out(
-    part3_ptr, part1_ptr, part4_ptr, out_ptr,
-    N_v_cols, N_rows_o, part3_stride_batch, part3_stride_rows_o, part1_stride_batch, part1_stride_rows_o,
+    part1_ptr, part0_ptr, part4_ptr, out_ptr,
+    N_v_cols, N_rows_o, part1_stride_batch, part1_stride_rows_o, part0_stride_batch, part0_stride_rows_o,
     part4_stride_rows_o, part4_stride_batch, part4_stride_v_cols, out_stride_batch, out_stride_v_cols,
-    T_v_cols: tl.constexpr, T_rows_o: tl.constexpr, S_N_rows_o: tl.constexpr, S_part3: tl.constexpr, S_part1: tl.constexpr,
+    T_v_cols: tl.constexpr, T_rows_o: tl.constexpr, S_N_rows_o: tl.constexpr, S_part1: tl.constexpr, S_part0: tl.constexpr,
 ):
     """t0[batch, rows] = sum_q_cols(q * k) * 0.0883883
     t1[batch, rows] = exp(t0 - max_rows(t0))
     out[batch, v_cols] = sum_rows(t1 / sum_rows(t1) * v)
-    rules: merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, factor_out
+    rules: merge_selection_parts, local_selection, split_reduction, scale_scaled, scale_negation, exponential_to_base_two, factor_out
     moves: 141.31 kB of memory for the planned sizes; bound by launch
     """
     # for the compiler, which does not know that these are multiples of 2**S
     N_rows_o = N_rows_o >> S_N_rows_o << S_N_rows_o
-    part3_stride_batch = part3_stride_batch >> S_part3 << S_part3
     part1_stride_batch = part1_stride_batch >> S_part1 << S_part1
+    part0_stride_batch = part0_stride_batch >> S_part0 << S_part0
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
     pid = pid // tl.cdiv(N_v_cols, T_v_cols)
@@ -156,19 +154,20 @@ def attention_decode_out(
     r_v_cols = tl.arange(0, T_v_cols)
     r_rows_o = tl.arange(0, T_rows_o)
     rows_o_ok = r_rows_o < N_rows_o
-    part3 = tl.load(part3_ptr + batch_start * part3_stride_batch + r_rows_o * part3_stride_rows_o, mask=rows_o_ok, other=0.0)
-    eq = part3 == 0.0
     part1 = tl.load(part1_ptr + batch_start * part1_stride_batch + r_rows_o * part1_stride_rows_o, mask=rows_o_ok, other=0.0)
-    eq_2 = part1 == float("-inf")
-    part1_ok = tl.where(rows_o_ok, part1, float("-inf"))
-    max_rows_o = _max(part1_ok, axis=0)
-    where = tl.where(eq_2, 0.0, part1)
+    eq = part1 == 0.0
+    part0 = tl.load(part0_ptr + batch_start * part0_stride_batch + r_rows_o * part0_stride_rows_o, mask=rows_o_ok, other=0.0)
+    eq_2 = part0 == float("-inf")
+    part0_ok = tl.where(rows_o_ok, part0, float("-inf"))
+    max_rows_o = _max(part0_ok, axis=0)
+    where = tl.where(eq_2, 0.0, part0)
     diff = max_rows_o - where
-    neg_2 = -diff
-    exp = tl.exp(neg_2)
-    where_2 = tl.where(eq_2, 1.0, exp)
-    mul = where_2 * part3
-    where_3 = tl.where(eq, 0.0, mul)
+    mul = diff * 0.12751743082459868
+    neg_2 = -mul
+    exp2 = tl.exp2(neg_2)
+    where_2 = tl.where(eq_2, 1.0, exp2)
+    mul_2 = where_2 * part1
+    where_3 = tl.where(eq, 0.0, mul_2)
     where_3_ok = tl.where(rows_o_ok, where_3, 0.0)
     sum_rows_o = tl.sum(where_3_ok, axis=0)
     recip = 1.0 / sum_rows_o
@@ -178,25 +177,25 @@ def attention_decode_out(
         other=0.0,
     )
     eq_3 = part4 == 0.0
-    mul_2 = where_2[None, :] * part4
-    where_4 = tl.where(eq_3, 0.0, mul_2)
+    mul_3 = where_2[None, :] * part4
+    where_4 = tl.where(eq_3, 0.0, mul_3)
     where_4_ok = tl.where(rows_o_ok[None, :], where_4, 0.0)
     sum_rows_o_2 = tl.sum(where_4_ok, axis=1)
-    mul_3 = recip * sum_rows_o_2
+    mul_4 = recip * sum_rows_o_2
     tl.store(
         out_ptr + (batch_start * out_stride_batch + v_cols_start * out_stride_v_cols) + r_v_cols * out_stride_v_cols,
-        mul_3.to(tl.float16),
+        mul_4.to(tl.float16),
     )
 
 
 def run(q, k, v):
     """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
     _check_tensor("q", q, torch.float16, 4)
-    _check_device("q", q, q.device, attention_decode_part1_part3_part4)
+    _check_device("q", q, q.device, attention_decode_part0_part1_part4)
     _check_tensor("k", k, torch.float16, 4)
-    _check_device("k", k, q.device, attention_decode_part1_part3_part4)
+    _check_device("k", k, q.device, attention_decode_part0_part1_part4)
     _check_tensor("v", v, torch.float16, 4)
-    _check_device("v", v, q.device, attention_decode_part1_part3_part4)
+    _check_device("v", v, q.device, attention_decode_part0_part1_part4)
     N_batch = q.shape[1]
     N_q_cols = q.shape[3]
     N_rows = k.shape[2]
@@ -214,25 +213,25 @@ def run(q, k, v):
     v = _readable("v", v, (0, 0, 255, 127))
     out = torch.empty((1, N_batch, 1, N_v_cols), dtype=torch.float16, device=q.device)
     with torch.cuda.device_of(q):
+        part0 = torch.empty((N_batch, N_rows_o), dtype=torch.float32, device=q.device)
         part1 = torch.empty((N_batch, N_rows_o), dtype=torch.float32, device=q.device)
-        part3 = torch.empty((N_batch, N_rows_o), dtype=torch.float32, device=q.device)
         part4 = torch.empty((N_rows_o, N_batch, N_v_cols), dtype=torch.float32, device=q.device)
         _check_reach("part4", part4.stride(), (7, 0, 127))
-        attention_decode_part1_part3_part4[_grid(N_batch * triton.cdiv(N_v_cols, 128) * N_rows_o)](
-            q, k, v, part1, part3, part4,
+        attention_decode_part0_part1_part4[_grid(N_batch * triton.cdiv(N_v_cols, 128) * N_rows_o)](
+            q, k, v, part0, part1, part4,
             N_v_cols, 1024, N_rows_o, q.stride(1), q.stride(3), k.stride(1), k.stride(2), k.stride(3), v.stride(1),
-            v.stride(2), v.stride(3), part1.stride(0), part1.stride(1), part3.stride(0), part3.stride(1), part4.stride(0),
+            v.stride(2), v.stride(3), part0.stride(0), part0.stride(1), part1.stride(0), part1.stride(1), part4.stride(0),
             part4.stride(1), part4.stride(2),
-            T_q_cols=128, T_v_cols=128, T_rows_i=256, S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
-            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
-            num_warps=16, num_stages=2, enable_fp_fusion=False,
+            T_q_cols=128, T_v_cols=128, T_rows_i=256, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
+            S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
+            num_warps=16, num_stages=2, enable_fp_fusion=True,
         )
         attention_decode_out[_grid(N_batch * triton.cdiv(N_v_cols, 8))](
-            part3, part1, part4, out,
-            N_v_cols, N_rows_o, part3.stride(0), part3.stride(1), part1.stride(0), part1.stride(1), part4.stride(0),
+            part1, part0, part4, out,
+            N_v_cols, N_rows_o, part1.stride(0), part1.stride(1), part0.stride(0), part0.stride(1), part4.stride(0),
             part4.stride(1), part4.stride(2), out.stride(1), out.stride(3),
             T_v_cols=8, T_rows_o=8, S_N_rows_o=math.gcd(8, N_rows_o).bit_length() - 1,
-            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1, S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
+            S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
             num_warps=1, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)

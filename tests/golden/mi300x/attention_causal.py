@@ -1,9 +1,9 @@
-"""plan for attention_causal on mi300x: 1 kernel, 168.9 us estimated
+"""plan for attention_causal on mi300x: 1 kernel, 165.6 us estimated
   attention_causal_out: k, q, v -> out
-    roles   batch=grid:1 q_rows=grid:64 q_cols=stream:64 k_rows=stream:128 v_cols=grid:128   (2048 programs, 8 warps, 1 stages)
-    loops   k_rows x1, q_cols x1; 52% of the tiles of k_rows, the others being masked
-    cost    168.9 us, bound by l2; 134.22 MB DRAM, 2.80 GB L2, 141.7 GFLOP, 3.22 G instructions; 57.34 kB shared
-    rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
+    roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (2048 programs, 8 warps, 1 stages)
+    loops   k_rows x1; 51% of the tiles of k_rows, the others being masked
+    cost    165.6 us, bound by tensor; 134.22 MB DRAM, 2.25 GB L2, 139.6 GFLOP, 3.19 G instructions; 49.15 kB shared
+    rules   written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (2997.1 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: bound
@@ -30,16 +30,16 @@ def _max(x, axis: tl.constexpr):
 @triton.jit
 def attention_causal_out(
     q_ptr, k_ptr, v_ptr, out_ptr,
-    N_q_rows, N_q_cols, N_k_rows, N_v_cols, q_stride_batch, q_stride_q_rows, q_stride_q_cols, k_stride_batch,
-    k_stride_k_rows, k_stride_q_cols, v_stride_batch, v_stride_k_rows, v_stride_v_cols, out_stride_batch, out_stride_q_rows,
+    N_q_rows, N_k_rows, N_v_cols, q_stride_batch, q_stride_q_rows, q_stride_q_cols, k_stride_batch, k_stride_k_rows,
+    k_stride_q_cols, v_stride_batch, v_stride_k_rows, v_stride_v_cols, out_stride_batch, out_stride_q_rows,
     out_stride_v_cols,
     T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr, T_v_cols: tl.constexpr,
 ):
     """t0[batch, q_rows, k_rows] = where(not((index(k_rows) - index(q_rows)) <= 0), -inf, sum_q_cols(q * k) * 0.0883883)
     t1[batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v)
-    rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
-    moves: 134.22 MB of memory for the planned sizes; bound by l2
+    rules: written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
+    moves: 134.22 MB of memory for the planned sizes; bound by tensor
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
@@ -52,49 +52,48 @@ def attention_causal_out(
     r_k_rows = tl.arange(0, T_k_rows)
     r_v_cols = tl.arange(0, T_v_cols)
     at_q_rows = tl.cast(q_rows_start, tl.int32) + r_q_rows
+    q = tl.load(
+        q_ptr + (batch_start * q_stride_batch + q_rows_start * q_stride_q_rows) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
+    )
     sum_k_rows = tl.zeros([T_q_rows], tl.float32)
     max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
     k_rows_to = tl.minimum(N_k_rows, q_rows_start + T_q_rows).to(tl.int32)
     for k_rows_start in tl.range(0, k_rows_to, T_k_rows):
-        sum_q_cols = tl.zeros([T_q_rows, T_k_rows], tl.float32)
-        for q_cols_start in tl.range(0, N_q_cols, T_q_cols):
-            q = tl.load(
-                q_ptr + (batch_start * q_stride_batch + q_rows_start * q_stride_q_rows + tl.cast(q_cols_start, tl.int64) * q_stride_q_cols) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
-            )
-            k = tl.load(
-                k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows + tl.cast(q_cols_start, tl.int64) * k_stride_q_cols) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
-            )
-            sum_q_cols = tl.dot(q, k, sum_q_cols, out_dtype=tl.float32)
-        mul = sum_q_cols * 0.08838834764831845
         at_k_rows = tl.cast(k_rows_start, tl.int32) + r_k_rows
         diff = at_k_rows[None, :] - at_q_rows[:, None]
         le = diff <= 0
         vnot = le == 0
-        where = tl.where(vnot, float("-inf"), mul)
+        k = tl.load(
+            k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
+        )
+        dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
+        where = tl.where(vnot, float("-inf"), dot_q_cols)
         tile_max = _max(where, axis=1)
         max_k_rows_new = _maximum(max_k_rows, tile_max)
         empty = max_k_rows_new == float("-inf")
         safe = tl.where(empty, 0.0, max_k_rows_new)
         diff_2 = safe - max_k_rows
-        neg_3 = -diff_2
-        exp = tl.exp(neg_3)
+        mul = diff_2 * 0.12751743082459868
+        neg_3 = -mul
+        exp2 = tl.exp2(neg_3)
         diff_3 = where - safe[:, None]
-        exp_2 = tl.exp(diff_3)
-        tile_sum = tl.sum(exp_2, axis=1)
-        sum_k_rows = tl.fma(sum_k_rows, exp, tile_sum)
-        mul_3 = sum_k_rows_2 * exp[:, None]
-        exp_2_fp16 = exp_2.to(tl.float16)
+        mul_3 = diff_3 * 0.12751743082459868
+        exp2_2 = tl.exp2(mul_3)
+        tile_sum = tl.sum(exp2_2, axis=1)
+        sum_k_rows = tl.fma(sum_k_rows, exp2, tile_sum)
+        mul_4 = sum_k_rows_2 * exp2[:, None]
+        exp2_2_fp16 = exp2_2.to(tl.float16)
         v = tl.load(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
-        sum_k_rows_2 = tl.dot(exp_2_fp16, v, mul_3, out_dtype=tl.float32)
+        sum_k_rows_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
         max_k_rows = max_k_rows_new
     recip = 1.0 / sum_k_rows
-    mul_4 = recip[:, None] * sum_k_rows_2
+    mul_5 = recip[:, None] * sum_k_rows_2
     tl.store(
         out_ptr + (batch_start * out_stride_batch + q_rows_start * out_stride_q_rows + v_cols_start * out_stride_v_cols) + (r_q_rows[:, None] * out_stride_q_rows + r_v_cols[None, :] * out_stride_v_cols),
-        mul_4.to(tl.float16),
+        mul_5.to(tl.float16),
     )
 
 
@@ -119,17 +118,17 @@ def run(q, k, v):
     _check_size("q_cols", N_q_cols == 128, "of 128, on which the program depends")
     _check_size("k_rows", N_k_rows == 4096, "of 4096, on which the program depends")
     _check_size("v_cols", N_v_cols == 128, "of 128, on which the program depends")
-    q = _readable("q", q, (0, 0, 63, 63))
-    k = _readable("k", k, (0, 0, 127, 63))
-    v = _readable("v", v, (0, 0, 127, 127))
+    q = _readable("q", q, (0, 0, 63, 127))
+    k = _readable("k", k, (0, 0, 63, 127))
+    v = _readable("v", v, (0, 0, 63, 127))
     out = torch.empty((1, N_batch, N_q_rows, N_v_cols), dtype=torch.float16, device=q.device)
     _check_reach("out", out.stride(), (0, 0, 63, 127))
     with torch.cuda.device_of(q):
         attention_causal_out[_grid(N_batch * triton.cdiv(N_q_rows, 64) * triton.cdiv(N_v_cols, 128))](
             q, k, v, out,
-            N_q_rows, N_q_cols, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2),
-            k.stride(3), v.stride(1), v.stride(2), v.stride(3), out.stride(1), out.stride(2), out.stride(3),
-            T_q_rows=64, T_q_cols=64, T_k_rows=128, T_v_cols=128,
+            N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
+            v.stride(1), v.stride(2), v.stride(3), out.stride(1), out.stride(2), out.stride(3),
+            T_q_rows=64, T_q_cols=128, T_k_rows=64, T_v_cols=128,
             num_warps=8, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)

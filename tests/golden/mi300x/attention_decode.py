@@ -6,7 +6,7 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.23 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (137.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: rows split over the grid into 16 parts, 37.4 us, 134.77 MB: 1.4 us slower: 2 kernels, attention_decode_part1_part3_part4 is bound by dram
+  runner-up: rows split over the grid into 16 parts, 37.4 us, 134.77 MB: 1.4 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
   search ended: bound
 """
 

@@ -101,6 +101,16 @@ def signed_factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: S
     )
 
 
+@mutant("written_in_a_choice", "sign guard", lambda: (True, close(-np.inf, -2.0 * -np.inf)), out(maximum_over(j, select(less(x_, 0.0), -np.inf, x_ * -2.0))))
+def signed_factor_out_of_choice(t, h, x, f, b, c: Scalar):
+    """where(h, -inf, f*b) = f * where(h, -inf, b), for every constant f."""
+    chosen = Where(h, -np.inf, b)
+    return (
+        [match(t, Where(h, -np.inf, x)), written("mul", x, f, b), match(f, Const(c))],
+        [equal(t, f * chosen), written("mul", t, f, chosen)],
+    )
+
+
 @mutant("sum_of_constant", "free missing", lambda: (True, close(np.sum(a), 2 * a)), out(sum_over(j, x_)))
 def sum_of_anything(x, j: Axis):
     """sum_j x = size(j) * x, also for an x that depends on j."""
