@@ -162,7 +162,7 @@ class Builder(ABC):
         found = block.loops.get((axis, level))
         if found is None:
             role = self.kernel.roles[axis]
-            binding = Binding(self.names.binding(axis), axis, role.tile, "stream", axis.size % role.tile == 0)
+            binding = Binding(self.names.binding(axis), axis, role.tile, "stream", self.kernel.even(axis))
             body = Block(block, depth=block.depth + 1)
             found = body.loop = block.loops[(axis, level)] = OpenLoop(binding, level, body)
             block.statements.append(found)

@@ -9,6 +9,7 @@ import pytest
 from eqfuse.errors import PlanError
 from eqfuse.ir import build as b
 from eqfuse.ir import dtypes
+from eqfuse.ir.index import Axis
 from eqfuse.ir.reference import evaluate, round_to
 from eqfuse.tiles import lower as lowering
 from eqfuse.tiles.direct import NodeBuilder, kernel_from_program
@@ -177,6 +178,14 @@ def test_an_index_that_leaves_its_dimension_has_its_own_mask():
     inside = {s.access.buffer: [(i.low, i.high, i.extent) for i in s.access.inside] for s in statements(program, Load)}
     assert inside == {"q": [], "k": [(False, True, 53)], "v": [(False, True, 53)]}
     assert not any(s.access.inside for s in statements(lower(kernels.decode_split(keys=64)[0]), Load))
+
+
+def test_a_loop_over_parts_is_masked_for_calls_with_other_numbers_of_them():
+    i, j = b.axes(i=4, j=8)
+    k = kernel_from_program(b.program("sums", y=(b.sum_over(j, b.tensor("x", i, j)), (i,))), {i: Role("grid", 1), j: Role("stream", 4)})
+    for parts, even in ((k, True), (dataclasses.replace(k, splits=((Axis("n", 32), j, Axis("m", 4)),)), False)):
+        (loop,) = statements(lower(parts), Loop)
+        assert loop.binding.even == even
 
 
 def test_a_root_without_a_grid_axis_is_stored_once():
