@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
@@ -154,8 +154,7 @@ class KernelSearch:
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         self.chooser.refused.clear()
-        partial = {a for a in structure.axes if a.size == 0 and any(a not in r.layout for r in roots)}
-        for kinds in self._kinds(structure, partial):
+        for kinds in self._kinds(structure, _partial(structure, roots)):
             if self.meter.spent():
                 break
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
@@ -178,11 +177,12 @@ class KernelSearch:
         here, there = _Places(splits), _Places(model.kernel.splits)
         wanted = {there(a): r for a, r in model.kernel.roles.items()}
         outer = {row[1] for row in splits}  # room for more parts than there are here serves more lengths
+        partial = _partial(structure, roots)
         roles: dict[Axis, Role] = {}
         for a in structure.axes:
             if here(a) in wanted:
                 role = wanted[here(a)]
-                if role.kind == "resident":
+                if role.kind == "resident" or a in partial:
                     tile = self._tiles(a, "resident", structure)[0]
                     role = Role("resident", max(tile, role.tile) if a in outer else tile)
                 roles[a] = role
@@ -207,7 +207,7 @@ class KernelSearch:
     # -- proposals -----------------------------------------------------------------------------------------------------------
     def _kinds(self, s: Structure, partial: Collection[Axis] = ()) -> Iterator[dict[Axis, str]]:
         """Role kinds to try: grid for stored axes that nothing reduces, or nothing that is written; stream or resident for reduced ones.
-        ``partial``: axes of length 0 that some root lacks; in a grid over one no program would store that root."""
+        None over ``partial`` axes."""
         options: list[list[tuple[Axis, str]]] = []
         for a in s.axes:
             if a not in s.reduced:
@@ -355,6 +355,11 @@ class KernelSearch:
         """The smaller tiles to try for an axis, the largest of them first."""
         tiles = self._tiles(a, role.kind, s)
         return tiles[: tiles.index(role.tile)][::-1] if role.tile in tiles else []
+
+
+def _partial(s: Structure, roots: Sequence[RootSpec]) -> set[Axis]:
+    """Axes of length 0 that some root lacks: in a grid over one no program would store that root."""
+    return {a for a in s.axes if a.size == 0 and any(a not in r.layout for r in roots)}
 
 
 def _cheaper(a: Cost, b: Cost) -> bool:
