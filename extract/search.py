@@ -170,7 +170,9 @@ class KernelSearch:
             return Rejection(words[0], tuple(reasons))
         return best.planned()
 
-    def like(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
+    def like(
+        self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel
+    ) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
         structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
         splits = self.chooser.graph.facts.get("split", ())
@@ -192,7 +194,7 @@ class KernelSearch:
         reasons: list[Refusal] = []
         alike = -1
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
-            form = _Form(self, model.kernel.name, roots, nodes, positions, reasons)
+            form = _Form(self, name, roots, nodes, positions, reasons)
             form.orders[frozenset(order)] = order
             found = form.evaluate(roles, model.kernel)
             if found is None:
