@@ -770,7 +770,8 @@ class Extractor:
         return sum(one.us for one in launches(cover.steps, self.target, most)) or cover.us
 
     def _not_split(self, cover: Cover) -> Cover:
-        """The cover with one kernel for two that split an axis: to fill a device, for which a launch of several kernels needs no parts."""
+        """The cover with one kernel for two that split an axis: to fill a device, for which a launch of several kernels needs no parts.
+        The cover itself where there is none, or it holds too much: what the parts are made of is held until their merge is stored."""
         specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
         partial = {*self.partial_names.values()}
         makers = [k for k in cover.steps if _made(k) <= partial]
@@ -786,7 +787,8 @@ class Extractor:
                 steps.append(found)
             elif k not in makers:
                 steps.append(k)
-        return replace(cover, description="no axis split", steps=tuple(steps), splits=())
+        whole = replace(cover, description="no axis split", steps=tuple(steps), splits=())
+        return cover if whole.temporary_bytes > self.objective.limit else whole
 
     def _noted(self, planned: PlannedKernel) -> PlannedKernel:
         """The kernel with its header: the equations it computes, the rules behind it, the bytes it moves."""
