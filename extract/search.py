@@ -203,7 +203,7 @@ class KernelSearch:
             if likeness > alike:
                 best, alike = found, likeness
         if best is None:
-            return Rejection(reasons[0].reason if reasons else "its axes are other ones", tuple(reasons))
+            return Rejection(reasons[0].reason if reasons else "its axes are other ones (a dimension of 1 has none)", tuple(reasons))
         return best.planned()
 
     # -- proposals -----------------------------------------------------------------------------------------------------------
