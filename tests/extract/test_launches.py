@@ -75,7 +75,7 @@ def test_kernels_that_differ_at_other_sizes_are_launched_by_themselves(two_chain
     steps, model = two_chains.steps, two_chains.launches
     assert [one.steps for one in like(steps, H200, model)] == [one.steps for one in model]
     rounded = [replace(k, tiles=replace(k.tiles, contracts=at > 0)) for at, k in enumerate(steps)]
-    assert like(rounded, H200, model) == ()
+    assert like(rounded, H200, model) == like(steps[1:], H200, model) == ()
 
 
 def test_the_price_of_one_launch(two_chains):
