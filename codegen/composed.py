@@ -30,8 +30,8 @@ class Call:
 
 @dataclass(frozen=True)
 class ComposedSpec:
-    """What such a module is made from.  ``plans`` are the different ones, their kernels named differently; ``buffers`` the tensors of
-    the whole program by name."""
+    """What such a module is made from.  ``plans`` are the different ones, their kernels named differently, but for those that are the
+    same; ``buffers`` the tensors of the whole program by name."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -45,9 +45,10 @@ class ComposedSpec:
 
 def emit_composed(spec: ComposedSpec) -> str:
     """The module as text."""
-    kernels = tuple(k for p in spec.plans for k in p.kernels)
+    launched = {tuple(map(id, ks)): ks for p in spec.plans for ks in p.launched}.values()  # those of one plan at several sizes once
+    kernels = tuple(k for ks in launched for k in ks)
     calls = tuple(c for p in spec.plans for c in p.calls)
-    launches = tuple(len(ks) for p in spec.plans for ks in p.launched)
+    launches = tuple(map(len, launched))
     everything = replace(spec.plans[0], name=spec.name, kernels=kernels, calls=calls, header=spec.header, launches=launches)
     hosts = [host(p, _function(k)) for k, p in enumerate(spec.plans)]
     return with_hosts(emit_kernels(everything), [*hosts, _run(spec)])

@@ -169,9 +169,13 @@ class Extractor:
         """Classes that some offer reads or makes."""
         return frozenset(c for o in self.offers for c in (o.cls, *o.reads))
 
-    def _kernel(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
+    def _kernel(
+        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel | None = None
+    ) -> PlannedKernel | Rejection:
+        """The best kernel, or the one with the roles of another."""
         name = f"{self.program.name}_{'_'.join(r.buffer for r in roots)}"
-        return self.search.best("".join(ch if ch.isalnum() else "_" for ch in name), roots, leaves)
+        name = "".join(ch if ch.isalnum() else "_" for ch in name)
+        return self.search.like(name, roots, leaves, model) if model else self.search.best(name, roots, leaves)
 
     def _leaf(self, spec: RootSpec) -> Leaf:
         return Leaf(spec.buffer, spec.layout)
@@ -528,7 +532,7 @@ class Extractor:
         if not partials:
             return Rejection(f"no partial results over {inner.name}")
         both = {**leaves, **{p.cls: self._leaf(p) for p in partials}}
-        merge = self.search.like(roots, both, models[1]) if models else self._kernel(roots, both)
+        merge = self._kernel(roots, both, models and models[1])
         if isinstance(merge, Rejection):
             return merge
         nodes = merge.kernel.nodes
@@ -539,7 +543,7 @@ class Extractor:
         stored = tuple(p for p in partials if p.buffer in loaded)
         if not stored:
             return Rejection("the merge does not use partial results")
-        first = self.search.like(stored, leaves, models[0]) if models else self._kernel(stored, leaves)
+        first = self._kernel(stored, leaves, models and models[0])
         if isinstance(first, Rejection):
             return first
         refused = self.chooser.verdicts.against_parts([r.cls for r in roots], {*first.loads, *merge.loads}, leaves)
@@ -601,7 +605,7 @@ class Extractor:
                 steps.extend(_not_made(steps, two.steps))
                 splits.extend(s for s in two.splits if s not in splits)
                 continue
-            found = self.search.like(roots, leaves, m)
+            found = self._kernel(roots, leaves, m)
             if isinstance(found, Rejection):
                 raise PlanError(f"{m.kernel.name} cannot be made for these sizes: {found.reason}", cure="call optimize() for them")
             steps.append(found)
@@ -766,7 +770,8 @@ class Extractor:
         return sum(one.us for one in launches(cover.steps, self.target, most)) or cover.us
 
     def _not_split(self, cover: Cover) -> Cover:
-        """The cover with one kernel for two that split an axis: to fill a device, for which a launch of several kernels needs no parts."""
+        """The cover with one kernel for two that split an axis: to fill a device, for which a launch of several kernels needs no parts.
+        The cover itself where there is none, or it holds too much: what the parts are made of is held until their merge is stored."""
         specs = {s.buffer: s for s in (*self.outputs, *self.temporaries.values())}
         partial = {*self.partial_names.values()}
         makers = [k for k in cover.steps if _made(k) <= partial]
@@ -782,7 +787,8 @@ class Extractor:
                 steps.append(found)
             elif k not in makers:
                 steps.append(k)
-        return replace(cover, description="no axis split", steps=tuple(steps), splits=())
+        whole = replace(cover, description="no axis split", steps=tuple(steps), splits=())
+        return cover if whole.temporary_bytes > self.objective.limit else whole
 
     def _noted(self, planned: PlannedKernel) -> PlannedKernel:
         """The kernel with its header: the equations it computes, the rules behind it, the bytes it moves."""

@@ -55,7 +55,10 @@ def launches(steps: Sequence[Step], target: Target, most: float) -> tuple[Launch
 
 
 def like(steps: Sequence[Step], target: Target, model: Sequence[Launch]) -> tuple[Launch, ...]:
-    """The launches of another plan with the same steps at other sizes; none if a device cannot do them there."""
+    """The launches of another plan, which has the same steps at other sizes; none if steps differ there in what launches need, or a device
+    cannot do them."""
+    if _fault(steps, model):
+        return ()
     members = {one.steps: [k for k in (steps[at] for at in one.steps) if isinstance(k, PlannedKernel)] for one in model}
     found = tuple(Launch(u, together(of, target) if len(u) > 1 else steps[u[0]].cost.us) for u, of in members.items())
     return found if all(math.isfinite(one.us) for one in found) else ()
@@ -63,13 +66,23 @@ def like(steps: Sequence[Step], target: Target, model: Sequence[Launch]) -> tupl
 
 def check_launches(steps: Sequence[Step], found: Sequence[Launch]) -> None:
     """Raise AssertionError unless every step is launched once, after what it reads was made, and together with none but its like."""
-    assert not found or sorted(k for one in found for k in one.steps) == list(range(len(steps))), "a step is not launched once"
+    fault = _fault(steps, found)
+    assert not fault, fault
+
+
+def _fault(steps: Sequence[Step], found: Sequence[Launch]) -> str:
+    """What is wrong with launches, if anything."""
+    if found and sorted(k for one in found for k in one.steps) != list(range(len(steps))):
+        return "a step is not launched once"
     alike, made = _alike(steps), set[str]()
     everything = {b.name for k in steps for b in k.stores}
     for one in found:
-        assert len({alike.get(k, -1 - k) for k in one.steps}) == 1, "kernels that cannot be one launch"
-        assert not {name for k in one.steps for name in steps[k].loads} & (everything - made), "a kernel reads what is not made yet"
+        if len({alike.get(k, -1 - k) for k in one.steps}) != 1:
+            return "kernels that cannot be one launch"
+        if {name for k in one.steps for name in steps[k].loads} & (everything - made):
+            return "a kernel reads what is not made yet"
         made |= {b.name for k in one.steps for b in steps[k].stores}
+    return ""
 
 
 def held(launched: Iterable[Sequence[Step]]) -> int:

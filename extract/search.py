@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import PlanError
@@ -154,8 +154,7 @@ class KernelSearch:
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         self.chooser.refused.clear()
-        partial = {a for a in structure.axes if a.size == 0 and any(a not in r.layout for r in roots)}
-        for kinds in self._kinds(structure, partial):
+        for kinds in self._kinds(structure, _partial(structure, roots)):
             if self.meter.spent():
                 break
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
@@ -171,18 +170,21 @@ class KernelSearch:
             return Rejection(words[0], tuple(reasons))
         return best.planned()
 
-    def like(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
+    def like(
+        self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel
+    ) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
         structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
         splits = self.chooser.graph.facts.get("split", ())
         here, there = _Places(splits), _Places(model.kernel.splits)
         wanted = {there(a): r for a, r in model.kernel.roles.items()}
         outer = {row[1] for row in splits}  # room for more parts than there are here serves more lengths
+        partial = _partial(structure, roots)
         roles: dict[Axis, Role] = {}
         for a in structure.axes:
             if here(a) in wanted:
                 role = wanted[here(a)]
-                if role.kind == "resident":
+                if role.kind == "resident" or a in partial:
                     tile = self._tiles(a, "resident", structure)[0]
                     role = Role("resident", max(tile, role.tile) if a in outer else tile)
                 roles[a] = role
@@ -192,7 +194,7 @@ class KernelSearch:
         reasons: list[Refusal] = []
         alike = -1
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
-            form = _Form(self, model.kernel.name, roots, nodes, positions, reasons)
+            form = _Form(self, name, roots, nodes, positions, reasons)
             form.orders[frozenset(order)] = order
             found = form.evaluate(roles, model.kernel)
             if found is None:
@@ -201,13 +203,13 @@ class KernelSearch:
             if likeness > alike:
                 best, alike = found, likeness
         if best is None:
-            return Rejection(reasons[0].reason if reasons else "its axes are other ones", tuple(reasons))
+            return Rejection(reasons[0].reason if reasons else "its axes are other ones (a dimension of 1 has none)", tuple(reasons))
         return best.planned()
 
     # -- proposals -----------------------------------------------------------------------------------------------------------
     def _kinds(self, s: Structure, partial: Collection[Axis] = ()) -> Iterator[dict[Axis, str]]:
         """Role kinds to try: grid for stored axes that nothing reduces, or nothing that is written; stream or resident for reduced ones.
-        ``partial``: axes of length 0 that some root lacks; in a grid over one no program would store that root."""
+        None over ``partial`` axes."""
         options: list[list[tuple[Axis, str]]] = []
         for a in s.axes:
             if a not in s.reduced:
@@ -355,6 +357,11 @@ class KernelSearch:
         """The smaller tiles to try for an axis, the largest of them first."""
         tiles = self._tiles(a, role.kind, s)
         return tiles[: tiles.index(role.tile)][::-1] if role.tile in tiles else []
+
+
+def _partial(s: Structure, roots: Sequence[RootSpec]) -> set[Axis]:
+    """Axes of length 0 that some root lacks: in a grid over one no program would store that root."""
+    return {a for a in s.axes if a.size == 0 and any(a not in r.layout for r in roots)}
 
 
 def _cheaper(a: Cost, b: Cost) -> bool:

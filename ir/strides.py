@@ -42,8 +42,10 @@ def footprint(shape: Sequence[int], strides: Strides | None, itemsize: int) -> t
         return (math.prod(shape) * itemsize,) * 2
     count = span = 1  # different elements, and from the first to the last of them
     pieces, piece = 1, itemsize  # pieces with whole sectors between them, and the bytes of one
+    steps: dict[int, int] = {}
     for d, s in nearest_first(shape, strides):
-        n = shape[d]
+        steps[s] = steps.get(s, 1) + shape[d] - 1  # windows that move by the distance of their elements
+    for s, n in steps.items():
         far = span + (n - 1) * s
         count = far if count == span >= s else min(n * count, far)  # windows that overlap
         span = far

@@ -193,11 +193,11 @@ class Builder(ABC):
         return self.cast(v, dtype)
 
     def let(
-        self, block: Block, op: str, args: tuple[Operand, ...], hint: str | None = None, dtype: DType | None = None
+        self, block: Block, op: str, args: tuple[Operand, ...], hint: str | None = None, dtype: DType | None = None, stored: bool = False
     ) -> Operand:
         """A scalar op on operands: constants are folded, integers stay integers, everything else is float32.
 
-        ``dtype``: the type that the program gives the result.
+        ``dtype``: the type that the program gives the result; ``stored``: which it keeps in 16 bits.
         """
         spec = ops.OPS[op]
         numbers = [a.value for a in args if isinstance(a, Literal)]
@@ -215,7 +215,7 @@ class Builder(ABC):
         dst = self.value(hint or op.rstrip("_"), tuple(d for d in self.dims if d in dims), dtype)
         if op == "neg":
             self._negations.add(dst.name)
-        return self.put(block, Let(dst, op, typed))
+        return self.put(block, Let(dst, op, typed, stored=stored))
 
     def _operands(
         self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None

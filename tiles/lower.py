@@ -167,7 +167,7 @@ class Lowering(Builder):
                 ]
             if dtype == dtypes.int64 and self.facts.range(node).magnitude <= POSITIONS:
                 dtype = None  # 32 bits are enough where the operands have no more
-            return self.let(where, n.attrs[0], tuple(args), dtype=dtype)
+            return self.let(where, n.attrs[0], tuple(args), dtype=dtype, stored=n.stored is not None)
         assert n.op == "cast", f"unknown node op {n.op!r}"
         return self._cast(node, args[0], where)
 

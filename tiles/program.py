@@ -170,13 +170,15 @@ class Fill:
 class Let:
     """``dst = op(args)`` lane by lane, broadcast by dims; ``op`` as in :mod:`.operations`.
 
-    ``contracted``: a product that a compiler computes in the same instruction as the sum that reads it.
+    ``contracted``: a product that a compiler computes in the same instruction as the sum that reads it.  ``stored``: the program that the
+    kernel comes from keeps no more than 16 bits of the result.
     """
 
     dst: Value
     op: str
     args: tuple[Operand, ...]
     contracted: bool = False
+    stored: bool = False
 
 
 @dataclass(frozen=True)

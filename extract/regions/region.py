@@ -49,7 +49,8 @@ class Region:
         return here in self._numbers and not isinstance(here, Input)
 
     def program_like(self, model: Program) -> Program:
-        """The program with the names that axes and tensors have in an equal one, or in one of other sizes."""
+        """The program with the names that axes and tensors have in an equal one, or in one of other sizes.  Its own name it keeps: where
+        regions that are equal there are not equal here, their kernels are different ones."""
         axes = {a.rank: a.name for a in model.every_axis}
         tensors = dict(zip((i.name for i in self.program.inputs), (i.name for i in model.inputs), strict=True))
         now: dict[Term, Term] = {}
@@ -69,7 +70,7 @@ class Region:
         outputs = tuple(replace(o, name=m.name, term=now[o.term], layout=layout(o.layout)) for o, m in pairs)
         inputs = tuple(Input(tensors[i.name], layout(i.layout), i.dtype) for i in self.program.inputs)
         return replace(
-            self.program, name=model.name, outputs=outputs, inputs=inputs, results=model.results,
+            self.program, outputs=outputs, inputs=inputs, results=model.results,
             names={n: tuple(now[t] for t in ts) for n, ts in self.program.names.items()},
             sources={now[t]: text for t, text in self.program.sources.items()}, widened=frozenset(now[t] for t in self.program.widened),
             strides={tensors[name]: strides for name, strides in self.program.strides.items()},

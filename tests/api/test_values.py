@@ -9,6 +9,7 @@ import eqfuse
 from eqfuse.ir.build import axes, iota, maximum_over, program, sum_over, tensor
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
+from eqfuse.tiles.program import Store
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(5, 7, generator=G)
@@ -106,6 +107,15 @@ def test_reductions_of_nothing_are_their_identities():
         assert largest.tolist() == [-math.inf] * 5
         assert total.tolist() == [2.0] * 5
         assert at.tolist() == [0.0] * 5
+
+
+def test_a_kernel_of_several_results_at_no_rows():
+    """A program for each row of one result stores the other one, too; of no rows there has to be one all the same."""
+    c = eqfuse.optimize(lambda x, y: (x + y.sum(), y.sum()), [torch.empty(n, device="meta") for n in (4000, 50)], target="h200")
+    assert [s.once != () for s in c.plan.kernels[0].tiles.statements() if isinstance(s, Store)] == [False, True]
+    args = [torch.ones(0), torch.ones(7)]
+    for run in (c.at(*args).interpret, c.at(*args).simulate):
+        assert [t.tolist() for t in run(*args)] == [[], 7.0]
 
 
 def test_a_saved_kernel_refuses_an_empty_axis_that_it_would_load_whole():

@@ -8,7 +8,7 @@ import torch
 
 import eqfuse
 from eqfuse.extract.cost import together
-from eqfuse.extract.launches import check_launches, held, launches
+from eqfuse.extract.launches import check_launches, held, launches, like
 from eqfuse.extract.objective import TIE
 from eqfuse.extract.plan import Launch
 from eqfuse.extract.targets import load_target
@@ -69,6 +69,13 @@ def test_a_law_of_launches(two_chains):
         for bad in plans:
             with pytest.raises(AssertionError, match=said):
                 check_launches(*bad)
+
+
+def test_kernels_that_differ_at_other_sizes_are_launched_by_themselves(two_chains):
+    steps, model = two_chains.steps, two_chains.launches
+    assert [one.steps for one in like(steps, H200, model)] == [one.steps for one in model]
+    rounded = [replace(k, tiles=replace(k.tiles, contracts=at > 0)) for at, k in enumerate(steps)]
+    assert like(rounded, H200, model) == like(steps[1:], H200, model) == ()
 
 
 def test_the_price_of_one_launch(two_chains):

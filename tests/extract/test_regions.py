@@ -263,6 +263,21 @@ def test_temporaries_are_called_like_no_tensor():
     torch.testing.assert_close(found, f(*(x.double() for x in data)), rtol=1e-9, atol=1e-9)
 
 
+def test_equal_regions_may_differ_at_other_sizes():
+    """They are one plan; there each is a function of its own, of other kernels if they were made for it, and of the same ones else."""
+
+    def centred(*xs):
+        return tuple((x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-3) for x in xs)
+
+    c = eqfuse.optimize(centred, empty([(16, 4096)] * 6, torch.float32), target="h200")
+    assert [len(c.planned.parts.planned), len(c.planned.parts.different)] == [6, 1]
+    args = [torch.randn(2 + k % 2, 30 + k % 2) for k in range(6)]
+    for found, wanted in zip(c.at(*args).interpret(*args), centred(*args), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    same = c.serving(c.traced.at(empty([(17 + k % 2, 4096) for k in range(6)], torch.float32), {}))
+    assert [len(same.generated.different), same.source.count("def _region"), same.source.count("@triton.jit")] == [2, 2, 1]
+
+
 def test_a_region_may_return_an_input_or_a_number_at_other_sizes():
     def with_input(x, ws):
         y = x

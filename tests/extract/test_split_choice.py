@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,3 +141,13 @@ def test_partial_results_are_made_once():
         arrays.update(simulate(k.tiles, arrays))
     for name, expected in zip(("out0", "out1"), fn(x.double()), strict=True):
         np.testing.assert_allclose(arrays[name], expected.double().numpy(), rtol=2e-3)
+
+
+def test_the_plan_without_splits_is_within_the_limit_of_memory():
+    traced = trace(lambda x, a, b: torch.relu(x @ a) @ b, (meta(16, 4096), meta(4096, 64), meta(64, 256))).program
+    extractor = Extractor(saturate(traced, splits={a: 8 for a in traced.axes if a.size == 4096}), H200)
+    split = extractor._stored(list(extractor._points()))
+    whole = extractor._not_split(split)
+    assert split.splits and not whole.splits and whole.temporary_bytes > 0
+    extractor.objective = replace(extractor.objective, limit=whole.temporary_bytes - 1)
+    assert extractor._not_split(split) is split

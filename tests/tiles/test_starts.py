@@ -37,11 +37,19 @@ def largest(name, k):
     return b.maximum_over(k, tensor(f"x{name}", I, k) + tensor(f"w{name}", k, J))
 
 
-def kernel(*values, **roles):
+def kernel(*values, stored=True, **roles):
+    """Of values each of which the program stores in 16 bits, as torch does with tensors of float16, or only the last one."""
     p = b.program("k", **{f"o{n}": (v, (I, J)) for n, v in enumerate(values)})
     of = {"i": Role("grid", 16), "j": Role("grid", 16), "k": Role("stream", 16), "l": Role("stream", 1), "m": Role("stream", 16), **roles}
     axes = {a for t in p.inputs for a in t.layout}
-    return p, kernel_from_program(p, {a: of[a.name] for a in sorted(axes)})
+    made = kernel_from_program(p, {a: of[a.name] for a in sorted(axes)})
+    return p, in_16_bits(made) if stored else made
+
+
+def in_16_bits(k):
+    """The kernel of a program that keeps every value in the type of its result."""
+    kept = dtypes.float16 if k.buffers["o0"].dtype == dtypes.float16 else None
+    return replace(k, nodes=tuple(replace(n, stored=kept if n.op == "map" else None) for n in k.nodes))
 
 
 def counted(program):
@@ -108,6 +116,20 @@ def test_digits_that_are_stored_are_not_lost_to_a_value_of_another_size(k):
     assert counted(lower(kernel(first + second)[1])) == (2, 0, 1)
 
 
+def test_what_is_large_may_be_subtracted_again():
+    """The steps of one product are each nothing beside 16384, which is the other one; together they are what is left."""
+    both = kernel(B + A, stored=False)[1]
+    assert counted(lower(both)) == (1, 1, 0)  # rounded to 16 bits at once
+    p, made = kernel(B + A - R, stored=False)
+    data = {t.name: np.zeros([a.size for a in t.layout], np.float16) for t in p.inputs}
+    data["xa"] += 2.0**-8
+    data["wa"] += 0.9 * 2.0**-6
+    data["xb"][:, 0], data["wb"][0], data["r"][:] = 128, 128, 16384
+    expected = evaluate(p, data)["o0"]
+    for k, close in ((made, True), (in_16_bits(made), False)):  # where the program itself would round them away
+        assert (relative_error(simulate(lower(k), data, np.float32)["o0"], expected) < 0.1) == close
+
+
 @pytest.mark.parametrize(
     ("scaled", "begun"),
     [(True, 0), (False, 1)],  # a sum that moves with a maximum is rescaled, and what it started from would be, too
@@ -170,7 +192,7 @@ def draw(seed):
     for a in sorted({a for t in p.inputs for a in t.layout}):
         whole = Role("resident", 1 << (a.size - 1).bit_length())
         roles[a] = Role("grid", rng.choice((2, 4))) if a in (i, j) else whole if rng.random() < 0.2 else Role("stream", rng.choice((1, 2, 4)))
-    return p, kernel_from_program(p, roles)
+    return p, in_16_bits(kernel_from_program(p, roles))
 
 
 def wrong(seeds):

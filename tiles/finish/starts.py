@@ -10,24 +10,28 @@ Only of a state that nothing but its own step reads: a running value of the sum 
 rescale the value.  And only from a value that loops or contractions have made, or that lives through the loop anyway: what can be made
 at any time, as by a load, takes no registers from the loop if it is made after it.
 
-Every step of a sum is then rounded at the size of the value, too.  Beside the rounding of a 16-bit result this is nothing; where more is
-stored, only sums that carry what they lose (:mod:`..compensation`) start from a value.
+Every step of a sum is then rounded at the size of the value, too.  Beside the rounding of their sum to 16 bits this is nothing; where more
+of it is kept, from which something as large may be subtracted, only sums that carry what they lose (:mod:`..compensation`) start from a
+value.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from dataclasses import fields, replace
 from typing import Any
 
 from ...ir.monoids import MONOIDS
 from ..program import (
     Accumulator,
+    Cast,
     Dot,
     Let,
     Loop,
     Lost,
     Statement,
+    Store,
     TileProgram,
     Value,
     defines,
@@ -43,8 +47,7 @@ Body = tuple[Statement, ...]
 def start(program: TileProgram) -> TileProgram:
     """Decide ``Accumulator.start``; not in a kernel that sums in the order of the program."""
     body, kernel = program.body, program.kernel
-    coarse = all(kernel.buffers[r.buffer].dtype.itemsize <= 2 for r in kernel.roots)
-    while kernel.contracts and (found := _once(body, _readers(body), coarse)) is not None:
+    while kernel.contracts and (found := _once(body, _readers(body), _kept(program, body))) is not None:
         body, gone, kept = found
         body = _reading(body, gone, kept)
     return program if body is program.body else replace(program, body=body)
@@ -55,12 +58,24 @@ def _readers(body: Body) -> Counter[str]:
     return Counter(v.name for s in walk_statements(body) if not isinstance(s, Lost) for v in direct_uses(s))
 
 
-def _once(body: Body, readers: Counter[str], coarse: bool) -> tuple[Body, Value, Value] | None:
-    """The body with one combination less, its result, and the state that takes the place of it.  ``coarse``: no more than 16 bits of a
-    result are stored."""
+def _kept(program: TileProgram, body: Body) -> frozenset[str]:
+    """Values of which more than 16 bits are kept: something else than a rounding reads them, and the program has them so."""
+
+    def rounds(s: Statement) -> bool:
+        to = s.dst.dtype if isinstance(s, Cast) else program.kernel.buffers[s.access.buffer].dtype if isinstance(s, Store) else None
+        return to is not None and to.is_float and to.itemsize <= 2
+
+    statements = list(walk_statements(body))
+    stored = {s.dst.name for s in statements if isinstance(s, Let) and s.stored}
+    return frozenset(v.name for s in statements if not rounds(s) for v in direct_uses(s)) - stored
+
+
+def _once(body: Body, readers: Counter[str], kept: Set[str]) -> tuple[Body, Value, Value] | None:
+    """The body with one combination less, its result, and the state that takes the place of it.  ``kept``: values of which more than 16
+    bits are."""
     states = {a.old.name: (at, s, a) for at, s in enumerate(body) if isinstance(s, Loop) for a in s.accumulators}
     for i, s in enumerate(body):
-        if isinstance(s, Loop) and (inner := _once(s.body, readers, coarse)) is not None:
+        if isinstance(s, Loop) and (inner := _once(s.body, readers, kept)) is not None:
             return (*body[:i], replace(s, body=inner[0]), *body[i + 1 :]), *inner[1:]
         values = uses(s)
         if not isinstance(s, Let) or len(values) != 2 or len({(v.dims, v.dtype) for v in (*values, s.dst)}) > 1:
@@ -70,7 +85,7 @@ def _once(body: Body, readers: Counter[str], coarse: bool) -> tuple[Body, Value,
             if a.start is not None or a.identity != MONOIDS[a.monoid].identity or not _combines(loop.body, a, s.op, readers):
                 continue
             rounded = s.op == "add" and a.old.dtype.is_float and not any(isinstance(t, Lost) and t.new == a.new for t in loop.body)
-            if rounded and not coarse:
+            if rounded and s.dst.name in kept:
                 continue
             own, to = next((b for b in loop.accumulators if b.old == v), None), _place(v, body, at, s, readers)
             if own is not None:
