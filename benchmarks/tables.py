@@ -378,6 +378,22 @@ def layouts(result, path):
     ])  # fmt: skip
 
 
+def layout_rules(result, path):
+    """The table of a file of layout_rules.py."""
+    env = result["environment"]
+    software = ", ".join(f"{k} {env[k]}" for k in ("python", "egglog"))
+    words = ("draws", "equal", "same map", "less", "neither", "disagreements")
+    columns = (*words, "median_nodes", "most_nodes", "places_compared", "cpu_seconds")
+    head = ["", *(c.replace("_", " ") for c in columns), "most, of the bound"]
+    rows = [[r["property"], *(str(r[c]) for c in columns), str(r["of_the_bound"] or "")] for r in result["properties"]]
+    return "\n\n".join([
+        f"### {env['date'][:10]}: rules on layouts against the direct algorithms",
+        f"{software}; {machine(env)}; commit {env['commit']}. Smallest forms are that of the direct algorithm (equal), or another "
+        "of its map. Where the rules know no layout, the library has one (less), or none either (neither).",
+        markdown(head, rows),
+    ])  # fmt: skip
+
+
 KINDS = {
     "-pairs": pairs,
     "-trust": trust,
@@ -389,6 +405,7 @@ KINDS = {
     "-layers": layers,
     "-budget": budget,
     "-layouts": layouts,
+    "-layout-rules": layout_rules,
 }
 
 

@@ -16,7 +16,8 @@ import functools
 import math
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..ir.index import Axis, IndexExpr, index, order_key
@@ -28,14 +29,14 @@ from ..rewrites import table
 from ..rewrites.facts import CONDITIONS
 from ..rewrites.positions import IndexVar
 from ..rewrites.relations import RELATIONS, Row
-from ..rewrites.rule import Rule
+from ..rewrites.rule import ITERS, Rule
 from ..rewrites.verdicts import MOST_READS, Offer
 from . import weighing
 from .encode import Codebook, Decoder, encode
 from .engine import leave_behind, new_engine
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
 from .reach import reachable
-from .schema import CONSTRUCTORS, FORMS, claimable, schema, trait_facts
+from .schema import CONSTRUCTORS, FORMS, claimable, layouts, schema, trait_facts
 from .spec import check_graph
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def for_programs(rules: Collection[Rule]) -> tuple[Rule, ...]:
 
 def for_kernels(rules: Collection[Rule]) -> tuple[Rule, ...]:
     """Of some rules those of a saturation that is for kernels."""
-    return tuple(r for r in rules if r.phase != ORDER)
+    return tuple(r for r in rules if r.phase not in (ORDER, ITERS))
 
 
 def ordered(rules: Collection[Rule]) -> bool:
@@ -79,7 +80,8 @@ def _new_engine(rules: tuple[Rule, ...], claims: bool = False, order: bool = Fal
     even if none of these rules orders any."""
     engine = new_engine()
     weights = (weighing.text(),) if order or ordered(rules) else ()
-    for text in (schema(claims), *weights):
+    placing = (layouts(),) if any(r.phase == ITERS for r in rules) else ()
+    for text in (schema(claims), *weights, *placing):
         _compile(engine, text)
     for rule in dict.fromkeys((*table.analyses(), *rules)):
         _compile(engine, _text(rule, claims, _commutative()))
@@ -143,6 +145,7 @@ class _Run:
     """One saturation in progress: budgets, rule counts and time per phase."""
 
     claims = False  # whether the engine keeps the rule that concluded each fact
+    constructors: Collection[str] = CONSTRUCTORS  # of the e-nodes that the budget counts
 
     def __init__(self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf) -> None:
         self.engine, self.node_budget = engine, node_budget
@@ -189,7 +192,7 @@ class _Run:
     def size(self) -> int:
         """Number of e-nodes."""
         sizes = self.sizes()
-        return sum(sizes.get(name, 0) for name in CONSTRUCTORS)
+        return sum(sizes.get(name, 0) for name in self.constructors)
 
     def count(self, constructor: str) -> int:
         """How many nodes of a constructor there are."""
@@ -281,6 +284,17 @@ class _Run:
         return ever
 
 
+@contextmanager
+def running(rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf) -> Iterator[_Run]:
+    """An engine that is used again and again, with budgets; what is inserted is gone afterwards."""
+    engine = _engine(rules)
+    _run(engine, "(push)")
+    try:
+        yield _Run(engine, rules, node_budget, time_budget, deadline)
+    finally:
+        _run(engine, "(pop)")
+
+
 class _Steps(_Run):
     """A saturation in steps of one round of one ruleset; it stops after ``most`` of them.
 
@@ -363,12 +377,8 @@ def saturated(
     if wanted():
         check_program(program)
     if not fresh:
-        engine = _engine(rules)
-        _run(engine, "(push)")
-        try:
-            graph = _saturate(engine, program, rules, splits, _Run(engine, rules, node_budget, time_budget, deadline))
-        finally:
-            _run(engine, "(pop)")
+        with running(rules, node_budget, time_budget, deadline) as run:
+            graph = _saturate(run.engine, program, rules, splits, run)
         if not holds_program(graph):
             graph = None
             _engines.pop((rules, False), None)

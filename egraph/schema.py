@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 
+from ..ir.layout import terms
 from ..rewrites.facts import CONDITIONS
 from ..rewrites.patterns import number_text
 from ..rewrites.relations import RELATIONS, Trait
@@ -53,7 +54,7 @@ def claimable() -> dict[str, tuple[str, ...]]:
 
 def schema(claims: bool = False) -> str:
     """Declarations and analyses as engine text; ``claims``: with tables for the rule that first concluded each fact."""
-    lines = ["(sort T)", "(sort L)"]
+    lines = ["(sort T)", "(sort L)", "(sort P)"]
     lines += [f"(constructor {n} ({' '.join(c)}) T)" for n, c in CONSTRUCTORS.items()]
     lines += [f"(function why-{n} ({' '.join(CONSTRUCTORS[n])}) String :merge old)" for n in TRACED]
     lines += [
@@ -80,6 +81,18 @@ def schema(claims: bool = False) -> str:
         lines.append("(relation united-form (String L))")
     lines += [*(f"(ruleset {p})" for p in PHASES), *levels(), ANALYSES]
     return "\n".join(lines)
+
+
+SORTS = {"extent": "f64", "stride": "f64", "first": "f64", "axis": "String"}  # of the attributes of layouts
+LAYOUTS = {k.capitalize(): (*(SORTS[a] for a in attrs), *["P"] * count) for k, (attrs, count) in terms.KINDS.items()}
+
+
+def layouts() -> str:
+    """Declarations for rules on layouts: nodes, what is known of a layout, and the axes of hardware that are named."""
+    lines = [f"(constructor {n} ({' '.join(c)}) P)" for n, c in LAYOUTS.items()]
+    lines += [f"(function why-{n} ({' '.join(c)}) String :merge old)" for n, c in LAYOUTS.items()]
+    lines += ["(function elements (P) f64 :merge old)", *(f"(function {n} (P String) f64 :merge old)" for n in ("span", "origin"))]
+    return "\n".join([*lines, "(relation hardware (String))", "(relation united-layout (String P))"])
 
 
 LOOPS = {"Reduce": "(+ 1 {})", "Roll": "(+ 1 {})", "Ref": "(max 0 (- {} 1))"}  # by a node over this axis, or over a part of it

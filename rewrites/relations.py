@@ -77,8 +77,8 @@ Meaning = Equation | Claim | Trait
 
 @dataclass(frozen=True)
 class Relation:
-    """A named relation.  ``columns`` are engine sorts: ``T`` a value, ``L`` a linear form, ``i64`` an axis or an index expression,
-    ``String`` a name, ``f64`` a number.  ``doc`` says what a row means in words, ``meaning`` so that it can be tested.
+    """A named relation.  ``columns`` are engine sorts: ``T`` a value, ``L`` a linear form, ``P`` a layout, ``i64`` an axis or an index
+    expression, ``String`` a name, ``f64`` a number.  ``doc`` says what a row means in words, ``meaning`` so that it can be tested.
 
     ``demand``: rows steer the search and claim nothing.  ``given``: rows come from outside the rules, so no rule concludes them.
     """
@@ -107,7 +107,7 @@ class Relation:
     def _cell(self, k: int, x: Any) -> Any:
         """An argument as its column holds it."""
         sort = self.columns[k]
-        if sort == "T":
+        if sort in ("T", "P"):
             return P.pattern(x)
         if sort == "f64":
             return P.number(x)
@@ -139,7 +139,7 @@ class Row(Fact):
 
 
 RELATIONS: dict[str, Relation] = {}
-SORTS = ("T", "L", "i64", "f64", "String")
+SORTS = ("T", "L", "P", "i64", "f64", "String")
 
 
 def relation(

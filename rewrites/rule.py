@@ -41,7 +41,7 @@ from ..errors import RuleError
 from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
-from . import comparisons, facts, relations, verdicts
+from . import comparisons, facts, iters, relations, verdicts
 from . import patterns as P
 from .comparisons import Compare, OneOf
 from .facts import (
@@ -83,9 +83,10 @@ __all__ = [
     "Position", "Rule", "Scalar", "SelectiveMonoid", "Turns", "TypeName",
 ]  # fmt: skip
 
+ITERS = "iters"  # the phase of the rules on layouts, which a saturation of a program has no use for
 LICENCES = ("exact", "real", "approx")
 DISABLED: set[str] = set()  # the names of the rules that saturations leave out
-PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion", "order")
+PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion", "order", "iters")
 
 
 # Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.
@@ -237,6 +238,10 @@ def _variable(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
         return IndexVar(name)
     if annotation is Form:
         return LinearVar(name)
+    if annotation is iters.Places:
+        return iters.LayoutVar(name)
+    if annotation is iters.Hardware:
+        return NameVar(name, lambda: iters.AXES, "hardware")
     if isinstance(annotation, Turns):
         return NameVar(name, annotation.names)
     if isinstance(annotation, Each):
@@ -348,8 +353,8 @@ class Rule:
         if self.provenance:
             nodes = dict.fromkeys(why for part in fact.parts() for node in P.walk(part) if (why := self._why(node)))
             rows = "".join(" " + n for n in nodes)
-        if isinstance(fact, Equal) and self.provenance and (fact.left.sort == "T" or claims):
-            rows += f' (united{"" if fact.left.sort == "T" else "-form"} "{self.name}" {fact.left.egglog()})'
+        if isinstance(fact, Equal) and self.provenance and (fact.left.sort != "L" or claims):
+            rows += f' (united{UNITED[fact.left.sort]} "{self.name}" {fact.left.egglog()})'
         if isinstance(fact, Match):
             return f"{fact.pattern.egglog()}{rows}"  # make the node, claim nothing
         if claims and (row := fact.row()):
@@ -357,10 +362,9 @@ class Rule:
         return fact.claim() + rows
 
     def _why(self, node: Any) -> str | None:
-        if not isinstance(node, Map | Reduce | Roll | View | Cast | Ref | Pre):
+        if not isinstance(node, Map | Reduce | Roll | View | Cast | Ref | Pre | iters.LayoutNode):
             return None
-        table, cells = node.egglog()[1:-1].split(" ", 1)
-        return f'(set (why-{table} {cells}) "{self.name}")'
+        return f'(set (why-{node.egglog()[1:-1]}) "{self.name}")'
 
 
 def _place(function: Callable[..., Any]) -> tuple[str, int]:
@@ -431,7 +435,7 @@ def _facts(result: Any) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
         needs, gives = tuple(result[0]), tuple(result[1]) if isinstance(result[1], list | tuple) else (result[1],)
     else:
         left, right, *conditions = result
-        whole = Var(WHOLE)
+        whole = (iters.LayoutVar if P.pattern(left).sort == "P" else Var)(WHOLE)
         needs, gives = (Match(whole, P.pattern(left)), *conditions), (Equal(whole, P.pattern(right)),)
     for fact in needs:
         if not isinstance(fact, Fact):
@@ -447,6 +451,7 @@ def _facts(result: Any) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     return needs, gives
 
 
+UNITED = {"T": "", "L": "-form", "P": "-layout"}  # tables of the rules that found a class equal to another form, by sort
 WHOLE = "whole__"  # the variable that stands for the left side
 
 _SIGNATURE = {
@@ -551,6 +556,7 @@ def _instance(
         raise RuleError(f"rule {rule}: {message}", where=_failed(function, error), cure=cure) from error
     try:
         needs, gives = _facts(result)
+        iters.unmixed((*needs, *gives), phase == ITERS)
         needs, gives = _placed(table, needs, gives)
     except RuleError as error:
         raise refuse(error.message, error.cure) from error
@@ -646,7 +652,8 @@ def _placed(name: str, needs: tuple[Fact, ...], gives: tuple[Fact, ...]) -> tupl
         return replace(whole, **{f.name: lifted(getattr(fact, f.name)) for f in fields(whole)})
 
     needs, gives = tuple(map(without, needs)), tuple(map(without, gives))
-    matched = {v.name for f in needs if isinstance(f, Match | Row) for part in f.parts() for v in _bindings(part)}
+    from_rules = [f for f in needs if isinstance(f, Match) or (isinstance(f, Row) and not f.relation.given)]  # given ones bind no position
+    matched = {v.name for f in from_rules for part in f.parts() for v in _bindings(part)}
     views = [n for f in (*needs, *gives) for part in f.parts() for n in P.walk(part) if isinstance(n, View)]
     known, waiting, placed = set(matched) - {v.name for v, _ in found.values()}, dict(found), list[Placed]()
     while waiting:

@@ -32,7 +32,7 @@ from .. import patterns as P
 from ..comparisons import Compare
 from ..facts import IndexFree, NonEmpty, Placed, Within
 from ..patterns import AxisVar, NumberVar, View
-from ..positions import IndexVar, NoPosition
+from ..positions import IndexVar, NoPosition, ReadAt
 from ..relations import Row, Trait, Vanishing
 from ..world import World
 from . import compare, dictionary
@@ -280,6 +280,8 @@ def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) 
         if not n:
             return False
         world.values[name] = rng.integers(0, rng.integers(1, n + 1) if name in within else n + draw(PAST), size=shape)
+    same: dict[str, np.ndarray] = {}  # positions that a premise says are those along an axis
+    undone = {f.at.name: f.place for f in plan.rule.needs if isinstance(f, Placed) and isinstance(f.place, ReadAt)}
     for fact in plan.rule.needs:
         if not isinstance(fact, Row) or not fact.relation.given:
             continue
@@ -289,16 +291,32 @@ def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) 
             world.values[e.name] = outer * ji.extent(world) + inner
         elif fact.relation.name == "same-index":
             e, j = fact.args
-            world.values[e.name] = np.asarray(P.Index(j).value(World(world.values, world.extents)), int)
+            same[e.name] = world.values[e.name] = np.asarray(P.Index(j).value(World(world.values, world.extents)), int)
+            if e.name in undone and not _undo(undone[e.name], same[e.name], world, rng):
+                return False
     for fact in plan.rule.needs:
         if isinstance(fact, Placed):
             try:
                 world.values[fact.at.name] = fact.place.value(world)
             except NoPosition:
                 return False
-            if not fact.inside(world):
+            if not fact.inside(world) or np.any(world.values[fact.at.name] != same.get(fact.at.name, world.values[fact.at.name])):
                 return False
     return all(v.name in world.values for v in plan.variables.values() if isinstance(v, IndexVar))
+
+
+def _undo(place: ReadAt, along: np.ndarray, world: World, rng: np.random.Generator) -> bool:
+    """Draw positions e, and f at which the axis k is read, such that e[k = f] is the position ``along`` another; whether there are any."""
+    k, n = place.axis.position(world), along.size
+    m, e, f = world.extents[k], place.outer, place.inner
+    if not isinstance(e, IndexVar) or not isinstance(f, IndexVar) or m < n:
+        return False
+    back = rng.permutation(np.concatenate([np.arange(n), rng.integers(0, n, m - n)]))
+    along, _ = np.broadcast_arrays(along, world.values[f.name])
+    to = [rng.choice(np.flatnonzero(back == at)) for at in along.ravel()]
+    world.values[e.name] = back.reshape([-1 if d == k else 1 for d in range(len(world.extents))])
+    world.values[f.name] = np.array(to, int).reshape(along.shape)
+    return True
 
 
 def _old_values(plan: Plan, world: World, source: Source) -> None:

@@ -260,6 +260,8 @@ class _Proof:
             if isinstance(one, P.Reduce) and isinstance(other, P.Reduce) and (count := self.renamed(one, other)):
                 return count
         at = self.point()
+        if "same-index" in self.given and (found := self.given["same-index"])[0].name in self.placed:
+            self.facts.append(self.placed[found[0].name].place.compute(_Symbols(self, at)) == at[self.key(found[1])])
         answer = self.prove(self.value(left, at) == self.value(right, at))
         if answer is True:
             return 1

@@ -22,9 +22,9 @@ from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
 from ...ir.semantics import RATIONAL, Noise, Undefined
 from .. import table
 from ..relations import Row, kept_where, least_where, lost_where, zero_where
-from ..rule import Rule
+from ..rule import ITERS, Rule
 from ..world import World
-from . import compare, integers, loops
+from . import compare, integers, layouts, loops
 from .compact import compact
 from .compare import Observation, Pair, Truth, certain, compared, lasting, moved_little, suspicious
 from .draw import Chooser, Tape, Unusable, draw_world, shrink
@@ -38,7 +38,7 @@ CI_EXAMPLES = 200  # of each rule in the CI profile
 PATIENCE = 1000  # more examples where some conclusion has not been tested yet
 LOWERED = 100  # tries to lower the choices that led to a failing world, before its numbers are made fewer and rounder
 EIGHTH = 8  # so many examples are there for one of Hypothesis, which takes four times as long as one of the tape
-ORACLES = ("arrays", "rationals", "loops", "integers")
+ORACLES = ("arrays", "rationals", "loops", "integers", "places")
 
 
 def _world(choose: Chooser, plan: Plan, mode: str) -> World | None:
@@ -236,18 +236,18 @@ def _check(rule: Rule, examples: int, wanted: Collection[str], end: float) -> Ru
     report = RuleReport(rule)
     if not claims:
         return replace(report, notes=("claims nothing",))
+    if rule.phase == ITERS:
+        count, seen = layouts.check_layouts(rule, examples, end) if "places" in wanted else (0, Counter())
+        _tested(rule, claims if "places" in wanted else [], seen)
+        return replace(_add(report, "places", count, sum(seen.values()), len(claims)), stopped=time.perf_counter() > end)
     modes = {"arrays": "exact" if rule.licence == "exact" else "real", "rationals": "rational"}
     for oracle, mode in modes.items():
         if oracle not in wanted:
             continue
         runs = examples if oracle == "arrays" else max(20, examples // 4)
         count, seen = _search(plan, mode, runs, end)
-        if oracle == "arrays" and (untested := [k for k in claims if not seen[k]]):
-            raise RuleError(
-                f"rule {rule.name}: no example satisfied its premises with a finite result (conclusion {untested[0] + 1})",
-                where=rule.where,
-                cure="a rule that cannot be checked cannot be trusted: weaken the premises or give a relation a meaning",
-            )
+        if oracle == "arrays":
+            _tested(rule, claims, seen)
         if any(seen.values()):
             report = _add(report, oracle, count, sum(seen.values()), sum(1 for k in claims if seen[k]))
     if "loops" in wanted:
@@ -261,6 +261,16 @@ def _check(rule: Rule, examples: int, wanted: Collection[str], end: float) -> Ru
         if verdict.note:
             report = replace(report, notes=(*report.notes, verdict.note))
     return replace(report, stopped=time.perf_counter() > end)
+
+
+def _tested(rule: Rule, claims: Collection[int], seen: Counter[int]) -> None:
+    """Refuse a rule of which a conclusion was not tested."""
+    if untested := [k for k in claims if not seen[k]]:
+        raise RuleError(
+            f"rule {rule.name}: no example satisfied its premises with a finite result (conclusion {untested[0] + 1})",
+            where=rule.where,
+            cure="a rule that cannot be checked cannot be trusted: weaken the premises or give a relation a meaning",
+        )
 
 
 def _add(report: RuleReport, oracle: str, examples: int, numbers: int, checks: int) -> RuleReport:

@@ -76,7 +76,7 @@ def test_the_licence_binds_extra_rules():
     mine = make_rule(twice_tanh, "user", "real", "factor", True)
     exact = names(eqfuse.optimize(P, target="h200", licence="exact", rules=[mine]))
     assert "twice_tanh" not in exact
-    assert exact == {r.name for r in eqfuse.rules() if r.licence == "exact"}
+    assert exact == {r.name for r in eqfuse.rules() if r.licence == "exact" and r.phase != "iters"}
 
 
 def test_rules_are_left_out_from_now_on():

@@ -255,3 +255,10 @@ def test_layouts_agree_with_enumeration_in_the_committed_data():
     found = result["summary"]
     assert found["draws"] >= 100_000 and not found["disagreements"] and not [r for r in result["properties"] if r["disagreements"]]
     assert found["mutants"] == found["mutants_caught"] == len(result["mutants"]) >= 20
+
+
+def test_rules_on_layouts_agree_with_the_direct_algorithms_in_the_committed_data():
+    rows = {r["property"]: r for r in json.loads(max(RESULTS.glob("*-layout-rules.json")).read_text())["properties"]}
+    assert all(r["draws"] >= 1000 and not r["disagreements"] for r in rows.values())
+    assert not rows["group"]["less"]
+    assert max(rows[name]["of_the_bound"] for name in ("canonicalize", "canonicalize copies")) <= 1

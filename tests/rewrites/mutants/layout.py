@@ -7,6 +7,7 @@ from eqfuse.ir.dtypes import float16
 from eqfuse.ir.index import index
 from eqfuse.rewrites.facts import IndexDepends, IndexFree, OtherAxis, depends, equal, free, match
 from eqfuse.rewrites.patterns import Cast, Map, Reduce, View
+from eqfuse.rewrites.relations import same_index
 from eqfuse.rewrites.rule import AnyMonoid, Axis, Op1, Op2, Op3, Position, TypeName
 
 from . import close, mutant
@@ -117,3 +118,13 @@ def views_compose_inside_out(x, j: Axis, k: Axis, e: Position, f: Position):
     return View(View(x, j, e), k, f), View(x, j, f.at(k, e)), free(x, k)
 
 
+@mutant("views_undo", "condition dropped", lambda: (True, close(x[back][turn], x)), lambda: program("stored", y=(view(view(x_, j, index(k) * -1 + 7), k, (index(j) + 3) % 8), (i, j))))
+def views_undo_in_any_order(t, x, j: Axis, k: Axis, e: Position, f: Position):
+    """x[j = e][k = f] = x[k = f], whatever was stored where."""
+    return [match(t, View(View(x, j, e), k, f)), OtherAxis(j, k)], [equal(t, View(x, k, f))]
+
+
+@mutant("views_undo", "condition dropped", lambda: (np.array_equal(back[back], [0, 1, 2]), close(x[back][back], x[back])), lambda: program("twice", y=(view(view(x_, j, index(j) * -1 + 7), j, index(j) * -1 + 7), (i, j))))
+def views_undo_on_one_axis(t, x, j: Axis, k: Axis, e: Position, f: Position):
+    """x[j = e][k = f] = x[k = f], where e[k = f] is j, also for one axis: what was undone is read backwards."""
+    return [match(t, View(View(x, j, e), k, f)), same_index(e.at(k, f), j)], [equal(t, View(x, k, f))]
