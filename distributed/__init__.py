@@ -1,0 +1,1 @@
+"""Programs across devices."""
