@@ -11,10 +11,11 @@ multiply-adds of matrix products at the rate of their type, all other operations
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..egraph.frozen import ENode
 from ..errors import GraphError, PlanError
 from ..extract.targets import Target
 from ..extraction import Graph, Member, choose
@@ -78,10 +79,10 @@ class Chosen:
 
 
 class Space:
-    """The ways to make values at places."""
+    """The ways to make values at places.  ``exact``: sums of floats are added up in the order of the program, and so on one device."""
 
-    def __init__(self, forms: Forms, mesh: Mesh, target: Target) -> None:
-        self.forms, self.mesh, self.target = forms, mesh, target
+    def __init__(self, forms: Forms, mesh: Mesh, target: Target, *, exact: bool = False) -> None:
+        self.forms, self.mesh, self.target, self.exact = forms, mesh, target, exact
         self.axes = forms.graph.axes
         self.inputs = {i.name: i for i in forms.program.inputs}
 
@@ -111,12 +112,12 @@ class Space:
                     grown = True
         return frozenset(found)
 
-    def _partial(self, n: object, known: Collection[int]) -> bool:
-        axes, numbers = [self.axes[a] for a in n.args], [self.forms.numbers[a] for a in n.args]  # type: ignore[attr-defined]
+    def _partial(self, n: ENode, known: Collection[int]) -> bool:
+        axes, numbers = [self.axes[a] for a in n.args], [self.forms.numbers[a] for a in n.args]
         for d in range(len(self.mesh.sizes)):
             place = tuple(PARTIAL if k == d else REPLICATED for k in range(len(self.mesh.sizes)))
-            for found in argument_places(n, axes, numbers, place, self.mesh):  # type: ignore[arg-type]
-                if all(a in known or PARTIAL not in p for a, p in zip(n.args, found, strict=True)):  # type: ignore[attr-defined]
+            for found in argument_places(n, axes, numbers, place, self.mesh):
+                if all(a in known or PARTIAL not in p for a, p in zip(n.args, found, strict=True)):
                     return True
         return False
 
@@ -136,7 +137,7 @@ class Space:
                     axes, numbers = [self.axes[a] for a in n.args], [self.forms.numbers[a] for a in n.args]
                     for args in argument_places(n, axes, numbers, place, self.mesh) if n.op != "input" else ():
                         sources = tuple(zip(n.args, args, strict=True))
-                        if all(p in self.places[a] for a, p in sources):
+                        if all(p in self.places[a] for a, p in sources) and not (self.exact and self._reorders(n, place, args)):
                             here.append(Made(k, sources, self._us(c, k, args, place)))
                 found[c, place] = tuple(here)
         return found
@@ -152,6 +153,11 @@ class Space:
                         us = math.fsum(step.us for _, step in steps)
                         found.setdefault((c, other), []).append(Made(None, ((c, place),), us, steps))
         return {key: tuple(made) for key, made in found.items()}
+
+    def _reorders(self, n: ENode, place: Place, args: Sequence[Place]) -> bool:
+        """Whether a node leaves addends that are floats to be added up in another order."""
+        here = (q == PARTIAL != p for p, q in zip(args[0], place, strict=True)) if n.op == "reduce" else ()
+        return any(here) and self.forms.dtypes[n.args[0]].is_float
 
     def _stored(self, c: int) -> bool:
         """Whether a value is worth moving: what no device makes from nothing."""
@@ -197,10 +203,14 @@ class Space:
                         found.setdefault((c, place), Made(k, (), self.reading_us(n.attrs[0], place)))
         return found
 
-    def choose(self, allowed: Allowed = Allowed(), seconds: float = SECONDS) -> Chosen:  # noqa: B008 - frozen
-        """The cheapest way.  PlanError where an output cannot be where it should."""
+    def choose(
+        self, allowed: Allowed = Allowed(), seconds: float = SECONDS, usable: Callable[[Key, Made], bool] = lambda key, made: True  # noqa: B008 - frozen
+    ) -> Chosen:
+        """The cheapest way, among those to compute values that are ``usable``.  PlanError where an output cannot be where it should."""
         given = self.given(allowed)
-        computed = {key: (*([given[key]] if key in given else []), *self.ways[key]) for key in self.ways}
+        computed = {
+            key: (*([given[key]] if key in given else []), *(m for m in self.ways[key] if usable(key, m))) for key in self.ways
+        }  # fmt: skip
         keys = list(computed)
         here = {key: 2 * k for k, key in enumerate(keys)}  # the class of a value that is computed at a place; the next is of one to be read there
         classes: list[list[Member]] = []
