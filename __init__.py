@@ -34,8 +34,8 @@ _HOME = {
 _MODULES = ("distributed", "errors", "extraction", "testing")
 
 __all__ = [
-    "Compiled", "Layout", "Plan", "Program", "Target", "disable", "distributed", "enable", "errors", "extraction", "fusion", "op", "optimize", "rule",
-    "rules", "targets", "testing",
+    "Compiled", "Layout", "Plan", "Program", "Target", "disable", "distributed", "enable", "errors", "extraction", "fusion", "op",
+    "optimize", "rule", "rules", "targets", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -104,7 +104,8 @@ def _across(asked: Request, out_placements: Sequence[Any] | None) -> Across:
     """The same across devices.  OptionError for options that are about the kernels of one program."""
     from .distributed import Across
 
-    for option, value in (("fusion", tuple(asked.fusion)), ("accuracy_factor", asked.accuracy_factor), ("memory_limit", asked.memory_limit)):
+    for option in ("fusion", "accuracy_factor", "memory_limit", "no_spills"):
+        value = getattr(asked, option)
         errors.expect(not value, option, value, "leave it out: with DTensors there is a plan for each of several programs")
     return Across(checked(asked), out_placements)
 

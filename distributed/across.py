@@ -1,7 +1,7 @@
 """A function of DTensors as local programs and collectives: planned without a process group, run by PyTorch's.
 
-Local programs are planned and run like any other: as generated kernels on CUDA devices, by the reference on CPUs.  Collectives are DTensor's
-``redistribute``; there is no transport here.
+Local programs are planned and run like any other: as generated kernels on CUDA devices, by the reference on CPUs.  Collectives are
+DTensor's ``redistribute``; there is no transport here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ..errors import PlanError, TraceError
+from ..errors import OptionError, PlanError, TraceError
 from ..frontends import Traced, trace
+from ..ir.program import Output
 from ..ir.reference import evaluate
 from ..pipeline import Request, active_rules, run
 from ..runtime.executable import Executable
@@ -27,6 +28,7 @@ from .choice import Allowed, Space
 from .cut import cut
 from .forms import forms
 from .mesh import PARTIAL, REPLICATED, Mesh, Place, place_of
+from .outputs import check_results, merged_shape, outermost, places
 from .plan import Local, Moved, Placed, Spread
 from .simulate import simulate
 
@@ -44,6 +46,7 @@ class Across:
         self.device_mesh = mesh_of((args, self.kwargs))
         self.mesh = Mesh.of(self.device_mesh)
         self.traced: Traced = trace(self.call, whole(args), whole(self.kwargs), name=request.name, exact=request.exact)
+        check_results(self.traced.program)
         self.allowed = self._allowed(args)
         found = forms(self.traced.program, self.mesh, active_rules(request))
         self.space = Space(found, self.mesh, request.target, exact=request.exact)
@@ -61,14 +64,16 @@ class Across:
             x = bound[i.name]
             inputs[i.name] = [place_of(x.placements, i.layout, self.mesh, i.name) if is_spread(x) else self.mesh.everywhere]
         outputs: dict[str, list[Place]] = {}
-        if self.wanted is not None:
-            if len(self.wanted) != len(program.outputs):
-                raise PlanError(
-                    f"{len(self.wanted)} placements for {len(program.outputs)} results", cure="out_placements=[(Shard(0),), ...], one for each"
-                )
-            for o, placements in zip(program.outputs, self.wanted, strict=True):
-                if placements is not None:
-                    outputs[o.name] = [place_of(placements, o.layout, self.mesh, o.name)]
+        if self.wanted is not None and len(self.wanted) != len(program.outputs):
+            raise OptionError(
+                f"{len(self.wanted)} placements for {len(program.outputs)} results",
+                cure="out_placements=[(Shard(0),), ...], one for each; None leaves one open",
+            )
+        for o, placements in zip(program.outputs, self.wanted or [None] * len(program.outputs), strict=True):
+            if placements is not None:
+                outputs[o.name] = [place_of(placements, outermost(program, o), self.mesh, o.name)]
+            elif (able := places(program, o, self.mesh)) is not None:
+                outputs[o.name] = able
         return Allowed(inputs, outputs)
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,9 +112,10 @@ class Across:
         """The plan, which reductions may be merged from parts, and what alternatives cost."""
         lines = [str(self.plan)]
         lines += [f"  {split}: their results can be merged" for split in self.space.forms.splits]
-        proof = "no choice takes less" if self.plan.us <= self.plan.chosen.bound * (1 + 1e-6) else f"no choice takes less than {self.plan.chosen.bound:.1f} us"
+        chosen = self.plan.chosen
+        proof = "no choice takes less" if chosen.proved else f"no choice takes less than {chosen.bound:.1f} us"
         lines.append(f"alternatives, by the same model ({proof}):")
-        lines += [f"  {a.description}: {lost(self.plan.chosen, a)}, {a.bytes} B sent" for a in self.alternatives()]
+        lines += [f"  {a.description}: {lost(chosen, a)}, {a.bytes} B sent" for a in self.alternatives()]
         return "\n".join(lines)
 
     # running --------------------------------------------------------------------------------------------------------------------------
@@ -139,8 +145,15 @@ class Across:
                     held.update(zip(step.makes, self._compute(step, held, mesh), strict=True))
                 later = {n for s in self.plan.steps[k + 1 :] for n in (s.reads if isinstance(s, Local) else (s.source,))}
                 held = {n: t for n, t in held.items() if n in later or n in self.plan.outputs.values()}
-        results = [self._as_dtensor(held[self.plan.outputs[o.name]], self.plan.tensors[self.plan.outputs[o.name]], mesh) for o in self.plan.program.outputs]
-        return self.traced.unflatten(results)
+        return self.traced.unflatten([self._result(o, held[self.plan.outputs[o.name]], mesh) for o in self.plan.program.outputs])
+
+    def _result(self, o: Output, local: torch.Tensor, mesh: Any) -> Any:
+        """What the function returns of an output."""
+        program, t = self.plan.program, self.plan.tensors[self.plan.outputs[o.name]]
+        if t.layout == (whole_layout := outermost(program, o)):
+            return self._as_dtensor(local, t, mesh)
+        placements = _placements(replace(t, layout=whole_layout))
+        return _dtensor(local.reshape(merged_shape(program, o, tuple(local.shape))), mesh, placements, merged_shape(program, o, t.shape))
 
     def _compute(self, step: Local, held: Mapping[str, torch.Tensor], mesh: Any) -> list[torch.Tensor]:
         """What this device makes of what it has."""
@@ -165,11 +178,7 @@ class Across:
         return found.to_local().contiguous()
 
     def _as_dtensor(self, local: torch.Tensor, t: Spread, mesh: Any) -> Any:
-        from torch.distributed.tensor import DTensor
-
-        shape = torch.Size(t.shape)
-        stride = torch.empty(shape, device="meta").stride()
-        return DTensor.from_local(local, mesh, _placements(t), run_check=False, shape=shape, stride=stride)
+        return _dtensor(local, mesh, _placements(t), t.shape)
 
     def simulate(self, *args: Any, **kwargs: Any) -> Any:
         """The plan on whole tensors, all devices in this process, by the reference in float64: what it means."""
@@ -183,6 +192,13 @@ class Across:
 
     def __str__(self) -> str:
         return str(self.plan)
+
+
+def _dtensor(local: torch.Tensor, mesh: Any, placements: Sequence[Any], shape: Sequence[int]) -> Any:
+    from torch.distributed.tensor import DTensor
+
+    stride = torch.empty(tuple(shape), device="meta").stride()
+    return DTensor.from_local(local, mesh, placements, run_check=False, shape=torch.Size(shape), stride=stride)
 
 
 def _placements(t: Spread) -> list[Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import PlanError
-from .choice import Allowed, Chosen, Key, Made, Space
+from .choice import Allowed, Chosen, Key, Made, Space, Usable
 from .mesh import PARTIAL
-
-Usable = Callable[[Key, Made], bool]
 
 
 @dataclass(frozen=True)
@@ -23,8 +21,8 @@ class Alternative:
 
 
 def alternatives(space: Space, allowed: Allowed, chosen: Chosen, seconds: float = 2.0) -> tuple[Alternative, ...]:
-    """The best choices under one more condition each, the cheapest first: no reduction merged from parts, no addends, everything computed by
-    all devices, and each output at each other place that it may have."""
+    """The best choices under one more condition each, the cheapest first: no reduction merged from parts, no addends, everything computed
+    by all devices, and each output at each other place that it may have."""
     found = {}
     for description, where, usable in _conditions(space, allowed, chosen):
         try:

@@ -28,6 +28,7 @@ DERIVED = 1e-6  # us that a form that rules made costs more: of equals, the prog
 SECONDS = 10.0
 
 Key = tuple[int, Place]  # a value at a place
+Usable = Callable[[Key, "Made"], bool]
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The values at their places in an order in which they can be made, how, and where outputs are.  A value may be computed at a place and,
-    another time, moved there (``True``); who reads it there reads what was moved.  ``bound``: no choice takes less."""
+    """The values at their places in an order in which they can be made, how, and where outputs are.  A value may be computed at a place
+    and, another time, moved there (``True``); who reads it there reads what was moved.  ``bound``: no choice takes less."""
 
     made: Mapping[tuple[Key, bool], Made]
     outputs: Mapping[str, Key]
@@ -61,6 +62,11 @@ class Chosen:
     def us(self) -> float:
         """Modelled time."""
         return math.fsum(m.us for m in self.made.values())
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing cheaper is possible, by the model."""
+        return self.us <= self.bound * (1 + 1e-6)
 
     @property
     def moves(self) -> tuple[tuple[Key, Made], ...]:
@@ -97,6 +103,22 @@ class Space:
                 found[c] = None
                 todo += [a for n in self.forms.members[c] for a in n.args]
         return tuple(found)
+
+    @cached_property
+    def required(self) -> tuple[int, ...]:
+        """The classes without which there is no output, whatever is chosen."""
+        every = frozenset(self.needed)
+        found = dict.fromkeys(self.needed, every)
+        changed = True
+        while changed:
+            changed = False
+            for c in self.needed:
+                ways = [frozenset().union(*(found[a] for a in n.args)) for n in self.forms.members[c]]
+                now = frozenset.intersection(every, *ways) | {c}
+                changed |= now != found[c]
+                found[c] = now
+        wanted = frozenset().union(*(found[c] for c in self.forms.graph.roots.values()))
+        return tuple(c for c in self.needed if c in wanted)
 
     @cached_property
     def partial(self) -> frozenset[int]:
@@ -203,16 +225,14 @@ class Space:
                         found.setdefault((c, place), Made(k, (), self.reading_us(n.attrs[0], place)))
         return found
 
-    def choose(
-        self, allowed: Allowed = Allowed(), seconds: float = SECONDS, usable: Callable[[Key, Made], bool] = lambda key, made: True  # noqa: B008 - frozen
-    ) -> Chosen:
+    def choose(self, allowed: Allowed, seconds: float = SECONDS, usable: Usable = lambda key, made: True) -> Chosen:
         """The cheapest way, among those to compute values that are ``usable``.  PlanError where an output cannot be where it should."""
         given = self.given(allowed)
         computed = {
             key: (*([given[key]] if key in given else []), *(m for m in self.ways[key] if usable(key, m))) for key in self.ways
         }  # fmt: skip
         keys = list(computed)
-        here = {key: 2 * k for k, key in enumerate(keys)}  # the class of a value that is computed at a place; the next is of one to be read there
+        here = {key: 2 * k for k, key in enumerate(keys)}  # where a value is computed; the next class: where it is read
         classes: list[list[Member]] = []
         for key in keys:
             classes.append([Member("", tuple(here[s] + 1 for s in m.sources), m.us) for m in computed[key]])
@@ -223,6 +243,9 @@ class Space:
             wanted = allowed.outputs.get(o.name, [p for p in self.places[c] if PARTIAL not in p])
             roots.append(len(classes))
             classes.append([Member("", (here[c, p] + 1,), 0.0) for p in wanted if (c, p) in here])
+        for c in self.required:  # some place of each: a bound sees that halves of two places need more than a half below
+            roots.append(len(classes))
+            classes.append([Member("", (here[c, p],), 0.0) for p in self.places[c]])
         graph = _derivable(classes, roots)
         try:
             found = choose(graph, method="exact", time_limit=seconds)
@@ -241,7 +264,7 @@ class Space:
                 elif k:
                     steps[key, True] = self.moved[key][k - 1]
         outputs = {}
-        for o, r in zip(self.forms.program.outputs, roots, strict=True):
+        for o, r in zip(self.forms.program.outputs, roots, strict=False):
             outputs[o.name] = keys[found.selection.member(r).children[0] // 2]
         return Chosen(steps, outputs, found.bound)
 
@@ -270,5 +293,7 @@ def _derivable(classes: list[list[Member]], roots: list[int]) -> Graph:
             waits[c, k] -= 1
             if not waits[c, k]:
                 made(c)
-    kept = tuple(tuple(Member(m.op, m.children, m.cost if waits[c, k] == 0 else math.inf) for k, m in enumerate(row)) for c, row in enumerate(classes))
-    return Graph(kept, tuple(roots))
+    kept = (
+        tuple(Member(m.op, m.children, math.inf if waits[c, k] else m.cost) for k, m in enumerate(row)) for c, row in enumerate(classes)
+    )
+    return Graph(tuple(kept), tuple(roots))

@@ -1,8 +1,8 @@
 """What was chosen, cut where values move: local programs at local sizes.
 
-Every value is computed by the last stage that can, and stored if it moves or a later stage reads it; what is made of positions and constants
-alone, and views of tensors that are there, is made again where it is needed.  An axis that is shared out is an axis of its own there, shorter;
-of length 1 it is none.  A device's position along it is an input.
+Every value is computed by the last stage that can, and stored if it moves or a later stage reads it; what is made of positions and
+constants alone, and views of tensors that are there, is made again where it is needed.  An axis that is shared out is an axis of its own
+there, shorter; of length 1 it is none.  A device's position along it is an input.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from ..egraph.frozen import ENode
-from ..errors import UnsupportedOpError
 from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
@@ -44,11 +43,6 @@ class _Cut:
 
     def placed(self) -> Placed:
         program = self.space.forms.program
-        if program.results:
-            raise UnsupportedOpError(
-                f"{program.name} returns what reshapes or concatenations make of several values, which cannot be placed yet",
-                cure="return the values, and put them together outside",
-            )
         for i in program.inputs:
             place = next((key[1] for key, moved in self.made if not moved and self.input_of((key, moved)) == i.name), None)
             if place is not None:
@@ -101,7 +95,7 @@ class _Cut:
         """The last stage that may compute an item."""
         last = max(self.level.values())
         found: dict[Item, int] = {}
-        for item in reversed(self.made):
+        for item in reversed(list(self.made)):
             found.setdefault(item, last)
             here = self.level[item] - 1 if item[1] else found[item]
             for s in self.sources(item):

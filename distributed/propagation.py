@@ -4,14 +4,14 @@ Let P be the place of the result along one dimension of the mesh, whose n device
 
 - replicated: from replicated arguments, every device computes all of it;
 - an axis a: pointwise, an argument that has the axis is shared out along it, and one that lacks it is replicated;
-- a reduction over another axis, the same; over the axis j that its argument is shared out along, the result is partial: its addends are the
-  sums of the parts, and so for means, of equal parts;
-- partial: a sum of partial values, one with the other sign or times a number, a choice between partial values by what all devices have, a sum
-  of a partial value over an axis, a view of one.  With a factor that may be infinite or 0 the addends would not add up to what the
-  program computes, nor would those of a maximum: NCCL and gloo lose its NaN.  Such reductions are split (:mod:`.graph`), and
-  their parts gathered;
-- a view x[j = e] along the axis a of e: if position r*l + a of the result, l the length of its part, reads only part r of j, and at the same
-  position within that part for every r; or, where x has the axis a besides, if e does not depend on r.
+- a reduction over another axis, the same; over the axis j that its argument is shared out along, the result is partial: its addends are
+  the sums of the parts, and so for means, of equal parts;
+- partial: a sum of partial values, one with the other sign or times a number, a choice between partial values by what all devices have, a
+  sum of a partial value over an axis, a view of one.  With a factor that may be infinite or 0 the addends would not add up to what the
+  program computes.  A maximum is never partial: whether a NaN among its parts survives is up to the transport.  Such reductions are
+  split (:mod:`.forms`), and their parts gathered;
+- a view x[j = e] along the axis a of e: if position r*l + a of the result, l the length of its part, reads only part r of j, and at the
+  same position within that part for every r; or, where x has the axis a besides, if e does not depend on r.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _view(n: ENode, own: frozenset[Axis], p: One, devices: int) -> Iterator[tupl
 
 @cache
 def aligned(e: IndexExpr, a: Axis, parts: int, step: int) -> bool:
-    """Whether an expression at part r of an axis is what it is at part 0 and ``step * r``, and at part 0 below ``step`` (if there is one)."""
+    """Whether an expression is, at part r of an axis, ``step * r`` more than at part 0, and there below ``step`` (if that is not 0)."""
     length = a.size // parts
     inside = index(Axis(f"{a.name} inside", length)) if length > 1 else index(0)
     part = Axis(f"{a.name} part", parts)

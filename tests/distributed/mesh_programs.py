@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from eqfuse.distributed.choice import Allowed, Space
 from eqfuse.distributed.cut import cut
@@ -22,7 +21,7 @@ def mlp(x, w1, b, w2):
 
 
 def layer_norm(x, w, b):
-    return F.layer_norm(x, (x.shape[-1],), w, b)
+    return torch.nn.functional.layer_norm(x, (x.shape[-1],), w, b)
 
 
 def norm_linear(x, g, w):

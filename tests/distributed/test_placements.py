@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from mesh_programs import H100, PROGRAMS, cross_entropy, drawn, placed, program
-
 from torch.distributed.tensor import Replicate, Shard
 
 import eqfuse
@@ -16,7 +15,7 @@ from eqfuse.distributed import DTensorSpec
 from eqfuse.distributed.alternatives import alternatives
 from eqfuse.distributed.choice import Allowed, Space
 from eqfuse.distributed.cut import cut
-from eqfuse.distributed.forms import Forms, forms
+from eqfuse.distributed.forms import forms
 from eqfuse.distributed.mesh import PARTIAL, REPLICATED, Mesh, move, place_of
 from eqfuse.distributed.plan import Spread
 from eqfuse.distributed.propagation import aligned, argument_places

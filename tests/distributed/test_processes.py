@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 
 import eqfuse
-from eqfuse.errors import PlanError
+from eqfuse.errors import PlanError, UnsupportedOpError
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="torch without gloo")
 
@@ -72,6 +72,10 @@ def two(count):
     torch.testing.assert_close(eqfuse.optimize(torch.neg, (halves,))(halves).full_tensor(), -x)
     i = torch.randint(-9, 9, (8, 16), dtype=torch.int32)
     same(lambda i: i.sum(-1), mesh, (i,), ([S(1)],))
+    _, _, found = same(lambda x: (x * 2).view(2, 4, 4).transpose(1, 2).reshape(2, 16), mesh, (x,), ([S(0)],))
+    assert found.placements == (S(0),)  # a last reshape
+    with pytest.raises(UnsupportedOpError, match="concatenation"):
+        eqfuse.optimize(lambda x: torch.cat((x.exp(), x.sum(0, keepdim=True))), (spread[0],))
     layer = torch.nn.Linear(4, 12)
     want = layer(x).detach()
     for name, p in list(layer.named_parameters()):
