@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..egraph.frozen import ENode
@@ -22,7 +23,7 @@ from ..extraction import Graph, Member, choose
 from ..ir import ops
 from .forms import Forms
 from .mesh import PARTIAL, REPLICATED, Mesh, Move, Place, paths
-from .propagation import argument_places
+from .propagation import ADDS, argument_places
 
 DERIVED = 1e-6  # us that a form that rules made costs more: of equals, the program as written
 SECONDS = 10.0
@@ -226,7 +227,39 @@ class Space:
         return found
 
     def choose(self, allowed: Allowed, seconds: float = SECONDS, usable: Usable = lambda key, made: True) -> Chosen:
-        """The cheapest way, among those to compute values that are ``usable``.  PlanError where an output cannot be where it should."""
+        """The cheapest way, among those to compute values that are ``usable``.  PlanError where an output cannot be where it should.
+
+        A sum of floats is computed at one place only: kernels for two would add it up in two orders, and x - max x would be an error of
+        x where it should be 0.  Where the cheapest way computes one at several, each of them alone is tried."""
+        found = self._cheapest(allowed, seconds, usable)
+        while (twice := self._summed_twice(found)) is not None:
+            c, places = twice
+            ways = []
+            for place in places:
+
+                def only(key: Key, made: Made, place: Place = place, before: Usable = usable) -> bool:
+                    return before(key, made) and (key[0] != c or key[1] == place)
+
+                with suppress(PlanError):
+                    ways.append((self._cheapest(allowed, seconds, only), only))
+            if not ways:
+                return found  # every one of its places is needed
+            best, usable = min(ways, key=lambda way: way[0].us)
+            found = replace(best, bound=found.bound)
+        return found
+
+    def _summed_twice(self, chosen: Chosen) -> tuple[int, list[Place]] | None:
+        """A sum of floats that is computed at several places."""
+        found: dict[int, list[Place]] = {}
+        for ((c, place), moved), m in chosen.made.items():
+            n = None if moved or m.member is None else self.forms.members[c][m.member]
+            sums = n is not None and n.op == "reduce" and n.attrs[0] in ADDS and self.forms.dtypes[n.args[0]].is_float
+            if sums and c not in self.forms.products:  # those are where the sum of them is
+                found.setdefault(c, []).append(place)
+        return next(((c, places) for c, places in found.items() if len(places) > 1), None)
+
+    def _cheapest(self, allowed: Allowed, seconds: float, usable: Usable) -> Chosen:
+        """The cheapest way."""
         given = self.given(allowed)
         computed = {
             key: (*([given[key]] if key in given else []), *(m for m in self.ways[key] if usable(key, m))) for key in self.ways

@@ -171,7 +171,7 @@ def place_of(placements: Sequence[Any], layout: Sequence[Axis | None], mesh: Mes
                 reason = f"sharded twice in {tuple(placements)}" if axis in found else f"{size} long, for {mesh.sizes[d]} devices"
                 raise OptionError(
                     f"dimension {p.dim % len(layout)} of {name} is {reason}",
-                    cure=f"a dimension that devices share equally, over one dimension of the mesh; or redistribute it to Replicate()",
+                    cure="a dimension that devices share equally, over one dimension of the mesh; or redistribute it to Replicate()",
                 )
             found.append(axis)
         else:

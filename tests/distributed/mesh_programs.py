@@ -139,4 +139,4 @@ def placed(name, mesh, inputs, outputs=None, target=H100):
     given = {i.name: place(i, inputs.get(i.name, "replicated")) for i in p.inputs}
     wanted = {o.name: place(o, outputs[o.name]) for o in p.outputs if o.name in (outputs or {})}
     space = Space(formed(name, m), m, target)
-    return cut(space, space.choose(Allowed(given, wanted)))
+    return cut(space, space.choose(Allowed(given, wanted), 1.0))

@@ -7,7 +7,7 @@ from itertools import chain, combinations, product
 import numpy as np
 import pytest
 import torch
-from mesh_programs import H100, PROGRAMS, cross_entropy, drawn, placed, program
+from mesh_programs import H100, PROGRAMS, cross_entropy, drawn, formed, placed, program
 from torch.distributed.tensor import Replicate, Shard
 
 import eqfuse
@@ -154,7 +154,7 @@ def test_no_enumeration_finds_better(kind):
 def test_plans_compute_what_the_program_does(name):
     for seed, devices in enumerate((2, 4, {"a": 2, "b": 2}, 3)):
         space, allowed, values = drawn(name, Mesh.of(devices), seed)
-        plan = cut(space, space.choose(allowed, seconds=1.0))
+        plan = cut(space, space.choose(allowed, seconds=0.4))
         with np.errstate(all="ignore"):
             want, got = evaluate(space.forms.program, values), simulate(plan, values)
         for o in want:  # where one is infinite or NaN, the other may be NaN or infinite (docs/numerics.md)
@@ -214,6 +214,20 @@ def test_the_vocabulary_over_devices_is_not_gathered():
     logits = 8 * 16 * 4
     assert 0 < plan.bytes < logits * 3 / 4
     assert not any(a is not None and a.name == "w_rows" for m in plan.moves for a in plan.tensors[m.source].layout)
+
+
+def test_a_sum_is_computed_at_one_place():
+    """Keys over one dimension of the mesh, queries wherever is best: the scores of the maximum are those of the exponentials."""
+    slow = replace(H100, link_gb_s=1e-3, link_us=1.0)
+    keys = ("k_rows", "replicated")
+    plan = placed("attention", {"a": 2, "b": 2}, {"k": keys, "v": keys}, {"out": "replicated"}, slow)
+    places = {}
+    for ((c, place), moved), m in plan.chosen.made.items():
+        if not moved and m.member is not None and m.sources:
+            places.setdefault(c, set()).add(place)
+    members = formed("attention", plan.mesh).members
+    sums = {c for c in places if any(n.op == "reduce" and n.attrs[0] == "sum" and n.rule is None for n in members[c])}
+    assert sums and all(len(places[c]) == 1 for c in sums)
 
 
 def test_alternatives_are_dearer():
