@@ -92,8 +92,8 @@ def optimize(
 
 
 def _across_devices(fn: Any, args: Any, kwargs: Any) -> bool:
-    """Whether DTensors are among the arguments or parameters.  Without torch there are none."""
-    if "torch" not in sys.modules:
+    """Whether DTensors are among the arguments or parameters.  Before the modules that have them are loaded there are none."""
+    if not {"torch.distributed.tensor", f"{__package__}.distributed"} & sys.modules.keys():
         return False
     from .distributed.arguments import across_devices
 

@@ -1,6 +1,6 @@
 """Placements across devices: what is moved by the chosen one and by others, for 2, 4 and 8 devices.  Modelled; no device is needed.
 
-    python benchmarks/placements.py                  all cases: about three minutes of CPU time
+    python benchmarks/placements.py                  all cases: about ten minutes of CPU time
     python benchmarks/placements.py --brief          two devices, without alternatives
     python benchmarks/placements.py --save           also write benchmarks/results/DATE-placements.json
 
@@ -20,11 +20,12 @@ from host import commit, host
 
 from eqfuse.distributed.alternatives import alternatives
 from eqfuse.distributed.choice import Allowed, Space
-from eqfuse.distributed.cut import cut
 from eqfuse.distributed.forms import forms
 from eqfuse.distributed.mesh import REPLICATED, Mesh
+from eqfuse.distributed.search import search
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import TensorSpec, trace
+from eqfuse.pipeline import Request, run
 from eqfuse.testing.models import MODELS
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -82,6 +83,11 @@ def cases():
     yield "cross-entropy, vocabulary spread", trace(cross_entropy, specs).program, only(w=0)
 
 
+def kernels_us(programs):
+    """The modelled time of the kernels that are planned for programs, one after the other."""
+    return round(sum(run(Request(p, None, None, load_target(TARGET))).plan.estimated_us for p in programs), 1)
+
+
 def measured(name, program, place, devices, others):
     """One row: the result wherever it costs least, and everywhere."""
     mesh, start = Mesh.of(devices), time.process_time()
@@ -92,21 +98,22 @@ def measured(name, program, place, devices, others):
     row = {"case": name, "devices": devices, "choices": []}
     for wanted, outputs in (("anywhere", {}), ("everywhere", everywhere)):
         allowed = Allowed(inputs, outputs)
-        chosen = space.choose(allowed, SECONDS)
-        plan = cut(space, chosen)
+        plan = search(space, allowed, SECONDS)
+        chosen = plan.chosen
         row["choices"].append({
             "result": wanted,
             "bytes": plan.bytes,
             "collectives": dict(Counter(s.kind for m in plan.moves for _, s in m.steps if s.kind != "slice")),
             "moving_us": round(chosen.moving_us, 1),
-            "us": round(chosen.us, 1),
-            "optimal": chosen.proved,
-            "merged": any(m.member is not None and found.members[c][m.member].rule for ((c, _), _), m in chosen.made.items()),
+            "stored_bytes": plan.stored_bytes,
+            "us": round(plan.us, 1),
+            "optimal": plan.proved,
+            "merged": any(m.member is not None and space.forms.members[c][m.member].rule for ((c, _), _), m in chosen.made.items()),
             "places": {name: mesh.text(t.place) for name, t in plan.tensors.items() if is_weight(name)},
         })  # fmt: skip
         print(f"{name}, {devices} devices, result {wanted}: {row['choices'][-1]}", flush=True)
     if others:
-        chosen = space.choose(Allowed(inputs, everywhere), SECONDS)
+        row["kernels_us"] = kernels_us(step.program for step in plan.locals)
         row["alternatives"] = [
             {"what": a.description, "bytes": a.bytes, "moving_us": round(a.moving_us, 1), "us": round(a.us, 1)}
             for a in alternatives(space, Allowed(inputs, everywhere), chosen, SECONDS)
@@ -123,7 +130,9 @@ def main():
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/DATE-placements.json")
     args = parser.parse_args()
     rows = [measured(*case, n, not args.brief) for case in cases() for n in ((2,) if args.brief else DEVICES)]
-    result = {"environment": {**host(), "commit": commit()}, "target": TARGET, "rows": rows}
+    programs = {name.partition(",")[0]: program for name, program, _ in cases()}
+    alone = {} if args.brief else {name: kernels_us([program]) for name, program in programs.items()}
+    result = {"environment": {**host("torch"), "commit": commit()}, "target": TARGET, "rows": rows, "one_device_kernels_us": alone}
     if args.save:
         path = RESULTS / f"{result['environment']['date'][:10]}-placements.json"
         path.write_text(json.dumps(result, indent=1) + "\n")

@@ -6,7 +6,6 @@ DTensor's ``redistribute``; there is no transport here.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -16,21 +15,25 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ..errors import OptionError, PlanError, TraceError
+from ..errors import OptionError, TraceError
 from ..frontends import Traced, trace
 from ..ir.program import Output
 from ..ir.reference import evaluate
 from ..pipeline import Request, active_rules, run
 from ..runtime.executable import Executable
 from .alternatives import Alternative, alternatives, lost
-from .arguments import all_arguments, as_function, is_spread, key_of, mesh_of, whole
+from .arguments import all_arguments, as_function, is_spread, key_of, mesh_of, whole, without_data
 from .choice import Allowed, Space
 from .cut import cut
 from .forms import forms
 from .mesh import PARTIAL, REPLICATED, Mesh, Place, place_of
 from .outputs import check_results, merged_shape, outermost, places
 from .plan import Local, Moved, Placed, Spread
+from .search import search
 from .simulate import simulate
+from .together import check_same, from_first
+
+MOST_VARIANTS = 64  # plans for other shapes and placements that one Across keeps
 
 
 class Across:
@@ -42,24 +45,25 @@ class Across:
     def __init__(self, request: Request, outputs: Sequence[Any] | None = None) -> None:
         self.request, self.wanted = request, outputs
         self.fn, self.call = request.fn, as_function(request.fn)
-        args, self.kwargs = all_arguments(self.fn, request.args or ()), dict(request.kwargs or {})
-        self.device_mesh = mesh_of((args, self.kwargs))
+        args, kwargs = all_arguments(self.fn, request.args or ()), dict(request.kwargs or {})
+        self.device_mesh = mesh_of((args, kwargs))
         self.mesh = Mesh.of(self.device_mesh)
-        self.traced: Traced = trace(self.call, whole(args), whole(self.kwargs), name=request.name, exact=request.exact)
+        self.traced: Traced = trace(self.call, whole(args), whole(kwargs), name=request.name, exact=request.exact)
         check_results(self.traced.program)
-        self.allowed = self._allowed(args)
+        self.allowed = self._allowed(self._bound(args, kwargs))
         found = forms(self.traced.program, self.mesh, active_rules(request))
         self.space = Space(found, self.mesh, request.target, exact=request.exact)
-        self.plan: Placed = cut(self.space, self.space.choose(self.allowed, max(request.time_budget, 0.1)))
-        self._variants: dict[object, Across] = {key_of((args, self.kwargs)): self}
-        self._agree()
-        self.request = request.without_data() if not any(map(is_spread, pytree.tree_leaves((request.args, request.kwargs)))) else request
+        check_same(self.device_mesh, f"{self.traced.program}\n{found.members}\n{self.allowed}", self.traced.program.name)
+        seconds = max(request.time_budget, 0.1)
+        self.plan: Placed = cut(self.space, from_first(self.device_mesh, lambda: search(self.space, self.allowed, seconds).chosen))
+        self._variants: dict[object, Across] = {key_of((args, kwargs)): self}
+        self.request = replace(request, args=without_data(request.args), kwargs=without_data(request.kwargs))
 
     # planning -------------------------------------------------------------------------------------------------------------------------
-    def _allowed(self, args: Sequence[Any]) -> Allowed:
+    def _allowed(self, bound: Mapping[str, Any]) -> Allowed:
+        """Where inputs are, and where outputs should be."""
         program = self.traced.program
         inputs: dict[str, list[Place]] = {}
-        bound = self._bound(args, self.kwargs)
         for i in program.inputs:
             x = bound[i.name]
             inputs[i.name] = [place_of(x.placements, i.layout, self.mesh, i.name) if is_spread(x) else self.mesh.everywhere]
@@ -84,21 +88,6 @@ class Across:
         flat = convention.arranged(args, kwargs)
         return {**{n: flat[k] for n, k in self.traced.arguments.items()}, **self.traced.captured}
 
-    def _agree(self) -> None:
-        """PlanError where the processes of a group planned differently, which would leave them waiting for each other."""
-        distributed = torch.distributed
-        if not (distributed.is_available() and distributed.is_initialized()) or isinstance(self.device_mesh, int | Mapping):
-            return
-        mine = hashlib.sha256("\n".join((str(self.plan), *(str(s.program) for s in self.plan.locals))).encode()).hexdigest()
-        for group in self.device_mesh.get_all_groups():
-            every: list[Any] = [None] * distributed.get_world_size(group)
-            distributed.all_gather_object(every, mine, group=group)
-            if len(set(every)) > 1:
-                raise PlanError(
-                    f"the processes have planned {self.plan.program.name} differently: the search was cut short somewhere",
-                    cure=f"time_budget={4 * self.request.time_budget:g}, which lets all of them end it",
-                )
-
     @cached_property
     def kernels(self) -> tuple[Executable, ...]:
         """The plans of the local programs, in order."""
@@ -112,10 +101,10 @@ class Across:
         """The plan, which reductions may be merged from parts, and what alternatives cost."""
         lines = [str(self.plan)]
         lines += [f"  {split}: their results can be merged" for split in self.space.forms.splits]
-        chosen = self.plan.chosen
-        proof = "no choice takes less" if chosen.proved else f"no choice takes less than {chosen.bound:.1f} us"
+        least = self.plan.chosen.us if self.plan.proved else self.plan.chosen.bound
+        proof = f"none takes less than {least:.1f} us without what local programs store for each other"
         lines.append(f"alternatives, by the same model ({proof}):")
-        lines += [f"  {a.description}: {lost(chosen, a)}, {a.bytes} B sent" for a in self.alternatives()]
+        lines += [f"  {a.description}: {lost(self.plan, a)}, {a.bytes} B sent" for a in self.alternatives()]
         return "\n".join(lines)
 
     # running --------------------------------------------------------------------------------------------------------------------------
@@ -128,6 +117,8 @@ class Across:
             return self.fn(*args, **kwargs)
         key = key_of((given, kwargs))
         if key not in self._variants:
+            for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:
+                del self._variants[oldest]
             self._variants[key] = Across(replace(self.request, args=args, kwargs=kwargs), self.wanted)
         return self._variants[key]._run(given, kwargs)
 
@@ -137,12 +128,14 @@ class Across:
             raise TraceError("a DTensorSpec has no data", cure="call it with DTensors, or ask for .plan")
         bound = self._bound(args, kwargs)
         held = {n: x.to_local() if is_spread(x) else x for n, x in bound.items() if n in self.plan.tensors}
+        count = 0  # of local programs that have run
         with torch.no_grad():
             for k, step in enumerate(self.plan.steps):
                 if isinstance(step, Moved):
                     held[step.makes] = self._move(step, held[step.source], mesh)
                 else:
-                    held.update(zip(step.makes, self._compute(step, held, mesh), strict=True))
+                    held.update(zip(step.makes, self._compute(step, held, mesh, count), strict=True))
+                    count += 1
                 later = {n for s in self.plan.steps[k + 1 :] for n in (s.reads if isinstance(s, Local) else (s.source,))}
                 held = {n: t for n, t in held.items() if n in later or n in self.plan.outputs.values()}
         return self.traced.unflatten([self._result(o, held[self.plan.outputs[o.name]], mesh) for o in self.plan.program.outputs])
@@ -155,7 +148,7 @@ class Across:
         placements = _placements(replace(t, layout=whole_layout))
         return _dtensor(local.reshape(merged_shape(program, o, tuple(local.shape))), mesh, placements, merged_shape(program, o, t.shape))
 
-    def _compute(self, step: Local, held: Mapping[str, torch.Tensor], mesh: Any) -> list[torch.Tensor]:
+    def _compute(self, step: Local, held: Mapping[str, torch.Tensor], mesh: Any, number: int) -> list[torch.Tensor]:
         """What this device makes of what it has."""
         tensors = [held[n] for n in step.reads]
         device = tensors[0].device if tensors else torch.device(mesh.device_type)
@@ -163,7 +156,7 @@ class Across:
         first = (at[p.dimension] * (p.axis.size // self.mesh.sizes[p.dimension]) for p in step.positions)
         tensors += [torch.tensor(n, dtype=torch.int64, device=device) for n in first]
         if device.type == "cuda":
-            found = self.kernels[self.plan.locals.index(step)](*tensors)
+            found = self.kernels[number](*tensors)
             return list(found) if isinstance(found, tuple) else [found]
         arrays = {i.name: _array(t) for i, t in zip(step.program.inputs, tensors, strict=True)}
         made = evaluate(step.program, arrays)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ..errors import PlanError
 from .choice import Allowed, Chosen, Key, Made, Space, Usable
 from .mesh import PARTIAL
+from .plan import Placed
+from .search import search
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,17 @@ def alternatives(space: Space, allowed: Allowed, chosen: Chosen, seconds: float 
     found = {}
     for description, where, usable in _conditions(space, allowed, chosen):
         try:
-            found[description] = space.choose(where, seconds, usable) if usable else space.choose(where, seconds)
+            found[description] = search(space, where, seconds, usable)
         except PlanError:
             continue  # there is no such choice
-    made = [Alternative(text, c.us, c.moving_us, c.bytes) for text, c in found.items()]
+    made = [Alternative(text, p.us, p.chosen.moving_us, p.bytes) for text, p in found.items()]
     return tuple(sorted(made, key=lambda a: (a.us, a.description)))
 
 
-def _conditions(space: Space, allowed: Allowed, chosen: Chosen) -> Iterator[tuple[str, Allowed, Usable | None]]:
+def _conditions(space: Space, allowed: Allowed, chosen: Chosen) -> Iterator[tuple[str, Allowed, Usable]]:
+    def anything(key: Key, made: Made) -> bool:
+        return True
+
     def written(key: Key, made: Made) -> bool:
         return made.member is None or space.forms.members[key[0]][made.member].rule is None
 
@@ -51,12 +56,12 @@ def _conditions(space: Space, allowed: Allowed, chosen: Chosen) -> Iterator[tupl
         c = space.forms.graph.roots[o.name]
         for place in space.places[c] if o.name not in allowed.outputs else ():
             if PARTIAL not in place and place != chosen.outputs[o.name][1]:
-                yield f"{o.name} {space.mesh.text(place)}", Allowed(allowed.inputs, {**allowed.outputs, o.name: (place,)}), None
+                yield f"{o.name} {space.mesh.text(place)}", Allowed(allowed.inputs, {**allowed.outputs, o.name: (place,)}), anything
 
 
-def lost(chosen: Chosen, other: Alternative) -> str:
+def lost(plan: Placed, other: Alternative) -> str:
     """Why an alternative was not taken."""
-    more, moving = other.us - chosen.us, other.moving_us - chosen.moving_us
-    if more <= 1e-6 * chosen.us:
+    more, moving = other.us - plan.us, other.moving_us - plan.chosen.moving_us
+    if more <= 1e-6 * plan.us:
         return "takes as long"
     return f"{more:.1f} us more: {moving:+.1f} in collectives, {more - moving:+.1f} in computing"

@@ -61,6 +61,17 @@ def whole(args: Any) -> Any:
     return pytree.tree_map(lambda x: TensorSpec(tuple(x.shape), x.dtype) if is_spread(x) or isinstance(x, torch.Tensor) else x, args)
 
 
+def without_data(args: Any) -> Any:
+    """Arguments with specs in the places of tensors, which they would keep alive."""
+
+    def spec(x: Any) -> Any:
+        if is_spread(x):
+            return DTensorSpec(tuple(x.shape), x.dtype, x.device_mesh, tuple(x.placements))
+        return TensorSpec(tuple(x.shape), x.dtype) if isinstance(x, torch.Tensor) else x
+
+    return pytree.tree_map(spec, args)
+
+
 def mesh_of(args: Any) -> Any:
     """The one mesh of all DTensors; DeviceError if there are several."""
     found: list[Any] = []

@@ -11,10 +11,11 @@ multiply-adds of matrix products at the rate of their type, all other operations
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from ..egraph.frozen import ENode
 from ..errors import GraphError, PlanError
@@ -27,6 +28,7 @@ from .propagation import ADDS, argument_places
 
 DERIVED = 1e-6  # us that a form that rules made costs more: of equals, the program as written
 SECONDS = 10.0
+LEAST_SHARE = 0.3  # of the time that a choice has, for each further condition on it
 
 Key = tuple[int, Place]  # a value at a place
 Usable = Callable[[Key, "Made"], bool]
@@ -63,11 +65,6 @@ class Chosen:
     def us(self) -> float:
         """Modelled time."""
         return math.fsum(m.us for m in self.made.values())
-
-    @property
-    def proved(self) -> bool:
-        """Whether nothing cheaper is possible, by the model."""
-        return self.us <= self.bound * (1 + 1e-6)
 
     @property
     def moves(self) -> tuple[tuple[Key, Made], ...]:
@@ -172,7 +169,7 @@ class Space:
         for c in self.needed:
             if c not in self.forms.products and self._stored(c):
                 for place in self.places[c]:
-                    for other, steps in paths(self.mesh, self.target, place, self.places[c], self.whole_bytes(c)).items():
+                    for other, steps in paths(self.mesh, self.target, place, tuple(self.places[c]), self.whole_bytes(c)).items():
                         us = math.fsum(step.us for _, step in steps)
                         found.setdefault((c, other), []).append(Made(None, ((c, place),), us, steps))
         return {key: tuple(made) for key, made in found.items()}
@@ -201,10 +198,11 @@ class Space:
             inside = math.prod(a.size for a in self.axes[body]) * self.mesh.share(args[0])
             if body not in self.forms.products:
                 return derived + inside / rate
+            operand = self.forms.types[body]
             factors = next((m for m in self.forms.members[body] if self.forms.is_product(m)), None)
             if factors is None:
                 return derived  # its multiply-adds are counted where it is first summed up
-            return derived + 2 * inside / (self.target.tensor_rate(self.forms.dtypes[body].name) * 1e6)
+            return derived + 2 * inside / (self.target.tensor_rate(operand.name if operand else "float32") * 1e6)
         if n.op != "map" or (c in self.forms.products and n.scalar == "mul"):
             return derived + (DERIVED if n.op == "cast" else 0.0)
         op = ops.op(n.attrs[0])
@@ -231,17 +229,15 @@ class Space:
 
         A sum of floats is computed at one place only: kernels for two would add it up in two orders, and x - max x would be an error of
         x where it should be 0.  Where the cheapest way computes one at several, each of them alone is tried."""
+        end = time.monotonic() + seconds
         found = self._cheapest(allowed, seconds, usable)
         while (twice := self._summed_twice(found)) is not None:
-            c, places = twice
             ways = []
-            for place in places:
-
-                def only(key: Key, made: Made, place: Place = place, before: Usable = usable) -> bool:
-                    return before(key, made) and (key[0] != c or key[1] == place)
-
+            for place in twice[1]:
+                only = partial(_only, usable, twice[0], place)
                 with suppress(PlanError):
-                    ways.append((self._cheapest(allowed, seconds, only), only))
+                    left = max(end - time.monotonic(), LEAST_SHARE * seconds) / len(twice[1])
+                    ways.append((self._cheapest(allowed, left, only), only))
             if not ways:
                 return found  # every one of its places is needed
             best, usable = min(ways, key=lambda way: way[0].us)
@@ -300,6 +296,11 @@ class Space:
         for o, r in zip(self.forms.program.outputs, roots, strict=False):
             outputs[o.name] = keys[found.selection.member(r).children[0] // 2]
         return Chosen(steps, outputs, found.bound)
+
+
+def _only(before: Usable, c: int, place: Place, key: Key, made: Made) -> bool:
+    """What is usable where a value is computed at one place only."""
+    return before(key, made) and (key[0] != c or key[1] == place)
 
 
 def _derivable(classes: list[list[Member]], roots: list[int]) -> Graph:

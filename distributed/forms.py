@@ -82,11 +82,22 @@ def merged(graph: FrozenGraph, members: Sequence[Sequence[ENode]], row: Row) -> 
 
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """``members[c]``: what a device could compute class c of the graph by, first what the program has; ``splits`` in words."""
+    """``members[c]``: what a device could compute class c of the graph by, first what the program has; ``rows``: the splits of which
+    partial results can be merged."""
 
     graph: FrozenGraph
     members: tuple[tuple[ENode, ...], ...]
-    splits: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits in words."""
+        return tuple(f"{axis.name} in {outer.size} parts" for axis, outer, _ in self.rows)
+
+    @property
+    def split(self) -> tuple[Axis, ...]:
+        """The axes that are split."""
+        return tuple(dict.fromkeys(axis for axis, *_ in self.rows))
 
     @property
     def program(self) -> Program:
@@ -99,24 +110,28 @@ class Forms:
         return tuple(next((float(n.attrs[0]) for n in row if n.op == "const"), None) for row in self.members)
 
     @cached_property
-    def dtypes(self) -> tuple[DType, ...]:
-        """The type in which a value is moved: for values of the program torch's, if no rule widened it; for others at least float32."""
-        kept: list[DType | None] = [None] * len(self.members)
+    def types(self) -> tuple[DType | None, ...]:
+        """The types that torch would give the values."""
+        known: list[DType | None] = [None] * len(self.members)
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
-            if t.dtype is not None and kept[c] is None:
-                kept[c] = dtypes.float32 if t in self.program.widened else t.dtype
-        known = list(kept)
+            known[c] = known[c] or t.dtype
         grown = True
         while grown:
             grown = False
             for c, row in enumerate(self.members):
                 for n in row if known[c] is None else ():
-                    found = nodes.dtype(n.op, n.attrs, [known[a] for a in n.args]) if n.op not in ("input", "const", "extent") else None
-                    if found is not None:
-                        known[c] = dtypes.float32 if found.is_float and found.itemsize < 4 else found
-                        grown = True
+                    if n.op not in ("input", "const", "extent") and (found := nodes.dtype(n.op, n.attrs, [known[a] for a in n.args])):
+                        known[c], grown = found, True
                         break
-        return tuple(d or dtypes.float32 for d in known)
+        return tuple(known)
+
+    @cached_property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The types in which values are stored and moved: torch's for those of the program, if no rule widened them; for others at least
+        float32."""
+        own = {c: t not in self.program.widened for t, c in zip(self.program.terms(), self.graph.original, strict=True)}
+        wide = (d is None or (d.is_float and d.itemsize < 4 and not own.get(c)) for c, d in enumerate(self.types))
+        return tuple(dtypes.float32 if w or d is None else d for w, d in zip(wide, self.types, strict=True))
 
     @cached_property
     def products(self) -> frozenset[int]:
@@ -158,15 +173,14 @@ def forms(program: Program, mesh: Mesh, rules: Sequence[Rule] | None = None, *, 
     graph = saturate(program, rules=chosen, splits=splits, node_budget=NODES, time_budget=SECONDS, fresh=True)
     able = [[n for n in row if _able(graph, c, n)] for c, row in enumerate(graph.classes)]
     kept = [{n for n in row if n.rule is None} for row in able]
-    said = []
+    rows = []
     for row in graph.facts.get("split", ()):
         found: Mapping[int, set[ENode]] = merged(graph, able, row)
         for c, ns in found.items():
             kept[c] |= ns
-        if found:
-            said.append(f"{row[0].name} in {row[1].size} parts")
+        rows += [row] if found else []
     members = tuple(tuple(sorted((n for n in row if n in kept[c]), key=lambda n: n.rule is not None)) for c, row in enumerate(able))
-    return Forms(graph, members, tuple(said))
+    return Forms(graph, members, tuple(rows))
 
 
 def _able(graph: FrozenGraph, c: int, n: ENode) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ..errors import OptionError, expect, shown
@@ -102,8 +103,9 @@ class Move:
     us: float
 
 
+@lru_cache(maxsize=4096)  # values of one shape have the same
 def paths(
-    mesh: Mesh, target: Target, place: Place, choices: Collection[Place], whole_bytes: int
+    mesh: Mesh, target: Target, place: Place, choices: tuple[Place, ...], whole_bytes: int
 ) -> dict[Place, tuple[tuple[Place, Move], ...]]:
     """The quickest ways from a place to each of some others, in steps along one dimension of the mesh each (Dijkstra)."""
     best: dict[Place, float] = {place: 0.0}
@@ -156,7 +158,8 @@ def place_of(placements: Sequence[Any], layout: Sequence[Axis | None], mesh: Mes
     Raises :class:`~eqfuse.errors.OptionError` for what is no such place: a dimension of length 1 or of uneven parts that is sharded, one
     that two dimensions of the mesh shard, reductions other than sums that are still to be made.
     """
-    expect(len(placements) == len(mesh.sizes), f"the placements of {name}", placements, f"{len(mesh.sizes)}, for the mesh {mesh}")
+    good = isinstance(placements, list | tuple) and len(placements) == len(mesh.sizes)
+    expect(good, f"the placements of {name}", placements, f"{len(mesh.sizes)}, for the mesh {mesh}")
     found: list[Axis | str] = []
     for d, p in enumerate(placements):
         kind = type(p).__name__

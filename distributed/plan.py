@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -84,6 +85,20 @@ class Placed:
     steps: tuple[Local | Moved, ...]
     outputs: Mapping[str, str]
     chosen: Chosen
+    apart_us: float = 0.0  # what local programs take because they are several: what they store for each other, and launches
+
+    @property
+    def stored_bytes(self) -> int:
+        """What one device stores in a local program for a later one, where it does not move in between; once for each that reads it."""
+        made = {n for s in self.locals for n in s.makes}
+        read = [n for s in self.locals for n in s.reads if n in made]
+        found = (self.tensors[n] for n in read)
+        return round(sum(math.prod(t.shape) * t.dtype.itemsize * self.mesh.share(t.place) for t in found))
+
+    @property
+    def proved(self) -> bool:
+        """Whether no choice takes less, but for what local programs are apart, which the search does not see."""
+        return self.chosen.us <= self.chosen.bound * (1 + 1e-6)
 
     @property
     def moves(self) -> tuple[Moved, ...]:
@@ -102,8 +117,8 @@ class Placed:
 
     @property
     def us(self) -> float:
-        """Modelled: a bound on computing, and the time of collectives."""
-        return self.chosen.us
+        """Modelled: a bound on computing, the time of collectives, and what local programs store for each other."""
+        return self.chosen.us + self.apart_us
 
     def __str__(self) -> str:
         lines = [f"{self.program.name} on {self.mesh}: {bytes_text(self.bytes)} sent by each device, {self.us:.1f} us modelled"]

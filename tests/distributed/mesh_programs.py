@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from eqfuse.distributed.choice import Allowed, Space
-from eqfuse.distributed.cut import cut
 from eqfuse.distributed.forms import forms
 from eqfuse.distributed.mesh import PARTIAL, Mesh
+from eqfuse.distributed.search import search
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import TensorSpec, trace
 
@@ -139,4 +139,4 @@ def placed(name, mesh, inputs, outputs=None, target=H100):
     given = {i.name: place(i, inputs.get(i.name, "replicated")) for i in p.inputs}
     wanted = {o.name: place(o, outputs[o.name]) for o in p.outputs if o.name in (outputs or {})}
     space = Space(formed(name, m), m, target)
-    return cut(space, space.choose(Allowed(given, wanted), 1.0))
+    return search(space, Allowed(given, wanted), 0.5)
