@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ..egraph import FrozenGraph, saturate
 from ..egraph.frozen import ENode
-from ..egraph.run import ORDER
+from ..egraph.run import for_kernels
 from ..errors import GraphError
 from ..extraction import Graph, Member, choose
 from ..ir import dtypes, nodes
@@ -27,7 +27,7 @@ from ..rewrites import Rule, registry
 from .mesh import Mesh
 from .propagation import ADDS
 
-LOOPS = ("roll", "strength", "fusion", ORDER)  # phases of forms that no device could have by itself
+LOOPS = ("roll", "strength", "fusion")  # phases of forms that no device could have by itself
 NODES, SECONDS = 20_000, 10.0  # of the saturation
 MERGE_SECONDS = 2.0  # for the choice of a merge
 
@@ -169,7 +169,7 @@ def forms(program: Program, mesh: Mesh, rules: Sequence[Rule] | None = None, *, 
     """The forms of a program on a mesh; without ``parts`` those that it has as it is written."""
     splits = split_axes(program, mesh) if parts else {}
     active = registry.active("real") if rules is None else rules
-    chosen = tuple(r for r in active if r.phase not in LOOPS) if splits else ()
+    chosen = tuple(r for r in for_kernels(active) if r.phase not in LOOPS) if splits else ()
     graph = saturate(program, rules=chosen, splits=splits, node_budget=NODES, time_budget=SECONDS, fresh=True)
     able = [[n for n in row if _able(graph, c, n)] for c, row in enumerate(graph.classes)]
     kept = [{n for n in row if n.rule is None} for row in able]
