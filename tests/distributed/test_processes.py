@@ -12,6 +12,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 
 import eqfuse
 from eqfuse.errors import PlanError, UnsupportedOpError
+from eqfuse.testing.models import MODELS
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="torch without gloo")
 
@@ -105,6 +106,23 @@ def four(count):
     assert found.placements == (S(0), R)
 
 
-@pytest.mark.parametrize(("count", "work"), [(2, two), (4, four)])
+def layer(count):
+    """A transformer's layer whose weights are in columns and then rows: two all-reduces, as tensor parallelism has them."""
+    mesh, model = init_device_mesh("cpu", (count,)), MODELS["vit"]
+    module, (x, *tables) = model.module("tiny", dtype="float32", device="cpu"), model.args("tiny", dtype="float32", device="cpu")
+    want = module(x, *tables)
+    for name, p in list(module.named_parameters()):
+        owner, _, leaf = name.rpartition(".")
+        columns = any(w in name for w in ("query", "key", "value", "intermediate"))
+        place = S(0) if columns else S(1) if name.endswith(("dense.weight", "output.weight")) else R
+        spread = torch.nn.Parameter(distribute_tensor(p.detach(), mesh, [place]), requires_grad=False)
+        module.get_submodule(owner).register_parameter(leaf, spread)
+    x = distribute_tensor(x, mesh, [R])
+    c = eqfuse.optimize(module, (x, *tables), out_placements=[[R]])
+    assert [s.kind for m in c.plan.moves for _, s in m.steps] == ["all-reduce"] * 2
+    torch.testing.assert_close(c(x, *tables).full_tensor(), want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(("count", "work"), [(2, two), (2, layer), (4, four)])
 def test_processes(count, work, tmp_path):
     together(count, work, tmp_path / "store")
