@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from ..extract.quantities import bytes_text, plural
 from ..ir.dtypes import DType
 from ..ir.index import Axis
+from ..ir.layout import Iter, Partial, Replicate, Shard, Sharding
 from ..ir.program import Program
 from .choice import Chosen
-from .mesh import Mesh, Move, Place
+from .mesh import PARTIAL, Mesh, Move, Place
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Spread:
     def dims(self) -> tuple[int | str, ...]:
         """The place by numbers of dimensions, as DTensor has it."""
         return tuple(self.layout.index(p) if isinstance(p, Axis) else p for p in self.place)
+
+    def sharding(self, mesh: Mesh) -> Sharding:
+        """The same as placements on a mesh; its ``layout`` says where each element is."""
+        placements = (Shard(d) if isinstance(d, int) else Partial() if d == PARTIAL else Replicate() for d in self.dims)
+        return Sharding(self.shape, tuple(Iter(n, 1, name) for name, n in zip(mesh.names, mesh.sizes, strict=True)), tuple(placements))
 
     def text(self, mesh: Mesh) -> str:
         """Name, axes and place."""

@@ -27,7 +27,6 @@ from eqfuse.errors import EqFuseError, OptionError
 from eqfuse.ir import build as b
 from eqfuse.ir.dtypes import float32
 from eqfuse.ir.index import Axis, index
-from eqfuse.ir.layout import Sharding
 from eqfuse.ir.reference import evaluate
 from eqfuse.pipeline import Request, run
 from eqfuse.testing.fuzz.random_programs import random_inputs, random_program
@@ -197,9 +196,9 @@ def test_a_wrong_plan_is_noticed():
 def test_parts_are_those_of_the_layout():
     """What a device has is what the layout of the placements says, element by element."""
     mesh, array = Mesh.of({"a": 2, "b": 2}), np.arange(64).reshape(8, 8)
-    for place, placements in (((I, R), (Shard(0), Replicate())), ((J, I), (Shard(1), Shard(0))), ((R, J), (Replicate(), Shard(1)))):
+    for place in ((I, R), (J, I), (R, J)):
         t = Spread("x", (I, J), float32, place)
-        layout = Sharding((8, 8), {"a": 2, "b": 2}, placements).layout
+        layout = t.sharding(mesh).layout
         parts = spread(mesh, t, array)
         for position in np.ndindex(8, 8):
             for at in layout(position, (8, 8)):
