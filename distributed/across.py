@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import OptionError, TraceError
+from ..extract.quantities import bytes_text
 from ..frontends import Traced, trace
 from ..ir.program import Output
 from ..ir.reference import evaluate
@@ -104,7 +105,7 @@ class Across:
         least = self.plan.chosen.us if self.plan.proved else self.plan.chosen.bound
         proof = f"none takes less than {least:.1f} us without what local programs store for each other"
         lines.append(f"alternatives, by the same model ({proof}):")
-        lines += [f"  {a.description}: {lost(self.plan, a)}, {a.bytes} B sent" for a in self.alternatives()]
+        lines += [f"  {a.description}: {lost(self.plan, a)}, {bytes_text(a.bytes)} sent" for a in self.alternatives()]
         return "\n".join(lines)
 
     # running --------------------------------------------------------------------------------------------------------------------------

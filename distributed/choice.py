@@ -72,11 +72,6 @@ class Chosen:
         return tuple((key, m) for (key, moved), m in self.made.items() if moved)
 
     @property
-    def bytes(self) -> int:
-        """What each device sends."""
-        return sum(step.bytes for _, m in self.moves for _, step in m.moves)
-
-    @property
     def moving_us(self) -> float:
         """The time of collectives."""
         return math.fsum(m.us for _, m in self.moves)
