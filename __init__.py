@@ -31,15 +31,15 @@ _HOME = {
     "targets": ".extract.targets",
     "Target": ".extract.targets",
 }
-_MODULES = ("errors", "extraction", "testing")
+_MODULES = ("distributed", "errors", "extraction", "testing")
 
 __all__ = [
-    "Compiled", "Layout", "Plan", "Program", "Target", "disable", "enable", "errors", "extraction", "fusion", "op", "optimize", "rule",
-    "rules", "targets", "testing",
+    "Compiled", "Layout", "Plan", "Program", "Target", "disable", "distributed", "enable", "errors", "extraction", "fusion", "op",
+    "optimize", "rule", "rules", "targets", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from . import errors, extraction, testing
+    from . import distributed, errors, extraction, testing
     from .compiled import Compiled, optimize
     from .declare import op
     from .extract.plan import Plan

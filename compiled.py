@@ -6,6 +6,7 @@ the plan says so).  ``interpret`` and ``simulate`` run what was generated withou
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -23,6 +24,7 @@ from .rewrites import Rule
 from .runtime.executable import Executable, leaves
 
 if TYPE_CHECKING:
+    from .distributed import Across
     from .runtime.accuracy import AccuracyReport
     from .runtime.aot import StaticReport
     from .runtime.levels import KernelLayouts
@@ -48,6 +50,7 @@ def optimize(
     memory_limit: float | None = None,
     accuracy_factor: float | None = None,
     no_spills: bool = False,
+    out_placements: Sequence[Any] | None = None,
 ) -> Compiled:
     """Compile a tensor program into fused Triton kernels.
 
@@ -71,6 +74,10 @@ def optimize(
     which the compiler spills registers to memory; the plan says what was tried, and what spills still if nothing helped.  Without it
     registers are counted by a model, which is right for most kernels and not for all (docs/decisions/registers.md has the numbers).
 
+    With DTensors among the arguments or parameters the result is an :class:`eqfuse.distributed.Across`: collectives and a program for each
+    device in between.  ``out_placements``: DTensor's placements for each result, or ``None`` for those that cost least
+    (docs/distributed.md).
+
     Raises the classes of :mod:`eqfuse.errors`.
     """
     asked = Request(
@@ -78,7 +85,29 @@ def optimize(
         licence, rules, disable, fusion, name, node_budget, time_budget, objective, memory_limit,
         accuracy_factor, no_spills,
     )  # fmt: skip
+    if _across_devices(fn, args, kwargs):
+        return _across(asked, out_placements)  # type: ignore[return-value]
+    errors.expect(out_placements is None, "out_placements", out_placements, "DTensors as arguments, whose results have placements")
     return Compiled(run(checked(asked)))
+
+
+def _across_devices(fn: Any, args: Any, kwargs: Any) -> bool:
+    """Whether DTensors are among the arguments or parameters.  Before the modules that have them are loaded there are none."""
+    if not {"torch.distributed.tensor", f"{__package__}.distributed"} & sys.modules.keys():
+        return False
+    from .distributed.arguments import across_devices
+
+    return across_devices(fn, args, kwargs)
+
+
+def _across(asked: Request, out_placements: Sequence[Any] | None) -> Across:
+    """The same across devices.  OptionError for options that are about the kernels of one program."""
+    from .distributed import Across
+
+    for option in ("fusion", "accuracy_factor", "memory_limit", "no_spills"):
+        value = getattr(asked, option)
+        errors.expect(not value, option, value, "leave it out: with DTensors there is a plan for each of several programs")
+    return Across(checked(asked), out_placements)
 
 
 def _explained(planned: Planned, costs: bool) -> Explanation:

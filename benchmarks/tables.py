@@ -394,6 +394,31 @@ def layout_rules(result, path):
     ])  # fmt: skip
 
 
+# ---- placements ------------------------------------------------------------------------------------------------------------------
+def placements(result, path):
+    """The tables of a file of placements.py: the choice where every device gets the result, and what else there is."""
+    env, rows = result["environment"], []
+    for r in result["rows"]:
+        anywhere, everywhere = r["choices"]
+        kinds = ", ".join(f"{n} {kind}" for kind, n in everywhere["collectives"].items())
+        others = {a["what"]: f"{a['bytes'] / 1e6:.3g}" for a in r["alternatives"]}
+        kept = [others.get(w, "") for w in ("no reduction merged from parts", "no addends", "everything computed by all devices")]
+        sent = [f"{c['bytes'] / 1e6:.3g}" for c in (everywhere, anywhere)]
+        times = [f"{us:.0f}" for us in (everywhere["moving_us"], everywhere["us"], r["kernels_us"])]
+        times.append("yes" if everywhere["optimal"] else "no")
+        rows.append([r["case"], str(r["devices"]), kinds, *sent, *kept, *times])
+    header = ["case", "devices", "collectives", "MB sent", "result left spread", "nothing merged", "no addends", "all compute all"]
+    header += ["moving us", "bound us", "kernels us", "proved"]
+    alone = ", ".join(f"{name} {us:.0f}" for name, us in result["one_device_kernels_us"].items())
+    return "\n\n".join([
+        f"### {env['date'][:10]}: placements",
+        f"{result['target']}, modelled; {machine(env)}; commit {env['commit']}. MB that each device sends, of the choice and of the best "
+        "choices under one more condition. Bound: collectives, and computing as if everything were fused. Kernels: those planned for the "
+        f"local programs where the result is everywhere, without collectives; on one device: {alone}.",
+        markdown(header, rows),
+    ])  # fmt: skip
+
+
 KINDS = {
     "-pairs": pairs,
     "-trust": trust,
@@ -406,6 +431,7 @@ KINDS = {
     "-budget": budget,
     "-layouts": layouts,
     "-layout-rules": layout_rules,
+    "-placements": placements,
 }
 
 

@@ -51,6 +51,8 @@ class Target:
     warp_size: int
     tensor_memory_columns: int
     launch_us: float
+    link_gb_s: float  # to other devices of the node, in one direction
+    link_us: float  # what a collective takes however little it moves
     tensor_tflops: Mapping[str, float]  # dense TFLOP/s by "float16" | "bfloat16" | "tf32"
 
     def __hash__(self) -> int:

@@ -262,3 +262,17 @@ def test_rules_on_layouts_agree_with_the_direct_algorithms_in_the_committed_data
     assert all(r["draws"] >= 1000 and not r["disagreements"] for r in rows.values())
     assert not rows["group"]["less"]
     assert max(rows[name]["of_the_bound"] for name in ("canonicalize", "canonicalize copies")) <= 1
+
+
+def test_the_committed_placements_are_the_best_that_are_listed():
+    """No condition makes a choice cheaper, and tensor parallelism is found where only that weights are spread is said."""
+    rows = json.loads(max(RESULTS.glob("*-placements.json")).read_text())["rows"]
+    assert {r["devices"] for r in rows} == {2, 4, 8} and all(c["optimal"] for r in rows for c in r["choices"] if "Llama" in r["case"])
+    for r in rows:
+        anywhere, everywhere = r["choices"]
+        assert anywhere["us"] <= everywhere["us"] + 0.1
+        assert all(everywhere["us"] <= a["us"] + 0.1 for a in r["alternatives"])
+    found = {(r["case"].rpartition("weights ")[2], r["devices"]): r["choices"][1] for r in rows}
+    for n in (2, 4, 8):
+        assert found["wherever is best", n]["collectives"] == {"all-reduce": 2}
+        assert found["wherever is best", n]["bytes"] == found["columns, then rows", n]["bytes"] == 4 * 2048 * 4096 * 2 * (n - 1) // n

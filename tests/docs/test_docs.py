@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+PRINTED = {"distributed"}  # pages whose text blocks their code prints
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SIZE = re.compile(r"^(.*?)  # size: (\d+) -> (\d+)$", re.MULTILINE)
 
@@ -110,7 +111,9 @@ def run(*command: str, cwd: Path) -> str:
 def test_pages_run(page, tmp_path):
     """The python blocks of a page, one after the other, in a file of their own.  (The recipes have uses added below.)"""
     (tmp_path / f"{page.stem}_page.py").write_text("\n".join(map(small, BLOCK.findall(page.read_text()))))
-    run(str(tmp_path / f"{page.stem}_page.py"), cwd=tmp_path)
+    out = run(str(tmp_path / f"{page.stem}_page.py"), cwd=tmp_path)
+    printed = re.findall(r"^```text\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL) if page.stem in PRINTED else ()
+    assert not [text for text in printed if text not in out]
 
 
 def test_recipes_run(tmp_path):
