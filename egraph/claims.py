@@ -192,6 +192,8 @@ class Claims:
                 where = np.isfinite(of.values[row[r]]) & ~np.isnan(t) & of.finite_references(row[r + 1])
                 change = self.forms[row[-1]] if relation.columns[-1] == "L" else of.values[row[-1]]
                 where = where & (np.isfinite(t) | np.isfinite(change))
+                if relation.name == "changes-by-term":  # a term that is so large takes the digits with it: -3.4e38 for what is masked
+                    where = where & ~(np.abs(change) * np.finfo(float).eps > ABSOLUTE + RELATIVE * np.abs(t))
                 if of.left_range:  # a zero may stand for a number that is too small, or for 1/inf; an infinity for one that is too large
                     moved = of.values[row[r + 1]] if "loc" in row else t
                     where = where & ((t != 0) | np.isfinite(change)) & (np.isfinite(moved) | (change != 0))

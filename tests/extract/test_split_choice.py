@@ -104,6 +104,14 @@ def test_every_number_of_parts_merges():
         assert "merge_selection_parts" in found.kernels[1].rules
 
 
+def test_parts_that_are_masked_by_the_least_number_are_audited():
+    """Terms of -3.4e38 take the digits of what they are added to with them, in float64 as well."""
+    traced = trace(lambda x, m: torch.softmax(x.masked_fill(m, torch.finfo(torch.float32).min), -1), (torch.randn(3, 12), torch.zeros(3, 12) > 0))
+    graph = saturate(traced.program, splits={a: (2,) for a in traced.program.axes if a.size == 12})
+    for masked in (False, True):
+        audit(graph, seed=1, masked=masked)
+
+
 def test_what_is_offered_is_bounded():
     args = [meta(*(7 * 1024 if k == d else 5 for k in range(4))) for d in range(4)]
     traced = trace(lambda *xs: tuple(x.sum(d) for d, x in enumerate(xs)), args).program
