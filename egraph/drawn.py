@@ -85,19 +85,22 @@ class Drawn(Values):
             gone = gone | (rng.random(size=[n if k == m else 1 for m, n in enumerate(shape)]) < 0.2)
         return gone
 
-    def valid_lanes(self) -> np.ndarray:
-        """Where the positions that outer and inner axes of a ragged split make are inside the axis: past its end values mean nothing."""
-        inside = np.ones((1,) * len(self.axes), bool)
+    def valid_lanes(self) -> list[np.ndarray]:
+        """For each ragged split, where the positions that outer and inner axes make are inside the axis: past its end values mean nothing."""
+        found = []
         for whole, outer, inner in self.graph.facts.get("split", ()):
             if outer.size * inner.size != whole.size and {outer, inner} <= set(self.axes):
                 at = self.along(self.place[outer]) * inner.size + self.along(self.place[inner])
-                inside = inside & (at < whole.size)
-        return inside
+                found.append(at < whole.size)
+        return found
 
     def lanes_of(self, x: np.ndarray) -> np.ndarray:
-        """Where a value means something; one that has not all axes of the parts is whole."""
-        whole = all(n == 1 or m > 1 for n, m in zip(self.lanes.shape, x.shape, strict=True))
-        return self.lanes if whole else np.ones((1,) * x.ndim, bool)
+        """Where a value means something: inside the axes of which it has both parts; of others it is whole."""
+        inside = np.ones((1,) * x.ndim, bool)
+        for lanes in self.lanes:
+            if all(n == 1 or m > 1 for n, m in zip(lanes.shape, x.shape, strict=True)):
+                inside = inside & lanes
+        return inside
 
     # values --------------------------------------------------------------------------------------------------------------------
     def evaluate_all(self) -> None:
