@@ -86,7 +86,7 @@ class Drawn(Values):
         return gone
 
     def valid_lanes(self) -> list[np.ndarray]:
-        """For each ragged split, where the positions that outer and inner axes make are inside the axis: past its end values mean nothing."""
+        """For each ragged split, where the positions that its two axes make are inside the axis: past its end values mean nothing."""
         found = []
         for whole, outer, inner in self.graph.facts.get("split", ()):
             if outer.size * inner.size != whole.size and {outer, inner} <= set(self.axes):
