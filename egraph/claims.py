@@ -195,9 +195,8 @@ class Claims:
                 if relation.name == "changes-by-term":  # a term that is so large takes the digits with it: -3.4e38 for what is masked
                     where = where & ~(np.abs(change) * np.finfo(float).eps > ABSOLUTE + RELATIVE * np.abs(t))
                 if of.left_range:  # a zero may stand for a number that is too small, or for 1/inf; an infinity for one that is too large
-                    moved = of.values[row[r + 1]] if "loc" in row else t
-                    where = where & ((t != 0) | np.isfinite(change)) & (np.isfinite(moved) | (change != 0))
-                    before, after = (moved, t) if "loc" in row else (t, of.values[row[r + 1]])
+                    before, after = (of.values[row[r + 1]], t) if "loc" in row else (t, of.values[row[r + 1]])
+                    where = where & ((before != 0) | np.isfinite(change)) & (np.isfinite(before) | (np.isinf(after) & (change != 0)))
                     where = where & ~(np.isinf(change) & (before != 0) & np.isinf(after / before))  # the ratio itself is too large
                 plain = row[r - 1] in of.settled  # else other references are in it, which are not to be moved
                 if relation.columns[-1] == "L" and not plain:

