@@ -30,8 +30,9 @@ def worker(rank, count, store, work, failures):
 
 
 def together(count, work, store):
-    """Run a function in so many processes; forked, for they have torch then."""
-    context = multiprocessing.get_context("fork")
+    """Run a function in so many processes, forked from one that has imported what they need and has no threads that could hold a lock."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch.distributed.tensor", "eqfuse"])
     failures = context.SimpleQueue()
     processes = [context.Process(target=worker, args=(r, count, store, work, failures), daemon=True) for r in range(count)]
     for p in processes:
