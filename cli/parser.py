@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..extraction.methods import METHODS
+from .cache import cache_command
 from .commands import demo_command, explain_command, optimize_command, targets_command
 from .extraction import extract_command
 from .programs import shape_spec
@@ -29,6 +30,7 @@ examples:
   eqfuse rules check my_rules.py                     test every rule of a file on random arrays
   eqfuse extract graph.json --out chosen.json        the cheapest program of any e-graph (egraph-serialize)
   eqfuse targets h200                                what the cost model knows of a device
+  eqfuse cache                                       the plans that are kept on disk (clear: remove them)
 
 environment:
   EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + source, 5 + e-graph and kernels (docs/debug.md)
@@ -112,6 +114,10 @@ def parser() -> argparse.ArgumentParser:
 
     p = command("targets", "list the devices that plans are made for", targets_command)
     p.add_argument("name", nargs="?", help="show one in full")
+    p.add_argument("--json", action="store_true")
+
+    p = command("cache", "show or clear the plans that are kept on disk", cache_command)
+    p.add_argument("action", nargs="?", default="show", choices=("show", "clear"))
     p.add_argument("--json", action="store_true")
 
     p = command("demo", "run the whole path on naive attention at Llama-3-8B prefill shape", demo_command)

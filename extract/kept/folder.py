@@ -11,7 +11,9 @@ import json
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,16 @@ LONGEST = 32 << 20  # bytes of one entry
 LOOK = 256  # entries written between two looks at how much there is
 
 _written = 0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of an entry without believing it.  ``read``: when it was last read or written, in seconds since 1970."""
+
+    name: str
+    bytes: int
+    read: float
+    data: Any  # None if it is not what was written
 
 
 def directory() -> Path | None:
@@ -53,20 +65,33 @@ def read(name: str) -> Any:
     if folder is None:
         return None
     path = folder / f"{name}{SUFFIX}"
+    data = _data(path)
+    if data is not None:
+        with suppress(OSError):
+            os.utime(path)  # the entries that were read last are kept longest
+    return data
+
+
+def _data(path: Path) -> Any:
+    """What a file says, if it is what was written under its name; else ``None``."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or not _own(status) or status.st_size > LONGEST:
                 return None
             head, _, body = file.read().partition(b"\n")
-        if head != _head(name, body):
-            return None
-        data = json.loads(body)
+        return json.loads(body) if head == _head(path.name.removesuffix(SUFFIX), body) else None
     except (OSError, ValueError, RecursionError):
         return None
-    with suppress(OSError):
-        os.utime(path)  # the entries that were read last are kept longest
-    return data
+
+
+def entries() -> Iterator[Entry]:
+    """Every entry of the folder, in order of names."""
+    folder = directory()
+    for path in () if folder is None else sorted(folder.glob(f"*{SUFFIX}")):
+        with suppress(OSError):  # another process has removed it
+            status = path.lstat()
+            yield Entry(path.name.removesuffix(SUFFIX), status.st_size, status.st_mtime, _data(path))
 
 
 def write(name: str, data: Any) -> None:

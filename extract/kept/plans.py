@@ -111,7 +111,12 @@ def write_plan(to: Key, plan: Plan, sized: bool) -> None:
     except Unkept:
         return
     seconds = to.seconds if plan.stopped == "work" and math.isfinite(to.seconds) else None  # which is a share of the time, too
-    folder.write(to.name, {"sized": sized, "seconds": seconds, "kernels": kernels, "plan": rest})
+    folder.write(to.name, {"of": _of(to), "sized": sized, "seconds": seconds, "kernels": kernels, "plan": rest})
+
+
+def _of(to: Key) -> dict[str, str]:
+    """What an entry is for, for people."""
+    return {"program": to.program.name, "target": to.target.name}
 
 
 def read_plan(of: Key, written: Program) -> Read | None:
@@ -172,7 +177,7 @@ def _plain(name: str) -> bool:
 
 def note_best(to: Key) -> None:
     """Keep that no equal program in another order has a better plan than the one that was written."""
-    folder.write(to.name, {"best": "as written"})
+    folder.write(to.name, {"of": _of(to), "best": "as written"})
 
 
 def known_best(of: Key) -> bool:

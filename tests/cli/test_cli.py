@@ -50,12 +50,12 @@ def run(capsys, *argv):
 # ---- help ----------------------------------------------------------------------------------------------------------------
 def test_help_shows_commands_and_examples():
     done = subprocess.run([sys.executable, "-m", "eqfuse", "--help"], capture_output=True, text=True, check=True)
-    for word in ("optimize", "explain", "rules", "extract", "targets", "demo", "examples:", "EQFUSE_DEBUG"):
+    for word in ("optimize", "explain", "rules", "extract", "targets", "cache", "demo", "examples:", "EQFUSE_DEBUG"):
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 110
 
 
-@pytest.mark.parametrize("command", ["optimize", "explain", "rules", "extract", "targets", "demo"])
+@pytest.mark.parametrize("command", ["optimize", "explain", "rules", "extract", "targets", "cache", "demo"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([command, "--help"])
@@ -193,6 +193,27 @@ def test_explain(file, capsys):
     code, out, _ = run(capsys, "explain", f"{file}:rows", "--args", "make", "--json")
     assert code == 0
     json.loads(out)
+
+
+def test_cache_shows_and_clears(capsys, monkeypatch, tmp_path, file):
+    monkeypatch.setenv("EQFUSE_CACHE", "1")
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
+    assert run(capsys, "optimize", f"{file}:rows", "--shape", "x=8,100")[0] == 0
+    code, out, _ = run(capsys, "cache", "--json")
+    listed = json.loads(out)["entries"]
+    assert code == 0 and {(e["program"], e["target"], e["kind"]) for e in listed} >= {("rows", "h200", "plan")}
+    (tmp_path / "plans" / f"{listed[0]['name']}.plan").write_text("eqfuse-plan-1 0\n{}")
+    code, out, _ = run(capsys, "cache")
+    damaged = next(line.split() for line in out.splitlines() if line.startswith("?"))
+    assert code == 0 and damaged[:5] == ["?", "?", "0", "0", "1"], "one entry is not as it was written"
+    code, out, _ = run(capsys, "cache", "clear")
+    assert code == 0 and f"removed {len(listed)} entries" in out
+    assert json.loads(run(capsys, "cache", "--json")[1])["entries"] == []
+
+
+def test_cache_that_is_switched_off_says_so(capsys, monkeypatch):
+    monkeypatch.setenv("EQFUSE_CACHE", "0")
+    assert "EQFUSE_CACHE=0" in run(capsys, "cache")[1]
 
 
 def test_targets(capsys):
