@@ -230,6 +230,13 @@ class Compiled(Executable):
     def _explanation(self) -> Explanation | ProgramExplanation:
         return self.explain()
 
+    def html(self) -> str:
+        """The plan as one page of HTML without references to others: the program as written beside its kernels, bytes as widths, and for
+        each kernel its equations, rules, source and place under the roofline.  Made to be read without the code."""
+        from .pages import page, page_data
+
+        return page(page_data([(self.plan, self.target)]), self.program.name)
+
     def accuracy(
         self, *args: Any, runner: str = "auto", factor: float | None = None, orders: int = 0, **kwargs: Any
     ) -> AccuracyReport:

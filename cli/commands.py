@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .files import check_file
+from .files import check_file, write_file
 from .programs import load_program, reduced
 from .tables import show_heading, show_python, show_table
 
@@ -88,7 +88,13 @@ def explain_command(args: argparse.Namespace) -> int:
     """``eqfuse explain``."""
     from . import data
 
+    if args.html:
+        check_file("--html", args.html, args.overwrite)
     c, _, _ = _compiled(args)
+    if args.html:
+        write_file("--html", args.html, c.html(), args.overwrite)
+        print(f"wrote {args.html}", file=sys.stderr)
+        return 0
     if args.why:
         answer = c.why(*args.why)
         print(json.dumps(answer.data(), indent=2) if args.json else answer)

@@ -91,6 +91,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--costs", action="store_true", help="also what each step and each rule saves (a search for each step, "
                    "a saturation and a search for each rule)")  # fmt: skip
     p.add_argument("--json", action="store_true", help="as JSON (docs/explain.md has the schema)")
+    p.add_argument("--html", metavar="OUT.html", type=Path, help="write a page to be read without the code: the program before and after, "
+                   "each kernel with its equations, rules, source and roofline")  # fmt: skip
+    p.add_argument("--overwrite", action="store_true", help="let --html replace a file that is there")
 
     p = command("rules", "list the rewrite rules, or test them on random arrays", rules_command)
     p.add_argument("action", nargs="?", default="list", choices=("list", "check"))

@@ -97,26 +97,40 @@ def eager_ops(program: Program) -> list[Term]:
     return [t for t in terms if own(t)]
 
 
-def baseline(program: Program, target: Target) -> Baseline:
-    """Price the unfused plan and the lower bound."""
-    terms = program.terms()
-    kernels, total, us = 0, 0, 0.0
-    flops: dict[str, float] = {}
+@dataclass(frozen=True)
+class EagerOp:
+    """A kernel of eager code: the value that it makes, the bytes that it moves, and its modelled time."""
+
+    term: Term
+    dram_bytes: int
+    us: float
+
+
+def eager_costs(program: Program, target: Target) -> list[EagerOp]:
+    """The kernels of eager code with what each costs."""
+    found = []
     for t in eager_ops(program):
         args = t.args[0].args if is_contraction(t) else t.args
         sources = [_source(a) for a in dict.fromkeys(args)]
         moved = sum(program.input_bytes(a) if isinstance(a, Input) else _bytes(a) for a in sources) + _bytes(t)
-        work = 0.0
-        if is_contraction(t):
-            precision, count = contraction_work(t)
+        work = contraction_us(t, target) if is_contraction(t) else 0.0
+        found.append(EagerOp(t, moved, max(moved / (target.dram_gb_s * 1e3), work) + target.launch_us))
+    return found
+
+
+def baseline(program: Program, target: Target) -> Baseline:
+    """Price the unfused plan and the lower bound."""
+    terms = program.terms()
+    ops = eager_costs(program, target)
+    flops: dict[str, float] = {}
+    for op in ops:
+        if is_contraction(op.term):
+            precision, count = contraction_work(op.term)
             flops[precision] = flops.get(precision, 0.0) + count
-            work = contraction_us(t, target)
-        kernels += 1
-        total += moved
-        us += max(moved / (target.dram_gb_s * 1e3), work) + target.launch_us
+    total, us = sum(op.dram_bytes for op in ops), math.fsum(op.us for op in ops)
     compulsory = _input_bytes(program, terms)
     compulsory += sum(math.prod(o.shape) * o.dtype.itemsize for o in program.outputs)
     bound = max(
         compulsory / (target.dram_gb_s * 1e3), sum(f / (target.tensor_rate(p) * 1e6) for p, f in flops.items())
     )
-    return Baseline(kernels, total, us, compulsory, flops, bound)
+    return Baseline(len(ops), total, us, compulsory, flops, bound)

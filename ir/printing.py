@@ -10,7 +10,7 @@ from .nodes import text
 from .terms import Const, Input, Map, Term, View, postorder
 
 
-def expression(t: Term, name: dict[Term, str]) -> str:
+def expression(t: Term, name: Mapping[Term, str]) -> str:
     """One operation, its arguments by name."""
 
     def arg(x: Term) -> str:

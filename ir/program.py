@@ -180,21 +180,24 @@ class Program:
             raise ValueError(f"{self.name} does not compute {', '.join(strange)}")
         return replace(self, names={**self.names, **{n: (t,) for n, t in values.items()}})
 
+    @cached_property
+    def labels(self) -> Mapping[Term, str]:
+        """What values are called where the program is printed."""
+        outputs = {o.term: o.name for o in self.outputs}
+        found: dict[Term, str] = {i: i.name for i in self.inputs}
+        for t in self.terms():
+            if not isinstance(t, Input | Const):
+                found[t] = outputs.get(t) or f"t{len(found)}"
+        return found
+
     def __str__(self) -> str:
         """One line per value, outputs last."""
         lines = [f"{self.name}: " + ", ".join(f"{a.name}={a.size}" for a in self.axes)]
-        name: dict[Term, str] = {}
         for i in self.inputs:
-            name[i] = i.name
             dims = ", ".join("1" if a is None else a.name for a in i.layout)
             lines.append(f"  {i.name}[{dims}] : {i.dtype.name}" + (f" at strides {at}" if (at := self.strides.get(i.name)) else ""))
-        outputs = {o.term: o.name for o in self.outputs}
-        for t in self.terms():
-            if isinstance(t, Input | Const):
-                continue
-            text = expression(t, name)
-            name[t] = outputs.get(t) or f"t{len(name)}"
-            lines.append(f"  {name[t]}{axes_text(t)} = {text}")
+        name = self.labels
+        lines += [f"  {name[t]}{axes_text(t)} = {expression(t, name)}" for t in self.terms() if not isinstance(t, Input | Const)]
         for o in self.outputs:
             lines.append(f"  return {o.name}[{', '.join('1' if a is None else a.name for a in o.layout)}] : {o.dtype.name}")
         return "\n".join(lines)

@@ -1,0 +1,6 @@
+"""A plan as one page of HTML: what was written, what it became, and why, for people without the code."""
+
+from .data import SCHEMA, page_data
+from .html import page
+
+__all__ = ["SCHEMA", "page", "page_data"]

@@ -1,0 +1,72 @@
+"""The page itself: one file without references to others.  Whatever comes from a program is escaped by the template engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..extract.quantities import bytes_text, plural
+
+TEMPLATE = Path(__file__).parent / "page.html.j2"
+LEAST = 0.002  # of the widest bar: what is narrower could not be seen
+
+
+def page(data: Mapping[str, Any], title: str = "EqFuse") -> str:
+    """A page about plans, from what :func:`~eqfuse.pages.page_data` says of them."""
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(bytes=bytes_text, us=_us, plural=plural, code=_coloured)
+    environment.globals.update(roofline=roofline, width=_width)
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    return template.render(title=title, graphs=data["graphs"])
+
+
+def _us(n: float) -> str:
+    return f"{n:,.1f} us"
+
+
+def _width(n: float, most: float) -> str:
+    """The width of a bar in percent."""
+    return f"{100 * max(LEAST, n / most) if most and n else 0:.2f}%"
+
+
+def _coloured(source: str) -> Any:
+    """Python text with colours."""
+    import markupsafe
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    escaped = highlight(source, PythonLexer(), HtmlFormatter(noclasses=True, nobackground=True))
+    return markupsafe.Markup(escaped)
+
+
+def roofline(steps: Sequence[Mapping[str, Any]], roof: Mapping[str, float]) -> dict[str, Any]:
+    """Where kernels stand under the roofs of memory and arithmetic, in the coordinates of a picture of 100 x 60, logarithmic both ways.
+
+    After Williams, Waterman and Patterson, "Roofline: an insightful visual performance model" (2009).
+    """
+    points = []
+    for number, s in enumerate(steps, 1):
+        if s["us"] and s["bytes"] and s["operations"]:
+            points.append((s["operations"] / s["bytes"], s["operations"] / s["us"], number, s["name"]))
+    ridge = roof["operations_per_us"] / roof["bytes_per_us"]
+    low = min([ridge / 100, *(p[0] / 2 for p in points)])
+    high = max([ridge * 10, *(p[0] * 2 for p in points)])
+    top, bottom = roof["operations_per_us"] * 2, min([roof["bytes_per_us"] * low, *(p[1] / 2 for p in points)])
+
+    def x(intensity: float) -> float:
+        return 100 * math.log(intensity / low) / math.log(high / low)
+
+    def y(rate: float) -> float:
+        return 60 - 60 * math.log(rate / bottom) / math.log(top / bottom)
+
+    ends = [(low, roof["bytes_per_us"] * low), (ridge, roof["operations_per_us"]), (high, roof["operations_per_us"])]
+    return {
+        "roof": " ".join(f"{x(i):.2f},{y(r):.2f}" for i, r in ends),
+        "points": [{"x": f"{x(i):.2f}", "y": f"{y(r):.2f}", "number": n, "name": name} for i, r, n, name in points],
+        "ridge": f"{ridge:.0f}",
+    }
