@@ -9,13 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from . import errors
+from .codegen.limits import check_computable
 from .egraph.frozen import FrozenGraph
-from .explain import Explanation, Options, Why, explain
+from .explain import Explanation, Why
 from .explain.whole import ProgramExplanation
 from .extract.targets import Target, load_target
 from .pipeline import Planned, Request, checked, rerun, run
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from .runtime.accuracy import AccuracyReport
     from .runtime.aot import StaticReport
     from .runtime.levels import KernelLayouts
+    from .steps import Stepped
 
 
 MOST_VARIANTS = 64  # plans for other shapes that one Compiled keeps
@@ -51,6 +54,7 @@ def optimize(
     accuracy_factor: float | None = None,
     no_spills: bool = False,
     out_placements: Sequence[Any] | None = None,
+    strict: bool = False,
 ) -> Compiled:
     """Compile a tensor program into fused Triton kernels.
 
@@ -74,6 +78,10 @@ def optimize(
     which the compiler spills registers to memory; the plan says what was tried, and what spills still if nothing helped.  Without it
     registers are counted by a model, which is right for most kernels and not for all (docs/decisions/registers.md has the numbers).
 
+    What kernels cannot compute (an operator, a type, a shape that data decides, a write to an argument) torch runs, between kernels for all
+    that is around it: then the result is an :class:`eqfuse.steps.Stepped`, which is called, asked and saved like a ``Compiled``, and whose
+    ``plan`` lists what torch runs and why.  ``strict``: raise that reason instead.
+
     With DTensors among the arguments or parameters the result is an :class:`eqfuse.distributed.Across`: collectives and a program for each
     device in between.  ``out_placements``: DTensor's placements for each result, or ``None`` for those that cost least
     (docs/distributed.md).
@@ -83,12 +91,32 @@ def optimize(
     asked = Request(
         fn, args, kwargs, target,  # type: ignore[arg-type]  # a name becomes a target below
         licence, rules, disable, fusion, name, node_budget, time_budget, objective, memory_limit,
-        accuracy_factor, no_spills,
+        accuracy_factor, no_spills, strict=strict,
     )  # fmt: skip
     if _across_devices(fn, args, kwargs):
         return _across(asked, out_placements)  # type: ignore[return-value]
     errors.expect(out_placements is None, "out_placements", out_placements, "DTensors as arguments, whose results have placements")
-    return Compiled(run(checked(asked)))
+    return planned(checked(asked))  # type: ignore[return-value]
+
+
+def planned(request: Request) -> Compiled | Stepped:
+    """What ``optimize`` returns for a request that was checked."""
+    from .frontends import Read, read
+
+    if request.strict or request.traced is not None:
+        return Compiled(run(request))
+    found: Read = read(request.fn, request.args, request.kwargs, request.name, exact=request.exact)
+    reason = found.error
+    if found.traced is not None:
+        try:
+            check_computable(found.traced.program)
+        except errors.UnsupportedOpError as error:
+            reason = error
+    if reason is None or found.captured is None:
+        return Compiled(run(replace(request, traced=found.traced)))
+    from .steps import Stepped
+
+    return Stepped(found.captured, request, reason)
 
 
 def _across_devices(fn: Any, args: Any, kwargs: Any) -> bool:
@@ -108,13 +136,6 @@ def _across(asked: Request, out_placements: Sequence[Any] | None) -> Across:
         value = getattr(asked, option)
         errors.expect(not value, option, value, "leave it out: with DTensors there is a plan for each of several programs")
     return Across(checked(asked), out_placements)
-
-
-def _explained(planned: Planned, costs: bool) -> Explanation:
-    """Why a plan for one e-graph is what it is."""
-    asked = planned.request
-    options = Options(planned.rules, asked.objective, asked.memory_limit, asked.node_budget, asked.time_budget)
-    return explain(planned.graph, planned.plan, asked.target, options=options, costs=costs)
 
 
 class Compiled(Executable):
@@ -212,11 +233,7 @@ class Compiled(Executable):
         ``costs=True`` also asks what each step saves (a search for each) and each rule (a saturation and a search for each).
         """
         errors.expect(isinstance(costs, bool), "costs", costs, "True or False", where="explain")
-        parts = self.planned.parts
-        if parts is None:
-            return _explained(self.planned, costs)
-        found = {id(p): _explained(p, costs) for p in parts.different}
-        return ProgramExplanation(self.plan, parts.partition, parts.regions, tuple(found[id(p)] for p in parts.planned))
+        return self.planned.explain(costs=costs)
 
     def why(self, a: str, b: str) -> Why:
         """Whether two values share a kernel, and if not, why: no equation, forbidden, does not fit on chip, or costs more.

@@ -52,6 +52,8 @@ from .rewrites import Rule, registry
 from .runtime.loading import for_optimize
 
 if TYPE_CHECKING:
+    from .explain import Explanation
+    from .explain.whole import ProgramExplanation
     from .frontends import Traced
     from .runtime.composed import Composed
     from .runtime.executable import Executable
@@ -96,17 +98,19 @@ class Request:
     in_regions: bool = True  # whether a program may be planned in parts,
     in_order: bool = False  # and has to be planned in the order in which it is written
     deadline: float = math.inf  # the process time to be done by, of a request that is part of another
+    strict: bool = False  # whether what kernels cannot compute is an error
+    traced: Traced | None = None  # what was made of ``fn`` before
 
     def on(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
         """The same for other example arguments."""
-        return replace(self, args=tuple(args), kwargs=dict(kwargs))
+        return replace(self, args=tuple(args), kwargs=dict(kwargs), traced=None)
 
     def without_data(self) -> Request:
         """The same with shapes and types in the places of tensors, which it would keep alive."""
         from .frontends import without_data
 
         args, kwargs = without_data(self.args, self.kwargs)
-        return replace(self, args=args, kwargs=kwargs, deadline=math.inf)
+        return replace(self, args=args, kwargs=kwargs, deadline=math.inf, traced=None)
 
     @property
     def exact(self) -> bool:
@@ -155,7 +159,8 @@ def _check_numbers(asked: Request) -> None:
         good = number >= 0 and (option, number) != ("accuracy_factor", 0)
         expect(good, option, value, cure)
     expect(asked.objective in OBJECTIVES, "objective", asked.objective, " or ".join(map(repr, OBJECTIVES)))
-    expect(isinstance(asked.no_spills, bool), "no_spills", asked.no_spills, "True or False")
+    for switch in ("no_spills", "strict"):
+        expect(isinstance(getattr(asked, switch), bool), switch, getattr(asked, switch), "True or False")
 
 
 def _check_lists(asked: Request) -> None:
@@ -260,6 +265,19 @@ class Planned:
             return Generated(self.traced, self.sized, self.plan, self.request.target)
         made = {id(p): Generated(p.traced, p.sized, p.plan, self.request.target) for p in self.parts.different}
         return Composed(self.parts.partition, self.parts.regions, tuple(made[id(p)] for p in self.parts.planned), self.plan)
+
+    def explain(self, *, costs: bool = False) -> Explanation | ProgramExplanation:
+        """Why the plan is what it is."""
+        from .explain import Options, explain
+        from .explain.whole import ProgramExplanation
+
+        if self.parts is None:
+            asked = self.request
+            options = Options(self.rules, asked.objective, asked.memory_limit, asked.node_budget, asked.time_budget)
+            return explain(self.graph, self.plan, asked.target, options=options, costs=costs)
+        found = {id(p): p.explain(costs=costs) for p in self.parts.different}
+        every: Any = tuple(found[id(p)] for p in self.parts.planned)
+        return ProgramExplanation(self.plan, self.parts.partition, self.parts.regions, every)
 
     @property
     def executable(self) -> Executable:
@@ -418,7 +436,9 @@ def _run(request: Request, before: Planned | None = None, *, quiet: bool = False
 def _trace(request: Request) -> Traced:
     from .frontends import trace
 
-    traced = trace(request.fn, request.args, request.kwargs, name=request.name, exact=request.exact)
+    traced = request.traced
+    if traced is None or traced.exact != request.exact:
+        traced = trace(request.fn, request.args, request.kwargs, name=request.name, exact=request.exact)
     check_computable(traced.program)
     return traced
 
@@ -600,7 +620,7 @@ def _own_request(request: Request, program: Program, region: Region, deadline: f
     which work is counted by: that is the whole's."""
     ordered_whole = request.in_order or _ordered_whole(program)
     return replace(
-        request, fn=region.program, args=None, kwargs=None, name=None, deadline=deadline, memory_limit=None, accuracy_factor=None,
+        request, fn=region.program, args=None, kwargs=None, name=None, traced=None, deadline=deadline, memory_limit=None, accuracy_factor=None,
         fusion=region.fusion, in_regions=False, in_order=ordered_whole,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ in the shape that the next one has for them, and lets go of them after their las
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.program import Result
@@ -54,12 +54,34 @@ def emit_composed(spec: ComposedSpec) -> str:
     return with_hosts(emit_kernels(everything), [*hosts, _run(spec)])
 
 
+def emit_steps(name: str, header: str, plans: Mapping[str, ModuleSpec | ComposedSpec], hosts: Sequence[str]) -> str:
+    """A module of plans, each a function of the name that it has here, and other functions that call them.  Kernels of different plans
+    have different names."""
+    every = [p for found in plans.values() for p in (found.plans if isinstance(found, ComposedSpec) else (found,))]
+    functions: list[str] = []
+    for called, found in plans.items():
+        if isinstance(found, ComposedSpec):
+            functions += [host(p, f"{called}{_function(k)}") for k, p in enumerate(found.plans)]
+            functions.append(_run(found, called, called))
+        else:
+            functions.append(host(found, called))
+    launched = {tuple(map(id, ks)): ks for p in every for ks in p.launched}.values()
+    everything = ModuleSpec(
+        name, (), (), (), tuple(k for ks in launched for k in ks), header, tuple(c for p in every for c in p.calls),
+        launches=tuple(map(len, launched)),
+    )  # fmt: skip
+    return with_hosts(emit_kernels(everything), [*functions, *hosts])
+
+
 def _function(at: int) -> str:
     return f"_region_{at + 1}"
 
 
-def _run(spec: ComposedSpec) -> str:
-    names = variables(spec.plans, spec.buffers, (_function(k) for k in range(len(spec.plans))))
+def _run(spec: ComposedSpec, called: str = "run", prefix: str = "") -> str:
+    def function(at: int) -> str:
+        return prefix + _function(at)
+
+    names = variables(spec.plans, spec.buffers, (function(k) for k in range(len(spec.plans))))
     used = {name for c in spec.calls for name, _ in c.reads}
     lines = []
     for b in spec.inputs:
@@ -70,7 +92,7 @@ def _run(spec: ComposedSpec) -> str:
     for c in spec.calls:
         given = [_seen(names[name], here.get(name, spec.buffers[name].shape), shape) for name, shape in c.reads]
         made = ", ".join(names[name] for name, _ in c.makes)
-        lines.append(f"{made}{',' * (len(c.makes) == 1)} = {_function(c.at)}({', '.join(given)})")
+        lines.append(f"{made}{',' * (len(c.makes) == 1)} = {function(c.at)}({', '.join(given)})")
         here.update(c.makes)
         lines += [f"del {', '.join(names[name] for name in c.done)}"] if c.done else []
     made_here = {b.name: _seen(names[b.name], here[b.name], b.shape) for b in spec.outputs}
@@ -79,7 +101,7 @@ def _run(spec: ComposedSpec) -> str:
     kernels = sum(len(spec.plans[c.at].kernels) + len(spec.plans[c.at].calls) for c in spec.calls)
     outputs = ", ".join([r.name for r in spec.results] or [names[b.name] for b in spec.outputs])
     doc = f'"""Return the tuple ({outputs}), computed by {kernels} kernels in {len(spec.calls)} regions on the device of the arguments."""'
-    head = f"def run({', '.join(names[b.name] for b in spec.inputs)}):"
+    head = f"def {called}({', '.join(names[b.name] for b in spec.inputs)}):"
     return "\n".join([head, *(f"    {line}" for line in (doc, *lines))])
 
 

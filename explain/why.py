@@ -37,6 +37,7 @@ VERDICTS = {
     "does not fit": "one kernel with both does not fit on chip",
     "costs more": "one kernel with both costs more",
     "regions": "they are made in different regions, because one kernel with both would compute too much again, or nothing needs both",
+    "steps": "they are made in different steps of a program that torch runs in part",
     "not searched": "one kernel with both would cost less, but the search did not come to it",
 }
 

@@ -6,6 +6,6 @@ reads at a given index, and the ``aten_*`` modules hold the ops.
 """
 
 from .spec import TensorSpec
-from .traced import Traced, example_arguments, same_tensors, trace, without_data
+from .traced import Read, Traced, example_arguments, read, same_tensors, trace, without_data
 
-__all__ = ["TensorSpec", "Traced", "example_arguments", "same_tensors", "trace", "without_data"]
+__all__ = ["Read", "TensorSpec", "Traced", "example_arguments", "read", "same_tensors", "trace", "without_data"]

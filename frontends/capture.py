@@ -56,6 +56,7 @@ class Captured:
     leaves: tuple[Any, ...]  # per flat argument: its TensorSpec, or its value if it is no tensor
     exported: Any
     captured: Mapping[str, torch.Tensor] = field(default_factory=dict)  # by key of a constant, the very tensor that may want a gradient
+    refused: EqFuseError | None = None  # why it is no program of ours, whatever its operators are
 
 
 class _Function(torch.nn.Module):
@@ -194,9 +195,10 @@ class _Lowering(torch.fx.Interpreter):
     process would be inside it from then on.
     """
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
+    def __init__(self, module: torch.fx.GraphModule, refused: list[EqFuseError]) -> None:
         super().__init__(module)
         self._below = functorch.get_dynamic_layer_stack_depth()
+        self._refused = refused  # by definitions: torch's own follow in their places
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -205,17 +207,22 @@ class _Lowering(torch.fx.Interpreter):
             functorch.pop_dynamic_layer_stack_and_undo_to_depth(self._below)
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        try:
-            return super().run_node(n)
-        except EqFuseError as error:
-            raise type(error)(error.message, where=error.where or place_of_node(n), cure=error.cure) from None
+        self._at = n
+        return super().run_node(n)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         level = _LEVEL.get(_transform(target) or "")
         if level is not None:
             args = (*args[:level], args[level] + self._below, *args[level + 1 :])
         definition = _BY_DEFINITION.get(target)
-        return definition(*args, **kwargs) if definition else super().call_function(target, args, kwargs)
+        try:
+            return definition(*args, **kwargs) if definition else super().call_function(target, args, kwargs)
+        except EqFuseError as error:
+            if definition is None:
+                raise
+            error = type(error)(error.message, where=error.where or place_of_node(self._at), cure=error.cure)
+            self._refused.append(error)
+            return super().call_function(target, args, kwargs)
 
 
 @functools.cache
@@ -409,8 +416,6 @@ _KIND = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "const
 def _decomposed(
     exported: Any, names: Sequence[str], in_spec: Any, leaves: Sequence[Any], *, of_graph: bool = False, symbolic: bool = False
 ) -> Captured:
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
     sources = []
     position = 0
@@ -429,45 +434,19 @@ def _decomposed(
     sources = [Source(s.kind, s.key, renamed[id(s)]) for s in sources]
 
     values = [n.meta["val"] for n in placeholders]
-    tensors = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]
-
     if of_graph:
         for n in exported.graph.nodes:
             n.meta["custom"] = {**(n.meta.get("custom") or {}), PLACE: place(n) or node_name(n)}
-    for n in exported.graph.nodes:  # what one op of the user gives, for telling casts that the user wrote from a decomposition's
-        value = n.meta.get("val")
-        value = next((v for v in value if isinstance(v, torch.Tensor)), None) if isinstance(value, list | tuple) else value
-        if n.op == "call_function" and isinstance(value, torch.Tensor):
-            n.meta["custom"] = {**(n.meta.get("custom") or {}), RESULT: None if _is_cast(n) else value.dtype}
     _check_transforms(exported.graph)
-
-    def run(*given: torch.Tensor) -> Any:
-        full = list(values)
-        for i, t in zip(tensors, given, strict=True):
-            full[i] = t
-        return _Lowering(exported.graph_module).run(*full)
-
-    with _told_as_errors():
-        fakes = [values[i].detach() for i in tensors]
-    mode = torch._guards.detect_fake_mode(fakes) or torch._subclasses.FakeTensorMode()
-    with _told_as_errors(), torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode:  # tensors made inside are fake too
-        module = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=_decompositions())(*fakes)
-        if _mutates(module.graph):  # a decomposition that itself writes in place
-            again = torch.fx.Interpreter(module).run
-            module = make_fx(torch.func.functionalize(again, remove="mutations"))(*fakes)
-    graph = module.graph
-    if not symbolic:
-        _check_static(graph)
-    nodes = [n for n in graph.nodes if n.op == "placeholder"]
-    by_node = {n: sources[i] for n, i in zip(nodes, tensors, strict=True)}
-    for n in graph.nodes:
-        if n.op == "call_function" and str(n.target) == "aten.copy_.default" and n.args[0] in by_node:
-            s = by_node[n.args[0]]
-            raise TraceError(
-                f"the function writes to its {s.kind} {s.name!r}",
-                where=_place_of_write(exported.graph, placeholders[sources.index(s)]),
-                cure="return the new value instead" if s.kind == "argument" else "call .eval() on the module",
-            )
+    graph, nodes, refused = decomposed(exported.graph_module, values)
+    refused = refused or (None if symbolic else _dynamic(graph))
+    by_node = {n: sources[i] for i, n in nodes.items()}
+    for n, s in written(graph, by_node):
+        refused = refused or TraceError(
+            f"the function writes to its {s.kind} {s.name!r}",
+            where=_place_of_write(exported.graph, placeholders[sources.index(s)]),
+            cure="return the new value instead" if s.kind == "argument" else "call .eval() on the module",
+        )
     (outputs,) = next(n for n in graph.nodes if n.op == "output").args
     outputs = tuple(outputs) if isinstance(outputs, list | tuple) else (outputs,)
     given = iter(outputs)
@@ -477,7 +456,46 @@ def _decomposed(
     single = len(kept) == 1 and not paths[0][0]
     out_names = ["out"] if single else [_output_name(p) for p, _ in paths]
     taken = _unique([*(s.name for s in sources), *out_names])[len(sources) :]
-    return Captured(graph, by_node, tuple(kept), out_spec, tuple(taken), in_spec, tuple(leaves), exported)
+    return Captured(graph, by_node, tuple(kept), out_spec, tuple(taken), in_spec, tuple(leaves), exported, refused=refused)
+
+
+def decomposed(
+    module: torch.fx.GraphModule, values: Sequence[Any]
+) -> tuple[torch.fx.Graph, dict[int, torch.fx.Node], EqFuseError | None]:
+    """A graph of ATen ops as one of core ATen ops that write to placeholders alone, at its end.  ``values``: of its placeholders, fake
+    tensors or what they always are.  Also: the placeholder of each tensor among them, by position, and what a definition refused."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    tensors = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]
+    for n in module.graph.nodes:  # what one op of the user gives, for telling casts that the user wrote from a decomposition's
+        value = n.meta.get("val")
+        value = next((v for v in value if isinstance(v, torch.Tensor)), None) if isinstance(value, list | tuple) else value
+        if n.op == "call_function" and isinstance(value, torch.Tensor):
+            n.meta["custom"] = {**(n.meta.get("custom") or {}), RESULT: None if _is_cast(n) else value.dtype}
+    refused: list[EqFuseError] = []
+
+    def run(*given: torch.Tensor) -> Any:
+        full = list(values)
+        for i, t in zip(tensors, given, strict=True):
+            full[i] = t
+        return _Lowering(module, refused).run(*full)
+
+    with _told_as_errors():
+        fakes = [values[i].detach() for i in tensors]
+    mode = torch._guards.detect_fake_mode(fakes) or torch._subclasses.FakeTensorMode()
+    with _told_as_errors(), torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode:  # tensors made inside are fake too
+        made = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=_decompositions())(*fakes)
+        if _mutates(made.graph):  # a decomposition that itself writes in place
+            again = torch.fx.Interpreter(made).run
+            made = make_fx(torch.func.functionalize(again, remove="mutations"))(*fakes)
+    nodes = (n for n in made.graph.nodes if n.op == "placeholder")
+    return made.graph, dict(zip(tensors, nodes, strict=True)), next(iter(refused), None)
+
+
+def written(graph: torch.fx.Graph, sources: Mapping[torch.fx.Node, Source]) -> list[tuple[torch.fx.Node, Source]]:
+    """The nodes that write to placeholders."""
+    copies = (n for n in graph.nodes if n.op == "call_function" and str(n.target) == "aten.copy_.default")
+    return [(n, sources[n.args[0]]) for n in copies if n.args[0] in sources]
 
 
 def _place_of_write(graph: torch.fx.Graph, written: torch.fx.Node) -> str | None:
@@ -507,13 +525,22 @@ def _is_cast(n: torch.fx.Node) -> bool:
     return str(n.target).startswith(("aten.to.", "aten._to_copy", "aten.type_as"))
 
 
-def _check_static(graph: torch.fx.Graph) -> None:
+def depends_on_data(n: torch.fx.Node) -> bool:
+    """Whether a node gives a number, or a shape, that comes from data."""
+    value = n.meta.get("val")
+    shape = value.shape if isinstance(value, torch.Tensor) else ()
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) or any(isinstance(s, torch.SymInt) for s in shape)
+
+
+def _dynamic(graph: torch.fx.Graph) -> TraceError | None:
     """No number or shape may come from data."""
-    for n in graph.nodes:
-        value = n.meta.get("val")
-        shape = value.shape if isinstance(value, torch.Tensor) else ()
-        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) or any(isinstance(s, torch.SymInt) for s in shape):
-            raise TraceError(_DATA, where=place_of_node(n), cure=_NO_BRANCH)
+    first = next(filter(depends_on_data, graph.nodes), None)
+    return None if first is None else of_data(first)
+
+
+def of_data(n: torch.fx.Node) -> TraceError:
+    """The error for a node that gives a number or a shape that comes from data."""
+    return TraceError(_DATA, where=place_of_node(n), cure=_NO_BRANCH)
 
 
 def _check_transforms(graph: torch.fx.Graph) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentError, TraceError
+from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentError, TraceError, UnsupportedOpError
 from ..errors import shown as shown_value
 from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
@@ -21,6 +21,7 @@ from .aten import dims_of
 from .axis_names import size_names
 from .capture import Captured, Source, capture, capture_exported
 from .convention import Convention, shown
+from .graphs import FlatGraph
 from .naming import function_name, value_names
 from .places import place_of_function
 from .reader import Reader
@@ -48,6 +49,7 @@ class Traced:
     convention: Convention | None = field(default=None, repr=False)  # how the function is called; a program in terms has none
     exact: bool = field(default=False, repr=False)  # how quotients were read
     symbolic: Later = field(default=NONE, repr=False)  # sizes as symbols, traced when asked for
+    graph: Captured | None = field(default=None, repr=False)  # what it was read from; a program in terms was from none
 
     @property
     def arguments(self) -> dict[str, int]:
@@ -124,8 +126,44 @@ def trace(
     reciprocal, of which rules know more.  Raises UnsupportedOpError, ShapeError, DeviceError, EmptyProgramError or
     TraceError, each naming the user's line.  A ``Program`` and an ``ExportedProgram`` need no arguments; those given must fit.
     """
+    found = read(obj, args, kwargs, name, exact=exact)
+    if found.traced is None:
+        assert found.error is not None
+        raise found.error
+    return found.traced
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was made of a function: its program; or its graph and why that is none."""
+
+    traced: Traced | None = None
+    captured: Captured | None = None
+    error: EqFuseError | None = None
+
+
+def read(
+    obj: Any,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    *,
+    exact: bool = False,
+) -> Read:
+    """As :func:`trace`, but operators, types and effects that programs of ours lack are not raised: the graph that has them is there,
+    with the first of them.  What is wrong with the function or its arguments raises."""
     with _TRACING:
-        return _trace(obj, args, kwargs, name, exact)
+        try:
+            traced = _trace(obj, args, kwargs, name, exact)
+            return Read(traced, traced.graph)
+        except _NoProgram as found:
+            return Read(None, found.captured, found.error)
+
+
+class _NoProgram(Exception):  # noqa: N818 - an answer
+    def __init__(self, captured: Captured, error: EqFuseError) -> None:
+        super().__init__()
+        self.captured, self.error = captured, error
 
 
 def example_arguments(args: Any) -> tuple[Any, ...] | None:
@@ -159,6 +197,8 @@ _TRACING = threading.RLock()  # torch.export keeps what it is at in globals; re-
 
 def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None, name: str | None, exact: bool) -> Traced:
     args = example_arguments(args)
+    if isinstance(obj, FlatGraph):
+        return _from_graph(obj.captured, obj.module, obj.module, name or obj.name, exact)
     if isinstance(obj, Program):
         traced = _from_program(obj)
         given = _check_examples(traced, args, kwargs)
@@ -172,7 +212,7 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
                 raise TraceError("its sizes are symbols, and there are none that fit", cure="export it without dynamic_shapes")
             captured = found
         known = symbols if symbols is None or symbols.env.guards or not getattr(obj, "_guards_code", None) else None  # a file has no guards
-        traced = _from_graph(captured, obj, _lazily(obj.module), name or function_name(obj), exact, Later(lambda: known))
+        traced = _read_whole(captured, obj, _lazily(obj.module), name or function_name(obj), exact, Later(lambda: known))
         other = traced.at(args or (), kwargs or {}) if known is not None and (args or kwargs) else None
         given = _check_examples(other or traced, args, kwargs)
         return (other or traced).laid_out(given) if given else other or traced
@@ -199,8 +239,16 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
         same = here is not None and same_program(traced.program, here.program, {}) and same_tensors(traced, here)
         return found if same else None
 
-    traced = _from_graph(captured, obj, obj, name, exact, Later(symbolic))
+    traced = _read_whole(captured, obj, obj, name, exact, Later(symbolic))
     return traced
+
+
+def _read_whole(captured: Captured, *given: Any) -> Traced:
+    """What the user gave, as a program.  Raises :class:`_NoProgram` where it is none for what it consists of."""
+    try:
+        return _from_graph(captured, *given)
+    except (UnsupportedOpError, TraceError) as error:
+        raise _NoProgram(captured, error) from None
 
 
 def same_tensors(a: Traced, b: Traced) -> bool:
@@ -258,7 +306,9 @@ def _from_program(program: Program) -> Traced:
 def _from_graph(
     captured: Captured, obj: Any, eager: Any, name: str, exact: bool, symbolic: Later = NONE
 ) -> Traced:
-    known = {n: _known_number(s, captured) for n, s in captured.sources.items()}
+    if captured.refused is not None:
+        raise captured.refused
+    known = {n: known_number(s, captured) for n, s in captured.sources.items()}
     names = {n: s.name for n, s in captured.sources.items()}
     numbers = {n: v for n, v in known.items() if v is not None}
 
@@ -312,7 +362,38 @@ def _from_graph(
     if isinstance(obj, torch.export.ExportedProgram):  # its module takes one spelling alone
         eager = _rearranging(eager, convention)
     replay = _replayer(captured, obj, eager, [s for _, s in inputs])
-    return Traced(program, bind, unflatten, eager, replay, specs, constants, convention, exact, symbolic)
+    return Traced(program, bind, unflatten, eager, replay, specs, constants, convention, exact, symbolic, captured)
+
+
+@dataclass(frozen=True, eq=False)
+class Calling:
+    """How a graph is called that is no program: ``bind(*args, **kwargs)`` gives the tensors of its placeholders in order, ``unflatten`` what
+    the function returns from the tensors among ``captured.outputs``, ``eager`` is the function itself."""
+
+    convention: Convention
+    bind: Callable[..., list[torch.Tensor]]
+    unflatten: Callable[[Sequence[Any]], Any]
+    eager: Callable[..., Any]
+
+
+def calling(captured: Captured, obj: Any, name: str) -> Calling:
+    """The calling convention of the function that a graph is of."""
+    where = place_of_function(obj)
+    wanted = [(s.name, s) for s in captured.sources.values()]
+    constants = {name: _constant(captured, s, where) for name, s in wanted if s.kind == "constant"}
+    convention = Convention(name, obj, captured.in_spec, captured.leaves)
+    named = _binder(convention, captured, obj, wanted, constants)
+
+    def bind(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        found = named(*args, **kwargs)
+        return [found[n] for n, _ in wanted]
+
+    def unflatten(values: Sequence[Any]) -> Any:
+        rest = iter(values)
+        return pytree.tree_unflatten([next(rest) if isinstance(o, torch.fx.Node) else o for o in captured.outputs], captured.out_spec)
+
+    exported = isinstance(obj, torch.export.ExportedProgram)
+    return Calling(convention, bind, unflatten, _rearranging(_lazily(obj.module), convention) if exported else obj)
 
 
 def _replayer(captured: Captured, obj: Any, eager: Callable[..., Any], sources: Sequence[Source]) -> Callable[[Sequence[Any]], Any]:
@@ -331,7 +412,7 @@ def _replayer(captured: Captured, obj: Any, eager: Callable[..., Any], sources: 
     return replay
 
 
-def _known_number(source: Source, captured: Captured) -> float | None:
+def known_number(source: Source, captured: Captured) -> float | None:
     """The value of a 0-dimensional constant made in the function; such a number is part of the program.  No parameter: it changes."""
     if source.kind != "constant" or source.key in captured.captured:
         return None

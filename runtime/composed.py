@@ -45,6 +45,11 @@ class Composed:
     @cached_property
     def source(self) -> str:
         """The module, for the planned sizes."""
+        return emit_composed(self.exact_spec)
+
+    @property
+    def exact_spec(self) -> ComposedSpec:
+        """What it is made of."""
         numbers = {id(p): k for k, p in enumerate(self.different)}
         last = last_readers(self.regions)
         program, found = self.partition.program, self.tensors
@@ -54,17 +59,15 @@ class Composed:
             reads = tuple((name, _shape(i)) for name, i in zip(region.reads, region.program.inputs, strict=True))
             makes = tuple((name, o.shape) for name, o in zip(region.makes, region.program.outputs, strict=True))
             calls.append(Call(numbers[id(module)], reads, makes, tuple(done) if at + 1 < len(self.parts) else ()))
-        return emit_composed(
-            ComposedSpec(
-                name=program.name,
-                inputs=tuple(found[i.name] for i in program.inputs),
-                outputs=tuple(found[o.name] for o in program.outputs),
-                buffers=found,
-                plans=tuple(p.exact_spec for p in self.different),
-                calls=tuple(calls),
-                header=plan_text(self.plan, module=True),
-                results=program.results,
-            )
+        return ComposedSpec(
+            name=program.name,
+            inputs=tuple(found[i.name] for i in program.inputs),
+            outputs=tuple(found[o.name] for o in program.outputs),
+            buffers=found,
+            plans=tuple(p.exact_spec for p in self.different),
+            calls=tuple(calls),
+            header=plan_text(self.plan, module=True),
+            results=program.results,
         )
 
     @property

@@ -163,6 +163,10 @@ class Executable:
         found = evaluate(self.program, {n: _array(t) for n, t in tensors.items()})
         return self.traced.unflatten([torch.from_numpy(found[o.name]).to(getattr(torch, o.dtype.name)) for o in self.program.outputs])
 
+    def launch(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The tensors of ``program.outputs`` from those of ``program.inputs``, which are on a GPU."""
+        return self._kernels_on(list(tensors))
+
     @cached_property
     def _kernels_on(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
         from .modules import load_module

@@ -1,0 +1,126 @@
+"""Graphs of ATen ops as they are: made by AOTAutograd, by ``make_fx``, or cut out of another graph.
+
+``torch.export`` is for functions, and takes seconds.  A graph whose nodes have fake tensors in ``meta['val']`` says all that there is to
+know; what its placeholders stand for it does not say, so each is an argument, and its tensor constants stay constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..errors import EqFuseError
+from .capture import Captured, Source, decomposed
+from .places import PLACE, place_of_node
+from .spec import TensorSpec
+
+
+@dataclass(frozen=True, eq=False)
+class FlatGraph:
+    """A graph of core ATen ops from tensors to a tuple of tensors.  ``module`` runs it in torch."""
+
+    captured: Captured
+    module: torch.fx.GraphModule
+    name: str
+
+
+def flat_graph(graph: torch.fx.Graph, outputs: Sequence[torch.fx.Node], name: str) -> FlatGraph:
+    """A graph whose nodes have values, and no ``output`` yet."""
+    placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+    graph.output(tuple(outputs))
+    sources = {n: Source("argument", k, n.name) for k, n in enumerate(placeholders)}
+    leaves = [TensorSpec(tuple(v.shape), v.dtype, tuple(v.stride())) for v in (n.meta["val"] for n in placeholders)]
+    names = ["out"] if len(outputs) == 1 else [n.name for n in outputs]
+    captured = _captured(graph, sources, outputs, names, leaves, {})
+    return FlatGraph(captured, torch.fx.GraphModule(torch.nn.Module(), followed(graph)), name)
+
+
+def _captured(
+    graph: torch.fx.Graph, sources: Mapping[torch.fx.Node, Source], outputs: Sequence[Any], names: Sequence[str], leaves: Sequence[Any],
+    constants: Mapping[str, torch.Tensor], refused: EqFuseError | None = None,
+) -> Captured:  # fmt: skip
+    """A graph as a function that takes all its arguments by position, and returns a tuple."""
+    arguments = pytree.tree_structure((tuple(range(len(leaves))), {}))
+    results = pytree.tree_structure(tuple(range(len(outputs))))
+    held = SimpleNamespace(constants=dict(constants), state_dict={})
+    called = tuple(_unique(names, [s.name for s in sources.values()]))
+    return Captured(graph, dict(sources), tuple(outputs), results, called, arguments, tuple(leaves), held, refused=refused)
+
+
+def followed(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """A copy in which what torch makes of no tensor is made where the arguments are, wherever it was traced."""
+    made = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    here: torch.fx.Node | None = None
+    for n in graph.nodes:
+        if n.op != "placeholder" and here is None:
+            tensors = (c for m, c in copies.items() if isinstance(m.meta.get("val"), torch.Tensor))
+            first = next(tensors, None)
+            here = first and made.call_function(getattr, (first, "device"))
+        copies[n] = copy = made.node_copy(n, copies.__getitem__)
+        if here is not None and n.op == "call_function" and not n.all_input_nodes and "device" in n.kwargs:
+            copy.kwargs = {**copy.kwargs, "device": here}
+    if here is not None and not here.users:
+        made.erase_node(here)
+    return made
+
+
+def _unique(names: Sequence[str], before: Sequence[str]) -> list[str]:
+    taken = set(before)
+    found = []
+    for n in names:
+        while n in taken:
+            n += "_"
+        taken.add(n)
+        found.append(n)
+    return found
+
+
+def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any]) -> Captured:
+    """The graph of a module of ATen ops, decomposed as ours are.  ``values``: what its placeholders are, tensors (of which shapes, types,
+    strides and devices are used) or numbers, which become part of the graph.
+
+    Raises what tracing finds wrong: :class:`~eqfuse.errors.TraceError` and its like.
+    """
+    mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        fakes = [
+            torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) if isinstance(v, torch.Tensor) else v for v in values
+        ]
+    for n in module.graph.nodes:  # where each is from, for errors and plans
+        if (where := place_of_node(n)) is not None:
+            n.meta["custom"] = {**(n.meta.get("custom") or {}), PLACE: where}
+    graph, nodes, refused = decomposed(module, fakes)
+    given = [n for n in module.graph.nodes if n.op == "placeholder"]
+    sources = {n: Source("argument", i, given[i].name) for i, n in nodes.items()}
+    constants = _lifted(graph)
+    names = _unique([n.name for n in constants], [s.name for s in sources.values()])
+    sources |= {n: Source("constant", name, name) for n, name in zip(constants, names, strict=True)}
+    (outputs,) = next(n for n in graph.nodes if n.op == "output").args
+    outputs = tuple(outputs) if isinstance(outputs, list | tuple) else (outputs,)
+    leaves = [TensorSpec(tuple(v.shape), v.dtype, tuple(v.stride()), str(v.device)) if isinstance(v, torch.Tensor) else v for v in values]
+    held = dict(zip(names, constants.values(), strict=True))
+    return _captured(graph, sources, outputs, [f"out{k}" for k in range(len(outputs))], leaves, held, refused)
+
+
+def _lifted(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.Tensor]:
+    """Tensors that a graph has as attributes become placeholders, after the others."""
+    found: dict[torch.fx.Node, torch.Tensor] = {}
+    module = graph.owning_module
+    last = next((n for n in reversed(list(graph.nodes)) if n.op == "placeholder"), None)
+    for n in list(graph.nodes):
+        value = getattr(module, n.target, None) if n.op == "get_attr" else None
+        if not isinstance(value, torch.Tensor):
+            continue
+        with graph.inserting_after(last) if last is not None else graph.inserting_before(next(iter(graph.nodes))):
+            last = new = graph.placeholder(str(n.target).lstrip("_"))
+        new.meta = {**n.meta, "val": n.meta.get("val", value)}
+        n.replace_all_uses_with(new)
+        graph.erase_node(n)
+        found[new] = value
+    return found

@@ -1,0 +1,9 @@
+"""Programs that kernels compute in part: pieces of ours, and what torch runs between them.
+
+:mod:`.pieces` cuts a graph, :mod:`.planning` plans what can be read of it, :mod:`.plan` says what came out, :mod:`.running` runs it, and
+:mod:`.stepped` is what ``optimize`` returns.
+"""
+
+from .stepped import Stepped
+
+__all__ = ["Stepped"]

@@ -1,0 +1,85 @@
+"""Pieces as plans: each different one through the whole pipeline, as a program of its own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..codegen.limits import check_computable
+from ..errors import EqFuseError
+from ..extract.baseline import baseline
+from ..frontends import Traced, trace
+from ..frontends.graphs import FlatGraph
+from ..ir.fingerprint import fingerprint
+from ..pipeline import Planned, Request, run
+from ..runtime.executable import Executable
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A piece: its graph, and its plan with what is needed to call it, or why there is none.  ``planned`` is one object for equal ones."""
+
+    graph: FlatGraph
+    executable: Executable | None
+    planned: Planned | None = None
+    error: EqFuseError | None = None
+
+
+def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request) -> dict[str, Piece]:
+    """Each piece with a plan.  The time is shared out as in a program of regions: by the number of terms, which is what planning takes, and
+    by what the pieces take unfused; what is left over goes to those that follow."""
+    end = min(time.process_time() + request.time_budget, request.deadline)
+    traced: dict[str, Traced | EqFuseError] = {name: _traced(piece, request) for name, piece in pieces.items()}
+    keys = {name: _key(t) for name, t in traced.items() if isinstance(t, Traced)}
+    different = {key: name for name, key in reversed(keys.items())}
+    weights = {key: _weight(traced[name], request) for key, name in different.items()}
+    made: dict[str, Planned | EqFuseError] = {}
+    for key in dict.fromkeys(keys.values()):
+        name = different[key]
+        waiting = [weights[k] for k in different if k not in made]
+        share = sum(mine / (sum(w[i] for w in waiting) or 1.0) for i, mine in enumerate(weights[key])) / 2
+        now = time.process_time()
+        until = math.inf if math.isinf(end) else now + share * max(end - now, 0.0)
+        own = replace(request, fn=pieces[name], args=None, kwargs=None, name=None, traced=traced[name], deadline=until)
+        try:
+            made[key] = run(own)
+        except EqFuseError as error:
+            made[key] = error
+    found: dict[str, Piece] = {}
+    for name, piece in pieces.items():
+        here = traced[name]
+        planned = made[keys[name]] if isinstance(here, Traced) else here
+        if isinstance(planned, EqFuseError) or isinstance(here, EqFuseError):
+            assert isinstance(planned, EqFuseError)
+            found[name] = Piece(piece, None, None, planned)
+        else:
+            executable = planned.executable if planned.traced is here else _alike(planned, here)
+            found[name] = Piece(piece, executable, planned)
+    return found
+
+
+def _traced(piece: FlatGraph, request: Request) -> Traced | EqFuseError:
+    try:
+        traced = trace(piece, exact=request.exact)
+        check_computable(traced.program)
+        return traced
+    except EqFuseError as error:
+        return error
+
+
+def _key(traced: Traced) -> str:
+    """The same for pieces that one plan serves."""
+    results = [(r.merges, r.along) for r in traced.program.results]
+    return f"{fingerprint(traced.program)}\n{results}"
+
+
+def _weight(traced: Traced | EqFuseError, request: Request) -> tuple[float, float]:
+    assert isinstance(traced, Traced)
+    return len(traced.program.terms()), baseline(traced.program, request.target).us
+
+
+def _alike(planned: Planned, traced: Traced) -> Executable:
+    """The kernels of an equal piece, called as this one is."""
+    return replace(planned.executable, traced=traced)

@@ -1,0 +1,97 @@
+"""Steps in order: the outer graph, with kernels or Triton's interpreter in the places of its pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..frontends.capture import Captured
+from ..frontends.readable import readable
+from ..pipeline import Request
+from ..rewrites import verdicts
+from ..runtime.interpreter import interpret
+from ..runtime.modules import load_module
+from .pieces import cut, outer_module
+from .plan import StepPlan, step_plan
+from .planning import Piece, plan_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Steps:
+    """A graph in steps, planned by a request.  ``run`` takes the tensors of the graph's placeholders, in order, and returns the tensors
+    among its outputs."""
+
+    def __init__(self, captured: Captured, request: Request, name: str) -> None:
+        self.captured, self.name, self.target = captured, name, request.target
+        self.cut = cut(captured, readable(captured), name)
+        self.pieces = plan_pieces(self.cut.pieces, request)
+        self._kernels = outer_module(self.cut, {k: _Piece(p) for k, p in self.pieces.items()})
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What the tensors are called that the steps take."""
+        return tuple(n.name for n in self.cut.outer.nodes if n.op == "placeholder")
+
+    @cached_property
+    def plan(self) -> StepPlan:
+        """The steps, in words and numbers."""
+        return step_plan(self.cut, self.pieces, self.name, self.target.name)
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Pieces as kernels, on the GPU that the tensors are on."""
+        return list(self._kernels(*self.taken(tensors)))
+
+    def taken(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Those that the steps need, which are called as :attr:`inputs` says."""
+        return [tensors[k] for k in self.cut.takes]
+
+    def interpret(self, tensors: Sequence[torch.Tensor], *, sanitize: bool = True) -> list[torch.Tensor]:
+        """Pieces in Triton's interpreter, on CPU tensors."""
+        return self._with(lambda p: lambda *given: _interpreted(p, given, sanitize), tensors)
+
+    def in_torch(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Every node in torch."""
+        return self._with(lambda p: p.graph.module, tensors)
+
+    def _with(self, call: Callable[[Piece], Callable[..., Any]], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        pieces = self.pieces
+
+        class Calls(torch.fx.Interpreter):
+            def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+                return call(pieces[target])(*args)
+
+        return list(Calls(self._kernels).run(*self.taken(tensors)))
+
+
+class _Piece(torch.nn.Module):
+    """A piece that runs its kernels; one that has none runs in torch."""
+
+    def __init__(self, piece: Piece) -> None:
+        super().__init__()
+        self._piece = (piece,)  # its graph is no submodule
+
+    def forward(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+        (piece,) = self._piece
+        if piece.executable is None:
+            found: Sequence[torch.Tensor] = piece.graph.module(*tensors)
+            return found
+        e = piece.executable
+        if torch.compiler.is_compiling():
+            return tuple(e.traced.unflatten(list(e.op(*tensors))))
+        return tuple(e.traced.unflatten(list(e.launch(tensors))))
+
+
+def _interpreted(piece: Piece, tensors: Sequence[torch.Tensor], sanitize: bool) -> Sequence[torch.Tensor]:
+    if piece.executable is None:
+        found: Sequence[torch.Tensor] = piece.graph.module(*tensors)
+        return found
+    e = piece.executable
+    module = load_module(e.generated.called_source, "interpret")
+    with verdicts.running() if e.plan.calls else nullcontext():
+        return tuple(e.traced.unflatten(list(interpret(module, "run", *tensors, sanitize=sanitize))))

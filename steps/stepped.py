@@ -1,0 +1,157 @@
+"""What ``optimize`` returns for a program of which kernels compute a part: called like the function, and as ready to say why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import errors
+from ..extract.targets import Target, load_target
+from ..frontends.capture import Captured
+from ..frontends.naming import function_name
+from ..frontends.traced import calling
+from ..pipeline import Request
+from ..runtime.writing import check_place, write_module
+from .accuracy import measure
+from .explanation import StepExplanation, explain, why
+from .module import source
+from .plan import StepPlan
+from .running import Steps
+
+if TYPE_CHECKING:
+    from ..explain.why import Why
+    from ..runtime.accuracy import AccuracyReport
+
+MOST_VARIANTS = 64  # plans for other shapes that one Stepped keeps
+LEFT_OUT = ("fusion", "accuracy_factor", "memory_limit")
+
+
+class Stepped:
+    """A program in steps: pieces of generated kernels, and operators that torch runs between them.
+
+    ``plan`` has the steps with their reasons, ``explain()`` why each piece is planned as it is.  ``optimize(..., strict=True)`` raises
+    ``reason`` instead, the first of them.
+    """
+
+    def __init__(self, captured: Captured, request: Request, reason: errors.EqFuseError) -> None:
+        for option in LEFT_OUT:
+            value = getattr(request, option)
+            errors.expect(not value, option, value, f"leave it out, or out of the function what stays in torch: {reason.message}")
+        self.name = request.name or function_name(request.fn)
+        self.reason = reason
+        self._calling = calling(captured, request.fn, self.name)
+        self.steps = Steps(captured, request, self.name)
+        self._variants: dict[object, Any] = {}
+        self.request = request.without_data()
+
+    # running --------------------------------------------------------------------------------------------------------------------
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on the device of the arguments: CUDA tensors the steps, CPU tensors the original program in torch.
+
+        Other shapes and types are planned for, once each.  Where a gradient is wanted the original program runs in torch.
+        """
+        tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        if not any(t.is_cuda for t in tensors):
+            return self.eager(*args, **kwargs)
+        try:
+            bound = self._bound(args, kwargs)
+        except (errors.ShapeError, errors.StaticArgumentError):
+            return self._variant(args, kwargs)(*args, **kwargs)
+        if torch.is_grad_enabled() and any(t.requires_grad for t in bound):
+            return self.eager(*args, **kwargs)
+        return self._calling.unflatten(self.steps.run(bound))
+
+    def eager(self, *args: Any, **kwargs: Any) -> Any:
+        """The original program, run by torch."""
+        return self._calling.eager(*args, **kwargs)
+
+    def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
+        """The pieces through Triton's interpreter, on CPU tensors, and torch's operators between them.
+
+        ``sanitize`` checks bounds, undefined lanes and races.  What the program writes to its arguments or buffers is written.
+        """
+        errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
+        with torch.no_grad():
+            return self._calling.unflatten(self.steps.interpret(self._bound(args, kwargs), sanitize=sanitize))
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+        return self._calling.bind(*args, **kwargs)
+
+    def _variant(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """This program for arguments of another shape or type; found once for each."""
+        key = self._calling.convention.key(args, kwargs)
+        if key not in self._variants:
+            from ..compiled import planned
+
+            for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:
+                del self._variants[oldest]
+            self._variants[key] = planned(self.request.on(args, kwargs))
+        return self._variants[key]
+
+    # knowing --------------------------------------------------------------------------------------------------------------------
+    @property
+    def plan(self) -> StepPlan:
+        """The steps in order: pieces with bytes and modelled time, operators in torch with the reason and the user's line."""
+        return self.steps.plan
+
+    def explain(self, *, costs: bool = False) -> StepExplanation:
+        """Why the plan is what it is: the reasons of what torch runs, and of every different piece all that ``Compiled.explain`` says."""
+        errors.expect(isinstance(costs, bool), "costs", costs, "True or False", where="explain")
+        return explain(self.steps, self.plan, costs)
+
+    def why(self, a: str, b: str) -> Why:
+        """Whether two values share a kernel, and if not, why: of one piece as ``Compiled.why``; of different ones, what stands between."""
+        return why(self._explanation, a, b)
+
+    @cached_property
+    def _explanation(self) -> StepExplanation:
+        return self.explain()
+
+    def accuracy(self, *args: Any, factor: float | None = None, **kwargs: Any) -> AccuracyReport:
+        """Errors of the steps (pieces interpreted on CPU tensors, kernels on CUDA ones) and of the program as it is, against torch's own
+        in float64.  ``factor``: raise :class:`~eqfuse.errors.AccuracyError` if an error is more than so many times eager's."""
+        report = measure(self, self._bound(args, kwargs))
+        if factor is not None:
+            report.check(factor)
+        return report
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the tensors are called that it returns."""
+        captured = self.steps.captured
+        return tuple(n for n, o in zip(captured.out_names, captured.outputs, strict=True) if isinstance(o, torch.fx.Node))
+
+    @property
+    def source(self) -> str:
+        """One module with the kernels of all pieces and a ``run`` that calls them and torch; it needs only torch and triton, and takes
+        the tensors of ``inputs``, of the planned sizes."""
+        return source(self.steps, str(self.plan))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What ``run`` of the source takes: tensor arguments, parameters, buffers and constants, by name."""
+        return self.steps.inputs
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the source to a file that a team can keep, as :meth:`eqfuse.Compiled.save` does."""
+        check_place(path, self.name, overwrite=overwrite)
+        return write_module(path, self.source, self.name, overwrite=overwrite)
+
+    def replan(self, target: str | Target) -> Any:
+        """The same program planned for another target."""
+        return Stepped(self.steps.captured, replace(self.request, target=load_target(target)), self.reason)
+
+    def __repr__(self) -> str:
+        p = self.plan
+        return f"<Stepped {self.name}: {len(p.pieces)} pieces of {p.kernels} kernels, {len(p.library)} operators in torch, for {p.target}>"
+
+    def __str__(self) -> str:
+        return str(self.plan)
+
