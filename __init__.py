@@ -22,6 +22,7 @@ _HOME = {
     "fusion": ".rewrites.decorators",
     "op": ".declare",
     "optimize": ".compiled",
+    "report": ".backend",
     "Compiled": ".compiled",
     "Layout": ".ir.layout",
     "Plan": ".extract.plan",
@@ -35,11 +36,12 @@ _MODULES = ("distributed", "errors", "extraction", "testing")
 
 __all__ = [
     "Compiled", "Layout", "Plan", "Program", "Target", "disable", "distributed", "enable", "errors", "extraction", "fusion", "op",
-    "optimize", "rule", "rules", "targets", "testing",
+    "optimize", "report", "rule", "rules", "targets", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from . import distributed, errors, extraction, testing
+    from .backend import report
     from .compiled import Compiled, optimize
     from .declare import op
     from .extract.plan import Plan

@@ -29,7 +29,9 @@ class Steps:
 
     def __init__(self, captured: Captured, request: Request, name: str) -> None:
         self.captured, self.name, self.target = captured, name, request.target
-        self.cut = cut(captured, readable(captured), name)
+        read = readable(captured)
+        self.reason = next(iter(read.unread.values()), None)  # of what torch runs
+        self.cut = cut(captured, read, name)
         self.pieces = plan_pieces(self.cut.pieces, request)
         self._kernels = outer_module(self.cut, {k: _Piece(p) for k, p in self.pieces.items()})
 

@@ -1,0 +1,138 @@
+"""Graphs of AOTAutograd as steps.
+
+Dynamo gives a graph of torch calls, AOTAutograd makes of it a forward and a backward graph of ATen ops, without writes, whose parameters and
+saved values are arguments.  Each is read and planned here, and is from then on a function of a list of tensors.  A graph with sizes that are
+symbols is planned for the sizes of every call, once each.
+
+Nothing here breaks a call: a graph that could not be read or planned, for reasons of ours, runs as AOTAutograd made it, with a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import tracing
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ..frontends.capture import attention_by_definition
+from ..frontends.graphs import capture_graph
+from ..steps.running import Steps
+from .report import Graph, remember
+from .settings import Settings, settings
+
+MOST_SIZES = 64  # plans for other sizes that one graph keeps
+
+
+def compile_graph(
+    module: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
+    """The backend: a graph of Dynamo as a function.  Raises :class:`~eqfuse.errors.OptionError` for options that are none."""
+    from functorch.compile import min_cut_rematerialization_partition
+
+    found = settings(options, mode)
+    trained = torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
+    if not trained:
+        _define_attention(module)
+    compiler = aot_autograd(
+        fw_compiler=partial(_compiled, found, "forward"),
+        bw_compiler=partial(_compiled, found, "backward"),
+        inference_compiler=partial(_compiled, found, "inference"),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    result: Callable[..., Any] = compiler(module, inputs)
+    return result
+
+
+def _define_attention(module: torch.fx.GraphModule) -> None:
+    """Attention by its definition, which becomes kernels; AOTAutograd would make one call of a library of it.  With dropout it stays one, and
+    where it is differentiated: the library's backward pass stores no scores."""
+    library = torch.nn.functional.scaled_dot_product_attention
+    for n in module.graph.nodes:
+        if n.op == "call_function" and n.target is library:
+            dropout = n.kwargs.get("dropout_p", n.args[4] if len(n.args) > 4 else 0.0)
+            if isinstance(dropout, float | int) and not dropout:
+                n.target = attention_by_definition
+    module.recompile()
+
+
+def _compiled(found: Settings, kind: str, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+    """One graph of AOTAutograd."""
+    runner = _Runner(found, kind, module)
+    values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
+    if all(map(_known, values)):
+        with _disable_current_modes(), tracing(None):
+            runner.prepare(values)
+
+    def call(args: list[Any]) -> Any:
+        given = list(args)
+        args.clear()  # what nothing needs any more may go
+        return runner(given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _known(value: Any) -> bool:
+    """Whether a placeholder is a tensor whose sizes are numbers, or something that is no number."""
+    if isinstance(value, torch.Tensor):
+        return not any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
+    return not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+class _Runner:
+    """A graph, and its steps for the sizes that it was called with."""
+
+    def __init__(self, found: Settings, kind: str, module: torch.fx.GraphModule) -> None:
+        self.settings, self.module = found, module
+        self.graph: Graph = remember(kind)
+        self._made: dict[object, tuple[Steps, list[torch.Tensor]] | None] = {}
+
+    def prepare(self, values: Sequence[Any]) -> tuple[Steps, list[torch.Tensor]] | None:
+        """The steps for arguments of these sizes, and the constants that they take; ``None`` where torch runs the graph."""
+        key = tuple(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in values)
+        if key not in self._made:
+            for oldest in list(self._made)[: 1 - MOST_SIZES]:
+                del self._made[oldest]
+            self._made[key] = self._plan(values)
+        return self._made[key]
+
+    def _plan(self, values: Sequence[Any]) -> tuple[Steps, list[torch.Tensor]] | None:
+        try:
+            captured = capture_graph(self.module, values)
+            steps = Steps(captured, self.settings.request, self.graph.name)
+        except Exception as error:  # whatever it is, the user's call goes on
+            if self.settings.request.strict:
+                raise
+            self._left_to_torch(error)
+            return None
+        if self.settings.request.strict and steps.reason is not None:
+            raise steps.reason
+        self.graph.plans.append(steps.plan)
+        return steps, list(captured.exported.constants.values())
+
+    def _left_to_torch(self, error: Exception) -> None:
+        why = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+        self.graph.reasons.append(why)
+        warnings.warn(f"eqfuse: torch runs all of {self.graph.name}, which could not be planned: {why}", stacklevel=2)
+
+    def __call__(self, args: list[Any]) -> Any:
+        self.graph.calls += 1
+        how = self.settings.run
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        cuda = any(t.is_cuda for t in tensors)
+        if how == "torch" or (how == "auto" and not cuda):
+            return self.module(*args)
+        made = self.prepare(args)
+        if made is None:
+            return self.module(*args)
+        steps, constants = made
+        device = tensors[0].device if tensors else torch.device("cpu")
+        given = [*tensors, *(t.to(device) for t in constants)]
+        with torch.no_grad():
+            found = iter(steps.run(given) if cuda else steps.interpret(given, sanitize=False))
+        return [next(found) if isinstance(o, torch.fx.Node) else o for o in steps.captured.outputs]

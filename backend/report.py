@@ -1,0 +1,105 @@
+"""What the backend made of the graphs that ``torch.compile`` gave it, as a table.
+
+Times are modelled, and bytes are those of pieces, beside the same pieces op by op, which is what eager does; what torch runs is the same in
+both, and is not modelled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any
+
+from ..extract.quantities import bytes_text, plural
+from ..steps.plan import StepPlan
+
+_GRAPHS: list[Graph] = []
+
+
+@dataclass(eq=False)
+class Graph:
+    """A graph of AOTAutograd: ``plans``, one for each set of sizes that it was planned for, and ``reasons`` why it was not."""
+
+    name: str
+    kind: str  # "inference" | "forward" | "backward"
+    plans: list[StepPlan] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    @property
+    def library(self) -> dict[tuple[str, str], int]:
+        """What torch runs: operator and reason, and how often, of the plan for the first sizes."""
+        found: Counter[tuple[str, str]] = Counter()
+        for s in self.plans[0].steps if self.plans else ():
+            if not hasattr(s, "plan"):
+                found[s.target, s.reason] += 1
+            elif s.plan is None:
+                found[s.name, s.reason] += 1
+        return dict(found)
+
+    def data(self) -> dict[str, Any]:
+        """As JSON values."""
+        plans = [
+            {
+                "pieces": len(p.pieces), "kernels": p.kernels, "us": p.estimated_us, "eager_us": p.baseline_us, "bytes": p.dram_bytes,
+                "eager_bytes": p.baseline_bytes, "library_bytes": p.library_bytes, "target": p.target,
+            }
+            for p in self.plans
+        ]  # fmt: skip
+        library = [{"operator": op, "reason": why, "times": n} for (op, why), n in self.library.items()]
+        return {"name": self.name, "kind": self.kind, "calls": self.calls, "plans": plans, "library": library, "reasons": self.reasons}
+
+
+@dataclass(frozen=True)
+class Report:
+    """``str`` for people, :meth:`json` for programs."""
+
+    graphs: tuple[Graph, ...]
+
+    def json(self) -> str:
+        """The same as a JSON document."""
+        return json.dumps({"graphs": [g.data() for g in self.graphs]})
+
+    def __str__(self) -> str:
+        from rich.console import Console
+        from rich.table import Table
+
+        if not self.graphs:
+            return 'nothing was compiled with torch.compile(backend="eqfuse")'
+        table = Table(title="graphs of torch.compile; times are modelled, bytes are those of pieces", title_justify="left")
+        for heading in ("graph", "calls", "sizes", "pieces", "kernels", "us", "eager us", "bytes", "eager bytes", "in torch"):
+            table.add_column(heading, justify="left" if heading == "graph" else "right")
+        for g in self.graphs:
+            if not g.plans:
+                table.add_row(g.name, str(g.calls), "0", "", "", "", "", "", "", "all")
+                continue
+            p = g.plans[0]
+            table.add_row(
+                g.name, str(g.calls), str(len(g.plans)), str(len(p.pieces)), str(p.kernels), f"{p.estimated_us:.1f}", f"{p.baseline_us:.1f}",
+                bytes_text(p.dram_bytes), bytes_text(p.baseline_bytes), str(len(p.library)),
+            )  # fmt: skip
+        out = StringIO()
+        Console(file=out, width=128, no_color=True).print(table)
+        lines = [out.getvalue().rstrip()]
+        for g in self.graphs:
+            lines += [f"{g.name}: torch runs all of it: {why}" for why in g.reasons]
+            lines += [f"{g.name}: torch runs {op} ({plural(n, 'time')}): {why}" for (op, why), n in g.library.items()]
+        return "\n".join(lines)
+
+
+def remember(kind: str) -> Graph:
+    """A new graph in the report."""
+    graph = Graph(f"graph{len(_GRAPHS)}_{kind}", kind)
+    _GRAPHS.append(graph)
+    return graph
+
+
+def report(*, reset: bool = False) -> Report:
+    """What ``torch.compile(backend="eqfuse")`` made of its graphs since the process began, or the last ``reset``: graphs, pieces and kernels,
+    bytes and modelled time beside eager, and what torch runs and why."""
+    found = Report(tuple(_GRAPHS))
+    if reset:
+        _GRAPHS.clear()
+    return found
