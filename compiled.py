@@ -116,7 +116,7 @@ def planned(request: Request) -> Compiled | Stepped:
         return Compiled(run(replace(request, traced=found.traced)))
     from .steps import Stepped
 
-    return Stepped(found.captured, request, reason)
+    return Stepped(found.captured, request, reason, planned)
 
 
 def _across_devices(fn: Any, args: Any, kwargs: Any) -> bool:

@@ -20,7 +20,7 @@ def _compiled(args: argparse.Namespace) -> tuple[Compiled, Any, tuple[Any, ...]]
     import eqfuse
 
     no_spills = getattr(args, "no_spills", False)
-    return eqfuse.optimize(function, example, target=args.target, licence=args.licence, no_spills=no_spills), function, example
+    return eqfuse.optimize(function, example, target=args.target, licence=args.licence, no_spills=no_spills, strict=True), function, example
 
 
 def optimize_command(args: argparse.Namespace) -> int:
@@ -79,7 +79,7 @@ def _check(c: Compiled, function: Any, example: tuple[Any, ...], args: argparse.
             c = c.at(*small)  # the kernels that were planned, at sizes an interpreter can run
         except eqfuse.errors.PlanError as why:
             print(f"planned again for the check: {why.message}", file=sys.stderr)
-            c = eqfuse.optimize(function, small, target=args.target, licence=args.licence)
+            c = eqfuse.optimize(function, small, target=args.target, licence=args.licence, strict=True)
     report = c.accuracy(*small)
     return report, all(o.within() for o in report.outputs)
 

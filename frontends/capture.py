@@ -372,6 +372,8 @@ class _Watch(TorchFunctionMode):
         self._seen: dict[int, torch.Tensor] = {}
 
     def __torch_function__(self, f: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.compiler.is_dynamo_compiling():  # a branch or a loop that torch takes as one operator: what is in it is its own
+            return f(*args, **(kwargs or {}))
         for t in pytree.tree_leaves((args, kwargs)):
             if type(t) in (torch.Tensor, torch.nn.Parameter) and (t.requires_grad or isinstance(t, torch.nn.Parameter)):
                 self._seen[id(t)] = t

@@ -11,15 +11,14 @@ import torch
 from ..runtime.accuracy import AccuracyReport, OutputError, relative_error
 
 if TYPE_CHECKING:
-    from .stepped import Stepped
+    from .running import Steps
 
 
-def measure(stepped: Stepped, bound: Sequence[torch.Tensor]) -> AccuracyReport:
+def measure(steps: Steps, names: Sequence[str], bound: Sequence[torch.Tensor]) -> AccuracyReport:
     """The floating results of the steps and of the same graph in torch, each against that graph on tensors in float64.
 
     Steps that write to arguments or buffers do so on copies.
     """
-    steps = stepped.steps
     cuda = any(t.is_cuda for t in bound)
     with torch.no_grad():
         ours = (steps.run if cuda else steps.interpret)([t.clone() for t in bound])
@@ -30,7 +29,7 @@ def measure(stepped: Stepped, bound: Sequence[torch.Tensor]) -> AccuracyReport:
         if not a.is_floating_point():
             continue
         (mine, lost), (theirs, also) = (relative_error(_numpy(x), _numpy(e)) for x in (a, b))
-        rows.append(OutputError(stepped.names[k], str(a.dtype).removeprefix("torch."), mine, theirs, lost, also))
+        rows.append(OutputError(names[k], str(a.dtype).removeprefix("torch."), mine, theirs, lost, also))
     return AccuracyReport("cuda" if cuda else "interpret", tuple(rows))
 
 

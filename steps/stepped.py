@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -37,15 +37,15 @@ class Stepped:
     """A program in steps: pieces of generated kernels, and operators that torch runs between them.
 
     ``plan`` has the steps with their reasons, ``explain()`` why each piece is planned as it is.  ``optimize(..., strict=True)`` raises
-    ``reason`` instead, the first of them.
+    ``reason`` instead, the first of them.  ``again`` plans it for other arguments.
     """
 
-    def __init__(self, captured: Captured, request: Request, reason: errors.EqFuseError) -> None:
+    def __init__(self, captured: Captured, request: Request, reason: errors.EqFuseError, again: Callable[[Request], Any]) -> None:
         for option in LEFT_OUT:
             value = getattr(request, option)
             errors.expect(not value, option, value, f"leave it out, or out of the function what stays in torch: {reason.message}")
         self.name = request.name or function_name(request.fn)
-        self.reason = reason
+        self.reason, self._again = reason, again
         self._calling = calling(captured, request.fn, self.name)
         self.steps = Steps(captured, request, self.name)
         self._variants: dict[object, Any] = {}
@@ -88,11 +88,9 @@ class Stepped:
         """This program for arguments of another shape or type; found once for each."""
         key = self._calling.convention.key(args, kwargs)
         if key not in self._variants:
-            from ..compiled import planned
-
             for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:
                 del self._variants[oldest]
-            self._variants[key] = planned(self.request.on(args, kwargs))
+            self._variants[key] = self._again(self.request.on(args, kwargs))
         return self._variants[key]
 
     # knowing --------------------------------------------------------------------------------------------------------------------
@@ -117,7 +115,7 @@ class Stepped:
     def accuracy(self, *args: Any, factor: float | None = None, **kwargs: Any) -> AccuracyReport:
         """Errors of the steps (pieces interpreted on CPU tensors, kernels on CUDA ones) and of the program as it is, against torch's own
         in float64.  ``factor``: raise :class:`~eqfuse.errors.AccuracyError` if an error is more than so many times eager's."""
-        report = measure(self, self._bound(args, kwargs))
+        report = measure(self.steps, self.names, self._bound(args, kwargs))
         if factor is not None:
             report.check(factor)
         return report
@@ -146,7 +144,7 @@ class Stepped:
 
     def replan(self, target: str | Target) -> Any:
         """The same program planned for another target."""
-        return Stepped(self.steps.captured, replace(self.request, target=load_target(target)), self.reason)
+        return Stepped(self.steps.captured, replace(self.request, target=load_target(target)), self.reason, self._again)
 
     def __repr__(self) -> str:
         p = self.plan

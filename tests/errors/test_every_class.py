@@ -106,10 +106,10 @@ def broken_file(tmp_path):
 RAISES = {
     errors.SourceError: broken_file,
     errors.OptionError: optimize(lambda x: x * 2, licence="free"),
-    errors.UnsupportedOpError: optimize(lambda x: x.sort().values),
+    errors.UnsupportedOpError: optimize(lambda x: x.sort().values, strict=True),
     errors.ShapeError: optimize(lambda x: x @ x),
     errors.LayoutError: lambda tmp_path: eqfuse.Layout([(6, 1)]).group((4, 6)),
-    errors.TraceError: optimize(lambda x: x[x > 0]),
+    errors.TraceError: optimize(lambda x: x[x > 0], strict=True),
     errors.StaticArgumentError: lambda tmp_path: eqfuse.optimize(lambda x, s: x + s, (X, 3.0), target="h200").interpret(X, 5.0),
     errors.DeviceError: lambda tmp_path: eqfuse.optimize(lambda x, y: x * y, (X, X), target="h200")(X, X.to("meta")),
     errors.EmptyProgramError: optimize(lambda x: x),
