@@ -9,6 +9,7 @@ Nothing here breaks a call: a graph that could not be read or planned, for reaso
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -38,10 +39,11 @@ def compile_graph(
     trained = torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
     if not trained:
         _define_attention(module)
+    names = [_plain(n.name) for n in module.graph.nodes if n.op == "placeholder"]
     compiler = aot_autograd(
-        fw_compiler=partial(_compiled, found, "forward"),
-        bw_compiler=partial(_compiled, found, "backward"),
-        inference_compiler=partial(_compiled, found, "inference"),
+        fw_compiler=partial(_compiled, found, names, "forward"),
+        bw_compiler=partial(_compiled, found, names, "backward"),
+        inference_compiler=partial(_compiled, found, names, "inference"),
         partition_fn=min_cut_rematerialization_partition,
     )
     result: Callable[..., Any] = compiler(module, inputs)
@@ -60,9 +62,24 @@ def _define_attention(module: torch.fx.GraphModule) -> None:
     module.recompile()
 
 
-def _compiled(found: Settings, kind: str, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+def _plain(name: str) -> str:
+    """What the user calls what Dynamo's placeholder stands for: ``c1_weight`` for ``l_self_modules_c1_parameters_weight_``."""
+    name = re.sub(r"^[lL]_(self_)?|_$", "", name)
+    return re.sub(r"(modules|parameters|buffers)_(?=.)", "", name) or "x"
+
+
+def _names(module: torch.fx.GraphModule, names: Sequence[str]) -> list[str]:
+    """What the placeholders of a graph of AOTAutograd are called: arguments as the user calls them, what is saved for the backward pass by
+    its node."""
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    places = [getattr(n.meta.get("desc"), "idx", None) for n in placeholders]
+    of_user = [isinstance(k, int) and k < len(names) and type(n.meta["desc"]).__name__ == "PlainAOTInput" for n, k in zip(placeholders, places, strict=True)]
+    return [names[k] if mine else n.name for n, k, mine in zip(placeholders, places, of_user, strict=True)]
+
+
+def _compiled(found: Settings, names: Sequence[str], kind: str, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
     """One graph of AOTAutograd."""
-    runner = _Runner(found, kind, module)
+    runner = _Runner(found, kind, module, _names(module, names))
     values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
     if all(map(_known, values)):
         with _disable_current_modes(), tracing(None):
@@ -87,9 +104,10 @@ def _known(value: Any) -> bool:
 class _Runner:
     """A graph, and its steps for the sizes that it was called with."""
 
-    def __init__(self, found: Settings, kind: str, module: torch.fx.GraphModule) -> None:
-        self.settings, self.module = found, module
+    def __init__(self, found: Settings, kind: str, module: torch.fx.GraphModule, names: Sequence[str]) -> None:
+        self.settings, self.module, self.names = found, module, names
         self.graph: Graph = remember(kind)
+        self._ran = False
         self._made: dict[object, tuple[Steps, list[torch.Tensor]] | None] = {}
 
     def prepare(self, values: Sequence[Any]) -> tuple[Steps, list[torch.Tensor]] | None:
@@ -103,7 +121,7 @@ class _Runner:
 
     def _plan(self, values: Sequence[Any]) -> tuple[Steps, list[torch.Tensor]] | None:
         try:
-            captured = capture_graph(self.module, values)
+            captured = capture_graph(self.module, values, self.names)
             steps = Steps(captured, self.settings.request, self.graph.name)
         except Exception as error:  # whatever it is, the user's call goes on
             if self.settings.request.strict:
@@ -134,5 +152,13 @@ class _Runner:
         device = tensors[0].device if tensors else torch.device("cpu")
         given = [*tensors, *(t.to(device) for t in constants)]
         with torch.no_grad():
-            found = iter(steps.run(given) if cuda else steps.interpret(given, sanitize=False))
+            try:
+                found = iter(steps.run(given) if cuda else steps.interpret(given, sanitize=False))
+            except Exception as error:
+                if self._ran or self.settings.request.strict:
+                    raise
+                self._left_to_torch(error)  # kernels are compiled when they run first; the graph writes nothing, so it may run again
+                self._made = dict.fromkeys(self._made)
+                return self.module(*args)
+        self._ran = True
         return [next(found) if isinstance(o, torch.fx.Node) else o for o in steps.captured.outputs]

@@ -81,9 +81,9 @@ def _unique(names: Sequence[str], before: Sequence[str]) -> list[str]:
     return found
 
 
-def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any]) -> Captured:
+def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any], names: Sequence[str]) -> Captured:
     """The graph of a module of ATen ops, decomposed as ours are.  ``values``: what its placeholders are, tensors (of which shapes, types,
-    strides and devices are used) or numbers, which become part of the graph.
+    strides and devices are used) or numbers, which become part of the graph; ``names``: what they are called.
 
     Raises what tracing finds wrong: :class:`~eqfuse.errors.TraceError` and its like.
     """
@@ -96,15 +96,15 @@ def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any]) -> Captur
         if (where := place_of_node(n)) is not None:
             n.meta["custom"] = {**(n.meta.get("custom") or {}), PLACE: where}
     graph, nodes, refused = decomposed(module, fakes)
-    given = [n for n in module.graph.nodes if n.op == "placeholder"]
-    sources = {n: Source("argument", i, given[i].name) for i, n in nodes.items()}
+    given = _unique(names, ())
+    sources = {n: Source("argument", i, given[i]) for i, n in nodes.items()}
     constants = _lifted(graph)
-    names = _unique([n.name for n in constants], [s.name for s in sources.values()])
-    sources |= {n: Source("constant", name, name) for n, name in zip(constants, names, strict=True)}
+    held_names = _unique([n.name for n in constants], given)
+    sources |= {n: Source("constant", name, name) for n, name in zip(constants, held_names, strict=True)}
     (outputs,) = next(n for n in graph.nodes if n.op == "output").args
     outputs = tuple(outputs) if isinstance(outputs, list | tuple) else (outputs,)
     leaves = [TensorSpec(tuple(v.shape), v.dtype, tuple(v.stride()), str(v.device)) if isinstance(v, torch.Tensor) else v for v in values]
-    held = dict(zip(names, constants.values(), strict=True))
+    held = dict(zip(held_names, constants.values(), strict=True))
     return _captured(graph, sources, outputs, [f"out{k}" for k in range(len(outputs))], leaves, held, refused)
 
 

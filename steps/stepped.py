@@ -81,6 +81,10 @@ class Stepped:
         with torch.no_grad():
             return self._calling.unflatten(self.steps.interpret(self._bound(args, kwargs), sanitize=sanitize))
 
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """The tensors that ``run`` of the source takes, by name, in order."""
+        return dict(zip(self.inputs, self.steps.taken(self._bound(args, kwargs)), strict=True))
+
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
         return self._calling.bind(*args, **kwargs)
 

@@ -49,7 +49,7 @@ def compiled():
 @pytest.mark.filterwarnings("ignore")
 def test_example_arguments(args, cure):
     with pytest.raises(TraceError) as info:
-        eqfuse.optimize(rows, args(), target="h200")
+        eqfuse.optimize(rows, args(), target="h200", strict=True)
     assert cure in info.value.cure
 
 
