@@ -1,0 +1,172 @@
+"""``torch.compile(backend="eqfuse")``: forward and backward as torch does them, and a report of what became of the graphs."""
+
+import copy
+import json
+import pickle
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import eqfuse
+from eqfuse.backend import compile_graph, compiling
+from eqfuse.errors import OptionError
+
+ROOT = Path(__file__).resolve().parents[2]
+torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def from_the_beginning():
+    torch._dynamo.reset()
+    eqfuse.report(reset=True)
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(f, **options):
+    dynamic = options.pop("dynamic", None)
+    return torch.compile(f, backend=compile_graph, dynamic=dynamic, options={"run": "interpret", "target": "h200", **options})
+
+
+class Classifier(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.norm = torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
+        self.hidden, self.last = torch.nn.Linear(4, 6), torch.nn.Linear(6, 5)
+        self.register_buffer("scale", torch.tensor(0.5))
+
+    def forward(self, x):
+        y = torch.relu(self.norm(self.convolution(x))).mean((2, 3)) * self.scale
+        return self.last(F.gelu(self.hidden(y)) + torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+
+
+def test_the_entry_point_is_the_backend():
+    """Found by name once the package is installed; ``import eqfuse`` is not needed."""
+    (found,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["torch_dynamo_backends"].items()
+    assert EntryPoint(*found, "torch_dynamo_backends").load() is compile_graph
+    assert found[0] == "eqfuse"
+
+
+def test_a_training_step_is_that_of_eager():
+    model = Classifier()
+    same = copy.deepcopy(model)
+    f = compiled(model)
+    for _ in range(2):
+        x, labels = torch.randn(2, 3, 6, 6), torch.tensor([1, 3])
+        losses = [F.cross_entropy(m(x), labels) for m in (f, same)]
+        torch.testing.assert_close(*losses)
+        for loss in losses:
+            loss.backward()
+        for m in (model, same):
+            torch.optim.SGD(m.parameters(), 0.1).step()
+    for (name, a), b in zip(model.named_parameters(), same.parameters(), strict=True):
+        torch.testing.assert_close(a, b, msg=name)
+        torch.testing.assert_close(a.grad, b.grad, msg=name, rtol=1e-4, atol=1e-6)
+    for (name, a), b in zip(model.named_buffers(), same.buffers(), strict=True):
+        torch.testing.assert_close(a, b, msg=name)
+
+    data = json.loads(eqfuse.report().json())["graphs"]
+    assert [(g["kind"], g["calls"]) for g in data] == [("forward", 2), ("backward", 2)]
+    for g in data:
+        (plan,) = g["plans"]
+        assert plan["kernels"]
+        assert plan["us"] < plan["eager_us"]
+        assert plan["bytes"] < plan["eager_bytes"]
+        assert any("convolution" in row["operator"] and "not supported" in row["reason"] for row in g["library"])
+    text = str(eqfuse.report())
+    assert "graph0_forward" in text
+    assert "aten.convolution_backward" in text
+    plan = eqfuse.report().graphs[0].plans[0]
+    assert next(s for s in plan.library if "convolution" in s.target).where.startswith("test_backend.py:")
+    assert "convolution_weight" in str(plan), "tensors are called as the user calls them"
+
+
+class Attending(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(8, 24)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.project(x).chunk(3, -1))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+
+def test_inference_fuses_attention_and_copies_of_the_model_are_models():
+    model, x = Attending(), torch.randn(2, 6, 8)
+    wanted = model(x).detach()
+    model.compile(backend=compile_graph, options={"run": "interpret", "target": "h200"})
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), wanted)
+        (plan,) = eqfuse.report().graphs[0].plans
+        assert not plan.library
+        assert plan.kernels <= 2
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            torch.testing.assert_close(other(x), wanted)
+        wrapped = torch.compile(model, backend=compile_graph, options={"run": "torch"})
+        torch.testing.assert_close(copy.deepcopy(wrapped)(x), wanted)
+
+
+def f(x, w):
+    return torch.softmax(x @ w, -1) * x.shape[0]
+
+
+def test_every_batch_size_is_right_and_a_size_is_planned_once():
+    w, g = torch.randn(7, 5), compiled(f)
+    for rows in (3, 4, 6, 4, 1):
+        x = torch.randn(rows, 7)
+        torch.testing.assert_close(g(x, w), f(x, w))
+    by_sizes = [len(graph.plans) for graph in eqfuse.report().graphs]
+    assert by_sizes == [1, 2, 1]  # 3; then a symbol, for 4 and 6; a size of 1 is a graph of its own
+    g = compiled(f, dynamic=True)
+    for rows in (3, 4):
+        x = torch.randn(rows, 7)
+        torch.testing.assert_close(g(x, w), f(x, w))
+
+
+def test_on_a_cpu_torch_runs_the_graph():
+    x, w = torch.randn(3, 7), torch.randn(7, 5)
+    g = torch.compile(f, backend=compile_graph, options={"target": "h200"})
+    assert torch.equal(g(x, w), f(x, w))
+    (graph,) = eqfuse.report().graphs
+    assert (graph.calls, graph.plans[0].kernels) == (1, 1)
+
+
+def test_what_cannot_be_planned_runs_in_torch_and_says_so(monkeypatch):
+    def fails(*_):
+        raise RuntimeError("no such plan")
+
+    monkeypatch.setattr(compiling, "Steps", fails)
+    x, w = torch.randn(3, 7), torch.randn(7, 5)
+    with pytest.warns(UserWarning, match=r"torch runs all of graph0_inference[\s\S]*no such plan"):
+        assert torch.equal(compiled(f)(x, w), f(x, w))
+    assert "no such plan" in str(eqfuse.report())
+    with pytest.raises(Exception, match="no such plan"):
+        compiled(f, strict=True)(x, w)
+
+
+def test_strict_and_options():
+    x = torch.randn(3, 7)
+    with pytest.raises(Exception, match=r"aten\.median"):
+        compiled(lambda x: x.median(-1).values * 2, strict=True)(x)
+    for options, text in (({"licens": "real"}, "'licence'"), ({"run": "fast"}, "interpret"), ({"fusion": ()}, "the options are")):
+        with pytest.raises(Exception, match=text) as info:
+            compiled(lambda x: x * 2, **options)(x)
+        assert isinstance(info.value.__cause__ or info.value, OptionError) or "OptionError" in str(info.value)
+    with pytest.raises(Exception, match="time_budget"):
+        torch.compile(lambda x: x * 2, backend=compile_graph, mode="max-autotune")(x)
+
+
+def test_breaks_writes_and_numbers():
+    def branches(x, seen):
+        seen.add_(1)
+        return x * 2 if x.sum() > 0 else (torch.exp(x), 3)
+
+    g, seen = compiled(branches), torch.zeros(4)
+    assert torch.equal(g(torch.ones(4), seen), 2 * torch.ones(4))
+    out, three = g(-torch.ones(4), seen)
+    torch.testing.assert_close(out, torch.exp(-torch.ones(4)))
+    assert (three, seen.tolist()) == (3, [2.0] * 4)
