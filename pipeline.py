@@ -620,8 +620,8 @@ def _own_request(request: Request, program: Program, region: Region, deadline: f
     which work is counted by: that is the whole's."""
     ordered_whole = request.in_order or _ordered_whole(program)
     return replace(
-        request, fn=region.program, args=None, kwargs=None, name=None, traced=None, deadline=deadline, memory_limit=None, accuracy_factor=None,
-        fusion=region.fusion, in_regions=False, in_order=ordered_whole,
+        request, fn=region.program, args=None, kwargs=None, name=None, traced=None, deadline=deadline, memory_limit=None,
+        accuracy_factor=None, fusion=region.fusion, in_regions=False, in_order=ordered_whole,
     )  # fmt: skip
 
 

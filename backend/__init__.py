@@ -1,10 +1,10 @@
 """The backend of ``torch.compile``: ``torch.compile(f, backend="eqfuse")``, found by its entry point.
 
-:mod:`.settings` reads its options, :mod:`.compiling` takes the graphs of AOTAutograd through :mod:`eqfuse.steps`, :mod:`.report` remembers what
-became of them.
+:mod:`.settings` reads its options, :mod:`.compiling` takes the graphs of AOTAutograd through :mod:`eqfuse.steps`, :mod:`.reporting` remembers
+what became of them.
 """
 
 from .compiling import compile_graph
-from .report import Report, report
+from .reporting import Report, report
 
 __all__ = ["Report", "compile_graph", "report"]

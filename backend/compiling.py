@@ -1,8 +1,8 @@
 """Graphs of AOTAutograd as steps.
 
-Dynamo gives a graph of torch calls, AOTAutograd makes of it a forward and a backward graph of ATen ops, without writes, whose parameters and
-saved values are arguments.  Each is read and planned here, and is from then on a function of a list of tensors.  A graph with sizes that are
-symbols is planned for the sizes of every call, once each.
+Dynamo gives a graph of torch calls, AOTAutograd makes of it a forward and a backward graph of ATen ops, without writes, whose parameters
+and saved values are arguments.  Each is read and planned here, and is from then on a function of a list of tensors.  A graph with sizes
+that are symbols is planned for the sizes of every call, once each.
 
 Nothing here breaks a call: a graph that could not be read or planned, for reasons of ours, runs as AOTAutograd made it, with a warning.
 """
@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..frontends.capture import attention_by_definition
 from ..frontends.graphs import capture_graph
 from ..steps.running import Steps
-from .report import Graph, remember
+from .reporting import Graph, remember
 from .settings import Settings, settings
 
 MOST_SIZES = 64  # plans for other sizes that one graph keeps
@@ -51,8 +51,8 @@ def compile_graph(
 
 
 def _define_attention(module: torch.fx.GraphModule) -> None:
-    """Attention by its definition, which becomes kernels; AOTAutograd would make one call of a library of it.  With dropout it stays one, and
-    where it is differentiated: the library's backward pass stores no scores."""
+    """Attention by its definition, which becomes kernels; AOTAutograd would make one call of a library of it.  With dropout it stays one,
+    and where it is differentiated: the library's backward pass stores no scores."""
     library = torch.nn.functional.scaled_dot_product_attention
     for n in module.graph.nodes:
         if n.op == "call_function" and n.target is library:
@@ -69,15 +69,19 @@ def _plain(name: str) -> str:
 
 
 def _names(module: torch.fx.GraphModule, names: Sequence[str]) -> list[str]:
-    """What the placeholders of a graph of AOTAutograd are called: arguments as the user calls them, what is saved for the backward pass by
-    its node."""
-    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-    places = [getattr(n.meta.get("desc"), "idx", None) for n in placeholders]
-    of_user = [isinstance(k, int) and k < len(names) and type(n.meta["desc"]).__name__ == "PlainAOTInput" for n, k in zip(placeholders, places, strict=True)]
-    return [names[k] if mine else n.name for n, k, mine in zip(placeholders, places, of_user, strict=True)]
+    """What the placeholders of a graph of AOTAutograd are called: arguments as the user calls them, others by their node."""
+    found = []
+    for n in module.graph.nodes:
+        if n.op == "placeholder":
+            desc = n.meta.get("desc")
+            at = getattr(desc, "idx", None) if type(desc).__name__ == "PlainAOTInput" else None
+            found.append(n.name if at is None or at >= len(names) else names[at])
+    return found
 
 
-def _compiled(found: Settings, names: Sequence[str], kind: str, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+def _compiled(
+    found: Settings, names: Sequence[str], kind: str, module: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> Callable[[list[Any]], Any]:
     """One graph of AOTAutograd."""
     runner = _Runner(found, kind, module, _names(module, names))
     values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]

@@ -443,7 +443,7 @@ def _decomposed(
     graph, nodes, refused = decomposed(exported.graph_module, values)
     refused = refused or (None if symbolic else _dynamic(graph))
     by_node = {n: sources[i] for i, n in nodes.items()}
-    for n, s in written(graph, by_node):
+    for _, s in written(graph, by_node):
         refused = refused or TraceError(
             f"the function writes to its {s.kind} {s.name!r}",
             where=_place_of_write(exported.graph, placeholders[sources.index(s)]),

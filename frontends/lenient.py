@@ -29,8 +29,8 @@ _FLOAT64 = "computes in float64, and kernels compute in float32"
 
 
 def unread(graph: Graph, names: Mapping[Node, str], constants: Mapping[Node, float]) -> dict[Node, EqFuseError]:
-    """The calls of a graph that have no meaning here, each with the reason.  ``names``: of the placeholders, ``constants`` those of them that
-    are numbers known now."""
+    """The calls of a graph that have no meaning here, each with the reason.  ``names``: of the placeholders, ``constants`` those of them
+    that are numbers known now."""
     return _Lenient(graph, names, constants).unread
 
 

@@ -160,7 +160,7 @@ def read(
             return Read(None, found.captured, found.error)
 
 
-class _NoProgram(Exception):  # noqa: N818 - an answer
+class _NoProgram(Exception):
     def __init__(self, captured: Captured, error: EqFuseError) -> None:
         super().__init__()
         self.captured, self.error = captured, error
@@ -367,8 +367,8 @@ def _from_graph(
 
 @dataclass(frozen=True, eq=False)
 class Calling:
-    """How a graph is called that is no program: ``bind(*args, **kwargs)`` gives the tensors of its placeholders in order, ``unflatten`` what
-    the function returns from the tensors among ``captured.outputs``, ``eager`` is the function itself."""
+    """How a graph is called that is no program: ``bind(*args, **kwargs)`` gives the tensors of its placeholders in order, ``unflatten``
+    what the function returns from the tensors among ``captured.outputs``, ``eager`` is the function itself."""
 
     convention: Convention
     bind: Callable[..., list[torch.Tensor]]

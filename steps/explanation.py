@@ -50,7 +50,8 @@ class StepExplanation:
                 "kernels": len(s.plan.kernels), "us": s.plan.estimated_us, "bytes": s.plan.dram_bytes, "eager_us": s.plan.baseline_us,
                 "eager_bytes": s.plan.baseline_bytes,
             }  # fmt: skip
-            steps.append({"name": s.name, "reads": s.reads, "makes": s.makes, "first": s.first, "reason": s.reason, "where": s.where, "plan": numbers})
+            own = {"name": s.name, "reads": s.reads, "makes": s.makes, "first": s.first, "reason": s.reason, "where": s.where}
+            steps.append({**own, "plan": numbers})
         pieces = {name: json.loads(e.json()) for name, e in self.of.items()}
         return json.dumps({"program": self.plan.name, "target": self.plan.target, "steps": steps, "pieces": pieces})
 
@@ -74,7 +75,7 @@ def explain(steps: Steps, plan: StepPlan, costs: bool) -> StepExplanation:
 def why(e: StepExplanation, a: str, b: str) -> Why:
     """Whether two values share a kernel.  OptionError for names that no piece has."""
     same: OptionError | None = None
-    for name, found in e.of.items():
+    for found in e.of.values():
         try:
             return found.why(a, b)
         except OptionError as error:

@@ -40,7 +40,8 @@ def source(steps: Steps, header: str) -> str:
     functions.append(_printed(followed(steps.cut.outer), "run", lines, steps.cut.pieces))
     text = header + "\n\nrun() takes tensors of the planned sizes, of which kernels run on a GPU."
     if not plans:
-        return "\n\n\n".join(['"""' + text.replace("\\", "\\\\").replace('"""', "'''") + '\n"""', "\n".join(["import torch", *lines]), *functions]) + "\n"
+        docstring = text.replace("\\", "\\\\").replace('"""', "'''")
+        return "\n\n\n".join([f'"""{docstring}\n"""', "\n".join(["import torch", *lines]), *functions]) + "\n"
     return emit_steps(steps.name, text, plans, ["\n".join(lines), *functions] if lines else functions)
 
 

@@ -1,8 +1,8 @@
 """A graph cut into pieces that can be read and the nodes between them that torch runs.
 
-Which nodes join which is the work of ``torch.fx.passes.infra.partitioner``: maximal sets that depend on each other in no circle.  Before and
-after it two kinds of nodes belong to nobody, and stand in every piece that wants them, since there they are arithmetic of indices: *views*
-of a value, and what depends on *no input* (positions, constants).  So what crosses between pieces is what some operator computed, in the
+Which nodes join which is the work of ``torch.fx.passes.infra.partitioner``: maximal sets that depend on each other in no circle.
+Two kinds of nodes belong to nobody, and stand in every piece that wants them, since there they are arithmetic of indices: *views* of a
+value, and what depends on *no input* (positions, constants).  So what crosses between pieces is what some operator computed, in the
 strides that torch gives it; a view of it is made by torch, for nothing.
 """
 
@@ -19,7 +19,6 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from ..errors import EqFuseError
 from ..frontends.capture import Captured
 from ..frontends.graphs import FlatGraph, flat_graph, followed
 from ..frontends.readable import Readable, moves_only, views
@@ -31,7 +30,7 @@ _FULL = torch.ops.aten.full.default
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """``outer`` calls the pieces as modules of these names, and all else in torch; ``takes`` says which placeholders of the graph it has."""
+    """``outer`` calls the pieces as modules of these names, all else in torch; ``takes`` says which placeholders of the graph it has."""
 
     outer: Graph
     takes: tuple[int, ...]

@@ -116,7 +116,8 @@ def _piece_lines(step: PieceStep) -> list[str]:
     if step.plan is None:
         return [head, f"    in torch: {step.reason}{_at(step.where)}"]
     p = step.plan
-    lines = [f"{head}; {plural(len(p.kernels), 'kernel')}, {p.estimated_us:.1f} us, {bytes_text(p.dram_bytes)} (op by op {p.baseline_us:.1f} us)"]
+    cost = f"{p.estimated_us:.1f} us, {bytes_text(p.dram_bytes)} (op by op {p.baseline_us:.1f} us)"
+    lines = [f"{head}; {plural(len(p.kernels), 'kernel')}, {cost}"]
     if step.first != step.name:
         return [*lines, f"    the kernels of {step.first}"]
     return [*lines, *(f"    {k.kernel.name}: {', '.join(sorted(k.loads))} -> {', '.join(b.name for b in k.stores)}" for k in p.kernels)]

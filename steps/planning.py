@@ -32,9 +32,10 @@ def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request) -> dict[str, 
     by what the pieces take unfused; what is left over goes to those that follow."""
     end = min(time.process_time() + request.time_budget, request.deadline)
     traced: dict[str, Traced | EqFuseError] = {name: _traced(piece, request) for name, piece in pieces.items()}
-    keys = {name: _key(t) for name, t in traced.items() if isinstance(t, Traced)}
+    read = {name: t for name, t in traced.items() if isinstance(t, Traced)}
+    keys = {name: _key(t) for name, t in read.items()}
     different = {key: name for name, key in reversed(keys.items())}
-    weights = {key: _weight(traced[name], request) for key, name in different.items()}
+    weights = {key: _weight(read[name], request) for key, name in different.items()}
     made: dict[str, Planned | EqFuseError] = {}
     for key in dict.fromkeys(keys.values()):
         name = different[key]
@@ -42,7 +43,7 @@ def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request) -> dict[str, 
         share = sum(mine / (sum(w[i] for w in waiting) or 1.0) for i, mine in enumerate(weights[key])) / 2
         now = time.process_time()
         until = math.inf if math.isinf(end) else now + share * max(end - now, 0.0)
-        own = replace(request, fn=pieces[name], args=None, kwargs=None, name=None, traced=traced[name], deadline=until)
+        own = replace(request, fn=pieces[name], args=None, kwargs=None, name=None, traced=read[name], deadline=until)
         try:
             made[key] = run(own)
         except EqFuseError as error:
@@ -75,8 +76,7 @@ def _key(traced: Traced) -> str:
     return f"{fingerprint(traced.program)}\n{results}"
 
 
-def _weight(traced: Traced | EqFuseError, request: Request) -> tuple[float, float]:
-    assert isinstance(traced, Traced)
+def _weight(traced: Traced, request: Request) -> tuple[float, float]:
     return len(traced.program.terms()), baseline(traced.program, request.target).us
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 import eqfuse
 from eqfuse.backend import compile_graph, compiling

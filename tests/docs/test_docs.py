@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,12 @@ def run(*command: str, cwd: Path) -> str:
 @pytest.mark.parametrize("page", [p for p in PAGES if p.stem != "extending" and BLOCK.search(p.read_text())], ids=lambda p: p.stem)
 def test_pages_run(page, tmp_path):
     """The python blocks of a page, one after the other, in a file of their own.  (The recipes have uses added below.)"""
+    entries = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    known = tmp_path / "of_the_tree-0.dist-info"  # an older installation does not know them
+    known.mkdir()
+    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: of_the_tree\nVersion: 0\n")
+    lines = (f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in named.items()) for group, named in entries.items())
+    (known / "entry_points.txt").write_text("\n".join(lines))
     (tmp_path / f"{page.stem}_page.py").write_text("\n".join(map(small, BLOCK.findall(page.read_text()))))
     out = run(str(tmp_path / f"{page.stem}_page.py"), cwd=tmp_path)
     printed = re.findall(r"^```text\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL) if page.stem in PRINTED else ()

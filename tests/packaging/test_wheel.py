@@ -37,6 +37,8 @@ def test_contains_only_the_package(wheel):
     second = {n.split("/")[1] for n in names if n.startswith("eqfuse/")}
     assert not second & {"tests", "benchmarks", "docs", "examples", "build", ".venv"}
     assert any(n.endswith("dist-info/licenses/LICENSE") for n in names)
+    (entries,) = (n for n in names if n.endswith("dist-info/entry_points.txt"))
+    assert "[torch_dynamo_backends]\neqfuse = eqfuse.backend:compile_graph" in zipfile.ZipFile(wheel).read(entries).decode()
 
 
 def test_contains_everything_the_tree_has(wheel):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 import eqfuse
 from eqfuse.errors import OptionError, PlanError, UnsupportedOpError

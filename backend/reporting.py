@@ -77,8 +77,8 @@ class Report:
                 continue
             p = g.plans[0]
             table.add_row(
-                g.name, str(g.calls), str(len(g.plans)), str(len(p.pieces)), str(p.kernels), f"{p.estimated_us:.1f}", f"{p.baseline_us:.1f}",
-                bytes_text(p.dram_bytes), bytes_text(p.baseline_bytes), str(len(p.library)),
+                g.name, str(g.calls), str(len(g.plans)), str(len(p.pieces)), str(p.kernels), f"{p.estimated_us:.1f}",
+                f"{p.baseline_us:.1f}", bytes_text(p.dram_bytes), bytes_text(p.baseline_bytes), str(len(p.library)),
             )  # fmt: skip
         out = StringIO()
         Console(file=out, width=128, no_color=True).print(table)
@@ -97,7 +97,7 @@ def remember(kind: str) -> Graph:
 
 
 def report(*, reset: bool = False) -> Report:
-    """What ``torch.compile(backend="eqfuse")`` made of its graphs since the process began, or the last ``reset``: graphs, pieces and kernels,
+    """What ``torch.compile(backend="eqfuse")`` made of its graphs since the process began, or the last ``reset``: pieces and kernels,
     bytes and modelled time beside eager, and what torch runs and why."""
     found = Report(tuple(_GRAPHS))
     if reset:
