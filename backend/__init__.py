@@ -1,7 +1,7 @@
 """The backend of ``torch.compile``: ``torch.compile(f, backend="eqfuse")``, found by its entry point.
 
-:mod:`.settings` reads its options, :mod:`.compiling` takes the graphs of AOTAutograd through :mod:`eqfuse.steps`, :mod:`.reporting` remembers
-what became of them.
+:mod:`.settings` reads its options, :mod:`.compiling` takes the graphs of AOTAutograd through :mod:`eqfuse.steps`, and
+:mod:`.reporting` remembers what became of them.
 """
 
 from .compiling import compile_graph

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..frontends.capture import attention_by_definition
 from ..frontends.graphs import capture_graph
+from ..ranges import Range
 from ..steps.running import Steps
 from .reporting import Graph, remember
 from .settings import Settings, settings
@@ -112,6 +113,7 @@ class _Runner:
         self.settings, self.module, self.names = found, module, names
         self.graph: Graph = remember(kind)
         self._ran = False
+        self._ranges: dict[str, Range] = {}
         self._made: dict[object, tuple[Steps, list[torch.Tensor]] | None] = {}
 
     def prepare(self, values: Sequence[Any]) -> tuple[Steps, list[torch.Tensor]] | None:
@@ -126,7 +128,7 @@ class _Runner:
     def _plan(self, values: Sequence[Any]) -> tuple[Steps, list[torch.Tensor]] | None:
         try:
             captured = capture_graph(self.module, values, self.names)
-            steps = Steps(captured, self.settings.request, self.graph.name)
+            steps = Steps(captured, self.settings.request, self.graph.name, self._ranges)
         except Exception as error:  # whatever it is, the user's call goes on
             if self.settings.request.strict:
                 raise

@@ -30,12 +30,12 @@ def source(steps: Steps, header: str) -> str:
     plans: dict[str, ModuleSpec | ComposedSpec] = {}
     kernels: dict[int, str] = {}  # of equal pieces those of the first
     for name, piece in steps.pieces.items():
-        if piece.planned is None or piece.executable is None:
+        if piece.executable is None:
             functions.append(_printed(piece.graph.module.graph, f"_{name}", lines))
             continue
-        first = kernels.setdefault(id(piece.planned), f"_kernels_{name}")
+        first = kernels.setdefault(id(piece.executable.generated), f"_kernels_{name}")
         if first == f"_kernels_{name}":
-            plans[first] = piece.planned.generated.exact_spec
+            plans[first] = piece.executable.generated.exact_spec
         functions.append(_caller(name, first, piece))
     functions.append(_printed(followed(steps.cut.outer), "run", lines, steps.cut.pieces))
     text = header + "\n\nrun() takes tensors of the planned sizes, of which kernels run on a GPU."

@@ -142,12 +142,12 @@ def step_plan(cut: Cut, pieces: Mapping[str, Piece], name: str, target: str) -> 
             piece = pieces[n.target]
             reads = tuple(map(called, n.all_input_nodes))
             makes = tuple(called(u) for u in n.users)
-            if piece.planned is None:
+            if piece.executable is None:
                 assert piece.error is not None
                 steps.append(PieceStep(n.target, reads, makes, None, n.target, piece.error.message, piece.error.where))
             else:
-                same = first.setdefault(id(piece.planned), n.target)
-                steps.append(PieceStep(n.target, reads, makes, piece.planned.plan, same))
+                same = first.setdefault(id(piece.executable.generated), n.target)
+                steps.append(PieceStep(n.target, reads, makes, piece.executable.plan, same))
         elif n in library:
             found = library[n]
             size = _bytes(n.meta.get("val")) + sum(_bytes(a.meta.get("val")) for a in n.all_input_nodes)

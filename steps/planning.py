@@ -14,12 +14,14 @@ from ..frontends import Traced, trace
 from ..frontends.graphs import FlatGraph
 from ..ir.fingerprint import fingerprint
 from ..pipeline import Planned, Request, run
+from ..ranges import Range
 from ..runtime.executable import Executable
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A piece: its graph, and its plan with what is needed to call it, or why there is none.  ``planned`` is one object for equal ones."""
+    """A piece: its graph, and its plan with what is needed to call it, or why there is none.  ``executable.generated`` is one object for
+    equal ones, and so is ``planned``, which a piece lacks that was planned at other sizes."""
 
     graph: FlatGraph
     executable: Executable | None
@@ -27,16 +29,18 @@ class Piece:
     error: EqFuseError | None = None
 
 
-def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request) -> dict[str, Piece]:
+def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request, ranges: dict[str, Range]) -> dict[str, Piece]:
     """Each piece with a plan.  The time is shared out as in a program of regions: by the number of terms, which is what planning takes, and
-    by what the pieces take unfused; what is left over goes to those that follow."""
+    by what the pieces take unfused; what is left over goes to those that follow.  ``ranges``: of the pieces of the same graph at other
+    sizes, by name, whose kernels serve where they can; those that are new are added."""
     end = min(time.process_time() + request.time_budget, request.deadline)
     traced: dict[str, Traced | EqFuseError] = {name: _traced(piece, request) for name, piece in pieces.items()}
     read = {name: t for name, t in traced.items() if isinstance(t, Traced)}
     keys = {name: _key(t) for name, t in read.items()}
     different = {key: name for name, key in reversed(keys.items())}
     weights = {key: _weight(read[name], request) for key, name in different.items()}
-    made: dict[str, Planned | EqFuseError] = {}
+    made: dict[str, Executable | EqFuseError] = {}
+    planned: dict[str, Planned] = {}
     for key in dict.fromkeys(keys.values()):
         name = different[key]
         waiting = [weights[k] for k in different if k not in made]
@@ -45,19 +49,23 @@ def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request) -> dict[str, 
         until = math.inf if math.isinf(end) else now + share * max(end - now, 0.0)
         own = replace(request, fn=pieces[name], args=None, kwargs=None, name=None, traced=read[name], deadline=until)
         try:
-            made[key] = run(own)
+            if name in ranges:
+                made[key] = ranges[name].serving(own, read[name])
+            else:
+                planned[key] = run(own)
+                made[key] = planned[key].executable
         except EqFuseError as error:
             made[key] = error
+    known = {key: Range(p) for key, p in planned.items()}
+    ranges |= {name: known[key] for name, key in keys.items() if key in known}
     found: dict[str, Piece] = {}
     for name, piece in pieces.items():
         here = traced[name]
-        planned = made[keys[name]] if isinstance(here, Traced) else here
-        if isinstance(planned, EqFuseError) or isinstance(here, EqFuseError):
-            assert isinstance(planned, EqFuseError)
-            found[name] = Piece(piece, None, None, planned)
-        else:
-            executable = planned.executable if planned.traced is here else _alike(planned, here)
-            found[name] = Piece(piece, executable, planned)
+        executable = made[keys[name]] if isinstance(here, Traced) else here
+        if isinstance(executable, EqFuseError):
+            found[name] = Piece(piece, None, None, executable)
+        else:  # the kernels of an equal piece, called as this one is
+            found[name] = Piece(piece, replace(executable, traced=here), planned.get(keys[name]))
     return found
 
 
@@ -79,7 +87,3 @@ def _key(traced: Traced) -> str:
 def _weight(traced: Traced, request: Request) -> tuple[float, float]:
     return len(traced.program.terms()), baseline(traced.program, request.target).us
 
-
-def _alike(planned: Planned, traced: Traced) -> Executable:
-    """The kernels of an equal piece, called as this one is."""
-    return replace(planned.executable, traced=traced)

@@ -12,6 +12,7 @@ import torch
 from ..frontends.capture import Captured
 from ..frontends.readable import readable
 from ..pipeline import Request
+from ..ranges import Range
 from ..rewrites import verdicts
 from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 class Steps:
     """A graph in steps, planned by a request.  ``run`` takes the tensors of the graph's placeholders, in order, and returns the tensors
-    among its outputs."""
+    among its outputs.  ``ranges``: what :func:`.planning.plan_pieces` made of the same graph at other sizes."""
 
-    def __init__(self, captured: Captured, request: Request, name: str) -> None:
+    def __init__(self, captured: Captured, request: Request, name: str, ranges: dict[str, Range] | None = None) -> None:
         self.captured, self.name, self.target = captured, name, request.target
         read = readable(captured)
         self.reason = next(iter(read.unread.values()), None)  # of what torch runs
         self.cut = cut(captured, read, name)
-        self.pieces = plan_pieces(self.cut.pieces, request)
+        self.pieces = plan_pieces(self.cut.pieces, request, {} if ranges is None else ranges)
         self._kernels = outer_module(self.cut, {k: _Piece(p) for k, p in self.pieces.items()})
 
     @property

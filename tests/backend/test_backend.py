@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 import eqfuse
+from eqfuse import ranges
 from eqfuse.backend import compile_graph, compiling
 from eqfuse.errors import OptionError
 
@@ -114,13 +115,20 @@ def f(x, w):
     return torch.softmax(x @ w, -1) * x.shape[0]
 
 
-def test_every_batch_size_is_right_and_a_size_is_planned_once():
+def test_every_batch_size_is_right_and_kernels_serve_a_range(monkeypatch):
     w, g = torch.randn(7, 5), compiled(f)
-    for rows in (3, 4, 6, 4, 1):
+
+    def no_plan(*_):
+        raise AssertionError("this size is within a range that is known to be served")
+
+    for rows in (3, 4, 9, 6, 4, 1):
         x = torch.randn(rows, 7)
-        torch.testing.assert_close(g(x, w), f(x, w))
+        with monkeypatch.context() as m:
+            if rows == 6:
+                m.setattr(ranges, "anew", no_plan)
+            torch.testing.assert_close(g(x, w), f(x, w))
     by_sizes = [len(graph.plans) for graph in eqfuse.report().graphs]
-    assert by_sizes == [1, 2, 1]  # 3; then a symbol, for 4 and 6; a size of 1 is a graph of its own
+    assert by_sizes == [1, 3, 1]  # 3; then a symbol, for 4, 9 and 6; a size of 1 is a graph of its own
     g = compiled(f, dynamic=True)
     for rows in (3, 4):
         x = torch.randn(rows, 7)
