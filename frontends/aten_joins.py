@@ -31,8 +31,9 @@ def _sources(node: Any) -> list[Any]:
     """A value, and the values that it is but for its order and a function of each element."""
     found = [node]
     while node.op == "call_function" and len(node.all_input_nodes) == 1:
-        op, (below,) = OPS.get(str(node.target)), node.all_input_nodes
-        if op is not None and op.move is None and (op.whole or shape_of(node) != shape_of(below)):
+        (below,) = node.all_input_nodes
+        op = OPS.get(str((below if node.target is operator.getitem else node).target))
+        if op is None or (op.move is None and (op.whole or node.target is operator.getitem or shape_of(node) != shape_of(below))):
             break
         found.append(node := below)
     return found

@@ -118,6 +118,14 @@ def attention_by_definition(
     return (torch.softmax(s, -1) @ v).masked_fill(removed, 0.0)
 
 
+def view_of_any(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """``view``, of a tensor whose decomposition gave it other strides than the graph was made with: then it is a reshape."""
+    try:
+        return x.view(size)
+    except (RuntimeError, ValueError):
+        return x.reshape(size)
+
+
 def linear_by_definition(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """``linear`` as a product of matrices, as torch computes it (torch's own decomposition, in C++, takes sizes as numbers)."""
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
@@ -175,6 +183,7 @@ _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.eye.m: identity_matrix,
     torch.ops.aten.group_norm.default: group_norm_by_definition,
     torch.ops.aten.linear.default: linear_by_definition,
+    torch.ops.aten.view.default: view_of_any,
     torch.ops.aten.scaled_dot_product_attention.default: attention_by_definition,
 }
 
@@ -225,13 +234,20 @@ class _Lowering(torch.fx.Interpreter):
             return super().call_function(target, args, kwargs)
 
 
+# Decompositions whose further results are others than the operator's: they are for graphs in which nothing takes these.
+_NOT_EQUAL = (torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,)
+
+
 @functools.cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     """The core ATen table, without its entries for ops that torch composes of others: ``make_fx`` takes those apart unasked, and to list
     them torch scans all of its operators, in 140 ms of CPU time.
     """
     table = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", torch._decomp.core_aten_decompositions)
-    return dict(table())
+    found = dict(table())
+    for op in _NOT_EQUAL:
+        found.pop(op, None)
+    return found
 
 
 # arguments --------------------------------------------------------------------------------------------------------------------------
@@ -462,10 +478,10 @@ def _decomposed(
 
 
 def decomposed(
-    module: torch.fx.GraphModule, values: Sequence[Any]
+    module: torch.fx.GraphModule, values: Sequence[Any], finish: Callable[[Any], Any] = lambda results: results
 ) -> tuple[torch.fx.Graph, dict[int, torch.fx.Node], EqFuseError | None]:
     """A graph of ATen ops as one of core ATen ops that write to placeholders alone, at its end.  ``values``: of its placeholders, fake
-    tensors or what they always are.  Also: the placeholder of each tensor among them, by position, and what a definition refused."""
+    tensors or what they always are; ``finish``: what is done with its results.  Also: the placeholder of each tensor among them, by position, and what a definition refused."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     tensors = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]
@@ -480,7 +496,7 @@ def decomposed(
         full = list(values)
         for i, t in zip(tensors, given, strict=True):
             full[i] = t
-        return _Lowering(module, refused).run(*full)
+        return finish(_Lowering(module, refused).run(*full))
 
     with _told_as_errors():
         fakes = [values[i].detach() for i in tensors]

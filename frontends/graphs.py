@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..errors import EqFuseError
+from ..errors import EqFuseError, TraceError
 from .capture import Captured, Source, decomposed
 from .places import PLACE, place_of_node
 from .spec import TensorSpec
@@ -95,7 +95,13 @@ def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any], names: Se
     for n in module.graph.nodes:  # where each is from, for errors and plans
         if (where := place_of_node(n)) is not None:
             n.meta["custom"] = {**(n.meta.get("custom") or {}), PLACE: where}
-    graph, nodes, refused = decomposed(module, fakes)
+    (results,) = next(n for n in module.graph.nodes if n.op == "output").args
+    promised = [r.meta.get("val") if isinstance(r, torch.fx.Node) else None for r in results]
+
+    def as_promised(found: Sequence[Any]) -> list[Any]:
+        return [in_order_of(x, p) for x, p in zip(found, promised, strict=True)]
+
+    graph, nodes, refused = decomposed(module, fakes, as_promised)
     given = _unique(names, ())
     sources = {n: Source("argument", i, given[i]) for i, n in nodes.items()}
     constants = _lifted(graph)
@@ -106,6 +112,32 @@ def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any], names: Se
     leaves = [TensorSpec(tuple(v.shape), v.dtype, tuple(v.stride()), str(v.device)) if isinstance(v, torch.Tensor) else v for v in values]
     held = dict(zip(held_names, constants.values(), strict=True))
     return _captured(graph, sources, outputs, [f"out{k}" for k in range(len(outputs))], leaves, held, refused)
+
+
+def in_order_of(x: Any, model: Any) -> Any:
+    """A tensor, its elements in memory in the order in which those of a model are: of a decomposed operator they may be in another.
+    TraceError if it is another tensor than the model."""
+    if not isinstance(x, torch.Tensor) or not isinstance(model, torch.Tensor):
+        return x
+    shape, strides = ([int(n) if isinstance(n, int) else n.node.hint for n in ns] for ns in (model.shape, model.stride()))
+    symbols = any(isinstance(n, torch.SymInt) for n in model.shape)  # with which the graph was made; their numbers are now others
+    if x.dtype != model.dtype or x.dim() != len(shape) or (list(x.shape) != shape and not symbols):
+        raise TraceError(f"a decomposed operator gives {x.dtype} {tuple(x.shape)}, and {model.dtype} {tuple(shape)} is what it gave")
+    wanted = None if None in (*shape, *strides) else dense_order(shape, strides)
+    if wanted is None or wanted == dense_order(x.shape, x.stride()):
+        return x
+    return x.permute(wanted).clone(memory_format=torch.contiguous_format).permute([wanted.index(d) for d in range(len(wanted))])
+
+
+def dense_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """The dimensions of a tensor without gaps or repetitions, the outermost in memory first, those of size 1 last; ``None`` of another."""
+    dims = sorted((d for d, n in enumerate(shape) if n != 1), key=lambda d: (-strides[d], d))
+    step = 1
+    for d in reversed(dims):
+        if strides[d] != step:
+            return None
+        step *= shape[d]
+    return (*dims, *(d for d, n in enumerate(shape) if n == 1))
 
 
 def _lifted(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.Tensor]:

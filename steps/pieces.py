@@ -149,8 +149,7 @@ class _Cutter:
         library: list[Library] = []
         for n in self.graph.nodes:
             if n.op == "placeholder":
-                made[n] = outer.placeholder(self.called.get(n, n.name))
-                made[n].meta = _own_meta(n)
+                made[n] = self._placeholder(outer, n)
         for unit in nx.lexicographical_topological_sort(units, key=lambda u: last[u] if isinstance(u, int) else self.position[u]):
             if isinstance(unit, int):
                 called = f"{PIECE}{len(pieces)}"
@@ -169,6 +168,12 @@ class _Cutter:
                 outer.erase_node(made[n])
         return Cut(outer, tuple(takes), self.graph.owning_module, pieces, tuple(library))
 
+    def _placeholder(self, graph: Graph, n: Node) -> Node:
+        new = graph.placeholder(self.called.get(n, n.name))
+        new.target = new.name  # of which there is one
+        new.meta = _own_meta(n)
+        return new
+
     def _unit(self, n: Node) -> Any:
         return self.members.get(n, n)
 
@@ -184,8 +189,7 @@ class _Cutter:
         copies: dict[Node, Node] = {}
         given = [n for n in sources if n not in self.read.numbers]
         for n in given:
-            copies[n] = graph.placeholder(self.called.get(n, n.name))
-            copies[n].meta = _own_meta(n)
+            copies[n] = self._placeholder(graph, n)
         for n in sources:
             if n in self.read.numbers:
                 value: torch.Tensor = n.meta["val"]

@@ -111,6 +111,19 @@ def test_inference_fuses_attention_and_copies_of_the_model_are_models():
         torch.testing.assert_close(copy.deepcopy(wrapped)(x), wanted)
 
 
+def test_attention_is_differentiated_by_the_library():
+    model, x = Attending(), torch.randn(2, 6, 8)
+    same = copy.deepcopy(model)
+    compiled(model)(x).square().sum().backward()
+    same(x).square().sum().backward()
+    for a, b in zip(model.parameters(), same.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+    forward, backward = (g.plans[0] for g in eqfuse.report().graphs)
+    for plan in (forward, backward):
+        assert any("scaled_dot_product" in s.target for s in plan.library)
+        assert plan.kernels
+
+
 def f(x, w):
     return torch.softmax(x @ w, -1) * x.shape[0]
 

@@ -51,6 +51,11 @@ def chosen(x):
     return (y[y > 1.0] * 2).sum() + x
 
 
+def put_together(x):
+    """Results of one operator side by side, as a backward pass has the gradients of queries, keys and values."""
+    return torch.cat(torch.linalg.qr(x @ x.T), -1) * 2
+
+
 def in_the_frequency_domain(x):
     return torch.fft.fft(torch.relu(x)).real * 2
 
@@ -74,6 +79,7 @@ PROGRAMS = {
     routed: ((torch.randn(6, 8), torch.randn(8, 4), torch.randn(4, 8, 5)), {"aten.topk"}),
     decomposed: ((torch.randn(4, 4),), {"aten._linalg_svd"}),
     chosen: ((X,), {"aten.index.Tensor"}),
+    put_together: ((torch.randn(4, 4),), {"aten.linalg_qr"}),
     in_the_frequency_domain: ((X,), {"aten._fft_r2c"}),
     widened: ((X,), {"aten.exp"}),
     branched: ((X,), {"cond"}),
