@@ -481,7 +481,8 @@ def decomposed(
     module: torch.fx.GraphModule, values: Sequence[Any], finish: Callable[[Any], Any] = lambda results: results
 ) -> tuple[torch.fx.Graph, dict[int, torch.fx.Node], EqFuseError | None]:
     """A graph of ATen ops as one of core ATen ops that write to placeholders alone, at its end.  ``values``: of its placeholders, fake
-    tensors or what they always are; ``finish``: what is done with its results.  Also: the placeholder of each tensor among them, by position, and what a definition refused."""
+    tensors or what they always are; ``finish``: what is done with its results.  Also: the placeholder of each tensor among them, by
+    position, and what a definition refused."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     tensors = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]

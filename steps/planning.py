@@ -61,8 +61,9 @@ def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request, ranges: dict[
     found: dict[str, Piece] = {}
     for name, piece in pieces.items():
         here = traced[name]
-        executable = made[keys[name]] if isinstance(here, Traced) else here
-        if isinstance(executable, EqFuseError):
+        executable = here if isinstance(here, EqFuseError) else made[keys[name]]
+        if isinstance(here, EqFuseError) or isinstance(executable, EqFuseError):
+            assert isinstance(executable, EqFuseError)
             found[name] = Piece(piece, None, None, executable)
         else:  # the kernels of an equal piece, called as this one is
             found[name] = Piece(piece, replace(executable, traced=here), planned.get(keys[name]))

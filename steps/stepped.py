@@ -28,6 +28,7 @@ from .running import Steps
 if TYPE_CHECKING:
     from ..explain.why import Why
     from ..runtime.accuracy import AccuracyReport
+    from ..runtime.aot import StaticReport
 
 MOST_VARIANTS = 64  # plans for other shapes that one Stepped keeps
 LEFT_OUT = ("fusion", "accuracy_factor", "memory_limit")
@@ -116,6 +117,16 @@ class Stepped:
     def _explanation(self) -> StepExplanation:
         return self.explain()
 
+    def compile(self, arch: str | None = None) -> list[StaticReport]:
+        """Compile every different kernel ahead of time, as :meth:`eqfuse.Compiled.compile` does."""
+        errors.expect(arch is None or isinstance(arch, str), "arch", arch, "an architecture, as 'sm_90'", where="compile")
+        target = self.request.target if arch is None or arch == self.request.target.arch else load_target(arch)
+        if target.arch != self.request.target.arch:
+            return self.replan(target).compile()
+        pieces = (p.executable for p in self.steps.pieces.values())
+        different = {id(e.generated): e for e in pieces if e is not None}
+        return [report for e in different.values() for report in e.compile()]
+
     def accuracy(self, *args: Any, factor: float | None = None, **kwargs: Any) -> AccuracyReport:
         """Errors of the steps (pieces interpreted on CPU tensors, kernels on CUDA ones) and of the program as it is, against torch's own
         in float64.  ``factor``: raise :class:`~eqfuse.errors.AccuracyError` if an error is more than so many times eager's."""
@@ -146,7 +157,7 @@ class Stepped:
         check_place(path, self.name, overwrite=overwrite)
         return write_module(path, self.source, self.name, overwrite=overwrite)
 
-    def replan(self, target: str | Target) -> Any:
+    def replan(self, target: str | Target) -> Stepped:
         """The same program planned for another target."""
         return Stepped(self.steps.captured, replace(self.request, target=load_target(target)), self.reason, self._again)
 

@@ -121,6 +121,7 @@ def test_a_network(convolutional):
     report = c.accuracy(x, factor=4.0)
     assert report.runner == "interpret"
     assert 0 < report.outputs[0].ours < 1e-6
+    assert len(c.compile()) == len({k.kernel.name for p in c.plan.plans for k in p.kernels})
 
 
 def test_the_plan_and_the_explanation_say_what_torch_runs_and_why(convolutional):
