@@ -21,6 +21,7 @@ from torch._guards import tracing
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..frontends.capture import attention_by_definition
+from ..frontends.flexible_attention import flexible_attention, one_result
 from ..frontends.graphs import capture_graph
 from ..ranges import Range
 from ..steps.running import Steps
@@ -38,29 +39,50 @@ def compile_graph(
 
     found = settings(options, mode)
     trained = torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
-    if not trained:
-        _define_attention(module)
     names = [_plain(n.name) for n in module.graph.nodes if n.op == "placeholder"]
-    compiler = aot_autograd(
-        fw_compiler=partial(_compiled, found, names, "forward"),
-        bw_compiler=partial(_compiled, found, names, "backward"),
-        inference_compiler=partial(_compiled, found, names, "inference"),
-        partition_fn=min_cut_rematerialization_partition,
-    )
-    result: Callable[..., Any] = compiler(module, inputs)
-    return result
+
+    def made() -> Callable[..., Any]:
+        compiler = aot_autograd(
+            fw_compiler=partial(_compiled, found, names, "forward"),
+            bw_compiler=partial(_compiled, found, names, "backward"),
+            inference_compiler=partial(_compiled, found, names, "inference"),
+            partition_fn=min_cut_rematerialization_partition,
+        )
+        result: Callable[..., Any] = compiler(module, inputs)
+        return result
+
+    library = {} if trained else _define_attention(module)
+    try:
+        return made()
+    except Exception:
+        if not library or found.request.strict:
+            raise
+        for n, target in library.items():  # what a user's function of scores does may mean something else for all of them at once
+            n.target = target
+        module.recompile()
+        return made()
 
 
-def _define_attention(module: torch.fx.GraphModule) -> None:
+def _define_attention(module: torch.fx.GraphModule) -> dict[torch.fx.Node, Any]:
     """Attention by its definition, which becomes kernels; AOTAutograd would make one call of a library of it.  With dropout it stays one,
-    and where it is differentiated: the library's backward pass stores no scores."""
-    library = torch.nn.functional.scaled_dot_product_attention
+    and where it is differentiated: the library's backward pass stores no scores.  Returns what the nodes were."""
+    found: dict[torch.fx.Node, Any] = {}
     for n in module.graph.nodes:
-        if n.op == "call_function" and n.target is library:
+        if n.op != "call_function":
+            continue
+        if n.target is torch.nn.functional.scaled_dot_product_attention:
             dropout = n.kwargs.get("dropout_p", n.args[4] if len(n.args) > 4 else 0.0)
-            if isinstance(dropout, float | int) and not dropout:
-                n.target = attention_by_definition
+            definition = attention_by_definition if isinstance(dropout, float | int) and not dropout else None
+        elif n.target is torch.ops.higher_order.flex_attention:
+            options = n.args[6] if len(n.args) > 6 else {}
+            definition = flexible_attention if not n.kwargs and one_result(options) else None
+        else:
+            definition = None
+        if definition is not None:
+            found[n] = n.target
+            n.target = definition
     module.recompile()
+    return found
 
 
 def _plain(name: str) -> str:

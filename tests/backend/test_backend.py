@@ -4,12 +4,14 @@ import copy
 import json
 import pickle
 import tomllib
+import warnings
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import eqfuse
 from eqfuse import ranges
@@ -109,6 +111,34 @@ def test_inference_fuses_attention_and_copies_of_the_model_are_models():
             torch.testing.assert_close(other(x), wanted)
         wrapped = torch.compile(model, backend=compile_graph, options={"run": "torch"})
         torch.testing.assert_close(copy.deepcopy(wrapped)(x), wanted)
+
+
+def test_flexible_attention_is_a_program():
+    """Its functions of scores and positions are called on all of them at once, where that means the same."""
+    q, k, v = torch.randn(1, 4, 24, 8), torch.randn(1, 2, 24, 8), torch.randn(1, 2, 24, 8)
+    slopes, document = torch.rand(4), torch.arange(24) // 10
+
+    def biased(score, b, h, m, n):
+        return score + slopes[h] * (m - n)
+
+    def of_rows(score, b, h, m, n):
+        return score + torch.stack([m, n])[1]
+
+    def allowed(b, h, m, n):
+        return (document[m] == document[n]) & (m >= n)
+
+    mask = create_block_mask(allowed, None, None, 24, 24, device="cpu")
+    for of_scores, pieces in ((biased, 1), (of_rows, 0)):
+        torch._dynamo.reset()
+        eqfuse.report(reset=True)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that torch itself does not fuse it
+            wanted = flex_attention(q, k, v, score_mod=of_scores, block_mask=mask, enable_gqa=True)
+            found = compiled(lambda *t: flex_attention(*t, score_mod=of_scores, block_mask=mask, enable_gqa=True))(q, k, v)  # noqa: B023
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+        (plan,) = eqfuse.report().graphs[0].plans
+        assert len(plan.pieces) == pieces
+        assert any("flex" in s.target for s in plan.library) != bool(pieces)
 
 
 def test_attention_is_differentiated_by_the_library():

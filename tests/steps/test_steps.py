@@ -8,6 +8,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 import eqfuse
 from eqfuse.errors import OptionError, PlanError, UnsupportedOpError
+from eqfuse.runtime.executable import Executable
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
 from eqfuse.steps import Stepped
@@ -122,6 +123,21 @@ def test_a_network(convolutional):
     assert report.runner == "interpret"
     assert 0 < report.outputs[0].ours < 1e-6
     assert len(c.compile()) == len({k.kernel.name for p in c.plan.plans for k in p.kernels})
+
+
+def test_what_runs_on_a_gpu_calls_the_kernels_between_the_operators(convolutional, monkeypatch):
+    """The same graph, its pieces launched: here in the interpreter."""
+
+    def launch(self, tensors):
+        launched.append(self.program.name)
+        return interpret(load_module(self.generated.called_source, "interpret"), "run", *tensors)
+
+    c, model, x = convolutional
+    launched = []
+    monkeypatch.setattr(Executable, "launch", launch)
+    with torch.no_grad():
+        torch.testing.assert_close(c.steps.run(list(c._calling.bind(x)))[0], model(x))
+    assert len(launched) == len(c.plan.pieces)
 
 
 def test_the_plan_and_the_explanation_say_what_torch_runs_and_why(convolutional):
