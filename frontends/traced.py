@@ -20,7 +20,7 @@ from ..ir.terms import Input, Term, number_of
 from .aten import dims_of
 from .axis_names import size_names
 from .capture import Captured, Source, capture, capture_exported
-from .convention import Convention, shown
+from .convention import Convention, flattened, shown
 from .graphs import FlatGraph
 from .naming import function_name, value_names
 from .places import place_of_function
@@ -212,7 +212,12 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
                 raise TraceError("its sizes are symbols, and there are none that fit", cure="export it without dynamic_shapes")
             captured = found
         known = symbols if symbols is None or symbols.env.guards or not getattr(obj, "_guards_code", None) else None  # a file has no guards
-        traced = _read_whole(captured, obj, _lazily(obj.module), name or function_name(obj), exact, Later(lambda: known))
+        try:
+            traced = _read_whole(captured, obj, _lazily(obj.module), name or function_name(obj), exact, Later(lambda: known))
+        except _NoProgram as found_none:
+            leaves = [spec_of(x) or x for x in flattened(args or (), kwargs or {})[0]]
+            here = known.at(leaves) if known is not None and len(leaves) == len(captured.leaves) else None
+            raise _NoProgram(here or captured, found_none.error) from None
         other = traced.at(args or (), kwargs or {}) if known is not None and (args or kwargs) else None
         given = _check_examples(other or traced, args, kwargs)
         return (other or traced).laid_out(given) if given else other or traced

@@ -77,9 +77,8 @@ class _Cutter:
         self.glue = {n for n in ours - self.free if views(n)}
         self.members: dict[Node, int] = {}
         self.groups: list[list[Node]] = []
-        for part in CapabilityBasedPartitioner(
-            graph.owning_module, _Support(ours), allows_single_node_partition=True
-        ).propose_partitions():
+        self.owner = graph.owning_module or GraphModule(torch.nn.Module(), graph)
+        for part in CapabilityBasedPartitioner(self.owner, _Support(ours), allows_single_node_partition=True).propose_partitions():
             group = sorted((n for n in part.nodes if n not in self.free | self.glue), key=self.position.__getitem__)
             if not all(moves_only(n) for n in group):
                 for n in group:
@@ -166,7 +165,7 @@ class _Cutter:
                 takes.append(k)
             else:
                 outer.erase_node(made[n])
-        return Cut(outer, tuple(takes), self.graph.owning_module, pieces, tuple(library))
+        return Cut(outer, tuple(takes), self.owner, pieces, tuple(library))
 
     def _placeholder(self, graph: Graph, n: Node) -> Node:
         new = graph.placeholder(self.called.get(n, n.name))

@@ -95,7 +95,10 @@ class Stepped:
         if key not in self._variants:
             for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:
                 del self._variants[oldest]
-            self._variants[key] = self._again(self.request.on(args, kwargs))
+            found = self._again(self.request.on(args, kwargs))
+            if isinstance(found, Stepped):
+                found._bound(args, kwargs)  # raises where the program has its sizes itself
+            self._variants[key] = found
         return self._variants[key]
 
     # knowing --------------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 import eqfuse
-from eqfuse.errors import OptionError, PlanError, UnsupportedOpError
+from eqfuse.errors import OptionError, PlanError, ShapeError, UnsupportedOpError
 from eqfuse.runtime.executable import Executable
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
@@ -206,6 +206,20 @@ def test_other_shapes_are_planned_for(monkeypatch):
     assert c._variant((torch.empty(3, 9),), {}) is other
     y = torch.randn(3, 9)
     torch.testing.assert_close(other.interpret(y), torch.sort(y.exp(), -1).values * 2)
+
+
+def test_exported_programs_have_their_sizes_or_symbols_for_them():
+    class Sorted(torch.nn.Module):
+        def forward(self, x):
+            return torch.sort(x.exp(), -1).values * 2
+
+    y = torch.randn(9, 7)
+    fixed = stepped(torch.export.export(Sorted(), (X,)), None)
+    torch.testing.assert_close(fixed.interpret(X), Sorted()(X))
+    with pytest.raises(ShapeError, match=r"\(9, 7\)"):
+        fixed._variant((y,), {})
+    free = torch.export.export(Sorted(), (X,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.testing.assert_close(stepped(free, (y,)).interpret(y), Sorted()(y))
 
 
 def test_strict_raises_and_so_do_options_of_one_program():
