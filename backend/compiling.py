@@ -70,14 +70,13 @@ def _define_attention(module: torch.fx.GraphModule) -> dict[torch.fx.Node, Any]:
     for n in module.graph.nodes:
         if n.op != "call_function":
             continue
+        definition: Any = None
         if n.target is torch.nn.functional.scaled_dot_product_attention:
             dropout = n.kwargs.get("dropout_p", n.args[4] if len(n.args) > 4 else 0.0)
             definition = attention_by_definition if isinstance(dropout, float | int) and not dropout else None
         elif n.target is torch.ops.higher_order.flex_attention:
             options = n.args[6] if len(n.args) > 6 else {}
             definition = flexible_attention if not n.kwargs and one_result(options) else None
-        else:
-            definition = None
         if definition is not None:
             found[n] = n.target
             n.target = definition
