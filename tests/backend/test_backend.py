@@ -31,20 +31,19 @@ def from_the_beginning():
 
 
 def compiled(f, **options):
-    dynamic = options.pop("dynamic", None)
-    return torch.compile(f, backend=compile_graph, dynamic=dynamic, options={"run": "interpret", "target": "h200", **options})
+    return torch.compile(f, backend=compile_graph, options={"run": "interpret", "target": "h200", **options})
 
 
 class Classifier(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.convolution, self.norm = torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
-        self.hidden, self.last = torch.nn.Linear(4, 6), torch.nn.Linear(6, 5)
+        self.last = torch.nn.Linear(4, 5)
         self.register_buffer("scale", torch.tensor(0.5))
 
     def forward(self, x):
         y = torch.relu(self.norm(self.convolution(x))).mean((2, 3)) * self.scale
-        return self.last(F.gelu(self.hidden(y)) + torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+        return self.last(y + torch.tensor([1.0, 2.0, 3.0, 4.0]))
 
 
 def test_the_entry_point_is_the_backend():
@@ -164,18 +163,14 @@ def test_every_batch_size_is_right_and_kernels_serve_a_range(monkeypatch):
     def no_plan(*_):
         raise AssertionError("this size is within a range that is known to be served")
 
-    for rows in (3, 4, 9, 6, 4, 1):
+    for rows in (3, 4, 9, 6, 4):
         x = torch.randn(rows, 7)
         with monkeypatch.context() as m:
             if rows == 6:
                 m.setattr(ranges, "anew", no_plan)
             torch.testing.assert_close(g(x, w), f(x, w))
     by_sizes = [len(graph.plans) for graph in eqfuse.report().graphs]
-    assert by_sizes == [1, 3, 1]  # 3; then a symbol, for 4, 9 and 6; a size of 1 is a graph of its own
-    g = compiled(f, dynamic=True)
-    for rows in (3, 4):
-        x = torch.randn(rows, 7)
-        torch.testing.assert_close(g(x, w), f(x, w))
+    assert by_sizes == [1, 3]  # 3; then a symbol, for 4, 9 and 6
 
 
 def test_on_a_cpu_torch_runs_the_graph():
