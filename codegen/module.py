@@ -305,6 +305,7 @@ class _Sizes:
         self._splits = dict.fromkeys(s for k in spec.kernels for s in k.kernel.splits)
         self._wholes = {as_index(outer) * inner.size + as_index(inner): a for a, outer, inner in self._splits}
         axes = [a for k in spec.kernels for a in k.kernel.roles] + [a for _, c in spec.calls for a in c.axes]
+        axes += [a for k in spec.kernels for n in k.kernel.nodes if n.op == "load" for a in n.attrs[2]]
         self.axes = tuple(dict.fromkeys([*axes, *(a for a, _, _ in self._splits)]))
         buffers = {b.name: b for b in (*spec.inputs, *spec.temporaries, *spec.outputs)}
         for buffer, index in _accesses(spec):

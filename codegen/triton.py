@@ -8,6 +8,8 @@ does not divide runs a main loop without masks, then its last tile with them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
@@ -44,6 +46,7 @@ from ..tiles.program import (
 from .text import broadcast, number, position, product, split_index, total, type_name, wrap
 
 _HINTS = {"keep": "evict_last", "drop": "evict_first"}
+_Places = tuple[Callable[[Axis], bool], Callable[[Axis], str | None], Callable[[Axis], str]]  # has lanes, start of its tile, its lanes
 LINE = 128  # longest line before a call is broken
 
 
@@ -232,22 +235,45 @@ class KernelPrinter:
         for p, e in enumerate(at.index):
             if not e.terms and not e.const:
                 continue
-            s, v = split_index(
-                e, self.has_lanes, lambda a: self.base(at.binding(a)), lambda a: self.lanes(a, at.dims, wide=at.wide)
-            )
+            s, v = split_index(e, *self.places(at))
             step = self.strides[at.buffer, p]
             scalars += [f"{_grouped(s)} * {step}"] if s else []
             vectors += [f"{_grouped(v)} * {step}"] if v else []
+        for a, place in at.places.items():
+            if place.dims and all(a not in e.axes() for e in at.index):  # of length 1: nothing but the mask hangs on it
+                vectors.append(f"{broadcast(self.name(place), place.dims, at.dims)} * 0")
         parts = [pointer_name(at.buffer)]
         parts += [f"({total(scalars)})"] if len(scalars) > 1 and vectors else scalars
         parts += [f"({total(vectors)})"] if len(vectors) > 1 else vectors
         return " + ".join(parts)
 
+    def places(self, at: Access, *, wide: bool | None = None) -> _Places:
+        """How an access reads along an axis.  What is looked up is a start or lanes, of 64 bits."""
+        looked, wide = at.places, at.wide if wide is None else wide
+
+        def lanes(a: Axis) -> bool:
+            return bool(looked[a].dims) if a in looked else self.has_lanes(a)
+
+        def start(a: Axis) -> str | None:
+            if a in looked:
+                return None if looked[a].dims else f"{self.name(looked[a])}.to(tl.int64)"
+            return self.base(at.binding(a))
+
+        def along(a: Axis) -> str:
+            if a in looked:
+                return f"{broadcast(self.name(looked[a]), looked[a].dims, at.dims)}.to(tl.int64)"
+            return self.lanes(a, at.dims, wide=wide)
+
+        return lanes, start, along
+
     def mask(self, at: Access) -> str:
         """The mask of an access; empty if nothing can be masked."""
         parts = self.valid(at.valid, at.dims)
+        for a, v in at.places.items():
+            text = broadcast(self.name(v), v.dims, at.dims)
+            parts += [f"({text} >= 0)", f"({text} < {extent_name(a)})"]
         for i in at.inside:
-            text = position(i.expr, self.has_lanes, lambda a: self.base(at.binding(a)), lambda a: self.lanes(a, at.dims))
+            text = position(i.expr, *self.places(at, wide=False))
             parts += [f"({text} >= 0)"] if i.low else []
             parts += [f"({text} < {extent_name(i.axis) if i.axis else i.extent})"] if i.high else []
         return " & ".join(parts)

@@ -15,7 +15,7 @@ from ..ir.dtypes import DType
 from ..ir.index import Axis, index
 from ..ir.program import Output, Program
 from ..ir.recursion import Steps, completed
-from ..ir.terms import Cast, Const, Index, Input, Map, Reduce, Term, View
+from ..ir.terms import Cast, Const, Gather, Index, Input, Map, Reduce, Term, View
 from .choice import Chosen, Space
 from .mesh import Mesh, Place
 from .plan import Local, Moved, Placed, Position, Spread
@@ -189,6 +189,8 @@ class _Stage:
         (_, below), *_ = self.whole.schedule.made[item].sources
         if n.op == "reduce":
             return self.reduced(n, below, args[0])
+        if n.op == "gather":
+            return Gather(args[0], n.attrs[0], args[1])
         j, e = n.attrs
         local = self.axis(j, below)
         if local is None:

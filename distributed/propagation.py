@@ -68,6 +68,8 @@ def _along(
         yield from _reduction(n, axes[0], p, devices)
     elif n.op == "view":
         yield from _view(n, axes[0], p, devices)
+    elif n.op == "gather" and p not in (axes[0] & {n.attrs[0]}):
+        yield (p, REPLICATED) if p == PARTIAL else tuple(p if p in own else REPLICATED for own in axes)
 
 
 def _pointwise(n: ENode, axes: Sequence[frozenset[Axis]], numbers: Sequence[float | None], p: One) -> Iterator[tuple[One, ...]]:

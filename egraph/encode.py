@@ -16,12 +16,13 @@ import numpy as np
 from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.dtypes import DType
+from ..ir.gathers import one_of_each
 from ..ir.index import Axis, IndexExpr
 from ..ir.nodes import KINDS
 from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.reference import round_to
-from ..ir.terms import Cast, Const, Input, Map, Reduce, Term, View
+from ..ir.terms import Cast, Const, Gather, Input, Map, Reduce, Term, View
 from ..rewrites.patterns import number_text
 from .schema import CONSTRUCTORS, TRACED
 
@@ -101,6 +102,8 @@ def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]
         names[t] = f"$v{k}"
         lines.append(f"(let $v{k} {_text(t, names, book)})")
     lines += [f"(movable {names[t]})" for t in _lone_casts(program)]
+    lines += [f"(summable {names[t]})" for t in _summable(program)]
+    lines += [f'(has-type {names[t.args[1]]} "{t.args[1].dtype.name}")' for t in program.terms() if isinstance(t, Gather)]
     for t in (t for t in program.terms() if isinstance(t, Input)):
         lines += [f'(has-type {names[t]} "{t.dtype.name}")', f"(set (axes {names[t]}) {book.mask(t.axes)})", f"(settled {names[t]})"]
     lines += [f'(typed {names[t]} "{d.name}")' for t, d in _types(program).items()]
@@ -119,6 +122,12 @@ def _lone_casts(program: Program) -> list[Term]:
     return [t for t in program.terms() if isinstance(t, Cast) and readers[t.args[0]] == 1]
 
 
+def _summable(program: Program) -> list[Term]:
+    """Gathers of floats along axes that something else reduces over, one element of each row."""
+    floats = (t for t in program.terms() if isinstance(t, Gather) and t.dtype is not None and t.dtype.is_float)
+    return [t for t in floats if one_of_each(program, t)]
+
+
 def _types(program: Program) -> dict[Term, DType]:
     """The 16-bit types that values are numbers of, wider as their own type may be: x.float() is as exact in float16 as x."""
     found: dict[Term, DType] = {}
@@ -129,7 +138,7 @@ def _types(program: Program) -> dict[Term, DType]:
             own = t.dtype if isinstance(t, Input) else t.to
             kept = found.get(t.args[0]) if isinstance(t, Cast) and own.is_float and own.itemsize > 2 else None
             kind = kept or (own if own.is_float and own.itemsize == 2 else None)
-        elif isinstance(t, View) or (isinstance(t, Reduce) and t.monoid in ("max", "min")):
+        elif isinstance(t, View | Gather) or (isinstance(t, Reduce) and t.monoid in ("max", "min")):
             kind = found.get(t.args[0])
         elif isinstance(t, Map) and OPS[t.op].selects and len(known) == 1:
             kind = known.pop()

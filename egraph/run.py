@@ -20,11 +20,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ..ir.gathers import one_of_each, selections_only
 from ..ir.index import Axis, IndexExpr, index, order_key
 from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.spec import check_program, wanted
-from ..ir.terms import Input, Reduce, Term
+from ..ir.terms import Gather, Input, Reduce, Term
 from ..rewrites import table
 from ..rewrites.facts import CONDITIONS
 from ..rewrites.positions import IndexVar
@@ -582,7 +583,9 @@ def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Co
     for axis, outer, inner in parts:
         reduced |= {outer, inner} if axis in reduced else set()
     kin: dict[Axis, set[Axis]] = {a: {a} for a in book.bits}
-    facts = []
+    looked = {t.axis for t in program.terms() if isinstance(t, Gather) and not one_of_each(program, t)}
+    facts = [f"(looked-up {book.bit(a)})" for a in sorted(looked)]
+    facts += [f"(selected {book.bit(a)})" for a in sorted(selections_only(program))]
     for axis, outer, inner in parts:
         at = index(outer) * inner.size + index(inner)
         kind = "split" if outer.size * inner.size == axis.size else "ragged"

@@ -9,7 +9,7 @@ are kept for every class:
             (Ref) takes one away.  Classes keep the minimum.  A loop over an axis is a loop over its parts when it is split.
             It claims nothing of values; that it is what the members make it says :mod:`.spec`.
 
-``has-type`` is what memory holds of inputs and casts, ``length`` how long an axis is.
+``has-type`` is what memory holds of inputs and casts, and the type of what gathers read at, ``length`` how long an axis is.
 ``settled`` marks values that mention no running value.  ``why-*`` tables name the rule that first
 made each node, ``united`` the rules that found a class equal to another form, and ``by-*``, in an engine with ``claims``, the rule that
 first concluded each fact.
@@ -35,13 +35,14 @@ CONSTRUCTORS: dict[str, tuple[str, ...]] = {
     "Map3": ("String", "T", "T", "T"),
     "Cast": ("String", "T"),
     "View": ("T", "i64", "i64"),
+    "Gather": ("T", "i64", "T"),
     "Reduce": ("String", "i64", "T"),
     "Roll": ("String", "i64", "T", "T"),
     "Ref": ("String", "i64", "T"),
     "Pre": ("i64", "T"),
     "Acc": (),
 }
-TRACED = ("Map1", "Map2", "Map3", "Cast", "View", "Reduce", "Roll", "Ref", "Pre")
+TRACED = ("Map1", "Map2", "Map3", "Cast", "View", "Gather", "Reduce", "Roll", "Ref", "Pre")
 
 
 FORMS = {"Along": "TT", "LinearSum": "LL", "LinearProduct": "LL"}  # linear forms, and the sorts of their parts
@@ -67,6 +68,9 @@ def schema(claims: bool = False) -> str:
         "(function index-axes (i64) i64 :merge old)",
         "(relation united (String T))",
         "(relation axis (i64))",
+        "(relation looked-up (i64))",
+        "(relation selected (i64))",
+        "(relation summable (T))",
         "(relation related (i64 i64))",
         "(relation unrelated (i64 i64))",
         "(relation nonempty (i64))",

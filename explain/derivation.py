@@ -188,7 +188,7 @@ class Derivation:
         if not first.large:
             return first
         leaves = self.kernels[link.kernel].leaves
-        viewed = {c for c, n in self.forms.base.items() if n.op == "view" and c != link.cls}
+        viewed = {c for c, n in self.forms.base.items() if n.op in ("view", "gather") and c != link.cls}
         for cut in (set(leaves) - {link.cls}, viewed, {*viewed, *leaves} - {link.cls}):
             again = Replay(self.graph, self.forms, cut=cut, cone=(link.before, link.after)).compare(link.before, link.after)
             if again.agrees:

@@ -18,8 +18,13 @@ from ..extract.choose import Access, Chooser, Leaf
 from ..tiles.kernel import Kernel
 
 RUNNING = ("roll", "ref", "pre", "acc")
-DIRECT = ("input", "view", "index")  # forms that are read, not computed
+DIRECT = ("input", "view", "gather", "index")  # forms that are read, not computed
 Key = tuple[str, tuple[object, ...], tuple[int, ...]]
+
+
+def _open(a: Access) -> Access:
+    """An access, whatever says where it reads."""
+    return Access(a.buffer, a.index, tuple((axis, 0) for axis, _ in a.looked))
 
 
 class Forms:
@@ -104,16 +109,21 @@ class KernelForms:
         self.cls: list[int | None] = []
         self.enode: list[ENode | None] = []
         self.loaded: set[int] = set()
-        reads: dict[Access, list[int]] = {}
+        reads: dict[Access, list[tuple[int, tuple[int, ...]]]] = {}  # how classes are read, but for the classes that say where
         for c, accesses in enumerate(chooser.accesses(leaves)):
             for a in accesses:
-                reads.setdefault(a, []).append(c)
+                reads.setdefault(_open(a), []).append((c, a.places))
+        self.places: dict[tuple[int, int], tuple[int, ...]] = {}
         candidates: list[list[tuple[int, ENode | None]]] = []
         for n in kernel.nodes:  # the class that a node was made for, where it is noted, decides
             found: list[tuple[int, ENode | None]] = []
             if n.op in ("load", "index"):
-                access = Access(n.attrs[0], n.attrs[1]) if n.op == "load" else Access(None, (n.attrs[0],))
-                for c in reads.get(access, ()):
+                looked = tuple((a, 0) for a in n.attrs[2]) if n.op == "load" else ()
+                access = Access(n.attrs[0], n.attrs[1], looked) if n.op == "load" else Access(None, (n.attrs[0],))
+                for c, places in reads.get(access, ()):
+                    if not all(any(p == d for d, _ in candidates[x]) for x, p in zip(n.args, places, strict=True)):
+                        continue
+                    self.places[len(candidates), c] = places
                     direct = None if c in leaves else next((m for m in forms.graph.classes[c] if m.op in DIRECT), None)
                     found.append((c, direct))
             else:
@@ -148,9 +158,10 @@ class KernelForms:
                 continue
             self.cls[k], self.enode[k] = c, n
             node = self.kernel.nodes[k]
-            if n is None or node.op in ("load", "index", "pre"):
+            below = self.places.get((k, c), ()) if node.op == "load" else n.args if n is not None else ()
+            if node.op in ("index", "pre") or not below:
                 continue
-            for a, wanted in reversed(list(zip(node.args, n.args, strict=True))):
+            for a, wanted in reversed(list(zip(node.args, below, strict=True))):
                 if self.cls[a] is None:
                     todo += [(a, d, m) for d, m in candidates[a] if d == wanted][:1]
 

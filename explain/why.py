@@ -113,7 +113,7 @@ class _Question:
         while todo:
             inner = todo.pop()
             for outer, members in enumerate(self.study.graph.classes):
-                if outer not in found and any(n.op == "view" and n.args[0] == inner for n in members):
+                if outer not in found and any(n.op in ("view", "gather") and n.args[0] == inner for n in members):
                     found.add(outer)
                     todo.append(outer)
         return found - {c}

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from ..ir.program import Program
-from ..ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from ..ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View
 from .targets import Target
 
 _FREE_MAPS = frozenset({"neg", "recip"})  # the second half of a subtraction or division
@@ -45,6 +45,13 @@ def _source(t: Term) -> Term:
     return t
 
 
+def _seen(t: Term) -> Term:
+    """What views show."""
+    while isinstance(t, View):
+        t = t.args[0]
+    return t
+
+
 def is_contraction(t: Term) -> bool:
     """A sum of a product whose sides have axes of their own: a matrix product."""
     if not (isinstance(t, Reduce) and t.monoid == "sum" and isinstance(t.args[0], Map) and t.args[0].op == "mul"):
@@ -61,7 +68,7 @@ def _input_bytes(program: Program, terms: list[Term]) -> int:
         for a in terms if t is None else t.args:
             if not isinstance(a, Input):
                 continue
-            if isinstance(t, View):
+            if isinstance(t, View) or (isinstance(t, Gather) and a is t.args[0]):
                 seen[a] = seen.get(a, 0) + _elements(t) * a.dtype.itemsize
             elif t is not None:
                 whole.add(a)
@@ -88,8 +95,11 @@ def eager_ops(program: Program) -> list[Term]:
     """The values that eager code makes by a kernel of their own."""
     terms = program.terms()
     folded = {id(t.args[0]) for t in terms if is_contraction(t)}
+    looked_up = {id(_seen(t.args[0])) for t in terms if isinstance(t, Gather)}  # a kernel of its own reads these from memory
 
     def own(t: Term) -> bool:
+        if id(t) in looked_up and isinstance(t, Map | Cast | Reduce):
+            return True
         if isinstance(t, Input | Const | Extent | Index | View) or id(t) in folded:
             return False
         return bool(t.axes) and not (isinstance(t, Map) and t.op in _FREE_MAPS) if isinstance(t, Map | Cast) else True
@@ -113,6 +123,8 @@ def eager_costs(program: Program, target: Target) -> list[EagerOp]:
         args = t.args[0].args if is_contraction(t) else t.args
         sources = [_source(a) for a in dict.fromkeys(args)]
         moved = sum(program.input_bytes(a) if isinstance(a, Input) else _bytes(a) for a in sources) + _bytes(t)
+        if isinstance(t, Gather):  # of a table, what it reads
+            moved -= max(_bytes(sources[0]) - _bytes(t), 0)
         work = contraction_us(t, target) if is_contraction(t) else 0.0
         found.append(EagerOp(t, moved, max(moved / (target.dram_gb_s * 1e3), work) + target.launch_us))
     return found

@@ -35,19 +35,26 @@ TENSOR_SHARE = 0.1  # cost of a multiply-add in a matrix product, in float32 ins
 
 @dataclass(frozen=True)
 class Access:
-    """How to read a class from memory or from positions: a buffer at index expressions, or (no buffer) an index value."""
+    """How to read a class from memory or from positions: a buffer at index expressions, or (no buffer) an index value.  ``looked``: axes
+    of the expressions that are read where other classes say."""
 
     buffer: str | None
     index: tuple[IndexExpr, ...]
+    looked: tuple[tuple[Axis, int], ...] = ()
 
     @property
     def axes(self) -> frozenset[Axis]:
-        """The axes that the addresses depend on."""
-        return frozenset().union(*(e.axes() for e in self.index)) if self.index else frozenset()
+        """The axes that the addresses depend on, beside those of the values that say where to read."""
+        return frozenset().union(*(e.axes() for e in self.index)) - {a for a, _ in self.looked}
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The classes that say where to read."""
+        return tuple(c for _, c in self.looked)
 
     def substitute(self, axis: Axis, at: IndexExpr) -> Access:
         """The same access after a view."""
-        return Access(self.buffer, tuple(e.substitute({axis: at}) for e in self.index))
+        return Access(self.buffer, tuple(e.substitute({axis: at}) for e in self.index), self.looked)
 
 
 class Chooser:
@@ -86,7 +93,7 @@ class Chooser:
         return self._accessed[1]
 
     def accesses(self, leaves: Mapping[int, Leaf]) -> list[tuple[Access, ...]]:
-        """Per class, the ways to read it directly: inputs, stored classes, positions, and views of these."""
+        """Per class, the ways to read it directly: inputs, stored classes, positions, views of these, and what is gathered from memory."""
         found: list[list[Access]] = [[] for _ in self.graph.classes]
         users: dict[int, list[tuple[int, ENode]]] = {}
         work: list[int] = []
@@ -100,7 +107,7 @@ class Chooser:
                     found[c].append(Access(n.attrs[0], tuple(index(0) if a is None else index(a) for a in layout)))
                 elif n.op == "index":
                     found[c].append(Access(None, (index(n.attrs[0]),)))
-                elif n.op == "view":
+                elif n.op in ("view", "gather"):
                     users.setdefault(n.args[0], []).append((c, n))
             if found[c]:
                 work.append(c)
@@ -108,11 +115,24 @@ class Chooser:
             c = work.pop(0)
             for user, n in users.get(c, ()):
                 for a in tuple(found[c]):
-                    viewed = a.substitute(*n.attrs)
-                    if viewed not in found[user]:
-                        found[user].append(viewed)
+                    read = self._read(a, n)
+                    if read is not None and read not in found[user]:
+                        found[user].append(read)
                         work.append(user)
         return [tuple(f) for f in found]
+
+    def _read(self, a: Access, n: ENode) -> Access | None:
+        """The access of a view or a gather of what is accessed so; ``None`` where it is none.  Where places depend on an axis that is
+        read elsewhere, rules say at which places that is."""
+        axis = n.attrs[0]
+        if any(axis in self.graph.axes[c] for c in a.places):
+            return None
+        if n.op == "view":
+            clash = not n.attrs[1].axes().isdisjoint(x for x, _ in a.looked)
+            return None if clash or axis in dict(a.looked) else a.substitute(*n.attrs)
+        if a.buffer is None or axis in dict(a.looked):
+            return None
+        return Access(a.buffer, a.index, (*a.looked, (axis, n.args[1])))
 
     def cheapest(
         self, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role], limit: int = 3
@@ -206,7 +226,7 @@ class _Choice:
         c, b = state
         for a in self.access[c]:
             if all(x in self.roles for x in a.axes):
-                yield _Option(a, (), EPSILON + (self.elements(c) * 0.5 if a.buffer else 0.0))
+                yield _Option(a, tuple((x, b) for x in a.places), EPSILON + (self.elements(c) * 0.5 if a.buffer else 0.0))
         if c in self.leaves:
             return
         for n in self.graph.classes[c]:
@@ -247,7 +267,7 @@ class _Choice:
                 return None
             later = (*b[:k], b[k] - 1, *b[k + 1 :])
             return _Option(n, ((n.args[0] if op == "ref" else self._accumulator_of(n.args[0], k), later),), EPSILON)
-        return None  # input and view are accesses
+        return None  # input, view and gather are accesses
 
     def _reduction_cost(self, n: ENode) -> float:
         body = n.args[0]
@@ -386,7 +406,8 @@ class _Builder:
             if what.buffer is None:
                 node = Node("index", (what.index[0],), (), what.axes, cls=cls)
             else:
-                node = Node("load", (what.buffer, what.index), (), what.axes, cls=cls)
+                attrs = (what.buffer, what.index, tuple(a for a, _ in what.looked))
+                node = Node("load", attrs, args, nodes.axes("load", attrs, [self.nodes[a].axes for a in args]), cls=cls)
         else:
             own = nodes.axes(what.op, what.attrs, [self.nodes[a].axes for a in args])
             node = Node(what.op, what.attrs, args, own, what.rule, stored, cls)

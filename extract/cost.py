@@ -292,6 +292,9 @@ def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
     dram = counts.store_bytes
     spilled = _spilled(kernel, counts, running, target)
     for name, loaded in total.items():
-        unique, once = min(kernel.buffers[name].bytes, loaded), kernel.buffers[name].moved(loaded)
+        touched = [t.touched for t in counts.loads if t.buffer == name]
+        known = [n for n in touched if n is not None]
+        different = sum(known) if len(known) == len(touched) else loaded  # of what is read where data say, those places
+        unique, once = min(kernel.buffers[name].bytes, loaded), kernel.buffers[name].moved(different)
         dram += once * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if spilled else 1)
     return dram

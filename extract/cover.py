@@ -30,7 +30,7 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis, index
 from ..ir.printing import equations
-from ..ir.terms import Cast, Input, Map, Reduce, Term, View, postorder
+from ..ir.terms import Cast, Gather, Input, Map, Reduce, Term, View, postorder
 from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer, input_buffers
 from .baseline import Baseline, baseline, contraction_us, eager_ops, is_contraction
@@ -228,7 +228,7 @@ class Extractor:
         """The classes that eager code makes by a kernel of their own, without the outputs; or with all that some view looks at."""
         terms, roots = set(eager_ops(self.program)), {o.cls for o in self.outputs}
         if viewed:
-            seen = {t.args[0] for t in self.program.terms() if isinstance(t, View)}
+            seen = {t.args[0] for t in self.program.terms() if isinstance(t, View | Gather)}
             terms |= {t for t in seen if isinstance(t, Map | Cast | Reduce)}
         own = (c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in roots)
         return tuple(dict.fromkeys(own))

@@ -142,7 +142,7 @@ def _merged(kernels: list[Kernel]) -> Kernel:
                 args = tuple(sorted(args))  # x + y and y + x are one value to the last bit
             attrs = n.attrs
             if n.op == "load":  # positions along an axis of length 1 are 0
-                attrs = (n.attrs[0], tuple(e.substitute({a: index(0) for a in e.axes() if a.size == 1}) for e in n.attrs[1]))
+                attrs = (n.attrs[0], tuple(e.substitute({a: index(0) for a in e.axes() if a.size == 1}) for e in n.attrs[1]), n.attrs[2])
             key = (n.op, attrs, args)
             if key not in ids:
                 ids[key] = len(nodes)
@@ -362,7 +362,7 @@ def _exact(facts: Facts) -> list[bool]:
         selects = n.op == "map" and ops.op(n.attrs[0]).selects
         selects |= n.op == "reduce" and n.attrs[0] in ("max", "min")
         selects |= n.op in ("ref", "load", "const", "index", "extent")
-        values = n.args[1:] if n.scalar == "where" else n.args
+        values = n.args[1:] if n.scalar == "where" else () if n.op == "load" else n.args
         found.append(selects and all(found[a] for a in values))
     return found
 

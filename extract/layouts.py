@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.index import Axis, IndexExpr
+from ..ir.index import Axis, IndexExpr, index
 from ..ir.program import Program
 from ..ir.strides import nearest_first
-from ..ir.terms import Input, View
+from ..ir.terms import Gather, Input, View
 
 
 def memory_order(program: Program) -> list[Axis]:
@@ -22,6 +22,8 @@ def memory_order(program: Program) -> list[Axis]:
     for t in program.terms():
         if isinstance(t, View):
             read.setdefault(t.axis, {})[t.index] = None
+        elif isinstance(t, Gather):
+            read.setdefault(t.axis, {}).update((index(a), None) for a in sorted(t.args[1].axes))
     after: dict[Axis, set[Axis]] = {a: set() for a in program.every_axis}
     for layout in (*(in_memory(program, i) for i in program.inputs), *(o.layout for o in program.outputs)):
         before: dict[Axis, None] = {}

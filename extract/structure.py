@@ -5,7 +5,7 @@ Read off the e-graph once per (roots, leaves); the tile search uses it to propos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..egraph.frozen import FrozenGraph
@@ -42,9 +42,11 @@ class Structure:
         return bool(self.contracted)
 
 
-def reachable(graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, Leaf], *, written: bool = False) -> list[int]:
+def reachable(
+    graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, Leaf], *, written: bool = False, tables: bool = True
+) -> list[int]:
     """Classes below the roots, stopping at stored ones and at views of these, whatever else they could be made of; roots first.
-    ``written``: in the program as written."""
+    ``written``: in the program as written.  Without ``tables``, not the stored ones that are read where data say."""
     seen: dict[int, None] = {}
     stack = list(reversed(roots))
     while stack:
@@ -54,7 +56,7 @@ def reachable(graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, L
         seen[c] = None
         if c in leaves:
             continue
-        read = _views(graph, c, leaves) if c not in roots else []
+        read = (_views(graph, c, leaves) if c not in roots else []) or _gathers(graph, c, leaves, tables)
         for args in read or (n.args for n in graph.classes[c] if n.rule is None or not written):
             stack.extend(args)
     return list(seen)
@@ -63,6 +65,20 @@ def reachable(graph: FrozenGraph, roots: tuple[int, ...], leaves: Mapping[int, L
 def _views(graph: FrozenGraph, c: int, leaves: Mapping[int, Leaf]) -> list[tuple[int, ...]]:
     """The stored classes that a class is a view of."""
     return [n.args for n in graph.classes[c] if n.op == "view" and n.args[0] in leaves]
+
+
+def _gathers(graph: FrozenGraph, c: int, leaves: Mapping[int, Leaf], tables: bool) -> list[tuple[int, ...]]:
+    """What says where a class reads that is a gather from memory, and the stored class that it reads: the rest of the form is a load."""
+
+    def in_memory(x: int, seen: frozenset[int]) -> Iterator[tuple[int, ...]]:
+        if x in leaves or any(n.op == "input" for n in graph.classes[x]):
+            yield (x,) if tables and x in leaves else ()
+        for n in graph.classes[x]:
+            if n.op in ("view", "gather") and n.args[0] not in seen:
+                yield from ((*n.args[1:], *more) for more in in_memory(n.args[0], seen | {n.args[0]}))
+
+    ways = (n for n in graph.classes[c] if n.op == "gather")
+    return [(n.args[1], *more) for n in ways for more in in_memory(n.args[0], frozenset({c, n.args[0]}))]
 
 
 def _factors(graph: FrozenGraph, c: int) -> list[tuple[int, int]]:
@@ -85,7 +101,7 @@ def analyse(
     tiled: set[Axis] = set()
     batch: set[Axis] = set()
     for c in below:
-        if c in leaves or (c not in roots and _views(graph, c, leaves)):
+        if c in leaves or (c not in roots and _views(graph, c, leaves)) or _gathers(graph, c, leaves, True):
             continue
         for n in graph.classes[c]:
             if not n.reduction or n.attrs[1] not in graph.axes[n.args[0]]:
@@ -99,7 +115,7 @@ def analyse(
                     free |= a ^ b
                     batch |= (a & b) - {axis}
                     tiled |= {max(side, key=lambda x: (x.size, x)) for side in (a - b, b - a)}
-    for c in below:
+    for c in reachable(graph, roots, leaves, tables=False):
         found.update((a, None) for a in sorted(graph.axes[c]))
     mentioned = set(stored)
     for c in below:

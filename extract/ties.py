@@ -19,7 +19,7 @@ from ..egraph.frozen import ENode, FrozenGraph
 from ..ir.dtypes import DType
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
-from ..ir.terms import Cast, Map, Reduce, Term, View
+from ..ir.terms import Cast, Gather, Map, Reduce, Term, View
 from ..rewrites.table import RULES
 from ..tiles.kernel import Node
 
@@ -91,9 +91,9 @@ class Ties:
         return ""
 
 
-def _is_elsewhere(t: Term) -> TypeGuard[View | Reduce]:
+def _is_elsewhere(t: Term) -> TypeGuard[View | Gather | Reduce]:
     """A value at other places, or its largest or smallest element."""
-    return isinstance(t, View) or (isinstance(t, Reduce) and MONOIDS[t.monoid].idempotent)
+    return isinstance(t, View | Gather) or (isinstance(t, Reduce) and MONOIDS[t.monoid].idempotent)
 
 
 def _rounds(t: Term) -> bool:
@@ -126,4 +126,4 @@ def _alike(n: ENode) -> bool:
         return True
     if n.op == "map":
         return OPS[n.attrs[0]].selects or OPS[n.attrs[0]].result == "bool"
-    return n.op in ("view", "const", "extent", "index") or (n.op == "reduce" and MONOIDS[n.attrs[0]].idempotent)
+    return n.op in ("view", "gather", "const", "extent", "index") or (n.op == "reduce" and MONOIDS[n.attrs[0]].idempotent)

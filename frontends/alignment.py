@@ -30,6 +30,7 @@ class Alignment:
         self._merged: dict[tuple[Item, ...], Item] = {}
         self._joined: dict[Item, tuple[tuple[Item | None, int], ...]] = {}  # per root: what stands side by side, and where that starts
         self._turns: list[Item] = []  # dimensions along which a value stands beside itself
+        self._pages: list[tuple[Dims, Dims]] = []  # dimensions that say which page is read, and those of a page
         self._count = 0
 
     def fresh(self, size: int) -> Item | None:
@@ -104,7 +105,7 @@ class Alignment:
         if flat not in self._merged:
             item = self.fresh(math.prod(self._size[p] for p in flat))
             assert item is not None
-            if not {self.find(t) for t in self._turns} & {*flat}:
+            if not {self.find(t) for t in self._turns} & {*flat} and not self._paged(flat):
                 self._parts[item] = flat
             self._merged[flat] = item
         return self._merged[flat]
@@ -137,6 +138,18 @@ class Alignment:
         if item is not None:
             self._turns.append(item)
         return item
+
+    def pages(self, which: Dims, inside: Dims) -> None:
+        """Note that pages are read where data say: what lists pages and what is in them is one row, whatever the pages are."""
+        self._pages.append((which, inside))
+
+    def _paged(self, items: Sequence[Item]) -> bool:
+        """Whether these are both pages and what is in them."""
+
+        def met(dims: Dims) -> bool:
+            return any(d is not None and self.find(d) in items for d in dims)
+
+        return any(met(which) and met(inside) for which, inside in self._pages)
 
     def split(self, item: Item, sizes: Sequence[int]) -> list[Item]:
         """A dimension as several of the given sizes (none is 1)."""

@@ -39,6 +39,9 @@ class Reading(Protocol):
     def bound(self, item: int | None, taken: frozenset[Axis]) -> Axis | None:
         """An axis for a dimension, to reduce over; ``None`` where its size is 1."""
 
+    def bind(self, item: int | None, taken: frozenset[Axis]) -> tuple[list[Axis], IndexExpr]:
+        """Axes for a dimension, to reduce over, and the index along it."""
+
     def places(self, item: int | None, taken: frozenset[Axis]) -> list[tuple[list[Axis], IndexExpr]]:
         """The axes to reduce over and the index along the dimension, for each range of it."""
 

@@ -28,8 +28,8 @@ from ..ir import bounds
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
-from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
-from . import aten_joins, aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
+from ..ir.terms import Cast, Const, Gather, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
+from . import aten_gathers, aten_joins, aten_pointwise, aten_reductions, aten_scatters, aten_sources, aten_views  # noqa: F401 - they fill the table
 from .alignment import Alignment, Dims
 from .aten import OPS, TURNED, At, AtenOp, Call, broadcast_at, dims_of, free_axes, fresh_dims, is_inside, shape_of
 from .axis_names import AxisNames, Sizes
@@ -470,7 +470,7 @@ class Reader:
     def _bound_in(self, term: Term) -> int:
         """Axes that some reduction in the term binds."""
         for t in arguments_first([term], lambda t: t.args, self._bound.__contains__):
-            found = self._bit(t.axis) if isinstance(t, Reduce) else 0
+            found = self._bit(t.axis) if isinstance(t, Reduce | Gather) else 0
             for a in t.args:
                 found |= self._bound[a]
             self._bound[t] = found
@@ -592,11 +592,11 @@ def _is_complex(node: Node) -> bool:
 
 
 def _cure(name: str) -> str:
-    kind = name.split(".")[1] if "." in name else name
+    kind = name.partition(".")[2] or name
     hints = {
-        "embedding": "look the embedding up outside and pass the rows in",
-        "index": "look the rows up outside and pass them in",
-        "gather": "gather outside, or gather one element per row",
+        "index.": "choose with torch.where, or select outside and pass in what is left",
+        "index_put": "write with torch.where, or keep it outside the optimised function",
+        "scatter": "write with torch.where, or keep it outside the optimised function",
         "argmax": "compute the position outside",
         "native_batch_norm": "call .eval(), or pass training=False",
         "_native_batch_norm": "call .eval(), or pass training=False",

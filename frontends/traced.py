@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentError, TraceError, UnsupportedOpError
 from ..errors import shown as shown_value
+from ..ir.gathers import summed
 from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
 from ..ir.strides import Strides, known_strides
@@ -348,7 +349,7 @@ def _from_graph(
     specs = {i.name: _spec(captured, s) for i, s in inputs}
     given = tuple(i for i, _ in inputs)
     program = Program(name, outputs, given, dict(reader.sources), results=arrangement, strides=_strides(given, specs))
-    program = replace(program, names=value_names(captured.graph, reader.values(), program.terms()))
+    program = summed(replace(program, names=value_names(captured.graph, reader.values(), program.terms())))
     constants = {i.name: _constant(captured, s, place_of_function(obj)) for i, s in inputs if s.kind == "constant"}
     convention = Convention(name, obj, captured.in_spec, captured.leaves)
     bind = _binder(convention, captured, obj, [(i.name, s) for i, s in inputs], constants)

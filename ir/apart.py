@@ -14,7 +14,7 @@ from .index import Axis, index
 from .monoids import MONOIDS
 from .nodes import renamed
 from .program import Program
-from .terms import Index, Input, Map, Reduce, Term, View, postorder
+from .terms import Gather, Index, Input, Map, Reduce, Term, View, postorder
 
 
 def apart(program: Program) -> Program:
@@ -62,6 +62,9 @@ def _captured(program: Program) -> set[Reduce]:
             own = frozenset({t})
         elif isinstance(t, Map) and t.op in ("mul", "neg"):
             own = own.union(*(factors[x] for x in t.args))
+        if isinstance(t, Gather):  # what is gathered could not be reduced later
+            x, at = t.args
+            found |= {r for r in postorder(x) if isinstance(r, Reduce) and r.axis in at.axes}
         if own and isinstance(t, Map) and t.op == "mul":
             for side, other in (t.args, t.args[::-1]):
                 found |= {r for r in factors[side] if r.axis in other.axes}
@@ -85,6 +88,8 @@ def _moved(x: Term, old: Axis, new: Axis) -> Term:
             made[t] = Index(new)
         elif isinstance(t, View):  # of what is read along the axis itself, only the position
             made[t] = View(t.args[0] if t.axis == old else made[t.args[0]], t.axis, to(t.index))
+        elif isinstance(t, Gather) and t.axis == old:
+            made[t] = Gather(t.args[0], old, made[t.args[1]])
         else:
             made[t] = t.over(tuple(made[a] for a in t.args))
     return made[x]

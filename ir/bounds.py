@@ -64,6 +64,10 @@ class Intervals:
         """A value at another position."""
         return x
 
+    def gather(self, axis: Any, x: Interval, at: Interval) -> Interval:
+        """A value at another position, or 0."""
+        return x.join(ZERO)
+
     def reduce(self, monoid: str, axis: Any, x: Interval) -> Interval:
         """A reduction, of nothing too where that is a number; an empty maximum is one where the axis is known to be empty."""
         m = MONOIDS[monoid]

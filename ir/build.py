@@ -15,11 +15,11 @@ from . import dtypes
 from .dtypes import DType
 from .index import Axis, index
 from .program import Output, Program
-from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, as_term, postorder
+from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, as_term, postorder
 
 __all__ = [
-    "abs_", "axes", "cast", "const", "eq", "erf", "exp", "extent", "index", "iota", "le", "log", "lt", "maximum", "maximum_over",
-    "mean_over", "program", "recip", "rsqrt", "select", "sigmoid", "sqrt", "square", "sum_over", "tanh", "tensor", "view",
+    "abs_", "axes", "cast", "const", "eq", "erf", "exp", "extent", "gather", "index", "iota", "le", "log", "lt", "maximum",
+    "maximum_over", "mean_over", "program", "recip", "rsqrt", "select", "sigmoid", "sqrt", "square", "sum_over", "tanh", "tensor", "view",
 ]  # fmt: skip
 
 
@@ -69,7 +69,7 @@ exp, log, recip, sqrt, rsqrt, square, tanh, sigmoid, erf, abs_ = map(
 )
 maximum, lt, le, eq = map(_binary, ("maximum", "lt", "le", "eq"))
 sum_over, maximum_over, mean_over = map(_reduction, ("sum", "max", "mean"))
-const, iota, extent, cast, view = Const, Index, Extent, Cast, View
+const, iota, extent, cast, view, gather = Const, Index, Extent, Cast, View, Gather
 
 
 def select(condition: Term, x: Term | float, y: Term | float) -> Term:

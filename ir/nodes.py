@@ -7,13 +7,15 @@ asks of a kind stands here.  What kinds mean on numbers is said by :mod:`.semant
 kind       attributes            arguments; meaning
 =========  ====================  ===================================================================================================
 input      name                  a program input; in kernels there are loads instead
-load       buffer, (IndexExpr)   kernels only: one index expression per dimension of the buffer
+load       buffer, (IndexExpr),  kernels only: one index expression per dimension of the buffer; args are the values at which the last
+           (Axis)                axes, which the expressions mention, are read (those of gathers); 0 where one is no position
 const      number
 extent     Axis                  the length of an axis
 index      Axis                  the position along an axis; in kernels an IndexExpr, and its value
 map        op                    args as the scalar op takes them
 cast       DType                 x
 view       Axis, IndexExpr       x with the axis read at the expression; in kernels it is part of loads
+gather     Axis                  x, at: x with the axis read at a value, 0 where that is no position; in kernels it is part of loads
 reduce     monoid, Axis          body
 roll       monoid, Axis          body, update: a reduction whose body mentions running values; each step does
                                  ``state <- combine(update[acc := state], body)``.  For ``mean`` the state is a sum, divided by the
@@ -41,8 +43,8 @@ from .index import Axis, IndexExpr, index
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of node.  ``args``: how many it has, ``None`` if its op says.  ``takes`` is the attribute that is an axis which its value has
-    no longer, ``adds`` the one with axes that it has instead.  ``text`` is for people, over attributes and then arguments."""
+    """A kind of node.  ``args``: how many it has, ``None`` if its op says.  ``takes`` is the attribute with what its value has no longer,
+    an axis or several, ``adds`` the one with axes that it has instead.  ``text`` is for people, over attributes and then arguments."""
 
     name: str
     attrs: tuple[Any, ...]
@@ -56,13 +58,14 @@ KINDS = {
     k.name: k
     for k in (
         Kind("input", (str,), 0, "{0}"),
-        Kind("load", (str, tuple), 0, "{0}", adds=1),
+        Kind("load", (str, tuple, tuple), None, "{0}", takes=2, adds=1),
         Kind("const", (float,), 0, "{0:g}"),
         Kind("extent", (Axis,), 0, "size({0})"),
         Kind("index", (Axis,), 0, "index({0})", adds=0),
         Kind("map", (str,), None, ""),
         Kind("cast", (DType,), 1, "{0}({1})"),
         Kind("view", (Axis, IndexExpr), 1, "{2}[{0} = {1}]", takes=0, adds=1),
+        Kind("gather", (Axis,), 2, "{1}[{0} = {2}]", takes=0),
         Kind("reduce", (str, Axis), 1, "{0}_{1}({2})", takes=1),
         Kind("roll", (str, Axis), 2, "loop_{1}(acc <- {0}({3}, {2}))", takes=1),
         Kind("ref", (str, Axis), 1, "{0}({2})"),
@@ -117,6 +120,8 @@ def axes(kind: str, attrs: Sequence[Any], below: Iterable[frozenset[Axis]]) -> f
     row, found = KINDS.get(kind), frozenset[Axis]().union(*below)
     if row is None:  # which specs refuse
         return found
+    if kind == "load":
+        return found | (mentioned(attrs[1]) - mentioned(attrs[2]))
     if row.takes is not None:
         if attrs[row.takes] not in found:
             return found
@@ -129,6 +134,8 @@ def dtype(kind: str, attrs: Sequence[Any], args: Sequence[DType | None], fractio
     own.  ``fraction``: which arguments are constants and no whole numbers, beside which whole numbers become floats."""
     if kind in ("index", "cast"):
         return dtypes.int64 if kind == "index" else attrs[0]
+    if kind == "gather":
+        return args[0]
     result = ops.OPS[attrs[0]].result if kind == "map" else "same"
     if result == "bool":
         return dtypes.bool_

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import ops
 from .nodes import text
-from .terms import Const, Input, Map, Term, View, postorder
+from .terms import Const, Gather, Input, Map, Term, View, postorder
 
 
 def expression(t: Term, name: Mapping[Term, str]) -> str:
@@ -81,7 +81,7 @@ def _written(t: Term, known: Mapping[Term, _Written]) -> _Written:
         return _Written(f"{first.within(1)} * {last.within(1)}", 1)
     if isinstance(t, Map) and t.op in ("neg", "recip"):
         return _Written(f"-{first.within(2)}" if t.op == "neg" else f"1 / {first.within(2)}", 0)
-    level = 2 if isinstance(t, View) or (isinstance(t, Map) and ops.op(t.op).infix) else 0
+    level = 2 if isinstance(t, View | Gather) or (isinstance(t, Map) and ops.op(t.op).infix) else 0
     return _Written(expression(t, {a: known[a].within(level) for a in t.args}))
 
 

@@ -17,7 +17,7 @@ from . import dtypes, ops
 from .index import Axis
 from .monoids import MONOIDS
 from .program import Program
-from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, postorder
+from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, postorder
 
 
 class Value:
@@ -116,6 +116,8 @@ def _evaluate(
         picks = tuple(where if a == t.axis else grid[a] for a in x.axes)
         shape = [extent(a) for a in axes]
         return Value(axes, np.broadcast_to(x.array[picks], shape))
+    if isinstance(t, Gather):
+        return _picked(x, t.axis, memo[t.args[1]], extent(t.axis))
     assert isinstance(t, Reduce)
     m = MONOIDS[t.monoid]
     if t.axis in x.axes:
@@ -127,6 +129,20 @@ def _evaluate(
     if n and not m.copies:
         return Value(x.axes, np.asarray(m.reduce(np.broadcast_to(x.array, (n, *x.array.shape)), axis=0)))
     return Value(x.axes, m.empty(x.array) if n == 0 else x.array * n if m.copies == "times" else x.array)
+
+
+def _picked(x: Value, axis: Axis, at: Value, n: int) -> Value:
+    """The elements of x at positions that are data; 0 where they are none of the axis."""
+    axes = tuple(sorted((set(x.axes) - {axis}) | set(at.axes)))
+    where = at.aligned(axes)
+    inside = (where >= 0) & (where < n)
+    if n == 0:
+        return Value(axes, np.zeros(np.broadcast_shapes(where.shape, [1] * len(axes)), x.array.dtype))
+    sizes = {a: k for v in (x, at) for a, k in zip(v.axes, v.array.shape, strict=True)}
+    grid = dict(zip(axes, np.ogrid[tuple(slice(sizes[a]) for a in axes)], strict=True))
+    found = x.array[tuple(np.where(inside, where, 0).astype(np.int64) if a == axis else grid[a] for a in x.axes)]
+    found = found if axis in x.axes else x.aligned(axes)
+    return Value(axes, np.broadcast_to(np.where(inside, found, np.zeros((), x.array.dtype)), [sizes[a] for a in axes]))
 
 
 def _summed_alone(roots: tuple[Term, ...]) -> frozenset[Term]:

@@ -132,6 +132,10 @@ class Arrays:
         """``x`` with an axis read at positions."""
         return read_at(x, axis, at)
 
+    def gather(self, axis: int, x: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """``x`` with an axis read at values, 0 where they are no positions."""
+        return gathered(x, axis, at, self.extents[axis], self.number(0))
+
     def reduce(self, monoid: str, axis: int, x: np.ndarray) -> np.ndarray:
         """A reduction over a dimension that keeps it, with size 1; a value that is free of the axis is repeated."""
         extent = self.extents[axis]
@@ -165,6 +169,15 @@ def read_at(x: np.ndarray, axis: int, positions: np.ndarray) -> np.ndarray:
         for k in range(x.ndim)
     )
     return x[picks]
+
+
+def gathered(x: np.ndarray, axis: int, at: np.ndarray, extent: int, zero: Any) -> np.ndarray:
+    """``x`` with dimension ``axis`` read at the values ``at``, which are free of it: ``zero`` where these are no whole numbers from 0 up to
+    ``extent``."""
+    with np.errstate(all="ignore"):
+        inside = np.asarray((at >= 0) & (at < extent) & (at % 1 == 0), dtype=bool)
+    found = read_at(x, axis, np.where(inside, at, 0).astype(np.int64)) if extent else np.full([1] * x.ndim, zero, x.dtype)
+    return np.where(inside, found, np.asarray(zero, x.dtype))
 
 
 def largest(x: np.ndarray) -> float:

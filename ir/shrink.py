@@ -19,7 +19,7 @@ from . import dtypes
 from .index import Axis
 from .nodes import renamed
 from .program import Output, Program
-from .terms import Const, Extent, Index, Input, Reduce, Term, View, postorder
+from .terms import Const, Extent, Gather, Index, Input, Reduce, Term, View, postorder
 
 
 def shrink(program: Program, fails: Callable[[Program], bool], *, seconds: float = 10.0) -> Program:
@@ -164,7 +164,7 @@ def rebuilt(p: Program, make: Callable[[Term, tuple[Term, ...]], Term]) -> dict[
 
 def with_args(t: Term, args: tuple[Term, ...]) -> Term:
     """The same operation on other arguments; a view along an axis that is gone is its argument."""
-    if isinstance(t, View) and t.axis in t.args[0].axes and t.axis not in args[0].axes:
+    if isinstance(t, View | Gather) and t.axis in t.args[0].axes and t.axis not in args[0].axes:
         return args[0]
     return t.over(args) if args else t
 
@@ -203,4 +203,4 @@ def _well_formed(p: Program) -> bool:
 
 def bound(t: Term) -> set[Axis]:
     """Axes that reductions and views inside a term use up."""
-    return {x.axis for x in postorder(t) if isinstance(x, Reduce | View)}
+    return {x.axis for x in postorder(t) if isinstance(x, Reduce | View | Gather)}

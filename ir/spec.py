@@ -22,7 +22,7 @@ from .monoids import MONOIDS, Monoid
 from .nodes import KINDS, REDUCTIONS, mentioned
 from .ops import OPS, ScalarOp
 from .program import Output, Program
-from .terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View
 
 FAULT = "report it with the program: it is a fault of EqFuse, or of a rule, an op or a monoid that was added to it"
 LONGEST = 200  # characters of a node in a message
@@ -181,9 +181,15 @@ TERMS: Spec = Spec(
             "one size",
             "an axis is one of the program's, and has one size",
             lambda at, t: all(at.sizes.get(a.name) == a.size for a in _axes_of(t)),
-            (Input, Index, Extent, Reduce, View, Output),
+            (Input, Index, Extent, Reduce, View, Gather, Output),
         ),
         Row("view inside", "a view reads positions that the axis has", _inside, (View,)),
+        Row(
+            "read at whole numbers",
+            "a gather reads at integers that do not depend on the axis that it reads along",
+            lambda at, t: t.axis not in t.args[1].axes and _is_integer(t.args[1]),
+            (Gather,),
+        ),
         Row(
             "exact integers",
             "integers are reduced by the monoids of integers, and nothing else is",

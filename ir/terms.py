@@ -6,6 +6,7 @@ A term is a function of named axes.  Broadcasting is by name, a transpose costs 
 - pointwise:   ``Map(op, args)`` over the scalar ops of :mod:`.ops`
 - reductions:  ``Reduce(monoid, axis, x)``; ``Reduce("sum", k, a * b)`` is the matrix product and nothing else is
 - access:      ``View(x, axis, index)``: x with ``axis`` read at an index expression over other axes
+               ``Gather(x, axis, at)``: x with ``axis`` read where another term says, and 0 where that is no position of the axis
 - types:       ``Cast(dtype, x)``: round to a type and go on in that type
 
 Terms are frozen and hash-consed (equal terms are one object), and print as Python that rebuilds them: ``eval(repr(t)) is t``.
@@ -288,6 +289,18 @@ class View(Term):
         return super().__new__(cls, x, axis, index(at))
 
 
+class Gather(Term):
+    """``x`` with ``axis`` read where data say: the element of ``x`` at the position ``at``, and 0 where ``at`` is none of the axis.
+
+    It is ``Reduce("sum", axis, where(Index(axis) == at, x, 0))`` for a term ``at`` that does not depend on the axis, and reads one element.
+    """
+
+    axis: Axis = _part(1)  # the axis of ``x`` that is read at data
+
+    def __new__(cls, x: Term, axis: Axis, at: Term) -> Gather:
+        return super().__new__(cls, x, axis, at)
+
+
 class Cast(Term):
     """``x`` rounded to ``to``.  A cast that the user wrote; the rounding that torch does between ops is not in the terms."""
 
@@ -295,6 +308,12 @@ class Cast(Term):
 
     def __new__(cls, to: DType, x: Term) -> Cast:
         return super().__new__(cls, to, x)
+
+
+def selected(t: Gather) -> Term:
+    """A gather as the sum that selects its element."""
+    x, at = t.args
+    return Reduce("sum", t.axis, Map("where", (Map("eq", (Index(t.axis), at)), x, Const(0.0))))
 
 
 def exact_float(value: float) -> float:

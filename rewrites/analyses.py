@@ -81,6 +81,24 @@ def settled_view(t, x, j: Axis, e: Position):
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def axes_of_gather(t, x, j: Axis, p):
+    """x[j = p] depends on the axes of x but j, and on those of p."""
+    return [match(t, Gather(x, j, p))], [spans(t, (x, j), p)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def type_of_gather(t, x, j: Axis, p, d: TypeName):
+    """x[j = p] has the type of x."""
+    return [match(t, Gather(x, j, p)), has_type(x, d)], [has_type(t, d)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def settled_gather(t, x, j: Axis, p):
+    """x[j = p] is settled if x and p are."""
+    return [match(t, Gather(x, j, p)), settled(x), settled(p)], [settled(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
 def axes_of_reduction(t, x, j: Axis, g: AnyMonoid):
     """sum_j x depends on the axes of x but j."""
     return [match(t, Reduce(g, j, x))], [spans(t, (x, j))]

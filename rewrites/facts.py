@@ -570,6 +570,21 @@ def reduced(axis: AxisVar) -> Search:
     return Search("(axis {0})", (axis,))
 
 
+def summable(t: Var) -> Search:
+    """``t`` is a gather of the program, of floats, one of each row along an axis that something else reduces over."""
+    return Search("(summable {0})", (t,))
+
+
+def looked_up(axis: AxisVar) -> Search:
+    """Some gather of the program reads along the axis what no loop over it reads anyway."""
+    return Search("(looked-up {0})", (axis,))
+
+
+def only_selected(axis: AxisVar) -> Search:
+    """Nothing is reduced over the axis but sums that select an element at a position."""
+    return Search("(selected {0})", (axis,))
+
+
 # spelled like functions in rules
 free, depends, nonneg, positive, finite, truth, settled = Free, Depends, NonNeg, Positive, Finite, Truth, Settled
 nonpos, at_least_one, at_most_one, within, finite_or, moderate = NonPos, AtLeastOne, AtMostOne, Within, FiniteOr, Moderate

@@ -6,6 +6,7 @@ from . import signs
 from . import algebra
 from . import reductions
 from . import layout
+from . import gathers
 from . import tiling
 from . import repair
 from . import forms
@@ -18,6 +19,7 @@ from . import cancelling
 # isort: on
 
 _MODULES = (
-    analyses, signs, algebra, reductions, layout, tiling, repair, forms, selections, invariance, strength, fusion, order, cancelling,
+    analyses, signs, algebra, reductions, layout, gathers, tiling, repair, forms, selections, invariance, strength, fusion, order,
+    cancelling,
 )  # fmt: skip
 FAMILIES = tuple(family.__name__.rpartition(".")[2] for family in _MODULES)

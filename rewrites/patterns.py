@@ -31,7 +31,7 @@ from .positions import AlongAxis, AxisVar, IndexVar, Length, Place, Whole, axis,
 from .world import World
 
 __all__ = [
-    "Cast", "Const", "Extent", "Index", "Map", "Max", "Mean", "Reduce", "Sum", "View", "Where",
+    "Cast", "Const", "Extent", "Gather", "Index", "Map", "Max", "Mean", "Reduce", "Sum", "View", "Where",
 ]  # fmt: skip
 
 Operand = Union["Pattern", "Number", float]
@@ -547,6 +547,18 @@ class View(Node):
         if isinstance(self.x, Index) and self.x.axis.name == self.axis.name:
             return world.numbers(self.at.value(world))  # a position past the end is still a position
         return super().value(world)
+
+
+@dataclass(eq=False, repr=False)
+class Gather(Node):
+    """``x`` with an axis read at values, 0 where they are no positions of it."""
+
+    x: Any
+    axis: AxisVar
+    at: Any
+
+    def __post_init__(self) -> None:
+        self.x, self.axis, self.at = pattern(self.x), axis(self.axis), pattern(self.at)
 
 
 @dataclass(eq=False, repr=False)

@@ -64,6 +64,7 @@ from .notation import Notation, applied, shown, what
 from .patterns import (
     AxisVar,
     Cast,
+    Gather,
     LinearVar,
     Map,
     NameVar,
@@ -362,7 +363,7 @@ class Rule:
         return fact.claim() + rows
 
     def _why(self, node: Any) -> str | None:
-        if not isinstance(node, Map | Reduce | Roll | View | Cast | Ref | Pre | iters.LayoutNode):
+        if not isinstance(node, Map | Reduce | Roll | View | Gather | Cast | Ref | Pre | iters.LayoutNode):
             return None
         return f'(set (why-{node.egglog()[1:-1]}) "{self.name}")'
 

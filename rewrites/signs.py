@@ -155,6 +155,12 @@ def sign_in_view(t, x, j: Axis, e: Position, sign: SIGNS):
     return [match(t, View(x, j, e)), sign(x)], [sign(t)]
 
 
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def sign_in_gather(t, x, j: Axis, p, sign: Each[nonneg, nonpos]):
+    """x[j = p] >= 0 for x >= 0, for it is an element of x or 0; so for x <= 0."""
+    return [match(t, Gather(x, j, p)), sign(x)], [sign(t)]
+
+
 FOLDS = Each[(fold_nonneg, nonneg), (fold_nonpos, nonpos), (fold_positive, positive), (fold_bounded, finite)]
 ROLLED = Each[FOLDS.choices[0], FOLDS.choices[2]]  # nobody asks for the others
 

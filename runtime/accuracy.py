@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AccuracyError, EqFuseError, expect
 from ..ir import dtypes, reference
-from ..ir.terms import Index, Reduce, View
+from ..ir.terms import Gather, Index, Reduce, View
 from .executable import Executable
 
 if TYPE_CHECKING:
@@ -145,6 +145,8 @@ def free_axes(compiled: Executable, args: Sequence[Any], kwargs: Mapping[str, An
             fixed |= t.axes
         elif isinstance(t, View):
             fixed |= t.index.axes() | {t.axis}
+        elif isinstance(t, Gather):
+            fixed.add(t.axis)
     tensors = compiled.bind(args, kwargs)
     given = Counter(id(leaf) for leaf in torch.utils._pytree.tree_leaves((list(args), dict(kwargs))))
 

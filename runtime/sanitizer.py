@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 import triton.language as tl
+from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter as ti
 
 from ..errors import KernelBug
@@ -407,8 +408,22 @@ def sanitizer(**options: Any) -> Iterator[Sanitizer]:
         patches.undo()
 
 
+class _Given(tl.tensor):
+    """A number that is given, be it zero: for a scalar, Triton asks ``if other``, which is its value while it is interpreted."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
 def _install(checks: Sanitizer, patches: Patches) -> None:
     builder = ti.InterpreterBuilder
+
+    def scalar_load(self: Any, ptr: Any, mask: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(other, tl.tensor) and not ptr.type.is_block():
+            kind = ptr.type.scalar.element_ty
+            other = self.cast(other, tl.int8 if kind == tl.int1 else kind)
+            other = _Given(other.handle, other.type)
+        return legacy(self, ptr, mask, other, *args, **kwargs)
 
     def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
         active = _active(ptrs, mask)
@@ -463,6 +478,7 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
 
         original = patches.set(builder, name, operation)
 
+    legacy = patches.set(TritonSemantic, "_load_legacy", scalar_load)
     load = patches.set(builder, "create_masked_load", masked_load)
     store = patches.set(builder, "create_masked_store", masked_store)
     rmw = patches.set(builder, "create_atomic_rmw", atomic_rmw)

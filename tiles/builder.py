@@ -35,6 +35,7 @@ from .program import (
     Let,
     Literal,
     Load,
+    Looked,
     Operand,
     Permute,
     Value,
@@ -178,6 +179,12 @@ class Builder(ABC):
             return v
         return self.cast(v, dtypes.float32, hint=v.name + "_f")
 
+    def as_place(self, v: Operand, block: Block) -> Value:
+        """The operand as a position, in 32 or 64 bits."""
+        if isinstance(v, Literal):
+            return self.put(block, Fill(self.value("c", (), dtypes.int64), v.value))
+        return v if v.dtype in (dtypes.int32, dtypes.int64) else self.cast(v, dtypes.int32)
+
     def as_bool(self, v: Operand) -> Operand:
         """The operand as a truth value."""
         if isinstance(v, Literal):
@@ -299,10 +306,10 @@ class Builder(ABC):
         dst = self.value(f"at_{axis.name}" if axis else "at", self.dims_of(axes), dtype)
         return self.put(where, IndexValue(dst, expr, self.bindings(axes, where)))
 
-    def load(self, node: int, where: Block, dims: tuple[Dim, ...] | None = None) -> Value:
+    def load(self, node: int, where: Block, dims: tuple[Dim, ...] | None = None) -> Steps[Value]:
         """A loaded tile with its dims in the canonical or a given order."""
         n = self.nodes[node]
-        name, index = n.attrs
+        name, index, along = n.attrs
         canonical = self.dims_of(n.axes)
         dims = dims or canonical
         key = ("load", node, dims)
@@ -311,7 +318,10 @@ class Builder(ABC):
             if isinstance(other, Value):
                 return self.once(other, ("permute", dims), lambda s: Permute(self.value(s.name + "_t", dims, s.dtype), s))
             buffer = self.kernel.buffers[name]
-            at = access(self.kernel, name, index, self.bindings(n.axes, where), dims)
+            looked: list[Looked] = []
+            for axis, x in zip(along, n.args, strict=True):
+                looked.append(Looked(axis, self.as_place((yield self.emit(x, where)), where), self.nodes[x].axes))
+            at = access(self.kernel, name, index, self.bindings(n.axes, where), dims, tuple(looked))
             where.memo[key] = self.put(where, Load(self.value(name, dims, buffer.dtype), at))
         found = where.memo[key]
         assert isinstance(found, Value)

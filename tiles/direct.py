@@ -6,13 +6,14 @@ This is how one kernel is made by hand, and the baseline that tests of lowering 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ..errors import PlanError
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.nodes import axes
 from ..ir.program import Program
 from ..ir.recursion import Steps, completed
-from ..ir.terms import Index, Input, Reduce, Term, View
+from ..ir.terms import Gather, Index, Input, Reduce, Term, View, selected
 from .kernel import Buffer, Kernel, Node, Role, Root, input_buffers
 
 
@@ -31,9 +32,9 @@ class NodeBuilder:
             self.nodes.append(n)
         return self._known[n]
 
-    def load(self, buffer: str, *at: Axis | IndexExpr | int) -> int:
-        """A load, one index per buffer dimension."""
-        return self.node("load", (buffer, tuple(index(e) for e in at)))
+    def load(self, buffer: str, *at: Axis | IndexExpr | int, looked: Mapping[Axis, int] = MappingProxyType({})) -> int:
+        """A load, one index per buffer dimension; ``looked``: axes of these that are read where other nodes say."""
+        return self.node("load", (buffer, tuple(index(e) for e in at), tuple(looked)), tuple(looked.values()))
 
     def const(self, value: float) -> int:
         """A number."""
@@ -96,6 +97,13 @@ class NodeBuilder:
                 return (yield self._term(x, at, memo))
             inner = {a: e for a, e in at.items() if a != t.axis}
             return (yield self._term(x, {**inner, t.axis: t.index.substitute(at)}, memo))
+        if isinstance(t, Gather):
+            x, place = t.args
+            there = yield self._term(place, at, memo)
+            if isinstance(x, Input):
+                here = {**at, t.axis: index(t.axis)}
+                return self.load(x.name, *(0 if a is None else here.get(a, index(a)) for a in x.layout), looked={t.axis: there})
+            return (yield self._term(selected(t), at, memo))
         if not isinstance(t, Reduce):
             args = []
             for a in t.args:

@@ -133,9 +133,11 @@ def _operand(
     if key in block.operands:
         return block.operands[key]
     facts = builder.facts
-    loaded = len(factors) == 1 and builder.nodes[factors[0]].op == "load"
+    only = builder.nodes[factors[0]]
+    # a tile of positions has its dims in one order, and so has what is loaded there
+    loaded = len(factors) == 1 and only.op == "load" and all(len(builder.dims_of(builder.nodes[x].axes)) < 2 for x in only.args)
     if loaded:
-        v = builder.load(factors[0], builder.home(factors[0], block, mode), dims)
+        v = yield builder.load(factors[0], builder.home(factors[0], block, mode), dims)
     elif len(factors) == 1:
         v = builder.as_value((yield builder.emit(factors[0], block, mode)), block)
     else:

@@ -186,7 +186,8 @@ def node_text(position: int, n: Node) -> str:
     args = ", ".join(f"%{a}" for a in n.args)
     attrs = " ".join(map(_attribute, n.attrs))
     if n.op == "load":
-        right = f"{n.attrs[0]}[{', '.join(map(str, n.attrs[1]))}]"
+        places = ", ".join(f"{a.name} = %{x}" for a, x in zip(n.attrs[2], n.args, strict=False))
+        right = f"{n.attrs[0]}[{', '.join(map(str, n.attrs[1]))}]" + (f" at {places}" if places else "")
     elif n.op == "map":
         right = f"{attrs}({args})"
     else:

@@ -22,7 +22,7 @@ from ..ir.spec import (
 )
 from .kernel import Kernel, Node, Root, node_text, root_text
 
-KINDS = nodes.KINDS.keys() - {"input", "view"}
+KINDS = nodes.KINDS.keys() - {"input", "view", "gather"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ def _own_axes(at: _Nodes, n: Node) -> frozenset[Axis]:
 def _shaped(n: Node) -> bool:
     if n.op == "index":
         return not n.args and list(map(type, n.attrs)) == [IndexExpr]
-    return shaped(n.op, n.attrs, len(n.args)) and (n.op != "load" or all(isinstance(e, IndexExpr) for e in n.attrs[1]))
+    if not shaped(n.op, n.attrs, len(n.args)):
+        return False
+    return n.op != "load" or (all(isinstance(e, IndexExpr) for e in n.attrs[1]) and len(n.attrs[2]) == len(n.args))
 
 
 def _axes_named(n: Node) -> frozenset[Axis]:

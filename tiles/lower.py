@@ -30,6 +30,7 @@ from ..ir.bounds import LARGEST_EXTENT
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS, Monoid
+from ..ir.ops import OPS
 from ..ir.recursion import Steps, completed
 from ..ir.spec import wanted
 from . import compensation, dots, guards
@@ -146,30 +147,37 @@ class Lowering(Builder):
         if n.op == "index":
             return self.index(n.attrs[0], where)
         if n.op == "load":
-            return self.load(node, where)
+            return (yield self.load(node, where))
         if n.op == "ref":
             return (yield self.emit(n.args[0], where, self.mode_of(n, where)))
         if n.op == "pre":
             return (yield self._prefix(n.args[0], n.attrs[0], where))
         if n.op in ("reduce", "roll"):
             return (yield self._reduction(node, where, mode))
+        whole = self._integers_of(n)
         args: list[Operand] = []
         for x in n.args:
-            args.append((yield self.emit(x, where, mode, state)))
+            if whole is not None and self.nodes[x].op == "extent":
+                args.append(self.extent(self.nodes[x].attrs[0], whole))
+            else:
+                args.append((yield self.emit(x, where, mode, state)))
         if n.op == "map":
             dtype = self.facts.dtype(node)
-            if dtype is not None and dtype.kind == "int":
-                args = [
-                    self.extent(self.nodes[x].attrs[0], dtypes.int64 if dtype == dtypes.int64 else dtypes.int32)
-                    if self.nodes[x].op == "extent"
-                    else a
-                    for x, a in zip(n.args, args, strict=True)
-                ]
             if dtype == dtypes.int64 and self.facts.range(node).magnitude <= POSITIONS:
                 dtype = None  # 32 bits are enough where the operands have no more
             return self.let(where, n.attrs[0], tuple(args), dtype=dtype, stored=n.stored is not None)
         assert n.op == "cast", f"unknown node op {n.op!r}"
         return self._cast(node, args[0], where)
+
+    def _integers_of(self, n: Node) -> DType | None:
+        """The type of integers that lengths have beside the other arguments, if an op takes nothing else: a float may not hold them."""
+        if n.op != "map" or OPS[n.attrs[0]].result == "float":
+            return None
+        values = n.args[n.attrs[0] == "where" :]
+        kinds = {d for x in values if self.nodes[x].op not in ("extent", "const") and (d := self.facts.dtype(x)) is not None}
+        if not kinds or any(d.kind != "int" for d in kinds):
+            return None
+        return dtypes.int64 if dtypes.int64 in kinds else dtypes.int32
 
     def _cast(self, node: int, v: Operand, where: Block) -> Operand:
         """A conversion as torch does it (:func:`~eqfuse.ir.dtypes.cast`)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..ir.index import IndexExpr
 from .kernel import Kernel
-from .program import Access, Binding, Dim, Inside
+from .program import Access, Binding, Dim, Inside, Looked
 
 
 def padded(bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
@@ -18,9 +18,14 @@ def padded(bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
 
 
 def access(
-    kernel: Kernel, buffer: str, index: tuple[IndexExpr, ...], bindings: tuple[Binding, ...], dims: tuple[Dim, ...]
+    kernel: Kernel,
+    buffer: str,
+    index: tuple[IndexExpr, ...],
+    bindings: tuple[Binding, ...],
+    dims: tuple[Dim, ...],
+    looked: tuple[Looked, ...] = (),
 ) -> Access:
-    """An access with exactly the masks it needs."""
+    """An access with exactly the masks it needs; an axis that is looked up is masked by what says where it is read."""
     shape = kernel.buffers[buffer].shape
     assert len(index) == len(shape), f"{buffer} has {len(shape)} dimensions and {len(index)} index expressions"
     inside = []
@@ -32,4 +37,4 @@ def access(
         if lo < 0 or hi >= n:
             whole = kernel.whole(e)
             inside.append(Inside(e, position, n, lo < 0, hi >= n, whole if whole is not None and whole.size == n else None))
-    return Access(buffer, index, bindings, dims, padded(bindings), tuple(inside))
+    return Access(buffer, index, bindings, dims, padded(bindings), tuple(inside), looked=looked)

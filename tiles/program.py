@@ -92,11 +92,21 @@ class Inside:
 
 
 @dataclass(frozen=True)
+class Looked:
+    """An axis of index expressions that is read where a value says; ``over``: the axes that the value depends on."""
+
+    axis: Axis
+    at: Value
+    over: frozenset[Axis]
+
+
+@dataclass(frozen=True)
 class Access:
     """A tile of a buffer: one index expression per buffer dimension, over the axes of ``bindings``.
 
     ``valid``: bindings whose padded lanes are masked off; ``inside``: expressions with a mask of their own.  ``wide``: lanes need offsets
-    of 64 bits (:mod:`.finish.offsets`).
+    of 64 bits (:mod:`.finish.offsets`).  ``looked``: axes of the expressions that are read where values say, masked where these are no
+    positions; their lanes have offsets of 64 bits, whatever the others have.  One that no expression mentions has length 1, and masks.
     """
 
     buffer: str
@@ -106,6 +116,12 @@ class Access:
     valid: tuple[Binding, ...]
     inside: tuple[Inside, ...]
     wide: bool = False
+    looked: tuple[Looked, ...] = ()
+
+    @property
+    def places(self) -> dict[Axis, Value]:
+        """The values at which axes are read."""
+        return {x.axis: x.at for x in self.looked}
 
     def binding(self, axis: Axis) -> Binding:
         """The binding of an axis here."""
@@ -414,7 +430,9 @@ def defines(s: Statement) -> tuple[Value, ...]:
 
 def uses(s: Statement) -> tuple[Value, ...]:
     """The values that a statement reads; for a loop, those from outside it."""
-    if isinstance(s, Load | IndexValue | ExtentValue | Count | IsFirst | Fill):
+    if isinstance(s, Load):
+        return tuple(x.at for x in s.access.looked)
+    if isinstance(s, IndexValue | ExtentValue | Count | IsFirst | Fill):
         return ()
     if isinstance(s, Let):
         return tuple(a for a in s.args if isinstance(a, Value))
@@ -465,7 +483,9 @@ def _operand(v: Operand) -> str:
 def _access(a: Access) -> str:
     masks = [f"{b.name} ok" for b in a.valid]
     masks += [f"{'0 <= ' if i.low else ''}{i.expr}{f' < {i.extent}' if i.high else ''}" for i in a.inside]
-    return f"{a.buffer}[{', '.join(map(str, a.index))}]" + (f" where {', '.join(masks)}" if masks else "")
+    places = [f"{x.axis.name} = {x.at.name}" for x in a.looked]
+    at = f" at {', '.join(places)}" if places else ""
+    return f"{a.buffer}[{', '.join(map(str, a.index))}]{at}" + (f" where {', '.join(masks)}" if masks else "")
 
 
 def _hint(hint: str) -> str:

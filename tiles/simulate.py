@@ -109,12 +109,16 @@ class _Simulation:
             mask = mask & (self.position(b, dims) < b.axis.size)
         return mask
 
-    def address(self, at: Access) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    def address(self, at: Access, env: Mapping[str, np.ndarray]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
         """Index arrays for every buffer dimension (clamped into range) and the mask of lanes that really access memory."""
         shape = tuple(d.size for d in at.dims)
         where: dict[Axis, np.ndarray | int] = {b.axis: self.position(b, at.dims) for b in at.bindings}
+        places = {a: self.operand(v, at.dims, env) for a, v in at.places.items()}
+        where |= places
         picks = [np.asarray(e.evaluate(where)) for e in at.index]
         mask = self.valid(at.valid, at.dims)
+        for a, p in places.items():
+            mask = mask & (p >= 0) & (p < a.size)
         for i in at.inside:
             mask = mask & (picks[i.position] >= 0 if i.low else True) & (picks[i.position] < i.extent if i.high else True)
         full = np.broadcast_to(mask, shape)
@@ -173,7 +177,7 @@ class _Simulation:
     def store(self, s: Store, env: dict[str, np.ndarray]) -> None:
         if any(self.start[b.name] for b in s.once):
             return
-        picks, mask = self.address(s.access)
+        picks, mask = self.address(s.access, env)
         v: np.ndarray = np.broadcast_to(self.operand(s.src, s.access.dims, env), mask.shape)
         dtype = self.buffers[s.access.buffer].dtype
         v = dtypes.cast(v, dtype) if dtype.kind == "int" else v.astype(self.dtype)
@@ -185,7 +189,7 @@ class _Simulation:
         else:
             target[tuple(p[mask] for p in picks)] = v[mask]
 
-    def operand(self, v: Operand, dims: tuple[Dim, ...], env: dict[str, np.ndarray]) -> np.ndarray:
+    def operand(self, v: Operand, dims: tuple[Dim, ...], env: Mapping[str, np.ndarray]) -> np.ndarray:
         if isinstance(v, Literal):
             return np.asarray(v.value)
         shape = [d.size if d in v.dims else 1 for d in dims]
@@ -193,7 +197,7 @@ class _Simulation:
 
     def value(self, s: Statement, env: dict[str, np.ndarray]) -> Any:
         if isinstance(s, Load):
-            picks, mask = self.address(s.access)
+            picks, mask = self.address(s.access, env)
             data = self.memory[s.access.buffer]
             if data.size == 0:
                 return np.zeros(mask.shape)

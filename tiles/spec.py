@@ -178,9 +178,18 @@ def _same(*values: Value | None) -> bool:
 def _indexed(at: _Scope, access: Access) -> bool:
     """An index for each dimension, over the axes of the bindings and no others."""
     axes = {a for e in access.index for a in e.axes()}
-    return len(access.index) == len(at.program.kernel.buffers[access.buffer].shape) and axes == {
-        b.axis for b in access.bindings
-    }
+    bound = {b.axis for b in access.bindings}
+    if len(access.index) != len(at.program.kernel.buffers[access.buffer].shape) or not axes - access.places.keys() <= bound:
+        return False
+    lanes = {d for v in access.places.values() for d in v.dims}
+    return lanes <= set(access.dims) if access.looked else axes == bound
+
+
+def _looked(access: Access) -> bool:
+    """What says where an axis is read is whole numbers, whose dims the access has in their order."""
+    return all(
+        v.dtype in (dtypes.int32, dtypes.int64) and v.dims == tuple(d for d in access.dims if d in v.dims) for v in access.places.values()
+    )
 
 
 def _bounded(at: _Scope, a: Access) -> bool:
@@ -284,6 +293,12 @@ TILES: Spec = Spec(
             "index",
             "memory has an index for each dimension, over the axes of the bindings",
             lambda at, s: _indexed(at, s.access),
+            (Load, Store),
+        ),
+        Row(
+            "looked up",
+            "a load reads axes where whole numbers say, a store does not",
+            lambda at, s: _looked(s.access) if isinstance(s, Load) else not s.access.looked,
             (Load, Store),
         ),
         Row(

@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir.index import Axis
+from ..ir.index import Axis, FloorDiv, IndexExpr
+from ..ir.strides import SECTOR_BYTES
 from .addresses import Addresses, Tile
 from .kernel import Role
 from .liveness import ADDRESS_BYTES, ASYNC_BYTES, Liveness
@@ -44,13 +45,15 @@ MIN_DOT_M = 16  # rows that the matrix unit computes at least
 @dataclass(frozen=True)
 class Traffic:
     """Accesses to one buffer.  ``vector``: bytes that one thread moves per instruction (16 is best, the item size is scalar); ``run``:
-    bytes of a tile that lie in one piece."""
+    bytes of a tile that lie in one piece.  ``touched``: bytes of the sectors that are read where data say; ``None`` for accesses that know
+    where they read."""
 
     buffer: str
     bytes: int
     requests: int  # tile accesses, over all programs and steps
     vector: int
     run: int
+    touched: int | None = None
 
     @property
     def vectorised(self) -> bool:
@@ -209,7 +212,23 @@ class _Walk:
                 elements *= n
         size = buffer.dtype.itemsize
         vector, run = self.sizes.vector(at, size), self.sizes.run(at, buffer)
-        return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), vector, run)
+        return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), vector, run, self._touched(at))
+
+    def _touched(self, at: Access) -> int | None:
+        """Bytes of the sectors that an access reads where data say: each position once, however many programs read it."""
+        if not at.looked:
+            return None
+        buffer, together = self.buffers[at.buffer], 1
+        for position, stride in buffer.memory:
+            e = at.index[position]
+            if stride != together or not e.axes().isdisjoint(at.places) or e.as_axis() is None:
+                break
+            together *= buffer.shape[position]
+        size = buffer.dtype.itemsize
+        over = frozenset().union(*(x.over for x in at.looked))
+        elements = math.prod([self.sizes.different(at, buffer, b) if b.axis in over else _different(at, b.axis) for b in at.bindings])
+        piece = together * size
+        return -(-elements // together) * (piece if piece >= SECTOR_BYTES else SECTOR_BYTES)
 
     def _block(
         self, body: tuple[Statement, ...], trips: float, around: dict[str, int], masked: float, visited: float = 1.0
@@ -283,6 +302,13 @@ class _Walk:
             elif loaded or operand is s.b:  # computed A operands stay in registers
                 self.operands.add(operand.name)
                 self.static_bytes += self.sizes.bytes(operand)
+
+
+def _different(at: Access, axis: Axis) -> int:
+    """How many elements the positions of an axis are at least: heads that share one, as at ``h // 4``, read it once."""
+    atoms = [atom for e in at.index for atom, _ in e.terms if axis in IndexExpr(((atom, 1),)).axes()]
+    shared = [a.divisor for a in atoms if isinstance(a, FloorDiv) and a.numerator.as_axis() == axis]
+    return -(-axis.size // min(shared)) if shared and len(shared) == len(atoms) else axis.size
 
 
 def _passes(body: tuple[Statement, ...], axis: Axis) -> int:

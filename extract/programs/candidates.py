@@ -23,7 +23,7 @@ from ...ir.bounds import bounds
 from ...ir.index import Axis
 from ...ir.program import Program
 from ...ir.ranges import Interval
-from ...ir.terms import Cast, Const, Extent, Index, Map, Reduce, Term, View, postorder
+from ...ir.terms import Cast, Const, Extent, Gather, Index, Map, Reduce, Term, View, postorder
 from ..meter import Meter
 from ..targets import Target
 from .price import LOOKS, Look, node_us, program_us, size
@@ -34,7 +34,7 @@ Form = Mapping[int, ENode]
 GAIN = 0.97  # a program is worth planning if it costs so much of the one that was written
 MOST = 2  # programs beside it
 PRICED = 30_000  # terms that are priced in a second, about
-PLAIN = frozenset({"input", "const", "extent", "index", "map", "cast", "view", "reduce"})  # nodes that are terms
+PLAIN = frozenset({"input", "const", "extent", "index", "map", "cast", "view", "gather", "reduce"})  # nodes that are terms
 
 
 class Unmade(Exception):
@@ -131,6 +131,10 @@ class _Made:
             return made
         if n.op == "view":
             return View(args[0], *n.attrs)
+        if n.op == "gather":
+            if args[1].dtype is None or args[1].dtype.kind != "int":
+                raise Unmade
+            return Gather(args[0], n.attrs[0], args[1])
         if n.op == "cast":
             return Cast(n.attrs[0], args[0])
         return {"const": Const, "extent": Extent, "index": Index}[n.op](n.attrs[0])

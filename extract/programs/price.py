@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from ...ir import dtypes, ops
 from ...ir.index import Axis
 from ...ir.program import Output
-from ...ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View, postorder
+from ...ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, postorder
 from ..cost import OVERLAP
 from ..targets import Target
 
@@ -112,6 +112,7 @@ class _Stages:
             seen.add(t)
             if isinstance(t, Reduce) or _is_read(t):
                 leaves.append(t)
+                stack.extend(_places(t))
             else:
                 stack.extend(t.args)
                 if t not in self.counted and isinstance(t, Map):
@@ -139,7 +140,14 @@ def program_us(outputs: Sequence[Output], terms: Sequence[Term], target: Target,
 
 
 def _is_read(t: Term) -> bool:
-    return isinstance(t, Input | Const | Extent | Index) or (isinstance(t, View | Cast) and _is_read(t.args[0]))
+    return isinstance(t, Input | Const | Extent | Index) or (isinstance(t, View | Gather | Cast) and _is_read(t.args[0]))
+
+
+def _places(t: Term) -> Iterator[Term]:
+    """What says where something is read."""
+    while isinstance(t, View | Gather | Cast):
+        yield from t.args[1:]
+        t = t.args[0]
 
 
 def _products(body: Term) -> Iterator[Term]:

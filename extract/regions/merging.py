@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ...ir.index import Axis, IndexExpr, index
 from ...ir.program import Program
-from ...ir.terms import Extent, Index, Input, Reduce, Term, View
+from ...ir.terms import Extent, Gather, Index, Input, Reduce, Term, View
 
 
 def merged(program: Program, own: Collection[str]) -> tuple[Program, dict[Term, Term]]:
@@ -52,8 +52,10 @@ def _adjacent(layout: tuple[Axis | None, ...], a: Axis, b: Axis) -> bool:
 
 def _alike(t: Term, a: Axis, b: Axis, users: dict[Term, list[Term]], results: Collection[Term]) -> bool:
     """Whether a term says of both axes what it says of one."""
+    if isinstance(t, Index | Extent | Gather) and t.axis in (a, b):
+        return False
     if isinstance(t, Index | Extent):
-        return t.axis not in (a, b)
+        return True
     if isinstance(t, Reduce) and t.axis == b:
         above = users[t]
         whole = len(above) == 1 and isinstance(above[0], Reduce) and above[0].axis == a and above[0].monoid == t.monoid

@@ -19,7 +19,7 @@ from ...ir.index import Axis, IndexExpr, index
 from ...ir.program import Output, Program, Result
 from ...ir.recursion import Steps, arguments_first, completed
 from ...ir.strides import Strides
-from ...ir.terms import Const, Extent, Index, Input, Map, Reduce, Term, View, number_of
+from ...ir.terms import Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, number_of
 from .merging import merged
 from .partition import Partition
 
@@ -160,6 +160,9 @@ class _Natural:
             return [t.axis]
         if isinstance(t, View):
             return [b for a in self.known[t.args[0]] for b in (_by_stride(t.index) if a == t.axis else [a])]
+        if isinstance(t, Gather):
+            x, at = (self.known[a] for a in t.args)
+            return [*(b for a in x for b in (at if a == t.axis else [a])), *at]
         args = t.args if isinstance(t, Map) and t.op == "mul" else sorted(t.args, key=lambda a: -len(a.axes))
         return [a for x in args for a in self.known[x]]
 
@@ -253,6 +256,11 @@ class _Builder:
             return Reduce(t.monoid, self.axis(axis), body)
         if isinstance(t, View):
             return (yield self.view(t, renaming))
+        if isinstance(t, Gather):
+            x, at = t.args
+            axis, inside = self.bound(t.axis, {a: b for a, b in renaming.items() if a in x.axes})
+            there = yield self.term(x, inside)
+            return Gather(there, self.axis(axis), (yield self.term(at, renaming)))
         args = []
         for a in t.args:
             args.append((yield self.term(a, renaming)))

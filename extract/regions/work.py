@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ...ir.index import Axis
 from ...ir.program import Program
-from ...ir.terms import Cast, Const, Extent, Index, Input, Map, Reduce, Term, View
+from ...ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View
 from ..targets import Target
 
 AxisSets = frozenset[frozenset[Axis]]
@@ -80,6 +80,9 @@ class Work:
                 found[t] = frozenset([t.axes])
             elif isinstance(t, View):
                 found[t] = _largest(s - {t.axis} | t.index.axes() if t.axis in s else s for s in found[t.args[0]])
+            elif isinstance(t, Gather):
+                x, at = t.args
+                found[t] = _largest([*(s - {t.axis} | at.axes if t.axis in s else s for s in found[x]), *found[at]])
             else:
                 found[t] = _largest(s for a in t.args for s in found[a])
         return found
@@ -96,6 +99,8 @@ class Work:
         return max(work, self.move_us(sum(map(self._bytes, self.leaves(nest.body) - beside))))
 
     def _bytes(self, t: Term) -> int:
+        if isinstance(t, Gather) and isinstance(t.args[0], Input):
+            return min(self.program.input_bytes(t.args[0]), stored_bytes(t))
         return self.program.input_bytes(t) if isinstance(t, Input) else stored_bytes(t)
 
     def move_us(self, bytes_: int) -> float:
@@ -114,6 +119,9 @@ class Work:
             seen.add(x)
             if isinstance(x, Input) or (x in self.nests and x is not t):
                 found.add(x)
+            elif isinstance(x, Gather) and isinstance(x.args[0], Input):  # some rows of it
+                found.add(x)
+                todo.append(x.args[1])
             else:
                 todo.extend(x.args)
         return frozenset(found)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.errors import UnsupportedOpError
 
 LABELS = torch.tensor([3, 0, 6, 2, 5])
 BEYOND_FLOATS = torch.randint(-(2**62), 2**62, (5, 7), generator=torch.Generator().manual_seed(0))
@@ -39,11 +38,6 @@ def test_arithmetic_on_positions_is_that_of_integers():
     for found, wanted in zip(c.interpret(x), of_positions(x), strict=True):
         assert found.dtype == wanted.dtype
         assert torch.equal(found, wanted)
-
-
-def test_a_row_looked_up_by_data_is_refused():
-    with pytest.raises(UnsupportedOpError, match=r"rows up by data[\s\S]*try: look the rows up outside"):
-        eqfuse.optimize(lambda t, at: t.index_select(0, at), (torch.randn(7, 3), LABELS), strict=True)
 
 
 def of_its_own_maximum(f):

@@ -60,7 +60,7 @@ def test_what_means_the_same_anywhere_has_a_meaning():
         ("ref", ("old", Axis("j", 4)), ["i"], "i"),
         ("map", ("add",), ["i", "j"], "ij"),
         ("index", (Axis("j", 4),), [], "j"),
-        ("load", ("x", (IndexExpr(((Axis("i", 4), 2),)), IndexExpr())), [], "i"),
+        ("load", ("x", (IndexExpr(((Axis("i", 4), 2),)), IndexExpr()), ()), [], "i"),
         ("extent", (Axis("j", 4),), [], ""),
     ],
 )

@@ -109,6 +109,17 @@ def access(**changes):
     return lambda s: replace(s, access=replace(s.access, **changes))
 
 
+def looked(dtype):
+    """A statement before an access, and the access with its last axis read at what that makes."""
+
+    def change(s):
+        at = t.Fill(t.Value("place", (), dtype), 0.0)
+        axis = s.access.index[-1].as_axis()
+        return [at, access(looked=(t.Looked(axis, at.dst, frozenset()),))(s)]
+
+    return change
+
+
 def accumulator(**changes):
     return lambda s: replace(s, accumulators=(replace(s.accumulators[0], **changes), *s.accumulators[1:]))
 
@@ -184,6 +195,7 @@ PROGRAM_MUTANTS = {
     "listed input": [lambda: of(X * 2.0, inputs=())],
     "one size": [lambda: of(X * b.tensor("w", Axis("j", 9)))],
     "view inside": [lambda: of(View(X, J, index(J) + 1)), lambda: of(View(X, J, index(J) - 1))],
+    "read at whole numbers": [lambda: of(b.gather(X, J, b.sum_over(J, X)), (I,)), lambda: of(b.gather(X, J, Index(J)), (I, J))],
     "exact integers": [
         lambda: of(forged(Reduce, "sum", J, Cast(dtypes.int64, X)), (I,)),
         lambda: of(forged(Reduce, "isum", J, X), (I,)),
@@ -238,15 +250,15 @@ GRAPH_MUTANTS = {
 
 KERNEL_MUTANTS = {
     "word": [lambda: node("map", op="scan")],
-    "shape": [lambda: node("map", attrs=()), lambda: node("reduce", args=(0, 1)), lambda: node("load", attrs=("q", (0, 0, 0, 0)))],
+    "shape": [lambda: node("map", attrs=()), lambda: node("reduce", args=(0, 1)), lambda: node("load", attrs=("q", (0, 0, 0, 0), ())), lambda: node("load", attrs=lambda n: (*n.attrs[:2], (J,)))],
     "defined before use": [lambda: node("map", args=lambda n: (n.args[0], 20)), lambda: node("reduce", args=(-1,))],
     "known op": [lambda: node("map", attrs=("cosecant",)), lambda: node("map", args=lambda n: n.args[:1])],
     "known monoid": [lambda: node("reduce", attrs=lambda n: ("xor", n.attrs[1]))],
     "printable monoid": [lambda: node("reduce", attrs=lambda n: ("bare", n.attrs[1]))],
     "known type": [lambda: node("map", op="cast", attrs=(FLOAT8,), args=lambda n: n.args[:1])],
     "which": [lambda: node("ref", attrs=lambda n: ("newest", n.attrs[1]))],
-    "known buffer": [lambda: node("load", attrs=lambda n: ("nowhere", n.attrs[1])), lambda: node("load", attrs=lambda n: ("out", n.attrs[1]))],
-    "rank": [lambda: node("load", attrs=lambda n: ("q", n.attrs[1][1:]))],
+    "known buffer": [lambda: node("load", attrs=lambda n: ("nowhere", *n.attrs[1:])), lambda: node("load", attrs=lambda n: ("out", *n.attrs[1:]))],
+    "rank": [lambda: node("load", attrs=lambda n: ("q", n.attrs[1][1:], ()))],
     "axes": [lambda: node("map", axes=lambda n: n.axes | {Z}), lambda: node("reduce", axes=lambda n: n.axes | {n.attrs[1]})],
     "roles": [lambda: replace(kernel(), roles={a: r for a, r in kernel().roles.items() if r.kind != "stream"})],
     "running value": [lambda: node("ref", args=lambda n: (0,), axes=lambda n: kernel().nodes[0].axes)],
@@ -285,6 +297,10 @@ TILE_MUTANTS = {
     ],
     "known buffer": [lambda: changed(tiles(), t.Load, access(buffer="nowhere")), lambda: changed(tiles(), t.Load, access(buffer="out"))],
     "index": [lambda: changed(tiles(), t.Load, access(index=())), lambda: changed(tiles(), t.Store, access(index=(index(0),) * 4))],
+    "looked up": [
+        lambda: changed(tiles(), t.Load, looked(dtypes.float32), lambda s: s.access.buffer == "k"),
+        lambda: changed(tiles(), t.Store, looked(dtypes.int32)),
+    ],
     "masks": [lambda: changed(tiles("cross_entropy"), t.Load, access(valid=()), lambda s: s.access.valid)],
     "bounds": [
         lambda: changed(tiles(), t.Load, lambda s: access(index=tuple(e + 1 for e in s.access.index))(s)),

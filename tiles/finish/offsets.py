@@ -28,9 +28,11 @@ def last_lanes(kernel: Kernel, at: Access) -> tuple[int, ...]:
     tiles = {b.axis: b.tile for b in at.bindings}
 
     def last(atom: Atom) -> int:
+        e = IndexExpr(((atom, 1),))
+        if not e.axes().isdisjoint(at.places):
+            return 0  # what is looked up has 64 bits
         if isinstance(atom, Axis):
             return kernel.tile(atom) - 1
-        e = IndexExpr(((atom, 1),))
         if any(at.binding(a).kind != "resident" for a in e.axes()):
             return 0  # the start of a tile is in it, and that has 64 bits
         return max(map(abs, e.bounds(tiles)))

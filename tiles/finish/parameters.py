@@ -47,7 +47,8 @@ def _extents(program: TileProgram) -> set[Axis]:
     bindings = [*loops, *(b for b in program.fixed if not b.even), *program.grid[0 if program.kernel.persistent else 1 :]]
     numbers = [s.axis for s in statements if isinstance(s, ExtentValue) or (isinstance(s, Mean) and s.binding is None)]
     masks = [i.axis for s in statements if isinstance(s, Load | Store) for i in s.access.inside if i.axis is not None]
-    return {*(b.axis for b in bindings), *numbers, *masks}
+    looked = [a for s in statements if isinstance(s, Load) for a in s.access.places]
+    return {*(b.axis for b in bindings), *numbers, *masks, *looked}
 
 
 def _strides(program: TileProgram) -> dict[tuple[str, int], str]:

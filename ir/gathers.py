@@ -1,0 +1,60 @@
+"""Which gathers of a program a loop has anyway: those are the sums that select their elements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .index import Axis
+from .program import Program
+from .terms import Const, Gather, Index, Map, Reduce, Term, selected
+
+
+def one_of_each(program: Program, t: Gather) -> bool:
+    """Whether a gather reads one element of each row along an axis that something else reduces over, so that the loop has it anyway."""
+    x, at = t.args
+    return at.axes <= x.axes and any(isinstance(r, Reduce) and r.axis == t.axis for r in program.terms())
+
+
+def summed(program: Program) -> Program:
+    """The program with the sum in the place of such gathers of floats; itself if there are none.  Of integers a sum has a range and a
+    type of its own."""
+    mine = {t for t in program.terms() if isinstance(t, Gather) and t.dtype is not None and t.dtype.is_float and one_of_each(program, t)}
+    if not mine:
+        return program
+    new: dict[Term, Term] = {}
+    for t in program.terms():
+        made = t.over([new[a] for a in t.args]) if t.args else t
+        new[t] = selected(Gather(*made.parts)) if t in mine else made
+    sources = {new[t]: text for t, text in program.sources.items() if t in new}
+    for t in mine:  # what the sum is made of stands in the same line
+        todo = [new[t]]
+        while todo and t in program.sources:
+            x = todo.pop()
+            if x not in sources and x.args:
+                sources[x] = program.sources[t]
+                todo += x.args
+    return replace(
+        program,
+        outputs=tuple(replace(o, term=new[o.term]) for o in program.outputs),
+        sources=sources,
+        names={n: tuple(new[t] for t in ts if t in new) for n, ts in program.names.items()},
+        widened=frozenset(new[t] for t in program.widened),
+    )
+
+
+def selections_only(program: Program) -> frozenset[Axis]:
+    """The axes over which nothing is reduced but sums that select an element at a position: no loop over them reads what these read."""
+    found: dict[Axis, bool] = {}
+    for t in program.terms():
+        if isinstance(t, Reduce):
+            found[t.axis] = found.get(t.axis, True) and _selects(t)
+    return frozenset(a for a, only in found.items() if only)
+
+
+def _selects(t: Reduce) -> bool:
+    """Whether it is ``sum_j where(index(j) == p, x, 0)``."""
+    body = t.args[0]
+    if t.monoid not in ("sum", "isum") or not (isinstance(body, Map) and body.op == "where" and body.args[2] is Const(0.0)):
+        return False
+    here = body.args[0]
+    return isinstance(here, Map) and here.op == "eq" and Index(t.axis) in here.args
