@@ -17,12 +17,10 @@ import torch
 from ..ir import dtypes
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.terms import Cast, Const, Map, Term, as_term, whole_number
-from .aten import OPS, ZERO, At, AtenOp, Call, dims_of, free_axes, shape_of
+from .aten import OPS, WINDOWS, ZERO, At, AtenOp, Call, dims_of, free_axes, shape_of
 from .aten_ranges import all_of, inside
 from .aten_reductions import reduce_over
 from .spec import ir_dtype
-
-WINDOWS = "eqfuse_windows"  # in a node's metadata: the items of the dimensions inside its windows
 
 
 @dataclass(frozen=True)

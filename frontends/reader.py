@@ -31,7 +31,7 @@ from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
 from . import aten_joins, aten_pointwise, aten_ranges, aten_reductions, aten_sources, aten_views, aten_windows  # noqa: F401 - they fill the table
 from .alignment import Alignment, Dims
-from .aten import OPS, TURNED, At, AtenOp, Call, broadcast_at, dims_of, free_axes, fresh_dims, is_inside, shape_of
+from .aten import OPS, TURNED, WINDOWS, At, AtenOp, Call, broadcast_at, dims_of, free_axes, fresh_dims, is_inside, shape_of
 from .axis_names import AxisNames, Sizes
 from .places import place, place_of_node
 from .spec import ir_dtype
@@ -176,6 +176,8 @@ class Reader:
             dims = node.meta.get("eqfuse_dims", ())
             for d in dims if any(isinstance(x, tuple) for x in dims) else (dims,):
                 values.append((names.get(node) or _operation(node), node in names, d))
+            if WINDOWS in node.meta:
+                values.append(("window", False, node.meta[WINDOWS]))
         self._called = AxisNames(self.alignment, values, sizes)
 
     # names ------------------------------------------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ class Reader:
         """The axis of a dimension; ``alias`` numbers further axes of the same extent."""
         key = (self.alignment.find(item), alias)
         if key not in self._axes:
-            name = self._called.of.get(key[0], "axis")
+            name = self._called.of.get(key[0]) or self._called.fresh("axis")
             self._axes[key] = self._new(self._called.fresh(name) if alias else name, self.alignment.size(item))
         return self._axes[key]
 
