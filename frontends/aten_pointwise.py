@@ -263,22 +263,22 @@ def _sign(x: Term) -> Term:
     return _map("where", _map("gt", x, 0.0), 1.0, _map("where", _map("lt", x, 0.0), -1.0, 0.0))
 
 
-def _power(x: Term, p: float) -> Term:
+def power(x: Term, p: float) -> Term:
     """x ** p for a number p, without a logarithm where p is a small whole or half number."""
     if p < 0 and p not in (-0.5,):
-        return _map("recip", _power(x, -p))
+        return _map("recip", power(x, -p))
     simple = {0: Const(1.0), 1: x, 2: _map("square", x), 0.5: _map("sqrt", x), -0.5: _map("rsqrt", x)}
     if p in simple:
         return simple[p]
     if p == int(p) and (p <= 64 or _is_whole(x)):
-        half = _map("square", _power(x, p // 2))
+        half = _map("square", power(x, p // 2))
         return half * x if p % 2 else half
     return _map("exp", _map("log", x) * float(p))
 
 
 @pointwise("aten.pow.Tensor_Scalar")
 def _pow(x: Term, p: float) -> Term:
-    return _power(x, p)
+    return power(x, p)
 
 
 @pointwise("aten.pow.Scalar")
@@ -329,7 +329,7 @@ def _elu(x: Term, alpha: float, scale: float, input_scale: float) -> Term:
 @pointwise("aten.gelu.default")
 def _gelu(x: Term, approximate: str) -> Term:
     if approximate == "tanh":
-        inner = (x + _power(x, 3) * 0.044715) * math.sqrt(2.0 / math.pi)
+        inner = (x + power(x, 3) * 0.044715) * math.sqrt(2.0 / math.pi)
         return x * 0.5 * (_map("tanh", inner) + 1.0)
     return x * 0.5 * (_map("erf", x * math.sqrt(0.5)) + 1.0)
 

@@ -18,6 +18,7 @@ from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.terms import Cast, Const, Extent, Map, Reduce, Term, as_term, number_of
 from .aten import ZERO, At, Call, dims_of, free_axes, register, replaced, shape_of
+from .aten_pointwise import power
 from .places import place_of_node
 from .spec import ir_dtype
 
@@ -75,7 +76,18 @@ class Slices:
                 for bound, position in call.reader.places(dims_of(x)[d], taken | frozenset(axes))
             ]
         self.count = math.prod(shape[d] for d in self.dims)
+        self.ranges = ranges
         self.inside: list[tuple[list[Axis], Term]] = [(axes, call.read(x, at)) for axes, at in ranges]
+
+    def places(self, sizes: Sequence[int]) -> list[IndexExpr]:
+        """Where each range is among all elements of the reduced dimensions, which have these sizes."""
+        found = []
+        for _, at in self.ranges:
+            place = ZERO
+            for d, n in zip(self.dims, sizes, strict=True):
+                place = place * n + at[d]
+            found.append(place)
+        return found
 
     @property
     def length(self) -> Term:
@@ -154,17 +166,43 @@ def _align_pair(alignment: Any, node: Any, x: Any, dims: Any, keepdim: Any = Fal
     return (_align(alignment, node, x, dims, keepdim),) * 2
 
 
+def _position(call: Call, x: Any, dim: int | None, keepdim: bool, monoid: str) -> Term:
+    """The first position at which the extremum stands, or NaN if that is it: ``min over i of i where x[i] is it, else n``.
+
+    It is one reduction after the other: the second has to know the extremum.
+    """
+    extremum = _some_extremum(call, x, dim, keepdim, monoid)
+    s = Slices(call, x, dim, keepdim)
+    beyond = Cast(dtypes.int64, Const(float(s.count)))
+    found = []
+    for (axes, value), place in zip(s.inside, s.places([shape_of(x)[d] for d in s.dims]), strict=True):
+        here = Map("eq", (value, extremum))
+        if value.dtype is not None and value.dtype.is_float:
+            here = Map("or", (here, Map("ne", (value, value))))
+        at = Cast(dtypes.int64, call.reader.position(place))
+        found.append(reduce_over("min", axes, Map("where", (here, at, beyond))))
+    return combined("min", found)
+
+
 def _extremum(monoid: str) -> Any:
     def read(call: Call, x: Any, dim: int, keepdim: bool) -> Term:
-        if call.item != 0:
-            raise call.unsupported("with its positions (argmax or argmin) used; only the values are supported")
-        return _some_extremum(call, x, dim, keepdim, monoid)
+        return (_position if call.item else _some_extremum)(call, x, dim, keepdim, monoid)
 
     return read
 
 
-register("aten.max.dim", align=_align_pair)(_extremum("max"))
-register("aten.min.dim", align=_align_pair)(_extremum("min"))
+def _extreme_position(monoid: str) -> Any:
+    return lambda call, x, dim=None, keepdim=False: _position(call, x, dim, keepdim, monoid)
+
+
+for _monoid in ("max", "min"):
+    register(f"aten.{_monoid}.dim", align=_align_pair)(_extremum(_monoid))
+    register(f"aten.arg{_monoid}.default", align=_align)(_extreme_position(_monoid))
+
+
+@register("aten.prod.default", "aten.prod.dim_int", align=_align)
+def _prod(call: Call, x: Any, dims: Any = None, keepdim: bool = False, *_: Any) -> Term:
+    return Slices(call, x, dims, keepdim).reduced("prod", lambda x: _numeric(call, x))
 
 
 def _some(call: Call, x: Any, dims: Any, keepdim: bool, monoid: str) -> Term:
@@ -208,7 +246,9 @@ def _norm(call: Call, x: Any, order: float = 2, dims: Any = None, keepdim: bool 
         return Map("sqrt", (s.reduced("sum", lambda x: Map("square", (x,))),))
     if order == 1 or math.isinf(order):
         return s.reduced("sum" if order == 1 else "max" if order > 0 else "min", lambda x: Map("abs", (x,)))
-    raise call.unsupported(f"of order {order}; only 1, 2 and infinity are supported")
+    if order == 0:
+        return s.reduced("sum", lambda x: Map("where", (Map("ne", (x, Const(0.0))), Const(1.0), Const(0.0))))
+    return power(s.reduced("sum", lambda x: power(Map("abs", (x,)), order)), 1.0 / order)
 
 
 # moments --------------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,161 @@
+"""Ops of torch by their definition in simpler ones, where torch's own decomposition is none that reads well.
+
+Those of :data:`COMPOSITES` are looked up while an exported graph is run (:class:`~.capture._Lowering`), before torch takes a composite op
+apart; those of :data:`DECOMPOSITIONS` when the result is traced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+# padding ----------------------------------------------------------------------------------------------------------------------------
+def _dimensions(x: Tensor, pad: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Dimension, and how much is added before and after it (taken away, if negative)."""
+    return [(x.dim() - 1 - k, pad[2 * k], pad[2 * k + 1]) for k in range(len(pad) // 2) if pad[2 * k] or pad[2 * k + 1]]
+
+
+def _extended(
+    x: Tensor, d: int, before: int, after: int, low: Callable[[int, int], Tensor], high: Callable[[int, int], Tensor]
+) -> Tensor:
+    """What stands at the positions ``-before`` to ``n + after - 1``: that of ``x``, and beyond its ends what ``low`` and ``high`` give for
+    a range of positions."""
+    n = x.shape[d]
+    start, stop = -before, n + after
+    parts = [low(start, min(stop, 0))] if start < 0 else []
+    if max(start, 0) < min(stop, n):
+        parts.append(x.narrow(d, max(start, 0), min(stop, n) - max(start, 0)))
+    if stop > n:
+        parts.append(high(max(start, n), stop))
+    return torch.cat(parts, d) if len(parts) > 1 else parts[0].clone() if parts else x.narrow(d, 0, 0)
+
+
+def reflection_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
+    """Positions before the first are read as many after it, and those after the last before it."""
+    for d, before, after in _dimensions(x, pad):
+        n, y = x.shape[d], x
+
+        def turned(first: int, last: int, d: int = d, y: Tensor = y) -> Tensor:
+            return y.narrow(d, last, first - last + 1).flip(d)
+
+        x = _extended(
+            y, d, before, after,
+            lambda a, b, turned=turned: turned(-a, -b + 1),
+            lambda a, b, turned=turned, n=n: turned(2 * (n - 1) - a, 2 * (n - 1) - b + 1),
+        )  # fmt: skip
+    return x
+
+
+def replication_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
+    """Beyond an end stands what stands there."""
+    for d, before, after in _dimensions(x, pad):
+        y = x
+
+        def copies(at: int, n: int, d: int = d, y: Tensor = y) -> Tensor:
+            return y.narrow(d, at, 1).expand(*y.shape[:d], n, *y.shape[d + 1 :])
+
+        x = _extended(
+            y, d, before, after,
+            lambda a, b, copies=copies: copies(0, b - a),
+            lambda a, b, copies=copies, last=x.shape[d] - 1: copies(last, b - a),
+        )  # fmt: skip
+    return x
+
+
+def circular_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
+    """The value, without what is taken away, goes on in both directions."""
+    for d, before, after in _dimensions(x, pad):
+        n = x.shape[d] + min(before, 0) + min(after, 0)
+        x, before, after = x.narrow(d, max(-before, 0), n), max(before, 0), max(after, 0)
+        x = x.index_select(d, torch.arange(-before, n + after, device=x.device) % n)
+    return x
+
+
+_PADS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
+    "reflect": reflection_pad, "replicate": replication_pad, "circular": circular_pad,
+}  # fmt: skip
+
+
+def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """``F.pad`` in all of its modes."""
+    return _PADS[mode](x, pad) if mode in _PADS else aten.constant_pad_nd(x, list(pad), value or 0)
+
+
+# repetition -------------------------------------------------------------------------------------------------------------------------
+def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each element so many times, one beside the other: a broadcast, and a reshape."""
+    x, d = (x.reshape(-1), 0) if dim is None else (x, dim % max(x.dim(), 1))
+    x = x.reshape(1) if not x.dim() else x
+    shape = x.shape
+    return x.unsqueeze(d + 1).expand(*shape[: d + 1], repeats, *shape[d + 1 :]).reshape(*shape[:d], shape[d] * repeats, *shape[d + 1 :])
+
+
+# norms ------------------------------------------------------------------------------------------------------------------------------
+def native_group_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, channels: int, size: int, groups: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``group_norm`` in float32, as torch computes it, with the mean and the reciprocal deviation of each sample's groups of channels."""
+    grouped = (x if x.dtype == torch.float64 else x.float()).reshape(n, groups, channels * size // groups if groups else 0)
+    var, mean = torch.var_mean(grouped, -1, correction=0, keepdim=True)
+    scale = torch.rsqrt(var + eps)
+    out = ((grouped - mean) * scale).reshape(x.shape)
+    each = (-1, *(1,) * (x.dim() - 2))
+    out = out if weight is None else out * weight.reshape(each)
+    out = out if bias is None else out + bias.reshape(each)
+    return out.to(x.dtype), mean.squeeze(-1).to(x.dtype), scale.squeeze(-1).to(x.dtype)
+
+
+def group_norm(
+    x: Tensor, groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enabled: bool = True
+) -> Tensor:
+    """``group_norm`` by its definition: statistics of each sample's groups of channels."""
+    return native_group_norm(x, weight, bias, x.shape[0], x.shape[1], math.prod(x.shape[2:]), groups, eps)[0]
+
+
+# products and distances ---------------------------------------------------------------------------------------------------------------
+def addmv(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * c + alpha * (a @ b)``; c is not read where beta is 0."""
+    product = torch.mv(a, b) * alpha
+    return product if beta == 0 else product + beta * c
+
+
+def addbmm(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * c`` and ``alpha`` times the sum of a batch of products; c is not read where beta is 0."""
+    product = torch.bmm(a, b).sum(0) * alpha
+    return product.expand(c.shape) if beta == 0 else product + beta * c
+
+
+def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
+    """The norm of a difference."""
+    return torch.linalg.vector_norm(x - y, p)
+
+
+def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
+    """The norms of all differences of two rows."""
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+
+
+# composite in torch, and taken apart there in another way
+COMPOSITES: dict[Any, Callable[..., Any]] = {
+    aten.pad.default: pad,
+    aten._pad_circular.default: circular_pad,
+    aten.repeat_interleave.self_int: repeat_interleave,
+    aten.group_norm.default: group_norm,
+    aten.cdist.default: cdist,
+}
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    **{op: reflection_pad for op in (aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default)},
+    **{op: replication_pad for op in (aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default)},
+    aten.native_group_norm.default: native_group_norm,
+    aten.addmv.default: addmv,
+    aten.addbmm.default: addbmm,
+    aten.dist.default: dist,
+    aten._cdist_forward.default: cdist,
+}
