@@ -11,7 +11,7 @@ from typing import Any
 
 from ..ir.index import IndexExpr
 from ..ir.terms import Cast, Const, Map, Term, as_term, number_of, whole_number
-from .aten import OPS, ZERO, AtenOp, Call, dims_of, replaced, shape_of
+from .aten import OPS, ZERO, AtenOp, Call, dims_of, register, replaced, shape_of
 from .spec import ir_dtype
 
 
@@ -162,3 +162,12 @@ def _diagonal_scatter(call: Call, x: Any, src: Any, offset: int = 0, dim1: int =
 
 
 OPS["aten.diagonal_scatter.default"] = AtenOp(_same, _diagonal_scatter)
+
+
+# memory that nothing has been written to: whatever stands there, zeros are as good -----------------------------------------------------
+@register(
+    "aten.empty.memory_format", "aten.empty_permuted.default", "aten.empty_strided.default", "aten.new_empty_strided.default",
+    "aten.empty_like.default",
+)  # fmt: skip
+def _empty(call: Call, *_: Any) -> Term:
+    return Const(0.0)

@@ -157,3 +157,10 @@ def _diagonal(call: Call, x: Any, offset: int, dim1: int, dim2: int) -> At:
     rest = iter(call.at[:-1])
     both = {_wrap(dim1, rank): max(-offset, 0), _wrap(dim2, rank): max(offset, 0)}
     return tuple(call.at[-1] + both[d] if d in both else next(rest) for d in range(rank))
+
+
+@move("aten.unfold.default")
+def _unfold(call: Call, x: Any, dim: int, size: int, step: int) -> At:
+    *at, inside = call.at
+    d = _wrap(dim, len(at))
+    return tuple(e * step + inside if k == d else e for k, e in enumerate(at))

@@ -488,7 +488,7 @@ def decomposed(
         made = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=_decompositions())(*fakes)
         if _mutates(made.graph):  # a decomposition that itself writes in place
             again = torch.fx.Interpreter(made).run
-            made = make_fx(torch.func.functionalize(again, remove="mutations"))(*fakes)
+            made = make_fx(torch.func.functionalize(again, remove="mutations"), decomposition_table=_decompositions())(*fakes)
     nodes = (n for n in made.graph.nodes if n.op == "placeholder")
     return made.graph, dict(zip(tensors, nodes, strict=True)), next(iter(refused), None)
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,6 +90,84 @@ def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | No
     return _PADS[mode](x, pad) if mode in _PADS else aten.constant_pad_nd(x, list(pad), value or 0)
 
 
+# interpolation ----------------------------------------------------------------------------------------------------------------------
+def _scale(n: int, out: int, factor: float | None) -> Fraction:
+    """How many positions of ``n`` a step to the next of ``out`` results is."""
+    return Fraction(n, out) if factor is None or factor <= 0 else Fraction(1.0 / factor).limit_denominator(4096)
+
+
+def _nearest(exact: bool) -> Callable[..., Any]:
+    """``floor(i * scale)``, or ``floor((i + 0.5) * scale)``, in whole numbers; left as it is where torch, in float32, has other ones."""
+
+    def upsampled(x: Tensor, size: Sequence[int], *factors: float | None) -> Any:
+        for d, out, factor in zip(range(-len(size), 0), size, (*factors, *(None,) * len(size)), strict=False):
+            n = x.shape[d]
+            scale = _scale(n, out, factor)
+            rounded = np.float32(n / out if factor is None or factor <= 0 else 1.0 / factor)
+            there = np.floor((np.arange(out, dtype=np.float32) + np.float32(exact * 0.5)) * rounded).astype(np.int64)
+            step, start = 2 * scale.numerator, exact * scale.numerator
+            if (np.minimum(there, n - 1) != (np.arange(out) * step + start) // (2 * scale.denominator)).any():
+                return NotImplemented
+            x = x.index_select(d, (torch.arange(out, device=x.device) * step + start) // (2 * scale.denominator))
+        return x
+
+    return upsampled
+
+
+def _between(
+    x: Tensor, d: int, out: int, aligned: bool, factor: float | None, reach: int, weights: Callable[[Tensor], Sequence[Tensor]]
+) -> Tensor:
+    """A weighted sum of the ``2 * reach`` neighbours of the position of each result; beyond the ends stands what stands there.
+
+    A result's position is ``(a * i + b) / c`` in whole numbers: the quotient is the neighbour before it, the remainder how far it is away.
+    """
+    n = x.shape[d]
+    if aligned:
+        a, b, c = (n - 1, 0, out - 1) if out > 1 else (0, 0, 1)
+    else:
+        scale = _scale(n, out, factor)
+        a, b, c = 2 * scale.numerator, scale.numerator - scale.denominator, 2 * scale.denominator
+    at = torch.arange(out, device=x.device) * a + b
+    last = (out - 1) * a + b
+    before, after = reach - 1 - min(b // c, 0), max(last // c + reach - (n - 1), 0)
+    padded = replication_pad(x, [*(0,) * (2 * (x.dim() - 1 - d)), before, after])
+    kind = x.dtype if x.dtype == torch.float64 else torch.float32
+    fraction = ((at + before * c) % c).to(kind) / c
+    each = (-1, *(1,) * (x.dim() - 1 - d))
+    total: Any = 0
+    for k, weight in enumerate(weights(fraction)):
+        total = total + padded.index_select(d, (at + before * c) // c + (k + 1 - reach)) * weight.reshape(each)
+    return total
+
+
+def _linear(x: Tensor, size: Sequence[int], aligned: bool, *factors: float | None) -> Tensor:
+    """Linear interpolation, one dimension after the other."""
+    found = x
+    for d, out, factor in zip(range(x.dim() - len(size), x.dim()), size, (*factors, *(None,) * len(size)), strict=False):
+        found = _between(found, d, out, aligned, factor, 1, lambda t: (1 - t, t))
+    return found.to(x.dtype)
+
+
+def _cubic_weights(t: Tensor) -> tuple[Tensor, ...]:
+    """Keys' convolution with a = -3/4 at the distances 1 + t, t, 1 - t and 2 - t."""
+
+    def near(s: Tensor) -> Tensor:
+        return (1.25 * s - 2.25) * s * s + 1
+
+    def far(s: Tensor) -> Tensor:
+        return ((-0.75 * s + 3.75) * s - 6) * s + 3
+
+    return far(1 + t), near(t), near(1 - t), far(2 - t)
+
+
+def _cubic(x: Tensor, size: Sequence[int], aligned: bool, *factors: float | None) -> Tensor:
+    """Cubic interpolation, one dimension after the other."""
+    found = x
+    for d, out, factor in zip(range(x.dim() - len(size), x.dim()), size, (*factors, *(None,) * len(size)), strict=False):
+        found = _between(found, d, out, aligned, factor, 2, _cubic_weights)
+    return found.to(x.dtype)
+
+
 # repetition -------------------------------------------------------------------------------------------------------------------------
 def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each element so many times, one beside the other: a broadcast, and a reshape."""
@@ -153,6 +233,10 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **{op: reflection_pad for op in (aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default)},
     **{op: replication_pad for op in (aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default)},
+    **{getattr(aten, f"upsample_nearest{k}d").default: _nearest(False) for k in (1, 2, 3)},
+    **{getattr(aten, f"_upsample_nearest_exact{k}d").default: _nearest(True) for k in (1, 2, 3)},
+    **{op: _linear for op in (aten.upsample_linear1d.default, aten.upsample_bilinear2d.default, aten.upsample_trilinear3d.default)},
+    aten.upsample_bicubic2d.default: _cubic,
     aten.native_group_norm.default: native_group_norm,
     aten.addmv.default: addmv,
     aten.addbmm.default: addbmm,
