@@ -339,7 +339,7 @@ def _layer_norm(call: Call, x: Any, shape: Any, weight: Any, bias: Any, eps: flo
 
 def _align_batch_norm(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
     dims = dims_of(x)
-    return (dims, *(dims[1:2] if v.shape[0] else () for v in node.meta["val"][1:]))  # statistics of the batch, or none
+    return (dims, *(dims[1:2] if v.shape[0] else (alignment.fresh(0),) for v in node.meta["val"][1:]))  # statistics of the batch, or none
 
 
 def _normalised(call: Call, x: Any, mean: Term, scale: Term, weight: Any, bias: Any) -> Term:
@@ -353,6 +353,8 @@ def _normalised(call: Call, x: Any, mean: Term, scale: Term, weight: Any, bias: 
 
 @register("aten._native_batch_norm_legit_no_training.default", align=_align_batch_norm)
 def _batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Term:
+    if call.item:  # no statistics of the batch: an element that is not there
+        return Const(0.0)
     channel: At = (call.at[1],)
     scale = Map("rsqrt", (call.read(var, channel) + eps,))
     return _normalised(call, x, call.read(mean, channel), scale, weight, bias)
@@ -361,11 +363,35 @@ def _batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any,
 @register("aten._native_batch_norm_legit.no_stats", align=_align_batch_norm)
 def _batch_norm_of_batch(call: Call, x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Term:
     """By the statistics of the batch, which nothing keeps; torch's ``instance_norm`` is this with each sample's channels as channels."""
-    rank = len(shape_of(x))
-    s = Slices(call, x, [d for d in range(rank) if d != 1], keepdim=not call.item)
-    var, mean = _moments(s, 0)
+    var, mean, _ = _statistics(call, x)
     scale = Map("rsqrt", (var + eps,))
     return (mean, scale)[call.item - 1] if call.item else _normalised(call, x, mean, scale, weight, bias)
+
+
+def _statistics(call: Call, x: Any) -> tuple[Term, Term, Slices]:
+    """Variance and mean of each channel."""
+    s = Slices(call, x, [d for d in range(len(shape_of(x))) if d != 1], keepdim=not call.item)
+    return *_moments(s, 0), s
+
+
+def _functional(first: int) -> Any:
+    """By the statistics of the batch, and what becomes of the running ones, which are the results from ``first`` on: ``momentum`` of the way
+    from the old ones to those of the batch, of which the variance is that of a sample."""
+
+    def read(
+        call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+    ) -> Term:
+        if (call.item or 0) < first:
+            return _batch_norm_of_batch(call, x, weight, bias, training, momentum, eps)
+        assert call.item is not None
+        old = call.read((mean, var)[call.item - first], call.at)
+        s = _statistics(call, x)[2]
+        return old * (1.0 - momentum) + _moments(s, 1.0 if call.item > first else 0.0)[0 if call.item > first else 1] * momentum
+
+    return read
+
+
+register("aten._native_batch_norm_legit_functional.default", align=_align_batch_norm)(_functional(3))
 
 
 @register("aten.native_batch_norm.default", "aten._native_batch_norm_legit.default", align=_align_batch_norm)

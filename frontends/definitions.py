@@ -199,6 +199,23 @@ def group_norm(
     return native_group_norm(x, weight, bias, x.shape[0], x.shape[1], math.prod(x.shape[2:]), groups, eps)[0]
 
 
+def batch_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor | None, var: Tensor | None, training: bool, momentum: float,
+    eps: float, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """``batch_norm``: in training mode running statistics are values, which are written to the buffers."""
+    if x.dim() < 2:  # without elements: torch refuses any other
+        return x.clone()
+    if not training:
+        return aten._native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, eps)[0]
+    if mean is None or var is None:
+        return aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)[0]
+    out, _, _, new_mean, new_var = aten._native_batch_norm_legit_functional(x, weight, bias, mean, var, True, momentum, eps)
+    mean.copy_(new_mean)
+    var.copy_(new_var)
+    return out
+
+
 # products and distances ---------------------------------------------------------------------------------------------------------------
 def addmv(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * c + alpha * (a @ b)``; c is not read where beta is 0."""
@@ -228,6 +245,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     aten._pad_circular.default: circular_pad,
     aten.repeat_interleave.self_int: repeat_interleave,
     aten.group_norm.default: group_norm,
+    aten.batch_norm.default: batch_norm,
     aten.cdist.default: cdist,
 }
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
