@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ def pointwise(*names: str, integer: Callable[..., IndexExpr | None] | None = Non
     """Declare a pointwise op by a function from terms (and plain numbers) to a term; ``truths`` leading arguments only choose."""
 
     def add(f: Callable[..., Term]) -> Callable[..., Term]:
+        @functools.wraps(f)
         def read(call: Call, *args: Any) -> Term:
             return as_term(f(*map(call.aligned, args[:truths]), *_operands(call, args[truths:])))
 

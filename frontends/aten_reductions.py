@@ -30,9 +30,10 @@ def _wrapped(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
 
 
 def reduce_over(monoid: str, axes: Sequence[Axis], x: Term) -> Term:
-    """The reduction over several axes, the innermost dimension first."""
+    """The reduction over several axes, the innermost dimension first.  A product of equal values is a power of them."""
     for a in reversed(axes):
-        x = Reduce(monoid, a, x)
+        power_of = monoid == "prod" and a not in x.axes and (x.dtype is None or x.dtype.is_float)
+        x = Map("pow", (x, Extent(a))) if power_of else Reduce(monoid, a, x)
     return x
 
 

@@ -1,4 +1,4 @@
-"""ATen ops over windows: pooling.  The result at ``i`` is a reduction over ``w`` of what stands at ``i * stride + w * dilation - padding``.
+"""ATen ops over windows: pooling, and the convolutions that are no products of large matrices.  The result at ``i`` is a reduction over ``w`` of what stands at ``i * stride + w * dilation - padding``.
 
 A position in the padding is chosen to be the identity of the reduction, and what is not chosen is read at some position that there is.
 Windows that lie side by side are a reshape of the dimension, and are known as that.  Adaptive pools have windows that start at
@@ -17,7 +17,7 @@ import torch
 from ..ir import dtypes
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.terms import Cast, Const, Map, Term, as_term, whole_number
-from .aten import OPS, WINDOWS, ZERO, At, AtenOp, Call, dims_of, free_axes, shape_of
+from .aten import OPS, WINDOWS, ZERO, At, AtenOp, Call, dims_of, free_axes, fresh_dims, shape_of
 from .aten_ranges import all_of, inside
 from .aten_reductions import reduce_over
 from .spec import ir_dtype
@@ -104,6 +104,7 @@ class _Seen:
     axes: list[Axis]
     at: At
     condition: Term | None
+    steps: At  # the position in the window, for each of its dimensions
 
     def reduced(self, call: Call, monoid: str, x: Term, identity: Term) -> Term:
         """The reduction over the window of a term at :attr:`at`."""
@@ -116,9 +117,11 @@ def _seen(call: Call, windows: Sequence[Window]) -> _Seen:
     axes: list[Axis] = []
     at = list(lead)
     conditions: list[Term] = []
+    steps: list[IndexExpr] = []
     for e, item, w in zip(own, call.node.meta[WINDOWS], windows, strict=True):
         a = call.reader.bound(item, free_axes(call.at) | frozenset(axes))
         step = ZERO if a is None else index(a)
+        steps.append(step)
         axes += [] if a is None else [a]
         position = w.start(e) + step * w.dilation
         if w.adaptive and not w.side_by_side:
@@ -129,7 +132,7 @@ def _seen(call: Call, windows: Sequence[Window]) -> _Seen:
             here = inside(call, position, 0, w.n)
             conditions += [Map("lt", (Const(0.0), Const(0.0)))] if here is None else here
         at.append(ZERO if w.n == 1 else position)
-    return _Seen(axes, tuple(at), all_of(conditions))
+    return _Seen(axes, tuple(at), all_of(conditions), tuple(steps))
 
 
 # maxima -----------------------------------------------------------------------------------------------------------------------------
@@ -233,3 +236,60 @@ def _adaptive_avg_pool(call: Call, x: Any, windows: Sequence[Window], *_: Any) -
 
 for _k in (2, 3):
     _table(f"aten._adaptive_avg_pool{_k}d.default", _adaptive_windows(_k), _adaptive_avg_pool)
+
+
+# convolutions -----------------------------------------------------------------------------------------------------------------------
+def _kind(x: Any, weight: Any, transposed: bool, groups: int) -> str:
+    """``channels``: of one position, a product of matrices; ``depth``: of one channel each; anything else is left to a library."""
+    (_, channels, *_), (_, inner, *window) = shape_of(x), shape_of(weight)
+    if transposed:
+        return ""
+    if groups == 1 and set(window) <= {1}:
+        return "channels"
+    return "depth" if groups == channels and inner == 1 else ""
+
+
+def _convolution_windows(node: Any, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> list[Window]:
+    window = shape_of(weight)[2:]
+    return _pools(node, x, len(window), window, stride, padding, dilation)
+
+
+def _align_convolution(
+    alignment: Any, node: Any, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any, groups: int
+) -> Any:
+    kind, out = _kind(x, weight, transposed, groups), dims_of(weight)[0]
+    if not kind:
+        return fresh_dims(alignment, node)
+    if kind == "channels":
+        alignment.unify(dims_of(x)[1], dims_of(weight)[1])
+    elif shape_of(x)[1] == shape_of(weight)[0]:
+        alignment.unify(dims_of(x)[1], out)
+    if bias is not None:
+        alignment.unify(out, dims_of(bias)[0])
+    batch, _, *places = _align_windows(alignment, node, x, _convolution_windows(node, x, weight, stride, padding, dilation))
+    return batch, out, *(i if n == m else p for i, p, n, m in zip(dims_of(x)[2:], places, shape_of(x)[2:], shape_of(node)[2:], strict=True))
+
+
+def _convolution(
+    call: Call, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any, groups: int
+) -> Term:
+    """``sum_w weight[w] * x[i * stride + w * dilation - padding]`` for each channel, or ``sum_c weight[c] * x[c]`` at each position."""
+    kind = _kind(x, weight, transposed, groups)
+    if not kind:
+        raise call.unsupported("other than of single positions, or of each channel alone")
+    batch, out, *_ = call.at
+    seen = _seen(call, _convolution_windows(call.node, x, weight, stride, padding, dilation))
+    if kind == "channels":
+        c = call.reader.bound(dims_of(weight)[1], free_axes(call.at))
+        axes, channel, inner = [] if c is None else [c], *(2 * (ZERO if c is None else index(c),))
+    else:
+        each = shape_of(weight)[0] // groups if groups else 1
+        axes, channel, inner = seen.axes, ZERO if groups == 1 else out // each, ZERO
+    value = call.read(x, (batch, channel, *seen.at[2:]))
+    if seen.condition is not None:
+        value = Map("where", (seen.condition, value, Const(0.0)))
+    found = reduce_over("sum", axes, value * call.read(weight, (out, inner, *seen.steps)))
+    return found if bias is None else found + call.read(bias, (out,))
+
+
+OPS["aten.convolution.default"] = AtenOp(_align_convolution, _convolution, whole=True)

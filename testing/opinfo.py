@@ -11,7 +11,7 @@ import importlib.util
 import sys
 import types
 import unittest
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,11 +21,12 @@ from torch.utils import _pytree as pytree
 
 from ..errors import EmptyProgramError, EqFuseError
 from ..frontends import trace
+from ..frontends.capture import capture
 from ..frontends.spec import torch_dtype
 from ..ir.reference import evaluate
 
 READ, NOTHING, REFUSED, WRONG, FAILED = "read", "nothing to compute", "refused", "wrong", "failed"
-DTYPES = (torch.float32, torch.int64, torch.bool, torch.float16)
+DTYPES = ("float32", "float16", "int64", "uint8", "bool")
 _CLOSE = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 1e-5, torch.float64: 1e-7}
 
 
@@ -66,13 +67,10 @@ def samples(op: Any, dtype: torch.dtype, most: int) -> list[Any]:
     return [found[k * (len(found) - 1) // max(most - 1, 1)] for k in range(most)]
 
 
-def judged(op: Any, sample: Any) -> Verdict:
-    """Read a sample, evaluate what was read, and compare."""
+def case(op: Any, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
+    """A sample as a function of its tensors, and these."""
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [k for k, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
-    tensors = [leaves[k].detach() for k in places]
-    if not tensors:
-        return Verdict(NOTHING)
 
     def call(*given: torch.Tensor) -> Any:
         full = list(leaves)
@@ -81,6 +79,22 @@ def judged(op: Any, sample: Any) -> Verdict:
         first, args, kwargs = pytree.tree_unflatten(full, spec)
         return op.op(first, *args, **kwargs)
 
+    return call, [leaves[k].detach() for k in places]
+
+
+def operators(op: Any, sample: Any) -> set[str]:
+    """The ATen ops of a sample, as torch exports it and as they are read."""
+    call, tensors = case(op, sample)
+    captured = capture(call, tuple(tensors), {})
+    graphs = (captured.exported.graph, captured.graph)
+    return {str(n.target) for g in graphs for n in g.nodes if isinstance(n.target, torch._ops.OpOverload)}
+
+
+def judged(op: Any, sample: Any) -> Verdict:
+    """Read a sample, evaluate what was read, and compare."""
+    call, tensors = case(op, sample)
+    if not tensors:
+        return Verdict(NOTHING)
     text = _shown(sample)
     try:
         traced = trace(call, tuple(tensors))
@@ -99,12 +113,6 @@ def judged(op: Any, sample: Any) -> Verdict:
         return Verdict(FAILED, f"{type(error).__name__}: {error}".split("\n")[0], text)
     why = _difference(found, *_expected(call, tensors))
     return Verdict(WRONG, why, text) if why else Verdict(READ)
-
-
-def verdicts(op: Any, dtype: torch.dtype, most: int) -> Iterator[Verdict]:
-    """Those of an operator's samples."""
-    for sample in samples(op, dtype, most):
-        yield judged(op, sample)
 
 
 def _array(t: torch.Tensor) -> Any:
