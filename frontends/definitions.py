@@ -219,14 +219,19 @@ def batch_norm(
 # products and distances ---------------------------------------------------------------------------------------------------------------
 def addmv(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * c + alpha * (a @ b)``; c is not read where beta is 0."""
-    product = torch.mv(a, b) * alpha
-    return product if beta == 0 else product + beta * c
+    return _added(c, torch.mv(a, b), beta, alpha)
 
 
 def addbmm(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * c`` and ``alpha`` times the sum of a batch of products; c is not read where beta is 0."""
-    product = torch.bmm(a, b).sum(0) * alpha
-    return product.expand(c.shape) if beta == 0 else product + beta * c
+    return _added(c, torch.bmm(a, b).sum(0, dtype=a.dtype), beta, alpha)
+
+
+def _added(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """Their sum, with factors that are whole numbers beside integers."""
+    if not product.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
+    return product * alpha if beta == 0 else product * alpha + beta * c
 
 
 def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
@@ -237,6 +242,44 @@ def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
 def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
     """The norms of all differences of two rows."""
     return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+
+
+def trilinear(
+    a: Tensor, b: Tensor, c: Tensor, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int], sumdim: Sequence[int], unroll: int = 1
+) -> Tensor:  # fmt: skip
+    """A sum of products of three tensors, each with new dimensions at some places: two products of two."""
+
+    def expanded(x: Tensor, dims: Sequence[int]) -> Tensor:
+        for d in dims:
+            x = x.unsqueeze(d)
+        return x
+
+    return (expanded(a, expand1) * expanded(b, expand2) * expanded(c, expand3)).sum(list(sumdim))
+
+
+# positions among sorted values, and membership: by comparing with all of them ----------------------------------------------------------
+def searchsorted(
+    boundaries: Tensor, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None
+) -> Any:
+    """How many boundaries are less than a value (``right``: or equal to it); all of them for NaN."""
+    if sorter is not None:
+        return NotImplemented
+    values = x if isinstance(x, Tensor) else torch.full((), x, dtype=boundaries.dtype, device=boundaries.device)
+    rows = boundaries if boundaries.dim() == 1 else boundaries.unsqueeze(-2)
+    one = values.unsqueeze(-1)
+    beyond = rows > one if right or side == "right" else rows >= one
+    return beyond.logical_not().sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def bucketize(x: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The same, asked the other way round."""
+    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+def isin(x: Tensor, among: Tensor, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether a value is one of others."""
+    found = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
+    return found.logical_not() if invert else found
 
 
 # composite in torch, and taken apart there in another way
@@ -256,6 +299,10 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **{op: _linear for op in (aten.upsample_linear1d.default, aten.upsample_bilinear2d.default, aten.upsample_trilinear3d.default)},
     aten.upsample_bicubic2d.default: _cubic,
     aten.native_group_norm.default: native_group_norm,
+    aten._trilinear.default: trilinear,
+    **{op: searchsorted for op in (aten.searchsorted.Tensor, aten.searchsorted.Scalar)},
+    **{op: bucketize for op in (aten.bucketize.Tensor, aten.bucketize.Scalar)},
+    aten.isin.Tensor_Tensor: isin,
     aten.addmv.default: addmv,
     aten.addbmm.default: addbmm,
     aten.dist.default: dist,

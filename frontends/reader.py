@@ -599,7 +599,6 @@ def _cure(name: str) -> str:
         "embedding": "look the embedding up outside and pass the rows in",
         "index": "look the rows up outside and pass them in",
         "gather": "gather outside, or gather one element per row",
-        "argmax": "compute the position outside",
         "native_batch_norm": "call .eval(), or pass training=False",
         "_native_batch_norm": "call .eval(), or pass training=False",
         "native_dropout": "call .eval(), or pass p=0",

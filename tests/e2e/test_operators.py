@@ -40,7 +40,7 @@ PROGRAMS = {
     "one position": (lambda x, w, b: F.conv2d(x, w, b).relu(), (randn(2, 16, 5, 4), randn(8, 16, 1, 1), randn(8))),
     "single channels": (lambda x, w: F.conv1d(F.pad(x, (3, 0)), w, groups=4), (randn(2, 4, 20), randn(8, 1, 4))),
     "first largest": (lambda x: (x.argmax(-1), x.min(0), x.argmax()), (spoiled(randn(5, 37)),)),
-    "products": (lambda x: (x.prod(-1), (3 * x).int().prod(0), x[:, :1].expand(5, 7).prod(1)), (randn(5, 7),)),
+    "products": (lambda x: (x.prod(-1), (9 * x).long().prod(0), (9 * x).to(torch.int8).prod(dim=1, dtype=torch.int8), x[:, :1].expand(25, 7).prod(1)), (8 + randn(25, 7),)),
     "functions": (lambda x, y: torch.atan2(x, y) + torch.asinh(x) * x.abs().pow(y) + torch.special.erfc(x), (randn(3, 31), randn(3, 31))),
     "four bits": (four_bits, (randn(8, 48), BYTES, randn(16))),
 }  # fmt: skip
