@@ -25,6 +25,7 @@ import torch
 
 from ..errors import TraceError, UnsupportedOpError
 from ..ir import bounds
+from ..ir.dtypes import STORED
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
@@ -485,6 +486,8 @@ class Reader:
         if is_inside(node, value.dtype):
             return term
         wanted = ir_dtype(value.dtype, f"the result of {node.target}")
+        if wanted.name in STORED:
+            raise self.unsupported(node, f"with a result of type {wanted.name}, which kernels only load")
         if wanted.kind == "int" and number_of(term) is None:
             return bounds.wrapped(term, self._bounds) if term.dtype == wanted else Cast(wanted, term)
         return term if term.dtype in (None, wanted) else Cast(wanted, term)

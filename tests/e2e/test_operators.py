@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - as in torch's own documentation
 
 import eqfuse
+from eqfuse.errors import UnsupportedOpError
 
 RANDOM = torch.Generator().manual_seed(0)
 
@@ -42,6 +43,7 @@ PROGRAMS = {
     "first largest": (lambda x: (x.argmax(-1), x.min(0), x.argmax()), (spoiled(randn(5, 37)),)),
     "products": (lambda x: (x.prod(-1), (9 * x).long().prod(0), (9 * x).to(torch.int8).prod(dim=1, dtype=torch.int8), x[:, :1].expand(25, 7).prod(1)), (8 + randn(25, 7),)),
     "functions": (lambda x, y: torch.atan2(x, y) + torch.asinh(x) * x.abs().pow(y) + torch.special.erfc(x), (randn(3, 31), randn(3, 31))),
+    "eight bits": (lambda x, w, s: x @ (w.float() * s[:, None]).t(), (randn(8, 48), randn(16, 48).to(torch.float8_e4m3fn), randn(16))),
     "four bits": (four_bits, (randn(8, 48), BYTES, randn(16))),
 }  # fmt: skip
 
@@ -54,3 +56,9 @@ def test_kernels_compute_what_torch_does(name):
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-5, equal_nan=True)
     assert len(compiled.plan.kernels) <= len(found)
+
+
+@pytest.mark.parametrize("fn", [lambda x: (2 * x).to(torch.float8_e5m2), lambda x: x.to(torch.float8_e4m3fn).flip(0)])
+def test_float8_is_loaded_alone(fn):
+    with pytest.raises(UnsupportedOpError, match="float8.*kernels only load"):
+        eqfuse.optimize(fn, (randn(5, 7),), target="h200")
