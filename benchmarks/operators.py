@@ -3,6 +3,7 @@
     python benchmarks/operators.py                       at most 8 samples of each operator and element type: a quarter of an hour of CPU time
     python benchmarks/operators.py --only pad --only cat at these operators, with every sample that is not right
     python benchmarks/operators.py --save                also write benchmarks/results/DATE-operators.json
+    python benchmarks/operators.py --only pad --into F   put these rows in the place of those in a file
 
 Samples are read as any function is and evaluated by the reference in float64; nothing is planned (eqfuse/testing/opinfo.py).  The data also
 name a few samples that have every ATen op of those that are right: tests/frontends/test_opinfo.py runs these.
@@ -53,9 +54,9 @@ def row(op, most, names):
     return found | ({"reasons": [r for r, _ in reasons.most_common(4)]} if reasons else {})
 
 
-def cover(names):
-    """Few samples that together have every ATen op."""
-    left, chosen = set().union(*names.values()), []
+def cover(names, kept=()):
+    """Few samples that together have every ATen op; ``kept`` are among them."""
+    left, chosen = set().union(*names.values()), list(kept)
     while left:
         best = max(names, key=lambda k: len(names[k] & left))
         chosen.append(list(best))
@@ -80,6 +81,7 @@ def main():
     parser.add_argument("--samples", type=int, default=8, help="at most so many of an operator and element type")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--save", nargs="?", const="", default=None, metavar="FILE", help="write the result as JSON")
+    parser.add_argument("--into", metavar="FILE", help="put the rows in the place of those of the same names")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -89,17 +91,19 @@ def main():
             rows.append(row(op, options.samples, names))
             if options.only:
                 print(json.dumps(rows[-1], indent=1))
+    kept = []
+    if options.into:
+        old = json.loads(Path(options.into).read_text())
+        new = {r["name"]: r for r in rows}
+        rows, kept = [new.get(r["name"], r) for r in old["operators"]], [c for c in old["cover"] if c[0] not in new]
     summary = dict(Counter("left out" if "left out" in r else state(r) for r in rows)) | {"cpu_seconds": round(time.process_time() - start)}
     print(summary)
-    if options.save is not None:
+    if options.save is not None or options.into:
         environment = host("torch", "numpy") | {"commit": commit()}
-        path = Path(options.save) if options.save else RESULTS / f"{environment['date'][:10]}-operators.json"
-        text = {"environment": environment, "samples": options.samples, "summary": summary}
-        lines = ",\n".join(f"  {json.dumps(r)}" for r in rows)
-        covered = ",\n".join(f"  {json.dumps(c)}" for c in cover(names))
-        path.write_text(
-            f'{json.dumps(text, indent=1)[:-2]},\n "cover": [\n{covered}\n ],\n "operators": [\n{lines}\n ]\n}}\n'
-        )
+        path = Path(options.into or options.save or RESULTS / f"{environment['date'][:10]}-operators.json")
+        head = json.dumps({"environment": environment, "samples": options.samples, "summary": summary}, indent=1)[:-2]
+        covered, lines = (",\n".join(f"  {json.dumps(r)}" for r in part) for part in (cover(names, kept), rows))
+        path.write_text(f'{head},\n "cover": [\n{covered}\n ],\n "operators": [\n{lines}\n ]\n}}\n')
         print(f"wrote {path}")
     return int(any(state(r) == "wrong" for r in rows))
 

@@ -89,7 +89,9 @@ def _align_gather(alignment: Any, node: Any, x: Any, dim: int, labels: Any, *_: 
 
 @register("aten.gather.default", align=_align_gather)
 def _gather(call: Call, x: Any, dim: int, labels: Any, *_: Any) -> Term:
-    d = dim % max(len(shape_of(x)), 1)
+    if not shape_of(x):
+        return call.read(x, ())
+    d = dim % len(shape_of(x))
     known = call.reader.integer(labels, call.at)
     if known is not None:
         return call.read(x, replaced(call.at, d, known))
@@ -100,6 +102,8 @@ def _gather(call: Call, x: Any, dim: int, labels: Any, *_: Any) -> Term:
 
 @register("aten.index_select.default")
 def _index_select(call: Call, x: Any, dim: int, positions: Any) -> Term:
+    if not shape_of(x):
+        return call.read(x, ())
     d = dim % len(shape_of(x))
     where = broadcast_at(shape_of(positions), (call.at[d],))
     known = call.reader.integer(positions, where)

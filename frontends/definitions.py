@@ -140,9 +140,11 @@ def _between(
     return total
 
 
-def _linear(x: Tensor, size: Sequence[int], aligned: bool, *factors: float | None) -> Tensor:
-    """Linear interpolation, one dimension after the other."""
+def _linear(x: Tensor, size: Sequence[int], aligned: bool, *factors: float | None) -> Any:
+    """Linear interpolation, one dimension after the other.  Of integers, torch's rounds in fixed point after each."""
     found = x
+    if not x.is_floating_point():
+        return NotImplemented
     for d, out, factor in zip(range(x.dim() - len(size), x.dim()), size, (*factors, *(None,) * len(size)), strict=False):
         found = _between(found, d, out, aligned, factor, 1, lambda t: (1 - t, t))
     return found.to(x.dtype)
@@ -160,9 +162,11 @@ def _cubic_weights(t: Tensor) -> tuple[Tensor, ...]:
     return far(1 + t), near(t), near(1 - t), far(2 - t)
 
 
-def _cubic(x: Tensor, size: Sequence[int], aligned: bool, *factors: float | None) -> Tensor:
-    """Cubic interpolation, one dimension after the other."""
+def _cubic(x: Tensor, size: Sequence[int], aligned: bool, *factors: float | None) -> Any:
+    """Cubic interpolation, likewise."""
     found = x
+    if not x.is_floating_point():
+        return NotImplemented
     for d, out, factor in zip(range(x.dim() - len(size), x.dim()), size, (*factors, *(None,) * len(size)), strict=False):
         found = _between(found, d, out, aligned, factor, 2, _cubic_weights)
     return found.to(x.dtype)
