@@ -1,6 +1,6 @@
 """PyTorch's OpInfo database, read: which operators are, which are refused and why, and whether what is read means what torch computes.
 
-    python benchmarks/operators.py                       at most 8 samples of each operator and element type: a quarter of an hour of CPU time
+    python benchmarks/operators.py                       at most 8 samples of each operator and element type: twenty minutes of CPU
     python benchmarks/operators.py --only pad --only cat at these operators, with every sample that is not right
     python benchmarks/operators.py --save                also write benchmarks/results/DATE-operators.json
     python benchmarks/operators.py --only pad --into F   put these rows in the place of those in a file
@@ -22,9 +22,10 @@ from host import commit, host
 from eqfuse.testing import opinfo
 
 RESULTS = Path(__file__).resolve().parent / "results"
-OF_NO_USE = {  # entries whose results are no function of their arguments, or no tensors with strides
-    "empty": "memory that is not written", "new_empty": "memory that is not written", "sparse": "sparse tensors", "to_sparse": "sparse tensors",
-    "jiterator": "CUDA source in a string",
+OF_NO_USE = {  # entries whose results are no function of their arguments, or no tensors with strides, or not told from others by rounding
+    "empty": "memory that is not written", "new_empty": "memory that is not written",
+    "sparse": "sparse tensors", "to_sparse": "sparse tensors",
+    "jiterator": "CUDA source in a string", "linspace": "whole numbers, where rounding decides what torch truncates",
 }  # fmt: skip
 
 

@@ -186,6 +186,7 @@ for _name in ("aten.div.Tensor", "aten.div.Scalar"):
 
 
 def is_whole(x: Any) -> bool:
+    """Whether an operand is of integers or truth values."""
     return not isinstance(x, float) and (not isinstance(x, Term) or (x.dtype is not None and not x.dtype.is_float))
 
 

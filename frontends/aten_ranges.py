@@ -1,8 +1,8 @@
 """ATen ops that put a value into ranges of positions of another one: ``pad``, ``slice_scatter`` and their kind.
 
-Like :mod:`.aten_joins`, the result at a position is a choice between what stands there: ``where(2 <= i & i < 5, x[i - 2], 0)``.  What is not
-chosen is read at some position that it has, and conditions that an index fulfils anyway are left out, so that a reduction, which the reader
-writes range by range, sees each part alone.
+Like :mod:`.aten_joins`, the result at a position is a choice between what stands there: ``where(2 <= i & i < 5, x[i - 2], 0)``.
+What is not chosen is read at some position that it has, and conditions that an index fulfils anyway are left out, so that a reduction,
+which the reader writes range by range, sees each part alone.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def inside(call: Call, e: IndexExpr, low: int, high: int) -> list[Term] | None:
     if last < low or first >= high:
         return None
     value = call.reader.position(e - e.const)
+    found: list[Term] = []
     if high == low + 1:
-        return [Map("eq", (value, as_term(whole_number(low - e.const))))] if first < last else []
-    found = []
+        return [Map("eq", (value, as_term(whole_number(low - e.const))))] if first < last else found
     if first < low:
         found.append(Map("ge", (value, as_term(whole_number(low - e.const)))))
     if last >= high:
@@ -96,9 +96,12 @@ def _slice(x: Any, dim: int, start: Any, end: Any, step: int) -> tuple[int, rang
     return d, range(shape[d])[slice(start, end, step)]
 
 
-def _align_slice_scatter(alignment: Any, node: Any, x: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+def _align_slice_scatter(
+    alignment: Any, node: Any, x: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
     d, there = _slice(x, dim, start, end, step)
-    dims, n = list(alignment.broadcast((*dims_of(x)[:d], None, *dims_of(x)[d + 1 :]), (*dims_of(src)[:d], None, *dims_of(src)[d + 1 :]))), shape_of(x)[d]
+    n = shape_of(x)[d]
+    dims = list(alignment.broadcast(*((*dims_of(v)[:d], None, *dims_of(v)[d + 1 :]) for v in (x, src))))
     if there == range(n):
         dims[d] = dims_of(src)[d]
     elif step == 1 and there:

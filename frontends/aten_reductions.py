@@ -376,8 +376,8 @@ def _statistics(call: Call, x: Any) -> tuple[Term, Term, Slices]:
 
 
 def _functional(first: int) -> Any:
-    """By the statistics of the batch, and what becomes of the running ones, which are the results from ``first`` on: ``momentum`` of the way
-    from the old ones to those of the batch, of which the variance is that of a sample."""
+    """By the statistics of the batch, and what becomes of the running ones, which are the results from ``first`` on: ``momentum`` of
+    the way from the old ones to those of the batch, of which the variance is that of a sample."""
 
     def read(
         call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float

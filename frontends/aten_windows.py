@@ -1,7 +1,7 @@
-"""ATen ops over windows: pooling, and the convolutions that are no products of large matrices.  The result at ``i`` is a reduction over ``w`` of what stands at ``i * stride + w * dilation - padding``.
+"""ATen ops over windows: pooling, and the convolutions that are no products of large matrices.
 
-A position in the padding is chosen to be the identity of the reduction, and what is not chosen is read at some position that there is.
-Windows that lie side by side are a reshape of the dimension, and are known as that.  Adaptive pools have windows that start at
+The result at ``i`` is a reduction over ``w`` of what stands at ``i * stride + w * dilation - padding``.  A position in the
+padding is chosen to be the identity of the reduction, and what is not chosen is read at some position that there is.  Windows that lie side by side are a reshape of the dimension, and are known as that.  Adaptive pools have windows that start at
 ``i * n // o`` and end before ``((i + 1) * n + o - 1) // o``, which are positions of the language as well.
 """
 
@@ -137,7 +137,7 @@ def _seen(call: Call, windows: Sequence[Window]) -> _Seen:
 
 # maxima -----------------------------------------------------------------------------------------------------------------------------
 def _max_pool(call: Call, x: Any, windows: Sequence[Window]) -> Term:
-    """The largest of each window; NaN if one is.  Its position, if that is wanted, is the first of it, or the last NaN, as torch finds it."""
+    """The largest of each window; NaN if one is.  Its position, if that is wanted, is the first of it, or the last NaN, as torch's."""
     seen = _seen(call, windows)
     value = call.read(x, seen.at)
     dtype = ir_dtype(x.meta["val"].dtype)
@@ -255,8 +255,9 @@ def _convolution_windows(node: Any, x: Any, weight: Any, stride: Any, padding: A
 
 
 def _align_convolution(
-    alignment: Any, node: Any, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any, groups: int
-) -> Any:
+    alignment: Any, node: Any, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any,
+    groups: int,
+) -> Any:  # fmt: skip
     kind, out = _kind(x, weight, transposed, groups), dims_of(weight)[0]
     if not kind:
         return fresh_dims(alignment, node)

@@ -24,51 +24,38 @@ def _dimensions(x: Tensor, pad: Sequence[int]) -> list[tuple[int, int, int]]:
     return [(x.dim() - 1 - k, pad[2 * k], pad[2 * k + 1]) for k in range(len(pad) // 2) if pad[2 * k] or pad[2 * k + 1]]
 
 
-def _extended(
-    x: Tensor, d: int, before: int, after: int, low: Callable[[int, int], Tensor], high: Callable[[int, int], Tensor]
-) -> Tensor:
-    """What stands at the positions ``-before`` to ``n + after - 1``: that of ``x``, and beyond its ends what ``low`` and ``high`` give for
-    a range of positions."""
-    n = x.shape[d]
-    start, stop = -before, n + after
-    parts = [low(start, min(stop, 0))] if start < 0 else []
-    if max(start, 0) < min(stop, n):
-        parts.append(x.narrow(d, max(start, 0), min(stop, n) - max(start, 0)))
-    if stop > n:
-        parts.append(high(max(start, n), stop))
-    return torch.cat(parts, d) if len(parts) > 1 else parts[0].clone() if parts else x.narrow(d, 0, 0)
+def _extended(x: Tensor, pad: Sequence[int], beyond: Callable[[Tensor, int, int, int], Tensor]) -> Tensor:
+    """In each dimension what stands at the positions ``-before`` to ``n + after - 1``: that of ``x``, and where there is none what
+    ``beyond(x, dimension, first, end)`` gives for a range of them."""
+    for d, before, after in _dimensions(x, pad):
+        n = x.shape[d]
+        start, stop = -before, n + after
+        parts = [beyond(x, d, start, min(stop, 0))] if start < 0 else []
+        if max(start, 0) < min(stop, n):
+            parts.append(x.narrow(d, max(start, 0), min(stop, n) - max(start, 0)))
+        if stop > n:
+            parts.append(beyond(x, d, max(start, n), stop))
+        x = torch.cat(parts, d) if len(parts) > 1 else parts[0].clone() if parts else x.narrow(d, 0, 0)
+    return x
+
+
+def _reflected(x: Tensor, d: int, first: int, end: int) -> Tensor:
+    turn = 0 if first < 0 else 2 * (x.shape[d] - 1)
+    return x.narrow(d, turn - end + 1, end - first).flip(d)
+
+
+def _repeated(x: Tensor, d: int, first: int, end: int) -> Tensor:
+    return x.narrow(d, 0 if first < 0 else x.shape[d] - 1, 1).expand(*x.shape[:d], end - first, *x.shape[d + 1 :])
 
 
 def reflection_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
     """Positions before the first are read as many after it, and those after the last before it."""
-    for d, before, after in _dimensions(x, pad):
-        n, y = x.shape[d], x
-
-        def turned(first: int, last: int, d: int = d, y: Tensor = y) -> Tensor:
-            return y.narrow(d, last, first - last + 1).flip(d)
-
-        x = _extended(
-            y, d, before, after,
-            lambda a, b, turned=turned: turned(-a, -b + 1),
-            lambda a, b, turned=turned, n=n: turned(2 * (n - 1) - a, 2 * (n - 1) - b + 1),
-        )  # fmt: skip
-    return x
+    return _extended(x, pad, _reflected)
 
 
 def replication_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
     """Beyond an end stands what stands there."""
-    for d, before, after in _dimensions(x, pad):
-        y = x
-
-        def copies(at: int, n: int, d: int = d, y: Tensor = y) -> Tensor:
-            return y.narrow(d, at, 1).expand(*y.shape[:d], n, *y.shape[d + 1 :])
-
-        x = _extended(
-            y, d, before, after,
-            lambda a, b, copies=copies: copies(0, b - a),
-            lambda a, b, copies=copies, last=x.shape[d] - 1: copies(last, b - a),
-        )  # fmt: skip
-    return x
+    return _extended(x, pad, _repeated)
 
 
 def circular_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
@@ -249,7 +236,8 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None)
 
 
 def trilinear(
-    a: Tensor, b: Tensor, c: Tensor, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int], sumdim: Sequence[int], unroll: int = 1
+    a: Tensor, b: Tensor, c: Tensor, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int], sumdim: Sequence[int],
+    unroll: int = 1,
 ) -> Tensor:  # fmt: skip
     """A sum of products of three tensors, each with new dimensions at some places: two products of two."""
 
@@ -296,16 +284,16 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     aten.cdist.default: cdist,
 }
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    **{op: reflection_pad for op in (aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default)},
-    **{op: replication_pad for op in (aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default)},
+    **dict.fromkeys((aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default), reflection_pad),
+    **dict.fromkeys((aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default), replication_pad),
     **{getattr(aten, f"upsample_nearest{k}d").default: _nearest(False) for k in (1, 2, 3)},
     **{getattr(aten, f"_upsample_nearest_exact{k}d").default: _nearest(True) for k in (1, 2, 3)},
-    **{op: _linear for op in (aten.upsample_linear1d.default, aten.upsample_bilinear2d.default, aten.upsample_trilinear3d.default)},
+    **dict.fromkeys((aten.upsample_linear1d.default, aten.upsample_bilinear2d.default, aten.upsample_trilinear3d.default), _linear),
     aten.upsample_bicubic2d.default: _cubic,
     aten.native_group_norm.default: native_group_norm,
     aten._trilinear.default: trilinear,
-    **{op: searchsorted for op in (aten.searchsorted.Tensor, aten.searchsorted.Scalar)},
-    **{op: bucketize for op in (aten.bucketize.Tensor, aten.bucketize.Scalar)},
+    **dict.fromkeys((aten.searchsorted.Tensor, aten.searchsorted.Scalar), searchsorted),
+    **dict.fromkeys((aten.bucketize.Tensor, aten.bucketize.Scalar), bucketize),
     aten.isin.Tensor_Tensor: isin,
     aten.addmv.default: addmv,
     aten.addbmm.default: addbmm,

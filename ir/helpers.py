@@ -1,4 +1,7 @@
-"""Triton functions that kernels call for scalar operations (:mod:`.ops`): floats are float32 there.  Texts, since a generated module has them."""
+"""Triton functions that kernels call for scalar operations (:mod:`.ops`); floats are float32 there.
+
+Texts, since generated modules have them.
+"""
 
 ROUND = '''
 @triton.jit
