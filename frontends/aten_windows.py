@@ -1,7 +1,8 @@
 """ATen ops over windows: pooling, and the convolutions that are no products of large matrices.
 
 The result at ``i`` is a reduction over ``w`` of what stands at ``i * stride + w * dilation - padding``.  A position in the
-padding is chosen to be the identity of the reduction, and what is not chosen is read at some position that there is.  Windows that lie side by side are a reshape of the dimension, and are known as that.  Adaptive pools have windows that start at
+padding is chosen to be the identity of the reduction, and what is not chosen is read at some position that there is.  Windows
+that lie side by side are a reshape of the dimension, and are known as that.  Adaptive pools have windows that start at
 ``i * n // o`` and end before ``((i + 1) * n + o - 1) // o``, which are positions of the language as well.
 """
 
