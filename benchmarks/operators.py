@@ -40,7 +40,7 @@ def row(op, most, names):
         return found | {"left out": why}
     reasons = Counter()
     for dtype in opinfo.DTYPES:
-        kinds = Counter()
+        kinds, known = Counter(), sum(name == found["name"] for name, *_ in names)
         for k, sample in enumerate(opinfo.samples(op, getattr(torch, dtype), most)):
             verdict = opinfo.judged(op, sample)
             kinds[verdict.kind] += 1
@@ -48,7 +48,8 @@ def row(op, most, names):
                 reasons[f"{verdict.kind}: {verdict.why}"[:160]] += 1
                 if verdict.kind != opinfo.REFUSED:
                     print(f"{found['name']} {dtype} {k}: {verdict.kind}: {verdict.why}\n    {verdict.sample}", flush=True)
-            elif verdict.kind == opinfo.READ and (k < 2 or dtype == "float32"):
+            elif verdict.kind == opinfo.READ and (not known or kinds[opinfo.READ] == 1) and known < 3:
+                known += 1
                 names[found["name"], dtype, k] = opinfo.operators(op, sample)
         if kinds:
             found[dtype] = dict(kinds)

@@ -154,17 +154,3 @@ def _atan(x):
     found = p + tl.where(near, 0.0, tl.where(far, 1.5707963267948966, 0.7853981633974483))
     return tl.where(x < 0.0, -found, tl.where(x == 0.0, x, found))
 '''
-
-POW = '''
-@triton.jit
-def _pow(x, y):
-    """x ** y by exp2(y log2 |x|).  A negative x has whole powers only, with the sign of the odd ones."""
-    a = tl.abs(x)
-    size = tl.where((a == 1.0) | (y == 0.0), 1.0, tl.exp2(y * tl.log2(a)))
-    half = y * 0.5
-    whole = tl.floor(y) == y
-    odd = whole & (tl.floor(half) != half)
-    below = (x < 0.0) | ((x == 0.0) & (1.0 / x < 0.0))
-    found = tl.where(below & odd, -size, tl.where((x < 0.0) & ~(whole | (a == float("inf"))), float("nan"), size))
-    return tl.where((y == 0.0) | (x == 1.0), 1.0, found)
-'''

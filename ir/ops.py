@@ -279,7 +279,6 @@ for _op in (
     # powers ---------------------------------------------------------------------------------------------------------------
     ScalarOp("sqrt", 1, _quiet(np.sqrt), triton("tl.sqrt({})", exact="tl.sqrt_rn({})"), ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
     ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), triton("tl.rsqrt({})"), _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),
-    ScalarOp("pow", 2, _quiet(np.power), triton("_pow({}, {})", helpers.POW), lambda x, y: Interval(0.0, INF) if x.lo >= 0 else ALL, domain="positive", cost=20.0, special=2.0),
     # saturating -----------------------------------------------------------------------------------------------------------
     ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", helpers.TANH), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
     ScalarOp("sigmoid", 1, _quiet(_sigmoid), triton("1.0 / (1.0 + tl.exp(-{}))"), lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
