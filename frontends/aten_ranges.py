@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..ir import dtypes
 from ..ir.index import IndexExpr
 from ..ir.terms import Cast, Const, Map, Term, as_term, number_of, whole_number
 from .aten import OPS, ZERO, AtenOp, Call, dims_of, register, replaced, shape_of
@@ -82,8 +85,14 @@ def _pad(call: Call, x: Any, pad: Any, value: Any = 0) -> Term:
         here = inside(call, e, 0, n)
         conditions = None if here is None or conditions is None else conditions + here
         at = replaced(at, d, ZERO if n == 1 else e)
-    wanted = ir_dtype(call.node.meta["val"].dtype)
-    return chosen(conditions, lambda: _read(call, x, at), lambda: Cast(wanted, as_term(whole_number(value))))
+    return chosen(conditions, lambda: _read(call, x, at), lambda: _number(call, value))
+
+
+def _number(call: Call, value: Any) -> Term:
+    """A number in the type of the result; one of a floating type that has it needs no cast, and is folded into what is around it."""
+    wanted, term = ir_dtype(call.node.meta["val"].dtype), as_term(whole_number(value))
+    exact = wanted.is_float and dtypes.cast(np.asarray(float(value)), wanted) == value
+    return term if exact else Cast(wanted, term)
 
 
 OPS["aten.constant_pad_nd.default"] = AtenOp(_align_pad, _pad)

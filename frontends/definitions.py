@@ -246,7 +246,7 @@ def trilinear(
             x = x.unsqueeze(d)
         return x
 
-    return (expanded(a, expand1) * expanded(b, expand2) * expanded(c, expand3)).sum(list(sumdim))
+    return (expanded(a, expand1) * expanded(b, expand2) * expanded(c, expand3)).sum(list(sumdim), dtype=a.dtype)
 
 
 # positions among sorted values, and membership: by comparing with all of them ----------------------------------------------------------
