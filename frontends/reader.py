@@ -30,7 +30,17 @@ from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
-from . import aten_functions, aten_joins, aten_pointwise, aten_ranges, aten_reductions, aten_sources, aten_views, aten_windows  # noqa: F401 - they fill the table
+from . import (  # noqa: F401 - they fill the table
+    aten_functions,
+    aten_joins,
+    aten_norms,
+    aten_pointwise,
+    aten_ranges,
+    aten_reductions,
+    aten_sources,
+    aten_views,
+    aten_windows,
+)
 from .alignment import Alignment, Dims
 from .aten import OPS, TURNED, WINDOWS, At, AtenOp, Call, broadcast_at, dims_of, free_axes, fresh_dims, is_inside, shape_of
 from .axis_names import AxisNames, Sizes
