@@ -61,4 +61,4 @@ def test_kernels_compute_what_torch_does(name):
 @pytest.mark.parametrize("fn", [lambda x: (2 * x).to(torch.float8_e5m2), lambda x: x.to(torch.float8_e4m3fn).flip(0)])
 def test_float8_is_loaded_alone(fn):
     with pytest.raises(UnsupportedOpError, match=r"float8.*kernels only load"):
-        eqfuse.optimize(fn, (randn(5, 7),), target="h200")
+        eqfuse.optimize(fn, (randn(5, 7),), target="h200", strict=True)
