@@ -1,6 +1,6 @@
 """PyTorch's OpInfo database, read: which operators are, which are refused and why, and whether what is read means what torch computes.
 
-    python benchmarks/operators.py                       at most 8 samples of each operator and element type: twenty minutes of CPU
+    python benchmarks/operators.py                       at most 8 samples of each operator and element type: a quarter of an hour
     python benchmarks/operators.py --only pad --only cat at these operators, with every sample that is not right
     python benchmarks/operators.py --save                also write benchmarks/results/DATE-operators.json
     python benchmarks/operators.py --only pad --into F   put these rows in the place of those in a file
@@ -19,8 +19,11 @@ from pathlib import Path
 import torch
 from host import commit, host
 
+from eqfuse.frontends.aten import OPS
+from eqfuse.frontends.definitions import COMPOSITES, DECOMPOSITIONS
 from eqfuse.testing import opinfo
 
+KNOWN = {name.split(".")[1] for name in (*OPS, *map(str, (*COMPOSITES, *DECOMPOSITIONS)))}  # without overloads
 RESULTS = Path(__file__).resolve().parent / "results"
 OF_NO_USE = {  # entries whose results are no function of their arguments, or no tensors with strides, or not told from others by rounding
     "empty": "memory that is not written", "new_empty": "memory that is not written",
@@ -50,7 +53,7 @@ def row(op, most, names):
                     print(f"{found['name']} {dtype} {k}: {verdict.kind}: {verdict.why}\n    {verdict.sample}", flush=True)
             elif verdict.kind == opinfo.READ and (not known or kinds[opinfo.READ] == 1) and known < 3:
                 known += 1
-                names[found["name"], dtype, k] = opinfo.operators(op, sample)
+                names[found["name"], dtype, k] = {n for n in opinfo.operators(op, sample) if n.split(".")[1] in KNOWN}
         if kinds:
             found[dtype] = dict(kinds)
     return found | ({"reasons": [r for r, _ in reasons.most_common(4)]} if reasons else {})
@@ -93,12 +96,13 @@ def main():
             rows.append(row(op, options.samples, names))
             if options.only:
                 print(json.dumps(rows[-1], indent=1))
-    kept = []
+    kept, seconds = [], time.process_time() - start
     if options.into:
         old = json.loads(Path(options.into).read_text())
         new = {r["name"]: r for r in rows}
         rows, kept = [new.get(r["name"], r) for r in old["operators"]], [c for c in old["cover"] if c[0] not in new]
-    summary = dict(Counter("left out" if "left out" in r else state(r) for r in rows)) | {"cpu_seconds": round(time.process_time() - start)}
+        seconds += old["summary"]["cpu_seconds"]
+    summary = dict(Counter("left out" if "left out" in r else state(r) for r in rows)) | {"cpu_seconds": round(seconds)}
     print(summary)
     if options.save is not None or options.into:
         environment = host("torch", "numpy") | {"commit": commit()}
