@@ -61,10 +61,11 @@ tables: $(READY) ## the Markdown tables of benchmarks/README.md, from the saved 
 golden: $(READY) ## the kernels of the corpus in tests/golden, which tests compare; review what changed as a diff
 	@$(BIN)/python tests/codegen/golden.py $(ARGS)
 
-docs: $(READY) ## the generated parts of the documentation (the kernel in README.md, the pictures in design.md and layouts.md), and the tour
+docs: $(READY) ## the generated parts of the documentation (the kernel in README.md, the pictures in design.md and layouts.md, the page of operators), and the tour
 	@$(BIN)/python docs/readme_kernel.py --write
 	@$(BIN)/python docs/pictures.py --write
 	@$(BIN)/python docs/layout_pictures.py --write
+	@$(BIN)/python docs/operators_page.py --write
 	@$(BIN)/python docs/tour.py
 
 # ---- checks ------------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 At = tuple[IndexExpr, ...]  # one index expression per dimension; 0 where the size is 1
 ZERO = index(0)
 RESULT = "eqfuse_result"  # in a node's "custom" metadata: the type of the user's op that it decomposes
+WINDOWS = "eqfuse_windows"  # in a node's metadata: the dimensions inside the windows that it looks at
 TURNED = "eqfuse_turned"  # in a node's metadata: parts of it are put together in another order
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ def pointwise(*names: str, integer: Callable[..., IndexExpr | None] | None = Non
     """Declare a pointwise op by a function from terms (and plain numbers) to a term; ``truths`` leading arguments only choose."""
 
     def add(f: Callable[..., Term]) -> Callable[..., Term]:
+        @functools.wraps(f)
         def read(call: Call, *args: Any) -> Term:
             return as_term(f(*map(call.aligned, args[:truths]), *_operands(call, args[truths:])))
 
@@ -102,7 +104,7 @@ def _truth(x: Any) -> Term:
 for _name, _op in {
     "neg": "neg", "abs": "abs", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt",
     "reciprocal": "recip", "tanh": "tanh", "sigmoid": "sigmoid", "erf": "erf", "sin": "sin", "cos": "cos",
-    "sinh": "sinh", "cosh": "cosh",
+    "sinh": "sinh", "cosh": "cosh", "atan": "atan", "erfc": "erfc", "expm1": "expm1",
 }.items():  # fmt: skip
     pointwise(f"aten.{_name}.default")(lambda x, _op=_op: _map(_op, x))
 
@@ -183,7 +185,8 @@ for _name in ("aten.div.Tensor", "aten.div.Scalar"):
     OPS[_name] = AtenOp(_align, _div)
 
 
-def _is_whole(x: Any) -> bool:
+def is_whole(x: Any) -> bool:
+    """Whether an operand is of integers or truth values."""
     return not isinstance(x, float) and (not isinstance(x, Term) or (x.dtype is not None and not x.dtype.is_float))
 
 
@@ -204,7 +207,7 @@ def _div_mode(call: Call, x: Any, y: Any, rounding: str | None = "floor") -> Ter
         return _map("div", x, y) if call.reader.exact else _divide(as_term(x), y)
     if rounding == "floor":
         return _map("floordiv", x, y)
-    if _is_whole(x) and _is_whole(y):
+    if is_whole(x) and is_whole(y):
         return _map("floordiv", as_term(x) - _map("fmod", x, y), y)  # nothing is left to round
     return _trunc(_map("div", x, y))
 
@@ -226,17 +229,17 @@ def _minimum(x: Term, y: Term) -> Term:
 # rounding: integers are what they are
 @pointwise("aten.floor.default")
 def _floor(x: Term) -> Term:
-    return x if _is_whole(x) else _map("floor", x)
+    return x if is_whole(x) else _map("floor", x)
 
 
 @pointwise("aten.ceil.default")
 def _ceil(x: Term) -> Term:
-    return x if _is_whole(x) else -_map("floor", -x)
+    return x if is_whole(x) else -_map("floor", -x)
 
 
 @pointwise("aten.trunc.default", "aten.fix.default")
 def _trunc(x: Term) -> Term:
-    return x if _is_whole(x) else _map("where", _map("lt", x, 0.0), -_map("floor", -x), _map("floor", x))
+    return x if is_whole(x) else _map("where", _map("lt", x, 0.0), -_map("floor", -x), _map("floor", x))
 
 
 @pointwise("aten.frac.default")
@@ -246,14 +249,14 @@ def _frac(x: Term) -> Term:
 
 @pointwise("aten.round.default")
 def _round(x: Term) -> Term:
-    return x if _is_whole(x) else _map("round", x)
+    return x if is_whole(x) else _map("round", x)
 
 
 @pointwise("aten.round.decimals")
 def _round_to(x: Term, decimals: int) -> Term:
     """As torch writes it: x times, or divided by, a power of ten, rounded and back."""
     ten = 10.0 ** abs(decimals)
-    if _is_whole(x) or decimals == 0:
+    if is_whole(x) or decimals == 0:
         return _round(x)
     return _map("div", _map("round", x * ten), ten) if decimals > 0 else _map("round", _map("div", x, ten)) * ten
 
@@ -263,27 +266,27 @@ def _sign(x: Term) -> Term:
     return _map("where", _map("gt", x, 0.0), 1.0, _map("where", _map("lt", x, 0.0), -1.0, 0.0))
 
 
-def _power(x: Term, p: float) -> Term:
+def power(x: Term, p: float) -> Term:
     """x ** p for a number p, without a logarithm where p is a small whole or half number."""
     if p < 0 and p not in (-0.5,):
-        return _map("recip", _power(x, -p))
+        return _map("recip", power(x, -p))
     simple = {0: Const(1.0), 1: x, 2: _map("square", x), 0.5: _map("sqrt", x), -0.5: _map("rsqrt", x)}
     if p in simple:
         return simple[p]
-    if p == int(p) and (p <= 64 or _is_whole(x)):
-        half = _map("square", _power(x, p // 2))
+    if p == int(p) and (p <= 64 or is_whole(x)):
+        half = _map("square", power(x, p // 2))
         return half * x if p % 2 else half
     return _map("exp", _map("log", x) * float(p))
 
 
 @pointwise("aten.pow.Tensor_Scalar")
 def _pow(x: Term, p: float) -> Term:
-    return _power(x, p)
+    return power(x, p)
 
 
 @pointwise("aten.pow.Scalar")
 def _pow_of(base: float, x: Term) -> Term:
-    if _is_whole(x) and _is_whole(base):
+    if is_whole(x) and is_whole(base):
         if base != 2:
             raise UnsupportedOpError(f"integer powers of {base}", cure="2 ** x, or .float() first if rounding is welcome")
         return _map("lshift", 1, x)
@@ -304,11 +307,6 @@ def _log10(x: Term) -> Term:
     return _map("log", x) * (1.0 / math.log(10.0))
 
 
-@pointwise("aten.expm1.default")
-def _expm1(x: Term) -> Term:
-    return _map("exp", x) - 1.0
-
-
 @pointwise("aten.tan.default")
 def _tan(x: Term) -> Term:
     return _map("sin", x) / _map("cos", x)
@@ -322,14 +320,14 @@ def _leaky_relu(x: Term, slope: float) -> Term:
 
 @pointwise("aten.elu.default")
 def _elu(x: Term, alpha: float, scale: float, input_scale: float) -> Term:
-    below = (_map("exp", x * input_scale) - 1.0) * (alpha * scale)
+    below = _map("expm1", x * input_scale) * (alpha * scale)
     return _map("where", _map("gt", x, 0.0), _scaled(x, scale), below)
 
 
 @pointwise("aten.gelu.default")
 def _gelu(x: Term, approximate: str) -> Term:
     if approximate == "tanh":
-        inner = (x + _power(x, 3) * 0.044715) * math.sqrt(2.0 / math.pi)
+        inner = (x + power(x, 3) * 0.044715) * math.sqrt(2.0 / math.pi)
         return x * 0.5 * (_map("tanh", inner) + 1.0)
     return x * 0.5 * (_map("erf", x * math.sqrt(0.5)) + 1.0)
 

@@ -1,4 +1,4 @@
-"""ATen ops that reduce: sums, extrema, moments, matrix products, and the normalisations that torch keeps as one op.
+"""ATen ops that reduce: sums, extrema, moments, and matrix products.
 
 Each is written by its definition over bound axes; nothing is simplified here.  A dimension of size 1 has no axis, so reducing
 it reads the argument at 0.
@@ -18,6 +18,8 @@ from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.terms import Cast, Const, Extent, Map, Reduce, Term, as_term, number_of
 from .aten import ZERO, At, Call, dims_of, free_axes, register, replaced, shape_of
+from .aten_functions import power_of
+from .aten_pointwise import power
 from .places import place_of_node
 from .spec import ir_dtype
 
@@ -29,9 +31,10 @@ def _wrapped(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
 
 
 def reduce_over(monoid: str, axes: Sequence[Axis], x: Term) -> Term:
-    """The reduction over several axes, the innermost dimension first."""
+    """The reduction over several axes, the innermost dimension first.  A product of equal values is a power of them."""
     for a in reversed(axes):
-        x = Reduce(monoid, a, x)
+        equal = monoid == "prod" and a not in x.axes and (x.dtype is None or x.dtype.is_float)
+        x = power_of(x, Cast(dtypes.float32, Extent(a))) if equal else Reduce(monoid, a, x)
     return x
 
 
@@ -75,7 +78,18 @@ class Slices:
                 for bound, position in call.reader.places(dims_of(x)[d], taken | frozenset(axes))
             ]
         self.count = math.prod(shape[d] for d in self.dims)
+        self.ranges = ranges
         self.inside: list[tuple[list[Axis], Term]] = [(axes, call.read(x, at)) for axes, at in ranges]
+
+    def places(self, sizes: Sequence[int]) -> list[IndexExpr]:
+        """Where each range is among all elements of the reduced dimensions, which have these sizes."""
+        found = []
+        for _, at in self.ranges:
+            place = ZERO
+            for d, n in zip(self.dims, sizes, strict=True):
+                place = place * n + at[d]
+            found.append(place)
+        return found
 
     @property
     def length(self) -> Term:
@@ -154,17 +168,43 @@ def _align_pair(alignment: Any, node: Any, x: Any, dims: Any, keepdim: Any = Fal
     return (_align(alignment, node, x, dims, keepdim),) * 2
 
 
+def _position(call: Call, x: Any, dim: int | None, keepdim: bool, monoid: str) -> Term:
+    """The first position at which the extremum stands, or NaN if that is it: ``min over i of i where x[i] is it, else n``.
+
+    It is one reduction after the other: the second has to know the extremum.
+    """
+    extremum = _some_extremum(call, x, dim, keepdim, monoid)
+    s = Slices(call, x, dim, keepdim)
+    beyond = Cast(dtypes.int64, Const(float(s.count)))
+    found = []
+    for (axes, value), place in zip(s.inside, s.places([shape_of(x)[d] for d in s.dims]), strict=True):
+        here = Map("eq", (value, extremum))
+        if value.dtype is not None and value.dtype.is_float:
+            here = Map("or", (here, Map("ne", (value, value))))
+        at = Cast(dtypes.int64, call.reader.position(place))
+        found.append(reduce_over("min", axes, Map("where", (here, at, beyond))))
+    return combined("min", found)
+
+
 def _extremum(monoid: str) -> Any:
     def read(call: Call, x: Any, dim: int, keepdim: bool) -> Term:
-        if call.item != 0:
-            raise call.unsupported("with its positions (argmax or argmin) used; only the values are supported")
-        return _some_extremum(call, x, dim, keepdim, monoid)
+        return (_position if call.item else _some_extremum)(call, x, dim, keepdim, monoid)
 
     return read
 
 
-register("aten.max.dim", align=_align_pair)(_extremum("max"))
-register("aten.min.dim", align=_align_pair)(_extremum("min"))
+def _extreme_position(monoid: str) -> Any:
+    return lambda call, x, dim=None, keepdim=False: _position(call, x, dim, keepdim, monoid)
+
+
+for _monoid in ("max", "min"):
+    register(f"aten.{_monoid}.dim", align=_align_pair)(_extremum(_monoid))
+    register(f"aten.arg{_monoid}.default", align=_align)(_extreme_position(_monoid))
+
+
+@register("aten.prod.default", "aten.prod.dim_int", align=_align)
+def _prod(call: Call, x: Any, dims: Any = None, keepdim: bool = False, *_: Any) -> Term:
+    return Slices(call, x, dims, keepdim).reduced("prod", lambda x: _numeric(call, x))
 
 
 def _some(call: Call, x: Any, dims: Any, keepdim: bool, monoid: str) -> Term:
@@ -208,11 +248,13 @@ def _norm(call: Call, x: Any, order: float = 2, dims: Any = None, keepdim: bool 
         return Map("sqrt", (s.reduced("sum", lambda x: Map("square", (x,))),))
     if order == 1 or math.isinf(order):
         return s.reduced("sum" if order == 1 else "max" if order > 0 else "min", lambda x: Map("abs", (x,)))
-    raise call.unsupported(f"of order {order}; only 1, 2 and infinity are supported")
+    if order == 0:
+        return s.reduced("sum", lambda x: Map("where", (Map("ne", (x, Const(0.0))), Const(1.0), Const(0.0))))
+    return power(s.reduced("sum", lambda x: power(Map("abs", (x,)), order)), 1.0 / order)
 
 
 # moments --------------------------------------------------------------------------------------------------------------------------
-def _moments(s: Slices, correction: float | None) -> tuple[Term, Term]:
+def moments(s: Slices, correction: float | None) -> tuple[Term, Term]:
     """Variance and mean: mean((x - mean)**2), times N / (N - correction), or infinity if that is not positive, for any length N.
 
     That factor is 1 + c with c = correction / (N - correction), and m + m * c has one rounding of a small term less: N / (N - 1) in float32
@@ -234,7 +276,7 @@ def _align_var(alignment: Any, node: Any, x: Any, dims: Any, correction: Any = N
 
 @register("aten.var.correction", align=_align_var)
 def _var(call: Call, x: Any, dims: Any, correction: float | None, keepdim: bool) -> Term:
-    return _moments(Slices(call, x, dims, keepdim), correction)[0]
+    return moments(Slices(call, x, dims, keepdim), correction)[0]
 
 
 def _align_var_mean(alignment: Any, node: Any, x: Any, dims: Any, correction: Any = None, keepdim: Any = False) -> Any:
@@ -243,100 +285,7 @@ def _align_var_mean(alignment: Any, node: Any, x: Any, dims: Any, correction: An
 
 @register("aten.var_mean.correction", align=_align_var_mean)
 def _var_mean(call: Call, x: Any, dims: Any, correction: float | None, keepdim: bool) -> Term:
-    return _moments(Slices(call, x, dims, keepdim), correction)[call.item or 0]
-
-
-# normalisations that core ATen keeps ------------------------------------------------------------------------------------------------
-def _along(call: Call, x: Any, dim: int) -> tuple[Slices, Term]:
-    """A dimension seen from inside a reduction over it, and the argument itself where the result is read."""
-    rank = len(shape_of(x))
-    return Slices(call, x, dim, keepdim=rank > 0), call.read(x, call.at)
-
-
-def _same(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
-    return dims_of(x)
-
-
-@register("aten._softmax.default", align=_same)
-def _softmax(call: Call, x: Any, dim: int, half_to_float: bool) -> Term:
-    s, here = _along(call, x, dim)
-    peak = s.reduced("max")
-    total = s.reduced("sum", lambda x: Map("exp", (x - peak,)))
-    return Map("exp", (here - peak,)) / total
-
-
-@register("aten._log_softmax.default", align=_same)
-def _log_softmax(call: Call, x: Any, dim: int, half_to_float: bool) -> Term:
-    s, here = _along(call, x, dim)
-    peak = s.reduced("max")
-    total = s.reduced("sum", lambda x: Map("exp", (x - peak,)))
-    return (here - peak) - Map("log", (total,))
-
-
-def _align_layer_norm(alignment: Any, node: Any, x: Any, shape: Any, *affine: Any) -> Any:
-    dims = dims_of(x)
-    lead = len(dims) - len(shape)
-    for p in affine[:2]:
-        if hasattr(p, "meta"):
-            alignment.broadcast(dims, dims_of(p))
-    statistics = tuple(a if d < lead else None for d, a in enumerate(dims))
-    return dims, statistics, statistics
-
-
-@register("aten.native_layer_norm.default", align=_align_layer_norm)
-def _layer_norm(call: Call, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Term:
-    rank = len(shape_of(x))
-    s = Slices(call, x, list(range(rank - len(shape), rank)), keepdim=True)
-    var, mean = _moments(s, 0)
-    scale = Map("rsqrt", (var + eps,))
-    if call.item:
-        return mean if call.item == 1 else scale
-    out = (call.read(x, call.at) - mean) * scale
-    if weight is not None:
-        out = out * call.aligned(weight)
-    return out if bias is None else out + call.aligned(bias)
-
-
-def _align_batch_norm(alignment: Any, node: Any, x: Any, *_: Any) -> Any:
-    dims = dims_of(x)
-    return (dims, *(dims[1:2] if v.shape[0] else () for v in node.meta["val"][1:]))  # statistics of the batch, or none
-
-
-def _normalised(call: Call, x: Any, mean: Term, scale: Term, weight: Any, bias: Any) -> Term:
-    """(x - mean) * scale, and what belongs to each channel, the second dimension."""
-    channel: At = (call.at[1],)
-    out = (call.read(x, call.at) - mean) * scale
-    if weight is not None:
-        out = out * call.read(weight, channel)
-    return out if bias is None else out + call.read(bias, channel)
-
-
-@register("aten._native_batch_norm_legit_no_training.default", align=_align_batch_norm)
-def _batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Term:
-    channel: At = (call.at[1],)
-    scale = Map("rsqrt", (call.read(var, channel) + eps,))
-    return _normalised(call, x, call.read(mean, channel), scale, weight, bias)
-
-
-@register("aten._native_batch_norm_legit.no_stats", align=_align_batch_norm)
-def _batch_norm_of_batch(call: Call, x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Term:
-    """By the statistics of the batch, which nothing keeps; torch's ``instance_norm`` is this with each sample's channels as channels."""
-    rank = len(shape_of(x))
-    s = Slices(call, x, [d for d in range(rank) if d != 1], keepdim=not call.item)
-    var, mean = _moments(s, 0)
-    scale = Map("rsqrt", (var + eps,))
-    return (mean, scale)[call.item - 1] if call.item else _normalised(call, x, mean, scale, weight, bias)
-
-
-@register("aten.native_batch_norm.default", "aten._native_batch_norm_legit.default", align=_align_batch_norm)
-def _any_batch_norm(
-    call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
-) -> Term:
-    if not training:
-        return _batch_norm(call, x, weight, bias, mean, var, momentum, eps)
-    if mean is not None or var is not None:
-        raise call.unsupported("in training mode with running statistics, which it writes")
-    return _batch_norm_of_batch(call, x, weight, bias, training, momentum, eps)
+    return moments(Slices(call, x, dims, keepdim), correction)[call.item or 0]
 
 
 # contractions -----------------------------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def _align_unbind(alignment: Any, node: Any, x: Any, dim: int = 0) -> Any:
     return (_align_select(alignment, node, x, dim),) * len(node.meta["val"])
 
 
-@move("aten.unbind.int", align=_align_unbind)
+@move("aten.unbind.int", "aten.unbind_copy.int", align=_align_unbind)
 def _unbind(call: Call, x: Any, dim: int = 0) -> At:
     d = _wrap(dim, len(shape_of(x)))
     assert call.item is not None
@@ -157,3 +157,17 @@ def _diagonal(call: Call, x: Any, offset: int, dim1: int, dim2: int) -> At:
     rest = iter(call.at[:-1])
     both = {_wrap(dim1, rank): max(-offset, 0), _wrap(dim2, rank): max(offset, 0)}
     return tuple(call.at[-1] + both[d] if d in both else next(rest) for d in range(rank))
+
+
+@move("aten.unfold.default")
+def _unfold(call: Call, x: Any, dim: int, size: int, step: int) -> At:
+    *at, inside = call.at
+    d = _wrap(dim, len(at))
+    return tuple(e * step + inside if k == d else e for k, e in enumerate(at))
+
+
+@move("aten.narrow_copy.default")
+def _narrow(call: Call, x: Any, dim: int, start: int, length: int) -> At:
+    shape = shape_of(x)
+    d = _wrap(dim, len(shape))
+    return tuple(e + start % max(shape[d], 1) if k == d and shape[d] > 1 else e for k, e in enumerate(call.at))

@@ -90,6 +90,10 @@ class AxisNames:
             for k, p in enumerate(parts):
                 if p not in self.of:
                     self.of[p] = self.fresh(f"{self.of[item]}_{('outer', 'inner')[k] if len(parts) == 2 else f'part{k}'}")
+        for item in first:  # what was put beside a dimension is one of its own, and may be none of any tensor
+            for k, (part, _) in enumerate(self.alignment.joined(item)):
+                if part is not None and (p := self.alignment.find(part)) not in self.of:
+                    self.of[p] = self.fresh(f"{self.of[item]}_range{k}")
 
     def fresh(self, name: str) -> str:
         """The name, or the first free one with a number."""

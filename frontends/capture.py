@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
 from .aten import RESULT
 from .convention import flattened
+from .definitions import COMPOSITES, DECOMPOSITIONS
 from .naming import function_name
 from .places import PLACE, node_name, place, place_of_call, place_of_error, place_of_function, place_of_node
 from .spec import ANYWHERE, TensorSpec, spec_of
@@ -157,34 +158,15 @@ def identity_matrix(
     return (rows[:, None] == columns[None, :]).to(dtype or torch.get_default_dtype())
 
 
-def group_norm_by_definition(
-    x: torch.Tensor,
-    groups: int,
-    weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
-    eps: float = 1e-5,
-    cudnn_enabled: bool = True,
-) -> torch.Tensor:
-    """``group_norm`` by its definition, in float32 as torch computes it: statistics of each sample's groups of channels."""
-    length = math.prod(x.shape[1:]) // groups
-    grouped = (x if x.dtype == torch.float64 else x.float()).reshape(x.shape[0], groups, length)
-    var, mean = torch.var_mean(grouped, -1, correction=0, keepdim=True)
-    out = ((grouped - mean) * torch.rsqrt(var + eps)).reshape(x.shape)
-    channels = (-1, *(1,) * (x.dim() - 2))
-    out = out if weight is None else out * weight.reshape(channels)
-    out = out if bias is None else out + bias.reshape(channels)
-    return out.to(x.dtype)
-
-
 _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.tril.default: lower_triangle,
     torch.ops.aten.triu.default: upper_triangle,
     torch.ops.aten.eye.default: identity_matrix,
     torch.ops.aten.eye.m: identity_matrix,
-    torch.ops.aten.group_norm.default: group_norm_by_definition,
     torch.ops.aten.linear.default: linear_by_definition,
     torch.ops.aten.view.default: view_of_any,
     torch.ops.aten.scaled_dot_product_attention.default: attention_by_definition,
+    **COMPOSITES,
 }
 
 _LEVEL = {"_add_batch_dim": 2, "_remove_batch_dim": 1}  # calls of torch.vmap, and which argument counts the transforms around them
@@ -244,7 +226,7 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
     them torch scans all of its operators, in 140 ms of CPU time.
     """
     table = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", torch._decomp.core_aten_decompositions)
-    found = dict(table())
+    found = {**table(), **DECOMPOSITIONS}
     for op in _NOT_EQUAL:
         found.pop(op, None)
     return found
@@ -506,7 +488,7 @@ def decomposed(
         made = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=_decompositions())(*fakes)
         if _mutates(made.graph):  # a decomposition that itself writes in place
             again = torch.fx.Interpreter(made).run
-            made = make_fx(torch.func.functionalize(again, remove="mutations"))(*fakes)
+            made = make_fx(torch.func.functionalize(again, remove="mutations"), decomposition_table=_decompositions())(*fakes)
     nodes = (n for n in made.graph.nodes if n.op == "placeholder")
     return made.graph, dict(zip(tensors, nodes, strict=True)), next(iter(refused), None)
 

@@ -25,13 +25,26 @@ import torch
 
 from ..errors import TraceError, UnsupportedOpError
 from ..ir import bounds
+from ..ir.dtypes import STORED
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Gather, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
-from . import aten_gathers, aten_joins, aten_pointwise, aten_reductions, aten_scatters, aten_sources, aten_views  # noqa: F401 - they fill the table
+from . import (  # noqa: F401 - they fill the table
+    aten_functions,
+    aten_gathers,
+    aten_joins,
+    aten_norms,
+    aten_pointwise,
+    aten_ranges,
+    aten_reductions,
+    aten_scatters,
+    aten_sources,
+    aten_views,
+    aten_windows,
+)
 from .alignment import Alignment, Dims
-from .aten import OPS, TURNED, At, AtenOp, Call, broadcast_at, dims_of, free_axes, fresh_dims, is_inside, shape_of
+from .aten import OPS, TURNED, WINDOWS, At, AtenOp, Call, broadcast_at, dims_of, free_axes, fresh_dims, is_inside, shape_of
 from .axis_names import AxisNames, Sizes
 from .places import place, place_of_node
 from .spec import ir_dtype
@@ -176,6 +189,8 @@ class Reader:
             dims = node.meta.get("eqfuse_dims", ())
             for d in dims if any(isinstance(x, tuple) for x in dims) else (dims,):
                 values.append((names.get(node) or _operation(node), node in names, d))
+            if WINDOWS in node.meta:
+                values.append(("window", False, node.meta[WINDOWS]))
         self._called = AxisNames(self.alignment, values, sizes)
 
     # names ------------------------------------------------------------------------------------------------------------------
@@ -200,7 +215,7 @@ class Reader:
         """The axis of a dimension; ``alias`` numbers further axes of the same extent."""
         key = (self.alignment.find(item), alias)
         if key not in self._axes:
-            name = self._called.of.get(key[0], "axis")
+            name = self._called.of.get(key[0]) or self._called.fresh("axis")
             self._axes[key] = self._new(self._called.fresh(name) if alias else name, self.alignment.size(item))
         return self._axes[key]
 
@@ -483,6 +498,8 @@ class Reader:
         if is_inside(node, value.dtype):
             return term
         wanted = ir_dtype(value.dtype, f"the result of {node.target}")
+        if wanted.name in STORED:
+            raise self.unsupported(node, f"with a result of type {wanted.name}, which kernels only load")
         if wanted.kind == "int" and number_of(term) is None:
             return bounds.wrapped(term, self._bounds) if term.dtype == wanted else Cast(wanted, term)
         return term if term.dtype in (None, wanted) else Cast(wanted, term)
@@ -597,7 +614,6 @@ def _cure(name: str) -> str:
         "index.": "choose with torch.where, or select outside and pass in what is left",
         "index_put": "write with torch.where, or keep it outside the optimised function",
         "scatter": "write with torch.where, or keep it outside the optimised function",
-        "argmax": "compute the position outside",
         "native_batch_norm": "call .eval(), or pass training=False",
         "_native_batch_norm": "call .eval(), or pass training=False",
         "native_dropout": "call .eval(), or pass p=0",

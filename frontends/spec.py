@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from ..errors import TraceError
-from ..ir.dtypes import DTYPES, DType
+from ..ir.dtypes import INPUTS, DType
 from ..ir.strides import layout_kind
 
-_TORCH = {name: getattr(torch, name) for name in DTYPES}
+_TORCH = {name: getattr(torch, name) for name in INPUTS}
 _NAMES = {t: n for n, t in _TORCH.items()}
 
 
@@ -51,7 +51,7 @@ def ir_dtype(d: torch.dtype, what: str = "a tensor") -> DType:
     name = _NAMES.get(d)
     if name is None:
         raise TraceError(f"{what} has element type {d}, which is not supported", cure=f"use one of {', '.join(_TORCH)}")
-    return DTYPES[name]
+    return INPUTS[name]
 
 
 def spec_of(x: Any) -> TensorSpec | None:

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import EmptyProgramError, EqFuseError, ShapeError, StaticArgumentError, TraceError, UnsupportedOpError
 from ..errors import shown as shown_value
+from ..ir.dtypes import STORED
 from ..ir.gathers import summed
 from ..ir.program import Output, Program, Result
 from ..ir.sameness import same_program
@@ -449,11 +450,13 @@ class _Stored:
 def _output(reader: Reader, name: str, node: torch.fx.Node) -> _Stored:
     """A result as it is stored.  What a concatenation joined is stored part by part, at axes of each part, so that nothing is chosen; and
     what a reshape merged of a product's dimensions by these: a matrix product that is read at quotients and remainders is none."""
+    dtype = ir_dtype(node.meta["val"].dtype, f"the result {name!r}")
+    if dtype.name in STORED:
+        raise reader.unsupported(node, f"as a result of type {dtype.name}, which kernels only load")
     along, parts = reader.stored(node)
     outputs = []
     for k, places in enumerate(parts):
         term: Term = reader.result(node, tuple(position for _, position in places))
-        dtype = ir_dtype(node.meta["val"].dtype, f"the result {name!r}")
         layout = tuple(a for axes, _ in places for a in axes or (None,))
         outputs.append(Output(name if len(parts) == 1 else f"{name}_{k}", term, layout, dtype))
     merges = tuple(tuple(max(len(axes), 1) for axes, _ in places) for places in parts)

@@ -122,5 +122,5 @@ def wraps(term: Term, to: DType, known: MutableMapping[Term, Interval]) -> bool:
     found = bounds(term, known)
     if not (to.least <= found.lo and found.hi <= to.largest):
         return True
-    made = isinstance(term, Map) and term.op in _ARITHMETIC or isinstance(term, Reduce) and term.monoid == "isum"
+    made = isinstance(term, Map) and term.op in _ARITHMETIC or isinstance(term, Reduce) and term.monoid in ("isum", "iprod")
     return made and found.magnitude > EXACT

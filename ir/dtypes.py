@@ -57,8 +57,8 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype:
-        """The numpy type that stores it; bfloat16 has none and is kept in float32."""
-        return np.dtype({"bfloat16": "float32"}.get(self.name, self.name))
+        """The numpy type that stores it; bfloat16 and types of 8 bits have none and are kept in float32."""
+        return np.dtype("float32" if self.is_float and (self.itemsize == 1 or self.name == "bfloat16") else self.name)
 
 
 float16 = DType("float16", "float", 2, "fp16", 65504.0, 2.0**-10)
@@ -73,6 +73,10 @@ int64 = DType("int64", "int", 8, "i64", 2.0**63 - 1, 0.0)
 bool_ = DType("bool", "bool", 1, "i1", 1.0, 0.0)
 
 DTYPES = {d.name: d for d in (float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64, bool_)}
+float8_e4m3fn = DType("float8_e4m3fn", "float", 1, "fp8e4nv", 448.0, 2.0**-3)
+float8_e5m2 = DType("float8_e5m2", "float", 1, "fp8e5", 57344.0, 2.0**-2)
+STORED = {d.name: d for d in (float8_e4m3fn, float8_e5m2)}  # of inputs alone: a load casts, and nothing is cast to them or computed in them
+INPUTS = DTYPES | STORED  # what an input may be
 _RANK = {
     "bool": 0, "int8": 1, "uint8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "bfloat16": 5, "float32": 6, "float64": 7,
 }  # fmt: skip
@@ -81,7 +85,7 @@ _ABOVE_BOTH = {frozenset(("float16", "bfloat16")): float32, frozenset(("int8", "
 
 def dtype(name: str) -> DType:
     """Look a type up by its torch/numpy name."""
-    return DTYPES[name]
+    return INPUTS[name]
 
 
 def promote(*types: DType | None) -> DType | None:

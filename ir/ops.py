@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes, ranges
+from . import dtypes, helpers, ranges
 from .ranges import ALL, INF, UNIT, Interval
 
 
@@ -125,8 +125,8 @@ def _quiet(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
     return run
 
 
-def _erf(x: np.ndarray) -> np.ndarray:
-    return np.vectorize(math.erf, otypes=[np.asarray(x).dtype if np.asarray(x).dtype.kind == "f" else float])(x)
+def _erf(x: np.ndarray, f: Callable[[float], float] = math.erf) -> np.ndarray:
+    return np.vectorize(f, otypes=[np.asarray(x).dtype if np.asarray(x).dtype.kind == "f" else float])(x)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -169,6 +169,10 @@ def _square(x: float) -> float:
 
 def _sinh(x: float) -> float:
     return math.copysign(INF, x) if abs(x) > 710.0 else math.sinh(x)
+
+
+def _expm1(x: float) -> float:
+    return INF if x > 709.0 else math.expm1(x)
 
 
 def _cosh(x: float) -> float:
@@ -255,123 +259,6 @@ def _floordiv_range(a: Interval, b: Interval) -> Interval:
     return Interval(float(math.floor(q.lo)) - 1.0 if math.isfinite(q.lo) else q.lo, q.hi + 1.0)
 
 
-_ROUND = '''
-@triton.jit
-def _round(x):
-    """To the nearest integer, half to even: the rounding of a sum with 2**23, whose neighbours are integers.  A zero keeps its sign."""
-    size = tl.abs(x)
-    n = (size + 8388608.0) - 8388608.0
-    return tl.where(size < 8388608.0, tl.where(n == 0.0, x * 0.0, tl.where(x < 0.0, -n, n)), x)
-'''
-
-_FMOD = '''
-@triton.jit
-def _fmod(x, y):
-    """The remainder of a division that drops the fraction: it has the sign of x.  Of an integer and 0 it is 0."""
-    if (x + y).dtype.is_floating():
-        return x % y
-    else:
-        return tl.where(y == 0, 0, x % tl.where(y == 0, 1, y))
-'''
-
-_REMAINDER = '''
-@triton.jit
-def _remainder(x, y):
-    """The remainder of a division that rounds down: it has the sign of y.  Of an integer and 0 it is 0."""
-    if (x + y).dtype.is_floating():
-        r = x % y
-    else:
-        r = tl.where(y == 0, 0, x % tl.where(y == 0, 1, y))
-    return tl.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
-'''
-
-_FLOORDIV = '''
-@triton.jit
-def _floordiv(x, y):
-    """A quotient rounded down.  Of integers and 0 it is 0; of floats it is found from the remainder, as Python does."""
-    if (x + y).dtype.is_floating():
-        r = x % y
-        q = (x - r) / y - tl.where((r != 0) & ((r < 0) != (y < 0)), 1.0, 0.0)
-        n = tl.floor(q)
-        found = tl.where(q - n > 0.5, n + 1.0, n)
-        return tl.where(y == 0, x / y, found)
-    else:
-        d = tl.where(y == 0, 1, y)
-        q = x // d
-        r = x - q * d
-        return tl.where(y == 0, 0, tl.where((r != 0) & ((r < 0) != (d < 0)), q - 1, q))
-'''
-
-_LSHIFT = '''
-@triton.jit
-def _lshift(x, n):
-    """x * 2**n, and 0 where n is no position of a bit."""
-    width: tl.constexpr = (x + n).dtype.primitive_bitwidth
-    ok = (n >= 0) & (n < width)
-    return tl.where(ok, x << tl.where(ok, n, 0), 0)
-'''
-
-_RSHIFT = '''
-@triton.jit
-def _rshift(x, n):
-    """x // 2**n rounded down; the sign alone where n is no position of a bit."""
-    width: tl.constexpr = (x + n).dtype.primitive_bitwidth
-    return x >> tl.where((n >= 0) & (n < width), n, width - 1)
-'''
-
-_TANH = '''
-@triton.jit
-def _tanh(x):
-    """tanh without cancellation near zero: an odd polynomial for |x| < 0.3, exponentials of a negative argument beyond."""
-    a = tl.abs(x)
-    e = tl.exp(-2.0 * a)
-    y = x * x
-    near = x + x * y * (-0.33333333 + y * (0.13333333 + y * (-0.053968254 + y * (0.021869488 - 0.008863236 * y))))
-    far = (1.0 - e) / (1.0 + e)
-    return tl.where(a < 0.3, near, tl.where(x < 0.0, -far, far))
-'''
-
-_SINH = '''
-@triton.jit
-def _sinh(x):
-    """sinh without cancellation near zero: an odd polynomial for |x| < 1, exponentials beyond, which overflow no earlier."""
-    e = tl.exp(0.5 * tl.abs(x))
-    y = x * x
-    near = x + x * y * (0.16666667 + y * (0.008333333 + y * (0.00019841270 + y * 2.7557319e-06)))
-    far = (0.5 * e) * e - 0.5 / (e * e)
-    return tl.where(tl.abs(x) < 1.0, near, tl.where(x < 0.0, -far, far))
-'''
-
-_COSH = '''
-@triton.jit
-def _cosh(x):
-    """cosh by exponentials, which overflow no earlier."""
-    e = tl.exp(0.5 * tl.abs(x))
-    return (0.5 * e) * e + 0.5 / (e * e)
-'''
-
-_LOG1P = '''
-@triton.jit
-def _log1p(x):
-    """log(1 + x) without losing x where 1 + x rounds to 1: the rounding of u = 1 + x cancels in x / (u - 1)."""
-    u = 1.0 + x
-    return tl.where(u == 1.0, x, tl.where(tl.abs(u) == float("inf"), tl.log(u), tl.log(u) * (x / (u - 1.0))))
-'''
-
-_MAXIMUM = '''
-@triton.jit
-def _maximum(a, b):
-    """The larger of two; NaN if either is NaN, as in torch (tl.maximum alone ignores it)."""
-    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
-'''
-
-_MINIMUM = '''
-@triton.jit
-def _minimum(a, b):
-    """The smaller of two; NaN if either is NaN, as in torch (tl.minimum alone ignores it)."""
-    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
-'''
-
 for _op in (
     # Triton approximates quotients and roots to a few units in the last place, and makes 0 - x of -x, whose zeros are positive
     # arithmetic -----------------------------------------------------------------------------------------------------------
@@ -379,38 +266,41 @@ for _op in (
     ScalarOp("mul", 2, _quiet(np.multiply), triton("{} * {}"), ranges.mul, "same", commutative=True, associative=True, keeps_zero=True, infix="*"),
     ScalarOp("neg", 1, _quiet(np.negative), triton("-{}", exact="{} * -1.0"), ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25, selects=True),
     ScalarOp("recip", 1, _quiet(lambda x: 1.0 / x), triton("1.0 / {}", exact="tl.div_rn(1.0, {})"), ranges.recip, turns=(("mul", "mul"),), domain="nonzero", cost=4.0, special=1.0),
-    ScalarOp("maximum", 2, _quiet(np.maximum), triton("_maximum({}, {})", _MAXIMUM), _maximum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
-    ScalarOp("minimum", 2, _quiet(np.minimum), triton("_minimum({}, {})", _MINIMUM), _minimum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
+    ScalarOp("maximum", 2, _quiet(np.maximum), triton("_maximum({}, {})", helpers.MAXIMUM), _maximum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
+    ScalarOp("minimum", 2, _quiet(np.minimum), triton("_minimum({}, {})", helpers.MINIMUM), _minimum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
     ScalarOp("square", 1, _quiet(np.square), triton("{0} * {0}"), _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
     ScalarOp("abs", 1, _quiet(np.abs), triton("tl.abs({})"), _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True, cost=0.25, selects=True),
     # exponentials ---------------------------------------------------------------------------------------------------------
     ScalarOp("exp", 1, _quiet(np.exp), triton("tl.exp({})"), ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
     ScalarOp("exp2", 1, _quiet(np.exp2), triton("tl.exp2({})"), ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),
+    ScalarOp("expm1", 1, _quiet(np.expm1), triton("_expm1({})", helpers.EXPM1), ranges.increasing(_expm1, -1.0), increasing=True, keeps_zero=True, cost=12.0, special=1.0),
     ScalarOp("log", 1, _quiet(np.log), triton("tl.log({})"), ranges.increasing(math.log), turns=(("mul", "add"),), domain="positive", increasing=True, cost=3.0, special=1.0),
-    ScalarOp("log1p", 1, _quiet(np.log1p), triton("_log1p({})", _LOG1P), ranges.increasing(math.log1p), domain="nonneg", increasing=True, keeps_zero=True, cost=10.0, special=2.0),
+    ScalarOp("log1p", 1, _quiet(np.log1p), triton("_log1p({})", helpers.LOG1P), ranges.increasing(math.log1p), domain="nonneg", increasing=True, keeps_zero=True, cost=10.0, special=2.0),
     # powers ---------------------------------------------------------------------------------------------------------------
     ScalarOp("sqrt", 1, _quiet(np.sqrt), triton("tl.sqrt({})", exact="tl.sqrt_rn({})"), ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
     ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), triton("tl.rsqrt({})"), _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),
     # saturating -----------------------------------------------------------------------------------------------------------
-    ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", _TANH), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
+    ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", helpers.TANH), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
     ScalarOp("sigmoid", 1, _quiet(_sigmoid), triton("1.0 / (1.0 + tl.exp(-{}))"), lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
     ScalarOp("erf", 1, _quiet(_erf), triton("tl.erf({})"), ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
+    ScalarOp("erfc", 1, _quiet(lambda x: _erf(x, math.erfc)), triton("_erfc({})", helpers.ERFC), lambda a: Interval(math.erfc(a.hi), math.erfc(a.lo)), cost=24.0, special=2.0),
     ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0, addition=("sin", "cos", "cos", "sin", 1.0)),
     ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0, addition=("cos", "cos", "sin", "sin", -1.0)),
-    ScalarOp("sinh", 1, _quiet(np.sinh), triton("_sinh({})", _SINH), ranges.increasing(_sinh), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
-    ScalarOp("cosh", 1, _quiet(np.cosh), triton("_cosh({})", _COSH), _even(_cosh), cost=8.0, special=2.0),
+    ScalarOp("sinh", 1, _quiet(np.sinh), triton("_sinh({})", helpers.SINH), ranges.increasing(_sinh), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
+    ScalarOp("cosh", 1, _quiet(np.cosh), triton("_cosh({})", helpers.COSH), _even(_cosh), cost=8.0, special=2.0),
+    ScalarOp("atan", 1, _quiet(np.arctan), triton("_atan({})", helpers.ATAN), ranges.increasing(math.atan, -math.pi / 2, math.pi / 2), increasing=True, keeps_zero=True, cost=30.0, special=2.0),
     ScalarOp("floor", 1, _quiet(np.floor), triton("tl.floor({})"), ranges.increasing(math.floor), increasing=True, keeps_zero=True, jumps=True),
-    ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", _ROUND), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, jumps=True, cost=6.0),
+    ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", helpers.ROUND), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, jumps=True, cost=6.0),
     # whole quotients and remainders -----------------------------------------------------------------------------------------
-    ScalarOp("floordiv", 2, _quiet(np.floor_divide), triton("_floordiv({}, {})", _FLOORDIV), _floordiv_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
-    ScalarOp("remainder", 2, _quiet(np.remainder), triton("_remainder({}, {})", _REMAINDER), _remainder_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
-    ScalarOp("fmod", 2, _quiet(np.fmod), triton("_fmod({}, {})", _FMOD), _fmod_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
+    ScalarOp("floordiv", 2, _quiet(np.floor_divide), triton("_floordiv({}, {})", helpers.FLOORDIV), _floordiv_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
+    ScalarOp("remainder", 2, _quiet(np.remainder), triton("_remainder({}, {})", helpers.REMAINDER), _remainder_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
+    ScalarOp("fmod", 2, _quiet(np.fmod), triton("_fmod({}, {})", helpers.FMOD), _fmod_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
     # bits of integers -------------------------------------------------------------------------------------------------------
     ScalarOp("bitand", 2, of_integers(np.bitwise_and), triton("{} & {}"), _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
     ScalarOp("bitor", 2, of_integers(np.bitwise_or), triton("{} | {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
     ScalarOp("bitxor", 2, of_integers(np.bitwise_xor), triton("{} ^ {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("lshift", 2, of_integers(_shifted_left), triton("_lshift({}, {})", _LSHIFT), _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0),
-    ScalarOp("rshift", 2, of_integers(_shifted_right), triton("_rshift({}, {})", _RSHIFT), _right_range, "int", domain="whole", keeps_zero=True, cost=3.0),
+    ScalarOp("lshift", 2, of_integers(_shifted_left), triton("_lshift({}, {})", helpers.LSHIFT), _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0),
+    ScalarOp("rshift", 2, of_integers(_shifted_right), triton("_rshift({}, {})", helpers.RSHIFT), _right_range, "int", domain="whole", keeps_zero=True, cost=3.0),
     # comparison and choice ------------------------------------------------------------------------------------------------
     ScalarOp("lt", 2, _quiet(np.less), triton("{} < {}"), _bool, "bool", jumps=True, infix="<"),
     ScalarOp("le", 2, _quiet(np.less_equal), triton("{} <= {}"), _bool, "bool", jumps=True, infix="<="),

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import SpecError
-from .dtypes import DTYPES
+from .dtypes import DTYPES, INPUTS
 from .monoids import MONOIDS, Monoid
 from .nodes import KINDS, REDUCTIONS, mentioned
 from .ops import OPS, ScalarOp
@@ -167,7 +167,7 @@ TERMS: Spec = Spec(
         Row(
             "known type",
             "inputs, casts and outputs have types of the table",
-            lambda at, t: DTYPES.get((t.to if isinstance(t, Cast) else t.dtype).name) is not None,
+            lambda at, t: t.dtype.name in (INPUTS if isinstance(t, Input) else DTYPES),
             (Input, Cast, Output),
         ),
         Row(

@@ -284,4 +284,4 @@ def _array(t: torch.Tensor) -> np.ndarray:
     import torch
 
     t = t.detach().cpu()
-    return (t.float() if t.dtype == torch.bfloat16 else t).numpy()
+    return (t.float() if t.dtype == torch.bfloat16 or (t.is_floating_point() and t.itemsize == 1) else t).numpy()

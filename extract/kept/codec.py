@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from ...ir.dtypes import DTYPES, DType
+from ...ir.dtypes import INPUTS, DType
 from ...ir.index import Axis, FloorDiv, IndexExpr, Mod
 from ...tiles.kernel import Buffer, Kernel, Node, Role, Root
 from ..plan import Alternative, Cost, Decision, Launch, Split
@@ -33,7 +33,7 @@ def encoded(x: Any) -> Any:
         return x
     if type(x) is float:
         return {"float": x.hex()}
-    if isinstance(x, DType) and DTYPES.get(x.name) is x:
+    if isinstance(x, DType) and INPUTS.get(x.name) is x:
         return {"dtype": x.name}
     if isinstance(x, tuple):
         return [encoded(e) for e in x]
@@ -66,8 +66,8 @@ def _value(data: Any) -> Any:
     [(kind, inside)] = data.items()
     if kind == "float" and isinstance(inside, str):
         return float.fromhex(inside)
-    if kind == "dtype" and inside in DTYPES:
-        return DTYPES[inside]
+    if kind == "dtype" and inside in INPUTS:
+        return INPUTS[inside]
     if not isinstance(inside, list):
         raise Unkept(f"no value of {kind}")
     if kind == "set":

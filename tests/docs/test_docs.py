@@ -95,6 +95,10 @@ def test_pictures_of_layouts_are_what_layouts_say(tmp_path):
     run(str(ROOT / "docs" / "layout_pictures.py"), "--check", cwd=tmp_path)
 
 
+def test_the_page_of_operators_is_what_the_table_says(tmp_path):
+    run(str(ROOT / "docs" / "operators_page.py"), "--check", cwd=tmp_path)
+
+
 def test_the_glossary_has_every_relation():
     names = "from eqfuse.rewrites.facts import CONDITIONS; from eqfuse.rewrites.relations import RELATIONS; print(*CONDITIONS, *RELATIONS)"
     known = set(run("-c", names, cwd=ROOT).split())  # in a process of its own: other tests declare relations

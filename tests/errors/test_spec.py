@@ -412,7 +412,7 @@ def _times(a, b):
 
 
 @triton.jit
-def _prod(x, axis: tl.constexpr):
+def _product(x, axis: tl.constexpr):
     """The product along an axis."""
     return tl.reduce(x, axis, _times)
 '''
@@ -421,32 +421,32 @@ def _prod(x, axis: tl.constexpr):
 def product_of_rows(n=40):
     i, j = b.axes(i=5, j=n)
     x = b.tensor("x", i, j)
-    return b.program("products", y=(Reduce("prod", j, Map("exp", (x * 0.1,))), (i,)))
+    return b.program("products", y=(Reduce("product", j, Map("exp", (x * 0.1,))), (i,)))
 
 
 def declared(**more):
-    return Monoid("prod", 1.0, "mul", np.prod, "prod", False, False, **more)
+    return Monoid("product", 1.0, "mul", np.prod, "product", False, False, **more)
 
 
 @pytest.mark.parametrize("n", [40, 20_001])  # on chip, and streamed with a masked tail
 def test_a_new_monoid_touches_one_place(monkeypatch, n):
-    monkeypatch.setitem(MONOIDS, "prod", declared(triton="_prod({}, axis={})", prelude=PROD))
+    monkeypatch.setitem(MONOIDS, "product", declared(triton="_product({}, axis={})", prelude=PROD))
     c = eqfuse.optimize(product_of_rows(n), target="h200")
     x = torch.randn(5, n) * (40 / n) ** 0.5
     wanted = torch.exp(x.double() * 0.1).prod(-1)
     torch.testing.assert_close(c.eager(x).double(), wanted, rtol=1e-5, atol=0)
     torch.testing.assert_close(torch.as_tensor(c.simulate(x)).double(), wanted, rtol=1e-4, atol=0)
-    assert "_prod(" in c.source
+    assert "_product(" in c.source
     torch.testing.assert_close(c.interpret(x).double(), wanted, rtol=1e-4, atol=0)
 
 
 def test_what_a_new_monoid_lacks_is_said(monkeypatch):
-    monkeypatch.setitem(MONOIDS, "prod", declared())
+    monkeypatch.setitem(MONOIDS, "product", declared())
     with pytest.raises(SpecError, match="add triton="):
         eqfuse.optimize(product_of_rows(), target="h200")
     i, j = b.axes(i=5, j=7)
-    copies = b.program("copies", y=(Reduce("prod", j, b.tensor("x", i)), (i,)))
-    monkeypatch.setitem(MONOIDS, "prod", declared(triton="_prod({}, axis={})", prelude=PROD))
+    copies = b.program("copies", y=(Reduce("product", j, b.tensor("x", i)), (i,)))
+    monkeypatch.setitem(MONOIDS, "product", declared(triton="_product({}, axis={})", prelude=PROD))
     with pytest.raises(eqfuse.errors.PlanError, match="does not say what copies make"):
         lower(kernel_from_program(copies, {i: Role("grid", 1), j: Role("resident", 8)}))
     assert np.allclose(eqfuse.ir.reference.evaluate(copies, {"x": np.arange(5.0)})["y"], np.arange(5.0) ** 7)

@@ -35,14 +35,6 @@ def scans(x):
     return x.cumsum(-1)
 
 
-def finds(x):
-    return x.argmax(-1)
-
-
-def finds_pair(x):
-    return x.max(-1).indices
-
-
 def helper(x):
     return x.median(-1).values
 
@@ -126,8 +118,6 @@ UNSUPPORTED = {
     selects: (TraceError, "return x[x > 0]", ""),
     sorts: (UnsupportedOpError, "return y.sort(-1).values * 2", "aten.sort"),
     scans: (UnsupportedOpError, "return x.cumsum(-1)", "aten.cumsum"),
-    finds: (UnsupportedOpError, "return x.argmax(-1)", "compute the position outside"),
-    finds_pair: (UnsupportedOpError, "return x.max(-1).indices", "positions"),
     calls_helper: (UnsupportedOpError, "return x.median(-1).values", "aten.median"),
     differentiates: (TraceError, "return torch.func.grad(energy)(x)", "differentiate what optimize returns"),
     maps_a_scan: (UnsupportedOpError, "return x.cumsum(-1)", "aten.cumsum"),

@@ -1,0 +1,297 @@
+"""ATen ops over windows: pooling, and the convolutions that are no products of large matrices.
+
+The result at ``i`` is a reduction over ``w`` of what stands at ``i * stride + w * dilation - padding``.  A position in the
+padding is chosen to be the identity of the reduction, and what is not chosen is read at some position that there is.  Windows
+that lie side by side are a reshape of the dimension, and are known as that.  Adaptive pools have windows that start at
+``i * n // o`` and end before ``((i + 1) * n + o - 1) // o``, which are positions of the language as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..ir import dtypes
+from ..ir.index import Axis, IndexExpr, index
+from ..ir.terms import Cast, Const, Map, Term, as_term, whole_number
+from .aten import OPS, WINDOWS, ZERO, At, AtenOp, Call, dims_of, free_axes, fresh_dims, shape_of
+from .aten_ranges import all_of, inside
+from .aten_reductions import reduce_over
+from .spec import ir_dtype
+
+
+@dataclass(frozen=True)
+class Window:
+    """One dimension of windows: the length ``n`` that they look at, and for each result where it starts, how long it is at most, its steps
+    and, if its length varies, where it ends."""
+
+    n: int
+    size: int
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+    out: int = 1
+    adaptive: bool = False
+
+    def start(self, i: IndexExpr) -> IndexExpr:
+        """The first position of a window, which may be one in the padding."""
+        return i * self.n // self.out if self.adaptive else i * self.stride - self.padding
+
+    def end(self, i: IndexExpr) -> IndexExpr:
+        """The position after the last one of an adaptive window."""
+        return (i * self.n + (self.n + self.out - 1)) // self.out
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether the windows are the dimension cut into equal parts."""
+        if self.adaptive:
+            return self.n == self.size * self.out
+        return self.n == self.size * self.out and self.stride == self.size and not self.padding and self.dilation == 1
+
+
+def _several(value: Any, k: int, default: Any = None) -> list[int]:
+    """A number for each of ``k`` dimensions from one number, a list of one or of all; of nothing, the default."""
+    found = [value] if isinstance(value, int) else list(value if value is not None else [])
+    found = found or _several(default, k)
+    return found * k if len(found) == 1 else found
+
+
+def _pools(node: Any, x: Any, k: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> list[Window]:
+    out = _result_shape(node)[-k:]
+    values = zip(
+        shape_of(x)[-k:], _several(kernel, k), _several(stride, k, kernel), _several(padding, k), _several(dilation, k), out, strict=True
+    )
+    return [Window(*v) for v in values]
+
+
+def _adaptive(node: Any, x: Any, k: int) -> list[Window]:
+    found = []
+    for n, o in zip(shape_of(x)[-k:], _result_shape(node)[-k:], strict=True):
+        size = max((((i + 1) * n + o - 1) // o - i * n // o for i in range(o)), default=1)
+        found.append(Window(n, size, out=o, adaptive=True))
+    return found
+
+
+def _result_shape(node: Any) -> tuple[int, ...]:
+    value = node.meta["val"]
+    return tuple(int(n) for n in (value if isinstance(value, torch.Tensor) else value[0]).shape)
+
+
+def _align_windows(alignment: Any, node: Any, x: Any, windows: Sequence[Window]) -> Any:
+    dims, k = dims_of(x), len(windows)
+    outer, inner = [], []
+    for item, w in zip(dims[-k:], windows, strict=True):
+        if w.side_by_side and item is not None and 0 not in (w.size, w.out):
+            parts = [n for n in (w.out, w.size) if n != 1]
+            found = iter(alignment.split(item, parts) if len(parts) > 1 else [item])
+            outer.append(None if w.out == 1 else next(found))
+            inner.append(None if w.size == 1 else next(found))
+        else:
+            outer.append(alignment.fresh(w.out))
+            inner.append(alignment.fresh(w.size))
+    node.meta[WINDOWS] = tuple(inner)
+    found = (*dims[:-k], *outer)
+    return (found,) * len(node.meta["val"]) if isinstance(node.meta["val"], list | tuple) else found
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a result sees of the argument: the axes of its window, where that is read, and the condition that it is there."""
+
+    axes: list[Axis]
+    at: At
+    condition: Term | None
+    steps: At  # the position in the window, for each of its dimensions
+
+    def reduced(self, call: Call, monoid: str, x: Term, identity: Term) -> Term:
+        """The reduction over the window of a term at :attr:`at`."""
+        return reduce_over(monoid, self.axes, x if self.condition is None else Map("where", (self.condition, x, identity)))
+
+
+def _seen(call: Call, windows: Sequence[Window]) -> _Seen:
+    k = len(windows)
+    lead, own = call.at[: len(call.at) - k], call.at[len(call.at) - k :]
+    axes: list[Axis] = []
+    at = list(lead)
+    conditions: list[Term] = []
+    steps: list[IndexExpr] = []
+    for e, item, w in zip(own, call.node.meta[WINDOWS], windows, strict=True):
+        a = call.reader.bound(item, free_axes(call.at) | frozenset(axes))
+        step = ZERO if a is None else index(a)
+        steps.append(step)
+        axes += [] if a is None else [a]
+        position = w.start(e) + step * w.dilation
+        if w.adaptive and not w.side_by_side:
+            left = position - w.end(e)
+            if left.bounds()[1] >= 0 and a is not None:
+                conditions.append(Map("lt", (call.reader.position(position), call.reader.position(w.end(e)))))
+        elif not w.adaptive:
+            here = inside(call, position, 0, w.n)
+            conditions += [Map("lt", (Const(0.0), Const(0.0)))] if here is None else here
+        at.append(ZERO if w.n == 1 else position)
+    return _Seen(axes, tuple(at), all_of(conditions), tuple(steps))
+
+
+# maxima -----------------------------------------------------------------------------------------------------------------------------
+def _max_pool(call: Call, x: Any, windows: Sequence[Window]) -> Term:
+    """The largest of each window; NaN if one is.  Its position, if that is wanted, is the first of it, or the last NaN, as torch's."""
+    seen = _seen(call, windows)
+    value = call.read(x, seen.at)
+    dtype = ir_dtype(x.meta["val"].dtype)
+    least = Const(-math.inf) if dtype.is_float else Cast(dtype, Const(dtype.least))
+    largest = seen.reduced(call, "max", value, least)
+    if not call.item:
+        return largest
+    place = ZERO
+    for e, w in zip(seen.at[len(seen.at) - len(windows) :], windows, strict=True):
+        place = place * w.n + e
+    position = call.reader.position(place)
+    beyond, before = as_term(whole_number(math.prod(w.n for w in windows))), Const(-1.0)
+
+    def only(condition: Term, other: Term) -> Term:
+        return Cast(dtypes.int64, Map("where", (condition, position, other)))
+
+    first = seen.reduced(call, "min", only(Map("eq", (value, largest)), beyond), Cast(dtypes.int64, beyond))
+    if not dtype.is_float:
+        return first
+    last = seen.reduced(call, "max", only(Map("ne", (value, value)), before), Cast(dtypes.int64, before))
+    return Map("where", (Map("ne", (largest, largest)), last, first))
+
+
+def _max_windows(k: int) -> Any:
+    def windows(node: Any, x: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, *_: Any) -> list[Window]:
+        return _pools(node, x, k, kernel, stride, padding, dilation)
+
+    return windows
+
+
+def _adaptive_windows(k: int) -> Any:
+    return lambda node, x, *_: _adaptive(node, x, k)
+
+
+def _avg_windows(k: int) -> Any:
+    return lambda node, x, kernel, stride=None, padding=0, *_: _pools(node, x, k, kernel, stride, padding)
+
+
+def _table(name: str, windows: Any, read: Any) -> None:
+    def align(alignment: Any, node: Any, x: Any, *args: Any) -> Any:
+        return _align_windows(alignment, node, x, windows(node, x, *args))
+
+    OPS[name] = AtenOp(align, lambda call, x, *args: read(call, x, windows(call.node, x, *args), *args), whole=True)
+
+
+for _k in (2, 3):
+    _table(f"aten.max_pool{_k}d_with_indices.default", _max_windows(_k), lambda call, x, windows, *_: _max_pool(call, x, windows))
+    _table(f"aten.adaptive_max_pool{_k}d.default", _adaptive_windows(_k), lambda call, x, windows, *_: _max_pool(call, x, windows))
+
+
+# means ------------------------------------------------------------------------------------------------------------------------------
+def _total(call: Call, x: Any, windows: Sequence[Window]) -> Term:
+    dtype = ir_dtype(call.node.meta["val"].dtype)
+    if not dtype.is_float:
+        raise call.unsupported("of integers")
+    seen = _seen(call, windows)
+    return seen.reduced(call, "sum", call.read(x, seen.at), Const(0.0))
+
+
+def _avg_pool(
+    call: Call, x: Any, windows: Sequence[Window], _kernel: Any, _stride: Any = None, _padding: Any = 0, _ceil: Any = False,
+    include: bool = True, divisor: int | None = None,
+) -> Term:  # fmt: skip
+    """The mean of each window.  What lies in the padding counts, if so is said; what lies beyond it, at the last window, never does."""
+    total = _total(call, x, windows)
+    count: Term = Const(1.0)
+    for e, w in zip(call.at[len(call.at) - len(windows) :], windows, strict=True):
+        count = count * _counted(call, e, w, w.padding if include else 0)
+    return total / as_term(float(divisor)) if divisor else total / count
+
+
+def _counted(call: Call, e: IndexExpr, w: Window, padding: int) -> Term:
+    """How many positions of a window are among those that there are and so many before and after them."""
+    start = w.start(e)
+    low, high = start.bounds()
+    if low >= -padding and high + w.size <= w.n + padding:
+        return Const(float(w.size))
+    position = call.reader.position(start)
+    first = Map("maximum", (position, Const(float(-padding)))) if low < -padding else position
+    last = position + w.size if high + w.size <= w.n + padding else Map("minimum", (position + w.size, Const(float(w.n + padding))))
+    return Cast(dtypes.float32, last - first)
+
+
+for _k in (1, 2, 3):
+    _table(f"aten.avg_pool{_k}d.default", _avg_windows(_k), _avg_pool)
+
+
+def _adaptive_avg_pool(call: Call, x: Any, windows: Sequence[Window], *_: Any) -> Term:
+    total = _total(call, x, windows)
+    count: Term = Const(1.0)
+    for e, w in zip(call.at[len(call.at) - len(windows) :], windows, strict=True):
+        length = w.end(e) - w.start(e)
+        count = count * (Const(float(w.size)) if w.side_by_side else Cast(dtypes.float32, call.reader.position(length)))
+    return total / count
+
+
+for _k in (2, 3):
+    _table(f"aten._adaptive_avg_pool{_k}d.default", _adaptive_windows(_k), _adaptive_avg_pool)
+
+
+# convolutions -----------------------------------------------------------------------------------------------------------------------
+def _kind(x: Any, weight: Any, transposed: bool, groups: int) -> str:
+    """``channels``: of one position, a product of matrices; ``depth``: of one channel each; anything else is left to a library."""
+    (_, channels, *_), (_, inner, *window) = shape_of(x), shape_of(weight)
+    if transposed:
+        return ""
+    if groups == 1 and set(window) <= {1}:
+        return "channels"
+    return "depth" if groups == channels and inner == 1 else ""
+
+
+def _convolution_windows(node: Any, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> list[Window]:
+    window = shape_of(weight)[2:]
+    return _pools(node, x, len(window), window, stride, padding, dilation)
+
+
+def _align_convolution(
+    alignment: Any, node: Any, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any,
+    groups: int,
+) -> Any:  # fmt: skip
+    kind, out = _kind(x, weight, transposed, groups), dims_of(weight)[0]
+    if not kind:
+        return fresh_dims(alignment, node)
+    if kind == "channels":
+        alignment.unify(dims_of(x)[1], dims_of(weight)[1])
+    elif shape_of(x)[1] == shape_of(weight)[0]:
+        alignment.unify(dims_of(x)[1], out)
+    if bias is not None:
+        alignment.unify(out, dims_of(bias)[0])
+    batch, _, *places = _align_windows(alignment, node, x, _convolution_windows(node, x, weight, stride, padding, dilation))
+    return batch, out, *(i if n == m else p for i, p, n, m in zip(dims_of(x)[2:], places, shape_of(x)[2:], shape_of(node)[2:], strict=True))
+
+
+def _convolution(
+    call: Call, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any, groups: int
+) -> Term:
+    """``sum_w weight[w] * x[i * stride + w * dilation - padding]`` for each channel, or ``sum_c weight[c] * x[c]`` at each position."""
+    kind = _kind(x, weight, transposed, groups)
+    if not kind:
+        raise call.unsupported("other than of single positions, or of each channel alone")
+    batch, out, *_ = call.at
+    seen = _seen(call, _convolution_windows(call.node, x, weight, stride, padding, dilation))
+    if kind == "channels":
+        c = call.reader.bound(dims_of(weight)[1], free_axes(call.at))
+        axes, channel, inner = [] if c is None else [c], *(2 * (ZERO if c is None else index(c),))
+    else:
+        each = shape_of(weight)[0] // groups if groups else 1
+        axes, channel, inner = seen.axes, ZERO if groups == 1 else out // each, ZERO
+    value = call.read(x, (batch, channel, *seen.at[2:]))
+    if seen.condition is not None:
+        value = Map("where", (seen.condition, value, Const(0.0)))
+    found = reduce_over("sum", axes, value * call.read(weight, (out, inner, *seen.steps)))
+    return found if bias is None else found + call.read(bias, (out,))
+
+
+OPS["aten.convolution.default"] = AtenOp(_align_convolution, _convolution, whole=True)

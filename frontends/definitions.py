@@ -1,0 +1,302 @@
+"""Ops of torch by their definition in simpler ones, where torch's own decomposition is none that reads well.
+
+Those of :data:`COMPOSITES` are looked up while an exported graph is run (:class:`~.capture._Lowering`), before torch takes a composite op
+apart; those of :data:`DECOMPOSITIONS` when the result is traced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+# padding ----------------------------------------------------------------------------------------------------------------------------
+def _dimensions(x: Tensor, pad: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Dimension, and how much is added before and after it (taken away, if negative)."""
+    return [(x.dim() - 1 - k, pad[2 * k], pad[2 * k + 1]) for k in range(len(pad) // 2) if pad[2 * k] or pad[2 * k + 1]]
+
+
+def _extended(x: Tensor, pad: Sequence[int], beyond: Callable[[Tensor, int, int, int], Tensor]) -> Tensor:
+    """In each dimension what stands at the positions ``-before`` to ``n + after - 1``: that of ``x``, and where there is none what
+    ``beyond(x, dimension, first, end)`` gives for a range of them."""
+    for d, before, after in _dimensions(x, pad):
+        n = x.shape[d]
+        start, stop = -before, n + after
+        parts = [beyond(x, d, start, min(stop, 0))] if start < 0 else []
+        if max(start, 0) < min(stop, n):
+            parts.append(x.narrow(d, max(start, 0), min(stop, n) - max(start, 0)))
+        if stop > n:
+            parts.append(beyond(x, d, max(start, n), stop))
+        x = torch.cat(parts, d) if len(parts) > 1 else parts[0].clone() if parts else x.narrow(d, 0, 0)
+    return x
+
+
+def _reflected(x: Tensor, d: int, first: int, end: int) -> Tensor:
+    turn = 0 if first < 0 else 2 * (x.shape[d] - 1)
+    return x.narrow(d, turn - end + 1, end - first).flip(d)
+
+
+def _repeated(x: Tensor, d: int, first: int, end: int) -> Tensor:
+    return x.narrow(d, 0 if first < 0 else x.shape[d] - 1, 1).expand(*x.shape[:d], end - first, *x.shape[d + 1 :])
+
+
+def reflection_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
+    """Positions before the first are read as many after it, and those after the last before it."""
+    return _extended(x, pad, _reflected)
+
+
+def replication_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
+    """Beyond an end stands what stands there."""
+    return _extended(x, pad, _repeated)
+
+
+def circular_pad(x: Tensor, pad: Sequence[int]) -> Tensor:
+    """The value, without what is taken away, goes on in both directions."""
+    for d, before, after in _dimensions(x, pad):
+        n = x.shape[d] + min(before, 0) + min(after, 0)
+        x, before, after = x.narrow(d, max(-before, 0), n), max(before, 0), max(after, 0)
+        x = x.index_select(d, torch.arange(-before, n + after, device=x.device) % n)
+    return x
+
+
+_PADS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
+    "reflect": reflection_pad, "replicate": replication_pad, "circular": circular_pad,
+}  # fmt: skip
+
+
+def pad(x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """``F.pad`` in all of its modes."""
+    return _PADS[mode](x, pad) if mode in _PADS else aten.constant_pad_nd(x, list(pad), value or 0)
+
+
+# interpolation ----------------------------------------------------------------------------------------------------------------------
+def _scale(n: int, out: int, factor: float | None) -> Fraction:
+    """How many positions of ``n`` a step to the next of ``out`` results is."""
+    return Fraction(n, out) if factor is None or factor <= 0 else Fraction(1.0 / factor).limit_denominator(4096)
+
+
+def _nearest(exact: bool) -> Callable[..., Any]:
+    """``floor(i * scale)``, or ``floor((i + 0.5) * scale)``, in whole numbers; left as it is where torch, in float32, has other ones."""
+
+    def upsampled(x: Tensor, size: Sequence[int], *factors: float | None) -> Any:
+        for d, out, factor in zip(range(-len(size), 0), size, (*factors, *(None,) * len(size)), strict=False):
+            n = x.shape[d]
+            scale = _scale(n, out, factor)
+            rounded = np.float32(n / out if factor is None or factor <= 0 else 1.0 / factor)
+            there = np.floor((np.arange(out, dtype=np.float32) + np.float32(exact * 0.5)) * rounded).astype(np.int64)
+            step, start = 2 * scale.numerator, exact * scale.numerator
+            if (np.minimum(there, n - 1) != (np.arange(out) * step + start) // (2 * scale.denominator)).any():
+                return NotImplemented
+            x = x.index_select(d, (torch.arange(out, device=x.device) * step + start) // (2 * scale.denominator))
+        return x
+
+    return upsampled
+
+
+def _between(
+    x: Tensor, d: int, out: int, aligned: bool, factor: float | None, reach: int, weights: Callable[[Tensor], Sequence[Tensor]]
+) -> Tensor:
+    """A weighted sum of the ``2 * reach`` neighbours of the position of each result; beyond the ends stands what stands there.
+
+    A result's position is ``(a * i + b) / c`` in whole numbers: the quotient is the neighbour before it, the remainder how far it is away.
+    """
+    n = x.shape[d]
+    if aligned:
+        a, b, c = (n - 1, 0, out - 1) if out > 1 else (0, 0, 1)
+    else:
+        scale = _scale(n, out, factor)
+        a, b, c = 2 * scale.numerator, scale.numerator - scale.denominator, 2 * scale.denominator
+    at = torch.arange(out, device=x.device) * a + b
+    last = (out - 1) * a + b
+    before, after = reach - 1 - min(b // c, 0), max(last // c + reach - (n - 1), 0)
+    padded = replication_pad(x, [*(0,) * (2 * (x.dim() - 1 - d)), before, after])
+    kind = x.dtype if x.dtype == torch.float64 else torch.float32
+    fraction = ((at + before * c) % c).to(kind) / c
+    each = (-1, *(1,) * (x.dim() - 1 - d))
+    total: Any = 0
+    for k, weight in enumerate(weights(fraction)):
+        total = total + padded.index_select(d, (at + before * c) // c + (k + 1 - reach)) * weight.reshape(each)
+    return total
+
+
+def _linear(x: Tensor, size: Sequence[int], aligned: bool, *factors: float | None) -> Any:
+    """Linear interpolation, one dimension after the other.  Of integers, torch's rounds in fixed point after each."""
+    found = x
+    if not x.is_floating_point():
+        return NotImplemented
+    for d, out, factor in zip(range(x.dim() - len(size), x.dim()), size, (*factors, *(None,) * len(size)), strict=False):
+        found = _between(found, d, out, aligned, factor, 1, lambda t: (1 - t, t))
+    return found.to(x.dtype)
+
+
+def _cubic_weights(t: Tensor) -> tuple[Tensor, ...]:
+    """Keys' convolution with a = -3/4 at the distances 1 + t, t, 1 - t and 2 - t."""
+
+    def near(s: Tensor) -> Tensor:
+        return (1.25 * s - 2.25) * s * s + 1
+
+    def far(s: Tensor) -> Tensor:
+        return ((-0.75 * s + 3.75) * s - 6) * s + 3
+
+    return far(1 + t), near(t), near(1 - t), far(2 - t)
+
+
+def _cubic(x: Tensor, size: Sequence[int], aligned: bool, *factors: float | None) -> Any:
+    """Cubic interpolation, likewise."""
+    found = x
+    if not x.is_floating_point():
+        return NotImplemented
+    for d, out, factor in zip(range(x.dim() - len(size), x.dim()), size, (*factors, *(None,) * len(size)), strict=False):
+        found = _between(found, d, out, aligned, factor, 2, _cubic_weights)
+    return found.to(x.dtype)
+
+
+# repetition -------------------------------------------------------------------------------------------------------------------------
+def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each element so many times, one beside the other: a broadcast, and a reshape."""
+    x, d = (x.reshape(-1), 0) if dim is None else (x, dim % max(x.dim(), 1))
+    x = x.reshape(1) if not x.dim() else x
+    shape = x.shape
+    return x.unsqueeze(d + 1).expand(*shape[: d + 1], repeats, *shape[d + 1 :]).reshape(*shape[:d], shape[d] * repeats, *shape[d + 1 :])
+
+
+# norms ------------------------------------------------------------------------------------------------------------------------------
+def native_group_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, channels: int, size: int, groups: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``group_norm`` in float32, as torch computes it, with the mean and the reciprocal deviation of each sample's groups of channels."""
+    grouped = (x if x.dtype == torch.float64 else x.float()).reshape(n, groups, channels * size // groups if groups else 0)
+    var, mean = torch.var_mean(grouped, -1, correction=0, keepdim=True)
+    scale = torch.rsqrt(var + eps)
+    out = ((grouped - mean) * scale).reshape(x.shape)
+    each = (-1, *(1,) * (x.dim() - 2))
+    out = out if weight is None else out * weight.reshape(each)
+    out = out if bias is None else out + bias.reshape(each)
+    return out.to(x.dtype), mean.squeeze(-1).to(x.dtype), scale.squeeze(-1).to(x.dtype)
+
+
+def group_norm(
+    x: Tensor, groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enabled: bool = True
+) -> Tensor:
+    """``group_norm`` by its definition: statistics of each sample's groups of channels."""
+    return native_group_norm(x, weight, bias, x.shape[0], x.shape[1], math.prod(x.shape[2:]), groups, eps)[0]
+
+
+def batch_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor | None, var: Tensor | None, training: bool, momentum: float,
+    eps: float, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """``batch_norm``: in training mode running statistics are values, which are written to the buffers."""
+    if x.dim() < 2:  # without elements: torch refuses any other
+        return x.clone()
+    if not training:
+        return aten._native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, eps)[0]
+    if mean is None or var is None:
+        return aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)[0]
+    out, _, _, new_mean, new_var = aten._native_batch_norm_legit_functional(x, weight, bias, mean, var, True, momentum, eps)
+    mean.copy_(new_mean)
+    var.copy_(new_var)
+    return out
+
+
+# products and distances ---------------------------------------------------------------------------------------------------------------
+def addmv(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * c + alpha * (a @ b)``; c is not read where beta is 0."""
+    return _added(c, torch.mv(a, b), beta, alpha)
+
+
+def addbmm(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * c`` and ``alpha`` times the sum of a batch of products; c is not read where beta is 0."""
+    return _added(c, torch.bmm(a, b).sum(0, dtype=a.dtype), beta, alpha)
+
+
+def _added(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """Their sum, with factors that are whole numbers beside integers."""
+    if not product.is_floating_point():
+        beta, alpha = int(beta), int(alpha)
+    return product * alpha if beta == 0 else product * alpha + beta * c
+
+
+def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
+    """The norm of a difference."""
+    return torch.linalg.vector_norm(x - y, p)
+
+
+def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
+    """The norms of all differences of two rows."""
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+
+
+def trilinear(
+    a: Tensor, b: Tensor, c: Tensor, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int], sumdim: Sequence[int],
+    unroll: int = 1,
+) -> Tensor:  # fmt: skip
+    """A sum of products of three tensors, each with new dimensions at some places: two products of two."""
+
+    def expanded(x: Tensor, dims: Sequence[int]) -> Tensor:
+        for d in dims:
+            x = x.unsqueeze(d)
+        return x
+
+    return (expanded(a, expand1) * expanded(b, expand2) * expanded(c, expand3)).sum(list(sumdim), dtype=a.dtype)
+
+
+# positions among sorted values, and membership: by comparing with all of them ----------------------------------------------------------
+def searchsorted(
+    boundaries: Tensor, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None
+) -> Any:
+    """How many boundaries are less than a value (``right``: or equal to it); all of them for NaN."""
+    if sorter is not None:
+        return NotImplemented
+    values = x if isinstance(x, Tensor) else torch.full((), x, dtype=boundaries.dtype, device=boundaries.device)
+    rows = boundaries if boundaries.dim() == 1 else boundaries.unsqueeze(-2)
+    one = values.unsqueeze(-1)
+    beyond = rows > one if right or side == "right" else rows >= one
+    return beyond.logical_not().sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def bucketize(x: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The same, asked the other way round."""
+    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+def isin(x: Tensor, among: Tensor, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether a value is one of others."""
+    found = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
+    return found.logical_not() if invert else found
+
+
+# composite in torch, and taken apart there in another way
+COMPOSITES: dict[Any, Callable[..., Any]] = {
+    aten.pad.default: pad,
+    aten._pad_circular.default: circular_pad,
+    aten.repeat_interleave.self_int: repeat_interleave,
+    aten.group_norm.default: group_norm,
+    aten.batch_norm.default: batch_norm,
+    aten.cdist.default: cdist,
+}
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    **dict.fromkeys((aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default), reflection_pad),
+    **dict.fromkeys((aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default), replication_pad),
+    **{getattr(aten, f"upsample_nearest{k}d").default: _nearest(False) for k in (1, 2, 3)},
+    **{getattr(aten, f"_upsample_nearest_exact{k}d").default: _nearest(True) for k in (1, 2, 3)},
+    **dict.fromkeys((aten.upsample_linear1d.default, aten.upsample_bilinear2d.default, aten.upsample_trilinear3d.default), _linear),
+    aten.upsample_bicubic2d.default: _cubic,
+    aten.native_group_norm.default: native_group_norm,
+    aten._trilinear.default: trilinear,
+    **dict.fromkeys((aten.searchsorted.Tensor, aten.searchsorted.Scalar), searchsorted),
+    **dict.fromkeys((aten.bucketize.Tensor, aten.bucketize.Scalar), bucketize),
+    aten.isin.Tensor_Tensor: isin,
+    aten.addmv.default: addmv,
+    aten.addbmm.default: addbmm,
+    aten.dist.default: dist,
+    aten._cdist_forward.default: cdist,
+}
