@@ -55,6 +55,7 @@ def optimize(
     no_spills: bool = False,
     out_placements: Sequence[Any] | None = None,
     strict: bool = False,
+    training: bool = False,
 ) -> Compiled:
     """Compile a tensor program into fused Triton kernels.
 
@@ -86,6 +87,10 @@ def optimize(
     device in between.  ``out_placements``: DTensor's placements for each result, or ``None`` for those that cost least
     (docs/distributed.md).
 
+    ``training``: plan the backward pass, too, and what is saved for it, for the arguments and parameters that require a gradient; the
+    result is an :class:`eqfuse.training.Trained`, whose results have ``.backward()`` (docs/training.md).  ``memory_limit`` then also
+    bounds what is held between the passes.
+
     Raises the classes of :mod:`eqfuse.errors`.
     """
     asked = Request(
@@ -95,6 +100,11 @@ def optimize(
     )  # fmt: skip
     if _across_devices(fn, args, kwargs):
         return _across(asked, out_placements)  # type: ignore[return-value]
+    errors.expect(isinstance(training, bool), "training", training, "True or False")
+    if training:
+        from .training import Trained
+
+        return Trained(checked(asked))  # type: ignore[return-value]
     errors.expect(out_placements is None, "out_placements", out_placements, "DTensors as arguments, whose results have placements")
     return planned(checked(asked))  # type: ignore[return-value]
 

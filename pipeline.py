@@ -477,6 +477,15 @@ def _others(request: Request, graph: FrozenGraph | None, rules: tuple[Rule, ...]
         return other_programs(graph, request.target, ordering, PROGRAM_SHARE * request.time_budget, deadline=clock.until(PROGRAM_SHARE))
 
 
+def equal_programs(request: Request, traced: Traced) -> list[Program]:
+    """The program, and those that it equals and that may be cheaper."""
+    clock = _Clock()
+    clock.begin(request.time_budget, request.deadline)
+    rules = active_rules(request)
+    graph = _programs(request, for_programs(rules), traced, clock, None)
+    return [traced.program, *(choice.program for choice in _others(request, graph, rules, clock))]
+
+
 def _better(request: Request, plan: Plan, than: Plan, share: float = 1.0) -> bool:
     """Whether a plan is the better one by the objective: it holds less, or takes less than a share of the time."""
     held = Objective.on(request.target, request.objective, request.memory_limit).held

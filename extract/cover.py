@@ -7,8 +7,9 @@ considers has been lowered and priced.  It tries, in this order,
 1. one kernel for all outputs; if that is close to the bound that no plan beats, it is taken;
 2. splitting a long reduction over the grid where the outputs alone give too few programs: partial results in a first kernel,
    their merge in a second;
-3. from the unfused cover (materialised: every reduction of the program, and every finished operand of a matrix product, but for
-   those whose storing alone costs more than the best cover so far) removing one materialisation at a time while the cover gets better;
+3. a kernel for each output with nothing stored between; and, from the unfused cover (materialised: every reduction of the program, and
+   every finished operand of a matrix product, but for those whose storing alone costs more than the best cover so far) removing one
+   materialisation at a time while the cover gets better;
 4. merging kernels that can share their loops;
 5. a kernel for every op, as eager code has it, unless something better than that could be is known.
 
@@ -469,6 +470,18 @@ class Extractor:
         close = before is not best and before.us <= NEARLY * best.us  # side by side its kernels may still be better
         return [best, *self._leaner(best, kept, min(limit, best.us)), *((before,) if close else ())]
 
+    def _apart(self) -> list[Cover]:
+        """One kernel for each output with nothing stored between, and these merged as far as that pays.  Where several outputs are made of
+        one large value, what lies between this and storing it is dearer than either, so no single step leads here."""
+        if len({o.cls for o in self.outputs}) == 1:
+            return []
+        found = self._within(ONE_SHARE, lambda: self._chain((), "one kernel per output", parted=True))
+        if isinstance(found, Rejection):
+            self._note(None, "one kernel per output", found.reason)
+            return []
+        merged = self._merge(found)
+        return [self._priced(found), *([self._priced(merged)] if merged is not found else [])]
+
     def _fuse_along(self, order: list[int], first: Cover, limit: float) -> tuple[Cover, list[int], Cover]:
         """Fuse stored values in an order, again and again, as long as the time falls; what is stored then; and the last cover but one."""
         best, kept, before, improved = first, order, first, True
@@ -719,6 +732,7 @@ class Extractor:
         if any(c.us <= enough and self.objective.lean(c) for c in covers):
             stopped = "bound"
         elif len(self._points()) + len(self.outputs) > 1:
+            covers += self._apart()
             greedy = self._greedy(min((c.us for c in covers), default=math.inf))
             if isinstance(greedy, Rejection):
                 self._note(None, "one kernel per reduction", greedy.reason)

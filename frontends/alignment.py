@@ -73,10 +73,16 @@ class Alignment:
         parts_a, parts_b = self._parts.get(a), self._parts.pop(b, None)
         if parts_b and not parts_a:
             self._parts[a] = parts_b
-        elif parts_a and parts_b and [self._size[p] for p in parts_a] == [self._size[p] for p in parts_b]:
-            for p, q in zip(parts_a, parts_b, strict=True):
-                self.unify(p, q)
+        elif parts_a and parts_b:
+            self._refine(parts_a, parts_b)
         return True
+
+    def _refine(self, a: Sequence[Item], b: Sequence[Item]) -> None:
+        """Two ways to merge one dimension: what is whole in one and merged in the other has these parts; heads are groups of heads."""
+        for ones, others in reshape_groups([self._size[p] for p in a], [self._size[p] for p in b]):
+            p, q = self.merge([a[k] for k in ones]), self.merge([b[k] for k in others])
+            if len(ones) == 1 or len(others) == 1:
+                self.unify(p, q)
 
     def tensor(self, dims: Sequence[Item | None]) -> Dims:
         """Register a tensor: its dimensions are kept apart from now on.  A repeated one is replaced by a fresh item."""

@@ -36,7 +36,7 @@ def _sources(node: Any) -> list[Any]:
         if op is None or (op.move is None and (op.whole or node.target is operator.getitem or shape_of(node) != shape_of(below))):
             break
         found.append(node := below)
-    return found
+    return [n for n in found if not isinstance(n.meta.get("val"), list | tuple)]  # what has several results is no value
 
 
 def _one_source(parts: Any) -> Any:

@@ -207,6 +207,7 @@ class _Lowering(torch.fx.Interpreter):
     def __init__(self, module: torch.fx.GraphModule, refused: list[EqFuseError]) -> None:
         super().__init__(module)
         self._below = functorch.get_dynamic_layer_stack_depth()
+        self.definitions: Mapping[Any, Callable[..., Any]] = _BY_DEFINITION
         self._refused = refused  # by definitions: torch's own follow in their places
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -223,7 +224,7 @@ class _Lowering(torch.fx.Interpreter):
         level = _LEVEL.get(_transform(target) or "")
         if level is not None:
             args = (*args[:level], args[level] + self._below, *args[level + 1 :])
-        definition = _BY_DEFINITION.get(target)
+        definition = self.definitions.get(target)
         try:
             return definition(*args, **kwargs) if definition else super().call_function(target, args, kwargs)
         except EqFuseError as error:
@@ -340,6 +341,46 @@ def _check_call(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
 def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbolic: bool = False) -> Captured:
     """Trace a function, module or graph module on fake copies of its arguments.  ``symbolic``: their sizes are symbols, where torch finds
     nothing in the function that needs the number."""
+    made = exported(obj, args, kwargs, symbolic=symbolic)
+    found = _decomposed(made.program, made.names, made.in_spec, made.leaves, symbolic=symbolic)
+    return replace(found, captured=made.captured)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What ``torch.export`` makes of a function: composite ops are still whole.  ``names`` and ``leaves``: of the flat arguments;
+    ``captured`` as in :class:`Captured`."""
+
+    program: Any
+    names: tuple[str, ...]
+    in_spec: Any
+    leaves: tuple[Any, ...]
+    captured: Mapping[str, torch.Tensor]
+
+    @property
+    def sources(self) -> list[Source]:
+        """What its placeholders stand for, in order."""
+        return _sources(self.program, self.names)
+
+    @property
+    def values(self) -> list[Any]:
+        """A fake tensor, or the value that it always is, for each of them."""
+        return [n.meta["val"] for n in self.program.graph.nodes if n.op == "placeholder"]
+
+    def run(self, *given: Any, definitions: Mapping[Any, Callable[..., Any]] = types.MappingProxyType({})) -> tuple[Any, ...]:
+        """The flat results for a value of each, with composite ops by their definitions, or by these.  Raises what a definition refuses."""
+        refused: list[EqFuseError] = []
+        lowering = _Lowering(self.program.graph_module, refused)
+        lowering.definitions = {**_BY_DEFINITION, **definitions}
+        with told_as_errors():
+            found = lowering.run(*given)
+        if refused:
+            raise refused[0]
+        return tuple(found) if isinstance(found, list | tuple) else (found,)
+
+
+def exported(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbolic: bool = False) -> Exported:
+    """The first half of :func:`capture`."""
     _check_call(obj, args, kwargs)
     flat, in_spec = flattened(args, kwargs)
     names = argument_names(obj, args, kwargs)
@@ -354,7 +395,7 @@ def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbolic
         leaves.append(x if spec is None else spec)
     device = _on_device(obj, names, leaves)
     mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
-    with _told_as_errors(), mode:
+    with told_as_errors(), mode:
         fake = [
             torch.empty_strided(x.shape, x.stride, dtype=x.dtype, device=device) if isinstance(x, TensorSpec) else x for x in leaves
         ]
@@ -363,16 +404,15 @@ def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbolic
     if symbolic and kwargs and module is not obj:  # torch.export loses sight of keyword arguments without names of their own
         module, fake_args, fake_kwargs = _Flat(obj, in_spec), tuple(fake), {}
     seen = _Watch()
-    with _told_as_errors(), torch.fx.traceback.preserve_node_meta(), seen:  # for what `seen` writes into metadata
+    with told_as_errors(), torch.fx.traceback.preserve_node_meta(), seen:  # for what `seen` writes into metadata
         sizes = None
         if symbolic:
             sizes = torch.export.ShapesCollection()
             for x in fake:
                 if isinstance(x, torch.Tensor) and x.dim():
                     sizes[x] = dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO)
-        exported = torch.export.export(module, fake_args, fake_kwargs, strict=False, dynamic_shapes=sizes)
-    found = _decomposed(exported, names, in_spec, leaves, symbolic=symbolic)
-    return replace(found, captured=seen.among(exported.constants))
+        program = torch.export.export(module, fake_args, fake_kwargs, strict=False, dynamic_shapes=sizes)
+    return Exported(program, tuple(names), in_spec, tuple(leaves), seen.among(program.constants))
 
 
 class _Watch(TorchFunctionMode):
@@ -431,11 +471,9 @@ def _hint(size: int | torch.SymInt) -> int:
 _KIND = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant", "USER_INPUT": "argument"}
 
 
-def _decomposed(
-    exported: Any, names: Sequence[str], in_spec: Any, leaves: Sequence[Any], *, of_graph: bool = False, symbolic: bool = False
-) -> Captured:
-    placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
-    sources = []
+def _sources(exported: Any, names: Sequence[str]) -> list[Source]:
+    """What the placeholders of an exported graph stand for, in order."""
+    sources: list[Source] = []
     position = 0
     for s in exported.graph_signature.input_specs:
         kind = _KIND.get(s.kind.name)
@@ -449,8 +487,14 @@ def _decomposed(
     unique = _unique([s.name for s in sorted(sources, key=lambda s: s.kind != "argument")])
     ordered = iter(unique)
     renamed = {id(s): next(ordered) for s in sorted(sources, key=lambda s: s.kind != "argument")}
-    sources = [Source(s.kind, s.key, renamed[id(s)]) for s in sources]
+    return [Source(s.kind, s.key, renamed[id(s)]) for s in sources]
 
+
+def _decomposed(
+    exported: Any, names: Sequence[str], in_spec: Any, leaves: Sequence[Any], *, of_graph: bool = False, symbolic: bool = False
+) -> Captured:
+    placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
+    sources = _sources(exported, names)
     values = [n.meta["val"] for n in placeholders]
     if of_graph:
         for n in exported.graph.nodes:
@@ -499,10 +543,10 @@ def decomposed(
             full[i] = t
         return finish(_Lowering(module, refused).run(*full))
 
-    with _told_as_errors():
+    with told_as_errors():
         fakes = [values[i].detach() for i in tensors]
     mode = torch._guards.detect_fake_mode(fakes) or torch._subclasses.FakeTensorMode()
-    with _told_as_errors(), torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode:  # tensors made inside are fake too
+    with told_as_errors(), torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode:  # tensors made inside are fake too
         made = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=_decompositions())(*fakes)
         if _mutates(made.graph):  # a decomposition that itself writes in place
             again = torch.fx.Interpreter(made).run
@@ -601,7 +645,7 @@ _LOGGERS = (
 )  # fmt: skip
 
 
-class _told_as_errors:  # noqa: N801 - reads as a statement
+class told_as_errors:  # noqa: N801 - reads as a statement
     """Turns what tracing raises into the errors of :mod:`eqfuse.errors`, and silences torch, which would say the same again.
 
     torch warns, logs, and prints the graph so far: all three are restored on the way out.  With ``TORCH_LOGS`` set nothing is silenced

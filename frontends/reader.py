@@ -29,7 +29,7 @@ from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
-from . import aten_joins, aten_pointwise, aten_reductions, aten_sources, aten_views  # noqa: F401 - they fill the table
+from . import aten_joins, aten_pointwise, aten_reductions, aten_scatters, aten_sources, aten_views  # noqa: F401 - they fill the table
 from .alignment import Alignment, Dims
 from .aten import OPS, TURNED, At, AtenOp, Call, broadcast_at, dims_of, free_axes, fresh_dims, is_inside, shape_of
 from .axis_names import AxisNames, Sizes
@@ -141,7 +141,7 @@ class _InUse(Exception):
 
 class Reader:
     """Reads one graph.  ``names`` and ``constants`` say what the placeholders are: named inputs, or numbers known now; ``sizes`` what
-    the source calls their sizes.  ``several``: what another reading found in :attr:`several`."""
+    the source calls their sizes.  ``several`` and ``apart``: what another reading found there."""
 
     def __init__(
         self,
@@ -152,8 +152,11 @@ class Reader:
         *,
         exact: bool = False,
         several: Collection[Result] = (),
+        apart: Collection[int] = (),
     ) -> None:
         self.several: set[Result] = set()  # values with reductions of which some element is read at several indices that are no renamings
+        self.apart: set[int] = set()  # dimensions along which some of these are read both as a whole and by the parts that were merged
+        self._apart = frozenset(apart)
         self._once = frozenset(several)  # of these: to be written at their own axes,
         self._own: defaultdict[Result, set[At]] = defaultdict(set)  # which are these
         self.names, self.constants, self.exact = names, constants, exact
@@ -265,11 +268,15 @@ class Reader:
             for before in parts:
                 taken = frozenset(a for own, _ in before for a in own)
                 for part, start in joined or ((item, 0),):
-                    apart = part is not None and (bool(joined) or bool((merged | taken) & {*axes}))
+                    apart = part is not None and (bool(joined) or bool((merged | taken) & {*axes}) or self._is_apart(part))
                     own, at = self.bind(part, taken) if apart else ([], index(0)) if part is None else plain[d]
                     more.append([*before, (own, at + start)])
             parts = more
         return along, parts
+
+    def _is_apart(self, item: int) -> bool:
+        """Whether values are read both as a whole and by parts along a dimension."""
+        return self.alignment.find(item) in self._apart
 
     def _taken_apart(self, node: Node, at: At) -> frozenset[Axis]:
         """Axes of a result at whose quotients and remainders a value is read that a reduction makes."""
@@ -367,6 +374,9 @@ class Reader:
             before, _ = self._first.setdefault((node, item), (at, term))
             if op.whole and before != at and _overlap(before, at):
                 self.several.add((node, item))
+                dims: Any = dims_of(node) if item is None else dims_of(node)[item]
+                different = (d for d, a, b in zip(dims, before, at, strict=True) if (a.as_axis() is None) != (b.as_axis() is None))
+                self.apart |= {self.alignment.find(d) for d in different if d is not None and len(self.alignment.parts(d)) > 1}
         return term
 
     def _read_input(self, node: Node, at: At) -> Term:

@@ -317,14 +317,14 @@ def _from_graph(
     names = {n: s.name for n, s in captured.sources.items()}
     numbers = {n: v for n, v in known.items() if v is not None}
 
-    def read(several: Collection[Any] = ()) -> tuple[Reader, list[_Stored | None]]:
-        reader = Reader(captured.graph, names, numbers, size_names(obj), exact=exact, several=several)
+    def read(several: Collection[Any] = (), apart: Collection[int] = ()) -> tuple[Reader, list[_Stored | None]]:
+        reader = Reader(captured.graph, names, numbers, size_names(obj), exact=exact, several=several, apart=apart)
         found = zip(captured.out_names, captured.outputs, strict=True)
         return reader, [_output(reader, name, node) if isinstance(node, torch.fx.Node) else None for name, node in found]
 
     reader, results = read()
     if reader.several:  # once more, with these written at their own axes
-        reader, results = read(reader.several)
+        reader, results = read(reader.several, reader.apart)
     stored: list[_Stored] = []
     slots: list[tuple[bool, Any]] = []  # per flat result: (is stored, its position) or (False, the value)
     nodes: list[torch.fx.Node] = []  # per stored result
@@ -481,27 +481,27 @@ def _check_examples(traced: Traced, args: Sequence[Any] | None, kwargs: Mapping[
     if traced.eager is None:  # a Program: which tensor is which is known before they are counted
         for name, value in {**dict(zip(inputs, args, strict=False)), **kwargs}.items():
             if name in inputs:
-                _check_example(traced.program.name, inputs[name], value)
+                _check_example(traced.program, inputs[name], value)
     try:
         bound = traced.bind(*args, **kwargs)
     except ShapeError as error:
         raise ShapeError(error.message, where=traced.program.name, cure=_LIKE_THEM) from None
     for name, value in bound.items():
-        _check_example(traced.program.name, inputs[name], value)
+        _check_example(traced.program, inputs[name], value)
     return bound
 
 
 _LIKE_THEM = "pass tensors like the program's inputs, or leave the arguments out"
 
 
-def _check_example(program: str, expected: Input, value: Any) -> None:
+def _check_example(program: Program, expected: Input, value: Any) -> None:
     spec = spec_of(value)
     if spec is None:
-        raise TraceError(f"input {expected.name!r} is a {type(value).__name__}, not a tensor", where=program, cure=_LIKE_THEM)
-    shape, dtype = tuple(1 if a is None else a.size for a in expected.layout), torch_dtype(expected.dtype)
+        raise TraceError(f"input {expected.name!r} is a {type(value).__name__}, not a tensor", where=program.name, cure=_LIKE_THEM)
+    shape, dtype = tuple(1 if a is None else a.size for a in expected.layout), torch_dtype(program.kept(expected))
     if spec.shape != shape or spec.dtype != dtype:
         raise ShapeError(
-            f"input {expected.name!r} is {spec.shape} {spec.dtype}, expected is {shape} {dtype}", where=program, cure=_LIKE_THEM
+            f"input {expected.name!r} is {spec.shape} {spec.dtype}, expected is {shape} {dtype}", where=program.name, cure=_LIKE_THEM
         )
 
 

@@ -58,7 +58,7 @@ def _captured(program: Program) -> set[Reduce]:
     found: set[Reduce] = set()
     for t in program.terms():
         own = frozenset[Reduce]()
-        if isinstance(t, Reduce) and MONOIDS[t.monoid].linear:
+        if isinstance(t, Reduce) and MONOIDS[t.monoid].linear and _is_product(t):
             own = frozenset({t})
         elif isinstance(t, Map) and t.op in ("mul", "neg"):
             own = own.union(*(factors[x] for x in t.args))
@@ -67,6 +67,19 @@ def _captured(program: Program) -> set[Reduce]:
                 found |= {r for r in factors[side] if r.axis in other.axes}
         factors[t] = own
     return found
+
+
+def _is_product(r: Reduce) -> bool:
+    """Whether a factor of what is summed has the summed axis and lacks another: a sum whose factors all have the same axes has no other
+    order, and what stands beside it would only be computed under two names."""
+    stack = [body := r.args[0]]
+    while stack:
+        t = stack.pop()
+        if isinstance(t, Map) and t.op in ("mul", "neg"):
+            stack.extend(t.args)
+        elif r.axis in t.axes and t.axes < body.axes:
+            return True
+    return isinstance(body, Reduce)
 
 
 def _moved(x: Term, old: Axis, new: Axis) -> Term:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import ShapeError, expect
-from .dtypes import DType
+from .dtypes import DType, float32
 from .index import Axis
 from .printing import axes_text, expression
 from .strides import Strides, footprint
@@ -61,7 +61,8 @@ class Program:
 
     ``sources`` maps terms to the user's line that made them, and ``names`` what the user calls values to their terms, in order of
     execution (a name that is assigned twice has two).  Both are for messages and questions; they carry no meaning.
-    ``widened``: values of 16-bit type that are kept in float32 between kernels, since nobody wrote them and their type may not hold them.
+    ``widened``: values of 16-bit type that are kept in float32 between kernels, since nobody wrote them and their type may not hold them;
+    inputs among them are tensors of float32.
     ``strides``: how inputs lie in memory, by name; the others without gaps (:mod:`.strides`).  They change what a plan costs alone.
     """
 
@@ -159,9 +160,13 @@ class Program:
             if len(set(axes)) < len(axes):
                 raise refuse(f"the layout of output {o.name!r} has an axis twice", "name the two dimensions differently")
 
+    def kept(self, i: Input) -> DType:
+        """The type in which memory has an input."""
+        return float32 if i in self.widened else i.dtype
+
     def input_bytes(self, i: Input) -> int:
         """Bytes that memory moves for an input: what it repeats once, and what lies in gaps of less than a sector."""
-        return footprint(i.shape, self.strides.get(i.name), i.dtype.itemsize)[1]
+        return footprint(i.shape, self.strides.get(i.name), self.kept(i).itemsize)[1]
 
     def unit(self, output: str) -> int:
         """How many elements surely divide where the rows of an output start in the result that it is a part of; 0 for any number."""
@@ -195,7 +200,7 @@ class Program:
         lines = [f"{self.name}: " + ", ".join(f"{a.name}={a.size}" for a in self.axes)]
         for i in self.inputs:
             dims = ", ".join("1" if a is None else a.name for a in i.layout)
-            lines.append(f"  {i.name}[{dims}] : {i.dtype.name}" + (f" at strides {at}" if (at := self.strides.get(i.name)) else ""))
+            lines.append(f"  {i.name}[{dims}] : {self.kept(i).name}" + (f" at strides {at}" if (at := self.strides.get(i.name)) else ""))
         name = self.labels
         lines += [f"  {name[t]}{axes_text(t)} = {expression(t, name)}" for t in self.terms() if not isinstance(t, Input | Const)]
         for o in self.outputs:

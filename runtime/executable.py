@@ -111,7 +111,7 @@ class Executable:
         errors.expect(named, "kwargs", kwargs, "arguments by name, in a dict", where="bind")
         tensors = self.traced.bind(*args, **kwargs)
         for i in self.program.inputs:
-            want = tuple(1 if a is None else a.size for a in i.layout)
+            want, dtype = tuple(1 if a is None else a.size for a in i.layout), self.program.kept(i).name
             got = tensors[i.name]
             if not isinstance(got, torch.Tensor) or got.layout != torch.strided:
                 raise errors.TraceError(
@@ -119,9 +119,9 @@ class Executable:
                     where=self.program.name,
                     cure="torch.as_tensor() or .to_dense()",
                 )
-            if tuple(got.shape) != want or str(got.dtype).removeprefix("torch.") != i.dtype.name:
+            if tuple(got.shape) != want or str(got.dtype).removeprefix("torch.") != dtype:
                 raise errors.ShapeError(
-                    f"{i.name} is {tuple(got.shape)} {got.dtype}, compiled for {want} {i.dtype.name}",
+                    f"{i.name} is {tuple(got.shape)} {got.dtype}, compiled for {want} {dtype}",
                     where=self.program.name,
                     cure="call optimize() with arguments of this shape and type",
                 )

@@ -93,7 +93,12 @@ class Buffer:
 
 def input_buffers(program: Program) -> dict[str, Buffer]:
     """The tensors that a program is given."""
-    return {i.name: Buffer(i.name, i.dtype, i.shape, strides=program.strides.get(i.name)) for i in program.inputs}
+    return {
+        i.name: Buffer(
+            i.name, program.kept(i), i.shape, narrow=i.dtype if i in program.widened else None, strides=program.strides.get(i.name)
+        )
+        for i in program.inputs
+    }
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,9 @@ class _Made:
         narrow = [t for t in self.new if t.dtype is not None and t.dtype.is_float and t.dtype.itemsize == 2]
         if not narrow:
             return frozenset()
-        known: dict[Term, Interval] = {i: Interval(-i.dtype.largest, i.dtype.largest) for i in self.inputs.values() if i.dtype.is_float}
+        known: dict[Term, Interval] = {
+            i: Interval(-(most := self.graph.program.kept(i).largest), most) for i in self.inputs.values() if i.dtype.is_float
+        }
         wider = {a for t in postorder(*self.outputs) for a in t.args if t.dtype is not None and t.dtype != a.dtype}
         return frozenset(
             t

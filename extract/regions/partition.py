@@ -70,10 +70,10 @@ def partition(program: Program, target: Target, also: Collection[int] = ()) -> P
     stored.update((work.terms[k], None) for k in sorted(also))
     _halved(work, stored)
     groups = _groups(work, found, stored)
-    return Partition(program, groups, _names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts)
+    return Partition(program, groups, stored_names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts)
 
 
-def _names(program: Program, numbers: Collection[int]) -> dict[int, str]:
+def stored_names(program: Program, numbers: Collection[int]) -> dict[int, str]:
     """A name of its own for every stored value: the user's, or that of its number."""
     taken = {t.name for t in (*program.inputs, *program.outputs)}  # type: ignore[attr-defined]
     called: dict[Term, str] = {}
@@ -88,7 +88,7 @@ def _names(program: Program, numbers: Collection[int]) -> dict[int, str]:
     return found
 
 
-def _able(t: Term) -> bool:
+def able(t: Term) -> bool:
     """Whether a value may be stored: what is computed, of a type that memory has."""
     return isinstance(t, Map | Reduce | Cast) and t.dtype is not None
 
@@ -102,7 +102,7 @@ def _between(work: Work, found: Stages) -> dict[Term, None]:
         sources = [t for t, n in work.nests.items() if found.of[t] == stage and (n.product or t in parted)]
         sinks = {t for t in work.terms if found.level[t] > stage}
         if sources and sinks:
-            stored.update(dict.fromkeys(cheapest_cut(sources, sinks, work.users, stored, lambda t: _able(t) and t not in inner)))
+            stored.update(dict.fromkeys(cheapest_cut(sources, sinks, work.users, stored, lambda t: able(t) and t not in inner)))
     return stored
 
 
@@ -130,9 +130,9 @@ def _halved(work: Work, stored: dict[Term, None]) -> None:
         if not _large(sum(t in work.nests for t in cone), cone):
             continue
         place = {t: k for k, t in enumerate(cone)}
-        last = {t: max((place[u] for u in work.users[t] if u in place), default=-1) for t in cone if _able(t)}
+        last = {t: max((place[u] for u in work.users[t] if u in place), default=-1) for t in cone if able(t)}
         crossing = _bytes_after(cone, last)
-        middle = [k for k in range(len(cone) // 4, len(cone) - len(cone) // 4) if _able(cone[k]) and cone[k] not in inner]
+        middle = [k for k in range(len(cone) // 4, len(cone) - len(cone) // 4) if able(cone[k]) and cone[k] not in inner]
         if not middle:
             continue
         best = min(middle, key=lambda k: (crossing[k], -k))

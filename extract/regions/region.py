@@ -113,7 +113,7 @@ def _stored(partition: Partition) -> dict[Term, tuple[Output, ...]]:
     """What is made of every stored value: results, or a tensor that no user sees, whose dimensions are in the order torch would give."""
     program = partition.program
     found: dict[Term, tuple[Output, ...]] = {}
-    natural = _Natural()
+    natural = Natural()
     read = {a for u in program.terms() for a in u.args}
     kept = partition.stored
     for k, t in enumerate(program.terms()):
@@ -133,7 +133,7 @@ def _kept(program: Program, t: Term) -> DType:
     return dtypes.float32 if t in program.widened else t.dtype
 
 
-class _Natural:
+class Natural:
     """The order of dimensions that torch would give a value: those of its first operand, then those of the others."""
 
     def __init__(self) -> None:

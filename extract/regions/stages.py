@@ -9,6 +9,7 @@ with what it is made of.  No operation is known by its name.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ...ir.terms import Term
@@ -65,6 +66,7 @@ def stages(work: Work) -> Stages:
             at, same, deep = at + 1, [], 1
         stage[t], depth[t] = at, deep
         above[t] = frozenset([t, *same])
+    _later(work, stage, above, {(c.outer, c.inner) for c in conflicts})
     level: dict[Term, int] = {}
     for t in work.terms:
         level[t] = stage[t] if t in stage else max((level[a] for a in t.args), default=-1)
@@ -73,12 +75,29 @@ def stages(work: Work) -> Stages:
     return Stages(stage, level, tuple(conflicts))
 
 
+def _later(work: Work, stage: dict[Term, int], above: Mapping[Term, frozenset[Term]], conflicts: Collection[tuple[Term, Term]]) -> None:
+    """Products that are only needed later on are made there, if making them for each that needs them costs less than storing them."""
+    users: dict[Term, list[Term]] = {t: [] for t in work.nests}
+    for t, nest in work.nests.items():
+        for x in above[nest.body]:
+            users[x].append(t)
+    for t in reversed(list(work.nests)):
+        nest = work.nests[t]
+        if not nest.product or t in work.outputs or not users[t] or any((u, t) in conflicts for u in users[t]):
+            continue
+        at = min(stage[u] for u in users[t])
+        if at > stage[t] and len(users[t]) * work.us(nest, frozenset()) < work.move_us(2 * stored_bytes(t)) + work.target.launch_us:
+            stage[t] = at
+
+
 def conflict(work: Work, nest: Nest, side: Term, inner: Nest) -> Conflict | None:
     """Whether computing ``inner``, of which a side of ``nest`` is made, again for every tile costs more than storing it."""
-    times = math.ceil(elements(nest.top.axes - side.axes) / TILE)
+    lacking, whole = nest.top.axes - side.axes, nest.top.axes & inner.summed  # the latter: all of an axis for each tile of it
+    times = math.ceil(elements(lacking | whole) / TILE)
     if times <= 1:
         return None
     beside = frozenset() if inner.product else work.leaves(nest.body, inner.top)
-    again = (times - 1) * work.us(inner, beside)
+    below = [x for x in work.leaves(inner.body) if x in work.nests and work.nests[x].product] if whole else []
+    again = (times - 1) * max(work.us(inner, beside), sum(work.us(work.nests[x], frozenset()) for x in below))
     stored = work.move_us(2 * stored_bytes(inner.top)) + work.target.launch_us
     return Conflict(nest.top, inner.top, times, again, stored) if again > stored else None

@@ -41,6 +41,11 @@ class Nest:
     sides: tuple[Term, ...]
     product: bool
 
+    @property
+    def summed(self) -> frozenset[Axis]:
+        """The axes that it reduces."""
+        return frozenset(r.axis for r in (self.top, *self.inner) if isinstance(r, Reduce))
+
 
 class Work:
     """A program's nests and what computing a value takes on a device."""

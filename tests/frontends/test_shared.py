@@ -201,3 +201,14 @@ def test_kernels_of_such_a_value(f):
     args = [torch.rand(s, generator=RANDOM) for s in shapes]
     for options in ({}, {"node_budget": 0}):
         assert eqfuse.optimize(f, args, target="h200", **options).accuracy(*args, factor=2.0).outputs[0].ours_nonfinite == 0
+
+
+def test_heads_that_are_read_as_one_dimension_and_by_groups():
+    """Scores at 6 heads for one result, at 2 groups of 3 for the other: the results have the groups, too."""
+
+    def f(q, k, v):
+        weights = torch.softmax(q @ k.repeat_interleave(3, 0).transpose(-1, -2), -1)
+        return weights @ v, weights.view(2, 3, 4, 5).sum(1)
+
+    program = agree(f, (randn(6, 4, 7), randn(2, 5, 7), randn(6, 5, 3))).program
+    assert [t.monoid for t in program.terms() if isinstance(t, Reduce)].count("max") == 1

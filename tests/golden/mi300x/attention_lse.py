@@ -6,7 +6,7 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out, function1, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential
   memory: 134.48 MB; compulsory 134.48 MB; unfused 18.39 GB in 16 kernels (3566.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 452.5 us, 201.59 MB: 122.6 us slower: 2 kernels, attention_lse_out0 is bound by tensor
+  runner-up: one kernel per output, 452.5 us, 201.59 MB: 122.6 us slower: 2 kernels, attention_lse_out0 is bound by tensor
   search ended: exhausted
 """
 

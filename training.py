@@ -1,0 +1,217 @@
+"""``optimize(fn, args, training=True)``: a forward and a backward plan, and a callable whose result has ``.backward()``.
+
+What autograd computes is recorded as one program (:mod:`.frontends.joint`), put in the order that is cheapest as a whole, and cut in
+two by what is worth saving (:mod:`.extract.saving`).  Each pass is then planned as any program is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .errors import OptionError, StaticArgumentError, TraceError
+from .extract.programs.candidates import GAIN
+from .extract.quantities import bytes_text
+from .extract.saving import Passes, Saved, parted
+from .frontends.capture import Source
+from .frontends.convention import flattened
+from .frontends.joint import Joint, trace_joint
+from .frontends.results import arranged
+from .frontends.spec import spec_of, value_key
+from .ir.program import Program
+from .pipeline import Request, equal_programs, run
+from .runtime.executable import Executable
+
+MOST_VARIANTS = 64  # plans for other shapes that one Trained keeps
+Runner = Callable[[Executable, list[torch.Tensor]], Any]
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Which result of the joint program a value is."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class _Plans:
+    """Both passes, planned."""
+
+    passes: Passes
+    forward: Executable
+    backward: Executable
+
+    @property
+    def us(self) -> float:
+        """Modelled time of both."""
+        return self.forward.plan.estimated_us + self.backward.plan.estimated_us
+
+
+class Trained:
+    """A program with its backward pass.  Call it like the function it came from; what it returns has ``.backward()``.
+
+    ``forward`` and ``backward`` are executables, each with a plan, a source and ``interpret``; ``saved`` is what lies between them.
+    """
+
+    def __init__(self, request: Request) -> None:
+        for option in ("fusion", "accuracy_factor"):
+            if getattr(request, option):
+                raise OptionError(f"{option} is about the kernels of one program, and training=True makes two", cure="leave it out")
+        self.fn = request.fn
+        self._shape = self._shape_of(request.args or (), request.kwargs or {})
+        self.joint: Joint = trace_joint(self.fn, request.args or (), request.kwargs or {}, request.name, exact=request.exact)
+        program = self.joint.traced.program
+        slots = [_Slot(r.name) for r in program.results or program.outputs]
+        self._where: dict[str, Any] = self.joint.traced.unflatten(slots)  # by its name there, the result that a value is stored as
+        plans = self._planned(request)
+        self.passes, self.forward, self.backward = plans.passes, plans.forward, plans.backward
+        self.request = request.without_data()
+        self._variants: dict[object, Trained] = {self._shape: self}
+
+    def _planned(self, request: Request) -> _Plans:
+        """The best plans that are found: for the program as written, and for the most promising equal one."""
+        program = self.joint.traced.program
+        parts = {r.name: r.outputs for r in program.results} or {o.name: (o.name,) for o in program.outputs}
+        late = set(self.joint.gradients.values())
+        names: tuple[set[str], set[str]] = set(), set()
+        for name, slot in self._where.items():
+            if isinstance(slot, _Slot):
+                names[name in late].update(parts[slot.name])
+        request = replace(request, args=None, kwargs=None, name=None)
+        best: _Plans | None = None
+        for one in equal_programs(replace(request, fn=program), self.joint.traced)[:2]:
+            passes = parted(one, set(self.joint.tangents.values()), *names, request.target, request.memory_limit)
+            found = _Plans(passes, *(run(replace(request, fn=p)).executable for p in (passes.forward, passes.backward)))
+            best = found if best is None or found.us < GAIN * best.us else best
+        assert best is not None
+        return best
+
+    # -- knowing -----------------------------------------------------------------------------------------------------------------
+    @property
+    def saved(self) -> tuple[Saved, ...]:
+        """The values of the forward pass that the backward pass reads, arguments left out."""
+        return self.passes.saved
+
+    @property
+    def saved_bytes(self) -> int:
+        """What is held between the passes beside arguments and results."""
+        return self.passes.held
+
+    def __str__(self) -> str:
+        listed = [
+            f"  {s.input.name}{list(s.input.shape)} {s.dtype.name}, {bytes_text(s.bytes)}{', a result' * s.result}" for s in self.saved
+        ]
+        held = f"saved for the backward pass: {bytes_text(self.saved_bytes)} beside arguments and results"
+        return "\n".join([str(self.forward.plan), held, *listed, str(self.backward.plan)])
+
+    def __repr__(self) -> str:
+        kernels = f"{len(self.forward.plan.steps)} and {len(self.backward.plan.steps)} kernels"
+        return f"<Trained {self.joint.traced.program.name}: {kernels}, {bytes_text(self.saved_bytes)} saved>"
+
+    # -- running -----------------------------------------------------------------------------------------------------------------
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on the device of the arguments: CUDA tensors the kernels of both passes, CPU tensors the original function in torch.
+
+        Arguments of other shapes and types, and others of which a gradient is wanted, are planned for once each.
+        """
+        if not any(isinstance(x, torch.Tensor) and x.is_cuda for x in pytree.tree_leaves((args, kwargs))):
+            return self.fn(*args, **kwargs)
+        shape = self._shape_of(args, kwargs)
+        found = self._variants.get(shape)
+        if found is None:
+            for oldest in list(self._variants)[: 1 - MOST_VARIANTS]:
+                del self._variants[oldest]
+            found = self._variants[shape] = Trained(replace(self.request, args=args, kwargs=kwargs))
+        return found.run(lambda kernels, given: kernels(*given), args, kwargs)
+
+    def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
+        """The same by the generated Triton in Triton's interpreter, in both passes, on CPU tensors like the examples."""
+        return self.run(lambda kernels, given: kernels.interpret(*given, sanitize=sanitize), args, kwargs)
+
+    def run(self, runner: Runner, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The results of a call.  ``runner`` runs an executable on its inputs, in both passes."""
+        if self._shape_of(args, kwargs) != self._shape:
+            raise StaticArgumentError("these arguments are not like those that were planned for", cure="optimize again for them")
+        flat, own = pytree.tree_leaves((tuple(args), dict(kwargs))), held(self.fn)
+        tensors = [self._tensor(name, s, flat, own) for name, s in self.joint.inputs.items()]
+        found = list(_Passes.apply(self, runner, *tensors))
+        with torch.no_grad():
+            for name in reversed(list(self.joint.written)):
+                own[str(self.joint.inputs[name].key)].copy_(found.pop())
+        given = iter(found)
+        flat = [value if name is None else next(given) for name, value in self.joint.results]
+        return pytree.tree_unflatten(flat, self.joint.out_spec)
+
+    def _tensor(self, name: str, source: Source, flat: Sequence[Any], own: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """What is passed for an input."""
+        if source.kind == "constant":
+            device = next((t.device for t in flat if isinstance(t, torch.Tensor)), None)
+            return self.joint.constants[name].detach().to(device)
+        found: torch.Tensor = flat[int(source.key)] if source.kind == "argument" else own[str(source.key)]
+        return found
+
+    def _shape_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        """Equal for calls that one plan serves."""
+        flat, spec = flattened(tuple(args), dict(kwargs))
+        training = self.fn.training if isinstance(self.fn, torch.nn.Module) else None
+        return tuple(map(_kind, (*flat, *held(self.fn).values()))), str(spec), training
+
+
+def held(fn: Any) -> dict[str, torch.Tensor]:
+    """The parameters and buffers of a module by name; a function holds none."""
+    return {**dict(fn.named_parameters()), **dict(fn.named_buffers())} if isinstance(fn, torch.nn.Module) else {}
+
+
+def _kind(x: Any) -> object:
+    """What a plan depends on of an argument."""
+    spec = spec_of(x)
+    return value_key(x) if spec is None else (spec.shape, spec.dtype, bool(getattr(x, "requires_grad", False)))
+
+
+def _results(kernels: Executable, runner: Runner, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What a pass makes of tensors, by name."""
+    program: Program = kernels.program
+    made = runner(kernels, [tensors[i.name] for i in program.inputs])
+    made = list(made) if isinstance(made, tuple | list) else [made]
+    return dict(zip((r.name for r in program.results or program.outputs), arranged(program, made), strict=True))
+
+
+class _Passes(torch.autograd.Function):
+    """Both passes for autograd: the results, then the new values of buffers."""
+
+    @staticmethod
+    def forward(ctx: Any, trained: Trained, runner: Runner, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        joint = trained.joint
+        given = dict(zip(joint.inputs, tensors, strict=True))
+        made = _results(trained.forward, runner, given)
+        out: list[torch.Tensor] = []
+        for name in (*(name for name, _ in joint.results if name is not None), *joint.written.values()):
+            value = made[trained._where[name].name]
+            out.append(value.clone() if any(value is x for x in out) else value)
+        known = {**given, **{s.input.name: made[s.input.name] for s in trained.saved}}
+        names = [i.name for i in trained.backward.program.inputs if i.name in known]
+        ctx.save_for_backward(*(known[n] for n in names))
+        ctx.trained, ctx.runner, ctx.names = trained, runner, names
+        tensor_results = [k for k, (name, _) in enumerate(joint.results) if name is not None]
+        ctx.tangents = [joint.tangents.get(k) for k in tensor_results]
+        ctx.mark_non_differentiable(*(x for x, t in zip(out, [*ctx.tangents, *[None] * len(joint.written)], strict=True) if t is None))
+        return tuple(out)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        trained: Trained = ctx.trained
+        if torch.is_grad_enabled():
+            raise TraceError(
+                "a derivative of the backward pass is wanted (create_graph=True), and its kernels have none",
+                where=trained.joint.traced.program.name,
+                cure="call the original function for it",
+            )
+        given = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
+        given.update((name, g) for name, g in zip(ctx.tangents, grads, strict=False) if name is not None)
+        made = _results(trained.backward, ctx.runner, given)
+        found = (trained._where[name] if (name := trained.joint.gradients.get(n)) else None for n in trained.joint.inputs)
+        return None, None, *(made[slot.name] if isinstance(slot, _Slot) else None for slot in found)
