@@ -12,10 +12,9 @@ import argparse
 import json
 import math
 import time
-from datetime import date
 
 import torch
-from host import commit
+from host import commit, host
 from run import RESULTS
 from torch.nn import functional
 
@@ -143,6 +142,7 @@ def main():
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of CPU for each pass")
     asked = parser.parse_args()
     rows = []
+    env = {**host("torch"), "commit": commit()}
     print("| program | forward | backward | saved | torch saves |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name in asked.programs or PROGRAMS:
@@ -151,8 +151,8 @@ def main():
         torch_mb = "-" if r["torch_saved"] is None else f"{r['torch_saved'] / 1e6:.1f} MB"
         print(f"| {name} | {cells[0]} | {cells[1]} | {r['saved_bytes'] / 1e6:.1f} MB | {torch_mb} |", flush=True)
         if asked.save:
-            found = {"commit": commit(), "target": "h200", "modelled": True, "budget_s": asked.budget, "rows": rows}
-            path = RESULTS / f"{date.today()}-training.json"
+            found = {"environment": env, "target": "h200", "budget_s": asked.budget, "rows": rows}
+            path = RESULTS / f"{env['date'][:10]}-training.json"
             path.write_text(json.dumps(found, indent=1) + "\n")
 
 
