@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from ..ir.program import Program
+from ..ir.strides import contiguous_strides, spread
 from ..ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View
 from .targets import Target
 
@@ -61,14 +62,17 @@ def is_contraction(t: Term) -> bool:
 
 
 def _input_bytes(program: Program, terms: list[Term]) -> int:
-    """Bytes of the inputs that are read at all: of an input that is only looked at through views (a slice, say) what they see."""
+    """Bytes of the inputs that are read at all: of an input that is only looked at through views (a slice, say) what they see, in whole
+    sectors."""
     whole: set[Term] = set()
     seen: dict[Term, int] = {}
     for t in (*terms, None):
         for a in terms if t is None else t.args:
             if not isinstance(a, Input):
                 continue
-            if isinstance(t, View) or (isinstance(t, Gather) and a is t.args[0]):
+            if isinstance(t, View):
+                seen[a] = seen.get(a, 0) + round(_elements(t) * a.dtype.itemsize * _spread(program, t, a))
+            elif isinstance(t, Gather) and a is t.args[0]:
                 seen[a] = seen.get(a, 0) + _elements(t) * a.dtype.itemsize
             elif t is not None:
                 whole.add(a)
@@ -76,6 +80,15 @@ def _input_bytes(program: Program, terms: list[Term]) -> int:
                 whole.add(a)  # an input that is itself an output
     inputs = {t: program.input_bytes(t) for t in terms if isinstance(t, Input)}
     return sum(n if i in whole else min(n, seen[i]) for i, n in inputs.items())
+
+
+def _spread(program: Program, view: View, x: Input) -> float:
+    """How many times as much memory moves for what a view sees of an input, because it skips elements of its sectors."""
+    strides = program.strides.get(x.name) or contiguous_strides(x.shape)
+    own = [s for s, n in zip(strides, x.shape, strict=True) if s and n > 1]
+    steps = [abs(c) * s for a, s in zip(x.layout, strides, strict=True) if a == view.axis and s for _, c in view.index.terms]
+    steps += [s for a, s in zip(x.layout, strides, strict=True) if a is not None and a != view.axis and s]
+    return max(1.0, spread(min(steps), min(own), x.dtype.itemsize)) if steps and own else 1.0
 
 
 def contraction_work(t: Term) -> tuple[str, float]:

@@ -285,16 +285,18 @@ def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
     """DRAM traffic: every buffer once, and once more per loop that loads it when what lies between two loops does not stay in L2."""
     passes = _passes(counts)
     total: dict[str, int] = {}
+    touched: dict[str, int] = {}
     times: dict[str, int] = {}  # load statements
     for t in counts.loads:
         total[t.buffer] = total.get(t.buffer, 0) + t.bytes
+        touched[t.buffer] = touched.get(t.buffer, 0) + t.in_sectors
         times[t.buffer] = times.get(t.buffer, 0) + 1
     dram = counts.store_bytes
     spilled = _spilled(kernel, counts, running, target)
     for name, loaded in total.items():
-        touched = [t.touched for t in counts.loads if t.buffer == name]
-        known = [n for n in touched if n is not None]
-        different = sum(known) if len(known) == len(touched) else loaded  # of what is read where data say, those places
+        known = [t.touched for t in counts.loads if t.buffer == name]
+        places = [n for n in known if n is not None]
+        different = sum(places) if len(places) == len(known) else touched[name]  # of what is read where data say, those places
         unique, once = min(kernel.buffers[name].bytes, loaded), kernel.buffers[name].moved(different)
         dram += once * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if spilled else 1)
     return dram

@@ -137,7 +137,8 @@ class Extractor:
             terms = self.program.terms()
             term = next((t for t, k in zip(terms, self.graph.original, strict=True) if k == c), None)
             dtype = dtypes.float32
-            own = term is not None and (is_contraction(term) or isinstance(term, Map | Input) or c in self._handed)
+            copy = isinstance(term, Input) or (isinstance(term, View) and isinstance(term.args[0], Input))
+            own = term is not None and (is_contraction(term) or isinstance(term, Map) or copy or c in self._handed)
             if term is not None and own and term.dtype is not None and (term.dtype.is_float or c in self._handed):
                 dtype = term.dtype
             whole = [t for t in ([term] if term is not None else self._sums_of_parts(c)) if t.dtype is not None and t.dtype.kind == "int"]
@@ -378,8 +379,8 @@ class Extractor:
 
     def _points(self) -> tuple[int, ...]:
         """Classes worth materialising: the program's own reductions, the finished operands of its matrix products (what a
-        product would otherwise compute once for every tile of its other side), inputs without neighbours in memory, of which a copy has
-        some, and what verdicts keep apart; but nothing that stands between two values that must share a kernel."""
+        product would otherwise compute once for every tile of its other side), inputs and views without neighbours in memory, of which a
+        copy has some, and what verdicts keep apart; but nothing that stands between two values that must share a kernel."""
         roots = {o.cls for o in self.outputs}
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
@@ -392,10 +393,20 @@ class Extractor:
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
             worth = isinstance(t, Reduce) and t.axis in t.args[0].axes
             apart = isinstance(t, Map | Reduce) and c in self._kept_apart
-            gaps = isinstance(t, Input) and t.dtype.is_float and bool(self.buffers[t.name].memory) and self.buffers[t.name].fastest is None
+            gaps = self._without_neighbours(t)
             if c not in roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):
                 found[c] = None
         return tuple(c for c in found if c not in self._between)
+
+    def _without_neighbours(self, t: Term) -> bool:
+        """Whether it is an input, or a view of one, whose elements have gaps between each other in memory."""
+        x = t.args[0] if isinstance(t, View) else t
+        if not isinstance(x, Input) or not x.dtype.is_float or not (memory := self.buffers[x.name].memory):
+            return False
+        where, stride = memory[0]
+        if not isinstance(t, View):
+            return stride > 1
+        return t.axis == x.layout[where] and all(abs(c) > 1 for _, c in t.index.terms)
 
     @cached_property
     def _kept_apart(self) -> frozenset[int]:

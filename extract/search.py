@@ -292,7 +292,7 @@ class KernelSearch:
         """Nothing costs less: it moves every byte once, with the whole device, and takes no longer than that."""
         loaded: dict[str, int] = {}
         for t in c.counts.loads:
-            loaded[t.buffer] = loaded.get(t.buffer, 0) + t.bytes
+            loaded[t.buffer] = loaded.get(t.buffer, 0) + t.in_sectors
         once = c.counts.store_bytes + sum(self.buffers[name].moved(n) for name, n in loaded.items())
         return c.cost.us <= (once / (self.target.dram_gb_s * 1e3) + self.target.launch_us) * (1 + 1e-9)
 

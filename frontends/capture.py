@@ -14,6 +14,7 @@ import logging
 import math
 import os
 import re
+import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -169,6 +170,20 @@ _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
     **COMPOSITES,
 }
 
+
+def _flat_apply(target: Any, func: Any, spec: Any, *flat: Any, **kwargs: Any) -> Any:
+    """A call that ``torch.export`` keeps whole; of an ``autograd.Function`` what its forward computes, which ``functionalize`` has no rule
+    for.  FlexAttention reads tables in a ``mask_mod`` by one."""
+    args, named = pytree.tree_unflatten(flat, spec)
+    if args and isinstance(args[0], str):  # where it is
+        module, _, name = args[0].rpartition(".")
+        found: Any = getattr(sys.modules.get(module), name, None)
+        own = inspect.isclass(found) and issubclass(found, torch.autograd.Function)
+        if own and found.setup_context is not torch.autograd.Function.setup_context:  # else its forward takes a context
+            return found.forward(*args[1:], **named)
+    return target(func, spec, *flat, **kwargs)
+
+
 _LEVEL = {"_add_batch_dim": 2, "_remove_batch_dim": 1}  # calls of torch.vmap, and which argument counts the transforms around them
 _VMAP = {*_LEVEL, "_vmap_increment_nesting", "_vmap_decrement_nesting", "lazy_load_decompositions"}
 
@@ -206,6 +221,8 @@ class _Lowering(torch.fx.Interpreter):
         level = _LEVEL.get(_transform(target) or "")
         if level is not None:
             args = (*args[:level], args[level] + self._below, *args[level + 1 :])
+        if getattr(target, "__name__", "") == "flat_apply":
+            return _flat_apply(target, *args, **kwargs)
         definition = self.definitions.get(target)
         try:
             return definition(*args, **kwargs) if definition else super().call_function(target, args, kwargs)

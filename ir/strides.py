@@ -56,6 +56,12 @@ def footprint(shape: Sequence[int], strides: Strides | None, itemsize: int) -> t
     return count * itemsize, piece if pieces == 1 else pieces * math.ceil(piece / SECTOR_BYTES) * SECTOR_BYTES
 
 
+def spread(gap: int, own: int, itemsize: int) -> float:
+    """How many times as much memory moves for elements that are ``gap`` apart, in a tensor whose neighbours are ``own`` apart, as for its
+    neighbours: whole sectors."""
+    return min(gap * itemsize, SECTOR_BYTES) / min(own * itemsize, SECTOR_BYTES)
+
+
 def layout_kind(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> str | None:
     """What a plan depends on of the strides, the same for all tensors that one plan suits; ``None`` if it is as without gaps.
 

@@ -57,14 +57,19 @@ def memory_accesses(kernels: Sequence[TileProgram], source: str, assembly: str, 
                 elements = math.prod(sizes.dims[d.name] for d in s.access.dims)
                 width = min(sizes.vector(s.access, itemsize), max(1, elements // threads) * itemsize)
                 run = sizes.run(s.access, buffer)
-                piece = min(run, lanes * width)
-                sectors = -(-lanes * width // piece) * -(-piece // SECTOR_BYTES)
+                sectors = sectors_of_request(width, run, lanes)
                 made: dict[str, set[int]] = {}
                 for name, n in (found for line in calls.get((way, buffer.name), ()) for found in compiled.get(line, ())):
                     made.setdefault(name, set()).add(n)
                 widths = tuple((name, tuple(sorted(n))) for name, n in sorted(made.items()))
                 out[MemoryAccess(buffer.name, way, width, run, sectors, widths)] = None
     return tuple(out)
+
+
+def sectors_of_request(width: int, run: int, lanes: int) -> int:
+    """Of 32 bytes, that a warp asks for whose ``lanes`` threads each move ``width`` bytes, ``run`` of which lie together."""
+    piece = min(run, lanes * width)
+    return -(-lanes * width // piece) * -(-piece // SECTOR_BYTES)
 
 
 def _calls(source: str, function: str, pointers: Mapping[str, str]) -> dict[tuple[str, str], set[int]]:

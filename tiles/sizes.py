@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir.index import Atom, Axis, FloorDiv, IndexExpr
-from ..ir.strides import MOST_UNIT, SECTOR_BYTES
+from ..ir.strides import MOST_UNIT, SECTOR_BYTES, spread
 from .kernel import Buffer, Role
 from .program import Access, Binding, Dim, Edge, Load, Loop, Store, TileProgram, Value
 
@@ -26,6 +26,19 @@ def run_dim(at: Access, buffer: Buffer) -> Dim | None:
         return None
     neighbours = [a for a, c in at.index[buffer.fastest].terms if c == 1]
     return next((d for d in at.dims if d.axes[-1] in neighbours), None)
+
+
+def nearest(at: Access, buffer: Buffer) -> tuple[Atom | None, int]:
+    """What moves along memory in the smallest steps, over all lanes and loops, and how many elements a step is."""
+    steps: dict[Atom, int] = {}
+    for expr, stride in zip(at.index, buffer.steps, strict=True):
+        for atom, c in expr.terms:
+            steps[atom] = steps.get(atom, 0) + c * stride
+    moving = [a for a, s in steps.items() if s]
+    if not moving:
+        return None, 1
+    atom = min(moving, key=lambda a: abs(steps[a]))
+    return atom, abs(steps[atom])
 
 
 def wide_axis(at: Access, buffer: Buffer) -> tuple[Axis, int] | None:
@@ -100,15 +113,23 @@ class Sizes:
         """Bytes that lie in one piece: neighbours along the last axis of the buffer, times those of the axis before it where they
         are all there, and so on; of neighbours with gaps, those that share a sector."""
         elements, itemsize = 1, buffer.dtype.itemsize
+        atom, gap = nearest(at, buffer)
+        if atom is not None and gap > 1:
+            return max(1, min(self._values(atom), SECTOR_BYTES // (gap * itemsize))) * itemsize
         for position, stride in buffer.memory:
             length = buffer.shape[position]
             lanes = min(self._span(at.index[position]), length)
             if stride != elements:
-                return max(elements, min(lanes, SECTOR_BYTES // (stride * itemsize))) * itemsize
+                break
             elements *= lanes
             if lanes < length:
                 break
         return elements * itemsize
+
+    def spread(self, at: Access, buffer: Buffer) -> float:
+        """How many times as much memory moves for what an index reads as for the buffer's own neighbours: what it skips in a sector."""
+        own = buffer.memory[0][1] if buffer.memory else 1
+        return max(1.0, spread(nearest(at, buffer)[1], own, buffer.dtype.itemsize))
 
     def different(self, at: Access, buffer: Buffer, b: Binding) -> int:
         """How many positions of a binding are elements of their own: lanes along strides of 0 read the same one."""

@@ -46,7 +46,7 @@ MIN_DOT_M = 16  # rows that the matrix unit computes at least
 class Traffic:
     """Accesses to one buffer.  ``vector``: bytes that one thread moves per instruction (16 is best, the item size is scalar); ``run``:
     bytes of a tile that lie in one piece.  ``touched``: bytes of the sectors that are read where data say; ``None`` for accesses that know
-    where they read."""
+    where they read.  ``spread``: how many times as much memory moves, where an index skips elements."""
 
     buffer: str
     bytes: int
@@ -54,6 +54,12 @@ class Traffic:
     vector: int
     run: int
     touched: int | None = None
+    spread: float = 1.0
+
+    @property
+    def in_sectors(self) -> int:
+        """Bytes of the sectors, if the buffer itself has no gaps."""
+        return round(self.bytes * self.spread)
 
     @property
     def vectorised(self) -> bool:
@@ -212,7 +218,9 @@ class _Walk:
                 elements *= n
         size = buffer.dtype.itemsize
         vector, run = self.sizes.vector(at, size), self.sizes.run(at, buffer)
-        return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), vector, run, self._touched(at))
+        touched = self._touched(at)
+        spread = self.sizes.spread(at, buffer) if touched is None else 1.0
+        return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), vector, run, touched, spread)
 
     def _touched(self, at: Access) -> int | None:
         """Bytes of the sectors that an access reads where data say: each position once, however many programs read it."""

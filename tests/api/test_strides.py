@@ -7,6 +7,9 @@ import re
 
 import pytest
 import torch
+from triton._C.libtriton import native_specialize_impl
+from triton.backends.compiler import BaseBackend
+from triton.runtime.jit import JITFunction
 
 import eqfuse
 from eqfuse import pipeline
@@ -17,6 +20,7 @@ from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
 from eqfuse.ir.strides import footprint, known_strides, layout_kind
 from eqfuse.ir.terms import Input
+from eqfuse.runtime.modules import load_module
 from eqfuse.testing import lay_out
 from eqfuse.tiles.program import Load
 from eqfuse.tiles.sizes import run_dim
@@ -123,6 +127,32 @@ def test_what_repeats_itself_is_read_once_and_gaps_are_read_too():
     assert every.compulsory_bytes == every.dram_bytes == pytest.approx(3 * 4096 * 4096 * 2, rel=1e-6)
 
 
+@pytest.mark.parametrize("x", [meta(4096, 8192), meta(4096, 4096, 2)], ids=["every second column", "the first of pairs"])
+def test_a_view_made_inside_costs_what_it_costs_as_an_argument(x):
+    def view(x):
+        return x[:, ::2] if x.dim() == 2 else x[..., 0]
+
+    inside, outside = planned(lambda x: softmax(view(x)), x).plan, planned(softmax, view(x)).plan
+    (mine,), (theirs,) = ((walk(k.tiles).loads[0] for k in p.kernels) for p in (inside, outside))
+    assert (mine.vector, mine.run, mine.spread) == (2, 16, 2.0) and (theirs.vector, theirs.run, theirs.spread) == (2, 16, 1.0)
+    assert inside.estimated_us == pytest.approx(outside.estimated_us, rel=1e-6)
+    assert inside.compulsory_bytes == inside.dram_bytes == pytest.approx(outside.dram_bytes, rel=1e-6)
+    both = planned(lambda x: softmax(x[..., ::2] + x[..., 1::2]), meta(4096, 8192)).plan
+    assert both.compulsory_bytes == both.dram_bytes == 3 * 4096 * 4096 * 2, "what lies between is read, too"
+
+
+def test_kernels_for_aligned_tensors_run_on_no_others():
+    """Triton compiles for addresses that 16 bytes divide, and for others: it looks at each argument, and no kernel promises more."""
+    c = planned(softmax, meta(4096, 4096)[:, 1:])
+    (kernel,) = (f for f in vars(load_module(c.source, "aot")).values() if isinstance(f, JITFunction) and not f.__name__.startswith("_"))
+    pointers = [p for p in kernel.params if p.name.endswith("_ptr")]
+    assert len(pointers) == 2 and not any(p.do_not_specialize or p.do_not_specialize_on_alignment for p in pointers)
+    assert not re.search("multiple_of|max_contiguous|assume|descriptor", c.source)
+    x = torch.empty(64, dtype=torch.float16)
+    kinds = [native_specialize_impl(BaseBackend, t, False, True, True) for t in (x, x[1:], x[8:])]
+    assert kinds[0] == kinds[2] != kinds[1]
+
+
 def test_packed_heads_are_read_as_if_they_were_alone():
     strided, alone = planned(attention, *packed(2, 512, 4, 64)), planned(attention, *[meta(2, 4, 512, 64)] * 3)
     assert [k.kernel.roles for k in strided.plan.kernels] == [k.kernel.roles for k in alone.plan.kernels]
@@ -133,6 +163,8 @@ def test_a_copy_without_gaps_pays_where_many_programs_read_it():
     c = planned(product, meta(4096, 8192)[:, ::2], meta(4096, 4096))
     assert [k.loads for k in c.plan.kernels] == [{"x"}, {"t0", "w"}] and c.plan.buffers["t0"].dtype.name == "float16"
     assert len(planned(product, meta(4096, 4096), meta(4096, 4096)).plan.kernels) == 1
+    inside = planned(lambda x, w: x[:, ::2] @ w, meta(4096, 8192), meta(4096, 4096)).plan
+    assert [k.loads for k in inside.kernels] == [{"x"}, {"t1", "w"}] and inside.buffers["t1"].dtype.name == "float16"
     x, w = torch.randn(37, 70).half()[:, ::2], torch.randn(35, 19).half()
     torch.testing.assert_close(c.at(x, w).interpret(x, w), (x.float() @ w.float()).half(), rtol=1e-3, atol=1e-3)
 

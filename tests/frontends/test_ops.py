@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
 from .test_corpus import agree
 
@@ -91,6 +92,13 @@ def causal(n):
     return torch.vmap(torch.vmap(lambda a, b: a >= b, (None, 0)), (0, None))(positions, positions)
 
 
+def distances(n):
+    """A table read at a position, as FlexAttention's reference reads it: by an autograd.Function under vmap."""
+    positions, table = torch.arange(n), torch.arange(2.0 * n, dtype=torch.float64).cos()
+    with TransformGetItemToIndex():
+        return torch.vmap(torch.vmap(lambda a, b: table[a - b + n], (None, 0)), (0, None))(positions, positions)
+
+
 SEVERAL = {
     "broadcast": (lambda x, r, c, s: x * r + c - s, (X, ROW, COLUMN, SCALAR)),
     "extrema": (lambda x, y: torch.maximum(x, y) - torch.minimum(x, y), (X, Y)),
@@ -152,6 +160,7 @@ SEVERAL = {
     "empty_contraction": (lambda x: x[:, :0] @ x.T[:0] + 1, (X,)),
     "bools": (lambda x, y: (x > 0) & (y > 0), (X, Y)),
     "vmap": (torch.vmap(lambda r: torch.softmax(r, -1)), (X,)),
+    "vmap_of_a_table": (lambda q, k: (q @ k.T + distances(5)).softmax(-1), (X, Y)),
     "vmap_of_sizes": (torch.vmap(lambda a, b: (a * b).sum(-1) / a.shape[0]), (X, X)),
     "vmap_of_positions": (lambda q, k: torch.where(causal(5), q @ k.T, -1e9).softmax(-1), (X, Y)),
     "vmap_attention": (torch.vmap(F.scaled_dot_product_attention, in_dims=(0, 0, None)), (BATCH, OTHER, OTHER[0])),
