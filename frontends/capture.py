@@ -430,7 +430,8 @@ class _Watch(TorchFunctionMode):
         if torch.compiler.is_dynamo_compiling():  # a branch or a loop that torch takes as one operator: what is in it is its own
             return f(*args, **(kwargs or {}))
         for t in pytree.tree_leaves((args, kwargs)):
-            if type(t) in (torch.Tensor, torch.nn.Parameter) and (t.requires_grad or isinstance(t, torch.nn.Parameter)):
+            own = type(t) in (torch.Tensor, torch.nn.Parameter) and not functorch.is_functorch_wrapped_tensor(t)
+            if own and (t.requires_grad or isinstance(t, torch.nn.Parameter)):
                 self._seen[id(t)] = t
         if isinstance(f, types.MethodWrapperType):  # an attribute is read
             return f(*args, **(kwargs or {}))

@@ -450,14 +450,15 @@ class _Stored:
 def _output(reader: Reader, name: str, node: torch.fx.Node) -> _Stored:
     """A result as it is stored.  What a concatenation joined is stored part by part, at axes of each part, so that nothing is chosen; and
     what a reshape merged of a product's dimensions by these: a matrix product that is read at quotients and remainders is none."""
-    dtype = ir_dtype(node.meta["val"].dtype, f"the result {name!r}")
-    if dtype.name in STORED:
-        raise reader.unsupported(node, f"as a result of type {dtype.name}, which kernels only load")
+    element = node.meta["val"].dtype
+    if (called := str(element).removeprefix("torch.")) in STORED:
+        raise reader.unsupported(node, f"as a result of type {called}, which kernels only load")
     along, parts = reader.stored(node)
     outputs = []
     for k, places in enumerate(parts):
         term: Term = reader.result(node, tuple(position for _, position in places))
         layout = tuple(a for axes, _ in places for a in axes or (None,))
+        dtype = ir_dtype(element, f"the result {name!r}")  # after what it is made of, whose types may be the reason
         outputs.append(Output(name if len(parts) == 1 else f"{name}_{k}", term, layout, dtype))
     merges = tuple(tuple(max(len(axes), 1) for axes, _ in places) for places in parts)
     return _Stored(Result(name, tuple(o.name for o in outputs), merges, along), tuple(outputs))

@@ -45,6 +45,7 @@ def stages(work: Work) -> Stages:
     depth: dict[Term, int] = {}  # products on top of each other in its stage
     above: dict[Term, frozenset[Term]] = {}  # the nests that a term is made of and that no conflict parts from it
     conflicts: list[Conflict] = []
+    parted: set[tuple[Term, Term]] = set()  # nests, and what they are made of in an earlier stage
     for t in work.terms:
         nest = work.nests.get(t)
         if nest is None:
@@ -63,10 +64,11 @@ def stages(work: Work) -> Stages:
         same = [x for x in below if stage[x] == at]
         deep = max((depth[x] for x in same), default=0) + nest.product
         if deep > MOST_DEEP:
+            parted.update((t, x) for x in same)
             at, same, deep = at + 1, [], 1
         stage[t], depth[t] = at, deep
         above[t] = frozenset([t, *same])
-    _later(work, stage, above, {(c.outer, c.inner) for c in conflicts})
+    _later(work, stage, above, parted | {(c.outer, c.inner) for c in conflicts})
     level: dict[Term, int] = {}
     for t in work.terms:
         level[t] = stage[t] if t in stage else max((level[a] for a in t.args), default=-1)
@@ -75,7 +77,7 @@ def stages(work: Work) -> Stages:
     return Stages(stage, level, tuple(conflicts))
 
 
-def _later(work: Work, stage: dict[Term, int], above: Mapping[Term, frozenset[Term]], conflicts: Collection[tuple[Term, Term]]) -> None:
+def _later(work: Work, stage: dict[Term, int], above: Mapping[Term, frozenset[Term]], parted: Collection[tuple[Term, Term]]) -> None:
     """Products that are only needed later on are made there, if making them for each that needs them costs less than storing them."""
     users: dict[Term, list[Term]] = {t: [] for t in work.nests}
     for t, nest in work.nests.items():
@@ -83,7 +85,7 @@ def _later(work: Work, stage: dict[Term, int], above: Mapping[Term, frozenset[Te
             users[x].append(t)
     for t in reversed(list(work.nests)):
         nest = work.nests[t]
-        if not nest.product or t in work.outputs or not users[t] or any((u, t) in conflicts for u in users[t]):
+        if not nest.product or t in work.outputs or not users[t] or any((u, t) in parted for u in users[t]):
             continue
         at = min(stage[u] for u in users[t])
         if at > stage[t] and len(users[t]) * work.us(nest, frozenset()) < work.move_us(2 * stored_bytes(t)) + work.target.launch_us:

@@ -209,6 +209,7 @@ CALLS = {  # call, with {} for one argument: the kinds that it may be
     "Map({}, x)": OP, "Map(o, {})": VALUE, "Map('add', x, {})": VALUE,
     "Const({})": NUMBER, "Extent({})": AXIS, "Index({})": AXIS,
     "Cast({}, x)": TYPE, "Cast(t, {})": VALUE,
+    "Gather({}, k, x)": VALUE, "Gather(x, {}, y)": AXIS, "Gather(x, k, {})": VALUE,
     "View({}, k, e)": VALUE, "View(x, {}, e)": AXIS, "View(x, k, {})": POSITION,
     "Reduce({}, k, x)": MONOID, "Reduce(g, {}, x)": AXIS, "Reduce('sum', k, {})": VALUE,
     "Sum({}, x)": AXIS, "Sum(k, {})": VALUE, "Max({}, x)": AXIS, "Max(k, {})": VALUE,
