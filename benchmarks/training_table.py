@@ -16,6 +16,6 @@ def training(result, path):
     return "\n\n".join([
         f"### {env['date'][:10]}: training",
         f"{result['target']}, modelled; torch {env['torch']}; {machine(env)}; commit {env['commit']}. The bytes that a pass moves are "
-        "given by the least possible. Saved: MB beside arguments and results; and what torch's min-cut partitioner saves of the same graph.",
+        "given by the least possible. Saved: MB beside arguments and results; and what torch's min-cut partitioner saves of it.",
         markdown(["program", *(f"{p} {c}" for p in ("forward", "backward") for c in columns), "saved MB", "torch saves MB"], rows),
     ])  # fmt: skip
