@@ -357,7 +357,8 @@ def like(found: Planned, request: Request, traced: Traced, *, number: bool = Fal
     if graph is None:
         here = {a.place: a for a in program.axes}
         rows = []  # of the splits that the model has
-        for axis, outer, inner in dict.fromkeys(row for k in model.kernels for row in k.kernel.splits):
+        taken = dict.fromkeys(row for k in model.kernels for row in k.kernel.splits)
+        for axis, outer, inner in (row for row in taken if row in found.graph.facts.get("split", ())):
             if whole := here.get(axis.place):
                 count = outer.size if number else -(-whole.size // inner.size)
                 length = -(-whole.size // count) if number else inner.size

@@ -37,6 +37,7 @@ from ..tiles.program import (
     Operand,
     Permute,
     Reduce,
+    Scan,
     Statement,
     Store,
     TileProgram,
@@ -69,6 +70,7 @@ def helpers(programs: tuple[TileProgram, ...]) -> str:
     statements = [s for p in programs for s in p.statements()]
     reduced = [m for m in MONOIDS.values() if m.prelude and any(isinstance(s, Reduce) and s.monoid == m.name for s in statements)]
     used = {s.op for s in statements if isinstance(s, Let)} | {m.combine for m in reduced}
+    used |= {MONOIDS[s.monoid].combine for s in statements if isinstance(s, Scan)}
     texts = [text for o in sorted(used) if (text := operation(o).spellings["triton"].helpers)]
     texts += [m.prelude for m in reduced]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
@@ -402,6 +404,10 @@ class KernelPrinter:
             return f"tl.where({' & '.join(self.valid(s.bindings, s.src.dims))}, {self.name(s.src)}, {fill})"
         if isinstance(s, Reduce):
             return MONOIDS[s.monoid].triton.format(self.name(s.src), s.src.dims.index(s.dim))
+        if isinstance(s, Scan):
+            prefixes = MONOIDS[s.monoid].prefixes
+            assert prefixes is not None
+            return prefixes.triton.format(self.name(s.src), s.src.dims.index(s.dim))
         if isinstance(s, Dot):
             acc = f", {self.name(s.acc)}" if s.acc is not None else ""
             precision = f', input_precision="{s.precision}"' if s.precision else ""

@@ -15,7 +15,7 @@ from ..ir.dtypes import DType
 from ..ir.index import Axis, index
 from ..ir.program import Output, Program
 from ..ir.recursion import Steps, completed
-from ..ir.terms import Cast, Const, Gather, Index, Input, Map, Reduce, Term, View
+from ..ir.terms import Cast, Const, Gather, Index, Input, Map, Reduce, Scan, Term, View
 from .choice import Chosen, Space
 from .mesh import Mesh, Place
 from .plan import Local, Moved, Placed, Position, Spread
@@ -186,6 +186,9 @@ class _Stage:
             return Map(n.attrs[0], tuple(args))
         if n.op == "cast":
             return Cast(n.attrs[0], args[0])
+        if n.op == "scan":
+            along = self.axis(n.attrs[1], place)
+            return args[0] if along is None else Scan(n.attrs[0], along, args[0])
         (_, below), *_ = self.whole.schedule.made[item].sources
         if n.op == "reduce":
             return self.reduced(n, below, args[0])

@@ -59,9 +59,9 @@ def merged(graph: FrozenGraph, members: Sequence[Sequence[ENode]], row: Row) -> 
         elements = float(math.prod(a.size for a in graph.axes[c]))
         found: list[tuple[ENode | None, Member]] = []
         for n in members[c]:
-            over = n.attrs[1] if n.op == "reduce" else None
+            over = n.in_order
             if not (over in apart or over == whole or over == (inner if later else outer) or apart & graph.axes[c]):
-                cost = elements if over is None else float(math.prod(a.size for a in graph.axes[n.args[0]]))
+                cost = elements if n.op != "reduce" else float(math.prod(a.size for a in graph.axes[n.args[0]]))
                 found.append((n, Member("", tuple(2 * a + later for a in n.args), cost + (n.rule is not None))))
         return [*found, (None, Member("", (2 * c,), 0.0))] if later else found
 

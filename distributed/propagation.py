@@ -66,6 +66,8 @@ def _along(
         yield from _pointwise(n, axes, numbers, p)
     elif n.op == "reduce":
         yield from _reduction(n, axes[0], p, devices)
+    elif n.op == "scan":
+        yield from _scan(n, axes[0], p)
     elif n.op == "view":
         yield from _view(n, axes[0], p, devices)
     elif n.op == "gather" and p not in (axes[0] & {n.attrs[0]}):
@@ -93,6 +95,14 @@ def _reduction(n: ENode, own: frozenset[Axis], p: One, devices: int) -> Iterator
         yield (PARTIAL,)
         if j in own and j.size % devices == 0 and j.size:
             yield (j,)
+
+
+def _scan(n: ENode, own: frozenset[Axis], p: One) -> Iterator[tuple[One, ...]]:
+    monoid, j = n.attrs
+    if p != PARTIAL and p != j:
+        yield (p if p in own else REPLICATED,)
+    elif p == PARTIAL and monoid in ADDS:
+        yield (PARTIAL,)
 
 
 def _view(n: ENode, own: frozenset[Axis], p: One, devices: int) -> Iterator[tuple[One, ...]]:

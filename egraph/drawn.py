@@ -86,12 +86,17 @@ class Drawn(Values):
         return gone
 
     def valid_lanes(self) -> list[np.ndarray]:
-        """For each ragged split, where the positions that its two axes make are inside the axis: past its end values mean nothing."""
+        """For each ragged split, where the positions that its two axes make are inside the axis: past its end values mean nothing.  Of an
+        axis that is scanned, its parts are also said by its own positions, j // T, and by the axis for those before one."""
         found = []
+        again = {outer: a for _, outer, a in self.graph.facts.get("before", ())}
         for whole, outer, inner in self.graph.facts.get("split", ()):
             if outer.size * inner.size != whole.size and {outer, inner} <= set(self.axes):
-                at = self.along(self.place[outer]) * inner.size + self.along(self.place[inner])
-                found.append(at < whole.size)
+                places = [self.along(self.place[outer])]
+                if outer in again:
+                    places += [self.along(self.place[whole]) // inner.size]
+                    places += [self.along(self.place[again[outer]])] if again[outer] in self.place else []
+                found += [at * inner.size + self.along(self.place[inner]) < whole.size for at in places]
         return found
 
     def lanes_of(self, x: np.ndarray) -> np.ndarray:

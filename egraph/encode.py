@@ -22,7 +22,7 @@ from ..ir.nodes import KINDS
 from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.reference import round_to
-from ..ir.terms import Cast, Const, Gather, Input, Map, Reduce, Term, View
+from ..ir.terms import Cast, Const, Gather, Input, Map, Reduce, Scan, Term, View
 from ..rewrites.patterns import number_text
 from .schema import CONSTRUCTORS, TRACED
 
@@ -138,7 +138,7 @@ def _types(program: Program) -> dict[Term, DType]:
             own = t.dtype if isinstance(t, Input) else t.to
             kept = found.get(t.args[0]) if isinstance(t, Cast) and own.is_float and own.itemsize > 2 else None
             kind = kept or (own if own.is_float and own.itemsize == 2 else None)
-        elif isinstance(t, View | Gather) or (isinstance(t, Reduce) and t.monoid in ("max", "min")):
+        elif isinstance(t, View | Gather) or (isinstance(t, Reduce | Scan) and t.monoid in ("max", "min")):
             kind = found.get(t.args[0])
         elif isinstance(t, Map) and OPS[t.op].selects and len(known) == 1:
             kind = known.pop()

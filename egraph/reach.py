@@ -10,21 +10,21 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..ir.program import Program
-from ..ir.terms import Map, Reduce
+from ..ir.terms import Map, Reduce, Scan
 from ..rewrites import patterns
 from ..rewrites.facts import Match
 from ..rewrites.relations import Relation, Row, Trait
 from ..rewrites.rule import Rule
 
 GIVEN = ("written", "movable")  # relations whose first rows come with the program
-PARTS = ("split", "ragged", "part")  # those whose rows come with axes that are split
+PARTS = ("split", "ragged", "part", "parts-before")  # those whose rows come with axes that are split
 
 
 def reachable(rules: Collection[Rule], program: Program, split: bool = True) -> tuple[Rule, ...]:
     """The rules that may match in graphs of the program, in their order; ``split``: whether there are parts of axes."""
     there: set[Any] = {"const", *(PARTS if split else ())}
     for t in program.terms():
-        there |= {t.kind} | ({t.op} if isinstance(t, Map) else {t.monoid} if isinstance(t, Reduce) else set())
+        there |= {t.kind} | ({t.op} if isinstance(t, Map) else {t.monoid} if isinstance(t, Reduce | Scan) else set())
     asked = [(r, [({*_needed(i.needs)}, {*_made(i)}) for i in r.instances]) for r in rules]
     found: set[str] = set()
     while True:

@@ -38,6 +38,8 @@ def resized(graph: FrozenGraph, program: Program) -> FrozenGraph | None:
             return None
         other |= {outer: replace(outer, size=-(-there // inner.size)), inner: inner}
 
+    other |= {again: replace(again, size=other[outer].size) for _, outer, again in graph.facts.get("before", ())}
+
     def new(x: Any) -> Any:
         return renamed(x, other.__getitem__)
 

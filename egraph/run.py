@@ -25,7 +25,7 @@ from ..ir.index import Axis, IndexExpr, index, order_key
 from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.spec import check_program, wanted
-from ..ir.terms import Gather, Input, Reduce, Term
+from ..ir.terms import Gather, Input, Reduce, Scan, Term
 from ..rewrites import table
 from ..rewrites.facts import CONDITIONS
 from ..rewrites.positions import IndexVar
@@ -497,9 +497,17 @@ def _insert(run: _Run, program: Program, splits: Splits) -> tuple[Codebook, dict
     engine, book = run.engine, run.book
     lines, names = encode(program, book)
     parts = split_axes(splits)
-    for a in (a for row in parts for a in row):
+    earlier = earlier_parts(program, parts)
+    for a in (a for row in (*parts, *earlier) for a in row):
         book.bit(a)
     facts = [trait_facts(), *_axis_facts(program, parts, book)]
+    inside = {outer: inner for _, outer, inner in parts}
+    for whole, outer, again in earlier:
+        inner = inside[outer]
+        bits = (book.bit(a) for a in (whole, outer, inner, again))
+        places = (index(outer) * inner.size + index(inner), index(again), index(whole) // inner.size, index(whole) % inner.size)
+        at = (book.number(e) for e in places)
+        facts.append(f"(parts-before {' '.join(map(str, (*bits, *at)))})")
     facts += weighing.facts(book.bits) if run.order else []
     facts += book.index_facts()  # after the split axes have their index expressions
     engine.run_program(*engine.parse_program("\n".join(facts)))
@@ -568,6 +576,13 @@ def split_axes(splits: Splits) -> list[tuple[Axis, Axis, Axis]]:
                 way = parts_of(axis, way, -(-axis.size // way), str(k + 1) if k else "")
             out.append((axis, *way))
     return out
+
+
+def earlier_parts(program: Program, parts: Iterable[tuple[Axis, Axis, Axis]]) -> list[tuple[Axis, Axis, Axis]]:
+    """For the splits of axes that scans run along: the axis, that of its parts, and another one for the parts before one."""
+    scanned = {t.axis for t in program.terms() if isinstance(t, Scan)}
+    rows = [(axis, outer) for axis, outer, _ in parts if axis in scanned]
+    return [(axis, outer, Axis(f"{axis.name}_e{way_of(axis, outer)}", outer.size, axis.rank)) for axis, outer in rows]
 
 
 def splits_of(rows: Iterable[tuple[Axis, Axis, Axis]]) -> Splits:
@@ -655,7 +670,7 @@ def _read(
     for cls, mask in decoder.rows("axes"):
         if cls in number:
             axes[number[cls]] = book.unmask(mask)
-    facts = _facts(decoder, number, book, parts, rules)
+    facts = _facts(decoder, program, number, book, parts, rules)
     if run.claims:
         facts |= _claimed(decoder, number, book, rules)
     roots = {o.name: number[lets[names[o.term]]] for o in program.outputs}
@@ -673,10 +688,16 @@ def _shape(t: Term) -> tuple[str, tuple[Any, ...]]:
 
 
 def _facts(
-    decoder: Decoder, number: dict[Any, int], book: Codebook, parts: list[tuple[Axis, Axis, Axis]], rules: tuple[Rule, ...]
+    decoder: Decoder,
+    program: Program,
+    number: dict[Any, int],
+    book: Codebook,
+    parts: list[tuple[Axis, Axis, Axis]],
+    rules: tuple[Rule, ...],
 ) -> dict[str, tuple[tuple[Any, ...], ...]]:
     """The tables that extraction and the audit read, with classes as numbers."""
-    out: dict[str, tuple[tuple[Any, ...], ...]] = {"split": tuple(parts)}
+    out: dict[str, tuple[tuple[Any, ...], ...]] = {}
+    out |= {"split": tuple(parts), "before": tuple(earlier_parts(program, parts))}
 
     def known(rows: list[tuple[Any, ...]], decode: Any) -> tuple[tuple[Any, ...], ...]:
         return tuple(sorted((decode(r) for r in rows if all(c in number for c in _class_cells(r))), key=order_key))

@@ -37,12 +37,13 @@ CONSTRUCTORS: dict[str, tuple[str, ...]] = {
     "View": ("T", "i64", "i64"),
     "Gather": ("T", "i64", "T"),
     "Reduce": ("String", "i64", "T"),
+    "Scan": ("String", "i64", "T"),
     "Roll": ("String", "i64", "T", "T"),
     "Ref": ("String", "i64", "T"),
     "Pre": ("i64", "T"),
     "Acc": (),
 }
-TRACED = ("Map1", "Map2", "Map3", "Cast", "View", "Gather", "Reduce", "Roll", "Ref", "Pre")
+TRACED = ("Map1", "Map2", "Map3", "Cast", "View", "Gather", "Reduce", "Scan", "Roll", "Ref", "Pre")
 
 
 FORMS = {"Along": "TT", "LinearSum": "LL", "LinearProduct": "LL"}  # linear forms, and the sorts of their parts

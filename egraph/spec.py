@@ -32,7 +32,8 @@ class _Classes:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """The size of every axis: the program's, those that splits have made, and those that views have."""
-        known = [*self.graph.program.every_axis, *(a for row in self.graph.facts.get("split", ()) for a in row)]
+        rows = (row for name in ("split", "before") for row in self.graph.facts.get(name, ()))
+        known = [*self.graph.program.every_axis, *(a for row in rows for a in row)]
         return {a.name: a.size for a in known}
 
     @cached_property

@@ -220,6 +220,8 @@ class _Step:
             return x if x.shape[k] == 1 else x[(slice(None),) * k + (slice(self.begin, self.end),)]
         if n.op == "pre":
             return self.sums[n.args[0]]
+        if n.op == "scan" and n.attrs[1] == self.axis:
+            raise NoValue("a scan along its loop of what changes from step to step")
         return self.reference(n) if n.op == "ref" else self.state if n.op == "acc" else None
 
     def reference(self, n: ENode) -> np.ndarray:

@@ -10,6 +10,7 @@ The result is a hash-consed list of :class:`~eqfuse.tiles.kernel.Node`; lowering
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,11 +21,12 @@ from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
-from ..ir.terms import Map, Reduce
+from ..ir.terms import Map, Reduce, Scan
 from ..tiles.kernel import Node, Role
 from .budgets import Budget, possible
 from .fusibility import Leaf, Verdicts
 from .meter import STATES, Meter
+from .reindexing import EVERYWHERE, Places
 from .ties import Ties
 
 State = tuple[int, Budget]
@@ -52,6 +54,12 @@ class Access:
         """The classes that say where to read."""
         return tuple(c for _, c in self.looked)
 
+    def moved(self, places: Places) -> Access:
+        """The same access in a kernel in some places."""
+        looked = {a for a, _ in self.looked}
+        at = {a: e for a, e in places.at.items() if a not in looked}
+        return Access(self.buffer, tuple(e.substitute(at) for e in self.index), self.looked)
+
     def substitute(self, axis: Axis, at: IndexExpr) -> Access:
         """The same access after a view."""
         return Access(self.buffer, tuple(e.substitute({axis: at}) for e in self.index), self.looked)
@@ -71,7 +79,7 @@ class Chooser:
         self.stored = {  # class -> the 16-bit type that the program itself keeps it in
             c: t.dtype
             for t, c in zip(graph.program.terms(), graph.original, strict=True)
-            if isinstance(t, Map | Reduce) and t.dtype is not None and t.dtype.is_float and t.dtype.itemsize == 2
+            if isinstance(t, Map | Reduce | Scan) and t.dtype is not None and t.dtype.is_float and t.dtype.itemsize == 2
             and t not in graph.program.widened
         }
 
@@ -135,13 +143,13 @@ class Chooser:
         return Access(a.buffer, a.index, (*a.looked, (axis, n.args[1])))
 
     def cheapest(
-        self, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role], limit: int = 3
+        self, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role], limit: int = 3, places: Places = EVERYWHERE
     ) -> Iterator[tuple[Budget, tuple[Node, ...], tuple[int, ...], float]]:
         """Choices worth pricing: the budget (one entry per streamed axis of ``roles``, in their order), concrete nodes, the positions of
         the roots among them, and the cost.  These are the choice with the fewest loops; after it, if rules moved casts in it, the one with
         as many loops and casts where the program has them, as operands of products then have its types; those with one loop more over one
         axis (fewer operations, more bytes); and the program as written.  None follows when the time or the work is spent."""
-        choice = _Choice(self, roots, leaves, roles)
+        choice = _Choice(self, roots, leaves, roles, places)
         seen: set[tuple[Node, ...]] = set()
         for b, found in choice.possible(limit, more=1):
             kept = choice.solve(b, recast=False) if not seen and recast(found[0]) else None
@@ -192,8 +200,16 @@ class _Choice:
     all budgets, but for those that a budget rules out.
     """
 
-    def __init__(self, chooser: Chooser, roots: tuple[int, ...], leaves: Mapping[int, Leaf], roles: Mapping[Axis, Role]) -> None:
+    def __init__(
+        self,
+        chooser: Chooser,
+        roots: tuple[int, ...],
+        leaves: Mapping[int, Leaf],
+        roles: Mapping[Axis, Role],
+        places: Places = EVERYWHERE,
+    ) -> None:
         self.chooser, self.graph, self.roots, self.leaves, self.roles = chooser, chooser.graph, roots, leaves, roles
+        self.places = places
         self.slot = {a: k for k, a in enumerate(a for a, r in roles.items() if r.kind == "stream")}
         self.streams = tuple(self.slot)
         self.access = chooser.accesses_of(leaves)
@@ -206,7 +222,7 @@ class _Choice:
         n = self._elements.get(c)
         if n is None:
             n = 1.0
-            for a in self.graph.axes[c]:
+            for a in self.places.axes(sorted(self.graph.axes[c])):
                 role = self.roles.get(a)
                 if role is not None:
                     n *= role.tile if role.kind == "grid" else max(a.size, 1)
@@ -225,6 +241,7 @@ class _Choice:
     def _ways(self, state: State) -> Iterator[_Option]:
         c, b = state
         for a in self.access[c]:
+            a = a.moved(self.places) if self.places else a
             if all(x in self.roles for x in a.axes):
                 yield _Option(a, tuple((x, b) for x in a.places), EPSILON + (self.elements(c) * 0.5 if a.buffer else 0.0))
         if c in self.leaves:
@@ -240,6 +257,10 @@ class _Choice:
 
     def _way(self, c: int, n: ENode, b: Budget) -> _Option | None:
         op, axes = n.op, self.graph.axes
+        if n.in_order is not None and self.places.captures(n.in_order, axes[n.args[0]]):
+            return None
+        if self.places.shows(n):
+            return _Option(n, ((n.args[0], b),), EPSILON)
         if op in ("const", "extent", "acc"):
             return _Option(n, (), EPSILON)
         if op in ("map", "cast"):
@@ -261,6 +282,11 @@ class _Choice:
             if op == "roll" or role.kind == "grid":
                 return None
             return _Option(n, tuple((x, b) for x in n.args), self._reduction_cost(n))
+        if op == "scan":
+            role, body = self.roles.get(n.attrs[1]), n.args[0]
+            if role is None or (role.kind == "grid" and n.attrs[1] in axes[body]):
+                return None
+            return _Option(n, ((body, b),), self.elements(c) * max(1.0, math.log2(role.tile)) + EPSILON)
         if op in ("ref", "pre"):
             k = self.slot.get(n.attrs[-1])
             if k is None or b[k] < 0:
@@ -394,6 +420,9 @@ class _Builder:
             if s in self.memo:
                 continue
             what, needs = self.best[s].what, self.best[s].needs
+            if ready and isinstance(what, ENode) and what.op == "view":  # it shows what is there
+                self.memo[s] = self.memo[needs[0]]
+                continue
             if not ready:
                 stack.append((s, True))
                 stack.extend((q, False) for q in reversed(needs))

@@ -31,7 +31,7 @@ from ..errors import PlanError
 from ..ir import dtypes
 from ..ir.index import Axis, index
 from ..ir.printing import equations
-from ..ir.terms import Cast, Gather, Input, Map, Reduce, Term, View, postorder
+from ..ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term, View, postorder
 from ..rewrites.verdicts import told
 from ..tiles.kernel import Buffer, input_buffers
 from .baseline import Baseline, baseline, contraction_us, eager_ops, is_contraction
@@ -137,7 +137,7 @@ class Extractor:
             terms = self.program.terms()
             term = next((t for t, k in zip(terms, self.graph.original, strict=True) if k == c), None)
             dtype = dtypes.float32
-            own = term is not None and (is_contraction(term) or isinstance(term, Map | Input) or c in self._handed)
+            own = term is not None and (is_contraction(term) or isinstance(term, Map | Scan | Input) or c in self._handed)
             if term is not None and own and term.dtype is not None and (term.dtype.is_float or c in self._handed):
                 dtype = term.dtype
             whole = [t for t in ([term] if term is not None else self._sums_of_parts(c)) if t.dtype is not None and t.dtype.kind == "int"]
@@ -155,10 +155,10 @@ class Extractor:
             self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary", narrow)
         return self.temporaries[c]
 
-    def _sums_of_parts(self, c: int) -> list[Reduce]:
-        """The reductions of the program of which a class may be a part: what reduces by the same monoid."""
-        by = {n.attrs[0] for n in self.graph.classes[c] if n.reduction}
-        return [t for t in self.program.terms() if isinstance(t, Reduce) and t.monoid in by]
+    def _sums_of_parts(self, c: int) -> list[Reduce | Scan]:
+        """The reductions and scans of the program of which a class may be a part: what reduces by the same monoid."""
+        by = {n.attrs[0] for n in self.graph.classes[c] if n.in_order}
+        return [t for t in self.program.terms() if isinstance(t, Reduce | Scan) and t.monoid in by]
 
     @cached_property
     def _order(self) -> Mapping[Axis, int]:
@@ -230,7 +230,7 @@ class Extractor:
         terms, roots = set(eager_ops(self.program)), {o.cls for o in self.outputs}
         if viewed:
             seen = {t.args[0] for t in self.program.terms() if isinstance(t, View | Gather)}
-            terms |= {t for t in seen if isinstance(t, Map | Cast | Reduce)}
+            terms |= {t for t in seen if isinstance(t, Map | Cast | Reduce | Scan)}
         own = (c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in roots)
         return tuple(dict.fromkeys(own))
 
@@ -377,7 +377,7 @@ class Extractor:
         return best
 
     def _points(self) -> tuple[int, ...]:
-        """Classes worth materialising: the program's own reductions, the finished operands of its matrix products (what a
+        """Classes worth materialising: the program's own reductions and scans, the finished operands of its matrix products (what a
         product would otherwise compute once for every tile of its other side), inputs without neighbours in memory, of which a copy has
         some, and what verdicts keep apart; but nothing that stands between two values that must share a kernel."""
         roots = {o.cls for o in self.outputs}
@@ -385,13 +385,13 @@ class Extractor:
         operands: set[int] = set()
         found: dict[int, None] = {}
         for t in self.program.terms():
-            if isinstance(t, Reduce) or any(id(a) in reduced for a in t.args):
+            if isinstance(t, Reduce | Scan) or any(id(a) in reduced for a in t.args):
                 reduced.add(id(t))
             if is_contraction(t):
                 operands.update(id(a) for a in t.args[0].args if id(a) in reduced)
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
-            worth = isinstance(t, Reduce) and t.axis in t.args[0].axes
-            apart = isinstance(t, Map | Reduce) and c in self._kept_apart
+            worth = isinstance(t, Reduce | Scan) and t.axis in t.args[0].axes
+            apart = isinstance(t, Map | Reduce | Scan) and c in self._kept_apart
             gaps = isinstance(t, Input) and t.dtype.is_float and bool(self.buffers[t.name].memory) and self.buffers[t.name].fastest is None
             if c not in roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):
                 found[c] = None

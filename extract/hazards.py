@@ -84,7 +84,7 @@ def hazards_of_size(plan: Any) -> list[Hazard]:
     if plan.calls:  # what they compute is not known
         return []
     ours = _Facts(_merged([k.kernel for k in plan.kernels]))
-    written = _Facts(_merged([kernel_from_program(plan.program, {})]))
+    written = _Facts(_merged([kernel_from_program(plan.program, {}, anywhere=True)]))
     return [_of_size(ours, e) for e in escapes(ours, written)]
 
 
@@ -123,7 +123,7 @@ def _plan(plan: Any) -> Plan:
 
 def program_hazards(program: Program) -> list[Hazard]:
     """Every hazard of a program as it is written."""
-    return _of_nodes(_merged([kernel_from_program(program, {})]))
+    return _of_nodes(_merged([kernel_from_program(program, {}, anywhere=True)]))
 
 
 def _merged(kernels: list[Kernel]) -> Kernel:
@@ -360,7 +360,7 @@ def _exact(facts: Facts) -> list[bool]:
     found: list[bool] = []
     for n in facts.nodes:
         selects = n.op == "map" and ops.op(n.attrs[0]).selects
-        selects |= n.op == "reduce" and n.attrs[0] in ("max", "min")
+        selects |= n.op in ("reduce", "scan") and n.attrs[0] in ("max", "min")
         selects |= n.op in ("ref", "load", "const", "index", "extent")
         values = n.args[1:] if n.scalar == "where" else () if n.op == "load" else n.args
         found.append(selects and all(found[a] for a in values))
@@ -370,7 +370,7 @@ def _exact(facts: Facts) -> list[bool]:
 def _text(facts: Facts, node: int) -> str:
     """A node in a few words."""
     n = facts.nodes[node]
-    name = str(n.attrs[0]) if n.op in ("load", "map", "const") else n.op if n.op != "reduce" else f"{n.attrs[0]}_{n.attrs[1].name}"
+    name = str(n.attrs[0]) if n.op in ("load", "map", "const") else n.op if n.in_order is None else f"{n.attrs[0]}_{n.attrs[1].name}"
     r = facts.range(node, finite_inputs=True)
     return f"{name} in [{r.lo:.3g}, {r.hi:.3g}]"
 

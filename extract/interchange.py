@@ -35,7 +35,7 @@ def interchange(graph: FrozenGraph, target: Target) -> Graph:
             simt, special = ops.op(n.attrs[0]).cost, ops.op(n.attrs[0]).special
         elif n.op in ("reduce", "roll"):
             simt, elements = 1.0, elements * n.attrs[1].size
-        elif n.op == "cast":
+        elif n.op in ("cast", "scan"):
             simt = 1.0
         return elements * (simt / (target.simt_gops * 1e3) + special / (target.special_gops * 1e3))
 

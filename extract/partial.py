@@ -21,16 +21,18 @@ class Partials:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self.rows: tuple[Row, ...] = tuple(graph.facts.get("split", ()))
-        self._local: dict[Row, set[int]] = {}
+        self._local: dict[tuple[Row, frozenset[int]], set[int]] = {}
 
     def below(self, row: Row, roots: Sequence[int], leaves: Mapping[int, Leaf]) -> tuple[int, ...]:
         """The classes to choose from for storing between the two kernels that make some roots of some leaves."""
         _, outer, inner = row
-        local = self.local(row)
+        again = {a for _, part, a in self.graph.facts.get("before", ()) if part == outer}
+        over = {outer, *again}
+        local = self.local(row, frozenset(leaves) if again else frozenset())
         found: dict[int, None] = {}
         for c in reachable(self.graph, tuple(roots), leaves):
             for n in self.graph.classes[c] if c not in leaves else ():
-                if n.reduction and n.attrs[1] == outer:
+                if n.reduction and n.attrs[1] in over:
                     for p in reachable(self.graph, n.args, leaves):
                         if p in local and p not in leaves and outer in self.graph.axes[p] and self._reduces(p, inner):
                             found[p] = None
@@ -44,22 +46,22 @@ class Partials:
                 if n.scalar == "mul" and any(m.op == "const" for a in n.args for m in self.graph.classes[a]):
                     yield from n.args
 
-    def local(self, row: Row) -> set[int]:
+    def local(self, row: Row, known: frozenset[int] = frozenset()) -> set[int]:
         """Classes that can be computed without a reduction over the axis, its parts, or those of another split of it: what one part knows
-        by itself."""
-        if row not in self._local:
+        by itself, and perhaps from what is ``known``: a scan's part has nothing that the others change."""
+        if (row, known) not in self._local:
             others = (a for other in self.rows if other[0] == row[0] for a in other)
-            self._local[row] = self._without(frozenset(others) - {row[2]})
-        return self._local[row]
+            self._local[row, known] = self._without(frozenset(others) - {row[2]}, known)
+        return self._local[row, known]
 
-    def _without(self, forbidden: frozenset[Axis]) -> set[int]:
-        found: set[int] = set()
+    def _without(self, forbidden: frozenset[Axis], known: frozenset[int]) -> set[int]:
+        found: set[int] = set(known)
         grown = True
         while grown:
             grown = False
             for c, enodes in enumerate(self.graph.classes):
                 if c not in found and any(
-                    not (n.reduction and n.attrs[1] in forbidden) and all(a in found for a in n.args) for n in enodes
+                    n.in_order not in forbidden and all(a in found for a in n.args) for n in enodes
                 ):
                     found.add(c)
                     grown = True

@@ -12,6 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..egraph.frozen import FrozenGraph
 from ..errors import PlanError
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
@@ -25,6 +26,7 @@ from .budgets import Budget
 from .choose import Chooser, Leaf, recast
 from .cost import Fit, fit, persistent, price, registers
 from .plan import Cost, PlannedKernel
+from .reindexing import Places, reindexings
 from .structure import Structure, analyse, reachable
 from .targets import Target
 
@@ -73,11 +75,14 @@ class Rejection:
     cut: bool = False
 
 
-class _Places:
+class _Parts:
     """Which axis is which in the programs that one function makes at several sizes.  The parts of an axis have its place."""
 
     def __init__(self, splits: Iterable[tuple[Axis, Axis, Axis]]) -> None:
-        self.part = {a: k for row in splits for k, a in enumerate(row)}
+        self.part: dict[Axis, int] = {}
+        for whole, outer, inner in splits:  # a second outer axis of one inner axis is for the parts before one
+            self.part[outer] = 3 if inner in self.part else 1
+            self.part |= {whole: 0, inner: 2}
 
     def __call__(self, a: Axis) -> tuple[int | str, int]:
         return a.place, self.part.get(a, 0)
@@ -150,11 +155,11 @@ class KernelSearch:
         return self.memo[key]
 
     def _search(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
-        structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         self.chooser.refused.clear()
-        for kinds in self._kinds(structure, _partial(structure, roots)):
+        ways = ((s, k) for s in self._structures(roots, leaves) for k in self._kinds(s, _partial(s, roots)))
+        for structure, kinds in ways:
             if self.meter.spent():
                 break
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
@@ -170,14 +175,21 @@ class KernelSearch:
             return Rejection(words[0], tuple(reasons))
         return best.planned()
 
+    def _structures(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> Iterator[Structure]:
+        """The structure below some roots, in each of the places in which a kernel may be made."""
+        graph, classes, layouts = self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots)
+        stored = frozenset(a for layout in layouts for a in layout if a is not None)
+        for places in reindexings(graph, reachable(graph, classes, leaves), stored, leaves):
+            yield analyse(graph, classes, layouts, leaves, places)
+
     def like(
         self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel
     ) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
-        structure = analyse(self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots), leaves)
-        splits = self.chooser.graph.facts.get("split", ())
-        here, there = _Places(splits), _Places(model.kernel.splits)
+        splits = (*self.chooser.graph.facts.get("split", ()), *_earlier(self.chooser.graph))
+        here, there = _Parts(splits), _Parts(model.kernel.splits)
         wanted = {there(a): r for a, r in model.kernel.roles.items()}
+        structure = min(self._structures(roots, leaves), key=lambda s: len(wanted.keys() ^ {here(a) for a in s.axes}))
         outer = {row[1] for row in splits}  # room for more parts than there are here serves more lengths
         partial = _partial(structure, roots)
         roles: dict[Axis, Role] = {}
@@ -193,8 +205,8 @@ class KernelSearch:
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         alike = -1
-        for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles):
-            form = _Form(self, name, roots, nodes, positions, reasons)
+        for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles, places=structure.places):
+            form = _Form(self, name, roots, nodes, positions, reasons, structure.places)
             form.orders[frozenset(order)] = order
             found = form.evaluate(roles, model.kernel)
             if found is None:
@@ -268,10 +280,11 @@ class KernelSearch:
         reasons: list[Refusal],
     ) -> _Candidate | None:
         roles = {a: Role(kinds[a], self._start(a, kinds[a], s)) for a in s.axes}  # type: ignore[arg-type]
-        choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles))
+        choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles, places=s.places))
         best: _Candidate | None = None
         first = 3 if choices and recast(choices[0][1]) else 2
-        forms = [_Form(self, name, roots, nodes, positions, reasons) for _, nodes, positions, _ in choices[:first] + choices[first:][-1:]]
+        kept = choices[:first] + choices[first:][-1:]
+        forms = [_Form(self, name, roots, nodes, positions, reasons, s.places) for _, nodes, positions, _ in kept]
         while forms:
             form = forms.pop(0)
             starts = self._starts(roles, s)
@@ -361,7 +374,14 @@ class KernelSearch:
 
 def _partial(s: Structure, roots: Sequence[RootSpec]) -> set[Axis]:
     """Axes of length 0 that some root lacks: in a grid over one no program would store that root."""
-    return {a for a in s.axes if a.size == 0 and any(a not in r.layout for r in roots)}
+    own = [s.places.axes([a for a in r.layout if a is not None]) for r in roots]
+    return {a for a in s.axes if a.size == 0 and any(a not in axes for axes in own)}
+
+
+def _earlier(graph: FrozenGraph) -> list[tuple[Axis, Axis, Axis]]:
+    """The parts of axes once more, where a scan reduces those before its own: as rows of the relation ``split``."""
+    inner = {outer: inner for _, outer, inner in graph.facts.get("split", ())}
+    return [(whole, again, inner[outer]) for whole, outer, again in graph.facts.get("before", ())]
 
 
 def _cheaper(a: Cost, b: Cost) -> bool:
@@ -386,13 +406,15 @@ class _Form:
         nodes: tuple[Node, ...],
         positions: tuple[int, ...],
         reasons: list[Refusal],
+        places: Places,
     ) -> None:
         self.search, self.name, self.nodes, self.reasons = search, name, nodes, reasons
         self.roots = tuple(
-            Root(p, r.buffer, tuple(index(0) if a is None else index(a) for a in r.layout)) for p, r in zip(positions, roots, strict=True)
+            Root(p, r.buffer, tuple(index(0) if a is None else places.of(index(a)) for a in r.layout))
+            for p, r in zip(positions, roots, strict=True)
         )
         self.axes = frozenset().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.reduction}
-        self.axes |= {a for r in roots for a in r.layout if a is not None}
+        self.axes |= {a for r in self.roots for e in r.index for a in e.axes()}
         names = [*(n.attrs[0] for n in nodes if n.op == "load"), *(r.buffer for r in roots)]
         self.buffers = {b: search.buffers[b] for b in names}
         self.stepwise = search.chooser.ties.rounds(nodes)
@@ -412,7 +434,7 @@ class _Form:
         return self._seen[key]
 
     def _evaluate(self, roles: dict[Axis, Role], model: Kernel | None) -> _Candidate | None:
-        target = self.search.target
+        target, graph = self.search.target, self.search.chooser.graph
         self.search.meter.work += len(self.nodes)
         mine = {a: r for a, r in roles.items() if a in self.axes}
         dims = frozenset(a for a, r in mine.items() if r.tile > 1)
@@ -424,7 +446,8 @@ class _Form:
             roles=mine,
             order=self.orders.get(dims, tuple(a for a in mine if a in dims)),
             grid=tuple(a for a, r in mine.items() if r.kind == "grid"),
-            splits=tuple(s for s in self.search.chooser.graph.facts.get("split", ()) if not {*s[1:]}.isdisjoint(mine)),
+            splits=tuple(s for s in graph.facts.get("split", ()) if not {*s[1:]}.isdisjoint(mine))
+            + tuple(s for s in _earlier(graph) if s[1] in mine),
             exact=self.search.exact,
             stepwise=self.stepwise,
         )

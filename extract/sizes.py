@@ -172,6 +172,8 @@ class _Sizes:
             return self._of_op(node, ops.op(n.attrs[0]), args)
         if self.lengths and n.reduction == "sum":
             return args[0] + _power(n.attrs[1].size)
+        if self.lengths and n.op == "scan" and n.attrs[0] == "sum":
+            return args[0] + _power(n.attrs[1].size)
         return args[0]
 
     def _of_op(self, node: int, o: ops.ScalarOp, args: Sequence[np.ndarray]) -> np.ndarray | float:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ..ir.index import Axis
 from ..ir.program import Program
-from ..ir.terms import Reduce, Term
+from ..ir.terms import Reduce, Scan, Term
 from .baseline import is_contraction
 from .cost import SECTOR_BYTES
 from .layouts import in_memory
@@ -45,8 +45,9 @@ def propose_splits(program: Program, target: Target) -> dict[Axis, tuple[int, ..
             near.setdefault(last[0], SECTOR_BYTES // i.dtype.itemsize)
     programs: dict[Axis, tuple[int, bool]] = {}
     for t in terms:
-        if isinstance(t, Reduce) and t.axis in t.args[0].axes:
-            count = math.prod(math.ceil(a.size / (TILE if a in rows[t] else near.get(a, 1))) for a in t.axes)
+        if isinstance(t, Reduce | Scan) and t.axis in t.args[0].axes:
+            beside = t.axes - {t.axis}
+            count = math.prod(math.ceil(a.size / (TILE if a in rows[t] else near.get(a, 1))) for a in beside)
             programs[t.axis] = min((count, bool(rows[t])), programs.get(t.axis, (count, True)))
     wanted = {a: _parts(n, a.size, target.sm_count, tiled) for a, (n, tiled) in programs.items()}
     offers = {a: _around(parts, a.size) for a, parts in wanted.items() if parts >= 2}

@@ -10,19 +10,22 @@ from dataclasses import dataclass
 
 from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis
-from .choose import Leaf
+from .fusibility import Leaf
+from .reindexing import EVERYWHERE, Places
 
 
 @dataclass(frozen=True)
 class Structure:
     """Axes of a kernel-to-be, in program order.
 
-    ``stored``: axes of every root's layout.  ``reduced``: axes that some reduction below removes.  ``contracted``: those that a
+    ``stored``: axes of every root's layout.  ``reduced``: axes that some reduction below removes, or that a scan
+    runs along.  ``contracted``: those that a
     sum of products removes.  ``free``: axes that belong to one side of some contraction (rows and columns of a matrix product);
     an axis on both sides of all contractions is a batch axis.  A matrix product has one row and one column dim: of several free
     axes on one side the longest is ``tiled``, the others take one position per program.  ``summed``: batch axes that a sum removes
     later; a product of rows with several axes is a sum of matrix products.  ``batch``: axes that some contraction has on both sides, which
     in another form of the program may be free.  ``derived``: axes of every layout that only forms which rules made reduce.
+    ``places``: where the axes of the roots are.
     """
 
     axes: tuple[Axis, ...]
@@ -35,6 +38,7 @@ class Structure:
     summed: frozenset[Axis] = frozenset()
     batch: frozenset[Axis] = frozenset()
     derived: frozenset[Axis] = frozenset()
+    places: Places = EVERYWHERE
 
     @property
     def has_contraction(self) -> bool:
@@ -86,14 +90,19 @@ def _factors(graph: FrozenGraph, c: int) -> list[tuple[int, int]]:
 
 
 def analyse(
-    graph: FrozenGraph, roots: tuple[int, ...], layouts: tuple[tuple[Axis | None, ...], ...], leaves: Mapping[int, Leaf]
+    graph: FrozenGraph,
+    roots: tuple[int, ...],
+    layouts: tuple[tuple[Axis | None, ...], ...],
+    leaves: Mapping[int, Leaf],
+    places: Places = EVERYWHERE,
 ) -> Structure:
-    """The structure below some roots.  Axes made by splitting take part only if a root or a leaf has one of them; then the axis
-    that was split does not, or, where partial results are leaves, only as one that is stored: nothing is left to reduce over it."""
+    """The structure below some roots, over the axes of a kernel in some places.  Axes made by splitting take part only if a root or a leaf
+    has one of them; then the axis that was split does not, or, where partial results are leaves, only as one that is stored: nothing is
+    left to reduce over it."""
     below = reachable(graph, roots, leaves)
     stored: dict[Axis, None] = {}
     for layout in layouts:
-        stored.update((a, None) for a in layout if a is not None)
+        stored.update((a, None) for a in places.axes([a for a in layout if a is not None]))
     found: dict[Axis, None] = dict(stored)
     reduced: dict[Axis, None] = {}
     contracted: set[Axis] = set()
@@ -104,11 +113,11 @@ def analyse(
         if c in leaves or (c not in roots and _views(graph, c, leaves)) or _gathers(graph, c, leaves, True):
             continue
         for n in graph.classes[c]:
-            if not n.reduction or n.attrs[1] not in graph.axes[n.args[0]]:
+            axis = n.in_order
+            if axis is None or axis not in graph.axes[n.args[0]]:
                 continue
-            axis = n.attrs[1]
             reduced[axis] = None
-            for left, right in _factors(graph, n.args[0]):
+            for left, right in _factors(graph, n.args[0]) if n.reduction else ():
                 a, b = graph.axes[left], graph.axes[right]
                 if n.attrs[0] == "sum" and axis in a and axis in b and a - b and b - a:
                     contracted.add(axis)
@@ -116,7 +125,7 @@ def analyse(
                     batch |= (a & b) - {axis}
                     tiled |= {max(side, key=lambda x: (x.size, x)) for side in (a - b, b - a)}
     for c in reachable(graph, roots, leaves, tables=False):
-        found.update((a, None) for a in sorted(graph.axes[c]))
+        found.update((a, None) for a in places.axes(sorted(graph.axes[c])))
     mentioned = set(stored)
     for c in below:
         if c in leaves:
@@ -130,10 +139,11 @@ def analyse(
             reduced.pop(axis, None)
         else:
             excluded |= {outer, inner}
+    excluded |= {earlier for _, outer, earlier in graph.facts.get("before", ()) if outer != places.part}
     derived = {a for a in reduced if all(a in layout for layout in layouts)}
     for c in reachable(graph, roots, leaves, written=True) if derived else ():
         if c not in leaves:
-            derived -= {n.attrs[1] for n in graph.classes[c] if n.reduction and n.rule is None}
+            derived -= {n.in_order for n in graph.classes[c] if n.in_order and n.rule is None}
     order = [a for a in (*graph.program.axes, *sorted(set(found) - set(graph.program.axes))) if a in found and a not in excluded]
     return Structure(
         tuple(order),
@@ -146,4 +156,5 @@ def analyse(
         frozenset((batch & set(reduced)) - excluded),
         frozenset(batch - excluded),
         frozenset(derived - excluded),
+        places,
     )

@@ -19,7 +19,7 @@ from ..egraph.frozen import ENode, FrozenGraph
 from ..ir.dtypes import DType
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
-from ..ir.terms import Cast, Gather, Map, Reduce, Term, View
+from ..ir.terms import Cast, Gather, Map, Reduce, Scan, Term, View
 from ..rewrites.table import RULES
 from ..tiles.kernel import Node
 
@@ -74,7 +74,7 @@ class Ties:
 
     def rounds(self, nodes: Sequence[Node]) -> bool:
         """Whether a kernel of these nodes makes one of the values, so that it rounds every operation by itself."""
-        return any(n.cls in self.held and n.op in ("map", "reduce") for n in nodes) if self.pairs else False
+        return any(n.cls in self.held and n.op in ("map", "reduce", "scan") for n in nodes) if self.pairs else False
 
     def against(self, nodes: Sequence[Node], roots: Sequence[int], stored: Mapping[int, DType]) -> str:
         """Why a kernel may not be, in words; empty if it may.  ``stored``: the classes that the program keeps in 16 bits."""
@@ -82,7 +82,7 @@ class Ties:
             return ""
         loaded = {n.cls for n in nodes if n.op == "load"}
         made = {n.cls for n in nodes if n.op != "load"}
-        summed = {n.cls for n in nodes if n.reduction and not MONOIDS[n.attrs[0]].idempotent}
+        summed = {n.cls for n in nodes if n.in_order and not MONOIDS[n.attrs[0]].idempotent}
         for jump, moved, value in self.pairs:
             if jump in made and moved in loaded and value in made and summed & self.held:
                 return "a value and its own maximum, which are compared, would be summed in two kernels"
@@ -91,14 +91,14 @@ class Ties:
         return ""
 
 
-def _is_elsewhere(t: Term) -> TypeGuard[View | Gather | Reduce]:
-    """A value at other places, or its largest or smallest element."""
-    return isinstance(t, View | Gather) or (isinstance(t, Reduce) and MONOIDS[t.monoid].idempotent)
+def _is_elsewhere(t: Term) -> TypeGuard[View | Gather | Reduce | Scan]:
+    """A value at other places, or its largest or smallest element, so far or of all."""
+    return isinstance(t, View | Gather) or (isinstance(t, Reduce | Scan) and MONOIDS[t.monoid].idempotent)
 
 
 def _rounds(t: Term) -> bool:
     """An operation on floats whose result is none of its arguments, up to a sign."""
-    return (isinstance(t, Map) and not OPS[t.op].selects) or (isinstance(t, Reduce) and not MONOIDS[t.monoid].idempotent)
+    return (isinstance(t, Map) and not OPS[t.op].selects) or (isinstance(t, Reduce | Scan) and not MONOIDS[t.monoid].idempotent)
 
 
 def _jumps(t: Term) -> bool:
@@ -126,4 +126,4 @@ def _alike(n: ENode) -> bool:
         return True
     if n.op == "map":
         return OPS[n.attrs[0]].selects or OPS[n.attrs[0]].result == "bool"
-    return n.op in ("view", "gather", "const", "extent", "index") or (n.op == "reduce" and MONOIDS[n.attrs[0]].idempotent)
+    return n.op in ("view", "gather", "const", "extent", "index") or (n.op in ("reduce", "scan") and MONOIDS[n.attrs[0]].idempotent)

@@ -29,7 +29,7 @@ from ..ir.dtypes import STORED
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
-from ..ir.terms import Cast, Const, Gather, Index, Input, Reduce, Term, View, as_term, number_of, whole_number
+from ..ir.terms import Cast, Const, Gather, Index, Input, Reduce, Scan, Term, View, as_term, number_of, whole_number
 from . import (  # noqa: F401 - they fill the table
     aten_functions,
     aten_gathers,
@@ -38,6 +38,7 @@ from . import (  # noqa: F401 - they fill the table
     aten_pointwise,
     aten_ranges,
     aten_reductions,
+    aten_scans,
     aten_scatters,
     aten_sources,
     aten_views,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     Result = tuple[Node, int | None]  # a node, and which of its results
     Place = tuple[list[Axis], IndexExpr]  # axes, and a position along a dimension that they give
 
+SCANNED = Axis("scanned", 0)  # stands for the axes of all scans
 _IGNORED = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit", "generator"})
 
 
@@ -493,9 +495,9 @@ class Reader:
         return self._bits.setdefault(axis, 1 << len(self._bits))
 
     def _bound_in(self, term: Term) -> int:
-        """Axes that some reduction in the term binds."""
+        """Axes that some reduction in the term binds; of scans, which keep theirs, that there are any."""
         for t in arguments_first([term], lambda t: t.args, self._bound.__contains__):
-            found = self._bit(t.axis) if isinstance(t, Reduce | Gather) else 0
+            found = self._bit(t.axis) if isinstance(t, Reduce | Gather) else self._bit(SCANNED) if isinstance(t, Scan) else 0
             for a in t.args:
                 found |= self._bound[a]
             self._bound[t] = found

@@ -14,7 +14,7 @@ from .index import Axis, index
 from .monoids import MONOIDS
 from .nodes import renamed
 from .program import Program
-from .terms import Gather, Index, Input, Map, Reduce, Term, View, postorder
+from .terms import Gather, Index, Input, Map, Reduce, Scan, Term, View, postorder
 
 
 def apart(program: Program) -> Program:
@@ -104,5 +104,5 @@ def _moved(x: Term, old: Axis, new: Axis) -> Term:
         elif isinstance(t, Gather) and t.axis == old:
             made[t] = Gather(t.args[0], old, made[t.args[1]])
         else:
-            made[t] = t.over(tuple(made[a] for a in t.args))
+            made[t] = t.over(tuple(made[a] for a in t.args), to if isinstance(t, Scan) else lambda attribute: attribute)
     return made[x]

@@ -20,7 +20,7 @@ from .monoids import MONOIDS
 from .ranges import ALL, Interval
 from .recursion import evaluated
 from .semantics import value
-from .terms import Cast, Index, Input, Map, Reduce, Term
+from .terms import Cast, Index, Input, Map, Reduce, Scan, Term
 
 LARGEST_EXTENT = 2.0**31
 EXACT = 2.0**53  # float64, in which rules compute with constants, has every integer up to this one
@@ -78,6 +78,11 @@ class Intervals:
         found = x.join(ZERO) if m.combine == "add" else x
         return found.join(Interval(m.identity, m.identity)) if axis.size == 0 else found
 
+    def scan(self, monoid: str, axis: Any, x: Interval) -> Interval:
+        """A reduction of one element at least."""
+        m = MONOIDS[monoid]
+        return ranges.mul(x, Interval(1.0, LARGEST_EXTENT)) if m.copies == "times" else x if m.copies == "one" else ALL
+
     def roll(self, monoid: str, axis: Any, body: Interval, update: Interval) -> Interval:
         """A reduction whose state an update moves."""
         return ALL
@@ -122,5 +127,5 @@ def wraps(term: Term, to: DType, known: MutableMapping[Term, Interval]) -> bool:
     found = bounds(term, known)
     if not (to.least <= found.lo and found.hi <= to.largest):
         return True
-    made = isinstance(term, Map) and term.op in _ARITHMETIC or isinstance(term, Reduce) and term.monoid in ("isum", "iprod")
+    made = isinstance(term, Map) and term.op in _ARITHMETIC or isinstance(term, Reduce | Scan) and term.monoid in ("isum", "iprod")
     return made and found.magnitude > EXACT

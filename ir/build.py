@@ -15,11 +15,12 @@ from . import dtypes
 from .dtypes import DType
 from .index import Axis, index
 from .program import Output, Program
-from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, as_term, postorder
+from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Scan, Term, View, as_term, postorder
 
 __all__ = [
     "abs_", "axes", "cast", "const", "eq", "erf", "exp", "extent", "gather", "index", "iota", "le", "log", "lt", "maximum",
-    "maximum_over", "mean_over", "program", "recip", "rsqrt", "select", "sigmoid", "sqrt", "square", "sum_over", "tanh", "tensor", "view",
+    "maximum_over", "mean_over", "program", "recip", "rsqrt", "running_maximum", "running_sum", "select", "sigmoid", "sqrt", "square",
+    "sum_over", "tanh", "tensor", "view",
 ]  # fmt: skip
 
 
@@ -62,6 +63,16 @@ def _reduction(monoid: str) -> Callable[[Axis, Term], Term]:
 
     f.__name__, f.__doc__ = f"{monoid}_over", f"The {monoid} over one axis."
     return f
+
+
+def running_sum(axis: Axis, x: Term) -> Term:
+    """The sums of all prefixes along an axis."""
+    return Scan("sum", axis, x)
+
+
+def running_maximum(axis: Axis, x: Term) -> Term:
+    """The maxima of all prefixes along an axis."""
+    return Scan("max", axis, x)
 
 
 exp, log, recip, sqrt, rsqrt, square, tanh, sigmoid, erf, abs_ = map(

@@ -18,6 +18,23 @@ import numpy as np
 
 
 @dataclass(frozen=True)
+class Prefixes:
+    """The reductions of all prefixes along an axis: by numpy, and as a Triton format string over a tile and a dimension's
+    number, which may call what the op that combines two states is spelled with."""
+
+    numpy: Callable[..., np.ndarray]
+    triton: str
+
+
+PREFIXES = {  # by the op that combines two states
+    "add": Prefixes(np.add.accumulate, "tl.cumsum({}, {})"),
+    "mul": Prefixes(np.multiply.accumulate, "tl.cumprod({}, {})"),
+    "maximum": Prefixes(np.maximum.accumulate, "tl.associative_scan({}, {}, _maximum)"),
+    "minimum": Prefixes(np.minimum.accumulate, "tl.associative_scan({}, {}, _minimum)"),
+}
+
+
+@dataclass(frozen=True)
 class Monoid:
     """``reduce`` is numpy's reduction; ``combine`` the scalar op that merges two states; ``state`` the monoid that carries it.
 
@@ -38,6 +55,11 @@ class Monoid:
     copies: Literal["times", "one", ""] = ""
     triton: str = ""  # nothing for what another monoid carries
     prelude: str = ""
+
+    @property
+    def prefixes(self) -> Prefixes | None:
+        """What scans are; none where a state is no value."""
+        return PREFIXES.get(self.combine) if self.state == self.name else None
 
     def empty(self, like: np.ndarray) -> np.ndarray:
         """The identity, in the shape and type of an array."""

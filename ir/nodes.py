@@ -17,6 +17,8 @@ cast       DType                 x
 view       Axis, IndexExpr       x with the axis read at the expression; in kernels it is part of loads
 gather     Axis                  x, at: x with the axis read at a value, 0 where that is no position; in kernels it is part of loads
 reduce     monoid, Axis          body
+scan       monoid, Axis          body: at each position along the axis, the reduction of the elements up to it; one that does not vary
+                                 along the axis is repeated, so the value has the axis in any case
 roll       monoid, Axis          body, update: a reduction whose body mentions running values; each step does
                                  ``state <- combine(update[acc := state], body)``.  For ``mean`` the state is a sum, divided by the
                                  number of elements seen when it is read
@@ -67,6 +69,7 @@ KINDS = {
         Kind("view", (Axis, IndexExpr), 1, "{2}[{0} = {1}]", takes=0, adds=1),
         Kind("gather", (Axis,), 2, "{1}[{0} = {2}]", takes=0),
         Kind("reduce", (str, Axis), 1, "{0}_{1}({2})", takes=1),
+        Kind("scan", (str, Axis), 1, "{0}_upto_{1}({2})", adds=1),
         Kind("roll", (str, Axis), 2, "loop_{1}(acc <- {0}({3}, {2}))", takes=1),
         Kind("ref", (str, Axis), 1, "{0}({2})"),
         Kind("pre", (Axis,), 1, "so_far({1})", takes=0),
@@ -99,6 +102,11 @@ class Operation:
     def reduction(self) -> str | None:
         """The monoid of a reduction, in one loop with others or not."""
         return self.attrs[0] if self.op in REDUCTIONS else None
+
+    @property
+    def in_order(self) -> Axis | None:
+        """The axis whose elements it takes one after the other: a reduction, or a scan."""
+        return self.attrs[1] if self.op in (*REDUCTIONS, "scan") else None
 
     @property
     def mentions(self) -> tuple[Axis, ...]:

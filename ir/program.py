@@ -16,7 +16,7 @@ from .dtypes import DType, float32
 from .index import Axis
 from .printing import axes_text, expression
 from .strides import Strides, footprint
-from .terms import Const, Extent, Gather, Input, Reduce, Term, View, postorder
+from .terms import Const, Extent, Gather, Input, Reduce, Scan, Term, View, postorder
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Program:
         """:attr:`axes`, and those that only reductions, views and lengths mention, of values that do not depend on them."""
         found = dict.fromkeys(self.axes)
         for t in self.terms():
-            if isinstance(t, Reduce | View | Gather | Extent):
+            if isinstance(t, Reduce | Scan | View | Gather | Extent):
                 found.setdefault(t.axis)
             if isinstance(t, View):
                 found.update((a, None) for a in sorted(t.index.axes()))

@@ -17,7 +17,7 @@ from . import dtypes, ops
 from .index import Axis
 from .monoids import MONOIDS
 from .program import Program
-from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, postorder
+from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Scan, Term, View, postorder
 
 
 class Value:
@@ -118,8 +118,14 @@ def _evaluate(
         return Value(axes, np.broadcast_to(x.array[picks], shape))
     if isinstance(t, Gather):
         return _picked(x, t.axis, memo[t.args[1]], extent(t.axis))
-    assert isinstance(t, Reduce)
+    assert isinstance(t, Reduce | Scan)
     m = MONOIDS[t.monoid]
+    if isinstance(t, Scan):
+        axes = tuple(sorted({*x.axes, t.axis}))
+        shape = [extent(a) for a in axes]
+        assert m.prefixes is not None
+        with np.errstate(all="ignore"):
+            return Value(axes, np.asarray(m.prefixes.numpy(np.broadcast_to(x.aligned(axes), shape), axis=axes.index(t.axis))))
     if t.axis in x.axes:
         k = x.axes.index(t.axis)
         with np.errstate(all="ignore"):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,27 @@ class Arrays:
             x = self.noisy(_repeated(x, axis, extent))
         out = reduce_array(monoid, x, axis, extent)
         if self.strict and extent and np.isinf(out).any() and np.isfinite(x).all():
+            raise FloatingPointError(monoid)
+        self._note(out)
+        return out
+
+
+    def scan(self, monoid: str, axis: int, x: np.ndarray) -> np.ndarray:
+        """The reductions of all prefixes along a dimension; a value that is free of the axis is repeated."""
+        x, m = _repeated(x, axis, self.extents[axis]), MONOIDS[monoid]
+        if self.rational or self.bitwise:
+            combine = RATIONAL[m.combine] if self.rational else OPS[m.combine].numpy
+            steps = list(np.ascontiguousarray(np.moveaxis(x, axis, 0)))
+            if self.bitwise and steps:  # from the identity, as a reduction
+                steps[0] = combine(np.full_like(steps[0], m.identity), steps[0])
+            steps = list(accumulate(steps, combine))
+            return np.moveaxis(np.asarray(steps, x.dtype).reshape(len(steps), *np.delete(x.shape, axis)), 0, axis)
+        if self.noisy and m.combine == "add":
+            x = self.noisy(x)
+        assert m.prefixes is not None
+        with np.errstate(all="ignore"):
+            out = np.asarray(m.prefixes.numpy(x, axis=axis), dtype=x.dtype if x.dtype.kind == "f" else float)
+        if self.strict and np.isinf(out).any() and np.isfinite(x).all():
             raise FloatingPointError(monoid)
         self._note(out)
         return out

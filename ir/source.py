@@ -17,14 +17,14 @@ from .dtypes import DType
 from .index import Axis, FloorDiv, IndexExpr
 from .nodes import mentioned
 from .program import Program
-from .terms import Index, Input, Map, Reduce, Term
+from .terms import Index, Input, Map, Reduce, Scan, Term
 
 IMPORTS = """\
 from eqfuse.ir import dtypes
 from eqfuse.ir.build import *
 from eqfuse.ir.index import Axis
 from eqfuse.ir.program import Output, Program
-from eqfuse.ir.terms import Map, Reduce
+from eqfuse.ir.terms import Map, Reduce, Scan
 """
 LONG = 100  # characters after which an expression gets a line of its own
 
@@ -59,7 +59,7 @@ class _Writer:
         """An identifier that is like the wish."""
         name = "".join(ch if ch.isalnum() else "_" for ch in wish)
         name = name if name[:1].isalpha() and not keyword.iskeyword(name) else f"n_{name}"
-        while name in self.taken or name in build.__all__ or name in ("p", "dtypes", "Axis", "Output", "Program", "Map", "Reduce"):
+        while name in self.taken or name in build.__all__ or name in ("p", "dtypes", "Axis", "Output", "Program", "Map", "Reduce", "Scan"):
             name += "_"
         self.taken.add(name)
         return name
@@ -113,7 +113,7 @@ class _Writer:
             return f"{call}({args})" if call else f"Map({t.op!r}, ({args},))"
         if isinstance(t, Reduce) and t.monoid in _REDUCTIONS:
             return f"{_REDUCTIONS[t.monoid]}({', '.join(parts[1:])})"
-        call = "Reduce" if isinstance(t, Reduce) else "iota" if isinstance(t, Index) else t.kind
+        call = type(t).__name__ if isinstance(t, Reduce | Scan) else "iota" if isinstance(t, Index) else t.kind
         return f"{call}({', '.join(parts)})"
 
     def spelled(self, x: Any) -> str:

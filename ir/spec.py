@@ -22,7 +22,7 @@ from .monoids import MONOIDS, Monoid
 from .nodes import KINDS, REDUCTIONS, mentioned
 from .ops import OPS, ScalarOp
 from .program import Output, Program
-from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View
+from .terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Scan, Term, View
 
 FAULT = "report it with the program: it is a fault of EqFuse, or of a rule, an op or a monoid that was added to it"
 LONGEST = 200  # characters of a node in a message
@@ -106,12 +106,19 @@ def printable(name: str) -> bool:
     return m is not None and bool(m.triton)
 
 
+def scanned(name: str) -> bool:
+    """Whether there are scans by a monoid."""
+    return name in MONOIDS and MONOIDS[name].prefixes is not None
+
+
 KNOWN_OP = "every scalar op is in the table of ops, and has as many arguments as the table says"
 ADD_OP = "declare it: eqfuse.op, or an entry in ir/ops.py"
 KNOWN_MONOID = (
     "every monoid, and the one that carries its state, is in the table of monoids, with an op that combines two states"
 )
 ADD_MONOID = "add it to MONOIDS in ir/monoids.py"
+SCANNED_MONOID = "a scan is by a monoid whose states are its values, combined by an op that says what prefixes are"
+ADD_SCAN = "add the op that combines two states to PREFIXES in ir/monoids.py"
 PRINTABLE_MONOID = "kernels reduce tiles by monoids that have a Triton spelling"
 ADD_SPELLING = "add triton= (and the helper that it calls as prelude=) to the monoid's entry in ir/monoids.py"
 
@@ -121,7 +128,8 @@ def rows_of_nodes(kinds: tuple[str, ...], shape: Callable[[Any], bool]) -> tuple
     return (
         Row("shape", "a node has the attributes and arguments of its op", lambda at, x: shape(x[1]), kinds),
         Row("known op", KNOWN_OP, lambda at, x: takes(x[1].attrs[0], len(x[1].args)), ("map",), ADD_OP),
-        Row("known monoid", KNOWN_MONOID, lambda at, x: carried(x[1].attrs[0]), REDUCTIONS, ADD_MONOID),
+        Row("known monoid", KNOWN_MONOID, lambda at, x: carried(x[1].attrs[0]), (*REDUCTIONS, "scan"), ADD_MONOID),
+        Row("scanned monoid", SCANNED_MONOID, lambda at, x: scanned(x[1].attrs[0]), ("scan",), ADD_SCAN),
         Row("known type", "a cast is to a type of the table", lambda at, x: x[1].attrs[0].name in DTYPES, ("cast",)),
         Row("which", "a reference is to the old or to the new value", lambda at, x: x[1].attrs[0] in ("old", "new"), ("ref",)),
     )
@@ -163,7 +171,8 @@ TERMS: Spec = Spec(
     "program",
     (
         Row("known op", KNOWN_OP, lambda at, t: takes(t.op, len(t.args)), (Map,), ADD_OP),
-        Row("known monoid", KNOWN_MONOID, lambda at, t: carried(t.monoid), (Reduce,), ADD_MONOID),
+        Row("known monoid", KNOWN_MONOID, lambda at, t: carried(t.monoid), (Reduce, Scan), ADD_MONOID),
+        Row("scanned monoid", SCANNED_MONOID, lambda at, t: scanned(t.monoid), (Scan,), ADD_SCAN),
         Row(
             "known type",
             "inputs, casts and outputs have types of the table",
@@ -181,7 +190,7 @@ TERMS: Spec = Spec(
             "one size",
             "an axis is one of the program's, and has one size",
             lambda at, t: all(at.sizes.get(a.name) == a.size for a in _axes_of(t)),
-            (Input, Index, Extent, Reduce, View, Gather, Output),
+            (Input, Index, Extent, Reduce, Scan, View, Gather, Output),
         ),
         Row("view inside", "a view reads positions that the axis has", _inside, (View,)),
         Row(
@@ -194,7 +203,7 @@ TERMS: Spec = Spec(
             "exact integers",
             "integers are reduced by the monoids of integers, and nothing else is",
             lambda at, t: _whole(t.monoid) == _is_integer(t.args[0]) or not (_whole(t.monoid) or MONOIDS[t.monoid].integer),
-            (Reduce,),
+            (Reduce, Scan),
         ),
         Row(
             "bits of integers",

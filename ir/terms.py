@@ -5,6 +5,7 @@ A term is a function of named axes.  Broadcasting is by name, a transpose costs 
 - leaves:      ``Input(name, axes, dtype)``  ``Const(value)``  ``Index(axis)``  ``Extent(axis)``
 - pointwise:   ``Map(op, args)`` over the scalar ops of :mod:`.ops`
 - reductions:  ``Reduce(monoid, axis, x)``; ``Reduce("sum", k, a * b)`` is the matrix product and nothing else is
+- scans:       ``Scan(monoid, axis, x)``: at each position the reduction of the elements up to it
 - access:      ``View(x, axis, index)``: x with ``axis`` read at an index expression over other axes
                ``Gather(x, axis, at)``: x with ``axis`` read where another term says, and 0 where that is no position of the axis
 - types:       ``Cast(dtype, x)``: round to a type and go on in that type
@@ -272,10 +273,24 @@ class Reduce(Term):
     axis: Axis = _part(1)  # the axis that disappears
 
     def __new__(cls, monoid: str, axis: Axis, x: Term) -> Reduce:
-        if monoid not in MONOIDS:
-            raise _unknown("monoid", monoid, MONOIDS)
-        whole = x.dtype is not None and x.dtype.kind == "int"
-        monoid = next((m.integer if whole else m.name for m in MONOIDS.values() if m.integer and monoid in (m.name, m.integer)), monoid)
+        return super().__new__(cls, _monoid_of(monoid, x), axis, x)
+
+
+class Scan(Term):
+    """The inclusive prefix reduction along an axis, which stays: at each position what the monoid makes of the elements up to it.
+
+    From the end, ``x`` is read backwards and so is the result; without the element itself, the result is read one position before.
+    Raises UnsupportedOpError for a monoid whose state is none of its values, as that of ``mean``.
+    """
+
+    monoid: str = _part(0)  # the monoid's name
+    axis: Axis = _part(1)  # the axis along which it runs
+
+    def __new__(cls, monoid: str, axis: Axis, x: Term) -> Scan:
+        monoid = _monoid_of(monoid, x)
+        if MONOIDS[monoid].prefixes is None:
+            cure = "scan by another monoid, or say in ir/monoids.py what they are"
+            raise UnsupportedOpError(f"{monoid} has no prefixes", cure=cure)
         return super().__new__(cls, monoid, axis, x)
 
 
@@ -349,6 +364,14 @@ def number_of(t: Term) -> float | None:
     if isinstance(t, Const):
         return t.value
     return -0.0 if isinstance(t, Map) and t is Const(-0.0) else None
+
+
+def _monoid_of(name: str, x: Term) -> str:
+    """The monoid of a name for values like ``x``: that of integers for integers."""
+    if name not in MONOIDS:
+        raise _unknown("monoid", name, MONOIDS)
+    whole = x.dtype is not None and x.dtype.kind == "int"
+    return next((m.integer if whole else m.name for m in MONOIDS.values() if m.integer and name in (m.name, m.integer)), name)
 
 
 def _unknown(kind: str, name: object, known: Iterable[str]) -> UnsupportedOpError:

@@ -111,6 +111,18 @@ def settled_reduction(t, x, j: Axis, g: AnyMonoid):
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def axes_of_scan(t, x, j: Axis, g: AnyMonoid):
+    """The sums of x up to each position along j depend on the axes of x and on j."""
+    return [match(t, Scan(g, j, x))], [spans(t, x, j)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def settled_scan(t, x, j: Axis, g: AnyMonoid):
+    """So they are settled if x is, whatever the monoid."""
+    return [match(t, Scan(g, j, x)), settled(x)], [settled(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
 def axes_of_running_value(t, r, j: Axis, when: Each["new", "old"]):
     """A running value of r depends on the axes of r."""
     return [match(t, Ref(when, j, r))], [spans(t, r)]

@@ -5,6 +5,7 @@ from . import analyses
 from . import signs
 from . import algebra
 from . import reductions
+from . import scans
 from . import layout
 from . import gathers
 from . import tiling
@@ -19,7 +20,7 @@ from . import cancelling
 # isort: on
 
 _MODULES = (
-    analyses, signs, algebra, reductions, layout, gathers, tiling, repair, forms, selections, invariance, strength, fusion, order,
+    analyses, signs, algebra, reductions, scans, layout, gathers, tiling, repair, forms, selections, invariance, strength, fusion, order,
     cancelling,
 )  # fmt: skip
 FAMILIES = tuple(family.__name__.rpartition(".")[2] for family in _MODULES)

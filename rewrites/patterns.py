@@ -31,7 +31,7 @@ from .positions import AlongAxis, AxisVar, IndexVar, Length, Place, Whole, axis,
 from .world import World
 
 __all__ = [
-    "Cast", "Const", "Extent", "Gather", "Index", "Map", "Max", "Mean", "Reduce", "Sum", "View", "Where",
+    "Cast", "Const", "Extent", "Gather", "Index", "Map", "Max", "Mean", "Reduce", "Scan", "Sum", "View", "Where",
 ]  # fmt: skip
 
 Operand = Union["Pattern", "Number", float]
@@ -564,6 +564,18 @@ class Gather(Node):
 @dataclass(eq=False, repr=False)
 class Reduce(Node):
     """A reduction, the monoid by name or as a variable."""
+
+    monoid: str | NameVar
+    axis: AxisVar
+    x: Any
+
+    def __post_init__(self) -> None:
+        self.monoid, self.axis, self.x = known_name(self.monoid, "monoid"), axis(self.axis), pattern(self.x)
+
+
+@dataclass(eq=False, repr=False)
+class Scan(Node):
+    """The reductions of all prefixes along an axis, the monoid by name or as a variable."""
 
     monoid: str | NameVar
     axis: AxisVar

@@ -8,6 +8,7 @@ steers the search and claims nothing: there is no third kind, so no rule can con
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..errors import RuleError
 from ..errors import shown as described
+from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.ranges import ALL
 from ..ir.signs import SIGN_TRAITS, sign_traits
@@ -280,6 +282,12 @@ def _turns(domains: tuple[str, ...]) -> Trait:
     return Trait(holds, sorts=("op",), names=lambda: ((o.name, *pair) for o in OPS.values() for pair in o.turns))
 
 
+def _steps() -> list[tuple[str, str]]:
+    """Monoids of scans whose identity is a number of what they combine: integers have no infinities."""
+    whole = {m.integer for m in MONOIDS.values()}
+    return [(m.name, m.combine) for m in MONOIDS.values() if m.prefixes is not None and (m.name not in whole or math.isfinite(m.identity))]
+
+
 def _has_theorem(o: str, *parts: str) -> bool:
     return o in OPS and (theorem := OPS[o].addition) is not None and theorem[:4] == parts
 
@@ -423,6 +431,12 @@ idempotent = _trait("monoid", "idempotent", "a monoid with x + x = x", lambda m:
 selective = _trait(
     "monoid", "selective", "a monoid that picks one of its elements, with its identity", lambda m: m.idempotent, lambda m: m.identity
 )  # fmt: skip
+steps = _relation(
+    "steps", "String String f64", "trait: a monoid of scans, the op that combines two states, and what changes none",
+    Trait(
+        lambda g, o: (g, o) in _steps(), lambda g: MONOIDS[g].identity, ("monoid", "op"), lambda: _steps(),
+    ),
+)  # fmt: skip
 rounding = _trait("type", "rounding", "a floating type, to which a cast rounds", lambda d: d.is_float)
 wide = _trait("type", "wide", "a floating type that overflows and vanishes no earlier than float32", lambda d: d.is_wide)
 integer = _trait("type", "integer", "a type of whole numbers; not bool", lambda d: d.kind == "int")
@@ -440,4 +454,9 @@ split = _relation(
 )
 ragged = _relation("ragged", "i64 i64 i64 i64", "as split, but the last part is shorter", given=True)
 part = _relation("part", "i64 i64", "the outer and inner axis of a split", given=True)
+parts_before = _relation(
+    "parts-before", "i64 i64 i64 i64 i64 i64 i64 i64",
+    "axis j, its outer part J and inner part I, of which the last may be shorter; another axis E for the parts before one, of the length "
+    "of J; the positions J * size(I) + I, E, j // size(I) and j % size(I)", given=True,
+)  # fmt: skip
 same_index = _relation("same-index", "i64 i64", "the index expression is the axis itself", given=True)

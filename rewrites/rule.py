@@ -73,6 +73,7 @@ from .patterns import (
     Reduce,
     Ref,
     Roll,
+    Scan,
     Var,
     View,
 )
@@ -363,7 +364,7 @@ class Rule:
         return fact.claim() + rows
 
     def _why(self, node: Any) -> str | None:
-        if not isinstance(node, Map | Reduce | Roll | View | Gather | Cast | Ref | Pre | iters.LayoutNode):
+        if not isinstance(node, Map | Reduce | Scan | Roll | View | Gather | Cast | Ref | Pre | iters.LayoutNode):
             return None
         return f'(set (why-{node.egglog()[1:-1]}) "{self.name}")'
 

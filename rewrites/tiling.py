@@ -67,6 +67,25 @@ def split_ragged_selection(r, t, g: SelectiveMonoid, z: Scalar, j: Axis, jo: Axi
 
 
 @fact_rule(family=FAMILY, phase=PHASE)
+def split_scan(
+    r, t, g: AnyMonoid, o: Op2, z: Scalar, j: Axis, jo: Axis, ji: Axis, je: Axis, e: Position, b: Position, q: Position, m: Position
+):
+    """scan_j t = (sum_je where(je < jo, sum_ji t[j = je*T + ji], 0)) + scan_ji t[j = jo*T + ji], at jo = j // T and ji = j % T.
+
+    What is past the end of the last part is in no sum of a part before another one, nor in a prefix that ends before it.
+    """
+    own = View(t, j, e)
+    before = Reduce(g, je, Where(Map("lt", Index(je), Index(jo)), View(Reduce(g, ji, own), jo, b), Const(z)))
+    return (
+        [
+            match(r, Scan(g, j, t)), steps(g, o, z), parts_before(j, jo, ji, je, e, b, q, m), depends(t, j), free(t, jo), free(t, ji),
+            free(t, je), OtherAxis(je, j), OtherAxis(je, jo), OtherAxis(je, ji),
+        ],
+        [equal(r, View(View(Map(o, before, Scan(g, ji, own)), jo, q), ji, m))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
 def local_selection(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """r = p + (r - p) for the part's own maximum p (0 where the part is empty)."""
     safe = Where(Map("eq", p, Const(z)), 0.0, p)

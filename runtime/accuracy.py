@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AccuracyError, EqFuseError, expect
 from ..ir import dtypes, reference
-from ..ir.terms import Gather, Index, Reduce, View
+from ..ir.terms import Gather, Index, Reduce, Scan, View
 from .executable import Executable
 
 if TYPE_CHECKING:
@@ -141,7 +141,9 @@ def free_axes(compiled: Executable, args: Sequence[Any], kwargs: Mapping[str, An
     terms = compiled.program.terms()
     fixed: set[Axis] = set()
     for t in terms:
-        if isinstance(t, Index):
+        if isinstance(t, Scan):
+            fixed.add(t.axis)
+        elif isinstance(t, Index):
             fixed |= t.axes
         elif isinstance(t, View):
             fixed |= t.index.axes() | {t.axis}

@@ -13,14 +13,16 @@ from ..ir.index import Axis, IndexExpr, index
 from ..ir.nodes import axes
 from ..ir.program import Program
 from ..ir.recursion import Steps, completed
-from ..ir.terms import Gather, Index, Input, Reduce, Term, View, selected
+from ..ir.terms import Gather, Index, Input, Reduce, Scan, Term, View, selected
 from .kernel import Buffer, Kernel, Node, Role, Root, input_buffers
 
 
 class NodeBuilder:
     """Hash-consed nodes.  Also for building kernels by hand, with running values: each method returns the node's position."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, anywhere: bool = False) -> None:
+        """``anywhere``: for what is true of values, not for kernels: scans that are read at other positions are there, too."""
+        self.anywhere = anywhere
         self.nodes: list[Node] = []
         self._known: dict[Node, int] = {}
 
@@ -104,6 +106,13 @@ class NodeBuilder:
                 here = {**at, t.axis: index(t.axis)}
                 return self.load(x.name, *(0 if a is None else here.get(a, index(a)) for a in x.layout), looked={t.axis: there})
             return (yield self._term(selected(t), at, memo))
+        if isinstance(t, Scan):
+            along = at.get(t.axis, index(t.axis)).as_axis()
+            if along is None or any(along in e.axes() for a, e in at.items() if a != t.axis and a in t.axes):
+                if not self.anywhere:
+                    raise PlanError(f"the scan along {t.axis.name} is read at {at[t.axis]}: store it first")
+                along, at = t.axis, {a: e for a, e in at.items() if a != t.axis and t.axis not in e.axes()}
+            return self.node("scan", (t.monoid, along), ((yield self._term(t.args[0], {**at, t.axis: index(along)}, memo)),))
         if not isinstance(t, Reduce):
             args = []
             for a in t.args:
@@ -125,9 +134,10 @@ def kernel_from_program(
     packs: tuple[tuple[Axis, ...], ...] = (),
     warps: int = 4,
     stages: int = 2,
+    anywhere: bool = False,
 ) -> Kernel:
     """One kernel that computes all outputs of a program.  ``order`` and ``grid`` default to the order of the program's axes."""
-    build = NodeBuilder()
+    build = NodeBuilder(anywhere=anywhere)
     roots = []
     buffers = input_buffers(program)
     for o in program.outputs:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from ..ir import nodes
 from ..ir.index import Axis, IndexExpr
 from ..ir.spec import (
@@ -22,6 +24,7 @@ from ..ir.spec import (
 )
 from .kernel import Kernel, Node, Root, node_text, root_text
 
+SHOWN = 64  # positions of an axis that are looked at
 KINDS = nodes.KINDS.keys() - {"input", "view", "gather"}
 
 
@@ -87,6 +90,18 @@ def _listed(kernel: Kernel) -> bool:
     packed = [a for p in kernel.packs for a in p]
     lists = (kernel.order, kernel.grid, packed)
     return all(len(set(x)) == len(x) and all(a in kernel.roles for a in x) for x in lists)
+
+
+def _apart(index: tuple[IndexExpr, ...]) -> bool:
+    """Whether an index has another place for every position, as far as the first of each axis show."""
+    moved = [e for e in index if e.as_axis() is None and e != IndexExpr()]
+    axes = sorted(frozenset[Axis]().union(*(e.axes() for e in moved)))
+    if not moved or {a for e in index if e not in moved for a in e.axes()} & {*axes}:
+        return not moved
+    shown = [min(a.size, SHOWN) for a in axes]
+    grid = dict(zip(axes, np.indices(shown), strict=True))
+    places = np.stack([np.broadcast_to(e.evaluate(grid), shown).reshape(-1) for e in moved])
+    return bool(np.unique(places, axis=1).shape[1] == places.shape[1])
 
 
 def _kind(x: Numbered | Kernel | Root) -> str:
@@ -166,8 +181,8 @@ KERNEL: Spec = Spec(
         ),
         Row(
             "stored index",
-            "a root is stored at plain axes and zeros",
-            lambda at, r: all(e.as_axis() is not None or e == IndexExpr() for e in r.index),
+            "a root is stored at plain axes and zeros, or where no two of its elements are in one place",
+            lambda at, r: _apart(r.index),
             ("root",),
         ),
         Row("state inside", "the state of a roll is read in its update only", lambda at, r: not at.states[r.node], ("root",)),

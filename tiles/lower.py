@@ -33,7 +33,7 @@ from ..ir.monoids import MONOIDS, Monoid
 from ..ir.ops import OPS
 from ..ir.recursion import Steps, completed
 from ..ir.spec import wanted
-from . import compensation, dots, guards
+from . import compensation, dots, guards, scans
 from .analysis import Facts
 from .blocks import Block, LoopCycle, OpenAccumulator, close
 from .builder import Builder, Mode
@@ -154,6 +154,8 @@ class Lowering(Builder):
             return (yield self._prefix(n.args[0], n.attrs[0], where))
         if n.op in ("reduce", "roll"):
             return (yield self._reduction(node, where, mode))
+        if n.op == "scan":
+            return (yield scans.emit(self, node, self.state_type(node), where, mode))
         whole = self._integers_of(n)
         args: list[Operand] = []
         for x in n.args:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from .builder import tile_dims
 from .kernel import Buffer, Kernel
 from .lower import lower
-from .program import Access, Dot, Load, Loop, Permute, Reduce, Statement, Store, TileProgram
+from .program import Access, Dot, Load, Loop, Permute, Reduce, Scan, Statement, Store, TileProgram
 
 LIMIT = 24  # orders that are tried
 
@@ -31,7 +31,7 @@ def order_penalty(program: TileProgram) -> tuple[int, ...]:
             permutes += not isinstance(defined.get(s.src.name), Load)
         elif isinstance(s, Dot):
             computed_b += not s.loaded[1]
-        elif isinstance(s, Reduce):
+        elif isinstance(s, Reduce | Scan):
             inner += s.src.dims[-1] != s.dim
         elif isinstance(s, Store):
             stores += not _contiguous(s.access, buffers[s.access.buffer])

@@ -239,6 +239,16 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class Scan:
+    """``dst =`` the reductions of all prefixes of ``src`` along one dim.  What is after the end of an axis is in no prefix before it."""
+
+    dst: Value
+    monoid: str
+    dim: Dim
+    src: Value
+
+
+@dataclass(frozen=True)
 class Dot:
     """``dst[m, n] = sum_k a[m, k] * b[k, n] (+ acc)`` on the matrix unit, accumulated in float32.
 
@@ -332,7 +342,8 @@ class Loop:
 
 
 Statement = (
-    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Mean | Where | Reduce | Dot | Permute | Cast | Store | Loop
+    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Mean | Where | Reduce | Scan | Dot | Permute | Cast | Store
+    | Loop
 )
 
 
@@ -519,6 +530,8 @@ def _right(s: Statement) -> str:
         return f"{s.src.name} where {', '.join(b.name for b in s.bindings)} ok else {s.fill}"
     if isinstance(s, Reduce):
         return f"{s.monoid} {s.dim.name} of {s.src.name}"
+    if isinstance(s, Scan):
+        return f"{s.monoid} up to {s.dim.name} of {s.src.name}"
     if isinstance(s, Dot):
         words = [f"+ {s.acc.name}" if s.acc else "", s.precision]
         return " ".join(w for w in (f"dot({s.a.name}, {s.b.name})", *words) if w)

@@ -40,6 +40,7 @@ from .program import (
     Operand,
     Permute,
     Reduce,
+    Scan,
     Statement,
     Store,
     TileProgram,
@@ -215,6 +216,10 @@ class _Simulation:
             return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.dst.dtype.number(s.fill))
         if isinstance(s, Reduce):
             return MONOIDS[s.monoid].reduce(env[s.src.name], axis=s.src.dims.index(s.dim))
+        if isinstance(s, Scan):
+            prefixes = MONOIDS[s.monoid].prefixes
+            assert prefixes is not None
+            return prefixes.numpy(env[s.src.name], axis=s.src.dims.index(s.dim))
         if isinstance(s, Dot):
             a, b = env[s.a.name], env[s.b.name]
             product = products(a, b) if self.dtype is np.float32 else a @ b

@@ -12,7 +12,21 @@ from typing import Any
 from ..ir import dtypes
 from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
-from ..ir.spec import ADD_MONOID, ADD_OP, ADD_SPELLING, KNOWN_MONOID, KNOWN_OP, PRINTABLE_MONOID, Row, Spec, carried, takes
+from ..ir.spec import (
+    ADD_MONOID,
+    ADD_OP,
+    ADD_SCAN,
+    ADD_SPELLING,
+    KNOWN_MONOID,
+    KNOWN_OP,
+    PRINTABLE_MONOID,
+    SCANNED_MONOID,
+    Row,
+    Spec,
+    carried,
+    scanned,
+    takes,
+)
 from .masks import access, padded
 from .operations import FINISHED, operation
 from .program import (
@@ -35,6 +49,7 @@ from .program import (
     Mean,
     Permute,
     Reduce,
+    Scan,
     Statement,
     Store,
     TileProgram,
@@ -238,7 +253,7 @@ def _read_after(s: Loop, a: Accumulator) -> bool:
 
 _PLACES: tuple[Any, ...] = (Count, IsFirst, ExtentValue)  # one number, whatever the lane
 STATEMENTS: tuple[Any, ...] = (
-    *(Load, IndexValue, *_PLACES, Fill, Let, Lost, Mean, Where, Reduce, Dot, Permute, Cast, Store, Loop),
+    *(Load, IndexValue, *_PLACES, Fill, Let, Lost, Mean, Where, Reduce, Scan, Dot, Permute, Cast, Store, Loop),
 )
 
 TILES: Spec = Spec(
@@ -278,8 +293,9 @@ TILES: Spec = Spec(
             STATEMENTS,
         ),
         Row("known op", KNOWN_OP, lambda at, s: takes(s.op, len(s.args), FINISHED), (Let,), ADD_OP),
-        Row("known monoid", KNOWN_MONOID, lambda at, s: carried(s.monoid), (Reduce, Accumulator), ADD_MONOID),
+        Row("known monoid", KNOWN_MONOID, lambda at, s: carried(s.monoid), (Reduce, Scan, Accumulator), ADD_MONOID),
         Row("printable monoid", PRINTABLE_MONOID, lambda at, s: MONOIDS[s.monoid].triton, (Reduce,), ADD_SPELLING),
+        Row("scanned monoid", SCANNED_MONOID, lambda at, s: scanned(s.monoid), (Scan,), ADD_SCAN),
         Row(
             "known buffer",
             "what is loaded or stored is a buffer of the kernel; it does not store an input, nor load what it stores",
@@ -375,6 +391,12 @@ TILES: Spec = Spec(
                 and s.dst.dtype == s.src.dtype
             ),
             (Reduce,),
+        ),
+        Row(
+            "scanned dim",
+            "a scan runs along one dim of one axis, which it keeps",
+            lambda at, s: s.dim in s.src.dims and len(s.dim.axes) == 1 and _same(s.dst, s.src),
+            (Scan,),
         ),
         Row(
             "mean",

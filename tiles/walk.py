@@ -30,6 +30,7 @@ from .program import (
     Mean,
     Permute,
     Reduce,
+    Scan,
     Statement,
     Store,
     TileProgram,
@@ -264,6 +265,8 @@ class _Walk:
                     self.vectors[s.dst.name] = self.loads[-1].vector
             elif isinstance(s, Reduce):
                 work["reduce"] += trips * elements(s.src)
+            elif isinstance(s, Scan):  # a step of all lanes for each doubling of what a prefix has seen
+                work["reduce"] += trips * elements(s.src) * max(1.0, math.log2(self.sizes.dims[s.dim.name]))
             elif isinstance(s, Where):
                 work["where"] += trips * elements(s.dst) * masked
             elif isinstance(s, Cast):

@@ -23,7 +23,7 @@ from ...ir.bounds import bounds
 from ...ir.index import Axis
 from ...ir.program import Program
 from ...ir.ranges import Interval
-from ...ir.terms import Cast, Const, Extent, Gather, Index, Map, Reduce, Term, View, postorder
+from ...ir.terms import Cast, Const, Extent, Gather, Index, Map, Reduce, Scan, Term, View, postorder
 from ..meter import Meter
 from ..targets import Target
 from .price import LOOKS, Look, node_us, program_us, size
@@ -34,7 +34,7 @@ Form = Mapping[int, ENode]
 GAIN = 0.97  # a program is worth planning if it costs so much of the one that was written
 MOST = 2  # programs beside it
 PRICED = 30_000  # terms that are priced in a second, about
-PLAIN = frozenset({"input", "const", "extent", "index", "map", "cast", "view", "gather", "reduce"})  # nodes that are terms
+PLAIN = frozenset({"input", "const", "extent", "index", "map", "cast", "view", "gather", "reduce", "scan"})  # nodes that are terms
 
 
 class Unmade(Exception):
@@ -124,8 +124,8 @@ class _Made:
             return self.inputs[n.attrs[0]]
         if n.op == "map":
             return Map(n.attrs[0], tuple(args))
-        if n.op == "reduce":
-            made = Reduce(n.attrs[0], n.attrs[1], args[0])
+        if n.op in ("reduce", "scan"):
+            made = (Reduce if n.op == "reduce" else Scan)(n.attrs[0], n.attrs[1], args[0])
             if made.monoid != n.attrs[0]:  # a sum of numbers is another operation than one of integers
                 raise Unmade
             return made
@@ -165,7 +165,7 @@ class _Made:
         return frozenset(
             t
             for t in narrow
-            if isinstance(t, Map | Reduce)
+            if isinstance(t, Map | Reduce | Scan)
             and (t in wider or (t.dtype is dtypes.float16 and bounds(t, known).magnitude > dtypes.float16.largest))
         )
 

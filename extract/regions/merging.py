@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ...ir.index import Axis, IndexExpr, index
 from ...ir.program import Program
-from ...ir.terms import Extent, Gather, Index, Input, Reduce, Term, View
+from ...ir.terms import Extent, Gather, Index, Input, Reduce, Scan, Term, View
 
 
 def merged(program: Program, own: Collection[str]) -> tuple[Program, dict[Term, Term]]:
@@ -52,7 +52,7 @@ def _adjacent(layout: tuple[Axis | None, ...], a: Axis, b: Axis) -> bool:
 
 def _alike(t: Term, a: Axis, b: Axis, users: dict[Term, list[Term]], results: Collection[Term]) -> bool:
     """Whether a term says of both axes what it says of one."""
-    if isinstance(t, Index | Extent | Gather) and t.axis in (a, b):
+    if isinstance(t, Index | Extent | Gather | Scan) and t.axis in (a, b):
         return False
     if isinstance(t, Index | Extent):
         return True

@@ -14,7 +14,7 @@ from itertools import chain, count
 
 from ...ir.index import Axis
 from ...ir.program import Program
-from ...ir.terms import Cast, Input, Map, Reduce, Term
+from ...ir.terms import Cast, Input, Map, Reduce, Scan, Term
 from ..targets import Target
 from .cuts import cheapest_cut
 from .stages import Conflict, Stages, stages
@@ -90,7 +90,7 @@ def stored_names(program: Program, numbers: Collection[int]) -> dict[int, str]:
 
 def able(t: Term) -> bool:
     """Whether a value may be stored: what is computed, of a type that memory has."""
-    return isinstance(t, Map | Reduce | Cast) and t.dtype is not None
+    return isinstance(t, Map | Reduce | Scan | Cast) and t.dtype is not None
 
 
 def _between(work: Work, found: Stages) -> dict[Term, None]:

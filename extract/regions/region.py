@@ -19,7 +19,7 @@ from ...ir.index import Axis, IndexExpr, index
 from ...ir.program import Output, Program, Result
 from ...ir.recursion import Steps, arguments_first, completed
 from ...ir.strides import Strides
-from ...ir.terms import Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, number_of
+from ...ir.terms import Const, Extent, Gather, Index, Input, Map, Reduce, Scan, Term, View, number_of
 from .merging import merged
 from .partition import Partition
 
@@ -261,6 +261,9 @@ class _Builder:
             axis, inside = self.bound(t.axis, {a: b for a, b in renaming.items() if a in x.axes})
             there = yield self.term(x, inside)
             return Gather(there, self.axis(axis), (yield self.term(at, renaming)))
+        if isinstance(t, Scan):
+            body = yield self.term(t.args[0], renaming)
+            return Scan(t.monoid, self.axis(renaming.get(t.axis, t.axis)), body)
         args = []
         for a in t.args:
             args.append((yield self.term(a, renaming)))

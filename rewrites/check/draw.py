@@ -207,6 +207,12 @@ def _lengths(draw: Chooser, plan: Plan, world: World) -> None:
             lengths[j] = lengths[jo] * lengths[ji]
             if fact.relation.name == "ragged":
                 lengths[j] = max(lengths[j] - draw(_options(tuple(range(1, lengths[ji] + 1)))), 1)
+    for fact in plan.rule.needs:
+        if isinstance(fact, Row) and fact.relation.name == "parts-before":
+            j, jo, ji, je = (a.position(world) for a in fact.args[:4])
+            lengths[jo], lengths[ji] = max(lengths[jo], 1), max(lengths[ji], 1)
+            lengths[j] = max(lengths[jo] * lengths[ji] - draw(_options(tuple(range(lengths[ji])))), 1)
+            lengths[je] = lengths[jo]
     world.extents = tuple(lengths)
 
 
@@ -289,6 +295,11 @@ def _indices(draw: Chooser, plan: Plan, world: World, rng: np.random.Generator) 
             _, jo, ji, e = fact.args
             outer, inner = (np.asarray(P.Index(a).value(World(world.values, world.extents)), int) for a in (jo, ji))
             world.values[e.name] = outer * ji.extent(world) + inner
+        elif fact.relation.name == "parts-before":
+            *axes, of, again, which, inside = fact.args
+            at, outer, inner, part = (np.asarray(P.Index(a).value(World(world.values, world.extents)), int) for a in axes)
+            length = axes[2].extent(world)
+            world.values |= {of.name: outer * length + inner, again.name: part, which.name: at // length, inside.name: at % length}
         elif fact.relation.name == "same-index":
             e, j = fact.args
             same[e.name] = world.values[e.name] = np.asarray(P.Index(j).value(World(world.values, world.extents)), int)

@@ -151,6 +151,8 @@ class Plan:
         arity |= {v.arity} if v.arity is not None else set()
         if sort is OPS and arity:
             names = tuple(n for n in names if OPS[n].arity in arity)
+        if any(isinstance(node, P.Scan) and node.monoid is v for node in self.nodes()):
+            names = tuple(n for n in names if MONOIDS[n].prefixes is not None)
         for fact in self.rule.needs:
             if isinstance(fact, OneOf) and fact.variable is v:
                 names = tuple(n for n in names if n in fact.names)

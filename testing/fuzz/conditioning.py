@@ -24,7 +24,7 @@ from ...ir.monoids import MONOIDS
 from ...ir.program import Program
 from ...ir.reference import evaluate_terms
 from ...ir.shrink import with_args
-from ...ir.terms import Cast, Input, Map, Reduce, Term
+from ...ir.terms import Cast, Input, Map, Reduce, Scan, Term
 
 COMPARISONS = ("eq", "ne")
 DIVISIONS = ("fmod", "remainder")  # what has no value beside the number 0, and small ones near it
@@ -37,7 +37,7 @@ def rounds(t: Term) -> bool:
         return False
     if isinstance(t, Map):
         return ops.op(t.op).result != "bool" and not ops.op(t.op).selects and not ops.op(t.op).jumps
-    return isinstance(t, Reduce) and not MONOIDS[t.monoid].idempotent
+    return isinstance(t, Reduce | Scan) and not MONOIDS[t.monoid].idempotent
 
 
 def disturbed(
@@ -76,6 +76,8 @@ def disturbed(
         if isinstance(t, Reduce) and t.axis in t.args[0].axes:
             total = np.abs(np.where(np.isfinite(args[0]), args[0], 0.0)).sum(axis=sorted(t.args[0].axes).index(t.axis))
             scale = np.maximum(scale, total if t.monoid == "sum" else total / max(t.axis.size, 1))
+        if isinstance(t, Scan) and t.axis in t.args[0].axes:
+            scale = np.maximum(scale, np.abs(np.where(np.isfinite(args[0]), args[0], 0.0)).cumsum(sorted(t.axes).index(t.axis)))
         with np.errstate(all="ignore"):
             moved = rng.uniform(-size, size, size=np.shape(value))
             moved *= scale  # in place: whole products are large

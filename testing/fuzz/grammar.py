@@ -28,7 +28,7 @@ from ...ir.monoids import MONOIDS
 from ...ir.program import Output, Program
 from ...ir.reference import evaluate_terms, round_to
 from ...ir.shrink import bound
-from ...ir.terms import Cast, Const, Input, Map, Reduce, Term, View, postorder
+from ...ir.terms import Cast, Const, Input, Map, Reduce, Scan, Term, View, postorder
 from .conditioning import disturbed, relative_move
 
 LARGEST = 1e4  # values beyond it say little about float32
@@ -36,6 +36,7 @@ STABLE = 1e-6  # how far a disturbance of 1e-12 may move a value
 MOST_ELEMENTS = 6000
 SIZES = (1, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8, 11, 13, 17, 19, 33)
 EMPTY = 0.06  # how many programs have an axis of length 0
+SCANNED = 0.04  # of values: those whose prefixes are taken
 CONSTANTS = (0.0, 1.0, -1.0, 0.5, 2.0, -1.5, 1e-3, 30.0, 0.1)
 WHOLE = (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.int32, dtypes.int64)
 TYPES = (*(dtypes.float32,) * 12, *(dtypes.float16, dtypes.bfloat16, dtypes.bool_, dtypes.int32) * 2, *WHOLE)
@@ -88,7 +89,7 @@ def draw_data(rng: random.Random, numbers: np.random.Generator, shape: list[int]
 class _Drawer:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.numbers = np.random.default_rng(seed)
+        self.numbers, self.scans = np.random.default_rng(seed), random.Random(f"scans of {seed}")
         self.names: Counter[str] = Counter()
         self.used: Counter[str] = Counter()
         self.back: Counter[str] = Counter()
@@ -232,6 +233,13 @@ class _Drawer:
         if self.rng.random() < 0.07:
             k = self.axis()
         return Reduce(self.rng.choice([m for m in MONOIDS if m not in INTEGERS]), k, x)
+
+    def scanned(self, t: Term) -> Term:
+        """Now and then the prefixes of a value.  Numbers of their own say when, so that other programs are as they were without scans."""
+        if self.scans.random() >= SCANNED or not t.axes or t.dtype is None or not t.dtype.is_float:
+            return t
+        self.used["scan"] = 1
+        return Scan(self.scans.choice(("sum", "sum", "max", "min")), self.scans.choice(sorted(t.axes)), t)
 
     def contraction(self) -> Term:
         """A sum of products; often of a matrix and another one."""
@@ -448,7 +456,7 @@ class _Drawer:
         made: list[Term] = []
         wanted = self.rng.randint(2, 12)
         for _ in range(40):
-            t = self.rng.choices(kinds, weights)[0]()
+            t = self.scanned(self.rng.choices(kinds, weights)[0]())
             if self.accept(t):
                 self.keep(t)
                 made.append(t)

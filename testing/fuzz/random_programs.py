@@ -141,9 +141,9 @@ def random_roles(
     rng: random.Random, program: Program, *, tiles: tuple[int, ...] = (1, 2, 4), stream_tiles: tuple[int, ...] = (2, 4)
 ) -> dict[Axis, Role]:
     """Legal roles: an axis that every output has and nothing reduces may be a grid axis, any other is streamed or resident."""
-    from ...ir.terms import Reduce
+    from ...ir.terms import Reduce, Scan
 
-    reduced = {t.axis for t in program.terms() if isinstance(t, Reduce) and t.axis in t.args[0].axes}
+    reduced = {t.axis for t in program.terms() if isinstance(t, Reduce | Scan) and t.axis in t.args[0].axes}
     roles: dict[Axis, Role] = {}
     for a in sorted(free_axes(program)):
         everywhere = all(a in o.term.axes for o in program.outputs)

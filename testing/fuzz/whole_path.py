@@ -44,7 +44,7 @@ from ...ir.program import Program
 from ...ir.reference import evaluate, evaluate_terms
 from ...ir.shrink import shrink
 from ...ir.source import program_source
-from ...ir.terms import Reduce, Term, postorder
+from ...ir.terms import Reduce, Scan, Term, postorder
 from ...rewrites import registry
 from ...runtime.generated import module_spec
 from ...tiles.direct import kernel_from_program
@@ -288,8 +288,9 @@ class _Path:
         self.tally.stages[stage] += passed is not False
 
     def saturate(self) -> None:
-        """All rules; a reduced axis is split in a third of the programs that have one."""
-        reduced = sorted({t.axis for t in self.program.terms() if isinstance(t, Reduce) and t.axis in t.args[0].axes and t.axis.size > 3})
+        """All rules; a reduced or scanned axis is split in a third of the programs that have one."""
+        folded = (t for t in self.program.terms() if isinstance(t, Reduce | Scan))
+        reduced = sorted({t.axis for t in folded if t.axis in t.args[0].axes and t.axis.size > 3})
         splits = {self.rng.choice(reduced): self.rng.choice((2, 3))} if reduced and self.rng.random() < 0.35 else {}
         self.graph = saturate(self.program, rules=registry.active("approx"), splits=splits, node_budget=NODE_BUDGET, time_budget=5.0)
         self.tally.stopped[self.graph.report.stopped] += 1

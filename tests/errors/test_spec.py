@@ -23,7 +23,7 @@ from eqfuse.ir.index import Axis, index
 from eqfuse.ir.monoids import MONOIDS, Monoid
 from eqfuse.ir.program import Output
 from eqfuse.ir.spec import TERMS, check_program
-from eqfuse.ir.terms import Cast, Const, Index, Map, Reduce, Term, View
+from eqfuse.ir.terms import Cast, Const, Index, Map, Reduce, Scan, Term, View
 from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles import program as t
 from eqfuse.tiles.direct import kernel_from_program
@@ -166,12 +166,17 @@ def member(of, **changes):
 
 
 @dataclass(frozen=True)
-class Scan:
+class Sort:
     dst: t.Value
 
 
 def tile_of(s, *dims, dtype=dtypes.float32):
     return t.Value("mutant", dims, dtype)
+
+
+def prefixes(monoid, kept=None):
+    """A scan of a loaded tile, in so many of its dims."""
+    return lambda s: t.Scan(tile_of(s, *s.dst.dims[:kept], dtype=s.dst.dtype), monoid, s.dst.dims[-1], s.dst)
 
 
 def transposed_store(s):
@@ -190,6 +195,7 @@ def hoisted(program, kind):
 PROGRAM_MUTANTS = {
     "known op": [lambda: stored(forged(Map, "cosecant", (X,))), lambda: stored(forged(Map, "add", (X,)))],
     "known monoid": [lambda: of(forged(Reduce, "xor", J, X), (I,)), lambda: of(forged(Reduce, "orphan", J, X), (I,))],
+    "scanned monoid": [lambda: of(forged(Scan, "mean", J, X))],
     "known type": [lambda: of(forged(Cast, FLOAT8, X)), lambda: of(X, outputs=(Output("y", X, (I, J), FLOAT8),))],
     "number": [lambda: of(X * forged(Const, 987654321))],
     "listed input": [lambda: of(X * 2.0, inputs=())],
@@ -205,7 +211,7 @@ PROGRAM_MUTANTS = {
         lambda: of(X, outputs=(Output("y", X, (I,), dtypes.float32),)),
         lambda: of(X, outputs=(Output("y", X, (I, J, J), dtypes.float32),)),
     ],
-    "word": [lambda: of(type("Scan", (Map,), {})("exp", (X,)))],
+    "word": [lambda: of(type("Sort", (Map,), {})("exp", (X,)))],
 }
 
 
@@ -233,10 +239,11 @@ GRAPH_MUTANTS = {
     "axes of each class": [lambda: replace(graph(), axes=graph().axes[1:])],
     "roots": [lambda: replace(graph(), roots={}), lambda: replace(graph(), roots={"y": 10_000})],
     "originals": [lambda: replace(graph(), original=graph().original[1:])],
-    "word": [lambda: member("cast", op="scan")],
+    "word": [lambda: member("cast", op="sort")],
     "shape": [lambda: member("cast", attrs=()), lambda: member("cast", args=()), lambda: member("const", attrs=("2",))],
     "known op": [lambda: member("map", attrs=("cosecant",)), lambda: member("map", attrs=("where",))],
     "known monoid": [lambda: member("reduce", attrs=("xor", J)), lambda: member("roll", attrs=("orphan", J))],
+    "scanned monoid": [lambda: member("reduce", op="scan", attrs=("mean", J))],
     "known type": [lambda: member("cast", attrs=(FLOAT8,))],
     "known input": [lambda: member("input", attrs=("nowhere",))],
     "which": [lambda: member("ref", attrs=("newest", J))],
@@ -249,12 +256,13 @@ GRAPH_MUTANTS = {
 }  # fmt: skip
 
 KERNEL_MUTANTS = {
-    "word": [lambda: node("map", op="scan")],
+    "word": [lambda: node("map", op="sort")],
     "shape": [lambda: node("map", attrs=()), lambda: node("reduce", args=(0, 1)), lambda: node("load", attrs=("q", (0, 0, 0, 0), ())), lambda: node("load", attrs=lambda n: (*n.attrs[:2], (J,)))],
     "defined before use": [lambda: node("map", args=lambda n: (n.args[0], 20)), lambda: node("reduce", args=(-1,))],
     "known op": [lambda: node("map", attrs=("cosecant",)), lambda: node("map", args=lambda n: n.args[:1])],
     "known monoid": [lambda: node("reduce", attrs=lambda n: ("xor", n.attrs[1]))],
     "printable monoid": [lambda: node("reduce", attrs=lambda n: ("bare", n.attrs[1]))],
+    "scanned monoid": [lambda: node("reduce", op="scan", attrs=lambda n: ("mean", n.attrs[1]))],
     "known type": [lambda: node("map", op="cast", attrs=(FLOAT8,), args=lambda n: n.args[:1])],
     "which": [lambda: node("ref", attrs=lambda n: ("newest", n.attrs[1]))],
     "known buffer": [lambda: node("load", attrs=lambda n: ("nowhere", *n.attrs[1:])), lambda: node("load", attrs=lambda n: ("out", *n.attrs[1:]))],
@@ -271,7 +279,7 @@ KERNEL_MUTANTS = {
     "lists of axes": [lambda: replace(kernel(), order=(*kernel().order, Z)), lambda: replace(kernel(), grid=kernel().grid * 2)],
     "stored node": [lambda: root(node=1000), lambda: root(node=-1)],
     "stored buffer": [lambda: root(buffer="nowhere"), lambda: root(index=())],
-    "stored index": [lambda: root(index=tuple(e * 2 for e in kernel().roots[0].index))],
+    "stored index": [lambda: root(index=tuple(e // 2 for e in kernel().roots[0].index))],
     "state inside": [lambda: root(node=number("acc"))],
 }
 
@@ -279,7 +287,7 @@ TILE_MUTANTS = {
     "dims of axes": [lambda: replace(tiles(), dims=(replace(tiles().dims[0], size=7), *tiles().dims[1:])), lambda: replace(tiles(), dims=tiles().dims * 2)],
     "tiles of roles": [lambda: replace(tiles(), fixed=(replace(tiles().fixed[0], tile=2), *tiles().fixed[1:]))],
     "complete": [lambda: changed(tiles(), t.Store, lambda s: [])],
-    "word": [lambda: changed(tiles(), t.Load, after(lambda s: Scan(tile_of(s))))],
+    "word": [lambda: changed(tiles(), t.Load, after(lambda s: Sort(tile_of(s))))],
     "defined before use": [
         lambda: changed(tiles(), t.Load, lambda s: []),
         lambda: changed(tiles(), t.Store, lambda s: replace(s, src=inner(tiles())["dot_q_cols"])),  # out of the loop
@@ -321,6 +329,8 @@ TILE_MUTANTS = {
     "same tile": [lambda: changed(tiles("mean_variance"), t.Lost, dst(dtype=dtypes.float16)), lambda: changed(tiles("cross_entropy"), t.Where, dst(dims=()))],
     "padded along": [lambda: changed(tiles("cross_entropy"), t.Where, lambda s: replace(s, bindings=()))],
     "reduced dim": [lambda: changed(tiles(), t.Reduce, lambda s: replace(s, dst=replace(s.dst, dims=s.src.dims))), lambda: changed(tiles(), t.Reduce, lambda s: replace(s, dim=tiles().dims[1]))],
+    "scanned monoid": [lambda: changed(tiles(), t.Load, after(prefixes("mean")))],
+    "scanned dim": [lambda: changed(tiles(), t.Load, after(prefixes("max", kept=1)))],
     "mean": [lambda: changed(tiles("mean_variance"), t.Mean, lambda s: replace(s, which="final" if s.binding else "old"))],
     "product": [lambda: changed(tiles(), t.Dot, lambda s: replace(s, a=s.b, b=s.a)), lambda: changed(tiles(), t.Dot, lambda s: replace(s, dst=replace(s.dst, dims=s.dst.dims[::-1])))],
     "precision": [lambda: changed(tiles(), t.Dot, lambda s: replace(s, precision="tf32")), lambda: changed(tiles(), t.Dot, dst(dtype=dtypes.float16))],

@@ -210,6 +210,7 @@ CALLS = {  # call, with {} for one argument: the kinds that it may be
     "Const({})": NUMBER, "Extent({})": AXIS, "Index({})": AXIS,
     "Cast({}, x)": TYPE, "Cast(t, {})": VALUE,
     "View({}, k, e)": VALUE, "View(x, {}, e)": AXIS, "View(x, k, {})": POSITION,
+    "Scan({}, k, x)": MONOID, "Scan(g, {}, x)": AXIS, "Scan('sum', k, {})": VALUE,
     "Reduce({}, k, x)": MONOID, "Reduce(g, {}, x)": AXIS, "Reduce('sum', k, {})": VALUE,
     "Sum({}, x)": AXIS, "Sum(k, {})": VALUE, "Max({}, x)": AXIS, "Max(k, {})": VALUE,
     "Mean({}, x)": AXIS, "Mean(k, {})": VALUE,

@@ -39,7 +39,7 @@ from eqfuse.rewrites.rule import Rule, make_rule
 
 from .outcomes import OUTCOME, SILENT
 
-FAMILIES = ("analyses", "signs", "algebra", "reductions", "layout", "gathers", "tiling", "repair", "forms", "selections", "invariance", "strength", "order", "cancelling")
+FAMILIES = ("analyses", "signs", "algebra", "reductions", "scans", "layout", "gathers", "tiling", "repair", "forms", "selections", "invariance", "strength", "order", "cancelling")
 KINDS = (
     "condition dropped", "sign guard", "free missing", "identity", "monoid", "off by one", "old and new swapped", "operand order",
     "trait", "term lost", "count lost", "empty axis", "licence",

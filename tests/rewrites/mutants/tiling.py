@@ -14,14 +14,15 @@ from eqfuse.ir.build import (
     maximum_over,
     mean_over,
     program,
+    running_sum,
     select,
     square,
     sum_over,
     tanh,
     tensor,
 )
-from eqfuse.rewrites.facts import NonEmpty, depends, distinct, equal, free, later, match, positive
-from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Reduce, View, Where
+from eqfuse.rewrites.facts import NonEmpty, OtherAxis, depends, distinct, equal, free, later, match, positive
+from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Reduce, Scan, View, Where
 from eqfuse.rewrites.relations import (
     changes_by_factor,
     changes_by_term,
@@ -30,14 +31,16 @@ from eqfuse.rewrites.relations import (
     needs_repair,
     offset,
     part,
+    parts_before,
     ragged,
     selective,
     shifted,
     split,
     spoils,
+    steps,
     zero_where,
 )
-from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Position, Scalar, SelectiveMonoid
+from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Op2, Position, Scalar, SelectiveMonoid
 
 from . import close, mutant
 
@@ -344,3 +347,19 @@ def split_ragged_average_of_all_places(r, t, j: Axis, jo: Axis, ji: Axis, e: Pos
         [match(r, Reduce("mean", j, t)), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji), NonEmpty(j)],
         [equal(r, Reduce("sum", jo, Reduce("sum", ji, body)) / (Extent(jo) * Extent(ji)))],
     )
+
+
+@mutant("split_scan", "off by one", lambda: (True, close(np.arange(1.0, 7).cumsum(), np.add(np.arange(1.0, 7).reshape(2, 3).cumsum(1), [[6], [21]]).ravel())), lambda: program("scanned", y=(running_sum(j, tensor("x", i, j)), (i, j))), splits={"j": 3})
+def split_scan_with_its_own_part(
+    r, t, g: AnyMonoid, o: Op2, z: Scalar, j: Axis, jo: Axis, ji: Axis, je: Axis, e: Position, b: Position, q: Position, m: Position
+):
+    """scan_j t = (sum_je where(je <= jo, ..)) + scan_ji t: a part's own elements twice."""
+    own = View(t, j, e)
+    before = Reduce(g, je, Where(Map("le", Index(je), Index(jo)), View(Reduce(g, ji, own), jo, b), Const(z)))
+    return (
+        [
+            match(r, Scan(g, j, t)), steps(g, o, z), parts_before(j, jo, ji, je, e, b, q, m), depends(t, j), free(t, jo), free(t, ji),
+            free(t, je), OtherAxis(je, j), OtherAxis(je, jo), OtherAxis(je, ji),
+        ],
+        [equal(r, View(View(Map(o, before, Scan(g, ji, own)), jo, q), ji, m))],
+    )  # fmt: skip
