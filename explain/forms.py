@@ -97,6 +97,9 @@ def key(n: ENode) -> Key:
     return n.op, n.attrs, n.args
 
 
+READ = ("load", "index", "const", "extent", "ref", "pre", "acc")  # nodes of what others make, or nobody
+
+
 class KernelForms:
     """The classes and e-nodes behind the nodes of one kernel.
 
@@ -106,6 +109,8 @@ class KernelForms:
 
     def __init__(self, forms: Forms, chooser: Chooser, kernel: Kernel, leaves: Mapping[int, Leaf]) -> None:
         self.kernel, self.leaves = kernel, dict(leaves)
+        outputs = forms.graph.roots  # where a view of what is made is stored, the output is another class than its node
+        self.shown = [(r.node, outputs[r.buffer]) for r in kernel.roots if r.buffer in outputs]
         self.cls: list[int | None] = []
         self.enode: list[ENode | None] = []
         self.loaded: set[int] = set()
@@ -178,10 +183,8 @@ class KernelForms:
     @property
     def computed(self) -> set[int]:
         """Classes that the kernel computes, and what it computes of them is not merely read from memory or a position."""
-        return {
-            c for k, c in enumerate(self.cls)
-            if c is not None and self.kernel.nodes[k].op not in ("load", "index", "const", "extent", "ref", "pre", "acc")
-        }  # fmt: skip
+        found = {c for k, c in enumerate(self.cls) if c is not None and self.kernel.nodes[k].op not in READ}
+        return found | {c for k, c in self.shown if self.cls[k] in found}
 
     @property
     def held(self) -> set[int]:
