@@ -446,7 +446,8 @@ class _Watch(TorchFunctionMode):
             return t.untyped_storage()._cdata, t.storage_offset(), t.shape, t.stride()
 
         at = {memory(t): t for t in self._seen.values() if t.layout == torch.strided}
-        tensors = {k: t for k, t in constants.items() if isinstance(t, torch.Tensor) and t.layout == torch.strided}
+        plain = {k: t for k, t in constants.items() if isinstance(t, torch.Tensor) and not functorch.is_functorch_wrapped_tensor(t)}
+        tensors = {k: t for k, t in plain.items() if t.layout == torch.strided}
         return {k: at[memory(t)] for k, t in tensors.items() if memory(t) in at}
 
 

@@ -57,7 +57,8 @@ class _Beyond(Exception):
 
 def applies(plan: Plan) -> bool:
     """Whether the rule is about positions, and about nothing else."""
-    if not any(isinstance(n, P.View | P.Index | IndexVar) for n in plan.nodes()) or any(isinstance(n, P.Gather) for n in plan.nodes()):
+    nodes = plan.nodes()
+    if not any(isinstance(n, P.View | P.Index | IndexVar) for n in nodes) or any(isinstance(n, P.Gather | P.Scan) for n in nodes):
         return False
     known = all(
         isinstance(f, Match | Depends | Free | IndexFree | OtherAxis | Placed | Compare)
