@@ -57,7 +57,7 @@ class _Beyond(Exception):
 
 def applies(plan: Plan) -> bool:
     """Whether the rule is about positions, and about nothing else."""
-    nodes = plan.nodes()
+    nodes = list(plan.nodes())
     if not any(isinstance(n, P.View | P.Index | IndexVar) for n in nodes) or any(isinstance(n, P.Gather | P.Scan) for n in nodes):
         return False
     known = all(
