@@ -283,7 +283,7 @@ for _op in (
     ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", helpers.TANH), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
     ScalarOp("sigmoid", 1, _quiet(_sigmoid), triton("1.0 / (1.0 + tl.exp(-{}))"), lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
     ScalarOp("erf", 1, _quiet(_erf), triton("tl.erf({})"), ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
-    ScalarOp("erfc", 1, _quiet(lambda x: _erf(x, math.erfc)), triton("_erfc({})", helpers.ERFC), lambda a: Interval(math.erfc(a.hi), math.erfc(a.lo)), cost=24.0, special=2.0),
+    ScalarOp("erfc", 1, _quiet(lambda x: _erf(x, math.erfc)), triton("_erfc({})", helpers.ERFC), lambda a: Interval(0.0, math.erfc(a.lo)), cost=24.0, special=2.0),
     ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0, addition=("sin", "cos", "cos", "sin", 1.0)),
     ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0, addition=("cos", "cos", "sin", "sin", -1.0)),
     ScalarOp("sinh", 1, _quiet(np.sinh), triton("_sinh({})", helpers.SINH), ranges.increasing(_sinh), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
