@@ -29,6 +29,7 @@ OF_NO_USE = {  # entries whose results are no function of their arguments, or no
     "empty": "memory that is not written", "new_empty": "memory that is not written",
     "sparse": "sparse tensors", "to_sparse": "sparse tensors",
     "jiterator": "CUDA source in a string", "linspace": "whole numbers, where rounding decides what torch truncates",
+    "logspace": "whole numbers, where rounding decides what torch truncates",
 }  # fmt: skip
 
 

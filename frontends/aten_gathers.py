@@ -12,6 +12,7 @@ from ..ir import dtypes
 from ..ir.index import IndexExpr, index
 from ..ir.terms import Cast, Const, Extent, Gather, Map, Term
 from .aten import At, Call, broadcast_at, dims_of, fresh_dims, register, replaced, shape_of
+from .spec import ir_dtype
 
 
 def pick(call: Call, x: Any, at: At, choices: dict[int, Term]) -> Term:
@@ -44,13 +45,15 @@ def wrapped(call: Call, place: Term, x: Any, d: int) -> Term:
 def _align_gather(alignment: Any, node: Any, x: Any, dim: int, labels: Any, *_: Any) -> Any:
     rank = len(dims_of(x))
     for d in range(rank):
-        if rank and d != dim % rank:
+        if rank == len(dims_of(labels)) and d != dim % rank:  # labels without elements may have any rank
             alignment.unify(dims_of(x)[d], dims_of(labels)[d])
     return dims_of(labels)
 
 
 @register("aten.gather.default", align=_align_gather)
 def _gather(call: Call, x: Any, dim: int, labels: Any, *_: Any) -> Term:
+    if 0 in shape_of(labels):
+        return Cast(ir_dtype(call.node.meta["val"].dtype), Const(0.0))  # an element that is not there
     d = dim % max(len(shape_of(x)), 1)
     known = call.reader.integer(labels, call.at)
     if known is not None and _inside(known, shape_of(x)[d] if shape_of(x) else 1):
