@@ -31,6 +31,13 @@ def split_and_merged(q, k, v, heads):
     return attention(*split).transpose(1, 2).flatten(2)
 
 
+def paged(q, keys, values, table):
+    """A token's attention over the pages of its sequence, one after the other; a group of heads has one of keys."""
+    (b, n), (_, size, heads, d) = table.shape, keys.shape
+    k, v = (x[table].reshape(b, n * size, heads, 1, d).movedim(1, 3) for x in (keys, values))
+    return attention(q.unflatten(1, (heads, -1)).unsqueeze(3), k, v)
+
+
 def norm(x, dims):
     mean = x.mean(dims, keepdim=True)
     return (x - mean) * torch.rsqrt(x.var(dims, keepdim=True, unbiased=False) + 1e-5)
@@ -65,6 +72,12 @@ def cases(new, large):
     wide, channels = new(rows, 2 * columns), [new(c).abs() for _ in range(4)]
     moved = [new(b, s, h, d).transpose(1, 2) for _ in range(3)]
     sound = new(8, 160 * 1000 + 400 if large else 40)
+    pages, size, kv_heads = (256, 16, 8) if large else (3, 4, 2)  # of each sequence
+    table = torch.arange(b * pages - 1, -1, -1, device=sound.device).view(b, pages)
+    query, caches = new(b, 4 * kv_heads, d), {
+        "positions before heads": [new(b * pages, size, kv_heads, d) for _ in range(2)],
+        "heads before positions": [new(b * pages, kv_heads, size, d).transpose(1, 2) for _ in range(2)],
+    }  # fmt: skip
     found = {
         "heads split and merged inside": (lambda q, k, v: split_and_merged(q, k, v, h), [new(*merged) for _ in range(3)]),
         "heads split by the caller": (lambda q, k, v: attention(q, k, v).transpose(1, 2).flatten(2), moved),
@@ -89,6 +102,7 @@ def cases(new, large):
         "relu of a chain of reshapes": (lambda x: torch.relu(chain(x, h)), [new(*merged)]),
         "relu without the chain": (torch.relu, [new(*merged)]),
     }  # fmt: skip
+    found |= {f"a token over a cache in pages, {order}": (paged, [query, *cache, table]) for order, cache in caches.items()}
     for order, x in images.items():
         found |= {
             f"layer norm over channels, {order}": (lambda x: norm(x, 1), [x]),
