@@ -18,7 +18,7 @@ from host import commit, host
 from torch import nn
 
 from eqfuse.egraph import saturate
-from eqfuse.extract.cover import Extractor
+from eqfuse.extract.covers import Extractor
 from eqfuse.pipeline import Request, checked, run
 from eqfuse.testing.models import MODELS
 from eqfuse.testing.programs import PROGRAMS

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,11 +21,10 @@ from typing import Any
 from ..egraph.frozen import ENode, FrozenGraph
 from ..errors import EqFuseError
 from ..extract.choose import Leaf
-from ..extract.cover import Cover, Extractor
+from ..extract.covers import Cover, Extractor
 from ..extract.partial import Partials, Row
 from ..extract.plan import Plan
 from ..extract.quantities import bytes_text, plural
-from ..extract.search import RootSpec
 from .derivation import Derivation
 from .forms import key
 from .study import Study
@@ -155,20 +154,20 @@ class Standing:
         return replace(graph, classes=classes, facts={**graph.facts, "outside": ()})
 
 
-class _AsItStands(Extractor):
-    """An extractor for one program of a chain.
+class _KnownPartials(Partials):
+    """The partial results of one program of a chain.
 
     Which values a split reduction may store between its kernels is asked of the whole e-graph: that one form of a value is a
     reduction says so of the value, although the form in force may be another.
     """
 
-    parts: tuple[tuple[Row, int, str], ...] = ()
+    def __init__(self, graph: FrozenGraph, parts: tuple[tuple[Row, int], ...]) -> None:
+        super().__init__(graph)
+        self.parts = parts
 
-    def _partials(self, row: Row, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> list[RootSpec]:
-        known = self.partials.local(row)
-        mine = [(c, name) for r, c, name in self.parts if r == row and self.graph.classes[c] and c in known and c not in leaves]
-        self.partial_names.update(mine)
-        return [self._temporary(c, name) for c, name in mine]
+    def below(self, row: Row, roots: Sequence[int], leaves: Mapping[int, Leaf]) -> tuple[int, ...]:
+        known = self.local(row)
+        return tuple(c for r, c in self.parts if r == row and self.graph.classes[c] and c in known and c not in leaves)
 
 
 class Chain:
@@ -230,17 +229,16 @@ class Chain:
         return tuple(found)
 
     @cached_property
-    def _stored(self) -> tuple[tuple[Row, int, str], ...]:
-        """Values that a split reduction may store, by the way in which its axis is split, with the names of their buffers."""
+    def _parts(self) -> tuple[tuple[Row, int], ...]:
+        """Values that a split reduction may store, by the way in which its axis is split."""
         graph = self.study.graph
-        found = [(row, c) for row in Partials(graph).rows for c in Partials(graph).below(row, graph.original, {})]
-        names = {c: f"part{k}" for k, c in enumerate(dict.fromkeys(c for _, c in found))}
-        return tuple((row, c, names[c]) for row, c in found)
+        return tuple((row, c) for row in Partials(graph).rows for c in Partials(graph).below(row, graph.original, {}))
 
     def extractor(self, graph: FrozenGraph, seconds: float) -> Extractor:
         """An extractor for a program of the chain, which may take so long."""
-        ex = self.study.extracts(graph, _AsItStands, time_budget=min(seconds, self.study.options.time_budget))
-        ex.parts = self._stored
+        ex = self.study.extracts(graph, time_budget=min(seconds, self.study.options.time_budget))
+        ex.maker.partials = _KnownPartials(graph, self._parts)
+        ex.maker.partial_names.update((c, f"part{k}") for k, c in enumerate(dict.fromkeys(c for _, c in self._parts)))
         return ex
 
     @staticmethod

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import PlanError
-from ..extract.cover import Extractor
 from ..extract.plan import MOST_DECISIONS, Decision
 from ..extract.quantities import plural
 from .study import Study
@@ -66,7 +65,7 @@ def _effect(study: Study, giver: str, by: str, decisions: Sequence[Decision]) ->
     plan, graph = study.plan, study.graph
     kept = tuple(row for row in graph.facts.get("fuse", ()) if row[3] != by)
     try:
-        other = study.extracts(replace(graph, facts={**graph.facts, "fuse": kept}), Extractor).run()
+        other = study.extracts(replace(graph, facts={**graph.facts, "fuse": kept})).run()
     except PlanError:  # an allow that everything hangs on
         return Effect(giver, tuple(decisions), True)
     changed = [s.cost for s in other.steps] != [s.cost for s in plan.steps]

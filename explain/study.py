@@ -11,13 +11,12 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 from ..egraph import saturate
 from ..egraph.frozen import FrozenGraph
 from ..egraph.run import splits_of
 from ..errors import EqFuseError, PlanError
-from ..extract.cover import Cover, Extractor
+from ..extract.covers import Cover, Extractor
 from ..extract.plan import Plan, PlannedKernel
 from ..extract.search import Rejection, RootSpec
 from ..extract.targets import Target
@@ -28,7 +27,6 @@ from .derivation import Derivation, rules_by_name
 MOST_RULES = 16  # rules that are left out, one at a time, to see what each saves
 
 
-E = TypeVar("E", bound=Extractor)
 
 
 @dataclass(frozen=True)
@@ -74,20 +72,6 @@ class Saving:
     note: str = ""
 
 
-class _Recording(Extractor):
-    """An extractor that keeps the covers that lost."""
-
-    def _note(self, cover: Cover | None, description: str, reason: str) -> None:
-        super()._note(cover, description, reason)
-        if cover is not None:
-            self.lost.append(cover)
-
-    @cached_property
-    def lost(self) -> list[Cover]:
-        """Priced covers that lost, in the order of the search."""
-        return []
-
-
 class Study:
     """One plan, its graph and target, and what can be asked of them."""
 
@@ -104,18 +88,22 @@ class Study:
         return tuple(n for n in self.names.spoken if (c := self.names.cls[self.names.table[n]]) in made and best.get(c) == n)
 
     # the search again ----------------------------------------------------------------------------------------------------------
-    def extracts(self, graph: FrozenGraph, kind: type[E], *, time_budget: float | None = None) -> E:
+    def extracts(self, graph: FrozenGraph, *, time_budget: float | None = None) -> Extractor:
         """An extractor over a graph, with the options that the plan was made with."""
-        budget = self.options.time_budget if time_budget is None else time_budget
-        ex = kind(graph, self.target, time_budget=budget, objective=self.options.objective, memory_limit=self.options.memory_limit)
-        ex.search.exact = self.plan.licence == "exact"
-        ex.search.register_shares = self.plan.register_shares
-        return ex
+        return Extractor(
+            graph,
+            self.target,
+            time_budget=self.options.time_budget if time_budget is None else time_budget,
+            objective=self.options.objective,
+            memory_limit=self.options.memory_limit,
+            exact=self.plan.licence == "exact",
+            register_shares=self.plan.register_shares,
+        )
 
     @cached_property
     def extractor(self) -> Extractor:
         """An extractor to ask for single kernels."""
-        return self.extracts(self.graph, Extractor, time_budget=math.inf)
+        return self.extracts(self.graph, time_budget=math.inf)
 
     def _lost(self) -> tuple[list[Cover], bool]:
         """Priced covers that lost to the plan, and whether the search itself priced them.
@@ -123,17 +111,17 @@ class Study:
         A search that ran out of time would do so again: then, as where it priced no other cover, the two ends are priced, one kernel
         for everything and one for every reduction.
         """
-        ex = self.extracts(self.graph, _Recording)
+        ex = self.extracts(self.graph)
         if self.plan.stopped != "time":
             with suppress(PlanError):
                 ex.run()
         mine = [k.cost for k in self.plan.steps]
-        lost = [c for c in ex.lost if [k.cost for k in c.steps] != mine]
+        lost = [c for c in ex.record.lost if [k.cost for k in c.steps] != mine]
         if lost:
             return lost, True
         with ex.meter.within(math.inf, 0.5):
-            one = ex._one()
-        ends = (one, ex._chain(ex._points(), "one kernel per reduction"))
+            one = ex.one()
+        ends = (one, ex.maker.chain(ex.points.worth_storing, "one kernel per reduction"))
         return [c for c in ends if isinstance(c, Cover) and [k.cost for k in c.steps] != mine], False
 
     def times(self, steps: tuple[Planned, ...]) -> dict[str, float]:
@@ -171,7 +159,7 @@ class Study:
             node_budget=self.options.node_budget,
             time_budget=self.options.time_budget,
         )
-        return self.extracts(graph, Extractor).run()
+        return self.extracts(graph).run()
 
     @cached_property
     def as_written(self) -> Plan:
@@ -203,13 +191,13 @@ class Study:
     def spec(self, c: int, buffer: str) -> RootSpec:
         """How a class is stored: as the output that it is, or as a temporary."""
         ex = self.extractor
-        return next((o for o in ex.outputs if o.buffer == buffer), None) or ex._temporary(c, buffer)
+        return next((o for o in ex.outputs if o.buffer == buffer), None) or ex.maker.stored.temporary(c, buffer)
 
     def ask(self, roots: Mapping[str, int], leaves: Mapping[str, int]) -> PlannedKernel | Rejection:
         """The best kernel that stores some classes, given that others are stored already (both: buffer -> class)."""
         ex = self.extractor
-        at = {c: ex._leaf(self.spec(c, b)) for b, c in leaves.items()}
-        return ex._kernel(tuple(self.spec(c, b) for b, c in roots.items()), at)
+        at = {c: ex.maker.leaf(self.spec(c, b)) for b, c in leaves.items()}
+        return ex.maker.kernel(tuple(self.spec(c, b) for b, c in roots.items()), at)
 
     @cached_property
     def lifted(self) -> Study:

@@ -236,7 +236,7 @@ class _Question:
 
     def _classes(self, planned: PlannedKernel, leaves: Mapping[str, int]) -> set[int]:
         ex = self.study.extractor
-        at = {c: ex._leaf(self.study.spec(c, b)) for b, c in leaves.items()}
+        at = {c: ex.maker.leaf(self.study.spec(c, b)) for b, c in leaves.items()}
         return KernelForms(self.d.forms, self.d.chooser, planned.kernel, at).computed
 
     def _priced(self, group: Sequence[int], found: PlannedKernel) -> Why:
@@ -333,16 +333,16 @@ class _Question:
     def _missing(self, roots: Mapping[str, int], leaves: Mapping[str, int]) -> tuple[str, str]:
         """The first value of the program that no kind of kernel for these roots can compute, and why."""
         ex, graph = self.study.extractor, self.study.graph
-        at = {c: ex._leaf(self.study.spec(c, b)) for b, c in leaves.items()}
+        at = {c: ex.maker.leaf(self.study.spec(c, b)) for b, c in leaves.items()}
         layouts = tuple(self.study.spec(c, b).layout for b, c in roots.items())
         structure = analyse(graph, tuple(roots.values()), layouts, at)
         kinds = [
-            {a: Role(k[a], ex.search._start(a, k[a], structure)) for a in structure.axes}  # type: ignore[arg-type]
-            for k in ex.search._kinds(structure)
+            {a: Role(k[a], ex.maker.search._start(a, k[a], structure)) for a in structure.axes}  # type: ignore[arg-type]
+            for k in ex.maker.search._kinds(structure)
         ]
         needed = set(self.d.forms.below(tuple(roots.values())))
         for c in dict.fromkeys(graph.original):
-            if c not in needed or any(next(iter(ex.chooser.cheapest((c,), at, roles)), None) is not None for roles in kinds):
+            if c not in needed or any(next(iter(ex.maker.chooser.cheapest((c,), at, roles)), None) is not None for roles in kinds):
                 continue
             for axis in sorted(graph.axes[c] | set(structure.reduced)):
                 loops = levels(graph, c, axis)

@@ -38,7 +38,7 @@ from ..tiles.direct import kernel_from_program
 from ..tiles.kernel import Kernel, Node
 from ..tiles.lower import Lowering
 from ..tiles.relations import SIGNS
-from .cover import TIE
+from .objective import TIE
 from .plan import Plan
 from .sizes import Escape, escapes, is_free_exponential
 

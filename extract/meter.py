@@ -23,6 +23,7 @@ class Meter:
         self.most_work = math.inf  # after which nothing new is begun, whatever the time
         self.cut_short: set[str] = set()  # by what, if it came to that: "time", "work"
         self.end = self.deadline  # of the whole, where a part has a deadline of its own
+        self.ended = False  # the time of the whole is spent
 
     def spent(self, more: float = 0.0) -> bool:
         """Whether the time or the work is spent, or would be with so much ``more`` work; remembers what ended a search."""
@@ -34,6 +35,12 @@ class Meter:
     def late(self) -> bool:
         """Whether the time is spent."""
         return self.deadline < math.inf and time.process_time() > self.deadline
+
+    def over(self) -> bool:
+        """Whether no more is to be begun: the time of this part is spent, or that of the whole, which is remembered."""
+        late = self.ended or self.late()
+        self.ended = late and (self.ended or self.deadline == self.end)
+        return late
 
     def left(self) -> float:
         """Seconds until the deadline."""

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ..egraph.frozen import FrozenGraph
 from ..errors import PlanError
@@ -127,12 +128,19 @@ def power(n: int) -> int:
 class KernelSearch:
     """Finds the cheapest kernel for some roots, given what is already stored.  Results are remembered."""
 
-    def __init__(self, chooser: Chooser, target: Target, buffers: Mapping[str, Buffer]) -> None:
+    def __init__(
+        self,
+        chooser: Chooser,
+        target: Target,
+        buffers: Mapping[str, Buffer],
+        exact: bool = False,
+        register_shares: Mapping[tuple[str, ...], float] = MappingProxyType({}),
+    ) -> None:
         self.chooser, self.target, self.buffers = chooser, target, buffers
         self.memo: dict[tuple[object, ...], PlannedKernel | Rejection] = {}
         self.ordered: dict[frozenset[Axis], tuple[tuple[Axis, ...], tuple[int, ...]]] = {}  # dims -> the last order found, its penalty
-        self.exact = False  # kernels compute what is written, to the bit
-        self.register_shares: Mapping[tuple[str, ...], float] = {}  # what :func:`.cost.fit` may use, by the buffers a kernel stores
+        self.exact = exact  # kernels compute what is written, to the bit
+        self.register_shares = register_shares  # what :func:`.cost.fit` may use, by the buffers a kernel stores
         self.meter = chooser.meter
         self.hasty = False  # the first candidate that fits is taken
         self.copies = True  # numbers of rows are counted with their copies (:func:`.cost.fit`)

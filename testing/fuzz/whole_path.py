@@ -35,7 +35,7 @@ from ...egraph.run import forget_engines
 from ...egraph.saturate import saturate
 from ...errors import EqFuseError, PlanError
 from ...extract.choose import Chooser
-from ...extract.cover import Cover, Extractor, Rejection
+from ...extract.covers import Cover, Extractor
 from ...extract.hazards import new_hazards
 from ...extract.objective import TIE
 from ...extract.plan import Plan
@@ -313,10 +313,10 @@ class _Path:
         floor = extractor.op_by_op()
         if isinstance(floor, Cover) and extractor.objective.by == "time" and self.plans[0].estimated_us > TIE * floor.us:
             raise Disagreement("plan", f"op by op takes {floor.us:.2f} us, the plan {self.plans[0].estimated_us:.2f}")
-        for row in extractor.partials.rows:
-            found = extractor._split(row, tuple(extractor.outputs))
-            if not isinstance(found, Rejection):
-                self.plans.append(extractor._plan(found, "split"))
+        for row in extractor.maker.partials.rows:
+            found = extractor.maker.split(row, tuple(extractor.outputs))
+            if isinstance(found, Cover):
+                self.plans.append(extractor.plan_of(found, "split"))
         for p in self.plans:
             self.tally.covered["several kernels"] += len(p.kernels) > 1
             for k in p.kernels:

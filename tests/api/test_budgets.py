@@ -9,8 +9,9 @@ import torch
 import eqfuse
 from eqfuse import pipeline
 from eqfuse.egraph import run, saturate
-from eqfuse.extract import cover, meter, search
-from eqfuse.extract.cover import Extractor
+from eqfuse.extract import meter, search
+from eqfuse.extract.covers import Extractor
+from eqfuse.extract.covers import extractor as covers
 from eqfuse.extract.objective import TIE
 from eqfuse.testing.models import Linears
 from eqfuse.testing.programs import PROGRAMS
@@ -94,7 +95,7 @@ def test_a_plan_does_not_hang_on_the_clock(monkeypatch):
 
 
 def test_a_share_of_the_search_that_ends_is_said(monkeypatch):
-    monkeypatch.setattr(cover, "RATE", 1)
+    monkeypatch.setattr(covers, "RATE", 1)
     case = PROGRAMS["attention"]
     compiled = eqfuse.optimize(case.fn, case.args("small", "float32", generator=1), **case.options, target="h200")
     assert compiled.plan.stopped == "work"

@@ -237,7 +237,7 @@ def test_the_runner_up_is_the_best_that_lost():
 
 def test_a_search_that_ran_out_of_time_is_not_run_again(monkeypatch):
     """Then the two ends are priced: one kernel for everything, and one for every reduction."""
-    from eqfuse.extract.cover import Extractor
+    from eqfuse.extract.covers import Extractor
 
     case = PROGRAMS["attention_decode"]
     c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), **case.options, target="h200")

@@ -11,7 +11,7 @@ import torch
 
 import eqfuse
 from eqfuse.egraph import saturate
-from eqfuse.extract.cover import Extractor
+from eqfuse.extract.covers import Extractor
 from eqfuse.extract.search import Rejection
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
@@ -84,7 +84,7 @@ def test_what_the_parts_are_of_is_not_summed_again():
     program = trace(distances, (x,)).program
     rows = next(a for a in program.axes if a.size == 4096)
     extractor = Extractor(saturate(program, splits={rows: 16}), load_target("h200"))
-    (row,) = extractor.partials.rows
-    found = extractor._split(row, tuple(extractor.outputs))
+    (row,) = extractor.maker.partials.rows
+    found = extractor.maker.split(row, tuple(extractor.outputs))
     assert isinstance(found, Rejection) and "summed again" in found.reason
     assert not extractor.run().splits

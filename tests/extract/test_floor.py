@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.extract.cover import Cover, Extractor
+from eqfuse.extract.covers import Cover, Extractor
 from eqfuse.extract.objective import TIE
 from eqfuse.extract.targets import load_target
 from eqfuse.testing.models import Linears

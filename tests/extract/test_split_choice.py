@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import torch
 
 import eqfuse
 from eqfuse.egraph import audit, saturate
-from eqfuse.extract.cover import Cover, Extractor
+from eqfuse.extract.covers import Cover, Extractor
 from eqfuse.extract.splits import MOST_SPLITS, propose_splits
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
@@ -49,7 +48,7 @@ def split_us(traced, length, parts):
     """What the plan takes that splits an axis of a length into so many parts, and none else."""
     (axis,) = (a for a in traced.axes if a.size == length)
     extractor = Extractor(saturate(traced, splits={axis: parts}), H200)
-    found = extractor._split(extractor.partials.rows[0], tuple(extractor.outputs))
+    found = extractor.maker.split(extractor.maker.partials.rows[0], tuple(extractor.outputs))
     return found.us if isinstance(found, Cover) else math.inf
 
 
@@ -77,7 +76,7 @@ def test_two_axes_of_one_program_are_split():
     assert sorted(s.axis for s in c.plan.splits) == ["a_rows", "b_cols"]
     traced = trace(two, args).program
     extractor = Extractor(c.graph, H200)
-    single = [extractor._split(row, tuple(extractor.outputs)) for row in extractor.partials.rows]
+    single = [extractor.maker.split(row, tuple(extractor.outputs)) for row in extractor.maker.partials.rows]
     assert c.plan.estimated_us < 0.85 * min(s.us for s in single if isinstance(s, Cover))
     assert propose_splits(traced, H200).keys() == {a for a in traced.axes if a.size == 1_000_000}
     a, b = torch.randn(1501, 5), torch.randn(3, 1203)
@@ -97,9 +96,9 @@ def test_every_number_of_parts_merges():
     for seed in range(3):
         audit(graph, seed=seed, masked=seed == 2)
     extractor = Extractor(graph, H200)
-    assert [outer.size for _, outer, _ in extractor.partials.rows] == [2, 3, 5]
-    for row in extractor.partials.rows:
-        found = extractor._split(row, tuple(extractor.outputs))
+    assert [outer.size for _, outer, _ in extractor.maker.partials.rows] == [2, 3, 5]
+    for row in extractor.maker.partials.rows:
+        found = extractor.maker.split(row, tuple(extractor.outputs))
         assert isinstance(found, Cover), found
         assert "merge_selection_parts" in found.kernels[1].rules
 
@@ -139,10 +138,10 @@ def test_partial_results_are_made_once():
         return Extractor(saturate(traced, splits={a: 64 for a in traced.axes if a.size == length}), H200)
 
     large = extractor(1 << 22)
-    cover = large._chain((), "apart", parted=True)
+    cover = large.maker.chain((), "apart", parted=True)
     assert [[b.name for b in k.stores] for k in cover.steps] == [["part0"], ["out0"], ["out1"]]
-    assert [[b.name for b in k.stores] for k in large._not_split(cover).steps] == [["out0"], ["out1"]]
-    plan = extractor(1000).like(large._plan(cover, "exhausted"))
+    assert [[b.name for b in k.stores] for k in large.maker.not_split(cover).steps] == [["out0"], ["out1"]]
+    plan = extractor(1000).like(large.plan_of(cover, "exhausted"))
     x = torch.randn(2, 3, 1000)
     arrays = {"x": x.numpy()}
     for k in plan.kernels:
@@ -154,8 +153,7 @@ def test_partial_results_are_made_once():
 def test_the_plan_without_splits_is_within_the_limit_of_memory():
     traced = trace(lambda x, a, b: torch.relu(x @ a) @ b, (meta(16, 4096), meta(4096, 64), meta(64, 256))).program
     extractor = Extractor(saturate(traced, splits={a: 8 for a in traced.axes if a.size == 4096}), H200)
-    split = extractor._stored(list(extractor._points()))
-    whole = extractor._not_split(split)
+    split = extractor.stored(list(extractor.points.worth_storing))
+    whole = extractor.maker.not_split(split)
     assert split.splits and not whole.splits and whole.temporary_bytes > 0
-    extractor.objective = replace(extractor.objective, limit=whole.temporary_bytes - 1)
-    assert extractor._not_split(split) is split
+    assert extractor.maker.not_split(split, whole.temporary_bytes - 1) is split

@@ -9,7 +9,7 @@ import eqfuse
 from eqfuse.egraph import saturate
 from eqfuse.extract import search
 from eqfuse.extract.baseline import is_contraction
-from eqfuse.extract.cover import Extractor
+from eqfuse.extract.covers import Extractor
 from eqfuse.extract.fusibility import Leaf
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
@@ -62,9 +62,9 @@ def test_a_kernel_is_searched_once_whatever_else_is_stored(counted):
     extractor = Extractor(saturate(program), load_target("h200"))
     products = [t for t in program.terms() if is_contraction(t)]
     classes = [extractor.graph.original[program.terms().index(t)] for t in products]
-    behind, front = (extractor._temporary(c, f"t{c}") for c in classes[:2])
+    behind, front = (extractor.maker.stored.temporary(c, f"t{c}") for c in classes[:2])
     leaves = {s.cls: Leaf(s.buffer, s.layout) for s in (behind, front)}
-    alone = extractor.search.best("k", tuple(extractor.outputs), {front.cls: leaves[front.cls]})
-    assert extractor.search.best("k", tuple(extractor.outputs), leaves) is alone
+    alone = extractor.maker.search.best("k", tuple(extractor.outputs), {front.cls: leaves[front.cls]})
+    assert extractor.maker.search.best("k", tuple(extractor.outputs), leaves) is alone
     assert counted["_search"] == 1
-    assert extractor.search.best("k", tuple(extractor.outputs), {behind.cls: leaves[behind.cls]}) is not alone
+    assert extractor.maker.search.best("k", tuple(extractor.outputs), {behind.cls: leaves[behind.cls]}) is not alone

@@ -19,7 +19,7 @@ from eqfuse import optimize
 from eqfuse.egraph import saturate
 from eqfuse.errors import UnsoundGraphError
 from eqfuse.extract import extract
-from eqfuse.extract.cover import Extractor, Rejection
+from eqfuse.extract.covers import Cover, Extractor
 from eqfuse.extract.targets import load_target
 from eqfuse.ir import dtypes
 from eqfuse.ir.build import (
@@ -532,8 +532,8 @@ def test_products_below_exponentials_are_rounded_as_those_that_their_maximum_was
     data = {k.name: rng.normal(size=[a.size for a in k.layout]) * 2 for k in p.inputs}
     path = whole_path._Path(p, data, 0, Tally())
     extractor = Extractor(saturate(p, splits={j: 2}), load_target("h200"))
-    parts = extractor._split(extractor.partials.rows[0], tuple(extractor.outputs))
-    path.plans = [extractor.run(), *([extractor._plan(parts, "split")] if not isinstance(parts, Rejection) else [])]
+    parts = extractor.maker.split(extractor.maker.partials.rows[0], tuple(extractor.outputs))
+    path.plans = [extractor.run(), *([extractor.plan_of(parts, "split")] if isinstance(parts, Cover) else [])]
     assert len(path.plans[0].kernels) == 1
     path.simulate()
     path.hazards()

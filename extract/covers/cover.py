@@ -1,0 +1,64 @@
+"""A cover: kernels and calls that compute all outputs, in order, each a cut of the e-graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..launches import held
+from ..plan import Alternative, PlannedCall, PlannedKernel, Split
+from ..quantities import plural
+
+Step = PlannedKernel | PlannedCall
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Steps in execution order."""
+
+    description: str
+    steps: tuple[Step, ...]
+    splits: tuple[Split, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[PlannedKernel, ...]:
+        """The generated kernels."""
+        return tuple(k for k in self.steps if isinstance(k, PlannedKernel))
+
+    @property
+    def us(self) -> float:
+        """Modelled time."""
+        return sum(k.cost.us for k in self.steps)
+
+    @property
+    def dram_bytes(self) -> int:
+        """Modelled DRAM traffic."""
+        return sum(k.cost.dram_bytes for k in self.steps)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Memory that the plan holds at a time beside inputs and outputs: a temporary goes when its last reader has run."""
+        return held((k,) for k in self.steps)
+
+
+def made(k: Step) -> set[str]:
+    """The buffers that a step stores."""
+    return {b.name for b in k.stores}
+
+
+def not_made(steps: Sequence[Step], more: Sequence[Step]) -> list[Step]:
+    """Those that store something new: partial results of one value serve all that merge them."""
+    stored = {name for k in steps for name in made(k)}
+    return [k for k in more if not made(k) <= stored]
+
+
+def alternative(cover: Cover, reason: str = "") -> Alternative:
+    """A cover as the plan lists it."""
+    return Alternative(cover.description, len(cover.steps), cover.us, cover.dram_bytes, reason, cover.temporary_bytes)
+
+
+def bound_of(cover: Cover) -> str:
+    """How many kernels it has, and what the slowest waits for."""
+    worst = max(cover.steps, key=lambda k: k.cost.us)
+    name = worst.kernel.name if isinstance(worst, PlannedKernel) else worst.call.name
+    return f"{plural(len(cover.steps), 'kernel')}, {name} is bound by {worst.cost.bound}"

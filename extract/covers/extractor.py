@@ -1,0 +1,342 @@
+"""Which kernels: a cover of the outputs by cuts of the e-graph.
+
+A kernel is a cut: roots that are stored, leaves that are loaded, everything between on chip.  A plan is decided by the set of
+classes that are materialised (stored by one kernel for others).  The search is anytime and exact in cost: every kernel it
+considers has been lowered and priced.  It tries, in this order,
+
+1. one kernel for all outputs; if that is close to the bound that no plan beats, it is taken;
+2. splitting a long reduction over the grid where the outputs alone give too few programs: partial results in a first kernel,
+   their merge in a second;
+3. a kernel for each output with nothing stored between; and, from the unfused cover (materialised: every reduction of the program, and
+   every finished operand of a matrix product, but for those whose storing alone costs more than the best cover so far) removing one
+   materialisation at a time while the cover gets better;
+4. merging kernels that can share their loops;
+5. a kernel for every op, as eager code has it, unless something better than that could be is known.
+
+So no answer is worse, by the same model, than running op by op, and there is one however little time there is.  Step 3 is left out
+where a cover is already within ``CLOSE`` of the bound.  What is better, and which of covers that the model cannot tell apart is taken,
+says the objective (:mod:`..objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
+"""
+
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from ...egraph.frozen import FrozenGraph
+from ...errors import PlanError
+from ...rewrites.verdicts import told
+from ..baseline import Baseline, baseline
+from ..meter import RATE, Meter
+from ..objective import TIE, Objective
+from ..plan import Plan
+from ..quantities import bytes_text, plural
+from ..search import Rejection
+from ..targets import Target
+from .calls import Calls
+from .cover import Cover
+from .finished import finished, launched_us
+from .maker import REST, CoverMaker
+from .points import Points
+from .record import Record
+
+ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split, counted in work
+SPLITS_SHARE = 0.3  # of the time, for all splits, counted in work
+MOST_ONE = 0.25  # of the time that is left, for the same, by the clock
+MOST_QUICK = 0.05  # of the time that is left, for any kernel that computes everything
+MOST_FUSED = 0.4  # of the time that is left, to fuse the kernels of the plan op by op
+OP_WORK = 100  # work that a kernel for one op takes, about
+SCARCE = 0.02  # of the time that is left: if kernels for all ops take more, they are made first
+CLOSE = 1.25  # a plan within this factor of the bound ends the search
+NEARLY = 1.1  # a cover within this factor of the best may beat it once kernels that can share loops are joined
+
+
+class Extractor:
+    """Extraction over one frozen graph and target."""
+
+    def __init__(
+        self,
+        graph: FrozenGraph,
+        target: Target,
+        *,
+        time_budget: float = 10.0,
+        objective: str = "time",
+        memory_limit: float | None = None,
+        exact: bool = False,
+        register_shares: Mapping[tuple[str, ...], float] = MappingProxyType({}),
+        deadline: float = math.inf,
+    ) -> None:
+        self.graph, self.target, self.time_budget = graph, target, time_budget
+        self.program = graph.program
+        self.objective = Objective.on(target, objective, memory_limit)
+        self.baseline: Baseline = baseline(self.program, target)
+        self.meter = Meter(time_budget, deadline)
+        self.maker = CoverMaker(graph, target, self.meter, exact, register_shares)
+        self.outputs = tuple(self.maker.outputs)
+        self.verdicts = self.maker.chooser.verdicts
+        self.points = Points(graph, target, self.maker.buffers, self.verdicts)
+        self.record = Record(self.objective)
+        self.calls = Calls(self.maker, self.points, self.record)
+
+    def one(self) -> Cover | Rejection:
+        found = self.maker.kernel(self.outputs, {})
+        return found if isinstance(found, Rejection) else self.record.priced(Cover("one kernel", (found,)))
+
+    def op_by_op(self) -> Cover | Rejection:
+        """What eager code does: a kernel for every op, as the program has it.  However late it is, this is searched: a plan there is in any
+        case.  Where a view looks at what is no kernel of its own, that is one, too; or rules may have moved the view."""
+        found: Cover | Rejection
+        for written, viewed in ((True, False), (True, True), (False, False)):
+            with self.meter.unbounded(), self.maker.as_written(written):
+                found = self.maker.chain(self.points.written(viewed), "op by op")
+            if isinstance(found, Cover):
+                break
+        return found
+
+    def _fused(self, floor: Cover) -> Cover:
+        """The plan op by op with one stored value less at a time while that pays, in the program as written, whose kernels are few."""
+        with self.maker.as_written(), self.meter.within(math.inf, MOST_FUSED):
+            found, *_ = self._fuse_along(self.points.removal_orders(self.points.written())[-1], self.record.priced(floor), floor.us)
+        return found
+
+    def _quick(self) -> Cover | Rejection:
+        """One kernel for all outputs, the first that fits."""
+        cut_short = set(self.meter.cut_short)
+        self.maker.search.hasty = True
+        with self.meter.within(math.inf, MOST_QUICK):
+            found = self.maker.kernel(self.outputs, {})
+        self.maker.search.hasty = False
+        self.meter.cut_short = cut_short  # the search goes on
+        return found if isinstance(found, Rejection) else Cover("one kernel, the first that fits", (found,))
+
+    def _first_found(self) -> Cover | Rejection:
+        """Some plan where neither the search nor a kernel for every op has one that may be, as verdicts or a limit of memory rule them
+        out: fewer kernels, each the first that fits."""
+        with self.meter.unbounded():
+            found = self._quick()
+            if isinstance(found, Rejection) or self.objective.best([found]) is None:
+                self.maker.search.hasty = True
+                found = self.maker.chain(self.points.worth_storing, "one kernel per reduction")
+                self.maker.search.hasty = False
+        return found
+
+    def _greedy(self, limit: float) -> list[Cover] | Rejection:
+        """Start with every value stored that may pay on its own; then fuse one at a time while the time falls.  The fastest cover, and
+        those that hold less, as far as the objective asks for them.
+
+        ``limit``: the time of the best cover so far; what cannot beat it is not searched.
+        """
+        able = self.points.worth_storing
+        points = tuple(p for p in able if self.points.floor((p,)) < limit)
+        if len(points) < len(able):
+            self.record.failed("more kernels", f"storing {len(able) - len(points)} of the reductions cannot pay for itself")
+        if not points and limit < math.inf and (len(self.outputs) == 1 or self.points.floor(()) >= limit):
+            return Rejection("no reduction is worth storing")
+        first = self.maker.chain(points, "one kernel per reduction", parted=True)
+        if isinstance(first, Rejection):
+            return first
+        best, kept, before = self.record.priced(first), list(points), first
+        for order in self.points.removal_orders(points):
+            found, left, last = self._fuse_along(order, first, limit)
+            if found.us < best.us * (1 - 1e-9):
+                best, kept, before = found, left, last
+        if best is not first:
+            self.record.beaten(first, best)
+        close = before is not best and before.us <= NEARLY * best.us  # side by side its kernels may still be better
+        return [best, *self._leaner(best, kept, min(limit, best.us)), *((before,) if close else ())]
+
+    def _apart(self) -> list[Cover]:
+        """One kernel for each output with nothing stored between, and these merged as far as that pays.  Where several outputs are made of
+        one large value, what lies between this and storing it is dearer than either, so no single step leads here."""
+        if len({o.cls for o in self.outputs}) == 1:
+            return []
+        found = self._within(ONE_SHARE, lambda: self.maker.chain((), "one kernel per output", parted=True))
+        if isinstance(found, Rejection):
+            self.record.failed("one kernel per output", found.reason)
+            return []
+        merged = self.maker.merged(found)
+        return [self.record.priced(found), *([self.record.priced(merged)] if merged is not found else [])]
+
+    def _fuse_along(self, order: list[int], first: Cover, limit: float) -> tuple[Cover, list[int], Cover]:
+        """Fuse stored values in an order, again and again, as long as the time falls; what is stored then; and the last cover but one."""
+        best, kept, before, improved = first, order, first, True
+        while improved and not self.meter.over():
+            improved = False
+            for p in order:
+                fewer = [q for q in kept if q != p]
+                if p not in kept or self.meter.over() or self.points.floor(tuple(fewer)) >= min(limit, best.us):
+                    continue
+                found = self.stored(fewer)
+                if isinstance(found, Cover) and found.us < best.us * (1 - 1e-9):
+                    before, best, kept, improved = best, found, fewer, True
+        return best, kept, before
+
+    def _leaner(self, best: Cover, kept: list[int], least: float) -> list[Cover]:
+        """From the best cover on, what holds less for the least time: as long as the objective wants less, or the model cannot tell its
+        time from the ``least`` known."""
+        found: list[Cover] = []
+        while kept and not self.meter.over():
+            most = TIE * least if self.objective.lean(best) else math.inf
+            ways = {p: [q for q in kept if q != p] for p in kept}
+            made = {p: self.stored(fewer) for p, fewer in ways.items() if self.points.floor(tuple(fewer)) < most and not self.meter.over()}
+            able = {p: c for p, c in made.items() if isinstance(c, Cover) and c.us <= most and c.temporary_bytes < best.temporary_bytes}
+            if not able:
+                break
+            p = min(able, key=lambda p: able[p].us)
+            best, kept = able[p], ways[p]
+            found.append(best)
+        return found
+
+    def stored(self, points: list[int]) -> Cover | Rejection:
+        """The cover that stores some values."""
+        parted = not self.maker.writes
+        found = self.maker.chain(tuple(sorted(points)), f"{plural(len(points), 'value')} stored", parted=parted)
+        return self.record.priced(found) if isinstance(found, Cover) else found
+
+    def _within(self, share: float, search: Callable[[], Cover | Rejection]) -> Cover | Rejection:
+        """A search that ends after a share of the time: what fuses everything must leave time to fuse less.  The share is counted in
+        work: by a clock, a slow machine would make another plan.  Only if it is far slower than a count says, or the time far too short,
+        a clock ends it."""
+        with self.meter.within(share * self.time_budget * RATE, MOST_ONE):
+            return search()
+
+    def plan_of(self, cover: Cover, stopped: str) -> Plan:
+        """The plan of a cover; ``stopped``: why the search ended."""
+        return finished(self.maker, cover, self.record, self.baseline, stopped, self.calls.not_taken(cover))
+
+    def like(self, model: Plan) -> Plan:
+        """The plan with the kernels of ``model`` for other extents."""
+        return finished(self.maker, self.maker.like(model), self.record, self.baseline, "like", model=model.launches)
+
+    def run(self) -> Plan:
+        """The best cover found."""
+        bound = self.baseline.bound_us + self.target.launch_us
+        stopped = "exhausted"
+        covers: list[Cover] = []
+        for needs, bars in self.verdicts.conflicts:
+            raise PlanError(
+                f"{needs.by} requires and {bars.by} forbids that two values of {self.program.name!r} share a kernel",
+                cure=f"leave out one of them: {told(needs.by)}, or {told(bars.by)}",
+            )
+        floor = None
+        if OP_WORK * len(self.points.written()) > SCARCE * RATE * max(self.meter.left(), 0.0):
+            # what there is in any case is made while there is time; a kernel for everything that is known to beat it takes less
+            quick = self._quick()
+            if isinstance(quick, Cover) and quick.us <= self.baseline.us and self.objective.lean(quick):
+                self.record.priced(quick)
+            else:
+                floor = self.op_by_op()
+        one = self._within(ONE_SHARE, self.one)
+        if isinstance(one, Rejection):
+            self.record.failed("one kernel", one.reason)
+        else:
+            covers.append(one)
+        rest = REST * (self.baseline.bound_us + 2 * self.target.launch_us)
+        for row in self.maker.partials.rows:
+            described = f"{row[0].name} split over the grid into {plural(row[1].size, 'part')}"
+            if any(c.us <= rest for c in covers if c.splits):
+                self.record.failed(described, "another number of parts is as good as can be")
+                continue
+            share = min(ONE_SHARE, SPLITS_SHARE / len(self.maker.partials.rows))
+            found = self._within(share, lambda r=row: self.maker.split(r, self.outputs))  # type: ignore[misc]
+            if isinstance(found, Rejection):
+                self.record.failed(described, found.reason)
+            else:
+                covers.append(self.record.priced(found))
+        if isinstance(floor, Cover) and min((c.us for c in covers), default=math.inf) > floor.us:
+            covers.append(self._fused(floor))
+        enough = min(CLOSE * bound, self.baseline.us)
+        if any(c.us <= enough and self.objective.lean(c) for c in covers):
+            stopped = "bound"
+        elif len(self.points.worth_storing) + len(self.outputs) > 1:
+            covers += self._apart()
+            greedy = self._greedy(min((c.us for c in covers), default=math.inf))
+            if isinstance(greedy, Rejection):
+                self.record.failed("one kernel per reduction", greedy.reason)
+            else:
+                merged = [self.maker.merged(c) for c in greedy]
+                covers.extend((*greedy, *(self.record.priced(m) for m in merged if m not in greedy)))
+            if self.meter.ended:
+                stopped = "time"
+        if min((c.us for c in self.record.considered), default=math.inf) > self.baseline.us:  # which products of ours may not reach
+            floor = floor or self.op_by_op()
+            if isinstance(floor, Cover):
+                covers.append(self.record.priced(floor))
+        known = min(covers, key=lambda c: c.us, default=None)
+        called = self.calls.added_to(known)
+        if called is not None and called is not known:
+            covers.append(self.record.priced(called))
+        else:
+            called = None
+        if self.meter.cut_short and self.objective.best(self.record.considered) is None:
+            found = self._first_found()
+            if isinstance(found, Cover):
+                covers.append(self.record.priced(found))
+            else:
+                self.record.failed("the first kernels that fit", found.reason)
+        if self.meter.ended or "time" in self.meter.cut_short:
+            stopped = "time"
+        elif self.meter.cut_short:
+            stopped = "work"
+        if not self.record.considered:
+            reasons = "; ".join(dict.fromkeys(r.reason for r in self.record.rejected))
+            cure = self.verdicts.cure(reasons)
+            raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}", cure=cure)
+        # an offer that pays wins ties
+        best = self.objective.best([called] if called else []) or self.objective.best(self.record.considered)
+        if best is None:
+            least = min(c.temporary_bytes for c in self.record.considered)
+            raise PlanError(
+                f"no plan of {self.program.name!r} that the search found holds {bytes_text(int(self.objective.limit))} or less",
+                cure=f"memory_limit={least}, or more",
+            )
+        for c in covers:
+            if c is not best and c.steps != best.steps:
+                self.record.beaten(c, best)
+        whole = self.maker.not_split(best, self.objective.limit) if best.splits and self.objective.by == "time" else best
+        best = min(best, whole, key=lambda c: launched_us(c, self.target, self.objective.limit))
+        return self.plan_of(best, stopped)
+
+
+def extract(
+    graph: FrozenGraph,
+    target: Target,
+    *,
+    time_budget: float = 10.0,
+    objective: str = "time",
+    memory_limit: float | None = None,
+    exact: bool = False,
+    register_shares: Mapping[tuple[str, ...], float] = MappingProxyType({}),
+    deadline: float = math.inf,
+) -> Plan:
+    """The cheapest plan found for a saturated graph on a target.
+
+    ``time_budget`` is CPU seconds, ``deadline`` the process time to be done by if that is earlier; a plan there is in any case, at worst
+    a kernel for every op, however long that takes.  ``objective`` is what plans are compared by, "time" or "memory",
+    and ``memory_limit`` the bytes that one may hold beside inputs and outputs (:mod:`..objective`); PlanError if every plan found holds
+    more.  ``exact``: kernels compute what is written, to the bit.
+    ``register_shares``: by the buffers that a kernel stores, the share of the registers that its tiles may take (less than 1 where a
+    compiler needs more than the model counts).
+    """
+    extractor = Extractor(
+        graph,
+        target,
+        time_budget=time_budget,
+        objective=objective,
+        memory_limit=memory_limit,
+        exact=exact,
+        register_shares=register_shares,
+        deadline=deadline,
+    )
+    return replace(extractor.run(), register_shares=register_shares)
+
+
+def extract_like(graph: FrozenGraph, target: Target, model: Plan) -> Plan:
+    """A plan with the kernels, roles and tiles of ``model`` for other extents of the same program.
+
+    Raises :class:`~eqfuse.errors.PlanError` if the program has another structure at these sizes.
+    """
+    return Extractor(graph, target, time_budget=math.inf, exact=model.licence == "exact").like(model)

@@ -1,0 +1,312 @@
+"""Covers made from decisions: which values are stored, which axes split, which kernels joined, which offers taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import MappingProxyType
+
+from ...egraph.frozen import FrozenGraph
+from ...errors import PlanError
+from ...ir.index import index
+from ...tiles.kernel import Buffer, input_buffers
+from ..choose import Chooser, Leaf
+from ..meter import Meter
+from ..outside import Outside, offers, planned_call
+from ..partial import Partials, Row
+from ..plan import Plan, PlannedCall, PlannedKernel, Split
+from ..quantities import plural
+from ..search import KernelSearch, Rejection, RootSpec
+from ..targets import Target
+from .cover import Cover, Step, made, not_made
+from .stored import Stored
+
+REST = 1.02  # a split within this factor of what no split beats ends the search for others
+
+
+class CoverMaker:
+    """Makes covers of one graph on a target.
+
+    ``exact``: kernels compute what is written, to the bit.  ``register_shares``: by the buffers that a kernel stores, the share of the
+    registers that its tiles may take.
+    """
+
+    def __init__(
+        self, graph: FrozenGraph, target: Target, meter: Meter, exact: bool, register_shares: Mapping[tuple[str, ...], float]
+    ) -> None:
+        self.graph, self.program, self.target, self.meter = graph, graph.program, target, meter
+        self.buffers: dict[str, Buffer] = input_buffers(self.program)
+        self.outputs: list[RootSpec] = []
+        for o in self.program.outputs:
+            self.buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output", unit=self.program.unit(o.name))
+            self.outputs.append(RootSpec(graph.roots[o.name], o.name, o.layout, o.dtype))
+        self.offers = offers(graph)
+        self.stored = Stored(graph, self.buffers, frozenset(c for o in self.offers for c in (o.cls, *o.reads)))
+        self.partials = Partials(graph)
+        self.partial_names: dict[int, str] = {}
+        self._parted: dict[object, Cover | None] = {}
+        self.chooser = Chooser(graph, meter)
+        self.search = self._whole = KernelSearch(self.chooser, target, self.buffers, exact, register_shares)
+        self._written: KernelSearch | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether kernels are those of the program as written."""
+        return self.search is self._written
+
+    @contextmanager
+    def as_written(self, asked: bool = True) -> Iterator[None]:
+        """Kernels of the program as written, whose forms are few; or not, within such a part."""
+        before = self.search
+        if asked and self._written is None:
+            classes = tuple(tuple(n for n in row if n.rule is None) for row in self.graph.classes)
+            chooser = Chooser(replace(self.graph, classes=classes), self.meter)
+            self._written = KernelSearch(chooser, self.target, self.buffers, self.search.exact, self.search.register_shares)
+        self.search = self._written if asked and self._written is not None else self._whole
+        try:
+            yield
+        finally:
+            self.search = before
+
+    def specs(self) -> dict[str, RootSpec]:
+        """What has a buffer so far, but for inputs."""
+        return {s.buffer: s for s in (*self.outputs, *self.stored.temporaries.values())}
+
+    def leaf(self, spec: RootSpec) -> Leaf:
+        """A stored value, as one that kernels load."""
+        return Leaf(spec.buffer, spec.layout)
+
+    def kernel(
+        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel | None = None
+    ) -> PlannedKernel | Rejection:
+        """The best kernel, or the one with the roles of another."""
+        name = f"{self.program.name}_{'_'.join(r.buffer for r in roots)}"
+        name = "".join(ch if ch.isalnum() else "_" for ch in name)
+        return self.search.like(name, roots, leaves, model) if model else self.search.best(name, roots, leaves)
+
+    def chain(
+        self, materialised: tuple[int, ...], description: str, outside: Mapping[int, Outside] | None = None, parted: bool = False
+    ) -> Cover | Rejection:
+        """One kernel per output and per materialised class that is needed, each reading earlier ones; ``outside`` classes are made
+        by a call.  ``parted``: or two kernels, where an axis that is split over the grid makes these faster."""
+        order = {c: k for k, c in enumerate(self.graph.original)}
+        specs: dict[int, RootSpec] = {c: self.stored.temporary(c, self.program.temporary(order[c])) for c in materialised}
+        equal: dict[int, list[RootSpec]] = {}  # outputs that are one value are stored by one kernel
+        for o in self.outputs:
+            equal.setdefault(o.cls, []).append(o)
+            specs[o.cls] = equal[o.cls][0]
+        done: set[int] = set()
+        sequence: list[Step] = []
+        splits: dict[Split, None] = {}
+
+        def apart(steps: Sequence[Step]) -> bool:
+            return all(made(k) == made(steps[0]) or not made(k) & made(steps[0]) for k in sequence)
+
+        def make(spec: RootSpec) -> Rejection | None:
+            if spec.cls in done:
+                return None
+            mine = order.get(spec.cls, len(order))
+            earlier = {c: s for c, s in specs.items() if c != spec.cls and order.get(c, len(order)) < mine}
+            leaves = {c: self.leaf(s) for c, s in earlier.items() if self.stored.keeps(s)}
+            other = (outside or {}).get(spec.cls)
+            roots = tuple(equal.get(spec.cls, (spec,)))
+            if other is not None and len(roots) > 1:
+                return Rejection("two outputs are one value")
+            found = self.kernel(roots, leaves) if other is None else self.call(other, spec, leaves)
+            two = self._in_parts(roots, leaves, found) if parted and other is None else None
+            if two is not None and not apart(two.steps):  # the parts of one sum that are parts of two
+                two = None
+            if two is not None:
+                steps: tuple[Step, ...] = two.steps
+            elif isinstance(found, Rejection):
+                return found
+            else:
+                steps = (found,)
+            done.add(spec.cls)
+            for s in specs.values():
+                if any(s.buffer in k.loads for k in steps) and s.cls != spec.cls and (failed := make(s)) is not None:
+                    return failed
+            if not apart(steps):
+                return Rejection("some partial results would be made twice")
+            sequence.extend(not_made(sequence, steps))
+            splits.update(dict.fromkeys(two.splits if two is not None else ()))
+            return None
+
+        for c in equal:
+            failed = make(specs[c])
+            if failed is not None:
+                return failed
+        return Cover("; ".join([description, *map(str, splits)]), tuple(sequence), tuple(splits))
+
+    def call(self, outside: Outside, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall | Rejection:
+        """The step that makes a value by an outside implementation."""
+        order = {c: k for k, c in enumerate(self.graph.original)}
+        name = f"{self.program.name}_{outside.offer.by}_{spec.buffer}"
+        term = self.program.terms()[order[spec.cls]]
+        index_ = tuple(index(0) if a is None else index(a) for a in spec.layout)
+        accesses = self.chooser.accesses(leaves)
+        found = planned_call(name, outside, term, (self.buffers[spec.buffer], index_), accesses, self.buffers, self.target)
+        if isinstance(found, str):
+            return Rejection(found)
+        return Rejection(refused) if (refused := self.chooser.verdicts.against_call(spec.cls, found.loads, leaves)) else found
+
+    def parts(self, row: Row, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> list[RootSpec]:
+        """What may be stored between the two kernels that make some roots of some leaves."""
+        found = self.partials.below(row, [r.cls for r in roots], leaves)
+        return [self.stored.temporary(c, self.partial_names.setdefault(c, f"part{len(self.partial_names)}")) for c in found]
+
+    def split(
+        self,
+        row: Row,
+        roots: tuple[RootSpec, ...],
+        leaves: Mapping[int, Leaf] = MappingProxyType({}),
+        models: tuple[PlannedKernel, PlannedKernel] | None = None,
+    ) -> Cover | Rejection:
+        """Partial results over the inner axis, one per outer position, then their merge; with the roles of two kernels if given."""
+        axis, outer, inner = row
+        partials = self.parts(row, roots, leaves)
+        if not partials:
+            return Rejection(f"no partial results over {inner.name}")
+        both = {**leaves, **{p.cls: self.leaf(p) for p in partials}}
+        merge = self.kernel(roots, both, models and models[1])
+        if isinstance(merge, Rejection):
+            return merge
+        nodes = merge.kernel.nodes
+        if any(n.reduction and axis in nodes[n.args[0]].axes for n in nodes):
+            # x - max x, with x a sum that either kernel adds up in its own order, would be an error of x where it should be zero
+            return Rejection(f"elements along {axis.name} would be summed again, in another order than for the parts")
+        loaded = {n.attrs[0] for n in merge.kernel.nodes if n.op == "load"}
+        stored = tuple(p for p in partials if p.buffer in loaded)
+        if not stored:
+            return Rejection("the merge does not use partial results")
+        first = self.kernel(stored, leaves, models and models[0])
+        if isinstance(first, Rejection):
+            return first
+        refused = self.chooser.verdicts.against_parts([r.cls for r in roots], {*first.loads, *merge.loads}, leaves)
+        if refused:
+            return Rejection(refused)
+        split = Split(axis.name, outer.size, self.partials.among(axis))
+        return Cover(f"{axis.name} split over the grid into {plural(outer.size, 'part')}", (first, merge), (split,))
+
+    def _in_parts(
+        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], whole: PlannedKernel | PlannedCall | Rejection
+    ) -> Cover | None:
+        """The two kernels that take the place of one, if some split of some axis makes these faster."""
+        least = 2 * self.target.launch_us
+        if not self.partials.rows or (not isinstance(whole, Rejection) and whole.cost.us <= least):
+            return None
+        key = roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items()))
+        if key not in self._parted:
+            best: Cover | None = None
+            most = math.inf
+            if not isinstance(whole, Rejection):
+                most = whole.cost.us
+                least += whole.cost.dram_bytes / (self.target.dram_gb_s * 1e3)
+            for row in self.partials.rows:
+                if most > REST * least and not self.meter.over():
+                    found = self.split(row, roots, leaves)
+                    if isinstance(found, Cover) and found.us < most * (1 - 1e-9):
+                        best, most = found, found.us
+            self._parted[key] = best
+        return self._parted[key]
+
+    def merged(self, cover: Cover) -> Cover:
+        """Join kernels that can share loops, when one kernel costs less than two.  One may read what the other stores: together they
+        compute it once, and store it for the kernels after them."""
+        kernels = list(cover.steps)
+        between = {*self.partial_names.values()}  # the two kernels of a split stay as they are
+        specs = self.specs()
+        changed = True
+        while changed and not self.meter.over():
+            changed = False
+            for i in range(len(kernels)):
+                for j in range(i + 1, len(kernels)):
+                    a, b = kernels[i], kernels[j]
+                    if isinstance(a, PlannedCall) or isinstance(b, PlannedCall) or between & {*a.loads, *b.loads, *made(a), *made(b)}:
+                        continue
+                    stored = {r.buffer for r in a.kernel.roots}
+                    if stored & {name for k in kernels[i + 1 : j] for name in k.loads}:
+                        continue
+                    kept = stored & {*(o.buffer for o in self.outputs), *(name for k in kernels[j + 1 :] for name in k.loads)}
+                    roots = tuple(specs[r.buffer] for r in (*a.kernel.roots, *b.kernel.roots) if r.buffer in kept or r in b.kernel.roots)
+                    loaded = {n.attrs[0] for k in (a, b) for n in k.kernel.nodes if n.op == "load"} - stored
+                    leaves = {s.cls: self.leaf(s) for s in specs.values() if s.buffer in loaded}
+                    found = self.kernel(roots, leaves)
+                    if isinstance(found, PlannedKernel) and found.cost.us < (a.cost.us + b.cost.us) * (1 - 1e-9):
+                        kernels[j] = found
+                        del kernels[i]
+                        changed = True
+                        break
+                if changed:
+                    break
+        return replace(cover, steps=tuple(kernels)) if len(kernels) < len(cover.steps) else cover
+
+    def not_split(self, cover: Cover, limit: float = math.inf) -> Cover:
+        """The cover with one kernel for two that split an axis: to fill a device, for which a launch of several kernels needs no parts.
+        The cover itself where there is none, or it holds more than the ``limit``: what parts are made of is held until they are merged."""
+        specs = self.specs()
+        partial = {*self.partial_names.values()}
+        makers = [k for k in cover.steps if made(k) <= partial]
+        steps: list[Step] = []
+        for k in cover.steps:
+            mine = [first for first in makers if made(first) & k.loads]
+            if mine and isinstance(k, PlannedKernel):
+                loaded = k.loads.union(*(first.loads for first in mine)) - partial
+                leaves = {s.cls: self.leaf(s) for s in specs.values() if s.buffer in loaded}
+                found = self.kernel(tuple(specs[r.buffer] for r in k.kernel.roots), leaves)
+                if isinstance(found, Rejection):
+                    return cover
+                steps.append(found)
+            elif k not in makers:
+                steps.append(k)
+        whole = replace(cover, description="no axis split", steps=tuple(steps), splits=())
+        return cover if whole.temporary_bytes > limit else whole
+
+    def like(self, model: Plan) -> Cover:
+        """The same kernels for other extents: every kernel of ``model`` with its roots, leaves, roles and tiles; PlanError if the program
+        has another structure there."""
+        specs = {o.buffer: o for o in self.outputs}
+        for k, c in enumerate(self.graph.original):
+            name = self.program.temporary(k)
+            if any(b.name == name for m in model.steps for b in m.stores):
+                specs[name] = self.stored.temporary(c, name)
+        steps: list[Step] = []
+        splits: list[Split] = []
+        partial: list[PlannedKernel] = []  # of the model, whose results later kernels merge
+        for m in model.steps:
+            missing = [b.name for b in m.stores if b.name not in specs]
+            if missing and isinstance(m, PlannedKernel) and m.kernel.splits:
+                partial.append(m)
+                continue
+            if missing:
+                raise PlanError(f"the program at these sizes has no {missing[0]!r}", cure="call optimize() for them")
+            parts = next((p for p in partial if made(p) & m.loads), None)
+            leaves = {s.cls: self.leaf(s) for b, s in specs.items() if b in m.loads or (parts is not None and b in parts.loads)}
+            if isinstance(m, PlannedCall):
+                steps.append(self._same_call(m, specs[m.call.result.buffer.name], leaves))
+                continue
+            roots = tuple(specs[r.buffer] for r in m.kernel.roots)
+            if parts is not None:
+                row = self.partials.like(parts.kernel)
+                two = Rejection("nothing is split there") if row is None else self.split(row, roots, leaves, (parts, m))
+                if isinstance(two, Rejection):
+                    raise PlanError(f"the split plan cannot be made for these sizes: {two.reason}", cure="call optimize() for them")
+                steps.extend(not_made(steps, two.steps))
+                splits.extend(s for s in two.splits if s not in splits)
+                continue
+            found = self.kernel(roots, leaves, m)
+            if isinstance(found, Rejection):
+                raise PlanError(f"{m.kernel.name} cannot be made for these sizes: {found.reason}", cure="call optimize() for them")
+            steps.append(found)
+        return Cover("like another plan", tuple(steps), tuple(splits))
+
+    def _same_call(self, model: PlannedCall, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall:
+        """The call of another plan at these extents."""
+        for o in self.offers:
+            if o.cls == spec.cls and o.offer.by == model.rule:
+                found = self.call(o, spec, leaves)
+                if isinstance(found, PlannedCall) and found.loads == model.loads:
+                    return found
+        raise PlanError(f"{model.rule} offers nothing for {spec.buffer} at these sizes", cure="call optimize() for them")

@@ -1,0 +1,126 @@
+"""Which values may be worth storing between kernels, and what storing them cannot beat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from ...egraph.frozen import FrozenGraph
+from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term, View, postorder
+from ...tiles.kernel import Buffer
+from ..baseline import contraction_us, eager_ops, is_contraction
+from ..fusibility import Pair, Verdicts
+from ..targets import Target
+
+
+class Points:
+    """The classes of one graph that may be materialised."""
+
+    def __init__(self, graph: FrozenGraph, target: Target, buffers: Mapping[str, Buffer], verdicts: Verdicts) -> None:
+        self.graph, self.program, self.target = graph, graph.program, target
+        self.buffers, self.verdicts = buffers, verdicts
+        self.roots = frozenset(graph.roots[o.name] for o in self.program.outputs)
+
+    @cached_property
+    def worth_storing(self) -> tuple[int, ...]:
+        """Classes worth materialising: the program's own reductions and scans, the finished operands of its matrix products (what a
+        product would otherwise compute once for every tile of its other side), inputs and views without neighbours in memory, of which a
+        copy has some, and what verdicts keep apart; but nothing that stands between two values that must share a kernel."""
+        reduced: set[int] = set()  # terms with a reduction below
+        operands: set[int] = set()
+        found: dict[int, None] = {}
+        for t in self.program.terms():
+            if isinstance(t, Reduce | Scan) or any(id(a) in reduced for a in t.args):
+                reduced.add(id(t))
+            if is_contraction(t):
+                operands.update(id(a) for a in t.args[0].args if id(a) in reduced)
+        for t, c in zip(self.program.terms(), self.graph.original, strict=True):
+            worth = isinstance(t, Reduce | Scan) and t.axis in t.args[0].axes
+            apart = isinstance(t, Map | Reduce | Scan) and c in self._kept_apart
+            gaps = self._without_neighbours(t)
+            if c not in self.roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):
+                found[c] = None
+        return tuple(c for c in found if c not in self._between)
+
+    def written(self, viewed: bool = False) -> tuple[int, ...]:
+        """The classes that eager code makes by a kernel of their own, without the outputs; or with all that some view looks at."""
+        terms = set(eager_ops(self.program))
+        if viewed:
+            seen = {t.args[0] for t in self.program.terms() if isinstance(t, View | Gather)}
+            terms |= {t for t in seen if isinstance(t, Map | Cast | Reduce | Scan)}
+        own = (c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in self.roots)
+        return tuple(dict.fromkeys(own))
+
+    def floor(self, points: tuple[int, ...]) -> float:
+        """What a cover that stores these classes cannot beat: for every kernel its memory traffic and the matrix products between
+        its leaves and its root.  An estimate on the program as written; it only saves searching.
+        """
+        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
+        stored = {id(terms[c]) for c in points}
+        total = 0.0
+        for root in (*(terms[c] for c in points), *(o.term for o in self.program.outputs)):
+            seen: set[int] = set()
+            bytes_, us, stack = _bytes(root), 0.0, [root]
+            while stack:
+                t = stack.pop()
+                if id(t) in seen:
+                    continue
+                seen.add(id(t))
+                if isinstance(t, Input) or (t is not root and id(t) in stored):
+                    bytes_ += _bytes(t)
+                    continue
+                if is_contraction(t):
+                    us += contraction_us(t, self.target)
+                stack.extend(t.args)
+            total += max(bytes_ / (self.target.dram_gb_s * 1e3), us) + self.target.launch_us
+        return total
+
+    def removal_orders(self, points: tuple[int, ...]) -> list[list[int]]:
+        """Later values first; and, where a pointwise function of a matrix product may be stored, the product itself first, so that
+        the function joins the product as its epilogue and not the next product's loop."""
+        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
+        maps = [terms[p] for p in points if isinstance(terms[p], Map)]
+        early = [p for p in points if isinstance(terms[p], Reduce) and any(terms[p] in postorder(m) for m in maps)]
+        late = list(reversed(points))
+        return [late, [*reversed(early), *(p for p in late if p not in early)]] if early else [late]
+
+    def _without_neighbours(self, t: Term) -> bool:
+        """Whether it is an input, or a view of one, whose elements have gaps between each other in memory."""
+        x = t.args[0] if isinstance(t, View) else t
+        if not isinstance(x, Input) or not x.dtype.is_float or not (memory := self.buffers[x.name].memory):
+            return False
+        where, stride = memory[0]
+        if not isinstance(t, View):
+            return stride > 1
+        return t.axis == x.layout[where] and all(abs(c) > 1 for _, c in t.index.terms)
+
+    @cached_property
+    def _kept_apart(self) -> frozenset[int]:
+        """What verdicts that forbid have stored: of a pair the value that the other is computed from, or, where that one must share a
+        kernel with its user, what lies between."""
+        found: set[int] = set()
+        for p in self.verdicts.forbidden:
+            path = self._path(p) or self._path(replace(p, outer=p.inner, inner=p.outer)) or {p.inner}
+            lowest = {p.inner, p.outer} & path
+            found |= path if lowest & self._between else lowest
+        return frozenset(found)
+
+    @cached_property
+    def _between(self) -> frozenset[int]:
+        """Classes whose storing would part two values that must share a kernel: the inner one, and what lies between."""
+        return frozenset(c for p in self.verdicts.required for c in self._path(p))
+
+    def _path(self, p: Pair) -> set[int]:
+        """The inner value of a pair and the classes between it and the outer one, which is left out; empty if that does not use it."""
+        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
+        number = {id(t): c for t, c in zip(self.program.terms(), self.graph.original, strict=True)}
+        if p.outer not in terms or p.inner not in terms:
+            return set()
+        inner = terms[p.inner]
+        return {number[id(t)] for t in postorder(terms[p.outer]) if any(s is inner for s in postorder(t))} - {p.outer}
+
+
+def _bytes(t: Term) -> int:
+    return math.prod(a.size for a in t.axes) * (t.dtype.itemsize if t.dtype else 4)
