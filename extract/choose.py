@@ -272,8 +272,8 @@ class _Choice:
             return _Option(n, args, self.elements(c) * OPS[n.attrs[0]].cost + EPSILON)
         if op in ("reduce", "roll"):
             axis = n.attrs[1]
-            role = self.roles.get(axis)
-            if role is None or axis not in axes[n.args[0]]:
+            role, along = self.roles.get(axis), n.goes_along(axes[n.args[0]])
+            if role is None or along is None or (op == "roll" and axis not in axes[n.args[0]]):
                 return None
             k = self.slot.get(axis)
             if k is not None:
@@ -284,7 +284,7 @@ class _Choice:
             return _Option(n, tuple((x, b) for x in n.args), self._reduction_cost(n))
         if op == "scan":
             role, body = self.roles.get(n.attrs[1]), n.args[0]
-            if role is None or (role.kind == "grid" and n.attrs[1] in axes[body]):
+            if role is None or (role.kind == "grid" and n.goes_along(axes[body])):
                 return None
             return _Option(n, ((body, b),), self.elements(c) * max(1.0, math.log2(role.tile)) + EPSILON)
         if op in ("ref", "pre"):

@@ -113,10 +113,10 @@ def analyse(
         if c in leaves or (c not in roots and _views(graph, c, leaves)) or _gathers(graph, c, leaves, True):
             continue
         for n in graph.classes[c]:
-            axis = n.in_order
-            if axis is None or axis not in graph.axes[n.args[0]]:
+            axis = n.goes_along(graph.axes[n.args[0]]) if n.in_order else None
+            if axis is None:
                 continue
-            reduced[axis] = None
+            reduced[axis] = found[axis] = None
             for left, right in _factors(graph, n.args[0]) if n.reduction else ():
                 a, b = graph.axes[left], graph.axes[right]
                 if n.attrs[0] == "sum" and axis in a and axis in b and a - b and b - a:

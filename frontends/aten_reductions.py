@@ -18,7 +18,6 @@ from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.terms import Cast, Const, Extent, Map, Reduce, Term, as_term, number_of
 from .aten import ZERO, At, Call, dims_of, free_axes, register, replaced, shape_of
-from .aten_functions import power_of
 from .aten_pointwise import power
 from .places import place_of_node
 from .spec import ir_dtype
@@ -31,10 +30,9 @@ def _wrapped(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
 
 
 def reduce_over(monoid: str, axes: Sequence[Axis], x: Term) -> Term:
-    """The reduction over several axes, the innermost dimension first.  A product of equal values is a power of them."""
+    """The reduction over several axes, the innermost dimension first."""
     for a in reversed(axes):
-        equal = monoid == "prod" and a not in x.axes and (x.dtype is None or x.dtype.is_float)
-        x = power_of(x, Cast(dtypes.float32, Extent(a))) if equal else Reduce(monoid, a, x)
+        x = Reduce(monoid, a, x)
     return x
 
 

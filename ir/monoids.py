@@ -40,7 +40,7 @@ class Monoid:
 
     ``triton`` is a format string over a tile and the number of one of its dimensions, ``prelude`` the source of a helper that it calls,
     which may itself call what ``combine`` is spelled with.  ``copies``: what n equal values make, n times one of them or one of them;
-    without it a value that does not vary along the axis cannot be reduced in a kernel.
+    without it a kernel lays a value that does not vary along the axis out over it, and combines that.
     """
 
     name: str

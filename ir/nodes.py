@@ -41,6 +41,7 @@ from typing import Any
 from . import dtypes, ops
 from .dtypes import DType
 from .index import Axis, IndexExpr, index
+from .monoids import MONOIDS
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,12 @@ class Operation:
     def in_order(self) -> Axis | None:
         """The axis whose elements it takes one after the other: a reduction, or a scan."""
         return self.attrs[1] if self.op in (*REDUCTIONS, "scan") else None
+
+    def goes_along(self, body: frozenset[Axis]) -> Axis | None:
+        """The axis along which a kernel has to go for it, over a body with such axes: that in whose order it is, unless the body does not
+        vary along it and the monoid says what copies make."""
+        axis = self.in_order
+        return None if axis is None or (axis not in body and MONOIDS[self.attrs[0]].copies) else axis
 
     @property
     def mentions(self) -> tuple[Axis, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import PlanError
 from ..ir import dtypes, ops
 from ..ir.dtypes import DType
-from ..ir.index import Axis, IndexExpr
+from ..ir.index import Axis, IndexExpr, index
 from ..ir.recursion import Steps
 from .analysis import Facts
 from .blocks import Block, OpenAccumulator, OpenLoop
@@ -268,6 +268,14 @@ class Builder(ABC):
         if key not in block.memo:
             block.memo[key] = self.put(block, Where(self.value(v.name + "_ok", v.dims, v.dtype), v, bindings, fill))
         found = block.memo[key]
+        assert isinstance(found, Value)
+        return found
+
+    def laid_out(self, v: Operand, axis: Axis, fill: float, where: Block) -> Value:
+        """A value that does not vary along an axis as a tile of equal ones along it, with ``fill`` on padded lanes."""
+        of = v.dtype if isinstance(v, Value) else dtypes.float32
+        inside = self.let(where, "lt", (self.index(index(axis), where), self.extent(axis, dtypes.int32)), hint="inside")
+        found = self.let(where, "where", (inside, v, Literal(of.number(fill))), hint=f"over_{axis.name}", dtype=of)
         assert isinstance(found, Value)
         return found
 

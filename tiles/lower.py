@@ -203,7 +203,7 @@ class Lowering(Builder):
     def _reduction(self, node: int, where: Block, mode: Mode | None) -> Steps[Operand]:
         n, facts = self.nodes[node], self.facts
         monoid, axis = n.attrs
-        if n.op == "reduce" and not facts.runs_along(n.args[0], axis):
+        if n.op == "reduce" and MONOIDS[monoid].copies and not facts.runs_along(n.args[0], axis):
             return (yield self._repetition(node, where, mode))
         if axis not in facts.streamed:
             if self.kernel.roles[axis].kind == "grid":
@@ -243,7 +243,7 @@ class Lowering(Builder):
         """A reduction of a value that does not depend on the axis: a multiple of it for a sum, itself otherwise."""
         n = self.nodes[node]
         monoid, axis = n.attrs
-        times = self._copies(monoid, axis) == "times"
+        times = MONOIDS[monoid].copies == "times"
         v: Operand = yield self.emit(n.args[0], where, mode)
         if monoid in INTEGERS and mode is None:
             kind = self.state_type(node)
@@ -258,16 +258,6 @@ class Lowering(Builder):
         if mode.kind == "new":
             return v
         return self.let(where, "where", (guards.first_step(self, mode.block), Literal(MONOIDS[monoid].identity), self.as_float(v)))
-
-    def _copies(self, monoid: str, axis: Axis) -> str:
-        """What equal values along an axis make."""
-        found = MONOIDS[monoid].copies
-        if not found:
-            raise PlanError(
-                f"{monoid} over {axis.name} of a value that does not vary along it: monoid {monoid} does not say what copies make",
-                cure="say so in its entry: copies=, in ir/monoids.py",
-            )
-        return found
 
     def state_type(self, node: int) -> DType:
         """The type that a reduction accumulates in."""
@@ -396,6 +386,8 @@ class Lowering(Builder):
         """What a tile along an axis has for a reduction, padded lanes included."""
         v = yield self.emit(body, where, mode)
         v = self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
+        if not m.copies and axis not in self.nodes[body].axes:
+            return self.laid_out(v, axis, m.identity, where)
         dim = self.dim_of.get(axis)
         if not isinstance(v, Value) or dim is None or dim not in v.dims:
             return v
@@ -432,8 +424,8 @@ class Lowering(Builder):
         if picked is not None:
             return picked if acc is None else self.let(where, "add", (acc, picked), hint=hint)
         v = yield self._elements(body, axis, m, where, mode, kind)
-        if axis not in self.nodes[body].axes:  # runs along the loop, but is one value per tile
-            if self._copies(m.name, axis) == "times":
+        if m.copies and axis not in self.nodes[body].axes:  # runs along the loop, but is one value per tile
+            if m.copies == "times":
                 loop_body = where.enclosing(axis)
                 assert loop_body is not None
                 v = self.let(where, "mul", (v, self.count(loop_body, "tile", kind)))

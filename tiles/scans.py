@@ -24,7 +24,8 @@ def emit(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | No
     n = builder.nodes[node]
     monoid, axis = n.attrs
     m, body, streamed = MONOIDS[monoid], where.enclosing(axis), axis in builder.facts.streamed
-    if axis not in builder.nodes[n.args[0]].axes:
+    varies = axis in builder.nodes[n.args[0]].axes
+    if m.copies and not varies:
         return (yield _repeated(builder, node, kind, where, mode))
     if builder.kernel.roles[axis].kind == "grid":
         raise PlanError(f"a scan along axis {axis.name} needs what is before it, so it cannot be a grid axis")
@@ -32,6 +33,8 @@ def emit(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | No
         raise PlanError(f"a scan along axis {axis.name} is carried from step to step of its loop, not of one inside of it")
     v = yield builder.emit(n.args[0], where, mode)
     v = builder.as_float(v) if kind.is_float else builder.as_integer(builder.as_value(v, where), kind)
+    if not varies:
+        v = builder.laid_out(v, axis, m.identity, where)
     assert isinstance(v, Value)
     dim = builder.dim_of.get(axis)
     if dim is not None and len(dim.axes) > 1:
@@ -56,11 +59,8 @@ def emit(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | No
 def _repeated(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | None) -> Steps[Operand]:
     """The prefixes of a value that does not vary along the axis: multiples of it for a sum, itself for a selection."""
     monoid, axis = builder.nodes[node].attrs
-    copies = MONOIDS[monoid].copies
-    if not copies:
-        raise PlanError(f"{monoid} over {axis.name} of a value that does not vary along it: monoid {monoid} does not say what copies make")
     v: Operand = yield builder.emit(builder.nodes[node].args[0], where, mode)
-    if copies == "one":
+    if MONOIDS[monoid].copies == "one":
         return v
     position = builder.index(index(axis) + 1, where)
     if kind.is_float:

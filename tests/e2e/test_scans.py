@@ -18,7 +18,8 @@ def check(f, *args):
     """What the planned kernels compute is what torch does: shape, type, numbers."""
     compiled = eqfuse.optimize(f, args, target="h200", strict=True)
     found, expected = compiled.interpret(*args), f(*args)
-    assert found.dtype == expected.dtype
+    pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+    assert all(x.dtype == y.dtype for x, y in pairs)
     torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5, equal_nan=True)
     return compiled.plan
 
@@ -41,8 +42,10 @@ def check(f, *args):
         (lambda x: x.cumsum(-1) * 2, (X[:, :1],)),
         (lambda x: torch.ones_like(x).cumsum(-1) + x, (X,)),
         (lambda x: torch.cat([x, x[:, :3] * 2], -1).cumsum(-1), (X,)),
+        (lambda x: (torch.stack([x, x]).prod(0), x[:, None].expand(4, 3, 5).cumprod(1)), (HARD,)),
+        (lambda x: (x[:, None].expand(9, 7, 2).prod(1), x[:, None].expand(9, 7, 2).cumprod(1)), (torch.arange(-9, 9).reshape(9, 2) * 2**20 + 1,)),
     ],
-    ids=["nan", "both", "max", "min", "positions", "wraps", "ints", "products", "products of ints", "truths", "half", "empty", "one", "constant", "joined"],
+    ids=["nan", "both", "max", "min", "positions", "wraps", "ints", "products", "products of ints", "truths", "half", "empty", "one", "constant", "joined", "copies", "copies of ints"],
 )  # fmt: skip
 def test_torch(f, args):
     check(f, *args)

@@ -454,9 +454,14 @@ def test_what_a_new_monoid_lacks_is_said(monkeypatch):
     monkeypatch.setitem(MONOIDS, "product", declared())
     with pytest.raises(SpecError, match="add triton="):
         eqfuse.optimize(product_of_rows(), target="h200")
-    i, j = b.axes(i=5, j=7)
-    copies = b.program("copies", y=(Reduce("product", j, b.tensor("x", i)), (i,)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 20_001])  # nothing, itself, on chip, and streamed
+def test_a_monoid_that_does_not_say_what_copies_make_combines_them(monkeypatch, n):
     monkeypatch.setitem(MONOIDS, "product", declared(triton="_product({}, axis={})", prelude=PROD))
-    with pytest.raises(eqfuse.errors.PlanError, match="does not say what copies make"):
-        lower(kernel_from_program(copies, {i: Role("grid", 1), j: Role("resident", 8)}))
-    assert np.allclose(eqfuse.ir.reference.evaluate(copies, {"x": np.arange(5.0)})["y"], np.arange(5.0) ** 7)
+    i, j = b.axes(i=5, j=n)
+    x = np.array([0.0, 1.0, -1.0, 1 + 1e-5, 1 - 1e-5], np.float32)
+    c = eqfuse.optimize(b.program("copies", y=(Reduce("product", j, b.tensor("x", i)), (i,))), target="h200")
+    wanted = torch.as_tensor(x.astype(np.float64) ** n)
+    for found in (c.eager, c.simulate, c.interpret):
+        torch.testing.assert_close(torch.as_tensor(found(torch.as_tensor(x))).double(), wanted, rtol=2e-3, atol=0)
