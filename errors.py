@@ -125,7 +125,8 @@ class SpecError(EqFuseError):
 
 
 class EngineError(EqFuseError):
-    """The engine of the e-graph cannot run in this process: a fork of one that had used it, which cannot load its own."""
+    """The engine of the e-graph cannot run in this process, a fork of one that had used it, which cannot load its own; or it has lost an
+    operation of the program."""
 
 
 class GraphError(EqFuseError):

@@ -93,14 +93,18 @@ class Codebook:
 
 
 def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]]:
-    """One binding per term and what is known of it, and the name that each term got."""
+    """One binding per term and what is known of it, and the name that each term got.
+
+    No name is another one and digits: the engine numbers its uses of a name behind it, so that the 13th use of ``$v4`` would be the second
+    of ``$v41``, and an operation that reads both would get one of them twice.
+    """
     for axis in program.axes:
         book.bit(axis)
     names: dict[Term, str] = {}
     lines = []
     for k, t in enumerate(program.terms()):
-        names[t] = f"$v{k}"
-        lines.append(f"(let $v{k} {_text(t, names, book)})")
+        names[t] = f"$v{k}_"
+        lines.append(f"(let {names[t]} {_text(t, names, book)})")
     lines += [f"(movable {names[t]})" for t in _lone_casts(program)]
     lines += [f"(summable {names[t]})" for t in _summable(program)]
     lines += [f'(has-type {names[t.args[1]]} "{t.args[1].dtype.name}")' for t in program.terms() if isinstance(t, Gather)]

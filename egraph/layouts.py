@@ -96,7 +96,7 @@ def _encoded(whole: Term) -> tuple[list[str], set[str]]:
             continue
         cells = [f'"{v}"' if isinstance(v, str) else number_text(_exact(v, t)) for v in t.attrs]
         axes |= {v for v in t.attrs if isinstance(v, str)}
-        names[t] = f"$p{len(names)}"
+        names[t] = f"$p{len(names)}_"
         lines.append(f"(let {names[t]} ({' '.join([t.kind.capitalize(), *cells, *(names[x] for x in t.args)])}))")
     largest = _largest(whole)
     if largest > EXACT:

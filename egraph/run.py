@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ..errors import EngineError
 from ..ir.gathers import one_of_each, selections_only
 from ..ir.index import Axis, IndexExpr, index, order_key
 from ..ir.ops import OPS
@@ -369,10 +370,11 @@ def saturated(
 ) -> FrozenGraph:
     """The graph as these rules make it, whatever it says.
 
-    Compiling the rules takes longer than most saturations, so engines are used again: pushed, and popped afterwards.  But egglog 13.2 has
-    been seen, in an engine that had popped, to rebuild an operation of the program with another argument (twice in forty runs of one
-    program, in none of hundreds of others; never in a new engine).  So a program that is to be run gets a ``fresh`` engine; checks, which
-    saturate by the thousand, make sure that the program is still there, and use a new engine if it is not.
+    Compiling the rules takes longer than most saturations, so engines are used again: pushed, and popped afterwards.  A program that is to
+    be run gets a ``fresh`` engine.  Either way the program must still be there afterwards; checks, which saturate by the thousand, use a
+    new engine if it is not.
+
+    Raises :class:`~eqfuse.errors.EngineError` where a new one has lost an operation.
     """
     graph = None
     if wanted():
@@ -389,7 +391,8 @@ def saturated(
         run = _Run(engine, rules, node_budget, time_budget, deadline)
         run.wait(tuple(dict.fromkeys(r for r in needed if r not in table.analyses())))
         graph = _saturate(engine, program, rules, splits, run)
-        assert holds_program(graph), f"the engine lost an operation of {program.name}"
+        if not holds_program(graph):
+            raise EngineError(f"the engine lost an operation of {program.name}", cure="optimize(..., rules=[]) plans the program as written")
     if wanted():
         check_graph(graph)
     return graph

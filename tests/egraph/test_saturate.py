@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from eqfuse.egraph.audit import audit
+from eqfuse.egraph.encode import Decoder, encode
 from eqfuse.egraph.frozen import levels
+from eqfuse.egraph.run import running
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import PlanError, UnsoundGraphError
 from eqfuse.ir import dtypes
@@ -462,6 +464,23 @@ def test_many_programs_leave_no_trace():
     assert first.classes == again.classes
     assert isinstance(first.program.outputs[0].term, type(again.program.outputs[0].term))
     assert any(isinstance(t, Reduce) for t in first.program.terms())
+
+
+def test_programs_with_many_uses_of_a_number_keep_their_operations():
+    """The engine writes how often it has used a name behind it: ``$v4`` and 11 was ``$v41`` and 1, and one value was taken for the other."""
+    x = tensor("x", i, j)
+    terms = [eq(x, 0.0)]
+    for k in range(1, 60):
+        terms.append(select(eq(terms[-1], 0.0), x * float(k), 0.0))
+    many = program("many", y=(terms[-1], (i, j)))
+    with running((), 10_000, 60.0) as run:
+        for _ in range(30):
+            lines, names = encode(many, run.book)
+            run.engine.run_program(*run.engine.parse_program("(push)\n" + "\n".join(lines)))
+            decoder = Decoder(run.engine, run.book)
+            lets, rows = decoder.bindings(), {(c, args) for c, _, _, args, _ in decoder.nodes()}
+            assert all((lets[names[t]], tuple(lets[names[a]] for a in t.args)) in rows for t in many.terms())
+            run.engine.run_program(*run.engine.parse_program("(pop)"))
 
 
 # signs, bounds and digits --------------------------------------------------------------------------------------------------------------
