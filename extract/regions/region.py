@@ -163,6 +163,8 @@ class Natural:
         if isinstance(t, Gather):
             x, at = (self.known[a] for a in t.args)
             return [*(b for a in x for b in (at if a == t.axis else [a])), *at]
+        if isinstance(t, Scan):
+            return [*self.known[t.args[0]], t.axis]
         args = t.args if isinstance(t, Map) and t.op == "mul" else sorted(t.args, key=lambda a: -len(a.axes))
         return [a for x in args for a in self.known[x]]
 
