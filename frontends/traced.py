@@ -254,7 +254,9 @@ def _read_whole(captured: Captured, *given: Any) -> Traced:
     """What the user gave, as a program.  Raises :class:`_NoProgram` where it is none for what it consists of."""
     try:
         return _from_graph(captured, *given)
-    except (UnsupportedOpError, TraceError) as error:
+    except (UnsupportedOpError, TraceError, EmptyProgramError) as error:
+        if isinstance(error, EmptyProgramError) and not any(isinstance(o, torch.fx.Node) for o in captured.outputs):
+            raise  # it returns no tensor
         raise _NoProgram(captured, error) from None
 
 

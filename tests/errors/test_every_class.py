@@ -112,7 +112,7 @@ RAISES = {
     errors.TraceError: optimize(lambda x: x[x > 0], strict=True),
     errors.StaticArgumentError: lambda tmp_path: eqfuse.optimize(lambda x, s: x + s, (X, 3.0), target="h200").interpret(X, 5.0),
     errors.DeviceError: lambda tmp_path: eqfuse.optimize(lambda x, y: x * y, (X, X), target="h200")(X, X.to("meta")),
-    errors.EmptyProgramError: optimize(lambda x: x),
+    errors.EmptyProgramError: optimize(lambda x: None),
     errors.UnknownTargetError: optimize(lambda x: x * 2, target="abacus"),
     errors.RuleError: lambda tmp_path: make_rule(unbound, "user", "real", "factor", True),
     errors.UnsoundRuleError: false_rule,

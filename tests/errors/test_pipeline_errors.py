@@ -195,7 +195,15 @@ def test_programs_that_are_refused(fn):
 
 @pytest.mark.parametrize("fn", [lambda x: x, lambda x: None, lambda x: (x, x), lambda x: torch.ones(3)])
 def test_empty_programs(fn):
-    refused(EmptyProgramError, fn, (X,))
+    refused(EmptyProgramError, fn, (X,), strict=True)
+
+
+@pytest.mark.parametrize("fn", [lambda x: x, lambda x: x[None].squeeze(0), lambda x: (x, 3), lambda x: torch.ones(3)])
+def test_where_nothing_is_computed_torch_runs_it(fn):
+    compiled = eqfuse.optimize(fn, (X,), target="h200")
+    assert not compiled.plan.kernels
+    for found in (compiled(X), compiled.interpret(X)):
+        torch.testing.assert_close(found, fn(X))
 
 
 def test_float64_inputs():
