@@ -6,7 +6,9 @@ what facts claim is tested in :mod:`.claims`.  A ``Roll`` is executed literally,
 accumulators that its update mentions, and the guard that lowering uses: the state is kept where the old reference is the identity.
 With ``masked=True`` some inputs are -inf, whole rows among them, and members must agree where the program's own form is finite (where
 both are, in a class that rules made); nothing is asked of a loop where a reference of it is NaN (a choice may have left out the 0 * inf
-that such data make of it, a repair cannot), or is 0 and positive over the reals (1/inf).
+that such data make of it, a repair cannot), or is 0 and positive over the reals (1/inf).  A program may write such rows itself, for some
+positions: where its own form is then NaN (of -inf less its maximum) the others may be what they like, as with such inputs
+(docs/numerics.md).
 
 What is found names the two nodes or the fact, the rules that introduced them, the rule that was first to conclude something false
 (:mod:`.blame`), and a minimal program, printed as code that runs (:mod:`.minimal`).
@@ -21,6 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import UnsoundGraphError
+from ..ir.terms import Const
 from ..rewrites import registry
 from ..rewrites.rule import Rule
 from .blame import Blame, blame
@@ -170,6 +173,7 @@ class _Audit(Drawn):
     ) -> None:
         super().__init__(graph, seed, masked, inputs, free_old)
         self.counts = [0, 0, 0, 0, 0]
+        self.infinite = any(isinstance(t, Const) and math.isinf(t.value) for t in graph.program.terms())
 
     def nodes(self) -> Iterator[Finding]:
         """Every node against its class."""
@@ -190,12 +194,15 @@ class _Audit(Drawn):
                     yield found
 
     def compare(self, a: np.ndarray, b: np.ndarray, first: ENode, second: ENode, c: int) -> Finding | None:
-        """Agreement wherever either is finite; with masked inputs, wherever the first is."""
+        """Agreement wherever either is finite; with masked inputs, wherever the first is.  Of a program with infinities of its own nothing
+        is asked where the first is NaN; where either is, in a class that rules made."""
         try:
             a, b = np.broadcast_arrays(a, b)
         except ValueError:
             return self.unsound(first, second, c, f"shapes {a.shape} and {b.shape}")
         where = np.isfinite(a) if self.masked else np.isfinite(a) | np.isfinite(b)
+        if self.infinite:
+            where = where & ~np.isnan(a) & ~(np.isnan(b) & (first.rule is not None))
         if self.masked and first.rule is not None and second.op != "roll":
             where = where & np.isfinite(b)
         if self.masked and self.unknown is not None:

@@ -443,17 +443,32 @@ def test_two_constants_in_one_class_stop_the_run():
         saturate(a, rules=(*registry.active(), bad))
 
 
-def test_repaired_loops_are_executed_not_assumed():
+def below_the_diagonal() -> Program:
+    """A softmax whose first row has no score: NaN as written, and 0 for its sum where it is rolled."""
+    a, b = axes(a=6, b=6)
+    x = select(le(iota(b) + 1.0, iota(a)), tensor("x", a, b), -math.inf)
+    p = exp(x - maximum_over(b, x))
+    return program("below", y=(p / sum_over(b, p), (a, b)))
+
+
+def test_rows_that_a_program_empties_itself_are_no_fault_of_a_rule():
+    (b,) = (a for a in below_the_diagonal().axes if a.name == "b")
+    assert audit(saturate(below_the_diagonal(), splits={b: 2})).rolls
+
+
+@pytest.mark.parametrize("p", [softmax(), below_the_diagonal()], ids=lambda p: p.name)
+def test_repaired_loops_are_executed_not_assumed(p):
     """A Roll whose update forgets the factor is caught by running it."""
     from eqfuse.egraph.frozen import FrozenGraph
 
-    graph = saturate(softmax())
+    graph = saturate(p)
     (acc,) = [c for c, row in enumerate(graph.classes) if row[0].op == "acc"]
     broken = tuple(
         tuple(type(n)(n.op, n.attrs, (n.args[0], acc), n.rule) if n.op == "roll" else n for n in row) for row in graph.classes
     )
     with pytest.raises(UnsoundGraphError, match="roll_by_factor"):
-        audit(FrozenGraph(graph.program, broken, graph.axes, graph.roots, graph.original, graph.report, graph.facts))
+        for seed in range(16):  # other lengths and data: a row of one element, or that falls, needs no factor
+            audit(FrozenGraph(graph.program, broken, graph.axes, graph.roots, graph.original, graph.report, graph.facts), seed)
 
 
 def test_many_programs_leave_no_trace():
