@@ -392,7 +392,7 @@ def saturated(
         run.wait(tuple(dict.fromkeys(r for r in needed if r not in table.analyses())))
         graph = _saturate(engine, program, rules, splits, run)
         if not holds_program(graph):
-            raise EngineError(f"the engine lost an operation of {program.name}", cure="optimize(..., rules=[]) plans the program as written")
+            raise EngineError(f"the engine lost an operation of {program.name}", cure="report it; smaller parts may be planned")
     if wanted():
         check_graph(graph)
     return graph

@@ -60,20 +60,23 @@ def _several(value: Any, k: int, default: Any = None) -> list[int]:
     return found * k if len(found) == 1 else found
 
 
-def _pools(node: Any, x: Any, k: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> list[Window]:
-    out = _result_shape(node)[-k:]
+def pool_windows(pooled: Any, x: Any, k: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> list[Window]:
+    """The windows over the last ``k`` dimensions of x that make a value of the shape of ``pooled``."""
+    out = _result_shape(pooled)[-k:]
     values = zip(
         shape_of(x)[-k:], _several(kernel, k), _several(stride, k, kernel), _several(padding, k), _several(dilation, k), out, strict=True
     )
     return [Window(*v) for v in values]
 
 
-def _adaptive(node: Any, x: Any, k: int) -> list[Window]:
-    found = []
-    for n, o in zip(shape_of(x)[-k:], _result_shape(node)[-k:], strict=True):
-        size = max((((i + 1) * n + o - 1) // o - i * n // o for i in range(o)), default=1)
-        found.append(Window(n, size, out=o, adaptive=True))
-    return found
+def adaptive_windows(pooled: Any, x: Any, k: int) -> list[Window]:
+    """The same for adaptive pools."""
+    return [adaptive(n, o) for n, o in zip(shape_of(x)[-k:], _result_shape(pooled)[-k:], strict=True)]
+
+
+def adaptive(n: int, out: int) -> Window:
+    """The windows of an adaptive pool from so many positions to so many."""
+    return Window(n, max((((i + 1) * n + out - 1) // out - i * n // out for i in range(out)), default=1), out=out, adaptive=True)
 
 
 def _result_shape(node: Any) -> tuple[int, ...]:
@@ -99,7 +102,7 @@ def _align_windows(alignment: Any, node: Any, x: Any, windows: Sequence[Window])
 
 
 @dataclass(frozen=True)
-class _Seen:
+class Seen:
     """What a result sees of the argument: the axes of its window, where that is read, and the condition that it is there."""
 
     axes: list[Axis]
@@ -112,7 +115,14 @@ class _Seen:
         return reduce_over(monoid, self.axes, x if self.condition is None else Map("where", (self.condition, x, identity)))
 
 
-def _seen(call: Call, windows: Sequence[Window]) -> _Seen:
+def within(call: Call, e: IndexExpr, n: int) -> list[Term]:
+    """What must hold for a position to be one of ``n``, as conditions of which one never holds if it never is."""
+    found = inside(call, e, 0, n)
+    return [Map("lt", (Const(0.0), Const(0.0)))] if found is None else found
+
+
+def looked_at(call: Call, windows: Sequence[Window]) -> Seen:
+    """What the result sees of an argument through windows, whose axes the alignment has left at the node."""
     k = len(windows)
     lead, own = call.at[: len(call.at) - k], call.at[len(call.at) - k :]
     axes: list[Axis] = []
@@ -130,26 +140,22 @@ def _seen(call: Call, windows: Sequence[Window]) -> _Seen:
             if left.bounds()[1] >= 0 and a is not None:
                 conditions.append(Map("lt", (call.reader.position(position), call.reader.position(w.end(e)))))
         elif not w.adaptive:
-            here = inside(call, position, 0, w.n)
-            conditions += [Map("lt", (Const(0.0), Const(0.0)))] if here is None else here
+            conditions += within(call, position, w.n)
         at.append(ZERO if w.n == 1 else position)
-    return _Seen(axes, tuple(at), all_of(conditions), tuple(steps))
+    return Seen(axes, tuple(at), all_of(conditions), tuple(steps))
 
 
 # maxima -----------------------------------------------------------------------------------------------------------------------------
 def _max_pool(call: Call, x: Any, windows: Sequence[Window]) -> Term:
     """The largest of each window; NaN if one is.  Its position, if that is wanted, is the first of it, or the last NaN, as torch's."""
-    seen = _seen(call, windows)
+    seen = looked_at(call, windows)
     value = call.read(x, seen.at)
     dtype = ir_dtype(x.meta["val"].dtype)
     least = Const(-math.inf) if dtype.is_float else Cast(dtype, Const(dtype.least))
     largest = seen.reduced(call, "max", value, least)
     if not call.item:
         return largest
-    place = ZERO
-    for e, w in zip(seen.at[len(seen.at) - len(windows) :], windows, strict=True):
-        place = place * w.n + e
-    position = call.reader.position(place)
+    position = call.reader.position(flat_position(seen.at, windows))
     beyond, before = as_term(whole_number(math.prod(w.n for w in windows))), Const(-1.0)
 
     def only(condition: Term, other: Term) -> Term:
@@ -162,19 +168,27 @@ def _max_pool(call: Call, x: Any, windows: Sequence[Window]) -> Term:
     return Map("where", (Map("ne", (largest, largest)), last, first))
 
 
+def flat_position(at: At, windows: Sequence[Window]) -> IndexExpr:
+    """A position among all that windows look at, as torch counts them."""
+    place = ZERO
+    for e, w in zip(at[len(at) - len(windows) :], windows, strict=True):
+        place = place * w.n + e
+    return place
+
+
 def _max_windows(k: int) -> Any:
     def windows(node: Any, x: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, *_: Any) -> list[Window]:
-        return _pools(node, x, k, kernel, stride, padding, dilation)
+        return pool_windows(node, x, k, kernel, stride, padding, dilation)
 
     return windows
 
 
 def _adaptive_windows(k: int) -> Any:
-    return lambda node, x, *_: _adaptive(node, x, k)
+    return lambda node, x, *_: adaptive_windows(node, x, k)
 
 
 def _avg_windows(k: int) -> Any:
-    return lambda node, x, kernel, stride=None, padding=0, *_: _pools(node, x, k, kernel, stride, padding)
+    return lambda node, x, kernel, stride=None, padding=0, *_: pool_windows(node, x, k, kernel, stride, padding)
 
 
 def _table(name: str, windows: Any, read: Any) -> None:
@@ -194,18 +208,15 @@ def _total(call: Call, x: Any, windows: Sequence[Window]) -> Term:
     dtype = ir_dtype(call.node.meta["val"].dtype)
     if not dtype.is_float:
         raise call.unsupported("of integers")
-    seen = _seen(call, windows)
+    seen = looked_at(call, windows)
     return seen.reduced(call, "sum", call.read(x, seen.at), Const(0.0))
 
 
-def _avg_pool(
-    call: Call, x: Any, windows: Sequence[Window], _kernel: Any, _stride: Any = None, _padding: Any = 0, _ceil: Any = False,
-    include: bool = True, divisor: int | None = None,
-) -> Term:  # fmt: skip
-    """The mean of each window.  What lies in the padding counts, if so is said; what lies beyond it, at the last window, never does."""
-    total = _total(call, x, windows)
+def averaged(call: Call, total: Term, at: At, windows: Sequence[Window], include: bool = True, divisor: int | None = None) -> Term:
+    """A sum over the windows at a position as a mean.  What lies in the padding counts, if so is said; what lies beyond it, at the last
+    window, never does."""
     count: Term = Const(1.0)
-    for e, w in zip(call.at[len(call.at) - len(windows) :], windows, strict=True):
+    for e, w in zip(at[len(at) - len(windows) :], windows, strict=True):
         count = count * _counted(call, e, w, w.padding if include else 0)
     return total / as_term(float(divisor)) if divisor else total / count
 
@@ -223,20 +234,28 @@ def _counted(call: Call, e: IndexExpr, w: Window, padding: int) -> Term:
 
 
 for _k in (1, 2, 3):
-    _table(f"aten.avg_pool{_k}d.default", _avg_windows(_k), _avg_pool)
+    _table(
+        f"aten.avg_pool{_k}d.default", _avg_windows(_k),
+        lambda call, x, windows, kernel, stride=None, padding=0, ceil=False, *how: averaged(
+            call, _total(call, x, windows), call.at, windows, *how
+        ),
+    )  # fmt: skip
 
 
-def _adaptive_avg_pool(call: Call, x: Any, windows: Sequence[Window], *_: Any) -> Term:
-    total = _total(call, x, windows)
+def averaged_adaptively(call: Call, total: Term, at: At, windows: Sequence[Window]) -> Term:
+    """The same of an adaptive pool."""
     count: Term = Const(1.0)
-    for e, w in zip(call.at[len(call.at) - len(windows) :], windows, strict=True):
+    for e, w in zip(at[len(at) - len(windows) :], windows, strict=True):
         length = w.end(e) - w.start(e)
         count = count * (Const(float(w.size)) if w.side_by_side else Cast(dtypes.float32, call.reader.position(length)))
     return total / count
 
 
 for _k in (2, 3):
-    _table(f"aten._adaptive_avg_pool{_k}d.default", _adaptive_windows(_k), _adaptive_avg_pool)
+    _table(
+        f"aten._adaptive_avg_pool{_k}d.default", _adaptive_windows(_k),
+        lambda call, x, windows, *_: averaged_adaptively(call, _total(call, x, windows), call.at, windows),
+    )  # fmt: skip
 
 
 # convolutions -----------------------------------------------------------------------------------------------------------------------
@@ -252,7 +271,7 @@ def _kind(x: Any, weight: Any, transposed: bool, groups: int) -> str:
 
 def _convolution_windows(node: Any, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> list[Window]:
     window = shape_of(weight)[2:]
-    return _pools(node, x, len(window), window, stride, padding, dilation)
+    return pool_windows(node, x, len(window), window, stride, padding, dilation)
 
 
 def _align_convolution(
@@ -280,7 +299,7 @@ def _convolution(
     if not kind:
         raise call.unsupported("other than of single positions, or of each channel alone")
     batch, out, *_ = call.at
-    seen = _seen(call, _convolution_windows(call.node, x, weight, stride, padding, dilation))
+    seen = looked_at(call, _convolution_windows(call.node, x, weight, stride, padding, dilation))
     if kind == "channels":
         c = call.reader.bound(dims_of(weight)[1], free_axes(call.at))
         axes, channel, inner = [] if c is None else [c], *(2 * (ZERO if c is None else index(c),))

@@ -36,6 +36,7 @@ from . import (  # noqa: F401 - they fill the table
     aten_joins,
     aten_norms,
     aten_pointwise,
+    aten_pool_gradients,
     aten_ranges,
     aten_reductions,
     aten_scans,

@@ -26,7 +26,6 @@ from eqfuse.ir.spec import TERMS, check_program
 from eqfuse.ir.terms import Cast, Const, Index, Map, Reduce, Scan, Term, View
 from eqfuse.testing.programs import PROGRAMS
 from eqfuse.tiles import program as t
-from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.kernel_spec import KERNEL, check_kernel
 from eqfuse.tiles.lower import lower
