@@ -13,7 +13,7 @@ from typing import Any
 from ..ir.index import Axis, index
 from ..ir.terms import Const, Map, Term, as_term
 from .aten import OPS, WINDOWS, ZERO, AtenOp, Call, dims_of, free_axes
-from .aten_ranges import all_of
+from .aten_ranges import all_of, within
 from .aten_windows import (
     Seen,
     Window,
@@ -24,7 +24,6 @@ from .aten_windows import (
     flat_position,
     looked_at,
     pool_windows,
-    within,
 )
 
 

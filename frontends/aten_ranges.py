@@ -42,6 +42,12 @@ def inside(call: Call, e: IndexExpr, low: int, high: int) -> list[Term] | None:
     return found
 
 
+def within(call: Call, e: IndexExpr, n: int) -> list[Term]:
+    """What must hold for a position to be one of ``n``, as conditions of which one never holds if it never is."""
+    found = inside(call, e, 0, n)
+    return [Map("lt", (Const(0.0), Const(0.0)))] if found is None else found
+
+
 def _read(call: Call, x: Any, at: Any) -> Term:
     """A part of the result, in its type."""
     wanted = ir_dtype(call.node.meta["val"].dtype)

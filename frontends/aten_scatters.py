@@ -17,8 +17,9 @@ import torch
 
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.terms import Const, Gather, Index, Map, Reduce, Term, as_term
-from .aten import Call, broadcast_at, dims_of, free_axes, register, replaced, shape_of
+from .aten import ZERO, Call, broadcast_at, dims_of, free_axes, register, replaced, shape_of
 from .aten_gathers import from_end, index_layout, wrapped
+from .aten_ranges import within
 
 MOST = 2**31  # comparisons of an element with a position: a tenth of a millisecond of a recent device, as long as it takes to read 400 MB
 ENDS = {"amax": ("max", "maximum", -math.inf), "amin": ("min", "minimum", math.inf)}
@@ -65,25 +66,29 @@ def _replaced(call: Call, x: Term, hit: Term, source: Term, over: Sequence[Axis]
 def _align_scatter(alignment: Any, node: Any, x: Any, dim: int, positions: Any, source: Any, *_: Any) -> Any:
     rank = len(dims_of(x))
     for d in range(rank):
-        if d != dim % rank:
+        if d != dim % rank and shape_of(x)[d] == shape_of(positions)[d]:
             alignment.unify(dims_of(x)[d], dims_of(positions)[d])
-        if hasattr(source, "meta") and dims_of(source):
+        if hasattr(source, "meta") and dims_of(source) and shape_of(positions)[d] == shape_of(source)[d]:
             alignment.unify(dims_of(positions)[d], dims_of(source)[d])
     return dims_of(x)
 
 
 def _scattered(call: Call, x: Any, dim: int, positions: Any, source: Any) -> tuple[Term, Term, Term, list[Axis]]:
-    """x, where an element of it is written, with what, and the axes of what is written."""
+    """x, where an element of it is written, with what, and the axes of what is written.  Rows past those of the index have none."""
     shape, at = shape_of(x), call.at
     if not shape:
         raise call.unsupported("of a tensor without dimensions")
     d = dim % len(shape)
-    if any(n != m for k, (n, m) in enumerate(zip(shape, shape_of(positions), strict=True)) if k != d):
-        raise call.unsupported("whose index does not cover all rows")
+    if 0 in shape_of(positions):
+        return call.read(x, at), Map("lt", (Const(0.0), Const(0.0))), as_term(0.0), []
     _affordable(call, x, shape_of(positions)[d])
     axes, place = call.reader.bind(dims_of(positions)[d], free_axes(at))
-    there = replaced(at, d, place)
-    hit = Map("eq", (call.read(positions, there), call.reader.position(at[d])))
+    there, conditions = replaced(at, d, place), list[Term]()
+    for k, n in enumerate(shape_of(positions)):
+        if k != d and n < shape[k]:
+            there = replaced(there, k, ZERO) if n == 1 else there
+            conditions += within(call, at[k], n)
+    hit = _both([*conditions, Map("eq", (call.read(positions, there), call.reader.position(at[d])))])
     value = call.read(source, there) if hasattr(source, "meta") and shape_of(source) else call.read(source, ())
     return call.read(x, at), hit, value, axes
 

@@ -19,7 +19,7 @@ from ..ir import dtypes
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.terms import Cast, Const, Map, Term, as_term, whole_number
 from .aten import OPS, WINDOWS, ZERO, At, AtenOp, Call, dims_of, free_axes, fresh_dims, shape_of
-from .aten_ranges import all_of, inside
+from .aten_ranges import all_of, within
 from .aten_reductions import reduce_over
 from .spec import ir_dtype
 
@@ -113,12 +113,6 @@ class Seen:
     def reduced(self, call: Call, monoid: str, x: Term, identity: Term) -> Term:
         """The reduction over the window of a term at :attr:`at`."""
         return reduce_over(monoid, self.axes, x if self.condition is None else Map("where", (self.condition, x, identity)))
-
-
-def within(call: Call, e: IndexExpr, n: int) -> list[Term]:
-    """What must hold for a position to be one of ``n``, as conditions of which one never holds if it never is."""
-    found = inside(call, e, 0, n)
-    return [Map("lt", (Const(0.0), Const(0.0)))] if found is None else found
 
 
 def looked_at(call: Call, windows: Sequence[Window]) -> Seen:

@@ -3,8 +3,6 @@
 import pytest
 import torch
 
-from eqfuse.errors import UnsupportedOpError
-from eqfuse.frontends import trace
 from eqfuse.ir.terms import Reduce
 
 from .test_corpus import agree
@@ -36,6 +34,7 @@ def test_what_several_indices_add():
     agree(lambda x, i, s: x.scatter_add(1, i, s), (randn(4, 5), indices, randn(4, 3)))
 
 
-def test_what_is_refused():
-    with pytest.raises(UnsupportedOpError, match="does not cover all rows"):
-        trace(lambda x, i: x.scatter(1, i, 2.0), (randn(4, 5), ONE[:3]))
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_rows_past_those_of_the_index_are_not_written(n):
+    agree(lambda x, i: x.scatter(1, i, 2.0), (randn(4, 5), ONE[:n]))
+    agree(lambda x, i, s: x.scatter_add(0, i, s), (randn(3, 4, 5), torch.randint(3, (6, n, 2), generator=RANDOM), randn(7, 4, 2)))
