@@ -201,7 +201,8 @@ def batch_norm(
         return aten._native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, eps)[0]
     if mean is None or var is None:
         return aten._native_batch_norm_legit.no_stats(x, weight, bias, True, momentum, eps)[0]
-    out, _, _, new_mean, new_var = aten._native_batch_norm_legit_functional(x, weight, bias, mean, var, True, momentum, eps)
+    statistics = mean.clone(), var.clone()  # autograd keeps what it is given, and these are written
+    out, _, _, new_mean, new_var = aten._native_batch_norm_legit_functional(x, weight, bias, *statistics, True, momentum, eps)
     mean.copy_(new_mean)
     var.copy_(new_var)
     return out
