@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 from ..ir.program import Result
 from ..tiles.kernel import Buffer
-from .module import ModuleSpec, emit_kernels, host, put_together, variables, with_hosts
+from .host import host, put_together, variables
+from .module import emit_kernels, with_hosts
+from .sizes import ModuleSpec
 from .text import torch_name
 
 Shape = tuple[int, ...]

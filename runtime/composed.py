@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.composed import Call, ComposedSpec, emit_composed
-from ..codegen.module import Guard
+from ..codegen.sizes import Guard
 from ..extract.plan import Plan, plan_text
 from ..extract.regions import Partition, Region, last_readers, regions, tensors
 from ..ir.terms import Input

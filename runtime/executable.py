@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
-from ..codegen.module import Guard
+from ..codegen.sizes import Guard
 from ..extract.plan import Plan
 from ..extract.targets import Target
 from ..ir.program import Program

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.joint import Joint
-from ..codegen.module import Guard, ModuleSpec, admits, emit_kernels, guards, lengths, with_host
+from ..codegen.module import emit_kernels, with_host
+from ..codegen.sizes import Guard, ModuleSpec, admits, guards, lengths
 from ..errors import CompileError
 from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
 from ..extract.targets import Target

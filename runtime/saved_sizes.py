@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.module import Dimension, ModuleSpec, agrees, lengths
+from ..codegen.sizes import Dimension, ModuleSpec, agrees, lengths
 from ..ir.sameness import same_program
 from ..ir.terms import Reduce
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx.graph import _custom_builtins
 
 from ..codegen.composed import ComposedSpec, emit_steps
-from ..codegen.module import ModuleSpec
+from ..codegen.sizes import ModuleSpec
 from ..errors import PlanError
 from ..frontends.graphs import followed
 
