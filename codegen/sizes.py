@@ -69,7 +69,10 @@ class Guard:
 
     def holds(self, shapes: Mapping[str, Sequence[int]]) -> bool:
         """Whether inputs of these shapes, by name, satisfy it."""
-        size = shapes[self.dimension[0]][self.dimension[1]]
+        return self.admits(shapes[self.dimension[0]][self.dimension[1]])
+
+    def admits(self, size: int) -> bool:
+        """Whether a length satisfies it."""
         match self.relation:
             case "==":
                 return size == self.number

@@ -64,6 +64,7 @@ class Generated:
     plan: Plan
     target: Target
     _source: str | None = field(default=None, init=False, repr=False)
+    _saved: ModuleSpec | None = field(default=None, init=False, repr=False)
 
     @property
     def program(self) -> Program:
@@ -73,16 +74,23 @@ class Generated:
     @property
     def source(self) -> str:
         """The module for all sizes that the kernels and the program admit."""
-        # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
-        if self._source is None and self.sized:
-            self._source = self.exact_source
         if self._source is None:
+            self._source = with_host(self._kernels, self.saved_spec)
+        return self._source
+
+    @property
+    def saved_spec(self) -> ModuleSpec:
+        """What the module for all sizes is made of: the lengths on which the program depends are fixed."""
+        # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
+        if self._saved is None and self.sized:
+            self._saved = self.exact_spec
+        if self._saved is None:
             spec = module_spec(self.plan)
             found = dependence(self.traced, spec)
             shapes = {b.name: b.shape for b in spec.inputs}
             fixed = {(name, d): shapes[name][d] for name, d in found.fixed}
-            self._source = with_host(self._kernels, replace(spec, fixed=fixed, equal=found.equal, ranges=found.ranges))
-        return self._source
+            self._saved = replace(spec, fixed=fixed, equal=found.equal, ranges=found.ranges)
+        return self._saved
 
     @cached_property
     def exact_spec(self) -> ModuleSpec:

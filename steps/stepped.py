@@ -21,7 +21,7 @@ from ..pipeline import Request
 from ..runtime.writing import check_place, write_module
 from .accuracy import measure
 from .explanation import StepExplanation, explain, why
-from .module import source
+from .module import source, standalone
 from .plan import StepPlan
 from .running import Steps
 
@@ -156,9 +156,9 @@ class Stepped:
         return self.steps.inputs
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the source to a file that a team can keep, as :meth:`eqfuse.Compiled.save` does."""
+        """Write the source to a file that a team can keep and that tests itself, as :meth:`eqfuse.Compiled.save` does."""
         check_place(path, self.name, overwrite=overwrite)
-        return write_module(path, self.source, self.name, overwrite=overwrite)
+        return write_module(path, standalone(self.steps, str(self.plan), self.names), self.name, overwrite=overwrite)
 
     def replan(self, target: str | Target) -> Stepped:
         """The same program planned for another target."""
