@@ -116,6 +116,19 @@ class Trained:
         kernels = f"{len(self.forward.plan.steps)} and {len(self.backward.plan.steps)} kernels"
         return f"<Trained {self.joint.traced.program.name}: {kernels}, {bytes_text(self.saved_bytes)} saved>"
 
+    def html(self) -> str:
+        """Both passes as one page of HTML, as :meth:`eqfuse.Compiled.html`, with what is saved between them."""
+        from .pages import Piece, graph_data, page, page_data
+
+        saved = [
+            {"name": s.input.name, "shape": list(s.input.shape), "dtype": s.dtype.name, "bytes": s.bytes, "result": s.result}
+            for s in self.saved
+        ]
+        name, target = self.joint.traced.program.name, self.forward.target
+        forward = graph_data(f"{name} forward", target, [Piece(self.forward.plan)], kind="forward", saved=saved)
+        backward = graph_data(f"{name} backward", target, [Piece(self.backward.plan)], kind="backward")
+        return page(page_data([forward, backward]), name)
+
     # -- keeping -----------------------------------------------------------------------------------------------------------------
     @property
     def source(self) -> str:

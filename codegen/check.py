@@ -90,7 +90,7 @@ def check(device=None):
     assert len(found) == len(RESULTS)
     off = []
     for name, ours, torchs, right in zip(RESULTS, found, usual, exact):
-        assert ours.shape == torchs.shape and ours.dtype == torchs.dtype, f"{name}: {ours.shape} {ours.dtype}, {torchs.shape} {torchs.dtype}"
+        assert (ours.shape, ours.dtype) == (torchs.shape, torchs.dtype), f"{name}: {ours.shape} {ours.dtype}"
         error, eager = _error(ours, right), _error(torchs, right)
         allowed = 4 * max(eager, torch.finfo(ours.dtype).eps if ours.dtype.is_floating_point else 0.0)
         print(f"{name} {tuple(ours.shape)} {ours.dtype}: error {error:.1e}, torch's own {eager:.1e}, allowed {allowed:.1e}")
@@ -134,9 +134,8 @@ def said(check: Check | None, why: str = "") -> str:
         return f"checked: its rules are equations that EqFuse tests on random numbers; no test of its own: {why}"
     at = "; ".join(f"{t.name}{list(t.shape)}" for t in check.tensors[:8]) + (" ..." if len(check.tensors) > 8 else "")
     return (
-        "checked: its rules are equations that EqFuse tests on random numbers.  Run as a script it tests itself: run() against reference(),\n"
-        "the program as torch traced it, in float64, on a GPU or in Triton's interpreter, at\n"
-        f"{at}"
+        "checked: its rules are equations that EqFuse tests on random numbers.  Run as a script it tests itself: run() against\n"
+        f"reference(), the program as torch traced it, in float64, on a GPU or in Triton's interpreter, at\n{at}"
     )
 
 

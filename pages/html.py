@@ -9,7 +9,7 @@ from typing import Any
 
 from ..extract.quantities import bytes_text, plural
 
-TEMPLATE = Path(__file__).parent / "page.html.j2"
+FOLDER, TEMPLATE = Path(__file__).parent, "page.html.j2"
 LEAST = 0.002  # of the widest bar: what is narrower could not be seen
 
 
@@ -17,11 +17,20 @@ def page(data: Mapping[str, Any], title: str = "EqFuse") -> str:
     """A page about plans, from what :func:`~eqfuse.pages.page_data` says of them."""
     import jinja2
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(bytes=bytes_text, us=_us, plural=plural, code=_coloured)
-    environment.globals.update(roofline=roofline, width=_width)
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(title=title, graphs=data["graphs"])
+    loader = jinja2.FileSystemLoader(FOLDER)
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(bytes=bytes_text, us=_us, plural=plural, code=_coloured, percent=_percent, times=_times)
+    environment.globals.update(roofline=roofline, width=_width, code_colours=_code_colours)
+    return environment.get_template(TEMPLATE).render(title=title, graphs=data["graphs"], costs=data["costs"])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _times(more: float, less: float) -> str:
+    """How many times as much, if that is to be told."""
+    return f"{more / less:.1f}x" if less and more > 1.05 * less else ""
 
 
 def _us(n: float) -> str:
@@ -40,8 +49,19 @@ def _coloured(source: str) -> Any:
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
 
-    escaped = highlight(source, PythonLexer(), HtmlFormatter(noclasses=True, nobackground=True))
-    return markupsafe.Markup(escaped)
+    return markupsafe.Markup(highlight(source, PythonLexer(), HtmlFormatter(cssclass="code")))
+
+
+def _code_colours() -> Any:
+    """Rules of style for these colours, on light ground and on dark."""
+    import markupsafe
+    from pygments.formatters import HtmlFormatter
+
+    def rules(style: str) -> str:
+        lines = HtmlFormatter(style=style, nobackground=True).get_style_defs(".code").splitlines()
+        return "\n".join(line.partition("/*")[0].strip() for line in lines if line.startswith(".code ."))
+
+    return markupsafe.Markup(f"{rules('default')}\n@media (prefers-color-scheme: dark) {{\n{rules('github-dark')}\n}}")
 
 
 def roofline(steps: Sequence[Mapping[str, Any]], roof: Mapping[str, float]) -> dict[str, Any]:
@@ -52,7 +72,7 @@ def roofline(steps: Sequence[Mapping[str, Any]], roof: Mapping[str, float]) -> d
     points = []
     for number, s in enumerate(steps, 1):
         if s["us"] and s["bytes"] and s["operations"]:
-            points.append((s["operations"] / s["bytes"], s["operations"] / s["us"], number, s["name"]))
+            points.append((s["operations"] / s["bytes"], s["operations"] / s["us"], s.get("number", number), s["name"]))
     ridge = roof["operations_per_us"] / roof["bytes_per_us"]
     low = min([ridge / 100, *(p[0] / 2 for p in points)])
     high = max([ridge * 10, *(p[0] * 2 for p in points)])

@@ -44,7 +44,7 @@ def small_shapes(spec: ModuleSpec) -> Shapes:
     return {name: tuple(s) for name, s in shapes.items()}
 
 
-def tested(program: Program, shapes: Shapes, held: Collection[str] = ()) -> tuple[Tested, ...]:
+def tensors_of_program(program: Program, shapes: Shapes, held: Collection[str]) -> tuple[Tested, ...]:
     """The tensors of a test: whole numbers that are positions stay within what they choose from, and ``held`` tensors (weights) do not
     make values grow."""
     given = {i.name: (shapes[i.name], program.kept(i).name) for i in program.inputs}

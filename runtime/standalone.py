@@ -13,7 +13,7 @@ from ..ir.printing import equations
 from ..ir.program import Program
 from ..ir.terms import Input
 from .generated import Generated
-from .small_sizes import Shapes, interpreted_seconds, small_shapes, tested
+from .small_sizes import Shapes, interpreted_seconds, small_shapes, tensors_of_program
 
 if TYPE_CHECKING:
     from .composed import Composed
@@ -52,7 +52,7 @@ def _check(e: Executable) -> Check:
     lines: dict[str, None] = {}
     reference = reference_text(captured, inputs, stored_results(e), lines)
     held = [s.name for s in captured.sources.values() if s.kind != "argument"]
-    return Check(tested(program, shapes, held), results, reference, tuple(lines), "run", seconds, "tl.bfloat16" in e.source)
+    return Check(tensors_of_program(program, shapes, held), results, reference, tuple(lines), "run", seconds, "tl.bfloat16" in e.source)
 
 
 def _shape(i: Input) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from ..extract.plan import Plan
 from ..extract.quantities import bytes_text, plural
+from ..extract.targets import Target
 from .pieces import CALLED, Cut, effect
 from .planning import Piece
 
@@ -47,8 +48,13 @@ class StepPlan:
     """Steps in execution order.  What torch runs is not modelled: times are those of pieces, and bytes those that steps read and write."""
 
     name: str
-    target: str
+    device: Target = field(repr=False)
     steps: tuple[PieceStep | LibraryStep, ...]
+
+    @property
+    def target(self) -> str:
+        """The name of the device that it is for."""
+        return self.device.name
 
     @property
     def pieces(self) -> tuple[PieceStep, ...]:
@@ -132,7 +138,7 @@ def _at(where: str | None) -> str:
     return f"   [{where}]" if where else ""
 
 
-def step_plan(cut: Cut, pieces: Mapping[str, Piece], name: str, target: str) -> StepPlan:
+def step_plan(cut: Cut, pieces: Mapping[str, Piece], name: str, target: Target) -> StepPlan:
     """The plan of a graph in pieces."""
     library = {x.node: x for x in cut.library}
     first: dict[int, str] = {}

@@ -44,7 +44,7 @@ class Steps:
     @cached_property
     def plan(self) -> StepPlan:
         """The steps, in words and numbers."""
-        return step_plan(self.cut, self.pieces, self.name, self.target.name)
+        return step_plan(self.cut, self.pieces, self.name, self.target)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Pieces as kernels, on the GPU that the tensors are on."""

@@ -17,11 +17,13 @@ from ..extract.targets import Target, load_target
 from ..frontends.capture import Captured
 from ..frontends.naming import function_name
 from ..frontends.traced import calling
+from ..pages import page, page_data
 from ..pipeline import Request
 from ..runtime.writing import check_place, write_module
 from .accuracy import measure
 from .explanation import StepExplanation, explain, why
 from .module import source, standalone
+from .page import step_data
 from .plan import StepPlan
 from .running import Steps
 
@@ -119,6 +121,10 @@ class Stepped:
     @cached_property
     def _explanation(self) -> StepExplanation:
         return self.explain()
+
+    def html(self) -> str:
+        """The steps as one page of HTML, as :meth:`eqfuse.Compiled.html`; what torch runs stands where it runs, with the reason."""
+        return page(page_data([step_data(self.plan)]), self.name)
 
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every different kernel ahead of time, as :meth:`eqfuse.Compiled.compile` does."""
