@@ -20,7 +20,7 @@ def page(data: Mapping[str, Any], title: str = "EqFuse") -> str:
     loader = jinja2.FileSystemLoader(FOLDER)
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(bytes=bytes_text, us=_us, plural=plural, code=_coloured, percent=_percent, times=_times)
-    environment.globals.update(roofline=roofline, width=_width, code_colours=_code_colours)
+    environment.globals.update(roofline=roofline, width=_width)
     return environment.get_template(TEMPLATE).render(title=title, graphs=data["graphs"], costs=data["costs"])
 
 
@@ -43,25 +43,17 @@ def _width(n: float, most: float) -> str:
 
 
 def _coloured(source: str) -> Any:
-    """Python text with colours."""
+    """Python text with colours for words of the language, text and remarks; numbers and operators, which are most of it, have none."""
     import markupsafe
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
+    from pygments.token import Token
 
-    return markupsafe.Markup(highlight(source, PythonLexer(), HtmlFormatter(cssclass="code")))
-
-
-def _code_colours() -> Any:
-    """Rules of style for these colours, on light ground and on dark."""
-    import markupsafe
-    from pygments.formatters import HtmlFormatter
-
-    def rules(style: str) -> str:
-        lines = HtmlFormatter(style=style, nobackground=True).get_style_defs(".code").splitlines()
-        return "\n".join(line.partition("/*")[0].strip() for line in lines if line.startswith(".code ."))
-
-    return markupsafe.Markup(f"{rules('default')}\n@media (prefers-color-scheme: dark) {{\n{rules('github-dark')}\n}}")
+    kinds = {Token.Keyword: "k", Token.Literal.String: "s", Token.Comment: "s", Token.Name.Function: "f", Token.Name.Decorator: "k"}
+    found = markupsafe.Markup("")
+    for kind, said in PythonLexer().get_tokens(source):
+        name = next((c for token, c in kinds.items() if kind in token), None)
+        found += markupsafe.escape(said) if name is None else markupsafe.Markup('<b class="{}">{}</b>').format(name, said)
+    return markupsafe.Markup('<pre class="code" tabindex="0">{}</pre>').format(found)
 
 
 def roofline(steps: Sequence[Mapping[str, Any]], roof: Mapping[str, float]) -> dict[str, Any]:

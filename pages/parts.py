@@ -105,6 +105,7 @@ def _equations(kernel: Kernel) -> list[str]:
         args = [names[a] for a in n.args]
         if n.op == "load":
             names.append(n.attrs[0])
+            lines += [f"{b} = {text(n.op, n.attrs, args)}" for b in roots.get(k, ())]
             continue
         if n.op == "map":
             args = [f"({a})" if " " in a and not a.endswith(")") else a for a in args]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.joint import Joint
 from ..codegen.module import emit_kernels, with_host
-from ..codegen.sizes import Guard, ModuleSpec, admits, guards, lengths
+from ..codegen.sizes import Guard, ModuleSpec, admits, agrees, guards, lengths
 from ..errors import CompileError
 from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
 from ..extract.targets import Target
@@ -104,6 +104,11 @@ class Generated:
         return with_host(self._kernels, self.exact_spec)
 
     @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of inputs, at the sizes of the program."""
+        return {i.name: tuple(self._shapes[i.name]) for i in self.program.inputs}
+
+    @property
     def _shapes(self) -> dict[str, list[int]]:
         """Of inputs and outputs."""
         layouts = {i.name: i.layout for i in self.program.inputs} | {o.name: o.layout for o in self.program.outputs}
@@ -119,13 +124,14 @@ class Generated:
         """What the kernels need of the lengths that they read from shapes; every other length is the planned one."""
         return guards(module_spec(self.plan))
 
-    def serving(self, traced: Traced) -> Generated | None:
-        """The same kernels for the program at other sizes; ``None`` if it is another program there, or they cannot take these sizes."""
+    def serving(self, traced: Traced, *, guarded: bool = True) -> Generated | None:
+        """The same kernels for the program at other sizes; ``None`` if it is another program there, or they cannot take these sizes.
+        ``guarded``: whatever they need of lengths (a multiple of a tile) does not count against them if not."""
         sizes = {a.name: a.size for a in traced.program.every_axis}
         if self.sized or not same_program(self.program, traced.program, sizes):
             return None
         found = Generated(traced, self.sized, self.plan, self.target)
-        if not admits(module_spec(self.plan), sizes, found._shapes):
+        if not (admits if guarded else agrees)(module_spec(self.plan), sizes, found._shapes):
             return None
         found.__dict__.update(_kernels=self._kernels, called_source=self.called_source)  # printed once
         return found

@@ -12,7 +12,8 @@ from ..frontends.printed import reference_text
 from ..ir.printing import equations
 from ..ir.program import Program
 from ..ir.terms import Input
-from .generated import Generated
+from .composed_sizes import small_composed
+from .generated import Generated, module_spec
 from .small_sizes import Shapes, interpreted_seconds, small_shapes, tensors_of_program
 
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ def tested_shapes(generated: Generated | Composed) -> tuple[Shapes, float]:
         spec = generated.saved_spec
         shapes = small_shapes(spec)
         return shapes, interpreted_seconds(spec, shapes)
-    return _planned(generated.exact_spec), interpreted_seconds_of(generated)
+    small = small_composed(generated)
+    seconds = sum(interpreted_seconds(module_spec(p.plan), p.input_shapes) for p in small.parts)
+    return {i.name: _shape(i) for i in small.partition.program.inputs}, seconds
 
 
 def interpreted_seconds_of(generated: Generated | Composed) -> float:
