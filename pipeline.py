@@ -253,7 +253,7 @@ class Planned:
     @property
     def fixed(self) -> bool:
         """The program has the sizes that it was made with."""
-        return isinstance(self.request.fn, Program) or self.traced.static
+        return isinstance(self.request.fn, Program) or self.traced.fixed
 
     @cached_property
     def generated(self) -> Generated | Composed:
