@@ -1,8 +1,8 @@
 """What a saved module tests itself with: torch's own operators, random tensors, and a comparison in float64.
 
 Run as a script, a module compares its kernels with ``reference``, which is the program as torch traced it: on a GPU as they are, without
-one in Triton's interpreter.  The norm is that of :mod:`eqfuse.runtime.accuracy`: the largest error by the largest exact value, held to
-four times what torch itself is off in the program's own types.
+one in Triton's interpreter.  An error is the largest difference by the largest exact value, as in :mod:`eqfuse.runtime.accuracy`, and held
+to four times what torch itself is off in the program's own types.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _drawn(name, shape, dtype, below, scale, most):
 
 
 def _error(found, exact):
-    """The largest error by the largest exact value; infinite if one is finite where the other is not, NaN if nothing is finite."""
+    """The largest difference by the largest exact value; infinite if one is finite where the other is not, NaN if nothing is finite."""
     if not found.dtype.is_floating_point:
         return (found.cpu() != exact.to(found.dtype)).double().mean().item() if found.numel() else 0.0
     found, exact = found.detach().cpu().double(), exact.detach()

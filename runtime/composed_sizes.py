@@ -10,20 +10,50 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
-from ..codegen.composed import ComposedSpec, Free
+from ..codegen.composed import Call, ComposedSpec, Free
+from ..tiles.kernel import Buffer
+from .generated import Generated, module_spec
 from .saved_sizes import WHERE, Trials, Unit, units_of
 
 if TYPE_CHECKING:
     from ..frontends import Traced
-    from .composed import Composed
 
 READINGS = 24  # of a whole model, which take a second each
 SMALL = (5, 16, 32, 64, 128)  # sizes at which a test may be
 
 
-def at_other_sizes(whole: Composed) -> ComposedSpec | None:
+class Whole(Protocol):
+    """A module of several regions, :class:`.composed.Composed`."""
+
+    traced: Traced
+    parts: tuple[Generated, ...]
+
+    @property
+    def different(self) -> tuple[Generated, ...]:
+        """Each part once."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """What runs, in order."""
+
+    @property
+    def tensors(self) -> dict[str, Buffer]:
+        """Of the whole program."""
+
+    @property
+    def exact_spec(self) -> ComposedSpec:
+        """What the module for the planned sizes is made of."""
+
+    def serving(self, traced: Traced, *, guarded: bool = True) -> Self | None:
+        """The same kernels at other sizes."""
+
+
+W = TypeVar("W", bound=Whole)
+
+
+def at_other_sizes(whole: Whole) -> ComposedSpec | None:
     """The module for all sizes that are admitted; ``None`` if these are the planned ones alone."""
     traced = whole.traced
     if traced.convention is None or any(p.sized for p in whole.parts):
@@ -32,7 +62,7 @@ def at_other_sizes(whole: Composed) -> ComposedSpec | None:
     free = trials.settled(units)
     if not free:
         return None
-    others: list[tuple[Mapping[Unit, int], Composed]] = []
+    others: list[tuple[Mapping[Unit, int], Whole]] = []
     for where in WHERE:
         chosen = trials.sizes(where, free)
         other = trials.at(chosen)
@@ -43,7 +73,7 @@ def at_other_sizes(whole: Composed) -> ComposedSpec | None:
     return _written(whole, free, others)
 
 
-def _trials(whole: Composed, *, guarded: bool) -> tuple[Trials, list[Unit]]:
+def _trials(whole: Whole, *, guarded: bool) -> tuple[Trials, list[Unit]]:
     traced = whole.traced
 
     def admitted(other: Traced) -> bool:
@@ -53,7 +83,7 @@ def _trials(whole: Composed, *, guarded: bool) -> tuple[Trials, list[Unit]]:
     return Trials(traced, admitted, READINGS), units_of(traced, every)
 
 
-def _written(whole: Composed, free: Sequence[Unit], others: Sequence[tuple[Mapping[Unit, int], Composed]]) -> ComposedSpec | None:
+def _written(whole: Whole, free: Sequence[Unit], others: Sequence[tuple[Mapping[Unit, int], Whole]]) -> ComposedSpec | None:
     """The module where these lengths are read; ``None`` where a shape between regions is not known from them."""
     variables = {u: f"N_{k + 1}" for k, u in enumerate(free)}
     sizes = [{u: u.size for u in free}, *(chosen for chosen, _ in others)]
@@ -78,21 +108,17 @@ def _written(whole: Composed, free: Sequence[Unit], others: Sequence[tuple[Mappi
     if None in (*returned.values(), *(s for c in calls for _, s in (*c.reads, *c.makes))):
         return None
     found = tuple(Free(variables[u], u.dimensions, u.least, u.most) for u in free)
-    from .generated import module_spec
-
     plans = tuple(module_spec(p.plan) for p in whole.different)
     return replace(exact, plans=plans, calls=tuple(calls), free=found, returned=returned)
 
 
-def small_composed(whole: Composed) -> Composed:
+def small(whole: W, free: Sequence[Free]) -> W:
     """The same at small sizes, if it takes such."""
-    free = {f.dimensions for f in whole.saved_spec.free}
-    if not free:
-        return whole
+    taken = {f.dimensions for f in free}
     trials, units = _trials(whole, guarded=True)
-    units = [u for u in units if u.dimensions in free]
+    units = [u for u in units if u.dimensions in taken]
     best = math.prod(u.size for u in units)
-    for base in SMALL:
+    for base in SMALL if units else ():
         chosen = {u: min(u.size, base * (1 + k % 2)) for k, u in enumerate(units)}
         if math.prod(chosen.values()) < best and (other := trials.at(chosen)) is not None and (found := whole.serving(other)) is not None:
             return found

@@ -265,7 +265,7 @@ class Executable:
                 )
         from .standalone import standalone
 
-        return write_module(path, standalone(self), self.program.name, overwrite=overwrite)
+        return write_module(path, standalone(self.traced, self.generated), self.program.name, overwrite=overwrite)
 
 
 @dataclass(frozen=True)

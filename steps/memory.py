@@ -18,7 +18,8 @@ def crossing(outer: Graph) -> dict[str, int]:
     last: dict[Node, int] = {}
     for k, n in enumerate(order):
         last |= {shown[a]: k for a in n.all_input_nodes}
-    made = {shown[n]: k for k, n in reversed(list(enumerate(order))) if n.op != "call_module" and shown[n] not in returned}
+    own = [(shown[n], k) for k, n in enumerate(order) if n.op != "call_module" and shown[n].op != "placeholder"]
+    made = {n: k for n, k in reversed(own) if n not in returned}
     begins = {n: min(k, order.index(_maker(n))) for n, k in made.items()}
     return {
         n.target if n.op == "call_module" else n.name: sum(_bytes(v) for v, since in begins.items() if since <= k <= last.get(v, since))

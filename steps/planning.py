@@ -44,6 +44,7 @@ def plan_pieces(
     kernels serve where they can; those that are new are added.  ``crossing``: the bytes that are held when a piece runs, which count
     against a limit of memory; ``outside``: the names of values that torch computes.
     """
+    _check_limit(request, crossing)
     end = min(time.process_time() + request.time_budget, request.deadline)
     traced: dict[str, Traced | EqFuseError] = {name: _traced(piece, request) for name, piece in pieces.items()}
     read = {name: t for name, t in traced.items() if isinstance(t, Traced)}
@@ -62,7 +63,7 @@ def plan_pieces(
         until = math.inf if math.isinf(end) else now + share * max(end - now, 0.0)
         own = replace(
             request, fn=pieces[name], args=_on_no_device(read[name]), kwargs=None, name=None, traced=read[name], deadline=until,
-            fusion=asked.get(name, ()), memory_limit=_left(request, held[key], name),
+            fusion=asked.get(name, ()), memory_limit=None if request.memory_limit is None else request.memory_limit - held[key],
         )  # fmt: skip
         try:
             if name in ranges:
@@ -96,14 +97,12 @@ def _on_no_device(traced: Traced) -> tuple[torch.Tensor, ...]:
     return tuple(torch.empty_strided(s.shape, s.stride, dtype=s.dtype, device="meta") for s in specs)
 
 
-def _left(request: Request, held: int, name: str) -> float | None:
-    """What a piece may hold where so much is held for others."""
-    if request.memory_limit is None:
-        return None
-    if held > request.memory_limit:
-        said = f"{bytes_text(held)} are held between steps when {name} runs, and {bytes_text(int(request.memory_limit))} are the limit"
-        raise PlanError(said, where="memory_limit", cure=f"memory_limit={held}, or more")
-    return request.memory_limit - held
+def _check_limit(request: Request, crossing: Mapping[str, int]) -> None:
+    """PlanError where more is held between steps than may be held at all."""
+    step = max(crossing, key=lambda name: crossing[name], default="")
+    if request.memory_limit is not None and step and crossing[step] > request.memory_limit:
+        said = f"{bytes_text(crossing[step])} are held between steps at {step}, and {bytes_text(int(request.memory_limit))} are the limit"
+        raise PlanError(said, where="memory_limit", cure=f"memory_limit={crossing[step]}, or more")
 
 
 def _possible(request: Request) -> bool:
