@@ -30,14 +30,14 @@ class Tested:
 
 @dataclass(frozen=True)
 class Check:
-    """``reference`` is the text of that function, with what it imports in ``imports``; ``results`` name what it returns, and ``compared``
-    is the function that returns the same by kernels.  ``seconds``: what this takes in the interpreter, about."""
+    """``reference`` is the text of that function, with what it imports in ``imports``; ``results`` name what it returns.  ``cases``:
+    functions that return the same by kernels, each with the tensors that it is tested on.  ``seconds``: what this takes in the
+    interpreter, about."""
 
-    tensors: tuple[Tested, ...]
+    cases: tuple[tuple[str, tuple[Tested, ...]], ...]
     results: tuple[str, ...]
     reference: str
     imports: tuple[str, ...] = ()
-    compared: str = "run"
     seconds: float = 0.0
     narrow: bool = False  # kernels know bfloat16
 
@@ -80,21 +80,22 @@ def check(device=None):
     torch is in the program's own types, or than four units in the last place."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
-    for most in (-1, 1, 9):
-        given = [_drawn(*t, most) for t in TESTED]
-        exact = reference(*(t.double() if t.is_floating_point() else t.clone() for t in given), kind=lambda t: torch.float64)
-        if all(x.isfinite().all() for x in exact):
-            break
-    usual = reference(*(t.to(device, copy=True) for t in given))
-    found = COMPARED(*(t.to(device, copy=True) for t in given))
-    assert len(found) == len(RESULTS)
     off = []
-    for name, ours, torchs, right in zip(RESULTS, found, usual, exact):
-        assert (ours.shape, ours.dtype) == (torchs.shape, torchs.dtype), f"{name}: {ours.shape} {ours.dtype}"
-        error, eager = _error(ours, right), _error(torchs, right)
-        allowed = 4 * max(eager, torch.finfo(ours.dtype).eps if ours.dtype.is_floating_point else 0.0)
-        print(f"{name} {tuple(ours.shape)} {ours.dtype}: error {error:.1e}, torch's own {eager:.1e}, allowed {allowed:.1e}")
-        off += [name] * (not error <= allowed)
+    for function, tensors in CASES:
+        for most in (-1, 1, 9):
+            given = [_drawn(*t, most) for t in tensors]
+            exact = reference(*(t.double() if t.is_floating_point() else t.clone() for t in given), kind=lambda t: torch.float64)
+            if all(x.isfinite().all() for x in exact):
+                break
+        usual = reference(*(t.to(device, copy=True) for t in given))
+        found = function(*(t.to(device, copy=True) for t in given))
+        assert len(found) == len(RESULTS)
+        for name, ours, torchs, right in zip(RESULTS, found, usual, exact):
+            assert (ours.shape, ours.dtype) == (torchs.shape, torchs.dtype), f"{name}: {ours.shape} {ours.dtype}"
+            error, eager = _error(ours, right), _error(torchs, right)
+            allowed = 4 * max(eager, torch.finfo(ours.dtype).eps if ours.dtype.is_floating_point else 0.0)
+            print(f"{name} {tuple(ours.shape)} {ours.dtype}: error {error:.1e}, torch's own {eager:.1e}, allowed {allowed:.1e}")
+            off += [name] * (not error <= allowed)
     assert not off, f"not what torch computes: {', '.join(off)}"
 '''
 
@@ -132,7 +133,8 @@ def said(check: Check | None, why: str = "") -> str:
     """What the docstring of a module says about how it was checked."""
     if check is None:
         return f"checked: its rules are equations that EqFuse tests on random numbers; no test of its own: {why}"
-    at = "; ".join(f"{t.name}{list(t.shape)}" for t in check.tensors[:8]) + (" ..." if len(check.tensors) > 8 else "")
+    tensors = check.cases[0][1]
+    at = "; ".join(f"{t.name}{list(t.shape)}" for t in tensors[:8]) + (" ..." if len(tensors) > 8 or len(check.cases) > 1 else "")
     return (
         "checked: its rules are equations that EqFuse tests on random numbers.  Run as a script it tests itself: run() against\n"
         f"reference(), the program as torch traced it, in float64, on a GPU or in Triton's interpreter, at\n{at}"
@@ -147,12 +149,12 @@ def with_check(module: str, check: Check | None, computes: Sequence[str], why: s
     head, rest = f'{module[:end]}\n\n{told}\n"""', module[end + 5 :].strip("\n")
     if check is None:
         return f"{head}\n\n\n{rest}\n"
-    tensors = "".join(f"    {t},\n" for t in check.tensors)
+    cases = "".join(f"    ({name}, [\n{''.join(f'        {t},{chr(10)}' for t in tensors)}    ]),\n" for name, tensors in check.cases)
     results = ", ".join(f'"{r}"' for r in check.results)
     data = (
         "# the test: what run() is compared with, and on what\n"
-        f"TESTED = [  # name, shape, type; whole numbers are below this, others normal, times this\n{tensors}]\n"
-        f"RESULTS = [{results}]\nCOMPARED = {check.compared}\nSECONDS, LONGEST = {check.seconds:.0f}, {LONGEST}"
+        f"CASES = [  # what is called; name, shape, type; whole numbers are below this, others normal, times this\n{cases}]\n"
+        f"RESULTS = [{results}]\nSECONDS, LONGEST = {check.seconds:.0f}, {LONGEST}"
     )
     main = _MAIN.strip("\n") + "\n" + (_NARROW.strip("\n") if check.narrow else _PLAIN.strip("\n"))
     imports = ["\n".join(check.imports)] if check.imports else []

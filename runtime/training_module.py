@@ -136,4 +136,4 @@ class TrainingModule:
         bounds |= positions(program, {i.name: tuple(1 if a is None else a.size for a in i.layout) for i in program.inputs})
         held = [name for name, s in self.joint.inputs.items() if s.kind != "argument"]
         seconds = sum(interpreted_seconds_of(e.generated) for e in (self.forward, self.backward))
-        return Check(tensors_of(shapes, bounds, held), tuple(names), text, tuple(lines), "_both", seconds, narrow)
+        return Check((("_both", tensors_of(shapes, bounds, held)),), tuple(names), text, tuple(lines), seconds, narrow)

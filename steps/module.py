@@ -83,4 +83,4 @@ def _check(steps: Steps, results: tuple[str, ...], narrow: bool) -> Check:
             seconds += interpreted_seconds_of(piece.executable.generated)
     lines: dict[str, None] = {}
     reference = reference_text(captured, names, None, lines)
-    return Check(tensors_of(given, bounds, held), results, reference, tuple(lines), "run", seconds, narrow)
+    return Check((("run", tensors_of(given, bounds, held)),), results, reference, tuple(lines), seconds, narrow)
