@@ -292,9 +292,9 @@ class Compiled(Executable):
         if len(served) == 1:
             return super().save(path, overwrite=overwrite)
         check_place(path, self.program.name, overwrite=overwrite)
-        said = [f"plan for {self.program.name} on {self.plan.target}: {len(served)} plans, by sizes"]
-        said += ["  {}: {}".format(f"plan {k}", str(e.plan).splitlines()[0]) for k, (e, _, _) in enumerate(self._range.kernels(self), 1)]
-        return write_module(path, standalone_range(served, "\n".join(said)), self.program.name, overwrite=overwrite)
+        header = [f"plan for {self.program.name} on {self.plan.target}: {len(served)} plans, by sizes"]
+        header += [f"  {k}. {str(e.plan).splitlines()[0]}" for k, (e, _, _) in enumerate(self._range.kernels(self), 1)]
+        return write_module(path, standalone_range(served, "\n".join(header)), self.program.name, overwrite=overwrite)
 
     def accuracy(
         self, *args: Any, runner: str = "auto", factor: float | None = None, orders: int = 0, **kwargs: Any

@@ -104,8 +104,9 @@ def _written(whole: Whole, free: Sequence[Unit], others: Sequence[tuple[Mapping[
         reads = [(name, shape([dict(c.reads)[name] for c in here])) for name, _ in here[0].reads]
         makes = [(name, shape([dict(c.makes)[name] for c in here])) for name, _ in here[0].makes]
         calls.append(replace(here[0], reads=tuple(reads), makes=tuple(makes)))
-    returned = {o.name: shape([c.tensors[o.name].shape for c in places]) for o in exact.outputs}
-    if None in (*returned.values(), *(s for c in calls for _, s in (*c.reads, *c.makes))):
+    known = {o.name: shape([c.tensors[o.name].shape for c in places]) for o in exact.outputs}
+    returned = {name: s for name, s in known.items() if s is not None}
+    if len(returned) < len(known) or any(s is None for c in calls for _, s in (*c.reads, *c.makes)):
         return None
     found = tuple(Free(variables[u], u.dimensions, u.least, u.most) for u in free)
     plans = tuple(module_spec(p.plan) for p in whole.different)

@@ -61,7 +61,7 @@ def dependence(traced: Traced, spec: ModuleSpec) -> Dependence:
         return Dependence()
     def admitted(other: Traced) -> bool:
         there = {a.name: a.size for a in other.program.every_axis}
-        shapes = {x.name: _shape(x) for x in (*other.program.inputs, *other.program.outputs)}
+        shapes = {i.name: _shape(i) for i in other.program.inputs} | {o.name: _shape(o) for o in other.program.outputs}
         return same_program(traced.program, other.program, there) and agrees(spec, there, shapes)
 
     groups = (*(one.dimensions for one in lengths(spec)), *((x,) for x in _changing(traced, spec)))

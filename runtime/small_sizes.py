@@ -56,7 +56,7 @@ def tensors_of(given: Mapping[str, tuple[tuple[int, ...], str]], bounds: Mapping
     few = min((n for shape, _ in given.values() for n in shape if n > 1), default=2)
     found = []
     for name, (shape, dtype) in given.items():
-        scale = math.prod(shape[1:]) ** -0.5 if name in held and len(shape) > 1 and math.prod(shape) else 1.0
+        scale = 1.0 / math.sqrt(math.prod(shape[1:])) if name in held and len(shape) > 1 and math.prod(shape) else 1.0
         found.append(Tested(name, shape, dtype, bounds.get(name, min(FEW, few)), float(f"{scale:.3g}")))
     return tuple(found)
 
@@ -87,12 +87,15 @@ def _whole_inputs(t: Term) -> set[str]:
 
 def interpreted_seconds(spec: ModuleSpec, shapes: Shapes) -> float:
     """What a call takes in Triton's interpreter, about: a tile operation takes as long whatever its size."""
-    size = {}
+    size: dict[str, int] = {}
     for one in lengths(spec):
         name, d = one.dimensions[0]
         size |= dict.fromkeys(one.axes, shapes[name][d])
-    programs = (math.prod(-(-size.get(b.axis.name, b.axis.size) // b.tile) for b in k.grid) for k in spec.kernels)
-    return SECONDS * sum(n * _steps(k.body, size) for n, k in zip(programs, spec.kernels, strict=True))
+    total = 0.0
+    for k in spec.kernels:
+        programs = math.prod(-(-size.get(b.axis.name, b.axis.size) // b.tile) for b in k.grid)
+        total += programs * _steps(k.body, size)
+    return SECONDS * total
 
 
 def _steps(body: Sequence[Statement], size: Mapping[str, int]) -> float:

@@ -148,7 +148,8 @@ def _choice(served: Sequence[Served], plans: Mapping[str, ModuleSpec | ComposedS
     inputs = [b.name for b in next(iter(plans.values())).inputs]
     given = ", ".join(inputs)
     outputs = ", ".join(r.name for r in served[0].traced.program.results or served[0].traced.program.outputs)
-    first, then = [], []
+    first: list[str] = []
+    then: list[str] = []
     for (name, spec), s in zip(plans.items(), served, strict=True):
         takes = _taken(spec)
         for tests, lines in ((_range(s) + takes, first), (takes, then)):
@@ -164,7 +165,7 @@ def _choice(served: Sequence[Served], plans: Mapping[str, ModuleSpec | ComposedS
 
 def _range(s: Served) -> list[str]:
     """The lengths between which a plan is preferred, where they differ."""
-    found = {}
+    found: dict[str, str] = {}
     for i in s.traced.program.inputs:
         for d, a in enumerate(i.layout):
             if a is not None:

@@ -66,7 +66,8 @@ class TrainingModule:
         fixed = [f"results[{k}]" for k, t in enumerate((*self.tangents, *[None] * len(self.new))) if t is None]
         takes = [i.name for i in self.backward.program.inputs]
         gradient = {t: f"gradients[{k}]" for k, t in enumerate(self.tangents) if t is not None}
-        found = [f'found["{self.where[g]}"]' if (g := self.joint.gradients.get(i)) in self.where else "None" for i in self.inputs]
+        where = {i: self.where[g] for i, g in self.joint.gradients.items() if g in self.where}
+        found = [f'found["{where[i]}"]' if i in where else "None" for i in self.inputs]
         first = ", ".join(i.name for i in self.forward.program.inputs)
         return "\n".join([
             "class _Passes(torch.autograd.Function):",
