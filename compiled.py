@@ -6,12 +6,14 @@ the plan says so).  ``interpret`` and ``simulate`` run what was generated withou
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import errors
@@ -263,6 +265,36 @@ class Compiled(Executable):
         from .pages import page, page_data
 
         return page(page_data([(self.plan, self.target)]), self.program.name)
+
+    def save(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, sizes: Sequence[Sequence[Any]] = ()
+    ) -> Path:
+        """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside
+        implementations.  It says what it computes, and run as a script it tests itself (docs/torch_compile.md).
+
+        ``sizes``: example arguments of other sizes, a tuple for each.  Where the model finds kernels for them that are better by more than
+        a tenth, the file has these, too, and its ``run`` chooses by the sizes that it is called with; so it does with all sizes that this
+        object was called with on a GPU.
+
+        Raises as :meth:`.Executable.save` does, and :class:`~eqfuse.errors.PlanError` where other sizes make another program.
+        """
+        from .runtime.standalone import Served, standalone_range
+        from .runtime.writing import check_place, write_module
+
+        good = isinstance(sizes, list | tuple) and all(isinstance(args, list | tuple) for args in sizes)
+        errors.expect(good, "sizes", sizes, "a list with a tuple of arguments for each set of sizes", where="save")
+        for args in sizes:
+            if self.planned.fixed or self.traced.at(args, {}) is None:
+                said = "it has its sizes, or is another program at others"
+                raise errors.PlanError(said, where=self.program.name, cure="leave sizes= out, and save one file for each")
+            self._variant(args, {})
+        served = [Served(e.traced, e.generated, least, most) for e, least, most in self._range.kernels(self)]
+        if len(served) == 1:
+            return super().save(path, overwrite=overwrite)
+        check_place(path, self.program.name, overwrite=overwrite)
+        header = [f"plan for {self.program.name} on {self.plan.target}: {len(served)} plans, by sizes"]
+        header += [f"  {k}. {str(e.plan).splitlines()[0]}" for k, (e, _, _) in enumerate(self._range.kernels(self), 1)]
+        return write_module(path, standalone_range(served, "\n".join(header)), self.program.name, overwrite=overwrite)
 
     def accuracy(
         self, *args: Any, runner: str = "auto", factor: float | None = None, orders: int = 0, **kwargs: Any

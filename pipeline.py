@@ -253,7 +253,7 @@ class Planned:
     @property
     def fixed(self) -> bool:
         """The program has the sizes that it was made with."""
-        return isinstance(self.request.fn, Program) or self.traced.static
+        return isinstance(self.request.fn, Program) or self.traced.fixed
 
     @cached_property
     def generated(self) -> Generated | Composed:
@@ -264,7 +264,7 @@ class Planned:
         if self.parts is None:
             return Generated(self.traced, self.sized, self.plan, self.request.target)
         made = {id(p): Generated(p.traced, p.sized, p.plan, self.request.target) for p in self.parts.different}
-        return Composed(self.parts.partition, self.parts.regions, tuple(made[id(p)] for p in self.parts.planned), self.plan)
+        return Composed(self.parts.partition, self.parts.regions, tuple(made[id(p)] for p in self.parts.planned), self.plan, self.traced)
 
     def explain(self, *, costs: bool = False) -> Explanation | ProgramExplanation:
         """Why the plan is what it is."""

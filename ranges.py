@@ -75,6 +75,13 @@ class Range:
         del self._plans[1 : 1 - MOST_PLANS]
         return served
 
+    def kernels(self, first: Executable) -> list[tuple[Executable, Mapping[str, int], Mapping[str, int]]]:
+        """What serves dense tensors: kernels with the smallest and the largest lengths of axes between which they do.  ``first``: those of
+        the first plan."""
+        dense = [known for known in self._plans if known.layouts == self._plans[0].layouts]
+        found = [(first if k == j == 0 else e, s.least, s.most) for k, s in enumerate(dense) for j, (_, e) in enumerate(s.kernels)]
+        return list({id(e.generated): (e, least, most) for e, least, most in found}.values())
+
     def serving(self, request: Request, traced: Traced) -> Executable:
         """Kernels for a program that was read at other sizes."""
         check_computable(traced.program)

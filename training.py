@@ -6,8 +6,10 @@ two by what is worth saving (:mod:`.extract.saving`).  Each pass is then planned
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +27,8 @@ from .frontends.spec import spec_of, value_key
 from .ir.program import Program
 from .pipeline import Request, equal_programs, run
 from .runtime.executable import Executable
+from .runtime.training_module import TrainingModule
+from .runtime.writing import check_place, write_module
 
 MOST_VARIANTS = 64  # plans for other shapes that one Trained keeps
 Runner = Callable[[Executable, list[torch.Tensor]], Any]
@@ -111,6 +115,43 @@ class Trained:
     def __repr__(self) -> str:
         kernels = f"{len(self.forward.plan.steps)} and {len(self.backward.plan.steps)} kernels"
         return f"<Trained {self.joint.traced.program.name}: {kernels}, {bytes_text(self.saved_bytes)} saved>"
+
+    def html(self) -> str:
+        """Both passes as one page of HTML, as :meth:`eqfuse.Compiled.html`, with what is saved between them."""
+        from .pages import Piece, graph_data, page, page_data
+
+        saved = [
+            {"name": s.input.name, "shape": list(s.input.shape), "dtype": s.dtype.name, "bytes": s.bytes, "result": s.result}
+            for s in self.saved
+        ]
+        name, target = self.joint.traced.program.name, self.forward.target
+        forward = graph_data(f"{name} forward", target, [Piece(self.forward.plan)], kind="forward", saved=saved)
+        backward = graph_data(f"{name} backward", target, [Piece(self.backward.plan)], kind="backward")
+        return page(page_data([forward, backward]), name)
+
+    # -- keeping -----------------------------------------------------------------------------------------------------------------
+    @property
+    def source(self) -> str:
+        """Both passes as one module that needs only torch and triton: ``run`` takes the tensors of :attr:`inputs`, of the planned sizes,
+        and what it returns has ``.backward()``."""
+        return self._module.source(str(self))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What ``run`` of the source takes: tensor arguments, parameters, buffers and constants, by name."""
+        return tuple(self.joint.inputs)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the source to a file that a team can keep and that tests itself, gradients included, as :meth:`eqfuse.Compiled.save`
+        does."""
+        name = self.joint.traced.program.name
+        check_place(path, name, overwrite=overwrite)
+        return write_module(path, self._module.standalone(str(self)), name, overwrite=overwrite)
+
+    @property
+    def _module(self) -> TrainingModule:
+        where = {name: slot.name for name, slot in self._where.items() if isinstance(slot, _Slot)}
+        return TrainingModule(self.joint, self.forward, self.backward, where, [s.input.name for s in self.saved])
 
     # -- running -----------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

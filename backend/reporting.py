@@ -13,6 +13,7 @@ from io import StringIO
 from typing import Any
 
 from ..extract.quantities import bytes_text, plural
+from ..extract.targets import load_target
 from ..steps.plan import StepPlan
 
 _GRAPHS: list[Graph] = []
@@ -51,6 +52,15 @@ class Graph:
         library = [{"operator": op, "reason": why, "times": n} for (op, why), n in self.library.items()]
         return {"name": self.name, "kind": self.kind, "calls": self.calls, "plans": plans, "library": library, "reasons": self.reasons}
 
+    def page_data(self) -> dict[str, Any]:
+        """What a page says of it."""
+        from ..pages import graph_data
+        from ..steps.page import step_data
+
+        if self.plans:
+            return step_data(self.plans[0], self.name, kind=self.kind, calls=self.calls, reasons=self.reasons)
+        return graph_data(self.name, load_target("auto"), [], kind=self.kind, calls=self.calls, reasons=self.reasons)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -61,6 +71,13 @@ class Report:
     def json(self) -> str:
         """The same as a JSON document."""
         return json.dumps({"graphs": [g.data() for g in self.graphs]})
+
+    def html(self, title: str = "EqFuse") -> str:
+        """The same as one page of HTML without references to others, which a person can read without the code: for every graph (at the
+        first sizes that it was planned for) the program as written beside its kernels, what torch runs and why, and what costs most."""
+        from ..pages import page, page_data
+
+        return page(page_data([g.page_data() for g in self.graphs]), title)
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -1,20 +1,24 @@
 """A module of several plans: a function for each different one, and ``run``, which calls them in order.
 
-The functions are those that :mod:`.module` makes, each with the checks of its own sizes; ``run`` hands tensors from one to the next, seen
-in the shape that the next one has for them, and lets go of them after their last use.  Its sizes are the planned ones.
+The functions are those that :mod:`.host` makes, each with the checks of its own sizes; ``run`` hands tensors from one to the next, seen
+in the shape that the next one has for them, and lets go of them after their last use.  A length is the planned number, or one of those
+that ``run`` reads from its arguments.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..ir.program import Result
 from ..tiles.kernel import Buffer
-from .module import ModuleSpec, emit_kernels, host, put_together, variables, with_hosts
+from .host import host, put_together, variables
+from .module import emit_kernels, with_hosts
+from .sizes import ModuleSpec
 from .text import torch_name
 
-Shape = tuple[int, ...]
+Shape = tuple[int | str, ...]  # a length is a number, the variable that has it, or -1: what is left
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,16 @@ class Call:
     reads: tuple[tuple[str, Shape], ...]
     makes: tuple[tuple[str, Shape], ...]
     done: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Free:
+    """A length that ``run`` reads: the dimensions of inputs that have it, and between which numbers it is."""
+
+    variable: str
+    dimensions: tuple[tuple[str, int], ...]
+    least: int
+    most: float
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,13 @@ class ComposedSpec:
     calls: tuple[Call, ...]
     header: str = ""
     results: tuple[Result, ...] = ()  # what outputs are parts of; none if each is returned as it is
+    free: tuple[Free, ...] = ()  # the lengths that are read
+    returned: Mapping[str, Shape] = field(default_factory=dict)  # the shapes of outputs, where lengths are read
+
+    def shape(self, b: Buffer) -> Shape:
+        """Of an input."""
+        variables = {x: f.variable for f in self.free for x in f.dimensions}
+        return tuple(variables.get((b.name, d), n) for d, n in enumerate(b.shape))
 
 
 def emit_composed(spec: ComposedSpec) -> str:
@@ -81,21 +102,28 @@ def _run(spec: ComposedSpec, called: str = "run", prefix: str = "") -> str:
     def function(at: int) -> str:
         return prefix + _function(at)
 
-    names = variables(spec.plans, spec.buffers, (function(k) for k in range(len(spec.plans))))
+    names = variables(spec.plans, spec.buffers, (*(function(k) for k in range(len(spec.plans))), *(f.variable for f in spec.free)))
     used = {name for c in spec.calls for name, _ in c.reads}
-    lines = []
+    lines = [f"{f.variable} = {names[f.dimensions[0][0]]}.shape[{f.dimensions[0][1]}]" for f in spec.free]
     for b in spec.inputs:
         if b.name in used:
-            lines.append(f'_check_tensor("{names[b.name]}", {names[b.name]}, {torch_name(b.dtype)}, {len(b.shape)})')
-            lines.append(f'_check_shape("{names[b.name]}", {names[b.name]}, {b.shape})')
+            lines.insert(0, f'_check_tensor("{names[b.name]}", {names[b.name]}, {torch_name(b.dtype)}, {len(b.shape)})')
+            lines.append(f'_check_shape("{names[b.name]}", {names[b.name]}, {_tuple(spec.shape(b))})')
+    for f in spec.free:
+        where = f"{names[f.dimensions[0][0]]}.shape[{f.dimensions[0][1]}]"
+        if f.least > 2:
+            lines.append(f'_check_size("{where}", {f.variable} >= {f.least}, "of at least {f.least}, on which the program depends")')
+        if f.most < math.inf:
+            lines.append(f'_check_size("{where}", {f.variable} <= {f.most}, "of at most {f.most}, on which the program depends")')
     here: dict[str, Shape] = {}  # of what regions made
+    given_shapes = {b.name: spec.shape(b) for b in spec.inputs}
     for c in spec.calls:
-        given = [_seen(names[name], here.get(name, spec.buffers[name].shape), shape) for name, shape in c.reads]
+        given = [_seen(names[name], here.get(name) or given_shapes.get(name) or spec.buffers[name].shape, shape) for name, shape in c.reads]
         made = ", ".join(names[name] for name, _ in c.makes)
         lines.append(f"{made}{',' * (len(c.makes) == 1)} = {function(c.at)}({', '.join(given)})")
         here.update(c.makes)
         lines += [f"del {', '.join(names[name] for name in c.done)}"] if c.done else []
-    made_here = {b.name: _seen(names[b.name], here[b.name], b.shape) for b in spec.outputs}
+    made_here = {b.name: _seen(names[b.name], here[b.name], spec.returned.get(b.name, b.shape)) for b in spec.outputs}
     results = [put_together(r, made_here) for r in spec.results] or list(made_here.values())
     lines.append(f"return ({', '.join(results)},)")
     kernels = sum(len(spec.plans[c.at].kernels) + len(spec.plans[c.at].calls) for c in spec.calls)
@@ -107,4 +135,8 @@ def _run(spec: ComposedSpec, called: str = "run", prefix: str = "") -> str:
 
 def _seen(name: str, shape: Shape, wanted: Shape) -> str:
     """A tensor in another shape of as many elements."""
-    return name if shape == wanted else f"{name}.view({wanted})"
+    return name if shape == wanted else f"{name}.view({_tuple(wanted)})"
+
+
+def _tuple(shape: Shape) -> str:
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"

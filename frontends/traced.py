@@ -66,6 +66,11 @@ class Traced:
         exported = self.convention is not None and isinstance(self.convention.obj, torch.export.ExportedProgram)
         return exported and self.symbolic() is None
 
+    @property
+    def fixed(self) -> bool:
+        """The same, or a graph that was cut out of one."""
+        return self.static or (self.convention is not None and isinstance(self.convention.obj, FlatGraph))
+
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Traced | None:
         """The same function for arguments of other shapes, by input; ``None`` where torch needs the sizes as numbers, or other ones."""
         leaves, positions = list(self.convention.leaves) if self.convention else [], self.arguments

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..extract.quantities import bytes_text, plural
 
-TEMPLATE = Path(__file__).parent / "page.html.j2"
+FOLDER, TEMPLATE = Path(__file__).parent, "page.html.j2"
 LEAST = 0.002  # of the widest bar: what is narrower could not be seen
 
 
@@ -17,11 +17,20 @@ def page(data: Mapping[str, Any], title: str = "EqFuse") -> str:
     """A page about plans, from what :func:`~eqfuse.pages.page_data` says of them."""
     import jinja2
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(bytes=bytes_text, us=_us, plural=plural, code=_coloured)
+    loader = jinja2.FileSystemLoader(FOLDER)
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(bytes=bytes_text, us=_us, plural=plural, code=_coloured, percent=_percent, times=_times)
     environment.globals.update(roofline=roofline, width=_width)
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(title=title, graphs=data["graphs"])
+    return environment.get_template(TEMPLATE).render(title=title, graphs=data["graphs"], costs=data["costs"])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _times(more: float, less: float) -> str:
+    """How many times as much, if that is to be told."""
+    return f"{more / less:.1f}x" if less and more > 1.05 * less else ""
 
 
 def _us(n: float) -> str:
@@ -34,14 +43,17 @@ def _width(n: float, most: float) -> str:
 
 
 def _coloured(source: str) -> Any:
-    """Python text with colours."""
+    """Python text with colours for words of the language, text and remarks; numbers and operators, which are most of it, have none."""
     import markupsafe
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
+    from pygments.token import Token
 
-    escaped = highlight(source, PythonLexer(), HtmlFormatter(noclasses=True, nobackground=True))
-    return markupsafe.Markup(escaped)
+    kinds = {Token.Keyword: "k", Token.Literal.String: "s", Token.Comment: "s", Token.Name.Function: "f", Token.Name.Decorator: "k"}
+    found = markupsafe.Markup("")
+    for kind, said in PythonLexer().get_tokens(source):
+        name = next((c for token, c in kinds.items() if kind in token), None)
+        found += markupsafe.escape(said) if name is None else markupsafe.Markup('<b class="{}">{}</b>').format(name, said)
+    return markupsafe.Markup('<pre class="code" tabindex="0">{}</pre>').format(found)
 
 
 def roofline(steps: Sequence[Mapping[str, Any]], roof: Mapping[str, float]) -> dict[str, Any]:
@@ -52,7 +64,7 @@ def roofline(steps: Sequence[Mapping[str, Any]], roof: Mapping[str, float]) -> d
     points = []
     for number, s in enumerate(steps, 1):
         if s["us"] and s["bytes"] and s["operations"]:
-            points.append((s["operations"] / s["bytes"], s["operations"] / s["us"], number, s["name"]))
+            points.append((s["operations"] / s["bytes"], s["operations"] / s["us"], s.get("number", number), s["name"]))
     ridge = roof["operations_per_us"] / roof["bytes_per_us"]
     low = min([ridge / 100, *(p[0] / 2 for p in points)])
     high = max([ridge * 10, *(p[0] * 2 for p in points)])

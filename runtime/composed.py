@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.composed import Call, ComposedSpec, emit_composed
-from ..codegen.module import Guard
+from ..codegen.sizes import Guard
 from ..extract.plan import Plan, plan_text
 from ..extract.regions import Partition, Region, last_readers, regions, tensors
 from ..ir.terms import Input
 from ..tiles.kernel import Buffer
+from .composed_sizes import at_other_sizes
 from .generated import Generated
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Composed:
     regions: tuple[Region, ...]
     parts: tuple[Generated, ...]
     plan: Plan
+    traced: Traced
+    _saved: ComposedSpec | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def different(self) -> tuple[Generated, ...]:
@@ -42,43 +45,56 @@ class Composed:
         """Of the whole program."""
         return tensors(self.partition.program, ((r.program.outputs, r.makes) for r in self.regions))
 
-    @cached_property
+    @property
     def source(self) -> str:
-        """The module, for the planned sizes."""
+        """The module, for all sizes that every region and the program admit."""
+        return emit_composed(self.saved_spec)
+
+    @property
+    def saved_spec(self) -> ComposedSpec:
+        """What it is made of."""
+        if self._saved is None:  # as in :class:`.generated.Generated`
+            self._saved = at_other_sizes(self) or self.exact_spec
+        return self._saved
+
+    @cached_property
+    def exact_source(self) -> str:
+        """The module for the planned sizes alone, known without tracing again."""
         return emit_composed(self.exact_spec)
 
     @property
-    def exact_spec(self) -> ComposedSpec:
-        """What it is made of."""
+    def called_source(self) -> str:
+        """The same."""
+        return self.exact_source
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The regions in order, with the tensors that they read and make and the shapes that these have there."""
         numbers = {id(p): k for k, p in enumerate(self.different)}
         last = last_readers(self.regions)
-        program, found = self.partition.program, self.tensors
+        found = self.tensors
         calls = []
         for at, (region, module) in enumerate(zip(self.regions, self.parts, strict=True)):
             done = (n for n in dict.fromkeys((*region.reads, *region.makes)) if found[n].role == "temporary" and last.get(n, at) == at)
             reads = tuple((name, _shape(i)) for name, i in zip(region.reads, region.program.inputs, strict=True))
             makes = tuple((name, o.shape) for name, o in zip(region.makes, region.program.outputs, strict=True))
             calls.append(Call(numbers[id(module)], reads, makes, tuple(done) if at + 1 < len(self.parts) else ()))
+        return tuple(calls)
+
+    @property
+    def exact_spec(self) -> ComposedSpec:
+        """What the module for the planned sizes is made of."""
+        program, found = self.partition.program, self.tensors
         return ComposedSpec(
             name=program.name,
             inputs=tuple(found[i.name] for i in program.inputs),
             outputs=tuple(found[o.name] for o in program.outputs),
             buffers=found,
             plans=tuple(p.exact_spec for p in self.different),
-            calls=tuple(calls),
+            calls=self.calls,
             header=plan_text(self.plan, module=True),
             results=program.results,
         )
-
-    @property
-    def exact_source(self) -> str:
-        """The same."""
-        return self.source
-
-    @property
-    def called_source(self) -> str:
-        """The same."""
-        return self.source
 
     @cached_property
     def guards(self) -> tuple[Guard, ...]:
@@ -90,8 +106,8 @@ class Composed:
             if a is not None
         )
 
-    def serving(self, traced: Traced) -> Composed | None:
-        """The same kernels at other sizes, where every region's can take them."""
+    def serving(self, traced: Traced, *, guarded: bool = True) -> Composed | None:
+        """The same kernels at other sizes, where every region's can take them; ``guarded``: or could, by what they need of lengths."""
         from ..frontends import trace
 
         partition = self.partition.at(traced.program)
@@ -101,11 +117,11 @@ class Composed:
         found: dict[str, Generated] = {}
         for region, module in zip(there, self.parts, strict=True):
             if region.key not in found:
-                served = module.serving(trace(region.program_like(module.program)))
+                served = module.serving(trace(region.program_like(module.program)), guarded=guarded)
                 if served is None:
                     return None
                 found[region.key] = served
-        return Composed(partition, there, tuple(found[r.key] for r in there), self.plan)
+        return Composed(partition, there, tuple(found[r.key] for r in there), self.plan, traced)
 
     def simulate(self, arrays: Mapping[str, np.ndarray], kind: Any) -> dict[str, np.ndarray]:
         """All tensors of the whole program, from those of the inputs, by the numpy tile interpreter in one type."""
@@ -125,7 +141,6 @@ class Composed:
     def layouts(self) -> list[KernelLayouts]:
         """Compile every different kernel, and read who holds its tensors at each level."""
         return [found for p in self.different for found in p.layouts()]
-
 
 
 def _shape(i: Input) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
-from ..codegen.module import Guard
+from ..codegen.sizes import Guard
 from ..extract.plan import Plan
 from ..extract.targets import Target
 from ..ir.program import Program
@@ -249,7 +249,8 @@ class Executable:
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside
-        implementations.
+        implementations.  It says what it computes, and run as a script it tests itself: ``run`` against ``reference``, the program as
+        torch traced it, at small sizes if it takes such, on a GPU or in Triton's interpreter.
 
         The file is written in one step.  An earlier module of EqFuse is replaced, another file only with ``overwrite``, a link never.
         Raises :class:`~eqfuse.errors.PlanError` if an outside implementation is defined in the script that is running, and
@@ -262,7 +263,9 @@ class Executable:
                     where=step.where,
                     cure="move it from the script into a module of its own, or leave the rule out with disable=",
                 )
-        return write_module(path, self.source, self.program.name, overwrite=overwrite)
+        from .standalone import standalone
+
+        return write_module(path, standalone(self.traced, self.generated), self.program.name, overwrite=overwrite)
 
 
 @dataclass(frozen=True)

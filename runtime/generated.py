@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.joint import Joint
-from ..codegen.module import Guard, ModuleSpec, admits, emit_kernels, guards, lengths, with_host
+from ..codegen.module import emit_kernels, with_host
+from ..codegen.sizes import Guard, ModuleSpec, admits, agrees, guards, lengths
 from ..errors import CompileError
 from ..extract.plan import Plan, PlannedCall, PlannedKernel, plan_text
 from ..extract.targets import Target
@@ -63,6 +64,7 @@ class Generated:
     plan: Plan
     target: Target
     _source: str | None = field(default=None, init=False, repr=False)
+    _saved: ModuleSpec | None = field(default=None, init=False, repr=False)
 
     @property
     def program(self) -> Program:
@@ -72,16 +74,23 @@ class Generated:
     @property
     def source(self) -> str:
         """The module for all sizes that the kernels and the program admit."""
-        # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
-        if self._source is None and self.sized:
-            self._source = self.exact_source
         if self._source is None:
+            self._source = with_host(self._kernels, self.saved_spec)
+        return self._source
+
+    @property
+    def saved_spec(self) -> ModuleSpec:
+        """What the module for all sizes is made of: the lengths on which the program depends are fixed."""
+        # no cached_property: before Python 3.12 that has a lock, and tracing another one; a thread may want them the other way round
+        if self._saved is None and self.sized:
+            self._saved = self.exact_spec
+        if self._saved is None:
             spec = module_spec(self.plan)
             found = dependence(self.traced, spec)
             shapes = {b.name: b.shape for b in spec.inputs}
             fixed = {(name, d): shapes[name][d] for name, d in found.fixed}
-            self._source = with_host(self._kernels, replace(spec, fixed=fixed, equal=found.equal, ranges=found.ranges))
-        return self._source
+            self._saved = replace(spec, fixed=fixed, equal=found.equal, ranges=found.ranges)
+        return self._saved
 
     @cached_property
     def exact_spec(self) -> ModuleSpec:
@@ -93,6 +102,11 @@ class Generated:
     def exact_source(self) -> str:
         """The module for the planned sizes alone, which is what the operator has: the same kernels, known without tracing again."""
         return with_host(self._kernels, self.exact_spec)
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of inputs, at the sizes of the program."""
+        return {i.name: tuple(self._shapes[i.name]) for i in self.program.inputs}
 
     @property
     def _shapes(self) -> dict[str, list[int]]:
@@ -110,13 +124,14 @@ class Generated:
         """What the kernels need of the lengths that they read from shapes; every other length is the planned one."""
         return guards(module_spec(self.plan))
 
-    def serving(self, traced: Traced) -> Generated | None:
-        """The same kernels for the program at other sizes; ``None`` if it is another program there, or they cannot take these sizes."""
+    def serving(self, traced: Traced, *, guarded: bool = True) -> Generated | None:
+        """The same kernels for the program at other sizes; ``None`` if it is another program there, or they cannot take these sizes.
+        ``guarded``: whatever they need of lengths (a multiple of a tile) does not count against them if not."""
         sizes = {a.name: a.size for a in traced.program.every_axis}
         if self.sized or not same_program(self.program, traced.program, sizes):
             return None
         found = Generated(traced, self.sized, self.plan, self.target)
-        if not admits(module_spec(self.plan), sizes, found._shapes):
+        if not (admits if guarded else agrees)(module_spec(self.plan), sizes, found._shapes):
             return None
         found.__dict__.update(_kernels=self._kernels, called_source=self.called_source)  # printed once
         return found

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.module import Dimension, ModuleSpec, agrees, lengths
+from ..codegen.sizes import Dimension, ModuleSpec, agrees, lengths
+from ..ir.program import Output
 from ..ir.sameness import same_program
-from ..ir.terms import Reduce
+from ..ir.terms import Input, Reduce
 
 if TYPE_CHECKING:
     from ..frontends import Traced
@@ -45,7 +46,7 @@ class Dependence:
 
 
 @dataclass(frozen=True)
-class _Unit:
+class Unit:
     """Dimensions of inputs that have one length at every size, and between which lengths the trace with symbols holds."""
 
     size: int
@@ -58,7 +59,13 @@ def dependence(traced: Traced, spec: ModuleSpec) -> Dependence:
     """What the program of a module depends on.  The function is traced once; its user's code runs on tensors without data."""
     if traced.convention is None:  # written in terms: its numbers are the user's own, and lengths are spelled Extent
         return Dependence()
-    free = _Trials(traced, spec).settled(_units(traced, spec))
+    def admitted(other: Traced) -> bool:
+        there = {a.name: a.size for a in other.program.every_axis}
+        shapes = {i.name: _shape(i) for i in other.program.inputs} | {o.name: _shape(o) for o in other.program.outputs}
+        return same_program(traced.program, other.program, there) and agrees(spec, there, shapes)
+
+    groups = (*(one.dimensions for one in lengths(spec)), *((x,) for x in _changing(traced, spec)))
+    free = Trials(traced, admitted).settled(units_of(traced, groups))
     kept = {x for u in free for x in u.dimensions}
     one = [[x for x in length.dimensions if x in kept] for length in lengths(spec)]  # what the module checks by itself
     known = {x: k for k, dimensions in enumerate(one) for x in dimensions}
@@ -78,15 +85,16 @@ def _changing(traced: Traced, spec: ModuleSpec) -> list[Dimension]:
     return [x for x in every if x in taken or x[0] not in read]
 
 
-def _units(traced: Traced, spec: ModuleSpec) -> list[_Unit]:
-    """What may change: symbols that the function did not look at, all those together that the module takes for one length."""
+def units_of(traced: Traced, together: Iterable[Sequence[Dimension]]) -> list[Unit]:
+    """What may change: symbols that the function did not look at, all those of dimensions ``together`` that the module takes for one
+    length."""
     symbolic = None if traced.static else traced.symbolic()
     if symbolic is None:
         return []
     position, shapes = traced.arguments, {i.name: i.layout for i in traced.program.inputs}
     symbol = {(name, d): symbolic.symbols.get((position.get(name, -1), d)) for name, layout in shapes.items() for d in range(len(layout))}
     groups: list[tuple[set[Any], set[Dimension]]] = []
-    for dimensions in (*(one.dimensions for one in lengths(spec)), *((x,) for x in _changing(traced, spec))):
+    for dimensions in together:
         own, members = {symbol[x] for x in dimensions}, set(dimensions)
         for other in [g for g in groups if g[0] & own - {None} or g[1] & members]:
             groups.remove(other)
@@ -98,21 +106,21 @@ def _units(traced: Traced, spec: ModuleSpec) -> list[_Unit]:
             ranges = [symbolic.range(s) for s in own]
             dimensions = tuple(x for x in symbol if x in members)
             size = next(a.size for a in (shapes[name][d] for name, d in dimensions) if a is not None)
-            units.append(_Unit(size, dimensions, max(lo for lo, _ in ranges), min(hi for _, hi in ranges)))
+            units.append(Unit(size, dimensions, max(lo for lo, _ in ranges), min(hi for _, hi in ranges)))
     return sorted(units, key=lambda u: list(symbol).index(u.dimensions[0]))
 
 
-class _Trials:
+class Trials:
     """The program at other sizes."""
 
-    def __init__(self, traced: Traced, spec: ModuleSpec) -> None:
-        self.traced, self.spec, self.left = traced, spec, MOST_READINGS
+    def __init__(self, traced: Traced, admitted: Callable[[Traced], bool], readings: int = MOST_READINGS) -> None:
+        self.traced, self.admitted, self.left = traced, admitted, readings
         self.planned = {a.size for a in traced.program.every_axis}
         terms = traced.program.terms()
         summands = {t.args[0] for t in terms if isinstance(t, Reduce)}  # those of a product are no tensor
         self.tensors = {t.axes for t in terms if t not in summands}
 
-    def settled(self, units: Sequence[_Unit]) -> Sequence[_Unit]:
+    def settled(self, units: Sequence[Unit]) -> Sequence[Unit]:
         """Those of the units that may change while all other lengths are the planned ones: each alone, and all together.
 
         Loops over a length, which would be long far above, are found before.
@@ -123,34 +131,30 @@ class _Trials:
                 kept = [u for u in kept if self.same(where, [u])]
         return kept if len(kept) == len(units) or all(self.same(where, kept) for where in WHERE) else ()
 
-    def same(self, where: str, units: Sequence[_Unit]) -> bool:
+    def same(self, where: str, units: Sequence[Unit]) -> bool:
         """Whether a call would be served if all these lengths change, each unit to a size of its own."""
         if not units or self.left == 0:
             return not units
         self.left -= 1
+        return self.at(self.sizes(where, units)) is not None
+
+    def at(self, chosen: Mapping[Unit, int]) -> Traced | None:
+        """The program where units have these sizes, if a call would be served."""
         from ..frontends import same_tensors
 
-        sizes = {x: n for u, n in self.sizes(where, units).items() for x in u.dimensions}
-        shapes = {
-            i.name: [sizes.get((i.name, d), 1 if a is None else a.size) for d, a in enumerate(i.layout)]
-            for i in self.traced.program.inputs
-        }
+        sizes = {x: n for u, n in chosen.items() for x in u.dimensions}
+        shapes = {i.name: [sizes.get((i.name, d), n) for d, n in enumerate(_shape(i))] for i in self.traced.program.inputs}
         other = self.traced.resized({name: shapes[name] for name in self.traced.arguments})
-        if other is None:
-            return False
-        there = {a.name: a.size for a in other.program.every_axis}
-        shapes |= {o.name: list(o.shape) for o in other.program.outputs}
-        same = same_program(self.traced.program, other.program, there) and same_tensors(self.traced, other)
-        return same and agrees(self.spec, there, shapes)
+        return other if other is not None and same_tensors(self.traced, other) and self.admitted(other) else None
 
-    def sizes(self, where: str, units: Sequence[_Unit]) -> dict[_Unit, int]:
+    def sizes(self, where: str, units: Sequence[Unit]) -> dict[Unit, int]:
         """A size for every unit, within its range.
 
         Far above, a smaller planned size becomes a larger one, by factors: comparisons and quotients of two change, too.
         """
         least = LARGE.get(where, 1)
         while True:
-            taken, chosen = set(self.planned), dict[_Unit, int]()
+            taken, chosen = set(self.planned), dict[Unit, int]()
             for k, u in enumerate(sorted(units, key=lambda u: u.size, reverse=where in LARGE)):
                 chosen[u] = next((n for n in _others(where, u, least * (3 * k + 1)) if n not in taken), u.size)
                 taken.add(chosen[u])
@@ -158,7 +162,7 @@ class _Trials:
                 return chosen
             least //= 2
 
-    def _elements(self, chosen: Mapping[_Unit, int]) -> int:
+    def _elements(self, chosen: Mapping[Unit, int]) -> int:
         """Of the largest tensor, which may have an axis for each of several dimensions of a unit, as scores have two of one length."""
         longest: dict[int, int] = {}
         for u, n in chosen.items():
@@ -166,7 +170,11 @@ class _Trials:
         return max(math.prod(longest.get(a.size, a.size) for a in axes) for axes in self.tensors)
 
 
-def _others(where: str, u: _Unit, least: int) -> Iterator[int]:
+def _shape(x: Input | Output) -> list[int]:
+    return [1 if a is None else a.size for a in x.layout]
+
+
+def _others(where: str, u: Unit, least: int) -> Iterator[int]:
     """Sizes to try, with other remainders, the best first: far ``below`` the planned one if there are such, ``beside`` or ``above``."""
     below = range(max(u.least, min(LEAST, u.size - 1), 2), u.size)
     smaller = sorted(below, key=lambda m: (2 * m > u.size, math.gcd(u.size - m, 6) > 1, m))

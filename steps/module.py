@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch.fx.graph import _custom_builtins
-
+from ..codegen.check import Check, with_check
 from ..codegen.composed import ComposedSpec, emit_steps
-from ..codegen.module import ModuleSpec
+from ..codegen.sizes import ModuleSpec
 from ..errors import PlanError
 from ..frontends.graphs import followed
+from ..frontends.printed import function_text, reference_text
+from ..runtime.small_sizes import positions, tensors_of
+from ..runtime.standalone import interpreted_seconds_of
 
 if TYPE_CHECKING:
     from .planning import Piece
@@ -22,22 +21,19 @@ if TYPE_CHECKING:
 def source(steps: Steps, header: str) -> str:
     """The module as text; PlanError where the program holds what no text says: a function of a control flow operator, or an operator of an
     extension without a module."""
-    own = [n.target for n in steps.cut.outer.nodes if n.op == "get_attr"]
-    if own:
-        raise PlanError(f"{own[0]} is a graph inside of the program, which no file can have", where=steps.name)
     lines: dict[str, None] = {}
     functions: list[str] = []
     plans: dict[str, ModuleSpec | ComposedSpec] = {}
     kernels: dict[int, str] = {}  # of equal pieces those of the first
     for name, piece in steps.pieces.items():
         if piece.executable is None:
-            functions.append(_printed(piece.graph.module.graph, f"_{name}", lines))
+            functions.append(function_text(piece.graph.module.graph, f"_{name}", lines))
             continue
         first = kernels.setdefault(id(piece.executable.generated), f"_kernels_{name}")
         if first == f"_kernels_{name}":
             plans[first] = piece.executable.generated.exact_spec
         functions.append(_caller(name, first, piece))
-    functions.append(_printed(followed(steps.cut.outer), "run", lines, steps.cut.pieces))
+    functions.append(function_text(followed(steps.cut.outer), "run", lines, steps.cut.pieces))
     text = header + "\n\nrun() takes tensors of the planned sizes, of which kernels run on a GPU."
     if not plans:
         docstring = text.replace("\\", "\\\\").replace('"""', "'''")
@@ -59,27 +55,32 @@ def _caller(name: str, kernels: str, piece: Piece) -> str:
     return f"def _{name}(*tensors):\n    found = {kernels}(*tensors)\n    return ({', '.join(texts)},)"
 
 
-def _printed(graph: torch.fx.Graph, name: str, lines: dict[str, None], modules: Iterable[str] = ()) -> str:
-    """A graph as a function, with the imports that it needs among ``lines``; calls of ``modules`` become calls of functions."""
-    code = graph.python_code("self")
-    text: str = code.src.strip("\n")
-    at = text.index("def forward(")
-    text = text[at:].replace("def forward(self, ", f"def {name}(", 1).replace("def forward(self)", f"def {name}()", 1)
-    for module in modules:
-        text = text.replace(f"self.{module}(", f"_{module}(")
-    for called, value in code.globals.items():
-        if called != "torch" and re.search(rf"\b{re.escape(called)}\b", text):
-            lines[_import(called, value)] = None
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+def standalone(steps: Steps, header: str, results: tuple[str, ...]) -> str:
+    """The same with a test that runs when the file does."""
+    module = source(steps, header)
+    try:
+        return with_check(module, _check(steps, results, "tl.bfloat16" in module), ())
+    except PlanError as error:
+        return with_check(module, None, (), error.message)
 
 
-def _import(name: str, value: Any) -> str:
-    """The line that gives a text the name that it mentions."""
-    known: Mapping[str, Any] = _custom_builtins
-    if name in known:
-        found: str = known[name].import_str
-        return found
-    module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if module and own and module.split(".")[0] in ("torch", "operator", "_operator", "math"):
-        return f"from {module} import {own} as {name}"
-    raise PlanError(f"{name} is an object of this process, which no file can have", where="save")
+def _check(steps: Steps, results: tuple[str, ...], narrow: bool) -> Check:
+    captured = steps.captured
+    placeholders = [n for n in captured.graph.nodes if n.op == "placeholder"]
+    taken = [placeholders[k] for k in steps.cut.takes]
+    names = [captured.sources[n].name for n in taken]
+    values = [n.meta["val"] for n in taken]
+    given = {name: (tuple(map(int, v.shape)), str(v.dtype).removeprefix("torch.")) for name, v in zip(names, values, strict=True)}
+    held = [s.name for s in captured.sources.values() if s.kind != "argument"]
+    bounds: dict[str, int] = {}
+    seconds = 0.0
+    for piece in steps.pieces.values():
+        if piece.executable is not None:
+            program = piece.executable.program
+            shapes = {i.name: tuple(1 if a is None else a.size for a in i.layout) for i in program.inputs}
+            for name, n in positions(program, shapes).items():
+                bounds[name] = min(n, bounds.get(name, n))
+            seconds += interpreted_seconds_of(piece.executable.generated)
+    lines: dict[str, None] = {}
+    reference = reference_text(captured, names, None, lines)
+    return Check((("run", tensors_of(given, bounds, held)),), results, reference, tuple(lines), seconds, narrow)

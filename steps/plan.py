@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from ..extract.plan import Plan
+from ..extract.plan import Decision, Plan, decision_lines
 from ..extract.quantities import bytes_text, plural
+from ..extract.targets import Target
 from .pieces import CALLED, Cut, effect
 from .planning import Piece
 
@@ -47,8 +48,15 @@ class StepPlan:
     """Steps in execution order.  What torch runs is not modelled: times are those of pieces, and bytes those that steps read and write."""
 
     name: str
-    target: str
+    device: Target = field(repr=False)
     steps: tuple[PieceStep | LibraryStep, ...]
+    temporary_bytes: int = 0  # that are held at a time beside arguments and results, what operators in torch hold for themselves left out
+    decisions: tuple[Decision, ...] = ()  # verdicts about values of different steps
+
+    @property
+    def target(self) -> str:
+        """The name of the device that it is for."""
+        return self.device.name
 
     @property
     def pieces(self) -> tuple[PieceStep, ...]:
@@ -105,8 +113,12 @@ class StepPlan:
             lines += _piece_lines(step) if isinstance(step, PieceStep) else _library_lines(step)
         lines.append(
             f"  memory: pieces {bytes_text(self.dram_bytes)}, op by op {bytes_text(self.baseline_bytes)} ({self.baseline_us:.1f} us); "
-            f"operators in torch {bytes_text(self.library_bytes)}, not modelled"
+            f"operators in torch {bytes_text(self.library_bytes)}, not modelled; {bytes_text(self.temporary_bytes)} held beside arguments "
+            "and results"
         )
+        every = (*dict.fromkeys(d for p in self.plans for d in p.decisions), *self.decisions)
+        lines += [f"  verdict: {line}" for line in decision_lines(every)]
+        lines += [f"  accuracy of {s.name}: {tried}" for s in self.pieces if s.plan for tried in s.plan.accuracy if s.first == s.name]
         lines.append("  CPU tensors run the original program in torch; CUDA tensors run these steps")
         return lines
 
@@ -132,8 +144,10 @@ def _at(where: str | None) -> str:
     return f"   [{where}]" if where else ""
 
 
-def step_plan(cut: Cut, pieces: Mapping[str, Piece], name: str, target: str) -> StepPlan:
-    """The plan of a graph in pieces."""
+def step_plan(
+    cut: Cut, pieces: Mapping[str, Piece], name: str, target: Target, crossing: Mapping[str, int], decisions: tuple[Decision, ...]
+) -> StepPlan:
+    """The plan of a graph in pieces.  ``crossing``: bytes that are held between steps, at each of them."""
     library = {x.node: x for x in cut.library}
     first: dict[int, str] = {}
     steps: list[PieceStep | LibraryStep] = []
@@ -153,7 +167,9 @@ def step_plan(cut: Cut, pieces: Mapping[str, Piece], name: str, target: str) -> 
             size = _bytes(n.meta.get("val")) + sum(_bytes(a.meta.get("val")) for a in n.all_input_nodes)
             reads = tuple(map(called, n.all_input_nodes))
             steps.append(LibraryStep(n.name, target_name(n), reads, found.reason, found.where, size, effect(n)))
-    return StepPlan(name, target, tuple(steps))
+    own = {k: p.executable.plan.temporary_bytes for k, p in pieces.items() if p.executable is not None}
+    most = max((n + own.get(step, 0) for step, n in crossing.items()), default=0)
+    return StepPlan(name, target, tuple(steps), most, decisions)
 
 
 def called(n: Node) -> str:

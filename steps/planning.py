@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+import torch
+
 from ..codegen.limits import check_computable
-from ..errors import EqFuseError
+from ..errors import AccuracyError, EqFuseError, PlanError
 from ..extract.baseline import baseline
+from ..extract.plan import Decision
+from ..extract.quantities import bytes_text
 from ..frontends import Traced, trace
 from ..frontends.graphs import FlatGraph
 from ..ir.fingerprint import fingerprint
 from ..pipeline import Planned, Request, run
 from ..ranges import Range
 from ..runtime.executable import Executable
+from .asked import handed_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +34,23 @@ class Piece:
     error: EqFuseError | None = None
 
 
-def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request, ranges: dict[str, Range]) -> dict[str, Piece]:
-    """Each piece with a plan.  The time is shared out as in a program of regions: by the number of terms, which is what planning takes, and
-    by what the pieces take unfused; what is left over goes to those that follow.  ``ranges``: of the pieces of the same graph at other
-    sizes, by name, whose kernels serve where they can; those that are new are added."""
+def plan_pieces(
+    pieces: Mapping[str, FlatGraph], request: Request, ranges: dict[str, Range], crossing: Mapping[str, int], outside: Collection[str]
+) -> tuple[dict[str, Piece], tuple[Decision, ...]]:
+    """Each piece with a plan, and what became of verdicts that are about no piece.
+
+    The time is shared out as in a program of regions: by the number of terms, which is what planning takes, and by what the pieces take
+    unfused; what is left over goes to those that follow.  ``ranges``: of the pieces of the same graph at other sizes, by name, whose
+    kernels serve where they can; those that are new are added.  ``crossing``: the bytes that are held when a piece runs, which count
+    against a limit of memory; ``outside``: the names of values that torch computes.
+    """
+    _check_limit(request, crossing)
     end = min(time.process_time() + request.time_budget, request.deadline)
     traced: dict[str, Traced | EqFuseError] = {name: _traced(piece, request) for name, piece in pieces.items()}
     read = {name: t for name, t in traced.items() if isinstance(t, Traced)}
-    keys = {name: _key(t) for name, t in read.items()}
+    asked, decisions = handed_out(request.fusion, read, outside)
+    keys = {name: f"{_key(t)}\n{asked.get(name, ())}" for name, t in read.items()}
+    held = {key: max(crossing[name] for name, k in keys.items() if k == key) for key in keys.values()}
     different = {key: name for name, key in reversed(keys.items())}
     weights = {key: _weight(read[name], request) for key, name in different.items()}
     made: dict[str, Executable | EqFuseError] = {}
@@ -47,14 +61,21 @@ def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request, ranges: dict[
         share = sum(mine / (sum(w[i] for w in waiting) or 1.0) for i, mine in enumerate(weights[key])) / 2
         now = time.process_time()
         until = math.inf if math.isinf(end) else now + share * max(end - now, 0.0)
-        own = replace(request, fn=pieces[name], args=None, kwargs=None, name=None, traced=read[name], deadline=until)
+        own = replace(
+            request, fn=pieces[name], args=_on_no_device(read[name]), kwargs=None, name=None, traced=read[name], deadline=until,
+            fusion=asked.get(name, ()), memory_limit=None if request.memory_limit is None else request.memory_limit - held[key],
+        )  # fmt: skip
         try:
             if name in ranges:
                 made[key] = ranges[name].serving(own, read[name])
             else:
                 planned[key] = run(own)
                 made[key] = planned[key].executable
+        except AccuracyError:  # what was asked for, and is not to be had
+            raise
         except EqFuseError as error:
+            if own.memory_limit is not None and _possible(replace(own, memory_limit=None)):
+                raise
             made[key] = error
     known = {key: Range(p) for key, p in planned.items()}
     ranges |= {name: known[key] for name, key in keys.items() if key in known}
@@ -67,7 +88,29 @@ def plan_pieces(pieces: Mapping[str, FlatGraph], request: Request, ranges: dict[
             found[name] = Piece(piece, None, None, executable)
         else:  # the kernels of an equal piece, called as this one is
             found[name] = Piece(piece, replace(executable, traced=here), planned.get(keys[name]))
-    return found
+    return found, decisions
+
+
+def _on_no_device(traced: Traced) -> tuple[torch.Tensor, ...]:
+    """Arguments like those of a piece."""
+    specs = (traced.specs[i.name] for i in traced.program.inputs)
+    return tuple(torch.empty_strided(s.shape, s.stride, dtype=s.dtype, device="meta") for s in specs)
+
+
+def _check_limit(request: Request, crossing: Mapping[str, int]) -> None:
+    """PlanError where more is held between steps than may be held at all."""
+    step = max(crossing, key=lambda name: crossing[name], default="")
+    if request.memory_limit is not None and step and crossing[step] > request.memory_limit:
+        said = f"{bytes_text(crossing[step])} are held between steps at {step}, and {bytes_text(int(request.memory_limit))} are the limit"
+        raise PlanError(said, where="memory_limit", cure=f"memory_limit={crossing[step]}, or more")
+
+
+def _possible(request: Request) -> bool:
+    """Whether there is a plan."""
+    try:
+        return bool(run(request))
+    except EqFuseError:
+        return False
 
 
 def _traced(piece: FlatGraph, request: Request) -> Traced | EqFuseError:

@@ -16,6 +16,7 @@ from ..ranges import Range
 from ..rewrites import verdicts
 from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
+from .memory import crossing
 from .pieces import cut, outer_module
 from .plan import StepPlan, step_plan
 from .planning import Piece, plan_pieces
@@ -33,7 +34,9 @@ class Steps:
         read = readable(captured)
         self.reason = next(iter(read.unread.values()), None)  # of what torch runs
         self.cut = cut(captured, read, name)
-        self.pieces = plan_pieces(self.cut.pieces, request, {} if ranges is None else ranges)
+        self._crossing = crossing(self.cut.outer)
+        outside = {x.node.name for x in self.cut.library}
+        self.pieces, self._decisions = plan_pieces(self.cut.pieces, request, {} if ranges is None else ranges, self._crossing, outside)
         self._kernels = outer_module(self.cut, {k: _Piece(p) for k, p in self.pieces.items()})
 
     @property
@@ -44,7 +47,7 @@ class Steps:
     @cached_property
     def plan(self) -> StepPlan:
         """The steps, in words and numbers."""
-        return step_plan(self.cut, self.pieces, self.name, self.target.name)
+        return step_plan(self.cut, self.pieces, self.name, self.target, self._crossing, self._decisions)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Pieces as kernels, on the GPU that the tensors are on."""

@@ -17,11 +17,13 @@ from ..extract.targets import Target, load_target
 from ..frontends.capture import Captured
 from ..frontends.naming import function_name
 from ..frontends.traced import calling
+from ..pages import page, page_data
 from ..pipeline import Request
 from ..runtime.writing import check_place, write_module
 from .accuracy import measure
 from .explanation import StepExplanation, explain, why
-from .module import source
+from .module import source, standalone
+from .page import step_data
 from .plan import StepPlan
 from .running import Steps
 
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
     from ..explain.why import Why
     from ..runtime.accuracy import AccuracyReport
     from ..runtime.aot import StaticReport
+    from ..runtime.executable import Executable
+    from ..runtime.levels import KernelLayouts
 
 MOST_VARIANTS = 64  # plans for other shapes that one Stepped keeps
-LEFT_OUT = ("fusion", "accuracy_factor", "memory_limit")
 
 
 class Stepped:
@@ -42,9 +45,6 @@ class Stepped:
     """
 
     def __init__(self, captured: Captured, request: Request, reason: errors.EqFuseError, again: Callable[[Request], Any]) -> None:
-        for option in LEFT_OUT:
-            value = getattr(request, option)
-            errors.expect(not value, option, value, f"leave it out, or out of the function what stays in torch: {reason.message}")
         self.name = request.name or function_name(request.fn)
         self.reason, self._again = reason, again
         self._calling = calling(captured, request.fn, self.name)
@@ -120,15 +120,25 @@ class Stepped:
     def _explanation(self) -> StepExplanation:
         return self.explain()
 
+    def html(self) -> str:
+        """The steps as one page of HTML, as :meth:`eqfuse.Compiled.html`; what torch runs stands where it runs, with the reason."""
+        return page(page_data([step_data(self.plan)]), self.name)
+
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every different kernel ahead of time, as :meth:`eqfuse.Compiled.compile` does."""
-        errors.expect(arch is None or isinstance(arch, str), "arch", arch, "an architecture, as 'sm_90'", where="compile")
+        return [report for e in self._for(arch, "compile") for report in e.compile()]
+
+    def layouts(self, arch: str | None = None) -> list[KernelLayouts]:
+        """Where the elements of every different kernel's tensors are, as :meth:`eqfuse.Compiled.layouts` says it."""
+        return [found for e in self._for(arch, "layouts") for found in e.layouts()]
+
+    def _for(self, arch: str | None, where: str) -> list[Executable]:
+        """The different pieces, planned for an architecture."""
+        errors.expect(arch is None or isinstance(arch, str), "arch", arch, "an architecture, as 'sm_90'", where=where)
         target = self.request.target if arch is None or arch == self.request.target.arch else load_target(arch)
-        if target.arch != self.request.target.arch:
-            return self.replan(target).compile()
-        pieces = (p.executable for p in self.steps.pieces.values())
-        different = {id(e.generated): e for e in pieces if e is not None}
-        return [report for e in different.values() for report in e.compile()]
+        steps = self.steps if target.arch == self.request.target.arch else self.replan(target).steps
+        pieces = (p.executable for p in steps.pieces.values())
+        return list({id(e.generated): e for e in pieces if e is not None}.values())
 
     def accuracy(self, *args: Any, factor: float | None = None, **kwargs: Any) -> AccuracyReport:
         """Errors of the steps (pieces interpreted on CPU tensors, kernels on CUDA ones) and of the program as it is, against torch's own
@@ -156,9 +166,9 @@ class Stepped:
         return self.steps.inputs
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the source to a file that a team can keep, as :meth:`eqfuse.Compiled.save` does."""
+        """Write the source to a file that a team can keep and that tests itself, as :meth:`eqfuse.Compiled.save` does."""
         check_place(path, self.name, overwrite=overwrite)
-        return write_module(path, self.source, self.name, overwrite=overwrite)
+        return write_module(path, standalone(self.steps, str(self.plan), self.names), self.name, overwrite=overwrite)
 
     def replan(self, target: str | Target) -> Stepped:
         """The same program planned for another target."""

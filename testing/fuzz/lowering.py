@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...codegen.module import ModuleSpec, emit_module
+from ...codegen.module import emit_module
+from ...codegen.sizes import ModuleSpec
 from ...egraph.saturate import saturate
 from ...extract.choose import Chooser
 from ...ir.reference import evaluate

@@ -247,7 +247,7 @@ def test_saved_file_runs_alone(tmp_path):
     path = compiled.save(tmp_path / "kernels.py")
     assert "original program" not in path.read_text(), "it has no program to fall back on"
     assert "run() takes tensors on a GPU" in path.read_text()
-    assert path.read_text() == compiled.source
+    assert compiled.source.rpartition("def run")[2] in path.read_text()
     torch.save(list(args), tmp_path / "data.pt")
     command = [sys.executable, "-c", STANDALONE, str(path), str(tmp_path / "data.pt")]
     done = subprocess.run(command, env=os.environ | {"TRITON_INTERPRET": "1"}, cwd=tmp_path, capture_output=True, text=True, check=False)

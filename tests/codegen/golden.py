@@ -13,7 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import eqfuse
-from eqfuse.codegen.module import emit_kernels, host, lengths
+from eqfuse.codegen.host import host
+from eqfuse.codegen.module import emit_kernels
+from eqfuse.codegen.sizes import lengths
 from eqfuse.runtime.generated import module_spec
 from eqfuse.testing.programs import PROGRAMS
 

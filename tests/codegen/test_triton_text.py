@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from eqfuse.codegen.module import ModuleSpec, emit_module
+from eqfuse.codegen.module import emit_module
+from eqfuse.codegen.sizes import ModuleSpec
 from eqfuse.codegen.text import parameter_type
 from eqfuse.codegen.triton import print_kernel
 from eqfuse.ir import build as b

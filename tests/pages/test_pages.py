@@ -8,9 +8,10 @@ import torch
 
 import eqfuse
 from eqfuse.pages import page, page_data
+from eqfuse.pages.data import repeats
 from eqfuse.pages.html import roofline
 
-VOID = {"meta", "br", "hr", "img", "input", "link", "polyline", "circle"}
+VOID = {"meta", "br", "hr", "img", "input", "link", "polyline"}
 
 
 class Elements(HTMLParser):
@@ -47,7 +48,8 @@ def test_a_page_is_whole_and_refers_to_nothing(compiled):
     assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in found.tags}
     links = [v for _, attrs in found.tags for k, v in attrs.items() if k in ("href", "src", "action")]
     assert all(v.startswith("#") for v in links)
-    steps = [attrs for tag, attrs in found.tags if tag == "div" and attrs.get("class", "").startswith("step ")]
+    assert set(links) <= {f"#{attrs['id']}" for _, attrs in found.tags if "id" in attrs}, "every link leads somewhere"
+    steps = [attrs for tag, attrs in found.tags if tag == "article" and attrs.get("class", "").startswith("step ")]
     assert len(steps) == len(compiled.plan.steps)
 
 
@@ -55,10 +57,11 @@ def test_the_data_is_the_plan(compiled):
     data = json.loads(json.dumps(page_data([(compiled.plan, compiled.target)])))
     (graph,) = data["graphs"]
     plan = compiled.plan
-    assert sum(op["bytes"] for op in graph["written"]) == plan.baseline_bytes and len(graph["written"]) == plan.baseline_kernels
-    assert sum(s["bytes"] * s["often"] for s in graph["steps"]) == plan.dram_bytes
-    assert [s["name"] for s in graph["steps"]] == [k.kernel.name for k in plan.kernels]
-    last = graph["steps"][-1]
+    (part,) = graph["parts"]
+    assert sum(op["bytes"] for op in part["written"]) == plan.baseline_bytes and len(part["written"]) == plan.baseline_kernels
+    assert part["bytes"] == graph["bytes"] == plan.dram_bytes
+    assert [s["name"] for s in part["steps"]] == [k.kernel.name for k in plan.kernels]
+    last = part["steps"][-1]
     assert any(line.startswith("out = ") for line in last["equations"]) and "def " in last["source"]
     assert page(data, "a & b").count("a &amp; b") == 2
 
@@ -78,8 +81,42 @@ def test_equal_regions_stand_once():
     args = [torch.empty(2048, 2048, dtype=torch.bfloat16, device="meta") for _ in range(18)]
     c = eqfuse.optimize(mlp, args, target="h200")
     (graph,) = page_data([(c.plan, c.target)])["graphs"]
-    assert [s["often"] for s in graph["steps"]] == [17] and len(c.plan.steps) == 17
-    assert sum(s["bytes"] * s["often"] for s in graph["steps"]) == sum(k.cost.dram_bytes for k in c.plan.steps)
+    assert [p["often"] for p in graph["parts"]] == [17] and graph["order"] == [{"times": 17, "parts": [0]}]
+    assert sum(p["bytes"] * p["often"] for p in graph["parts"]) == sum(k.cost.dram_bytes for k in c.plan.steps)
+
+
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [([], []), ([0, 1, 2], [(1, [0, 1, 2])]), ([0, 1, 2, 1, 2, 3], [(1, [0]), (2, [1, 2]), (1, [3])]), ([4, 4, 4], [(3, [4])]),
+     ([0, 1, 1, 0, 1, 1], [(2, [0, 1, 1])])],
+)  # fmt: skip
+def test_what_repeats_is_counted(order, found):
+    runs = repeats(order)
+    assert [(r["times"], r["parts"]) for r in runs] == found
+    assert [p for r in runs for p in r["parts"] * r["times"]] == order
+
+
+def test_what_torch_runs_stands_where_it_runs():
+    def f(x):
+        return torch.sort(torch.softmax(x, -1), -1).values.exp() / 2
+
+    c = eqfuse.optimize(f, (torch.randn(4, 8),), target="h200")
+    found = Elements(c.html())
+    boxes = [attrs["class"] for tag, attrs in found.tags if tag == "a" and attrs.get("class", "").startswith("box")]
+    assert boxes == ["box piece", "box torch", "box piece"]
+    text = c.html()
+    assert "aten.sort" in text and "test_pages.py:" in text and c.plan.library[0].reason in text
+
+
+def test_both_passes_and_what_is_saved():
+    def f(x, w):
+        return torch.softmax(x @ w, -1)
+
+    args = (torch.randn(8, 16, requires_grad=True), torch.randn(16, 4, requires_grad=True))
+    c = eqfuse.optimize(f, args, target="h200", training=True)
+    text = c.html()
+    assert text.count("<h2 id=\"graph") == 2 and "saved for the backward pass" in text
+    assert all(f">{s.input.name}<" in text for s in c.saved)
 
 
 def test_no_kernel_stands_over_the_roof():

@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import eqfuse
-from eqfuse.codegen.module import ModuleSpec
+from eqfuse.codegen.sizes import ModuleSpec
 from eqfuse.frontends import trace
 from eqfuse.ir.build import axes, mean_over, program, sum_over, tensor
 from eqfuse.ir.terms import Extent

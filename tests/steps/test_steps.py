@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 import eqfuse
-from eqfuse.errors import OptionError, PlanError, ShapeError, UnsupportedOpError
+from eqfuse.errors import AccuracyError, OptionError, PlanError, ShapeError, UnsupportedOpError
 from eqfuse.runtime.executable import Executable
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
@@ -222,13 +222,48 @@ def test_exported_programs_have_their_sizes_or_symbols_for_them():
     torch.testing.assert_close(stepped(free, (y,)).interpret(y), Sorted()(y))
 
 
-def test_strict_raises_and_so_do_options_of_one_program():
+def test_strict_raises():
     def f(x):
         return x.median(-1).values * 2
 
     with pytest.raises(UnsupportedOpError, match=r"aten\.median"):
         stepped(f, (X,), strict=True)
-    with pytest.raises(OptionError, match=r"memory_limit[\s\S]*aten\.median"):
-        stepped(f, (X,), memory_limit=1e6)
     with pytest.raises(OptionError, match="strict"):
         stepped(f, (X,), strict="yes")
+
+
+def between(x):
+    """Two pieces, each with two values of names, and torch's sort between."""
+    first = torch.softmax(x, -1)
+    order = torch.sort(first * 2, -1).values
+    second = order.exp()
+    third = second / second.sum(-1, keepdim=True)
+    return third + 1
+
+
+def test_verdicts_are_about_the_values_of_a_piece():
+    apart = stepped(between, (X,), fusion=[("forbid", "third", "second"), ("forbid", "third", "first")])
+    assert apart.plan.kernels == stepped(between, (X,)).plan.kernels + 1
+    torch.testing.assert_close(apart.interpret(X), between(X))
+    held, content = str(apart.plan).split("verdict: ")[1:]
+    assert "held" in held
+    assert "different steps" in content
+    with pytest.raises(OptionError, match="different steps"):
+        stepped(between, (X,), fusion=[("require", "third", "first")])
+    with pytest.raises(OptionError, match="'nobody'"):
+        stepped(between, (X,), fusion=[("forbid", "third", "nobody")])
+
+
+def test_a_limit_of_memory_is_about_what_is_held_between_steps_too():
+    plan = stepped(between, (X,)).plan
+    assert plan.temporary_bytes == X.numel() * (4 + 4 + 8), "what is sorted, and both results of sorting"
+    assert stepped(between, (X,), memory_limit=plan.temporary_bytes).plan.kernels == plan.kernels
+    with pytest.raises(PlanError, match="held between steps at sort"):
+        stepped(between, (X,), memory_limit=plan.temporary_bytes - 1)
+
+
+def test_every_piece_is_tried_where_accuracy_is_asked_for():
+    found = stepped(between, (X,), accuracy_factor=2.0)
+    assert str(found.plan).count("within 2 times eager") == 2
+    with pytest.raises(AccuracyError, match="no plan is within"):
+        stepped(between, (X,), accuracy_factor=1e-9)
