@@ -44,6 +44,7 @@ from ..tiles.program import (
     Value,
     Where,
 )
+from . import states as states_text
 from .text import broadcast, number, position, product, split_index, total, type_name, wrap
 
 _HINTS = {"keep": "evict_last", "drop": "evict_first"}
@@ -70,9 +71,12 @@ def helpers(programs: tuple[TileProgram, ...]) -> str:
     statements = [s for p in programs for s in p.statements()]
     reduced = [m for m in MONOIDS.values() if m.prelude and any(isinstance(s, Reduce) and s.monoid == m.name for s in statements)]
     used = {s.op for s in statements if isinstance(s, Let)} | {m.combine for m in reduced}
-    used |= {MONOIDS[s.monoid].combine for s in statements if isinstance(s, Scan)}
+    used |= {MONOIDS[s.monoid].combine for s in statements if isinstance(s, Scan) and not s.parts}
+    states = {of.name: of for s in statements if isinstance(s, Reduce | Scan) and (of := MONOIDS[s.monoid].several) is not None}
+    used |= {op for of in states.values() for op in of.operations}
     texts = [text for o in sorted(used) if (text := operation(o).spellings["triton"].helpers)]
     texts += [m.prelude for m in reduced]
+    texts += [states_text.combining(states[name]) for name in sorted(states)]
     texts += [LOST] if any(isinstance(s, Lost) for s in statements) else []
     return "\n\n\n".join(t.strip("\n") for t in texts)
 
@@ -282,6 +286,7 @@ class KernelPrinter:
 
     # -- statements ----------------------------------------------------------------------------------------------------------
     def block(self, body: tuple[Statement, ...]) -> None:
+        made: dict[tuple[str, ...], None] = {}
         for s in body:
             if isinstance(s, Loop):
                 self.loop(s)
@@ -289,6 +294,8 @@ class KernelPrinter:
                 self.store(s)
             elif isinstance(s, Where) and all(self.is_full(b) for b in s.bindings):
                 self.names[s.dst.name] = self.name(s.src)
+            elif isinstance(s, Reduce | Scan) and s.parts:
+                self.states(s, body, made)
             else:
                 self.assign(self.name(s.dst), s)
 
@@ -301,6 +308,23 @@ class KernelPrinter:
             self.call(f"{name} = tl.load", self.address(s.access), *masked, _eviction(s.hint))
         else:
             self.write(f"{name} = {self.expression(s)}")
+
+    def states(self, s: Reduce | Scan, body: tuple[Statement, ...], made: dict[tuple[str, ...], None]) -> None:
+        """All parts of a state at once, where the first of them stands."""
+        parts, of = (t for t in body if type(t) is type(s) and t.parts == s.parts and t.dim == s.dim), MONOIDS[s.monoid].several
+        assert of is not None
+        whole = [t for t in parts if isinstance(t, Reduce | Scan) and MONOIDS[t.monoid].several == of]
+        if (key := tuple(t.dst.name for t in whole)) in made:
+            return
+        made[key] = None
+        names = {MONOIDS[t.monoid].part: self.name(t.dst) for t in whole}
+        dims = {d for v in s.parts for d in v.dims}
+        shape = tuple(d for d in self.program.dims if d in dims)
+        tiles = [(v, broadcast(self.name(v), v.dims, shape)) for v in s.parts]
+        given = ", ".join(text if v.dims == shape else f"tl.broadcast_to({text}, {self.shape(shape)})" for v, text in tiles)
+        to = ", ".join(names.get(k, "_") for k in range(len(s.parts)))
+        how = "reduce" if isinstance(s, Reduce) else "associative_scan"
+        self.write(f"{to} = tl.{how}(({given}), {shape.index(s.dim)}, {states_text.name_of(of)})")
 
     def call(self, head: str, *arguments: str) -> None:
         """A call on one line, or one argument to a line if it is too long."""

@@ -13,6 +13,7 @@ from ..egraph.frozen import ENode
 from ..ir import dtypes
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
+from ..ir.monoids import MONOIDS
 from ..ir.program import Output, Program
 from ..ir.recursion import Steps, completed
 from ..ir.terms import Cast, Const, Gather, Index, Input, Map, Reduce, Scan, Term, View
@@ -188,7 +189,7 @@ class _Stage:
             return Cast(n.attrs[0], args[0])
         if n.op == "scan":
             along = self.axis(n.attrs[1], place)
-            return args[0] if along is None else Scan(n.attrs[0], along, args[0])
+            return args[MONOIDS[n.attrs[0]].part] if along is None else Scan(n.attrs[0], along, *args)
         (_, below), *_ = self.whole.schedule.made[item].sources
         if n.op == "reduce":
             return self.reduced(n, below, args[0])

@@ -65,9 +65,9 @@ def _along(
     elif n.op in ("map", "cast"):
         yield from _pointwise(n, axes, numbers, p)
     elif n.op == "reduce":
-        yield from _reduction(n, axes[0], p, devices)
+        yield from _reduction(n, axes, p, devices)
     elif n.op == "scan":
-        yield from _scan(n, axes[0], p)
+        yield from _scan(n, axes, p)
     elif n.op == "view":
         yield from _view(n, axes[0], p, devices)
     elif n.op == "gather" and p not in (axes[0] & {n.attrs[0]}):
@@ -87,20 +87,20 @@ def _pointwise(n: ENode, axes: Sequence[frozenset[Axis]], numbers: Sequence[floa
                 yield tuple(REPLICATED if i == k else PARTIAL for i in range(2))
 
 
-def _reduction(n: ENode, own: frozenset[Axis], p: One, devices: int) -> Iterator[tuple[One, ...]]:
-    monoid, j = n.attrs
+def _reduction(n: ENode, axes: Sequence[frozenset[Axis]], p: One, devices: int) -> Iterator[tuple[One, ...]]:
+    (monoid, j), own = n.attrs, axes[0]
     if p != PARTIAL:
-        yield (p,)
+        yield tuple(p if len(axes) == 1 or p in x else REPLICATED for x in axes)
     elif monoid in ADDS:
         yield (PARTIAL,)
         if j in own and j.size % devices == 0 and j.size:
             yield (j,)
 
 
-def _scan(n: ENode, own: frozenset[Axis], p: One) -> Iterator[tuple[One, ...]]:
+def _scan(n: ENode, axes: Sequence[frozenset[Axis]], p: One) -> Iterator[tuple[One, ...]]:
     monoid, j = n.attrs
     if p != PARTIAL and p != j:
-        yield (p if p in own else REPLICATED,)
+        yield tuple(p if p in x else REPLICATED for x in axes)
     elif p == PARTIAL and monoid in ADDS:
         yield (PARTIAL,)
 

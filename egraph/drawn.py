@@ -175,12 +175,13 @@ class Drawn(Values):
         """The running values of a reduction, or of a function of some: one more element each, the first of nothing; and the identity of the
         reduction, NaN for a function."""
         if (r, axis) not in self.prefixes:
-            forms = (n for n in self.graph.classes[r] if n.op == "reduce" and n.attrs[1] == axis and n.args[0] in self.values)
+            forms = (n for n in self.graph.classes[r] if n.op == "reduce" and len(n.args) == 1 and n.attrs[1] == axis)
+            forms = (n for n in forms if n.args[0] in self.values)
             n, found = next(forms, None), None
             if n is not None:
                 k, x = self.place[axis], self.values[n.args[0]]
                 full = np.broadcast_to(x, [self.extents[k] if a == k else s for a, s in enumerate(x.shape)])
-                found = [self.reduced(n.attrs[0], axis, full, t) for t in range(self.extents[k] + 1)], MONOIDS[n.attrs[0]].identity
+                found = [self.reduced(n.attrs[0], axis, full, length=t) for t in range(self.extents[k] + 1)], MONOIDS[n.attrs[0]].identity
             elif (n := self.pick.get(r)) is not None and n.op in ("map", "cast"):
                 found = self._composed(n, axis)
             self.prefixes[r, axis] = found

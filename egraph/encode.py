@@ -163,7 +163,8 @@ def _text(t: Term, names: dict[Term, str], book: Codebook) -> str:
     if isinstance(t, Input):
         return f'(Input "{t.name}" {book.mask(t.axes)})'
     parts = (names[p] if isinstance(p, Term) else book.text(p) for p in t.parts)
-    return f"({type(t).__name__}{len(t.args) if isinstance(t, Map) else ''} {' '.join(parts)})"
+    counted = isinstance(t, Map) or (isinstance(t, Reduce | Scan) and len(t.args) > 1)
+    return f"({type(t).__name__}{len(t.args) if counted else ''} {' '.join(parts)})"
 
 
 class Decoder:
@@ -221,5 +222,5 @@ class Decoder:
         return out
 
     def _decode(self, name: str, raw: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-        kind = name.lower().rstrip("123")
+        kind = name.lower().rstrip("12346")
         return kind, tuple(map(self.book.attribute, raw, KINDS[kind].attrs))

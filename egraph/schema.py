@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 
 from ..ir.layout import terms
+from ..ir.states import MOST_PARTS
 from ..rewrites.facts import CONDITIONS
 from ..rewrites.patterns import number_text
 from ..rewrites.relations import RELATIONS, Trait
@@ -38,13 +39,14 @@ CONSTRUCTORS: dict[str, tuple[str, ...]] = {
     "Gather": ("T", "i64", "T"),
     "Reduce": ("String", "i64", "T"),
     "Scan": ("String", "i64", "T"),
+    **{f"{kind}{n}": ("String", "i64", *["T"] * n) for kind in ("Reduce", "Scan") for n in range(2, MOST_PARTS + 1)},
+    **{f"Merge{2 * n}": ("String", *["T"] * (2 * n)) for n in range(2, MOST_PARTS + 1)},
     "Roll": ("String", "i64", "T", "T"),
     "Ref": ("String", "i64", "T"),
     "Pre": ("i64", "T"),
     "Acc": (),
 }
-TRACED = ("Map1", "Map2", "Map3", "Cast", "View", "Gather", "Reduce", "Scan", "Roll", "Ref", "Pre")
-
+TRACED = tuple(name for name in CONSTRUCTORS if name not in ("Input", "Const", "Extent", "Index", "Acc"))
 
 FORMS = {"Along": "TT", "LinearSum": "LL", "LinearProduct": "LL"}  # linear forms, and the sorts of their parts
 
@@ -116,8 +118,8 @@ def levels() -> list[str]:
         args = [c for c, sort in zip(cells, columns, strict=True) if sort == "T"]
         most = functools.reduce("(max {} {})".format, [f"level-{a}" for a in args]) if args else "0"
         cases = [("", most) if args else ("(axis j)", most)]
-        if name in LOOPS:
-            cases = [(f"(related {cells[1]} j)", LOOPS[name].format(most)), (f"(unrelated {cells[1]} j)", most)]
+        if (loop := LOOPS.get(name.rstrip("23"))) is not None:
+            cases = [(f"(related {cells[1]} j)", loop.format(most)), (f"(unrelated {cells[1]} j)", most)]
         known = " ".join(f"(= level-{a} (level {a} j))" for a in args)
         for where, level in cases if name != "Pre" else ():
             rules.append(f"(rule ((= t ({name} {' '.join(cells)})) {where} {known}) ((set (level t j) {level})) :ruleset analysis)")

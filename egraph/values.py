@@ -103,15 +103,17 @@ class Values(Arrays, ABC):
             return self.numbers(self.position(n.attrs[1]))  # a position past the end is still a position
         if n.op == "reduce":
             monoid, axis = n.attrs
-            return self.reduced(monoid, axis, args[0], dict(limits).get(axis))
+            return self.reduced(monoid, axis, *args, length=dict(limits).get(axis))
         attrs = [self.place[a] if isinstance(a, Axis) else self.position(a) if isinstance(a, IndexExpr) else a for a in n.attrs]
         return np.asarray(value(self, n.op, attrs, args))
 
-    def reduced(self, monoid: str, axis: Axis, x: np.ndarray, length: int | None = None) -> np.ndarray:
+    def reduced(self, monoid: str, axis: Axis, x: np.ndarray, *more: np.ndarray, length: int | None = None) -> np.ndarray:
         """A reduction, of the first elements only if so many are given."""
         k = self.place[axis]
         if length is None:
-            return self.reduce(monoid, k, x)
+            return self.reduce(monoid, k, x, *more)
+        if more:
+            raise NoValue("a state of several parts before the end of its loop")
         if x.shape[k] > 1 or self.extents[k] == 1:
             x = x[(slice(None),) * k + (slice(0, length),)]
         return reduce_array(monoid, x, k, length)

@@ -257,7 +257,7 @@ class _Choice:
 
     def _way(self, c: int, n: ENode, b: Budget) -> _Option | None:
         op, axes = n.op, self.graph.axes
-        if n.in_order is not None and self.places.captures(n.in_order, axes[n.args[0]]):
+        if n.in_order is not None and any(self.places.captures(n.in_order, axes[x]) for x in n.args):
             return None
         if self.places.shows(n):
             return _Option(n, ((n.args[0], b),), EPSILON)
@@ -272,7 +272,7 @@ class _Choice:
             return _Option(n, args, self.elements(c) * OPS[n.attrs[0]].cost + EPSILON)
         if op in ("reduce", "roll"):
             axis = n.attrs[1]
-            role, along = self.roles.get(axis), n.goes_along(axes[n.args[0]])
+            role, along = self.roles.get(axis), n.goes_along(*(axes[x] for x in n.args))
             if role is None or along is None or (op == "roll" and axis not in axes[n.args[0]]):
                 return None
             k = self.slot.get(axis)
@@ -283,10 +283,12 @@ class _Choice:
                 return None
             return _Option(n, tuple((x, b) for x in n.args), self._reduction_cost(n))
         if op == "scan":
-            role, body = self.roles.get(n.attrs[1]), n.args[0]
-            if role is None or (role.kind == "grid" and n.goes_along(axes[body])):
+            role = self.roles.get(n.attrs[1])
+            if role is None or (role.kind == "grid" and n.goes_along(*(axes[x] for x in n.args))):
                 return None
-            return _Option(n, ((body, b),), self.elements(c) * max(1.0, math.log2(role.tile)) + EPSILON)
+            return _Option(n, tuple((x, b) for x in n.args), self.elements(c) * max(1.0, math.log2(role.tile)) + EPSILON)
+        if op == "merge":
+            return _Option(n, tuple((x, b) for x in n.args), self.elements(c) + EPSILON)
         if op in ("ref", "pre"):
             k = self.slot.get(n.attrs[-1])
             if k is None or b[k] < 0:
@@ -301,7 +303,7 @@ class _Choice:
             m.scalar == "mul" and all(self.graph.axes[x] < self.graph.axes[body] for x in m.args)
             for m in self.graph.classes[body]
         )
-        return self.elements(body) * (TENSOR_SHARE if product else 1.0) + EPSILON
+        return max(map(self.elements, n.args)) * (TENSOR_SHARE if product else 1.0) + EPSILON
 
     def _accumulator_of(self, body: int, k: int) -> int:
         """What stands for the accumulator over a body in a loop over the k-th streamed axis: a negative class."""

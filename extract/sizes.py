@@ -174,7 +174,7 @@ class _Sizes:
             return args[0] + _power(n.attrs[1].size)
         if self.lengths and n.op == "scan" and n.attrs[0] == "sum":
             return args[0] + _power(n.attrs[1].size)
-        return args[0]
+        return np.maximum.reduce(args) if n.in_order or n.op == "merge" else args[0]
 
     def _of_op(self, node: int, o: ops.ScalarOp, args: Sequence[np.ndarray]) -> np.ndarray | float:
         if o.result == "bool" or is_free_exponential(self.facts, node):

@@ -45,7 +45,7 @@ def propose_splits(program: Program, target: Target) -> dict[Axis, tuple[int, ..
             near.setdefault(last[0], SECTOR_BYTES // i.dtype.itemsize)
     programs: dict[Axis, tuple[int, bool]] = {}
     for t in terms:
-        if isinstance(t, Reduce | Scan) and t.axis in t.args[0].axes:
+        if isinstance(t, Reduce | Scan) and any(t.axis in x.axes for x in t.args):
             beside = t.axes - {t.axis}
             count = math.prod(math.ceil(a.size / (TILE if a in rows[t] else near.get(a, 1))) for a in beside)
             programs[t.axis] = min((count, bool(rows[t])), programs.get(t.axis, (count, True)))

@@ -113,7 +113,7 @@ def analyse(
         if c in leaves or (c not in roots and _views(graph, c, leaves)) or _gathers(graph, c, leaves, True):
             continue
         for n in graph.classes[c]:
-            axis = n.goes_along(graph.axes[n.args[0]]) if n.in_order else None
+            axis = n.goes_along(*(graph.axes[x] for x in n.args)) if n.in_order else None
             if axis is None:
                 continue
             reduced[axis] = found[axis] = None

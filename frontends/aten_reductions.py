@@ -16,6 +16,7 @@ from ..errors import ShapeError
 from ..ir import dtypes
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS
+from ..ir.states import NAMED, part_name
 from ..ir.terms import Cast, Const, Extent, Map, Reduce, Term, as_term, number_of
 from .aten import ZERO, At, Call, dims_of, free_axes, register, replaced, shape_of
 from .aten_pointwise import power
@@ -167,21 +168,21 @@ def _align_pair(alignment: Any, node: Any, x: Any, dims: Any, keepdim: Any = Fal
 
 
 def _position(call: Call, x: Any, dim: int | None, keepdim: bool, monoid: str) -> Term:
-    """The first position at which the extremum stands, or NaN if that is it: ``min over i of i where x[i] is it, else n``.
-
-    It is one reduction after the other: the second has to know the extremum.
-    """
-    extremum = _some_extremum(call, x, dim, keepdim, monoid)
-    s = Slices(call, x, dim, keepdim)
-    beyond = Cast(dtypes.int64, Const(float(s.count)))
-    found = []
+    """The first position at which the extremum stands, or a NaN if there is one: a state of a value and its position, in one reduction."""
+    _some_extremum(call, x, dim, keepdim, monoid)
+    s, state = Slices(call, x, dim, keepdim), NAMED[f"arg{monoid}"]
+    found: list[tuple[Term, Term]] = []
     for (axes, value), place in zip(s.inside, s.places([shape_of(x)[d] for d in s.dims]), strict=True):
-        here = Map("eq", (value, extremum))
-        if value.dtype is not None and value.dtype.is_float:
-            here = Map("or", (here, Map("ne", (value, value))))
-        at = Cast(dtypes.int64, call.reader.position(place))
-        found.append(reduce_over("min", axes, Map("where", (here, at, beyond))))
-    return combined("min", found)
+        at = call.reader.position(place)
+        at = at if at.dtype == dtypes.int64 else Cast(dtypes.int64, at)
+        best = Cast(dtypes.int32, value) if value.dtype == dtypes.bool_ else value, at
+        for a in reversed(axes):
+            best = Reduce(part_name(state, 0), a, *best), Reduce(part_name(state, 1), a, *best)
+        found.append(best)
+    value, at = found[0]
+    for other in found[1:]:
+        value, at = state.combined((value, at), other, lambda op, *args: Map(op, args), Const)
+    return at
 
 
 def _extremum(monoid: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..ir import dtypes
 from ..ir.index import Axis, index
+from ..ir.states import NAMED, part_name
 from ..ir.terms import Cast, Const, Index, Map, Scan, Term, View
 from .aten import Call, dims_of, free_axes, register, replaced, shape_of
 from .aten_reductions import _numeric
@@ -55,6 +56,19 @@ def _cumsum(call: Call, x: Any, dim: int) -> Term:
 @register("aten.cumprod.default", align=_align)
 def _cumprod(call: Call, x: Any, dim: int) -> Term:
     return scanned(call, x, dim, lambda x, k: prefixes("prod", _numeric(call, x), k))
+
+
+@register("aten.logcumsumexp.default", align=_align)
+def _logcumsumexp(call: Call, x: Any, dim: int) -> Term:
+    """m + log s, where the state (m, s) of an element is (x, 1)."""
+
+    def of(x: Term, k: Axis | None) -> Term:
+        if k is None:
+            return x
+        largest, sums = (Scan(part_name(NAMED["logsumexp"], part), k, x, Const(1.0)) for part in range(2))
+        return largest + Map("log", (sums,))
+
+    return scanned(call, x, dim, of)
 
 
 def _extremum(monoid: str) -> Any:

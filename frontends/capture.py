@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
 from .aten import RESULT
+from .combines import associative, kept_whole
 from .convention import flattened
 from .definitions import COMPOSITES, DECOMPOSITIONS
 from .naming import function_name
@@ -167,6 +168,7 @@ _BY_DEFINITION: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.linear.default: linear_by_definition,
     torch.ops.aten.view.default: view_of_any,
     torch.ops.aten.scaled_dot_product_attention.default: attention_by_definition,
+    torch.ops.higher_order.associative_scan: associative,
     **COMPOSITES,
 }
 
@@ -410,7 +412,8 @@ def exported(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symboli
             for x in fake:
                 if isinstance(x, torch.Tensor) and x.dim():
                     sizes[x] = dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO)
-        program = torch.export.export(module, fake_args, fake_kwargs, strict=False, dynamic_shapes=sizes)
+        with kept_whole():
+            program = torch.export.export(module, fake_args, fake_kwargs, strict=False, dynamic_shapes=sizes)
     return Exported(program, tuple(names), in_spec, tuple(leaves), seen.among(program.constants))
 
 

@@ -31,6 +31,7 @@ from ..ir.ranges import Interval
 from ..ir.recursion import Retried, arguments_first
 from ..ir.terms import Cast, Const, Gather, Index, Input, Reduce, Scan, Term, View, as_term, number_of, whole_number
 from . import (  # noqa: F401 - they fill the table
+    aten_associative,
     aten_functions,
     aten_gathers,
     aten_joins,

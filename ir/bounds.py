@@ -68,9 +68,12 @@ class Intervals:
         """A value at another position, or 0."""
         return x.join(ZERO)
 
-    def reduce(self, monoid: str, axis: Any, x: Interval) -> Interval:
+    def reduce(self, monoid: str, axis: Any, x: Interval, *more: Interval) -> Interval:
         """A reduction, of nothing too where that is a number; an empty maximum is one where the axis is known to be empty."""
         m = MONOIDS[monoid]
+        if m.several:
+            found = (x, *more)[m.part] if m.several.selects(m.part) else ALL
+            return found.join(Interval(m.identity, m.identity)) if axis.size == 0 else found
         if m.copies == "times":
             return ranges.mul(x, COUNT)
         if m.copies != "one":
@@ -78,10 +81,17 @@ class Intervals:
         found = x.join(ZERO) if m.combine == "add" else x
         return found.join(Interval(m.identity, m.identity)) if axis.size == 0 else found
 
-    def scan(self, monoid: str, axis: Any, x: Interval) -> Interval:
+    def scan(self, monoid: str, axis: Any, x: Interval, *more: Interval) -> Interval:
         """A reduction of one element at least."""
         m = MONOIDS[monoid]
+        if m.several:
+            return (x, *more)[m.part] if m.several.selects(m.part) else ALL
         return ranges.mul(x, Interval(1.0, LARGEST_EXTENT)) if m.copies == "times" else x if m.copies == "one" else ALL
+
+    def merge(self, monoid: str, *both: Interval) -> Interval:
+        """A part of what two states are together."""
+        m = MONOIDS[monoid]
+        return both[m.part].join(both[m.parts + m.part]) if m.several and m.several.selects(m.part) else ALL
 
     def roll(self, monoid: str, axis: Any, body: Interval, update: Interval) -> Interval:
         """A reduction whose state an update moves."""

@@ -10,17 +10,19 @@ that needs it (:mod:`.spec`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+
+from . import states
 
 
 @dataclass(frozen=True)
 class Prefixes:
     """The reductions of all prefixes along an axis: by numpy, and as a Triton format string over a tile and a dimension's
-    number, which may call what the op that combines two states is spelled with."""
+    number, which may call what the op that combines two states is spelled with.  ``numpy`` takes as many arrays as a state has parts."""
 
     numpy: Callable[..., np.ndarray]
     triton: str
@@ -55,10 +57,19 @@ class Monoid:
     copies: Literal["times", "one", ""] = ""
     triton: str = ""  # nothing for what another monoid carries
     prelude: str = ""
+    several: states.State | None = None  # a state of several parts: a reduction has an argument for each, and its value is one of them
+    part: int = 0
+
+    @property
+    def parts(self) -> int:
+        """How many arguments a reduction has."""
+        return 1 if self.several is None else len(self.several.formulas)
 
     @property
     def prefixes(self) -> Prefixes | None:
         """What scans are; none where a state is no value."""
+        if (of := self.several) is not None:
+            return Prefixes(lambda *xs, axis: of.prefixes(xs, axis)[self.part], "")
         return PREFIXES.get(self.combine) if self.state == self.name else None
 
     def empty(self, like: np.ndarray) -> np.ndarray:
@@ -117,21 +128,57 @@ def _prod(x, axis: tl.constexpr):
     return tl.reduce(x, axis, _times)
 '''
 
-MONOIDS = {
-    m.name: m
-    for m in (
-        Monoid("sum", 0.0, "add", np.sum, "sum", True, False, "isum", "times", "tl.sum({}, axis={})"),
-        Monoid("max", -math.inf, "maximum", _largest, "max", False, True, "imax", "one", "_max({}, axis={})", _MAX),
-        Monoid("min", math.inf, "minimum", _smallest, "min", False, True, "imin", "one", "_min({}, axis={})", _MIN),
-        Monoid("mean", 0.0, "add", _mean, "sum", True, False, copies="one"),
-        Monoid("prod", 1.0, "mul", np.prod, "prod", False, False, "iprod", triton="_prod({}, axis={})", prelude=_PROD),
-        # of integers: exact, modulo 2**64.  They have no traits: a law of real numbers, which a wrapped one may break, does not see them
-        Monoid("isum", 0.0, "add", np.sum, "isum", False, False, "", "times", "tl.sum({}, axis={})"),
-        Monoid("imax", -math.inf, "maximum", _largest, "imax", False, False, "", "one", "tl.max({}, axis={})"),
-        Monoid("imin", math.inf, "minimum", _smallest, "imin", False, False, "", "one", "tl.min({}, axis={})"),
-        Monoid("iprod", 1.0, "mul", np.prod, "iprod", False, False, triton="_prod({}, axis={})", prelude=_PROD),
-    )
-}
+
+class _Monoids(dict[str, Monoid]):
+    """The table, which knows by its name the parts of any state as well (:mod:`.states`); these are not among its rows."""
+
+    def __missing__(self, name: str) -> Monoid:
+        found = states.part_of(name)
+        if found is None:
+            raise KeyError(name)
+        state, part = found
+
+        def reduced(*xs: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
+            shape = np.broadcast_shapes(*(x.shape for x in xs))
+            if shape[axis]:
+                last = np.take(state.prefixes(xs, axis)[part], -1, axis=axis)
+            else:
+                kind = xs[part].dtype
+                last = np.full(np.delete(shape, axis), finite(state.neutral[part], kind), kind)
+            return np.expand_dims(last, axis) if keepdims else last
+
+        self.parts[name] = Monoid(name, state.neutral[part], "", reduced, name, False, False, several=state, part=part)
+        return self.parts[name]
+
+    def __init__(self, rows: Iterable[Monoid]) -> None:
+        super().__init__({m.name: m for m in rows})
+        self.parts: dict[str, Monoid] = {}
+
+    def __getitem__(self, name: str) -> Monoid:
+        return self.parts[name] if name in self.parts else super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and states.part_of(name) is not None)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+MONOIDS = _Monoids((
+    Monoid("sum", 0.0, "add", np.sum, "sum", True, False, "isum", "times", "tl.sum({}, axis={})"),
+    Monoid("max", -math.inf, "maximum", _largest, "max", False, True, "imax", "one", "_max({}, axis={})", _MAX),
+    Monoid("min", math.inf, "minimum", _smallest, "min", False, True, "imin", "one", "_min({}, axis={})", _MIN),
+    Monoid("mean", 0.0, "add", _mean, "sum", True, False, copies="one"),
+    Monoid("prod", 1.0, "mul", np.prod, "prod", False, False, "iprod", triton="_prod({}, axis={})", prelude=_PROD),
+    # of integers: exact, modulo 2**64.  They have no traits: a law of real numbers, which a wrapped one may break, does not see them
+    Monoid("isum", 0.0, "add", np.sum, "isum", False, False, "", "times", "tl.sum({}, axis={})"),
+    Monoid("imax", -math.inf, "maximum", _largest, "imax", False, False, "", "one", "tl.max({}, axis={})"),
+    Monoid("imin", math.inf, "minimum", _smallest, "imin", False, False, "", "one", "tl.min({}, axis={})"),
+    Monoid("iprod", 1.0, "mul", np.prod, "iprod", False, False, triton="_prod({}, axis={})", prelude=_PROD),
+))
 
 
 def monoid(name: str) -> Monoid:

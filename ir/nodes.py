@@ -16,9 +16,10 @@ map        op                    args as the scalar op takes them
 cast       DType                 x
 view       Axis, IndexExpr       x with the axis read at the expression; in kernels it is part of loads
 gather     Axis                  x, at: x with the axis read at a value, 0 where that is no position; in kernels it is part of loads
-reduce     monoid, Axis          body
+reduce     monoid, Axis          body; of a monoid whose state has several parts one for each, and the value is one of them
 scan       monoid, Axis          body: at each position along the axis, the reduction of the elements up to it; one that does not vary
                                  along the axis is repeated, so the value has the axis in any case
+merge      monoid                the parts of a state, then those of the state behind it: a part of both together
 roll       monoid, Axis          body, update: a reduction whose body mentions running values; each step does
                                  ``state <- combine(update[acc := state], body)``.  For ``mean`` the state is a sum, divided by the
                                  number of elements seen when it is read
@@ -42,12 +43,14 @@ from . import dtypes, ops
 from .dtypes import DType
 from .index import Axis, IndexExpr, index
 from .monoids import MONOIDS
+from .states import part_of
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of node.  ``args``: how many it has, ``None`` if its op says.  ``takes`` is the attribute with what its value has no longer,
-    an axis or several, ``adds`` the one with axes that it has instead.  ``text`` is for people, over attributes and then arguments."""
+    """A kind of node.  ``args``: how many it has, ``None`` if its op or monoid says.  ``takes`` is the attribute with what its value has no
+    longer, an axis or several, ``adds`` the one with axes that it has instead.  ``text`` is for people, over attributes and then
+    arguments."""
 
     name: str
     attrs: tuple[Any, ...]
@@ -69,8 +72,9 @@ KINDS = {
         Kind("cast", (DType,), 1, "{0}({1})"),
         Kind("view", (Axis, IndexExpr), 1, "{2}[{0} = {1}]", takes=0, adds=1),
         Kind("gather", (Axis,), 2, "{1}[{0} = {2}]", takes=0),
-        Kind("reduce", (str, Axis), 1, "{0}_{1}({2})", takes=1),
-        Kind("scan", (str, Axis), 1, "{0}_upto_{1}({2})", adds=1),
+        Kind("reduce", (str, Axis), None, "{0}_{1}({args})", takes=1),
+        Kind("scan", (str, Axis), None, "{0}_upto_{1}({args})", adds=1),
+        Kind("merge", (str,), None, "{0}_merged({args})"),
         Kind("roll", (str, Axis), 2, "loop_{1}(acc <- {0}({3}, {2}))", takes=1),
         Kind("ref", (str, Axis), 1, "{0}({2})"),
         Kind("pre", (Axis,), 1, "so_far({1})", takes=0),
@@ -109,11 +113,11 @@ class Operation:
         """The axis whose elements it takes one after the other: a reduction, or a scan."""
         return self.attrs[1] if self.op in (*REDUCTIONS, "scan") else None
 
-    def goes_along(self, body: frozenset[Axis]) -> Axis | None:
-        """The axis along which a kernel has to go for it, over a body with such axes: that in whose order it is, unless the body does not
-        vary along it and the monoid says what copies make."""
+    def goes_along(self, *body: frozenset[Axis]) -> Axis | None:
+        """The axis along which a kernel has to go for it, over a body, or parts of one, with such axes: that in whose order it is, unless
+        nothing varies along it and the monoid says what copies make."""
         axis = self.in_order
-        return None if axis is None or (axis not in body and MONOIDS[self.attrs[0]].copies) else axis
+        return None if axis is None or (all(axis not in part for part in body) and MONOIDS[self.attrs[0]].copies) else axis
 
     @property
     def mentions(self) -> tuple[Axis, ...]:
@@ -151,6 +155,8 @@ def dtype(kind: str, attrs: Sequence[Any], args: Sequence[DType | None], fractio
         return dtypes.int64 if kind == "index" else attrs[0]
     if kind == "gather":
         return args[0]
+    if kind in ("reduce", "scan", "merge") and (part := part_of(attrs[0])):
+        return args[part[1]]
     result = ops.OPS[attrs[0]].result if kind == "map" else "same"
     if result == "bool":
         return dtypes.bool_
@@ -163,6 +169,6 @@ def dtype(kind: str, attrs: Sequence[Any], args: Sequence[DType | None], fractio
 def text(kind: str, attrs: Sequence[Any], args: Sequence[str]) -> str:
     """A node as a formula."""
     if kind != "map":
-        return KINDS[kind].text.format(*(a.name if isinstance(a, Axis | DType) else a for a in attrs), *args)
+        return KINDS[kind].text.format(*(a.name if isinstance(a, Axis | DType) else a for a in attrs), *args, args=", ".join(args))
     infix = ops.op(attrs[0]).infix
     return f" {infix} ".join(args) if infix else f"-{args[0]}" if attrs[0] == "neg" else f"{attrs[0]}({', '.join(args)})"

@@ -120,12 +120,15 @@ def _evaluate(
         return _picked(x, t.axis, memo[t.args[1]], extent(t.axis))
     assert isinstance(t, Reduce | Scan)
     m = MONOIDS[t.monoid]
-    if isinstance(t, Scan):
-        axes = tuple(sorted({*x.axes, t.axis}))
+    if isinstance(t, Scan) or m.several:
+        axes = tuple(sorted({t.axis}.union(*(memo[a].axes for a in t.args))))
         shape = [extent(a) for a in axes]
         assert m.prefixes is not None
+        along, xs = axes.index(t.axis), [np.broadcast_to(memo[a].aligned(axes), shape) for a in t.args]
         with np.errstate(all="ignore"):
-            return Value(axes, np.asarray(m.prefixes.numpy(np.broadcast_to(x.aligned(axes), shape), axis=axes.index(t.axis))))
+            if isinstance(t, Scan):
+                return Value(axes, np.asarray(m.prefixes.numpy(*xs, axis=along)))
+            return Value(axes[:along] + axes[along + 1 :], np.asarray(m.reduce(*xs, axis=along)))
     if t.axis in x.axes:
         k = x.axes.index(t.axis)
         with np.errstate(all="ignore"):

@@ -22,7 +22,7 @@ import numpy as np
 
 from . import dtypes
 from .dtypes import DType
-from .monoids import MONOIDS
+from .monoids import MONOIDS, Monoid
 from .ops import OPS
 
 
@@ -137,9 +137,11 @@ class Arrays:
         """``x`` with an axis read at values, 0 where they are no positions."""
         return gathered(x, axis, at, self.extents[axis], self.number(0))
 
-    def reduce(self, monoid: str, axis: int, x: np.ndarray) -> np.ndarray:
+    def reduce(self, monoid: str, axis: int, x: np.ndarray, *more: np.ndarray) -> np.ndarray:
         """A reduction over a dimension that keeps it, with size 1; a value that is free of the axis is repeated."""
         extent = self.extents[axis]
+        if MONOIDS[monoid].several:
+            return np.expand_dims(self._states(MONOIDS[monoid], axis, (x, *more))[-1], axis)
         if self.rational:
             return _reduce_exactly(monoid, _repeated(x, axis, extent), axis)
         if self.bitwise:
@@ -152,9 +154,29 @@ class Arrays:
         self._note(out)
         return out
 
+    def merge(self, monoid: str, *both: np.ndarray) -> np.ndarray:
+        """A part of what two states are together."""
+        m = MONOIDS[monoid]
+        assert m.several is not None
+        return self.numbers(m.several.combined(both[: m.parts], both[m.parts :], self.map, self.number, [m.part])[0])
 
-    def scan(self, monoid: str, axis: int, x: np.ndarray) -> np.ndarray:
+    def _states(self, m: Monoid, axis: int, xs: tuple[np.ndarray, ...]) -> np.ndarray:
+        """One part of a state, along a new first dimension: of nothing, and after each position along a dimension, which is left out."""
+        assert m.several is not None
+        steps = [np.moveaxis(x, axis, 0) for x in np.broadcast_arrays(*(_repeated(x, axis, self.extents[axis]) for x in xs))]
+        rest = steps[0].shape[1:]
+        now: list[np.ndarray] = []
+        found = [np.full(rest, m.identity if not self.rational or np.isfinite(m.identity) else 0, self.dtype)]
+        for k in range(self.extents[axis]):
+            element = [x[k] for x in steps]
+            now = m.several.combined(now, element, self.map, self.number) if k else element
+            found.append(np.broadcast_to(now[m.part], rest))
+        return self.numbers(np.stack(found))
+
+    def scan(self, monoid: str, axis: int, x: np.ndarray, *more: np.ndarray) -> np.ndarray:
         """The reductions of all prefixes along a dimension; a value that is free of the axis is repeated."""
+        if MONOIDS[monoid].several:
+            return np.moveaxis(self._states(MONOIDS[monoid], axis, (x, *more))[1:], 0, axis)
         x, m = _repeated(x, axis, self.extents[axis]), MONOIDS[monoid]
         if self.rational or self.bitwise:
             combine = RATIONAL[m.combine] if self.rational else OPS[m.combine].numpy

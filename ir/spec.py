@@ -84,7 +84,10 @@ def wanted() -> bool:
 def shaped(kind: str, attrs: tuple[Any, ...], arguments: int) -> bool:
     """Whether a node has the attributes and as many arguments as its kind has."""
     row = KINDS[kind]
-    return len(attrs) == len(row.attrs) and all(map(isinstance, attrs, row.attrs)) and row.args in (None, arguments)
+    if len(attrs) != len(row.attrs) or not all(map(isinstance, attrs, row.attrs)) or row.args not in (None, arguments):
+        return False
+    m = MONOIDS.get(attrs[0]) if kind in ("reduce", "scan", "merge") else None
+    return m is None or arguments == m.parts * (1 + (kind == "merge"))
 
 
 def takes(op: str, arguments: int, more: Mapping[str, ScalarOp] = MappingProxyType({})) -> bool:
@@ -97,13 +100,13 @@ def carried(name: str) -> Monoid | None:
     """The monoid that carries the state of a monoid, if both are in the table and states are combined by an op that is."""
     m = MONOIDS.get(name)
     state = MONOIDS.get(m.state) if m is not None else None
-    return state if state is not None and state.combine in OPS else None
+    return state if state is not None and (state.several is not None or state.combine in OPS) else None
 
 
 def printable(name: str) -> bool:
     """Whether tiles can be reduced to the state of a monoid."""
     m = carried(name)
-    return m is not None and bool(m.triton)
+    return m is not None and (bool(m.triton) or m.several is not None)
 
 
 def scanned(name: str) -> bool:

@@ -266,14 +266,15 @@ class Map(Term):
 class Reduce(Term):
     """A monoid reduction over one axis.  If ``x`` does not depend on the axis it is the same value, ``axis.size`` times.
 
-    A sum, maximum or minimum of integers is ``isum``, ``imax`` or ``imin``, which are exact; of anything else it is not.
+    A sum, maximum or minimum of integers is ``isum``, ``imax`` or ``imin``, which are exact; of anything else it is not.  A monoid whose
+    state has several parts takes a value for each, and the reduction is one of them (:mod:`.states`).
     """
 
     monoid: str = _part(0)  # the monoid's name
     axis: Axis = _part(1)  # the axis that disappears
 
-    def __new__(cls, monoid: str, axis: Axis, x: Term) -> Reduce:
-        return super().__new__(cls, _monoid_of(monoid, x), axis, x)
+    def __new__(cls, monoid: str, axis: Axis, *x: Term) -> Reduce:
+        return super().__new__(cls, _monoid_of(monoid, *x), axis, *x)
 
 
 class Scan(Term):
@@ -286,12 +287,12 @@ class Scan(Term):
     monoid: str = _part(0)  # the monoid's name
     axis: Axis = _part(1)  # the axis along which it runs
 
-    def __new__(cls, monoid: str, axis: Axis, x: Term) -> Scan:
-        monoid = _monoid_of(monoid, x)
+    def __new__(cls, monoid: str, axis: Axis, *x: Term) -> Scan:
+        monoid = _monoid_of(monoid, *x)
         if MONOIDS[monoid].prefixes is None:
             cure = "scan by another monoid, or say in ir/monoids.py what they are"
             raise UnsupportedOpError(f"{monoid} has no prefixes", cure=cure)
-        return super().__new__(cls, monoid, axis, x)
+        return super().__new__(cls, monoid, axis, *x)
 
 
 class View(Term):
@@ -366,10 +367,13 @@ def number_of(t: Term) -> float | None:
     return -0.0 if isinstance(t, Map) and t is Const(-0.0) else None
 
 
-def _monoid_of(name: str, x: Term) -> str:
+def _monoid_of(name: str, x: Term, *more: Term) -> str:
     """The monoid of a name for values like ``x``: that of integers for integers."""
     if name not in MONOIDS:
         raise _unknown("monoid", name, MONOIDS)
+    if (parts := MONOIDS[name].parts) != 1 + len(more):
+        cure = f"pass {parts} value{'s' * (parts > 1)}, one for each part of its state"
+        raise UnsupportedOpError(f"monoid {name} reduces {parts} at a time, {1 + len(more)} given", cure=cure)
     whole = x.dtype is not None and x.dtype.kind == "int"
     return next((m.integer if whole else m.name for m in MONOIDS.values() if m.integer and name in (m.name, m.integer)), name)
 

@@ -99,27 +99,39 @@ def settled_gather(t, x, j: Axis, p):
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def axes_of_reduction(t, x, j: Axis, g: AnyMonoid):
+def axes_of_reduction(t, x: Arguments, j: Axis, g: AnyMonoid):
     """sum_j x depends on the axes of x but j."""
-    return [match(t, Reduce(g, j, x))], [spans(t, (x, j))]
+    return [match(t, Reduce(g, j, *x))], [spans(t, *((part, j) for part in x))]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def settled_reduction(t, x, j: Axis, g: AnyMonoid):
+def settled_reduction(t, x: Arguments, j: Axis, g: AnyMonoid):
     """sum_j x is settled if x is, whatever the monoid."""
-    return [match(t, Reduce(g, j, x)), settled(x)], [settled(t)]
+    return [match(t, Reduce(g, j, *x)), *map(settled, x)], [settled(t)]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def axes_of_scan(t, x, j: Axis, g: AnyMonoid):
+def axes_of_scan(t, x: Arguments, j: Axis, g: AnyMonoid):
     """The sums of x up to each position along j depend on the axes of x and on j."""
-    return [match(t, Scan(g, j, x))], [spans(t, x, j)]
+    return [match(t, Scan(g, j, *x))], [spans(t, *x, j)]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)
-def settled_scan(t, x, j: Axis, g: AnyMonoid):
+def settled_scan(t, x: Arguments, j: Axis, g: AnyMonoid):
     """So they are settled if x is, whatever the monoid."""
-    return [match(t, Scan(g, j, x)), settled(x)], [settled(t)]
+    return [match(t, Scan(g, j, *x)), *map(settled, x)], [settled(t)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def axes_of_merged(t, x: TwoStates, g: AnyMonoid):
+    """Two states together depend on the axes of both."""
+    return [match(t, Merge(g, *x))], [spans(t, *x)]
+
+
+@fact_rule(family=FAMILY, licence="exact", phase=PHASE)
+def settled_merged(t, x: TwoStates, g: AnyMonoid):
+    """They are settled if both are."""
+    return [match(t, Merge(g, *x)), *map(settled, x)], [settled(t)]
 
 
 @fact_rule(family=FAMILY, licence="exact", phase=PHASE)

@@ -52,9 +52,15 @@ def view_through_cast(x, j: Axis, e: Position, d: TypeName):
 
 
 @rule(family=FAMILY, licence="exact", phase=PHASE)
-def view_through_reduction(x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
+def view_through_reduction(x: Arguments, j: Axis, k: Axis, e: Position, g: AnyMonoid):
     """(sum_k x)[j = e] = sum_k x[j = e], where e does not mention k."""
-    return View(Reduce(g, k, x), j, e), Reduce(g, k, View(x, j, e)), OtherAxis(j, k), IndexFree(e, k)
+    return View(Reduce(g, k, *x), j, e), Reduce(g, k, *(View(part, j, e) for part in x)), OtherAxis(j, k), IndexFree(e, k)
+
+
+@rule(family=FAMILY, licence="exact", phase=PHASE)
+def view_through_merge(x: TwoStates, j: Axis, e: Position, g: AnyMonoid):
+    """A part of two states together, read elsewhere, is that of what both are there."""
+    return View(Merge(g, *x), j, e), Merge(g, *(View(part, j, e) for part in x))
 
 
 @rule(family=FAMILY, licence="exact", phase=PHASE)

@@ -31,7 +31,7 @@ from .positions import AlongAxis, AxisVar, IndexVar, Length, Place, Whole, axis,
 from .world import World
 
 __all__ = [
-    "Cast", "Const", "Extent", "Gather", "Index", "Map", "Max", "Mean", "Reduce", "Scan", "Sum", "View", "Where",
+    "Cast", "Const", "Extent", "Gather", "Index", "Map", "Max", "Mean", "Merge", "Reduce", "Scan", "Sum", "View", "Where",
 ]  # fmt: skip
 
 Operand = Union["Pattern", "Number", float]
@@ -561,28 +561,40 @@ class Gather(Node):
         self.x, self.axis, self.at = pattern(self.x), axis(self.axis), pattern(self.at)
 
 
-@dataclass(eq=False, repr=False)
-class Reduce(Node):
-    """A reduction, the monoid by name or as a variable."""
+class Folded(Node):
+    """What a monoid, by name or as a variable, makes of the elements along an axis: of as many values as its state has parts."""
 
-    monoid: str | NameVar
-    axis: AxisVar
-    x: Any
+    def __init__(self, monoid: str | NameVar, along: AxisVar, x: Any, *more: Any) -> None:
+        self.monoid, self.axis, self.args = known_name(monoid, "monoid"), axis(along), tuple(map(pattern, (x, *more)))
+        self.x = self.args[0]
 
-    def __post_init__(self) -> None:
-        self.monoid, self.axis, self.x = known_name(self.monoid, "monoid"), axis(self.axis), pattern(self.x)
+    def parts(self) -> tuple[Any, ...]:
+        return (self.monoid, self.axis, *self.args)
+
+    def egglog(self) -> str:
+        text, count = super().egglog(), len(self.args)
+        return text if count == 1 else text.replace(f"({type(self).__name__}", f"({type(self).__name__}{count}", 1)
 
 
-@dataclass(eq=False, repr=False)
-class Scan(Node):
-    """The reductions of all prefixes along an axis, the monoid by name or as a variable."""
+class Reduce(Folded):
+    """A reduction."""
 
-    monoid: str | NameVar
-    axis: AxisVar
-    x: Any
 
-    def __post_init__(self) -> None:
-        self.monoid, self.axis, self.x = known_name(self.monoid, "monoid"), axis(self.axis), pattern(self.x)
+class Scan(Folded):
+    """The reductions of all prefixes along an axis."""
+
+
+class Merge(Node):
+    """A part of what two states are together: the parts of one, then those of the one behind it."""
+
+    def __init__(self, monoid: str | NameVar, *both: Any) -> None:
+        self.monoid, self.args = known_name(monoid, "monoid"), tuple(map(pattern, both))
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.monoid, *self.args)
+
+    def egglog(self) -> str:
+        return super().egglog().replace("(Merge", f"(Merge{len(self.args)}", 1)
 
 
 @dataclass(eq=False, repr=False)

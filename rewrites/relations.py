@@ -23,6 +23,7 @@ from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.ranges import ALL
 from ..ir.signs import SIGN_TRAITS, sign_traits
+from ..ir.states import NAMED, THREE, part_name
 from . import patterns as P
 from .comparisons import MODEST
 from .facts import Fact
@@ -288,6 +289,18 @@ def _steps() -> list[tuple[str, str]]:
     return [(m.name, m.combine) for m in MONOIDS.values() if m.prefixes is not None and (m.name not in whole or math.isfinite(m.identity))]
 
 
+def _states() -> list[str]:
+    """Parts of states of several: of those with names, of one of three parts for checks, and of those that programs have brought."""
+    known = [part_name(s, k) for s in NAMED.values() for k in range(len(s.formulas))]
+    return [*dict.fromkeys([*known, *(f"{THREE}[{k}]" for k in range(3)), *MONOIDS.parts])]
+
+
+def _all_parts(count: int) -> list[tuple[str, ...]]:
+    """A part of each state of so many, and then all of its parts."""
+    found = ((name, MONOIDS[name].several) for name in _states())
+    return [(name, *(part_name(s, k) for k in range(count))) for name, s in found if s is not None and len(s.formulas) == count]
+
+
 def _has_theorem(o: str, *parts: str) -> bool:
     return o in OPS and (theorem := OPS[o].addition) is not None and theorem[:4] == parts
 
@@ -435,6 +448,21 @@ steps = _relation(
     "steps", "String String f64", "trait: a monoid of scans, the op that combines two states, and what changes none",
     Trait(
         lambda g, o: (g, o) in _steps(), lambda g: MONOIDS[g].identity, ("monoid", "op"), lambda: _steps(),
+    ),
+)  # fmt: skip
+pair = _relation(
+    "parts-of-pair", "String String String", "trait: a part of a state of two, and both",
+    Trait(lambda *row: row in _all_parts(2), sorts=("monoid", "monoid", "monoid"), names=lambda: _all_parts(2)),
+)  # fmt: skip
+triple = _relation(
+    "parts-of-triple", "String String String String", "trait: a part of a state of three, and all of them",
+    Trait(lambda *row: row in _all_parts(3), sorts=("monoid",) * 4, names=lambda: _all_parts(3)),
+)  # fmt: skip
+neutral = _relation(
+    "neutral", "String f64", "trait: a part of a state of several, and what changes nothing behind it",
+    Trait(
+        lambda g: MONOIDS[g].identity == MONOIDS[g].identity, lambda g: MONOIDS[g].identity, ("monoid",),
+        lambda: [(name,) for name in _states()],
     ),
 )  # fmt: skip
 rounding = _trait("type", "rounding", "a floating type, to which a cast rounds", lambda d: d.is_float)

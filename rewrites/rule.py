@@ -41,6 +41,7 @@ from ..errors import RuleError
 from ..ir.dtypes import DTYPES
 from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
+from ..ir.states import MOST_PARTS, NAMED, THREE, part_name
 from . import comparisons, facts, iters, relations, verdicts
 from . import patterns as P
 from .comparisons import Compare, OneOf
@@ -67,6 +68,7 @@ from .patterns import (
     Gather,
     LinearVar,
     Map,
+    Merge,
     NameVar,
     NumberVar,
     Pre,
@@ -81,8 +83,8 @@ from .positions import AlongAxis, IndexVar, Place
 from .relations import RELATIONS, Row
 
 __all__ = [
-    "AnyMonoid", "AnyOp", "Arguments", "Axis", "Each", "EitherWay", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3",
-    "Position", "Rule", "Scalar", "SelectiveMonoid", "Turns", "TypeName",
+    "AnyMonoid", "AnyOp", "Arguments", "Axis", "Each", "EitherWay", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3", "PairMonoid",
+    "Position", "Rule", "Scalar", "SelectiveMonoid", "TripleMonoid", "Turns", "TwoStates", "TypeName",
 ]  # fmt: skip
 
 ITERS = "iters"  # the phase of the rules on layouts, which a saturation of a program has no use for
@@ -120,6 +122,14 @@ class Form:
 
 class AnyMonoid:
     """Annotation: any monoid."""
+
+
+class PairMonoid:
+    """Annotation: a part of a state of two parts."""
+
+
+class TripleMonoid:
+    """Annotation: a part of a state of three parts."""
 
 
 class LinearMonoid:
@@ -173,7 +183,13 @@ class _Arguments(Each):
         return tuple(tuple(Var(f"{name}{k + 1}") for k in range(arity)) for arity in sorted({o.arity for o in OPS.values()}))
 
 
-Arguments = _Arguments()  # annotation: the arguments of an op, as many as it takes: Map(o, *x)
+class _TwoStates(Each):
+    def of(self, name: str) -> tuple[Any, ...]:
+        return tuple(tuple(Var(f"{name}{k + 1}") for k in range(2 * parts)) for parts in range(2, MOST_PARTS + 1))
+
+
+Arguments = _Arguments()  # annotation: the arguments of an op or a monoid, as many as it takes: Map(o, *x), Reduce(g, k, *x)
+TwoStates = _TwoStates()  # annotation: the parts of two states of several parts: Merge(g, *x)
 EitherWay = Each(lambda x, y: (x, y), lambda x, y: (y, x))  # annotation: two arguments in either order: Map(o, *both(x, y))
 
 
@@ -202,6 +218,12 @@ def _ops(arity: int) -> Callable[[], tuple[str, ...]]:
     return lambda: tuple(o.name for o in OPS.values() if o.arity == arity)
 
 
+def several(parts: int) -> tuple[str, ...]:
+    """Parts of states of so many, which a check may draw."""
+    known = (s for s in NAMED.values() if len(s.formulas) == parts)
+    return tuple(part_name(s, k) for s in known for k in range(parts)) or tuple(f"{THREE}[{k}]" for k in range(parts))
+
+
 def _monoids(test: Callable[[Any], bool]) -> Callable[[], tuple[str, ...]]:
     return lambda: tuple(m.name for m in MONOIDS.values() if test(m))
 
@@ -209,6 +231,8 @@ def _monoids(test: Callable[[Any], bool]) -> Callable[[], tuple[str, ...]]:
 _NAMES: dict[Any, tuple[str, int | None, Callable[[], tuple[str, ...]]]] = {  # sort, arity, what a check may draw
     Kind: ("kind", None, lambda: ("run", "loc")),
     AnyMonoid: ("monoid", None, _monoids(lambda m: True)),
+    PairMonoid: ("monoid", None, lambda: several(2)),
+    TripleMonoid: ("monoid", None, lambda: several(3)),
     LinearMonoid: ("monoid", None, _monoids(lambda m: m.linear)),
     IdempotentMonoid: ("monoid", None, _monoids(lambda m: m.idempotent)),
     SelectiveMonoid: ("monoid", None, _monoids(lambda m: m.idempotent)),
@@ -220,7 +244,9 @@ _NAMES: dict[Any, tuple[str, int | None, Callable[[], tuple[str, ...]]]] = {  # 
 }
 
 
-_ANNOTATIONS = ("Axis", "Scalar", "Position", "Form", "Turns[...]", "Each[...]", "Arguments", "EitherWay", *(a.__name__ for a in _NAMES))
+_ANNOTATIONS = (
+    "Axis", "Scalar", "Position", "Form", "Turns[...]", "Each[...]", "Arguments", "EitherWay", "TwoStates", *(a.__name__ for a in _NAMES),
+)  # fmt: skip
 _ANNOTATED = f"values have no annotation; others have a class of eqfuse.rewrites: {', '.join(_ANNOTATIONS)}"
 
 
@@ -364,7 +390,7 @@ class Rule:
         return fact.claim() + rows
 
     def _why(self, node: Any) -> str | None:
-        if not isinstance(node, Map | Reduce | Scan | Roll | View | Gather | Cast | Ref | Pre | iters.LayoutNode):
+        if not isinstance(node, Map | Merge | Reduce | Scan | Roll | View | Gather | Cast | Ref | Pre | iters.LayoutNode):
             return None
         return f'(set (why-{node.egglog()[1:-1]}) "{self.name}")'
 

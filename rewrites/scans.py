@@ -16,27 +16,27 @@ FAMILY = "scans"
 
 
 @rule(family=FAMILY, licence="exact", phase="layout")
-def view_beside_scan(x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
+def view_beside_scan(x: Arguments, j: Axis, k: Axis, e: Position, g: AnyMonoid):
     """(scan_k x)[j = e] = scan_k x[j = e], where e does not mention k."""
-    return View(Scan(g, k, x), j, e), Scan(g, k, View(x, j, e)), OtherAxis(j, k), IndexFree(e, k)
+    return View(Scan(g, k, *x), j, e), Scan(g, k, *(View(part, j, e) for part in x)), OtherAxis(j, k), IndexFree(e, k)
 
 
 @fact_rule(family=FAMILY, licence="exact", phase="layout")
-def scan_of_other_name(t, s, x, j: Axis, k: Axis, e: Position, g: AnyMonoid):
+def scan_of_other_name(t, s, x: Arguments, j: Axis, k: Axis, e: Position, g: AnyMonoid):
     """(scan_j x)[j = k] = scan_k x[j = k], for x free of k: for every element of k, which may be fewer."""
     return (
         [
-            match(t, View(s, j, e)), match(s, Scan(g, j, x)), same_index(e, k), OtherAxis(j, k), free(x, k),
+            match(t, View(s, j, e)), match(s, Scan(g, j, *x)), same_index(e, k), OtherAxis(j, k), *(free(part, k) for part in x),
             at_most(Extent(k), Extent(j)),
         ],
-        [equal(t, Scan(g, k, View(x, j, e)))],
+        [equal(t, Scan(g, k, *(View(part, j, e) for part in x)))],
     )  # fmt: skip
 
 
 @rule(family=FAMILY, licence="exact", phase="layout")
-def last_of_scan(x, j: Axis, g: AnyMonoid):
+def last_of_scan(x: Arguments, j: Axis, g: AnyMonoid):
     """(scan_j x)[j = size(j) - 1] = reduce_j x."""
-    return View(Scan(g, j, x), j, Extent(j) - 1), Reduce(g, j, x), NonEmpty(j)
+    return View(Scan(g, j, *x), j, Extent(j) - 1), Reduce(g, j, *x), NonEmpty(j)
 
 
 @fact_rule(family=FAMILY)

@@ -85,6 +85,79 @@ def split_scan(
     )  # fmt: skip
 
 
+def scan_in_parts(g, parts, neutral, xs, jo, ji, je, j, e, b):
+    """A scan in parts: the state of all parts before one, then that of its own prefixes; those alone if it is the first."""
+    own = [View(x, j, e) for x in xs]
+    inside = Map("lt", Index(je), Index(jo))
+    before = [Where(inside, View(Reduce(h, ji, *own), jo, b), Const(z)) for h, z in zip(parts, neutral, strict=True)]
+    behind = Merge(g, *(Reduce(h, je, *before) for h in parts), *(Scan(h, ji, *own) for h in parts))
+    return Where(Map("eq", Index(jo), Const(0.0)), Scan(g, ji, *own), behind)
+
+
+def none_of(axes, xs):
+    """What a scan in parts asks of its axes: values are free of the new ones, and none is another."""
+    j, jo, ji, je = axes
+    return [*(free(x, k) for x in xs for k in (jo, ji, je)), OtherAxis(je, j), OtherAxis(je, jo), OtherAxis(je, ji)]
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def split_scan_of_pairs(
+    r, x, y, g: PairMonoid, g0: PairMonoid, g1: PairMonoid, z0: Scalar, z1: Scalar,
+    j: Axis, jo: Axis, ji: Axis, je: Axis, e: Position, b: Position, q: Position, m: Position,
+):  # fmt: skip
+    """The same for a state of two parts, behind which its neutral one changes nothing."""
+    value = scan_in_parts(g, (g0, g1), (z0, z1), (x, y), jo, ji, je, j, e, b)
+    return (
+        [
+            match(r, Scan(g, j, x, y)), pair(g, g0, g1), neutral(g0, z0), neutral(g1, z1), parts_before(j, jo, ji, je, e, b, q, m),
+            *none_of((j, jo, ji, je), (x, y)),
+        ],
+        [equal(r, View(View(value, jo, q), ji, m))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def split_scan_of_triples(
+    r, x, y, u, g: TripleMonoid, g0: TripleMonoid, g1: TripleMonoid, g2: TripleMonoid, z0: Scalar, z1: Scalar, z2: Scalar,
+    j: Axis, jo: Axis, ji: Axis, je: Axis, e: Position, b: Position, q: Position, m: Position,
+):  # fmt: skip
+    """And of three."""
+    value = scan_in_parts(g, (g0, g1, g2), (z0, z1, z2), (x, y, u), jo, ji, je, j, e, b)
+    return (
+        [
+            match(r, Scan(g, j, x, y, u)), triple(g, g0, g1, g2), neutral(g0, z0), neutral(g1, z1), neutral(g2, z2),
+            parts_before(j, jo, ji, je, e, b, q, m), *none_of((j, jo, ji, je), (x, y, u)),
+        ],
+        [equal(r, View(View(value, jo, q), ji, m))],
+    )  # fmt: skip
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def split_reduction_of_pairs(r, x, y, g: PairMonoid, g0: PairMonoid, g1: PairMonoid, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """What a state is reduced to, part by part of an axis, where all parts are as long."""
+    own = (View(x, j, e), View(y, j, e))
+    return (
+        [match(r, Reduce(g, j, x, y)), pair(g, g0, g1), split(j, jo, ji, e), *(free(t, k) for t in (x, y) for k in (jo, ji))],
+        [equal(r, Reduce(g, jo, *(Reduce(h, ji, *own) for h in (g0, g1))))],
+    )
+
+
+@fact_rule(family=FAMILY, phase=PHASE)
+def split_ragged_reduction_of_pairs(
+    r, x, y, g: PairMonoid, g0: PairMonoid, g1: PairMonoid, z0: Scalar, z1: Scalar, j: Axis, jo: Axis, ji: Axis, e: Position
+):
+    """And where the last one is shorter: it has neutral elements at its end."""
+    inside = Map("lt", View(Index(j), j, e), Extent(j))
+    own = [Where(inside, View(t, j, e), Const(z)) for t, z in ((x, z0), (y, z1))]
+    return (
+        [
+            match(r, Reduce(g, j, x, y)), pair(g, g0, g1), neutral(g0, z0), neutral(g1, z1), ragged(j, jo, ji, e),
+            *(free(t, k) for t in (x, y) for k in (jo, ji)),
+        ],
+        [equal(r, Reduce(g, jo, *(Reduce(h, ji, *own) for h in (g0, g1))))],
+    )  # fmt: skip
+
+
 @fact_rule(family=FAMILY, phase=PHASE)
 def local_selection(r, p, s, g: SelectiveMonoid, z: Scalar, jo: Axis, ji: Axis):
     """r = p + (r - p) for the part's own maximum p (0 where the part is empty)."""

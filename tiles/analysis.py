@@ -34,7 +34,7 @@ class Facts(Ranges):
             self._running.append(self._running_of(n))
             self._state.append(
                 n.op == "acc"
-                or (n.op in ("map", "cast", "reduce", "scan") and any(self._state[x] for x in n.args))
+                or (n.op in ("map", "cast", "reduce", "scan", "merge") and any(self._state[x] for x in n.args))
                 or (n.op == "roll" and self._state[n.args[0]])
             )
             self._levels.append(self._depth_of(n) if split else self._level_of(n))

@@ -49,7 +49,7 @@ class OpenLoop:
 @dataclass(eq=False)
 class Block:
     """A sequence of statements.  ``memo``: node and mode -> value; ``loops``: (axis, level) -> loop; ``states``: its own accumulators;
-    ``operands``: of products, by their factors."""
+    ``operands``: of products, by their factors; ``several``: the parts of states, which are made together."""
 
     parent: Block | None = None
     loop: OpenLoop | None = None
@@ -58,6 +58,7 @@ class Block:
     loops: dict[tuple[Any, ...], OpenLoop] = field(default_factory=dict)
     states: dict[Any, OpenAccumulator] = field(default_factory=dict)
     operands: dict[Any, tuple[Value, bool]] = field(default_factory=dict)
+    several: dict[Any, list[Operand]] = field(default_factory=dict)
     depth: int = 0
 
     def chain(self) -> Iterator[Block]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import PlanError
 from ..ir import dtypes, ops
+from ..ir.bounds import LARGEST_EXTENT
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr, index
 from ..ir.recursion import Steps
@@ -43,6 +44,7 @@ from .program import (
 )
 
 INT32_MAX = 2**31 - 1
+POSITIONS = 2 * LARGEST_EXTENT  # positions are kept in 32 bits, as if no axis were longer than 2**29: so are their sums and differences
 RING = ("add", "mul", "neg", "square")  # what is the same modulo 2**32 whatever the digits above
 
 

@@ -58,9 +58,9 @@ class NodeBuilder:
         """A rounding."""
         return self.node("cast", (to,), (x,))
 
-    def reduce(self, monoid: str, axis: Axis, body: int) -> int:
+    def reduce(self, monoid: str, axis: Axis, *body: int) -> int:
         """A reduction."""
-        return self.node("reduce", (monoid, axis), (body,))
+        return self.node("reduce", (monoid, axis), body)
 
     def roll(self, monoid: str, axis: Axis, body: int, update: int) -> int:
         """A rolling reduction."""
@@ -112,17 +112,22 @@ class NodeBuilder:
                 if not self.anywhere:
                     raise PlanError(f"the scan along {t.axis.name} is read at {at[t.axis]}: store it first")
                 along, at = t.axis, {a: e for a, e in at.items() if a != t.axis and t.axis not in e.axes()}
-            return self.node("scan", (t.monoid, along), ((yield self._term(t.args[0], {**at, t.axis: index(along)}, memo)),))
+            args = []
+            for x in t.args:
+                args.append((yield self._term(x, {**at, t.axis: index(along)}, memo)))
+            return self.node("scan", (t.monoid, along), tuple(args))
         if not isinstance(t, Reduce):
             args = []
             for a in t.args:
                 args.append((yield self._term(a, at, memo)))
             return self.node(t.kind, t.attrs, tuple(args))
-        x = t.args[0]
-        inner = {a: e for a, e in at.items() if a != t.axis and a in x.axes}
+        inner = {a: e for a, e in at.items() if a != t.axis and any(a in x.axes for x in t.args)}
         if any(t.axis in e.axes() for e in inner.values()):
             raise PlanError(f"axis {t.axis.name} is both reduced and read from outside; rename one")
-        return self.reduce(t.monoid, t.axis, (yield self._term(x, inner, memo)))
+        args = []
+        for x in t.args:
+            args.append((yield self._term(x, inner, memo)))
+        return self.reduce(t.monoid, t.axis, *args)
 
 
 def kernel_from_program(

@@ -83,7 +83,7 @@ def needs_safe(facts: Facts, node: int) -> bool:
     n = facts.nodes[node]
     if n.reduction:
         return safe_value(facts, node) is not None
-    return n.op in ("map", "cast", "scan") and any(needs_safe(facts, x) for x in n.args)
+    return n.op in ("map", "cast", "scan", "merge") and any(needs_safe(facts, x) for x in n.args)
 
 
 def update_needs_guard(facts: Facts, roll: int) -> bool:

@@ -26,17 +26,16 @@ import numpy as np
 
 from ..errors import PlanError
 from ..ir import dtypes
-from ..ir.bounds import LARGEST_EXTENT
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.monoids import MONOIDS, Monoid
 from ..ir.ops import OPS
 from ..ir.recursion import Steps, completed
 from ..ir.spec import wanted
-from . import compensation, dots, guards, scans
+from . import compensation, dots, guards, scans, states
 from .analysis import Facts
 from .blocks import Block, LoopCycle, OpenAccumulator, close
-from .builder import Builder, Mode
+from .builder import POSITIONS, Builder, Mode
 from .finish import PRICED
 from .kernel import Kernel, Node
 from .kernel_spec import check_kernel
@@ -57,7 +56,6 @@ from .program import (
 from .skipping import skip
 from .spec import check_tiles
 
-POSITIONS = 2 * LARGEST_EXTENT  # positions are kept in 32 bits, as if no axis were longer than 2**29: so are their sums and differences
 INTEGERS = frozenset(m.integer for m in MONOIDS.values() if m.integer)
 
 
@@ -152,6 +150,10 @@ class Lowering(Builder):
             return (yield self.emit(n.args[0], where, self.mode_of(n, where)))
         if n.op == "pre":
             return (yield self._prefix(n.args[0], n.attrs[0], where))
+        if n.op in ("reduce", "scan") and MONOIDS[n.attrs[0]].several:
+            return (yield states.emit(self, node, where, mode))
+        if n.op == "merge":
+            return (yield states.merged(self, node, where, mode))
         if n.op in ("reduce", "roll"):
             return (yield self._reduction(node, where, mode))
         if n.op == "scan":

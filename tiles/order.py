@@ -32,7 +32,7 @@ def order_penalty(program: TileProgram) -> tuple[int, ...]:
         elif isinstance(s, Dot):
             computed_b += not s.loaded[1]
         elif isinstance(s, Reduce | Scan):
-            inner += s.src.dims[-1] != s.dim
+            inner += max((v.dims for v in s.parts or (s.src,)), key=len)[-1] != s.dim
         elif isinstance(s, Store):
             stores += not _contiguous(s.access, buffers[s.access.buffer])
         elif isinstance(s, Load) and not _contiguous(s.access, buffers[s.access.buffer]):

@@ -230,22 +230,26 @@ class Where:
 
 @dataclass(frozen=True)
 class Reduce:
-    """``dst =`` the reduction of ``src`` over one dim."""
+    """``dst =`` the reduction of ``src`` over one dim.  ``parts``: of a state of several, what all of them are made of, ``src`` one of
+    these; those that do not vary along a dim that others have lack it."""
 
     dst: Value
     monoid: str  # sum | max | min
     dim: Dim
     src: Value
+    parts: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
 class Scan:
-    """``dst =`` the reductions of all prefixes of ``src`` along one dim.  What is after the end of an axis is in no prefix before it."""
+    """``dst =`` the reductions of all prefixes of ``src`` along one dim.  What is after the end of an axis is in no prefix before it.
+    ``parts``: as of a reduction."""
 
     dst: Value
     monoid: str
     dim: Dim
     src: Value
+    parts: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -451,6 +455,8 @@ def uses(s: Statement) -> tuple[Value, ...]:
         return (s.new, s.kept, s.small)
     if isinstance(s, Dot):
         return (s.a, s.b) if s.acc is None else (s.a, s.b, s.acc)
+    if isinstance(s, Reduce | Scan) and s.parts:
+        return s.parts
     if isinstance(s, Loop):
         inner = {v.name for t in s.body for v in defines(t)} | {a.old.name for a in s.accumulators}
         found = {v.name: v for t in s.body for v in uses(t) if v.name not in inner}
@@ -529,9 +535,9 @@ def _right(s: Statement) -> str:
     if isinstance(s, Where):
         return f"{s.src.name} where {', '.join(b.name for b in s.bindings)} ok else {s.fill}"
     if isinstance(s, Reduce):
-        return f"{s.monoid} {s.dim.name} of {s.src.name}"
+        return f"{s.monoid} {s.dim.name} of {', '.join(v.name for v in s.parts or (s.src,))}"
     if isinstance(s, Scan):
-        return f"{s.monoid} up to {s.dim.name} of {s.src.name}"
+        return f"{s.monoid} up to {s.dim.name} of {', '.join(v.name for v in s.parts or (s.src,))}"
     if isinstance(s, Dot):
         words = [f"+ {s.acc.name}" if s.acc else "", s.precision]
         return " ".join(w for w in (f"dot({s.a.name}, {s.b.name})", *words) if w)

@@ -215,11 +215,12 @@ class _Simulation:
         if isinstance(s, Where):
             return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.dst.dtype.number(s.fill))
         if isinstance(s, Reduce):
-            return MONOIDS[s.monoid].reduce(env[s.src.name], axis=s.src.dims.index(s.dim))
+            dims = self.reduced_dims(s)
+            return MONOIDS[s.monoid].reduce(*(self.operand(v, dims, env) for v in s.parts or (s.src,)), axis=dims.index(s.dim))
         if isinstance(s, Scan):
             prefixes = MONOIDS[s.monoid].prefixes
             assert prefixes is not None
-            return prefixes.numpy(env[s.src.name], axis=s.src.dims.index(s.dim))
+            return prefixes.numpy(*(self.operand(v, s.dst.dims, env) for v in s.parts or (s.src,)), axis=s.dst.dims.index(s.dim))
         if isinstance(s, Dot):
             a, b = env[s.a.name], env[s.b.name]
             product = products(a, b) if self.dtype is np.float32 else a @ b
@@ -240,6 +241,11 @@ class _Simulation:
             return s.axis.size
         assert isinstance(s, Fill)
         return s.value
+
+    def reduced_dims(self, s: Reduce) -> tuple[Dim, ...]:
+        """The dims of what is reduced: all that a part of it has."""
+        dims = {d for v in s.parts or (s.src,) for d in v.dims}
+        return tuple(d for d in self.program.dims if d in dims)
 
     def seen(self, b: Binding, which: str) -> int:
         """Elements of the axis before this tile, up to its end, or in it."""

@@ -265,7 +265,7 @@ def _step(s: Statement, env: Mapping[str, _Symbol]) -> _Symbol:
     if isinstance(s, Where):
         return of(s.src) if _same(of(s.src), s.fill) else UNKNOWN
     if isinstance(s, Reduce):
-        x = of(s.src)
+        x = of(s.src) if not s.parts else UNKNOWN
         return x if MONOIDS[s.monoid].copies == "one" and not isinstance(x, _Unknown) or _same(x, 0.0) else UNKNOWN
     if isinstance(s, Dot):
         product = 0.0 if any(_same(of(x), 0.0) for x in (s.a, s.b)) else UNKNOWN

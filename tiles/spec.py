@@ -190,6 +190,21 @@ def _same(*values: Value | None) -> bool:
     return len({(v.dims, v.dtype) for v in values if v is not None}) == 1
 
 
+def printed(name: str) -> bool:
+    """Whether tiles can be reduced by a monoid: one of several parts in any order, as a compiler does it."""
+    m = MONOIDS[name]
+    return bool(m.triton) if m.several is None else m.several.commutative
+
+
+def _together(at: _Scope, s: Reduce | Scan) -> tuple[Dim, ...] | None:
+    """The dims of what is reduced or scanned: of all parts of a state, of which the value is one."""
+    parts, m = s.parts or (s.src,), MONOIDS[s.monoid]
+    found = tuple(d for d in at.program.dims if any(d in v.dims for v in parts))
+    known = len(parts) == m.parts and parts[m.part] == s.src and s.dst.dtype == s.src.dtype
+    ordered = all(v.dims == tuple(d for d in found if d in v.dims) for v in parts)
+    return found if known and ordered and s.dim in found and len(s.dim.axes) == 1 else None
+
+
 def _indexed(at: _Scope, access: Access) -> bool:
     """An index for each dimension, over the axes of the bindings and no others."""
     axes = {a for e in access.index for a in e.axes()}
@@ -294,7 +309,7 @@ TILES: Spec = Spec(
         ),
         Row("known op", KNOWN_OP, lambda at, s: takes(s.op, len(s.args), FINISHED), (Let,), ADD_OP),
         Row("known monoid", KNOWN_MONOID, lambda at, s: carried(s.monoid), (Reduce, Scan, Accumulator), ADD_MONOID),
-        Row("printable monoid", PRINTABLE_MONOID, lambda at, s: MONOIDS[s.monoid].triton, (Reduce,), ADD_SPELLING),
+        Row("printable monoid", PRINTABLE_MONOID, lambda at, s: printed(s.monoid), (Reduce,), ADD_SPELLING),
         Row("scanned monoid", SCANNED_MONOID, lambda at, s: scanned(s.monoid), (Scan,), ADD_SCAN),
         Row(
             "known buffer",
@@ -384,18 +399,13 @@ TILES: Spec = Spec(
         Row(
             "reduced dim",
             "a reduction takes one dim of one axis away",
-            lambda at, s: (
-                s.dim in s.src.dims
-                and len(s.dim.axes) == 1
-                and s.dst.dims == tuple(d for d in s.src.dims if d != s.dim)
-                and s.dst.dtype == s.src.dtype
-            ),
+            lambda at, s: (dims := _together(at, s)) is not None and s.dst.dims == tuple(d for d in dims if d != s.dim),
             (Reduce,),
         ),
         Row(
             "scanned dim",
             "a scan runs along one dim of one axis, which it keeps",
-            lambda at, s: s.dim in s.src.dims and len(s.dim.axes) == 1 and _same(s.dst, s.src),
+            lambda at, s: _together(at, s) == s.dst.dims,
             (Scan,),
         ),
         Row(

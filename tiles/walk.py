@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir.index import Axis, FloorDiv, IndexExpr
+from ..ir.monoids import MONOIDS
 from ..ir.strides import SECTOR_BYTES
 from .addresses import Addresses, Tile
 from .kernel import Role
@@ -272,9 +273,13 @@ class _Walk:
                     self.streamed[s.dst.name] = self.sizes.bytes(s.dst)
                     self.vectors[s.dst.name] = self.loads[-1].vector
             elif isinstance(s, Reduce):
-                work["reduce"] += trips * elements(s.src)
+                combined = trips * max(map(elements, s.parts or (s.src,)))
+                work["reduce"] += combined * _combining(s)
+                self.special += combined * _combining(s, special=True)
             elif isinstance(s, Scan):  # a step of all lanes for each doubling of what a prefix has seen
-                work["reduce"] += trips * elements(s.src) * max(1.0, math.log2(self.sizes.dims[s.dim.name]))
+                combined = trips * elements(s.dst) * max(1.0, math.log2(self.sizes.dims[s.dim.name]))
+                work["reduce"] += combined * _combining(s)
+                self.special += combined * _combining(s, special=True)
             elif isinstance(s, Where):
                 work["where"] += trips * elements(s.dst) * masked
             elif isinstance(s, Cast):
@@ -313,6 +318,14 @@ class _Walk:
             elif loaded or operand is s.b:  # computed A operands stay in registers
                 self.operands.add(operand.name)
                 self.static_bytes += self.sizes.bytes(operand)
+
+
+def _combining(s: Reduce | Scan, special: bool = False) -> float:
+    """Instructions that combine two values; of a state of several parts, which are made together, the share of one."""
+    m = MONOIDS[s.monoid]
+    if m.several is None:
+        return 0.0 if special else 1.0
+    return sum(operation(op).special if special else operation(op).cost for op in m.several.written) / m.parts
 
 
 def _different(at: Access, axis: Axis) -> int:

@@ -174,7 +174,7 @@ class CoverMaker:
         if isinstance(merge, Rejection):
             return merge
         nodes = merge.kernel.nodes
-        if any(n.reduction and axis in nodes[n.args[0]].axes for n in nodes):
+        if any(n.reduction and any(axis in nodes[x].axes for x in n.args) for n in nodes):
             # x - max x, with x a sum that either kernel adds up in its own order, would be an error of x where it should be zero
             return Rejection(f"elements along {axis.name} would be summed again, in another order than for the parts")
         loaded = {n.attrs[0] for n in merge.kernel.nodes if n.op == "load"}

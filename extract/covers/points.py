@@ -37,7 +37,7 @@ class Points:
             if is_contraction(t):
                 operands.update(id(a) for a in t.args[0].args if id(a) in reduced)
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
-            worth = isinstance(t, Reduce | Scan) and t.axis in t.args[0].axes
+            worth = isinstance(t, Reduce | Scan) and any(t.axis in x.axes for x in t.args)
             apart = isinstance(t, Map | Reduce | Scan) and c in self._kept_apart
             gaps = self._without_neighbours(t)
             if c not in self.roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):

@@ -125,7 +125,7 @@ class _Made:
         if n.op == "map":
             return Map(n.attrs[0], tuple(args))
         if n.op in ("reduce", "scan"):
-            made = (Reduce if n.op == "reduce" else Scan)(n.attrs[0], n.attrs[1], args[0])
+            made = (Reduce if n.op == "reduce" else Scan)(*n.attrs, *args)
             if made.monoid != n.attrs[0]:  # a sum of numbers is another operation than one of integers
                 raise Unmade
             return made

@@ -59,7 +59,7 @@ def _alike(t: Term, a: Axis, b: Axis, users: dict[Term, list[Term]], results: Co
     if isinstance(t, Reduce) and t.axis == b:
         above = users[t]
         whole = len(above) == 1 and isinstance(above[0], Reduce) and above[0].axis == a and above[0].monoid == t.monoid
-        return whole and t not in results and t.monoid != "mean" and a in t.args[0].axes and b in t.args[0].axes
+        return whole and t not in results and t.monoid != "mean" and len(t.args) == 1 and a in t.args[0].axes and b in t.args[0].axes
     if isinstance(t, Reduce) and t.axis == a:
         inner = t.args[0]
         return isinstance(inner, Reduce) and inner.axis == b

@@ -254,8 +254,7 @@ class _Builder:
             return Extent(self.axis(t.axis))
         if isinstance(t, Reduce):
             axis, inside = self.bound(t.axis, renaming)
-            body = yield self.term(t.args[0], inside)
-            return Reduce(t.monoid, self.axis(axis), body)
+            return Reduce(t.monoid, self.axis(axis), *(yield self.several(t.args, inside)))
         if isinstance(t, View):
             return (yield self.view(t, renaming))
         if isinstance(t, Gather):
@@ -264,12 +263,15 @@ class _Builder:
             there = yield self.term(x, inside)
             return Gather(there, self.axis(axis), (yield self.term(at, renaming)))
         if isinstance(t, Scan):
-            body = yield self.term(t.args[0], renaming)
-            return Scan(t.monoid, self.axis(renaming.get(t.axis, t.axis)), body)
-        args = []
-        for a in t.args:
-            args.append((yield self.term(a, renaming)))
-        return t.over(args)
+            return Scan(t.monoid, self.axis(renaming.get(t.axis, t.axis)), *(yield self.several(t.args, renaming)))
+        return t.over((yield self.several(t.args, renaming)))
+
+    def several(self, terms: Iterable[Term], renaming: Renaming) -> Steps[list[Term]]:
+        """Some terms."""
+        made = []
+        for t in terms:
+            made.append((yield self.term(t, renaming)))
+        return made
 
     def bound(self, axis: Axis, renaming: Renaming) -> tuple[Axis, Renaming]:
         """An axis that ends at a term, and what is renamed below: it is another one if something is renamed to it."""

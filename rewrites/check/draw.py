@@ -223,12 +223,16 @@ def _names(draw: Chooser, plan: Plan, world: World) -> None:
             choices = tuple(c for c in choices if c not in P.OPS or c in RATIONAL)
         require(bool(choices))
         world.values[name] = draw(_options(choices))
+    together: dict[str, str] = {}
     for fact in plan.rule.needs:  # several names that go together are drawn together
         if isinstance(fact, Row) and isinstance(trait := fact.relation.meaning, Trait) and trait.names is not None:
             rows = [r for r in trait.rows() if all(a == n for a, n in zip(fact.args, r, strict=False) if isinstance(a, str))]
+            known = [(k, together[a.name]) for k, a in enumerate(fact.args) if isinstance(a, P.NameVar) and a.name in together]
+            rows = [r for r in rows if all(r[k] == n for k, n in known)]
             require(bool(rows))
             names = draw(_options(tuple(rows)))
-            world.values |= {a.name: n for a, n in zip(fact.args, names, strict=False) if isinstance(a, P.NameVar)}
+            together |= {a.name: n for a, n in zip(fact.args, names, strict=False) if isinstance(a, P.NameVar)}
+    world.values |= together
     for v in plan.variables.values():
         if isinstance(v, NumberVar):
             number = draw(_constants(plan.literals))

@@ -58,7 +58,8 @@ class _Beyond(Exception):
 def applies(plan: Plan) -> bool:
     """Whether the rule is about positions, and about nothing else."""
     nodes = list(plan.nodes())
-    if not any(isinstance(n, P.View | P.Index | IndexVar) for n in nodes) or any(isinstance(n, P.Gather | P.Scan) for n in nodes):
+    beyond = any(isinstance(n, P.Gather | P.Scan) or (isinstance(n, P.Reduce) and len(n.args) > 1) for n in nodes)
+    if beyond or not any(isinstance(n, P.View | P.Index | IndexVar) for n in nodes):
         return False
     known = all(
         isinstance(f, Match | Depends | Free | IndexFree | OtherAxis | Placed | Compare)

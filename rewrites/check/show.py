@@ -139,7 +139,7 @@ class _Writer:
             return self.literal(w.full(p.number.value(w)))
         if isinstance(p, P.Index | P.Extent):
             return self.literal(p.value(w))
-        if isinstance(p, P.Reduce):
+        if isinstance(p, P.Reduce) and len(p.args) == 1:
             k, monoid = p.axis.position(w), name_of(p.monoid, w)
             self.whole = True
             body = f"whole({self.code(p.x)}, {k}, {w.extents[k]})"

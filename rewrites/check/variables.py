@@ -29,7 +29,7 @@ from ..relations import (
     changes_by_term,
     function_of,
 )
-from ..rule import Rule
+from ..rule import Rule, several
 from ..world import World
 from . import dictionary
 
@@ -151,7 +151,10 @@ class Plan:
         arity |= {v.arity} if v.arity is not None else set()
         if sort is OPS and arity:
             names = tuple(n for n in names if OPS[n].arity in arity)
-        if any(isinstance(node, P.Scan) and node.monoid is v for node in self.nodes()):
+        parts = {len(n.args) // (1 + isinstance(n, P.Merge)) for n in self.nodes() if isinstance(n, P.Folded | P.Merge) and n.monoid is v}
+        if parts and parts != {1}:
+            names = several(*parts)
+        elif any(isinstance(node, P.Scan) and node.monoid is v for node in self.nodes()):
             names = tuple(n for n in names if MONOIDS[n].prefixes is not None)
         for fact in self.rule.needs:
             if isinstance(fact, OneOf) and fact.variable is v:

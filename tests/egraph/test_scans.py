@@ -7,7 +7,8 @@ from eqfuse.egraph import saturate
 from eqfuse.egraph.audit import audit
 from eqfuse.ir import build as b
 from eqfuse.ir.index import index
-from eqfuse.ir.terms import Scan, View
+from eqfuse.ir.states import THREE
+from eqfuse.ir.terms import Reduce, Scan, View
 
 
 @pytest.mark.parametrize("monoid", ["sum", "max"])
@@ -20,6 +21,21 @@ def test_parts_of_a_scanned_axis(length, parts, monoid):
     assert audit(graph).numbers > 0
     assert audit(graph, masked=True).numbers > 0
     assert len(graph.facts["before"]) == len(parts)
+
+
+@pytest.mark.parametrize("state", ["linear", "argmin", "logsumexp", THREE])
+@pytest.mark.parametrize("length", [12, 13])
+def test_parts_of_an_axis_of_states(length, state):
+    """Beside a reduction of what is scanned, views along other axes, and the last state."""
+    i, j, k = b.axes(i=2, j=length, k=2)
+    values = (b.tensor("x", i, j), b.exp(b.tensor("y", i)), b.tensor("z", j))[: 3 if state == THREE else 2]
+    t, u = (fold(f"{state}[1]", j, *values) for fold in (Scan, Reduce))
+    graph = saturate(b.program("p", o=(View(t, i, index(k)), (k, j)), u=(u, (i,)), v=(View(t, j, length - 1), (i,))), splits={j: (3,)})
+    assert audit(graph).numbers > 0
+    assert audit(graph, masked=True).numbers > 0
+    assert graph.roots["u"] == graph.roots["v"]
+    made = {n.rule for nodes in graph.classes for n in nodes} - {None}
+    assert {"view_beside_scan", f"split_scan_of_{'triples' if state == THREE else 'pairs'}"} <= made
 
 
 def test_a_scan_is_read_under_other_names():

@@ -212,6 +212,7 @@ CALLS = {  # call, with {} for one argument: the kinds that it may be
     "Gather({}, k, x)": VALUE, "Gather(x, {}, y)": AXIS, "Gather(x, k, {})": VALUE,
     "View({}, k, e)": VALUE, "View(x, {}, e)": AXIS, "View(x, k, {})": POSITION,
     "Scan({}, k, x)": MONOID, "Scan(g, {}, x)": AXIS, "Scan('sum', k, {})": VALUE,
+    "Merge({}, x, y, x, y)": MONOID, "Merge('linear[0]', {}, x, y, x)": VALUE,
     "Reduce({}, k, x)": MONOID, "Reduce(g, {}, x)": AXIS, "Reduce('sum', k, {})": VALUE,
     "Sum({}, x)": AXIS, "Sum(k, {})": VALUE, "Max({}, x)": AXIS, "Max(k, {})": VALUE,
     "Mean({}, x)": AXIS, "Mean(k, {})": VALUE,
@@ -243,8 +244,8 @@ OUTSIDE = {  # names that are no part of an equation: called as anybody would, w
     "active", "check_all", "check_rule", "disable", "enable", "fact_rule", "families", "register", "relation", "rule", "rules", "unregister",
 }  # fmt: skip
 ANNOTATIONS = {
-    "AnyMonoid", "AnyOp", "Arguments", "Axis", "Each", "EitherWay", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3", "Position", "Scalar",
-    "SelectiveMonoid", "Turns", "TypeName", "CheckSummary", "Rule",
+    "AnyMonoid", "AnyOp", "Arguments", "Axis", "Each", "EitherWay", "IdempotentMonoid", "LinearMonoid", "Op1", "Op2", "Op3", "PairMonoid",
+    "Position", "Scalar", "SelectiveMonoid", "TripleMonoid", "TwoStates", "Turns", "TypeName", "CheckSummary", "Rule",
 }  # fmt: skip
 
 

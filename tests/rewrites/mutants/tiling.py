@@ -21,15 +21,19 @@ from eqfuse.ir.build import (
     tanh,
     tensor,
 )
+from eqfuse.ir.terms import Reduce as ReduceTerm
+from eqfuse.ir.terms import Scan as ScanTerm
 from eqfuse.rewrites.facts import NonEmpty, OtherAxis, depends, distinct, equal, free, later, match, positive
-from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Reduce, Scan, View, Where
+from eqfuse.rewrites.patterns import Const, Extent, Index, Map, Merge, Reduce, Scan, View, Where
 from eqfuse.rewrites.relations import (
     changes_by_factor,
     changes_by_term,
     counted_from,
     linear,
     needs_repair,
+    neutral,
     offset,
+    pair,
     part,
     parts_before,
     ragged,
@@ -40,7 +44,7 @@ from eqfuse.rewrites.relations import (
     steps,
     zero_where,
 )
-from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Op2, Position, Scalar, SelectiveMonoid
+from eqfuse.rewrites.rule import AnyMonoid, Axis, LinearMonoid, Op2, PairMonoid, Position, Scalar, SelectiveMonoid
 
 from . import close, mutant
 
@@ -346,6 +350,41 @@ def split_ragged_average_of_all_places(r, t, j: Axis, jo: Axis, ji: Axis, e: Pos
     return (
         [match(r, Reduce("mean", j, t)), ragged(j, jo, ji, e), depends(t, j), free(t, jo), free(t, ji), NonEmpty(j)],
         [equal(r, Reduce("sum", jo, Reduce("sum", ji, body)) / (Extent(jo) * Extent(ji)))],
+    )
+
+
+def paired(before, after):
+    """h = a h + b over two steps, and one state before or after the other."""
+    return close(before[1] * after[0] + after[1], after[1] * before[0] + before[1])
+
+
+@mutant("split_scan_of_pairs", "operand order", lambda: (True, paired((2.0, 3.0), (5.0, 7.0))), lambda: program("scanned", y=(ScanTerm("linear[1]", j, tensor("x", i, j), tensor("y", i, j)), (i, j))), splits={"j": 3})
+def split_scan_of_pairs_in_the_wrong_order(
+    r, x, y, g: PairMonoid, g0: PairMonoid, g1: PairMonoid, z0: Scalar, z1: Scalar,
+    j: Axis, jo: Axis, ji: Axis, je: Axis, e: Position, b: Position, q: Position, m: Position,
+):  # fmt: skip
+    """What is before a part stands behind it."""
+    own = (View(x, j, e), View(y, j, e))
+    inside = Map("lt", Index(je), Index(jo))
+    before = [Where(inside, View(Reduce(h, ji, *own), jo, b), Const(z)) for h, z in ((g0, z0), (g1, z1))]
+    behind = Merge(g, *(Scan(h, ji, *own) for h in (g0, g1)), *(Reduce(h, je, *before) for h in (g0, g1)))
+    value = Where(Map("eq", Index(jo), Const(0.0)), Scan(g, ji, *own), behind)
+    return (
+        [
+            match(r, Scan(g, j, x, y)), pair(g, g0, g1), neutral(g0, z0), neutral(g1, z1), parts_before(j, jo, ji, je, e, b, q, m),
+            *(free(t, k) for t in (x, y) for k in (jo, ji, je)), OtherAxis(je, j), OtherAxis(je, jo), OtherAxis(je, ji),
+        ],
+        [equal(r, View(View(value, jo, q), ji, m))],
+    )  # fmt: skip
+
+
+@mutant("split_ragged_reduction_of_pairs", "condition dropped", lambda: (True, close(2.0 * (2.0 * 1.0 + 3.0) + 3.0, 2.0 * 1.0 + 3.0)), lambda: program("reduced", y=(ReduceTerm("linear[1]", r_, tensor("x", i, r_), tensor("y", i, r_)), (i,))), splits={"j": 3})
+def split_reduction_of_pairs_past_the_end(r, x, y, g: PairMonoid, g0: PairMonoid, g1: PairMonoid, j: Axis, jo: Axis, ji: Axis, e: Position):
+    """The last element of a shorter part as often as it takes to fill it."""
+    own = (View(x, j, e), View(y, j, e))
+    return (
+        [match(r, Reduce(g, j, x, y)), pair(g, g0, g1), ragged(j, jo, ji, e), *(free(t, k) for t in (x, y) for k in (jo, ji))],
+        [equal(r, Reduce(g, jo, *(Reduce(h, ji, *own) for h in (g0, g1))))],
     )
 
 
