@@ -98,13 +98,15 @@ def _tile(builder: Builder, node: int, op: str, state: State, kinds: list[DType]
     if len(dim.axes) > 1:
         raise PlanError(f"axis {axis.name} is packed, so it cannot be reduced or scanned")
     if dim not in {d for x in xs for d in x.dims}:
-        xs[0] = _along(builder, xs[0], dim, where)
+        xs[0] = builder.laid_out(xs[0], axis, 0.0, where)
     if op == "reduce" and not state.commutative:
         return _last(builder, axis, dim, (yield _prefixes(builder, node, state, kinds, where, mode)), where)
     if op == "reduce":
         ends = padded((builder.binding(axis, where),))
-        full = [x if dim in x.dims or not ends else _along(builder, x, dim, where) for x in xs]
-        xs = [builder.masked(where, x, ends, neutral) for x, neutral in zip(full, state.neutral, strict=True)]
+        xs = [
+            builder.masked(where, x, ends, neutral) if dim in x.dims or not ends else builder.laid_out(x, axis, neutral, where)
+            for x, neutral in zip(xs, state.neutral, strict=True)
+        ]
     found: Parts = []
     dims = tuple(d for d in builder.dims if any(d in x.dims for x in xs) and (op == "scan" or d != dim))
     for part, (x, kind) in enumerate(zip(xs, kinds, strict=True)):
@@ -138,15 +140,6 @@ def _last(builder: Builder, axis: Axis, dim: Dim, prefixes: Parts, where: Block)
         dims = tuple(d for d in v.dims if d != dim)
         name = v.name.replace("_upto_", "_of_")
         found.append(builder.put(where, Reduce(builder.value(name, dims, v.dtype), "sum" if v.dtype.is_float else "isum", dim, kept)))
-    return found
-
-
-def _along(builder: Builder, x: Value, dim: Dim, where: Block) -> Value:
-    """A value that does not vary along a dim, as a tile that has it."""
-    (axis,) = dim.axes
-    there = builder.let(where, "ge", (builder.as_value(builder.index(index(axis), where), where), Literal(0.0)))
-    found = builder.let(where, "where", (there, x, Literal(0.0)), dtype=None if x.dtype.is_float else x.dtype)
-    assert isinstance(found, Value)
     return found
 
 
