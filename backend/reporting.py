@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import Any
 
+from ..extract.plan import PlannedKernel
 from ..extract.quantities import bytes_text, plural
 from ..extract.targets import load_target
 from ..steps.plan import StepPlan
 
+MOST_COSTS = 5
 _GRAPHS: list[Graph] = []
 
 
@@ -63,6 +65,17 @@ class Graph:
 
 
 @dataclass(frozen=True)
+class Costly:
+    """A kernel of a graph: how often it runs, what that takes, and what bounds it."""
+
+    graph: str
+    kernel: str
+    times: int
+    us: float
+    bound: str
+
+
+@dataclass(frozen=True)
 class Report:
     """``str`` for people, :meth:`json` for programs."""
 
@@ -70,7 +83,17 @@ class Report:
 
     def json(self) -> str:
         """The same as a JSON document."""
-        return json.dumps({"graphs": [g.data() for g in self.graphs]})
+        return json.dumps({"graphs": [g.data() for g in self.graphs], "costs": [asdict(c) for c in self.costs]})
+
+    @property
+    def costs(self) -> list[Costly]:
+        """The kernels that take longest, of all graphs at the first sizes that they were planned for."""
+        found: dict[tuple[str, str], list[PlannedKernel]] = {}
+        for g in self.graphs:
+            for k in (k for p in g.plans[:1] for plan in p.plans for k in plan.kernels):
+                found.setdefault((g.name, k.kernel.name), []).append(k)
+        every = [Costly(g, name, len(ks), sum(k.cost.us for k in ks), ks[0].cost.bound) for (g, name), ks in found.items()]
+        return sorted(every, key=lambda c: -c.us)[:MOST_COSTS]
 
     def html(self, title: str = "EqFuse") -> str:
         """The same as one page of HTML without references to others, which a person can read without the code: for every graph (at the
@@ -103,6 +126,9 @@ class Report:
         for g in self.graphs:
             lines += [f"{g.name}: torch runs all of it: {why}" for why in g.reasons]
             lines += [f"{g.name}: torch runs {op} ({plural(n, 'time')}): {why}" for (op, why), n in g.library.items()]
+        if self.costs:
+            listed = (f"{c.kernel} {c.us:.1f} us in {plural(c.times, 'run')}, bound by {c.bound}" for c in self.costs)
+            lines.append(f"what costs most: {'; '.join(listed)}")
         return "\n".join(lines)
 
 

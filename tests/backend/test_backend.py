@@ -82,6 +82,15 @@ def test_a_training_step_is_that_of_eager():
     text = str(eqfuse.report())
     assert "graph0_forward" in text
     assert "aten.convolution_backward" in text
+    assert "what costs most: graph" in text
+    costs = json.loads(eqfuse.report().json())["costs"]
+    assert costs == sorted(costs, key=lambda c: -c["us"])
+    assert sum(c["us"] for c in costs) <= sum(g["plans"][0]["us"] for g in data) * (1 + 1e-9)
+    page = eqfuse.report().html("a step")
+    assert "<title>a step</title>" in page
+    assert page.count('<h2 id="graph') == 2
+    assert all(s.reason in page for g in eqfuse.report().graphs for s in g.plans[0].library)
+    assert len(page) < 1e6
     plan = eqfuse.report().graphs[0].plans[0]
     assert next(s for s in plan.library if "convolution" in s.target).where.startswith("test_backend.py:")
     assert "convolution_weight" in str(plan), "tensors are called as the user calls them"
@@ -190,6 +199,7 @@ def test_what_cannot_be_planned_runs_in_torch_and_says_so(monkeypatch):
     with pytest.warns(UserWarning, match=r"torch runs all of graph0_inference[\s\S]*no such plan"):
         assert torch.equal(compiled(f)(x, w), f(x, w))
     assert "no such plan" in str(eqfuse.report())
+    assert "no such plan" in eqfuse.report().html()
     with pytest.raises(Exception, match="no such plan"):
         compiled(f, strict=True)(x, w)
 
