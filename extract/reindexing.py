@@ -43,8 +43,9 @@ class Places:
         return n.op == "view" and bool(self.at) and self.of(n.attrs[1]) == self.of(index(n.attrs[0]))
 
     def captures(self, axis: Axis, body: frozenset[Axis]) -> bool:
-        """Whether a reduction or a scan along an axis would meet places of others that depend on it."""
-        return any(a in self.at and axis in self.at[a].axes() for a in body)
+        """Whether a reduction or a scan along an axis would meet places: of others that depend on it, or its own, since what it goes along
+        is another position than that of the results, though it has the same name."""
+        return axis in self.at or any(a in self.at and axis in self.at[a].axes() for a in body)
 
 
 EVERYWHERE = Places()

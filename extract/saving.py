@@ -126,8 +126,9 @@ class _Cut:
 
     @cached_property
     def results(self) -> dict[Term, Output]:
-        """What the forward pass returns with all its digits."""
-        return {o.term: o for o in self.returned if able(o.term) and o.dtype is self.kept(o.term)}
+        """What the forward pass returns with all its digits, and each element once."""
+        whole = (o for o in self.returned if able(o.term) and frozenset(a for a in o.layout if a is not None) == o.term.axes)
+        return {o.term: o for o in whole if o.dtype is self.kept(o.term)}
 
     @cached_property
     def needed(self) -> list[Term]:

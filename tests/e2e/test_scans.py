@@ -42,10 +42,11 @@ def check(f, *args):
         (lambda x: x.cumsum(-1) * 2, (X[:, :1],)),
         (lambda x: torch.ones_like(x).cumsum(-1) + x, (X,)),
         (lambda x: torch.cat([x, x[:, :3] * 2], -1).cumsum(-1), (X,)),
+        (lambda x: (y := x.flip(-1).cumsum(-1).flip(-1) * x) - y.amax(-1, keepdim=True), (X,)),
         (lambda x: (torch.stack([x, x]).prod(0), x[:, None].expand(4, 3, 5).cumprod(1)), (HARD,)),
         (lambda x: (x[:, None].expand(9, 7, 2).prod(1), x[:, None].expand(9, 7, 2).cumprod(1)), (torch.arange(-9, 9).reshape(9, 2) * 2**20 + 1,)),
     ],
-    ids=["nan", "both", "max", "min", "positions", "wraps", "ints", "products", "products of ints", "truths", "half", "empty", "one", "constant", "joined", "copies", "copies of ints"],
+    ids=["nan", "both", "max", "min", "positions", "wraps", "ints", "products", "products of ints", "truths", "half", "empty", "one", "constant", "joined", "statistics of one from the end", "copies", "copies of ints"],
 )  # fmt: skip
 def test_torch(f, args):
     check(f, *args)
