@@ -1,7 +1,7 @@
 """``optimize`` and what it returns: a drop-in callable that can also explain, verify, compile and save itself.
 
-CUDA tensors run the generated Triton kernels; CPU tensors run the original program in torch (there is no CPU code generator, and
-the plan says so).  ``interpret`` and ``simulate`` run what was generated without a GPU, for verification.
+Kernels for a GPU are Triton and run CUDA tensors, those for ``target="cpu"`` are C and run CPU tensors; on the other device the original
+program runs in torch, and the plan says so.  ``interpret`` and ``simulate`` run what was generated without a GPU, for verification.
 """
 
 from __future__ import annotations
@@ -166,9 +166,10 @@ class Compiled(Executable):
         return self.planned.graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch.
+        """Run on the device of the arguments: CUDA tensors the kernels, CPU tensors the original program in torch; planned for
+        ``target="cpu"``, it is the other way round.
 
-        CUDA tensors of another shape run the same kernels where these can take them and the model finds none that are better by more
+        Tensors of another shape run the same kernels where these can take them and the model finds none that are better by more
         than a tenth (:mod:`eqfuse.ranges`); other shapes and types are planned for, once each; so it is with tensors that lie in memory in
         another way (which dimension has neighbours, which repeats its elements, what is aligned).  Where a gradient is wanted,
         the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
@@ -179,13 +180,13 @@ class Compiled(Executable):
         try:
             tensors = self.bind(args, kwargs)
         except (errors.ShapeError, errors.StaticArgumentError):  # another shape, type or baked number than was planned for
-            if self._device([v for v in leaves((args, kwargs)) if isinstance(v, torch.Tensor)]) != "cuda":
+            if not self._runs_on([v for v in leaves((args, kwargs)) if isinstance(v, torch.Tensor)]):
                 return self.eager(*args, **kwargs)
             if self.planned.fixed:
                 raise
             return self._variant(args, kwargs)(*args, **kwargs)
         layouts = self._layouts if torch.compiler.is_compiling() else layouts_of(tensors)
-        if layouts != self._layouts and self._device(list(tensors.values())) == "cuda":
+        if layouts != self._layouts and self._runs_on(list(tensors.values())):
             return self._laid_out(layouts, tensors, args, kwargs)._run_on(tensors, args, kwargs)
         return self._run_on(tensors, args, kwargs)
 
@@ -340,4 +341,5 @@ class Compiled(Executable):
         return f"<Compiled {self.program.name}: {kernels} kernel{'s' * (kernels != 1)} for {self.plan.target}>"
 
     def __str__(self) -> str:
-        return f"{self.plan}\n  {self._learned_text}" if self.learned else str(self.plan)
+        notes = [self._learned_text] * bool(self.learned) + [self.missing] * bool(self.missing)
+        return "\n  ".join([str(self.plan), *notes])

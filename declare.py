@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .codegen.spelling import spelling
+from .codegen.spelling import check_fields, spelling
 from .errors import OpError, UnsoundOpError, expect, shown
 from .ir.ops import BUILT_IN, OPS, ScalarOp, Spelling, of_integers
 from .ir.ranges import INF, Interval
@@ -46,6 +46,7 @@ def op(
     special: float = 0.0,
     torch: Callable[..., Any] | None = None,
     prelude: str = "",
+    c: str = "",
     rtol: float = RTOL,
     atol: float = 0.0,
     doc: str = "",
@@ -53,8 +54,9 @@ def op(
     """Declare a scalar operation of one to three arguments, and get it as a function on tensors and terms.
 
     ``numpy``: the meaning, on arrays.  ``triton``: the spelling on blocks of float32, a format string (``"tl.exp2({} * 3.32)"``) or a
-    ``@triton.jit`` function; ``prelude`` is the text of helpers that a format string calls.  ``range``: from intervals to an interval
-    (or a pair), or one pair for every argument; without one, an increasing op is asked at both ends.  ``result``: ``"float"``,
+    ``@triton.jit`` function; ``prelude`` is the text of helpers that a format string calls.  ``c``: the spelling on numbers in C, a format
+    string (``"exp2f({} * 3.32f)"``), which kernels for CPUs need; without it torch runs their programs.  ``range``: from intervals to an
+    interval (or a pair), or one pair for every argument; without one, an increasing op is asked at both ends.  ``result``: ``"float"``,
     ``"same"`` (the promoted type, integers included), ``"int"`` (the same, of integers only) or ``"bool"``.  ``domain``: ``"real"``,
     ``"nonneg"``, ``"positive"``, ``"nonzero"`` or ``"whole"``, where it is finite and where ``turns`` holds: ``("add", "mul")`` says
     f(x + y) = f(x) f(y).  ``cost`` is float32 instructions per element, ``special`` how many of them are special functions.  ``torch``: the
@@ -69,6 +71,7 @@ def op(
     try:
         from .frontends.custom_op import declare
         from .testing.ops.check import check_op
+        from .testing.ops.native import check_c
         from .testing.ops.spelling import check_spelling
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("triton"):
@@ -81,7 +84,7 @@ def op(
     given: object
     for option, given in flags.items():
         expect(isinstance(given, bool), f"op {name}: {option}", given, "True or False", OpError, where)
-    for option, given in {"result": result, "domain": domain, "prelude": prelude, "doc": doc}.items():
+    for option, given in {"result": result, "domain": domain, "prelude": prelude, "c": c, "doc": doc}.items():
         expect(isinstance(given, str), f"op {name}: {option}", given, "a text; help(eqfuse.op) says which", OpError, where)
     for option, given in {"cost": cost, "special": special, "rtol": rtol, "atol": atol}.items():
         good = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= sys.float_info.max
@@ -90,6 +93,9 @@ def op(
     if not 1 <= arity <= 3:
         raise OpError(f"op {name}: numpy= takes {arity} arguments", where=where, cure="an op takes one, two or three")
     spellings = {"triton": Spelling(*spelling(name, arity, triton, prelude, where))}
+    if c:
+        check_fields(name, arity, "c", c, where)
+        spellings["c"] = Spelling(c)
     pairs = tuple(tuple(p) if isinstance(p, list) else p for p in turns) if isinstance(turns, list | tuple) else turns
     meaning = of_integers(numpy) if result == "int" else _quiet(numpy)
     spec = ScalarOp(
@@ -98,6 +104,8 @@ def op(
     )  # fmt: skip
     check_op(spec)
     check_spelling(spec, rtol=rtol, atol=atol)
+    if c:
+        check_c(spec, rtol=rtol, atol=atol)
     if torch is not None:
         _check_torch(spec, torch)
     return declare(spec, torch)

@@ -72,7 +72,7 @@ def emit_composed(spec: ComposedSpec) -> str:
     launches = tuple(map(len, launched))
     everything = replace(spec.plans[0], name=spec.name, kernels=kernels, calls=calls, header=spec.header, launches=launches)
     hosts = [host(p, _function(k)) for k, p in enumerate(spec.plans)]
-    return with_hosts(emit_kernels(everything), [*hosts, _run(spec)])
+    return with_hosts(emit_kernels(everything), [*hosts, _run(spec)], everything)
 
 
 def emit_steps(name: str, header: str, plans: Mapping[str, ModuleSpec | ComposedSpec], hosts: Sequence[str]) -> str:
@@ -89,9 +89,9 @@ def emit_steps(name: str, header: str, plans: Mapping[str, ModuleSpec | Composed
     launched = {tuple(map(id, ks)): ks for p in every for ks in p.launched}.values()
     everything = ModuleSpec(
         name, (), (), (), tuple(k for ks in launched for k in ks), header, tuple(c for p in every for c in p.calls),
-        launches=tuple(map(len, launched)),
+        launches=tuple(map(len, launched)), language=every[0].language,
     )  # fmt: skip
-    return with_hosts(emit_kernels(everything), [*functions, *hosts])
+    return with_hosts(emit_kernels(everything), [*functions, *hosts], everything)
 
 
 def _function(at: int) -> str:

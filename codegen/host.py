@@ -25,7 +25,7 @@ from .text import torch_name, wrap
 
 def host(spec: ModuleSpec, called: str = "run") -> str:
     """The function ``run``: checks, allocations and launches, without the helpers that are the same in every module."""
-    return _Host(spec, called).text()
+    return spec.language.host(spec, called) if spec.language else Host(spec, called).text()
 
 
 def imported(spec: ModuleSpec) -> dict[tuple[str, str], str]:
@@ -110,8 +110,8 @@ def _reads(step: tuple[TileProgram, ...] | OutsideCall) -> set[str]:
     return {s.access.buffer for k in step for s in k.statements() if isinstance(s, Load)}
 
 
-class _Host:
-    """The host function."""
+class Host:
+    """The host function, for Triton's kernels; what those of another language need otherwise is a method."""
 
     def __init__(self, spec: ModuleSpec, called: str) -> None:
         self.spec, self.sizes, self.called = spec, Sizes(spec), called
@@ -153,14 +153,15 @@ class _Host:
             done = [self.argument[b.name] for b in spec.temporaries if b.name in reads[at] and b.name not in later]
             if done and at + 1 < len(steps):  # its memory can serve the temporaries and outputs of later calls
                 launches.append(f"del {', '.join(done)}")
-        if self.first:
-            self.lines.append(f"with torch.cuda.device_of({self.first}):")
-            launches = [f"    {line}" for line in launches]
-        self.lines += launches
+        self.lines += self.launched(launches)
         self.lines.append(f"return {_tuple([self.returned(r) for r in spec.results] or [self.argument[b.name] for b in spec.outputs])}")
         head = [f"def {self.called}({', '.join(self.argument[b.name] for b in spec.inputs)}):"]
         head.append(f'    """{self.summary()}"""')
         return "\n".join([*head, *(f"    {line}" for line in self.lines)])
+
+    def launched(self, lines: list[str]) -> list[str]:
+        """Launches on the device of the arguments."""
+        return [f"with torch.cuda.device_of({self.first}):", *(f"    {line}" for line in lines)] if self.first else lines
 
     def allocated(self, b: Buffer) -> Iterator[str]:
         """The statement that makes a buffer, and a check if its strides may become too large for its tiles."""
@@ -169,7 +170,7 @@ class _Host:
         whole = self.joined.get(b.name)
         made = f"torch.empty({_tuple(lengths)}, dtype={torch_name(b.dtype)}, device={device})" if whole is None else self.part(whole, b)
         yield f"{name} = {made}"
-        last = self.last[b.name]
+        last = self.last.get(b.name, ())
         if any(n and not all(x.isdigit() for x in lengths[d + 1 :]) for d, n in enumerate(last)):
             yield f'_check_reach("{name}", {name}.stride(), {last})'
 
@@ -220,12 +221,12 @@ class _Host:
             name = self.argument[b.name]
             self.lines.append(f'_check_tensor("{name}", {name}, {torch_name(b.dtype)}, {len(b.shape)})')
             if self.spec.kernels:
-                self.lines.append(f'_check_device("{name}", {name}, {self.first}.device, {identifier(self.spec.kernels[0].name)})')
+                self.lines.append(self.device_check(name))
         for r, (buffer, d) in self.sizes.source.items():
             if r in self.sizes.names:
                 self.lines.append(f"{self.sizes.names[r]} = {self.argument[buffer]}.shape[{d}]")
         for r, (axis, part) in self.sizes.counted.items():
-            self.lines.append(f"{self.sizes.names[r]} = triton.cdiv({self.sizes.of_axis(axis)}, {part})")
+            self.lines.append(f"{self.sizes.names[r]} = {self.divided(self.sizes.of_axis(axis), part)}")
         for b in self.used:
             name = self.argument[b.name]
             shape = _tuple([self.sizes.of_dimension(b, d) for d in range(len(b.shape))])
@@ -236,6 +237,14 @@ class _Host:
             conditions[f'_check_size("{g.axis}", {name} {g.test}, "{g.requirement}")'] = None
         self.lines += conditions
         self.lines += [self.readable(b) for b in self.used if b.name in self.last]
+
+    def device_check(self, name: str) -> str:
+        """The statement that refuses a tensor on another device."""
+        return f'_check_device("{name}", {name}, {self.first}.device, {identifier(self.spec.kernels[0].name)})'
+
+    def divided(self, length: str, part: int) -> str:
+        """How many parts a length has, the last one not always whole."""
+        return f"triton.cdiv({length}, {part})"
 
     def depended(self) -> Iterator[str]:
         """The checks of lengths that the program depends on, whatever its kernels could do."""
@@ -273,7 +282,7 @@ class _Host:
         blocks = []
         for b in program.grid:
             n = self.sizes.of_axis(b.axis)
-            blocks.append(n if b.tile == 1 else f"triton.cdiv({n}, {b.tile})")
+            blocks.append(n if b.tile == 1 else self.divided(n, b.tile))
         return " * ".join(blocks) or "1"
 
     def launch(self, members: tuple[TileProgram, ...]) -> Iterator[str]:
@@ -342,6 +351,7 @@ class _Host:
 def variables(specs: Sequence[ModuleSpec], wanted: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     """A variable of a host function for every tensor, different from each other, from ``taken`` and from what the module defines."""
     taken = {*taken, "math", "torch", "triton", "tl", "run", *re.findall(r"^def (\w+)", HOST_HELPERS, re.MULTILINE)}
+    taken |= {"ctypes", "os", "shutil", "subprocess", "tempfile"}  # of modules with kernels in C
     for spec in specs:
         taken |= {*(identifier(k.name) for k in spec.kernels), *(Joint(ks).name for ks in spec.launched), *imported(spec).values()}
     names: dict[str, str] = {}

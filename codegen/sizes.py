@@ -8,7 +8,7 @@ So does one on whose length the program itself depends, which kernels do not sho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -21,6 +21,16 @@ from ..tiles.outside import OutsideCall
 from ..tiles.program import ExtentValue, IndexValue, Load, Store, TileProgram
 
 Dimension = tuple[str, int]  # of a buffer, by its name
+
+
+@dataclass(frozen=True)
+class Language:
+    """What kernels are printed in.  ``kernels``: the module without its host function, ``helpers``: what that calls in every module,
+    ``host``: itself, of a given name."""
+
+    helpers: str
+    kernels: Callable[[ModuleSpec], str]
+    host: Callable[[ModuleSpec, str], str]
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,7 @@ class ModuleSpec:
     equal: tuple[tuple[Dimension, Dimension], ...] = ()
     ranges: tuple[tuple[Dimension, tuple[int, float]], ...] = ()
     launches: tuple[int, ...] = ()  # how many kernels each launch has, of all in order; none if each is one by itself
+    language: Language | None = None  # Triton, if none is said
 
     @property
     def launched(self) -> tuple[tuple[TileProgram, ...], ...]:

@@ -51,19 +51,25 @@ def _count(n: int) -> str:
     return f"{n} argument" if n == 1 else f"{n} arguments"
 
 
-def _check_format(name: str, arity: int, triton: str, helpers: tuple[str, ...], where: str) -> None:
-    """Placeholders for just the arguments, in an expression that uses ``tl`` and the op's helpers."""
+def check_fields(name: str, arity: int, language: str, text: str, where: str) -> None:
+    """A format string with placeholders for just the arguments."""
+    cure = _FORMAT if language == "triton" else _FORMAT_C
     try:
-        fields = [(field, spec, conversion) for _, field, spec, conversion in string.Formatter().parse(triton) if field is not None]
+        fields = [(field, spec, conversion) for _, field, spec, conversion in string.Formatter().parse(text) if field is not None]
     except ValueError as error:
-        raise OpError(f"op {name}: triton={triton!r} is no format string: {error}", where=where, cure=_FORMAT) from None
+        raise OpError(f"op {name}: {language}={text!r} is no format string: {error}", where=where, cure=cure) from None
     if any(spec or conversion or not (field == "" or field.isdecimal()) for field, spec, conversion in fields):
-        raise OpError(f"op {name}: triton={triton!r} has a placeholder that is neither {{}} nor {{0}}", where=where, cure=_FORMAT)
+        raise OpError(f"op {name}: {language}={text!r} has a placeholder that is neither {{}} nor {{0}}", where=where, cure=cure)
     numbers = [field for field, _, _ in fields]
     used = len(numbers) if all(n == "" for n in numbers) else len(set(numbers))
     expected = {""} if all(n == "" for n in numbers) else {str(k) for k in range(arity)}
     if used != arity or set(numbers) != expected:
-        raise OpError(f"op {name}: numpy takes {_count(arity)}, triton={triton!r} names {used}", where=where, cure=_FORMAT)
+        raise OpError(f"op {name}: numpy takes {_count(arity)}, {language}={text!r} names {used}", where=where, cure=cure)
+
+
+def _check_format(name: str, arity: int, triton: str, helpers: tuple[str, ...], where: str) -> None:
+    """Placeholders for just the arguments, in an expression that uses ``tl`` and the op's helpers."""
+    check_fields(name, arity, "triton", triton, where)
     text = triton.format(*ARGUMENTS[:arity])
     try:
         tree = ast.parse(text, mode="eval")
@@ -79,6 +85,7 @@ def _check_format(name: str, arity: int, triton: str, helpers: tuple[str, ...], 
             )
 
 
+_FORMAT_C = 'c="exp2f({} * 3.321928f)", with one {} (or {0}, {1}, ...) for each argument'
 _FORMAT = 'triton="tl.exp2({} * 3.321928094887362)", with one {} (or {0}, {1}, ...) for each argument, or a @triton.jit function'
 
 

@@ -174,7 +174,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     exposed = terms[vector] * (OVERLAP if counts.dots else 1.0)
     ways = {k: terms[k] for k in ("dram", "l2", "latency")}
     ways["tensor" if terms["tensor"] >= exposed else vector] = terms["tensor"] + exposed  # arithmetic, by the larger part of it
-    body = max(ways.values())
+    body = sum(ways.values()) if target.on_cpu else max(ways.values())  # a core does one after the other
     bound = "launch" if body < target.launch_us else max(ways, key=lambda k: ways[k])
     return Cost(
         us=body + target.launch_us,

@@ -202,6 +202,7 @@ class Plan:
     decisions: tuple[Decision, ...] = ()  # verdicts of requests and fusion rules about values of the program, and what each did
     parts: tuple[Part, ...] = ()  # of a program that is planned in regions: these, in execution order; the steps are theirs
     launches: tuple[Launch, ...] = ()  # every step once, in execution order; none if each step is a launch of its own, in its order
+    on_cpu: bool = False  # its kernels are for CPU tensors
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:
@@ -341,10 +342,11 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
         lines.append(f"  time against memory: {'; '.join(points)}")
     if plan.licence == "exact":
         lines.append("  licence exact: no rewrite that changes bits, and every operation of a kernel is rounded by itself")
+    here, there = ("CPU", "CUDA") if plan.on_cpu else ("CUDA", "CPU")
     if module:
-        lines.append("  this module has kernels only: run() takes tensors on a GPU")
+        lines.append(f"  this module has kernels only: run() takes tensors on a {'CPU' if plan.on_cpu else 'GPU'}")
     else:
-        lines.append("  CPU tensors run the original program in torch; CUDA tensors run these kernels")
+        lines.append(f"  {there} tensors run the original program in torch; {here} tensors run these kernels")
     lost = [a for a in plan.alternatives if a.kernels]
     if lost:
         lines.append(f"  runner-up: {lost[0].description}, {lost[0].us:.1f} us, {bytes_text(lost[0].dram_bytes)}: {lost[0].reason}")

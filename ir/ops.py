@@ -29,9 +29,10 @@ class Spelling:
     exact: str = ""
 
 
-def triton(text: str, helpers: str = "", exact: str = "") -> Mapping[str, Spelling]:
-    """The spelling of an operation that only Triton has."""
-    return {"triton": Spelling(text, helpers, exact)}
+def triton(text: str, helpers: str = "", exact: str = "", *, c: str = "") -> Mapping[str, Spelling]:
+    """The spelling of an operation in Triton; and in C, if it has one, where it may call the functions of ``codegen/c/functions.h``."""
+    found = {"triton": Spelling(text, helpers, exact)}
+    return found | {"c": Spelling(c)} if c else found
 
 
 @dataclass(frozen=True)
@@ -262,58 +263,58 @@ def _floordiv_range(a: Interval, b: Interval) -> Interval:
 for _op in (
     # Triton approximates quotients and roots to a few units in the last place, and makes 0 - x of -x, whose zeros are positive
     # arithmetic -----------------------------------------------------------------------------------------------------------
-    ScalarOp("add", 2, _quiet(np.add), triton("{} + {}"), ranges.add, "same", commutative=True, associative=True, keeps_zero=True, infix="+"),
-    ScalarOp("mul", 2, _quiet(np.multiply), triton("{} * {}"), ranges.mul, "same", commutative=True, associative=True, keeps_zero=True, infix="*"),
-    ScalarOp("neg", 1, _quiet(np.negative), triton("-{}", exact="{} * -1.0"), ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25, selects=True),
-    ScalarOp("recip", 1, _quiet(lambda x: 1.0 / x), triton("1.0 / {}", exact="tl.div_rn(1.0, {})"), ranges.recip, turns=(("mul", "mul"),), domain="nonzero", cost=4.0, special=1.0),
-    ScalarOp("maximum", 2, _quiet(np.maximum), triton("_maximum({}, {})", helpers.MAXIMUM), _maximum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
-    ScalarOp("minimum", 2, _quiet(np.minimum), triton("_minimum({}, {})", helpers.MINIMUM), _minimum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
-    ScalarOp("square", 1, _quiet(np.square), triton("{0} * {0}"), _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
-    ScalarOp("abs", 1, _quiet(np.abs), triton("tl.abs({})"), _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True, cost=0.25, selects=True),
+    ScalarOp("add", 2, _quiet(np.add), triton("{} + {}", c="{} + {}"), ranges.add, "same", commutative=True, associative=True, keeps_zero=True, infix="+"),
+    ScalarOp("mul", 2, _quiet(np.multiply), triton("{} * {}", c="{} * {}"), ranges.mul, "same", commutative=True, associative=True, keeps_zero=True, infix="*"),
+    ScalarOp("neg", 1, _quiet(np.negative), triton("-{}", exact="{} * -1.0", c="-{}"), ranges.neg, "same", turns=(("add", "add"),), keeps_zero=True, cost=0.25, selects=True),
+    ScalarOp("recip", 1, _quiet(lambda x: 1.0 / x), triton("1.0 / {}", exact="tl.div_rn(1.0, {})", c="1.0f / {}"), ranges.recip, turns=(("mul", "mul"),), domain="nonzero", cost=4.0, special=1.0),
+    ScalarOp("maximum", 2, _quiet(np.maximum), triton("_maximum({}, {})", helpers.MAXIMUM, c="eq_max({}, {})"), _maximum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
+    ScalarOp("minimum", 2, _quiet(np.minimum), triton("_minimum({}, {})", helpers.MINIMUM, c="eq_min({}, {})"), _minimum, "same", commutative=True, associative=True, keeps_zero=True, selects=True),
+    ScalarOp("square", 1, _quiet(np.square), triton("{0} * {0}", c="{0} * {0}"), _even(_square), "same", turns=(("mul", "mul"),), keeps_zero=True),
+    ScalarOp("abs", 1, _quiet(np.abs), triton("tl.abs({})", c="eq_abs({})"), _even(abs), "same", turns=(("mul", "mul"),), keeps_zero=True, cost=0.25, selects=True),
     # exponentials ---------------------------------------------------------------------------------------------------------
-    ScalarOp("exp", 1, _quiet(np.exp), triton("tl.exp({})"), ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
-    ScalarOp("exp2", 1, _quiet(np.exp2), triton("tl.exp2({})"), ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),
-    ScalarOp("expm1", 1, _quiet(np.expm1), triton("_expm1({})", helpers.EXPM1), ranges.increasing(_expm1, -1.0), increasing=True, keeps_zero=True, cost=12.0, special=1.0),
-    ScalarOp("log", 1, _quiet(np.log), triton("tl.log({})"), ranges.increasing(math.log), turns=(("mul", "add"),), domain="positive", increasing=True, cost=3.0, special=1.0),
-    ScalarOp("log1p", 1, _quiet(np.log1p), triton("_log1p({})", helpers.LOG1P), ranges.increasing(math.log1p), domain="nonneg", increasing=True, keeps_zero=True, cost=10.0, special=2.0),
+    ScalarOp("exp", 1, _quiet(np.exp), triton("tl.exp({})", c="eq_exp({})"), ranges.increasing(math.exp, 0.0), turns=(("add", "mul"),), increasing=True, cost=2.0, special=1.0),
+    ScalarOp("exp2", 1, _quiet(np.exp2), triton("tl.exp2({})", c="eq_exp2({})"), ranges.increasing(lambda x: 2.0**x, 0.0), turns=(("add", "mul"),), increasing=True, cost=1.0, special=1.0),
+    ScalarOp("expm1", 1, _quiet(np.expm1), triton("_expm1({})", helpers.EXPM1, c="eq_expm1({})"), ranges.increasing(_expm1, -1.0), increasing=True, keeps_zero=True, cost=12.0, special=1.0),
+    ScalarOp("log", 1, _quiet(np.log), triton("tl.log({})", c="eq_log({})"), ranges.increasing(math.log), turns=(("mul", "add"),), domain="positive", increasing=True, cost=3.0, special=1.0),
+    ScalarOp("log1p", 1, _quiet(np.log1p), triton("_log1p({})", helpers.LOG1P, c="eq_log1p({})"), ranges.increasing(math.log1p), domain="nonneg", increasing=True, keeps_zero=True, cost=10.0, special=2.0),
     # powers ---------------------------------------------------------------------------------------------------------------
-    ScalarOp("sqrt", 1, _quiet(np.sqrt), triton("tl.sqrt({})", exact="tl.sqrt_rn({})"), ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
-    ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), triton("tl.rsqrt({})"), _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),
+    ScalarOp("sqrt", 1, _quiet(np.sqrt), triton("tl.sqrt({})", exact="tl.sqrt_rn({})", c="sqrtf({})"), ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
+    ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), triton("tl.rsqrt({})", c="1.0f / sqrtf({})"), _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),
     # saturating -----------------------------------------------------------------------------------------------------------
-    ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", helpers.TANH), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
-    ScalarOp("sigmoid", 1, _quiet(_sigmoid), triton("1.0 / (1.0 + tl.exp(-{}))"), lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
-    ScalarOp("erf", 1, _quiet(_erf), triton("tl.erf({})"), ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
-    ScalarOp("erfc", 1, _quiet(lambda x: _erf(x, math.erfc)), triton("_erfc({})", helpers.ERFC), lambda a: Interval(0.0, math.erfc(a.lo)), cost=24.0, special=2.0),
-    ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0, addition=("sin", "cos", "cos", "sin", 1.0)),
-    ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0, addition=("cos", "cos", "sin", "sin", -1.0)),
-    ScalarOp("sinh", 1, _quiet(np.sinh), triton("_sinh({})", helpers.SINH), ranges.increasing(_sinh), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
-    ScalarOp("cosh", 1, _quiet(np.cosh), triton("_cosh({})", helpers.COSH), _even(_cosh), cost=8.0, special=2.0),
-    ScalarOp("atan", 1, _quiet(np.arctan), triton("_atan({})", helpers.ATAN), ranges.increasing(math.atan, -math.pi / 2, math.pi / 2), increasing=True, keeps_zero=True, cost=30.0, special=2.0),
-    ScalarOp("floor", 1, _quiet(np.floor), triton("tl.floor({})"), ranges.increasing(math.floor), increasing=True, keeps_zero=True, jumps=True),
-    ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", helpers.ROUND), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, jumps=True, cost=6.0),
+    ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", helpers.TANH, c="eq_tanh({})"), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
+    ScalarOp("sigmoid", 1, _quiet(_sigmoid), triton("1.0 / (1.0 + tl.exp(-{}))", c="eq_sigmoid({})"), lambda a: UNIT, increasing=True, cost=7.0, special=2.0),
+    ScalarOp("erf", 1, _quiet(_erf), triton("tl.erf({})", c="eq_erf({})"), ranges.increasing(math.erf, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=1.0),
+    ScalarOp("erfc", 1, _quiet(lambda x: _erf(x, math.erfc)), triton("_erfc({})", helpers.ERFC, c="erfcf({})"), lambda a: Interval(0.0, math.erfc(a.lo)), cost=24.0, special=2.0),
+    ScalarOp("sin", 1, _quiet(np.sin), triton("tl.sin({})", c="sinf({})"), lambda a: Interval(-1.0, 1.0), keeps_zero=True, cost=12.0, special=1.0, addition=("sin", "cos", "cos", "sin", 1.0)),
+    ScalarOp("cos", 1, _quiet(np.cos), triton("tl.cos({})", c="cosf({})"), lambda a: Interval(-1.0, 1.0), cost=12.0, special=1.0, addition=("cos", "cos", "sin", "sin", -1.0)),
+    ScalarOp("sinh", 1, _quiet(np.sinh), triton("_sinh({})", helpers.SINH, c="sinhf({})"), ranges.increasing(_sinh), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
+    ScalarOp("cosh", 1, _quiet(np.cosh), triton("_cosh({})", helpers.COSH, c="coshf({})"), _even(_cosh), cost=8.0, special=2.0),
+    ScalarOp("atan", 1, _quiet(np.arctan), triton("_atan({})", helpers.ATAN, c="atanf({})"), ranges.increasing(math.atan, -math.pi / 2, math.pi / 2), increasing=True, keeps_zero=True, cost=30.0, special=2.0),
+    ScalarOp("floor", 1, _quiet(np.floor), triton("tl.floor({})", c="floorf({})"), ranges.increasing(math.floor), increasing=True, keeps_zero=True, jumps=True),
+    ScalarOp("round", 1, _quiet(np.rint), triton("_round({})", helpers.ROUND, c="nearbyintf({})"), ranges.increasing(_half_to_even), increasing=True, keeps_zero=True, jumps=True, cost=6.0),
     # whole quotients and remainders -----------------------------------------------------------------------------------------
-    ScalarOp("floordiv", 2, _quiet(np.floor_divide), triton("_floordiv({}, {})", helpers.FLOORDIV), _floordiv_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
-    ScalarOp("remainder", 2, _quiet(np.remainder), triton("_remainder({}, {})", helpers.REMAINDER), _remainder_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
-    ScalarOp("fmod", 2, _quiet(np.fmod), triton("_fmod({}, {})", helpers.FMOD), _fmod_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
+    ScalarOp("floordiv", 2, _quiet(np.floor_divide), triton("_floordiv({}, {})", helpers.FLOORDIV, c="eq_floordiv({}, {})"), _floordiv_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
+    ScalarOp("remainder", 2, _quiet(np.remainder), triton("_remainder({}, {})", helpers.REMAINDER, c="eq_remainder({}, {})"), _remainder_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
+    ScalarOp("fmod", 2, _quiet(np.fmod), triton("_fmod({}, {})", helpers.FMOD, c="eq_fmod({}, {})"), _fmod_range, "same", domain="nonzero", jumps=True, cost=20.0, special=1.0),
     # bits of integers -------------------------------------------------------------------------------------------------------
-    ScalarOp("bitand", 2, of_integers(np.bitwise_and), triton("{} & {}"), _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("bitor", 2, of_integers(np.bitwise_or), triton("{} | {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("bitxor", 2, of_integers(np.bitwise_xor), triton("{} ^ {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
-    ScalarOp("lshift", 2, of_integers(_shifted_left), triton("_lshift({}, {})", helpers.LSHIFT), _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0),
-    ScalarOp("rshift", 2, of_integers(_shifted_right), triton("_rshift({}, {})", helpers.RSHIFT), _right_range, "int", domain="whole", keeps_zero=True, cost=3.0),
+    ScalarOp("bitand", 2, of_integers(np.bitwise_and), triton("{} & {}", c="{} & {}"), _and_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("bitor", 2, of_integers(np.bitwise_or), triton("{} | {}", c="{} | {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("bitxor", 2, of_integers(np.bitwise_xor), triton("{} ^ {}", c="{} ^ {}"), _or_range, "int", domain="whole", commutative=True, associative=True, keeps_zero=True),
+    ScalarOp("lshift", 2, of_integers(_shifted_left), triton("_lshift({}, {})", helpers.LSHIFT, c="eq_lshift({}, {})"), _shift_range, "int", domain="whole", keeps_zero=True, cost=3.0),
+    ScalarOp("rshift", 2, of_integers(_shifted_right), triton("_rshift({}, {})", helpers.RSHIFT, c="eq_rshift({}, {})"), _right_range, "int", domain="whole", keeps_zero=True, cost=3.0),
     # comparison and choice ------------------------------------------------------------------------------------------------
-    ScalarOp("lt", 2, _quiet(np.less), triton("{} < {}"), _bool, "bool", jumps=True, infix="<"),
-    ScalarOp("le", 2, _quiet(np.less_equal), triton("{} <= {}"), _bool, "bool", jumps=True, infix="<="),
-    ScalarOp("gt", 2, _quiet(np.greater), triton("{} > {}"), _bool, "bool", jumps=True, infix=">"),
-    ScalarOp("ge", 2, _quiet(np.greater_equal), triton("{} >= {}"), _bool, "bool", jumps=True, infix=">="),
-    ScalarOp("eq", 2, _quiet(np.equal), triton("{} == {}"), _bool, "bool", jumps=True),
-    ScalarOp("ne", 2, _quiet(np.not_equal), triton("{} != {}"), _bool, "bool", jumps=True),
-    ScalarOp("and", 2, _quiet(np.logical_and), triton("{} & {}"), _bool, "bool", commutative=True, associative=True, infix="&"),
-    ScalarOp("or", 2, _quiet(np.logical_or), triton("{} | {}"), _bool, "bool", commutative=True, associative=True, infix="|"),
-    ScalarOp("not", 1, _quiet(np.logical_not), triton("{} == 0"), _bool, "bool"),
-    ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), triton("tl.where({}, {}, {})"), lambda c, x, y: _hull(x, y), "same", selects=True),
+    ScalarOp("lt", 2, _quiet(np.less), triton("{} < {}", c="{} < {}"), _bool, "bool", jumps=True, infix="<"),
+    ScalarOp("le", 2, _quiet(np.less_equal), triton("{} <= {}", c="{} <= {}"), _bool, "bool", jumps=True, infix="<="),
+    ScalarOp("gt", 2, _quiet(np.greater), triton("{} > {}", c="{} > {}"), _bool, "bool", jumps=True, infix=">"),
+    ScalarOp("ge", 2, _quiet(np.greater_equal), triton("{} >= {}", c="{} >= {}"), _bool, "bool", jumps=True, infix=">="),
+    ScalarOp("eq", 2, _quiet(np.equal), triton("{} == {}", c="{} == {}"), _bool, "bool", jumps=True),
+    ScalarOp("ne", 2, _quiet(np.not_equal), triton("{} != {}", c="{} != {}"), _bool, "bool", jumps=True),
+    ScalarOp("and", 2, _quiet(np.logical_and), triton("{} & {}", c="{} & {}"), _bool, "bool", commutative=True, associative=True, infix="&"),
+    ScalarOp("or", 2, _quiet(np.logical_or), triton("{} | {}", c="{} | {}"), _bool, "bool", commutative=True, associative=True, infix="|"),
+    ScalarOp("not", 1, _quiet(np.logical_not), triton("{} == 0", c="{} == 0"), _bool, "bool"),
+    ScalarOp("where", 3, _quiet(lambda c, x, y: np.where(c != 0, x, y)), triton("tl.where({}, {}, {})", c="{} ? {} : {}"), lambda c, x, y: _hull(x, y), "same", selects=True),
     # a quotient rounded once: what ``x / y`` is where the licence is "exact"; everywhere else it is x * recip(y), which rules know ----------
-    ScalarOp("div", 2, _quiet(lambda x, y: x / y), triton("tl.div_rn({}, {})"), lambda x, y: ranges.mul(x, ranges.recip(y)), domain="nonzero", cost=9.0, special=1.0, infix="/"),
+    ScalarOp("div", 2, _quiet(lambda x, y: x / y), triton("tl.div_rn({}, {})", c="{} / {}"), lambda x, y: ranges.mul(x, ranges.recip(y)), domain="nonzero", cost=9.0, special=1.0, infix="/"),
 ):
     register(_op)
 

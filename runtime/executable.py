@@ -78,13 +78,15 @@ class Executable:
         """The result of a call whose arguments were found to be these inputs."""
         import torch
 
-        if self._device(list(tensors.values())) != "cuda":
+        if not self._runs_on(list(tensors.values())):
             return self.eager(*args, **kwargs)
         if torch.is_grad_enabled() and self.learned:
             if not torch.compiler.is_compiling():
                 warnings.warn(self._learned_text, stacklevel=3)
             return self.eager(*args, **kwargs)
         given = [tensors[i.name] for i in self.program.inputs]
+        if self.target.on_cpu and (torch.compiler.is_compiling() or any(t.requires_grad for t in given) and torch.is_grad_enabled()):
+            return self.eager(*args, **kwargs)
         if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in given)):
             return self.traced.unflatten(list(self.op(*given)))  # the operator knows its backward pass, and graphs know it
         return self.traced.unflatten(list(self._kernels_on(given)))
@@ -153,6 +155,29 @@ class Executable:
             )
         return kind
 
+    def _runs_on(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether kernels run where all tensors are: on the kind of device that was planned for, with what they need there."""
+        if self._device(tensors) != ("cpu" if self.target.on_cpu else "cuda"):
+            return False
+        if self.target.on_cpu and self.missing:
+            warnings.warn(f"{self.program.name}: {self.missing}", stacklevel=4)
+            return False
+        return True
+
+    @cached_property
+    def missing(self) -> str:
+        """What kernels for a CPU lack here, so that calls run the original program in torch; empty if nothing."""
+        from .native import compiler
+
+        if not self.target.on_cpu:
+            return ""
+        reason = "" if compiler() else "there is no C compiler (install gcc or clang, or set CC)"
+        try:
+            self.generated.called_source  # noqa: B018 - printed, or not to be printed
+        except errors.PlanError as error:
+            reason = error.message
+        return reason and f"{reason}: calls run the original program in torch"
+
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The original program, run by torch; a program written in terms runs through the float64 reference."""
         if self.traced.eager is not None:
@@ -170,8 +195,10 @@ class Executable:
     @cached_property
     def _kernels_on(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
         from .modules import load_module
+        from .native import load
 
-        module = load_module(self.generated.called_source, "run")
+        source = self.generated.called_source
+        module = load(source) if self.target.on_cpu else load_module(source, "run")
         return lambda tensors: module.run(*tensors)
 
     @cached_property
@@ -192,7 +219,7 @@ class Executable:
         return replace(registered, captured=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.captured))
 
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
-        """The generated Triton through Triton's interpreter, on CPU tensors of any size the plan admits.
+        """The generated Triton through Triton's interpreter, on CPU tensors of any size the plan admits; kernels in C just run.
 
         ``sanitize`` checks bounds, undefined lanes and races.  Slow (about 0.05 ms per tile operation): use reduced sizes.
         """
@@ -201,6 +228,8 @@ class Executable:
 
         errors.expect(isinstance(sanitize, bool), "sanitize", sanitize, "True or False", where="interpret")
         tensors = self.bind_data(args, kwargs)
+        if self.target.on_cpu:  # there is nothing between these kernels and the machine
+            return self.traced.unflatten(list(self._kernels_on([tensors[i.name] for i in self.program.inputs])))
         module = load_module(self.generated.called_source, "interpret")
         with verdicts.running() if self.plan.calls else nullcontext():
             found = interpret(module, "run", *[tensors[i.name].cpu() for i in self.program.inputs], sanitize=sanitize)

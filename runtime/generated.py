@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..codegen.c.host import C
 from ..codegen.joint import Joint
 from ..codegen.module import emit_kernels, with_host
 from ..codegen.sizes import Guard, ModuleSpec, admits, agrees, guards, lengths
@@ -52,6 +53,7 @@ def module_spec(plan: Plan) -> ModuleSpec:
             if isinstance(step, PlannedCall)
         ),
         launches=tuple(len(ks) for ks in launched if isinstance(ks[0], PlannedKernel)) if plan.launches else (),
+        language=C if plan.on_cpu else None,
     )
 
 
@@ -157,6 +159,8 @@ class Generated:
 
     def compile(self) -> list[StaticReport]:
         """Compile every launch ahead of time for the target's architecture: a kernel, or several in one function."""
+        if self.target.on_cpu:
+            raise CompileError("there are no static reports of kernels in C", cure="call it, which compiles them, or plan for a GPU")
         try:
             from .aot import compile_kernel
         except ImportError as error:

@@ -58,6 +58,8 @@ def standalone_range(served: Sequence[Served], header: str) -> str:
 
 def _tested(module: str, traced: Traced, cases: Sequence[tuple[str, Generated | Composed]]) -> str:
     try:
+        if any(generated.plan.on_cpu for _, generated in cases):
+            raise PlanError("kernels in C have no test of their own yet", where=traced.program.name)
         check, why = _check(module, traced, cases), ""
     except PlanError as error:  # a reference that no text says
         check, why = None, error.message

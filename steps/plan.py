@@ -119,7 +119,8 @@ class StepPlan:
         every = (*dict.fromkeys(d for p in self.plans for d in p.decisions), *self.decisions)
         lines += [f"  verdict: {line}" for line in decision_lines(every)]
         lines += [f"  accuracy of {s.name}: {tried}" for s in self.pieces if s.plan for tried in s.plan.accuracy if s.first == s.name]
-        lines.append("  CPU tensors run the original program in torch; CUDA tensors run these steps")
+        here, there = ("CPU", "CUDA") if any(p.on_cpu for p in self.plans) else ("CUDA", "CPU")
+        lines.append(f"  {there} tensors run the original program in torch; {here} tensors run these steps")
         return lines
 
 

@@ -84,7 +84,7 @@ class _Piece(torch.nn.Module):
 
     def forward(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
         (piece,) = self._piece
-        if piece.executable is None:
+        if piece.executable is None or piece.executable.missing:
             found: Sequence[torch.Tensor] = piece.graph.module(*tensors)
             return found
         e = piece.executable
@@ -94,10 +94,12 @@ class _Piece(torch.nn.Module):
 
 
 def _interpreted(piece: Piece, tensors: Sequence[torch.Tensor], sanitize: bool) -> Sequence[torch.Tensor]:
-    if piece.executable is None:
+    if piece.executable is None or piece.executable.missing:
         found: Sequence[torch.Tensor] = piece.graph.module(*tensors)
         return found
     e = piece.executable
+    if e.target.on_cpu:
+        return tuple(e.traced.unflatten(list(e.launch(tensors))))
     module = load_module(e.generated.called_source, "interpret")
     with verdicts.running() if e.plan.calls else nullcontext():
         return tuple(e.traced.unflatten(list(interpret(module, "run", *tensors, sanitize=sanitize))))

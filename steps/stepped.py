@@ -54,12 +54,14 @@ class Stepped:
 
     # running --------------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the device of the arguments: CUDA tensors the steps, CPU tensors the original program in torch.
+        """Run on the device of the arguments: CUDA tensors the steps, CPU tensors the original program in torch; planned for
+        ``target="cpu"``, it is the other way round.
 
         Other shapes and types are planned for, once each.  Where a gradient is wanted the original program runs in torch.
         """
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        if not any(t.is_cuda for t in tensors):
+        on_cpu = not any(t.is_cuda for t in tensors)
+        if on_cpu != self.request.target.on_cpu:
             return self.eager(*args, **kwargs)
         try:
             bound = self._bound(args, kwargs)

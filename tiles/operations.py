@@ -42,9 +42,12 @@ def _range(x: Interval, y: Interval, z: Interval) -> Interval:
 
 
 _ALL = (
-    ScalarOp("sub", 2, np.subtract, triton("{} - {}"), lambda x, y: ranges.add(x, ranges.neg(y)), "same"),
-    ScalarOp("fma", 3, _fused, triton("tl.fma({}, {}, {})"), _range),
-    ScalarOp("fms", 3, lambda x, y, z: _fused(x, y, -z), triton("tl.fma({}, {}, -{})"), lambda x, y, z: _range(x, y, ranges.neg(z))),
+    ScalarOp("sub", 2, np.subtract, triton("{} - {}", c="{} - {}"), lambda x, y: ranges.add(x, ranges.neg(y)), "same"),
+    ScalarOp("fma", 3, _fused, triton("tl.fma({}, {}, {})", c="EQ_FMA({}, {}, {})"), _range),
+    ScalarOp(
+        "fms", 3, lambda x, y, z: _fused(x, y, -z), triton("tl.fma({}, {}, -{})", c="EQ_FMA({}, {}, -{})"),
+        lambda x, y, z: _range(x, y, ranges.neg(z)),
+    ),
 )
 FINISHED: Mapping[str, ScalarOp] = {o.name: o for o in _ALL}
 PARTS: Mapping[str, Part] = {

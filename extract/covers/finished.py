@@ -41,6 +41,7 @@ def finished(
     return Plan(
         program=program,
         target=maker.target.name,
+        on_cpu=maker.target.on_cpu,
         steps=best.steps,
         buffers={n: b for n, b in maker.buffers.items() if n in used},
         dram_bytes=best.dram_bytes,

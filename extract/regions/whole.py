@@ -29,6 +29,7 @@ def whole_plan(program: Program, target: Target, parts: Sequence[Part]) -> Plan:
     return Plan(
         program=program,
         target=target.name,
+        on_cpu=target.on_cpu,
         steps=tuple(step for p in plans for step in p.steps),
         buffers=buffers,
         dram_bytes=sum(p.dram_bytes for p in plans),

@@ -29,8 +29,8 @@ class Target:
     """What the model knows about one device.  "SM" is AMD's compute unit, "CTA" its workgroup, "warp" its wave."""
 
     name: str
-    vendor: str  # "nvidia" | "amd"
-    arch: str  # "sm_90", "gfx942"
+    vendor: str  # "nvidia" | "amd" | "cpu"
+    arch: str  # "sm_90", "gfx942", "cpu"
     device_names: tuple[str, ...]  # parts of the driver's device name that identify it
     sm_count: int
     clock_ghz: float
@@ -57,6 +57,11 @@ class Target:
 
     def __hash__(self) -> int:
         return hash((self.name, self.arch))
+
+    @property
+    def on_cpu(self) -> bool:
+        """Kernels for it are C, and run on tensors in memory."""
+        return self.vendor == "cpu"
 
     def tensor_rate(self, operand: str) -> float:
         """TFLOP/s of a matrix product with operands of type ``operand``; IEEE ``float32`` runs on the SIMT units.

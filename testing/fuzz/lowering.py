@@ -3,7 +3,7 @@
 A program is lowered as it stands, or (``saturated``) from nodes that extraction chooses in its saturated e-graph, which is where
 rolling reductions come from, once for every feasible number of passes.  The order of tile dims is random, too, and how many programs
 are launched.  ``simulated`` runs the tile program in float64 numpy, where it must agree to rounding.  ``printed`` gives the emitted
-module to a runner (Triton's interpreter) in float32.
+module to a runner (Triton's interpreter) in float32; ``compiled`` runs the same kernels in C.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ...codegen.c.printer import print_function
 from ...codegen.module import emit_module
 from ...codegen.sizes import ModuleSpec
 from ...egraph.saturate import saturate
+from ...errors import PlanError
 from ...extract.choose import Chooser
 from ...ir.reference import evaluate
 from ...tiles.direct import kernel_from_program
@@ -27,6 +29,7 @@ from ...tiles.kernel import Kernel
 from ...tiles.lower import lower
 from ...tiles.program import Dot, Loop, TileProgram
 from ...tiles.simulate import simulate
+from ..native import Native
 from .random_programs import Draw, draw
 
 TAME = 1e4  # larger reference values say nothing about float32
@@ -117,6 +120,30 @@ def printed(
         covered += _coverage(tiles)
         for (name, value), out in zip(expected.items(), found, strict=True):
             error = relative_error(np.asarray(out), value)
+            if error > tolerance:
+                wrong.append(Mismatch(seed, name, error, d, tiles))
+    return covered, wrong
+
+
+def compiled(seeds: Sequence[int], *, saturated: bool = False, tolerance: float = 1e-4) -> tuple[Counter[str], list[Mismatch]]:
+    """Run the programs in C, all compiled as one file."""
+    covered: Counter[str] = Counter()
+    drawn = []
+    for seed, d, kernel, expected in cases(seeds, saturated):
+        tiles = finish(lower(kernel, min_dot_k=2))
+        try:
+            print_function(tiles)
+        except PlanError as refused:
+            covered[refused.message] += 1
+        else:
+            drawn.append((seed, d, expected, tiles))
+            covered += _coverage(tiles)
+    native = Native([tiles for *_, tiles in drawn])
+    wrong = []
+    for at, (seed, d, expected, tiles) in enumerate(drawn):
+        found = native.run(at, d.inputs)
+        for name, value in expected.items():
+            error = relative_error(found[name], value)
             if error > tolerance:
                 wrong.append(Mismatch(seed, name, error, d, tiles))
     return covered, wrong

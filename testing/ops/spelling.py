@@ -72,20 +72,20 @@ def check_spelling(op: ScalarOp, *, rtol: float = RTOL, atol: float = 0.0, insid
         args = [np.concatenate([x, n]) for x, n in zip(args, nan, strict=True)]
     kind = "bool" if op.result == "bool" else "float32"
     source = _module(op, "float32", [f"x{k}" for k in range(op.arity)], kind)
-    _compare(op, args, _run(op, source, [x.astype(np.float32) for x in args]), rtol, atol)
+    compare(op, args, _run(op, source, [x.astype(np.float32) for x in args]), rtol, atol)
     if op.arity > 1 and op.name not in TRUTHS:  # numbers of the program are printed into the text
         for position in range(op.arity):
             words = ["2.5" if k == position else f"x{k}" for k in range(op.arity)]
             fixed = [np.full_like(x, 2.5) if k == position else x for k, x in enumerate(args)]
             found = _run(op, _module(op, "float32", words, kind), [x.astype(np.float32) for x in fixed])
-            _compare(op, fixed, found, rtol, atol)
+            compare(op, fixed, found, rtol, atol)
     if op.result != "float" and op.name not in TRUTHS:
         whole = [np.round(np.clip(x[np.isfinite(x)], -100, 100)) for x in samples(op, infinite=False)]
         kind = "bool" if op.result == "bool" else "int32"
         found = _run(op, _module(op, "int32", [f"x{k}" for k in range(op.arity)], kind), [x.astype(np.int32) for x in whole])
         with np.errstate(all="ignore"):
             exact = np.asarray(op.numpy(*(x.astype(np.int64) for x in whole))).astype(np.float64)
-        _report(op, whole, found, exact, found == exact, 0.0, 0.0)
+        report(op, whole, found, exact, found == exact, 0.0, 0.0)
     if compiled:
         _compile(op, source, float32)
 
@@ -100,7 +100,7 @@ def _check_integers(op: ScalarOp, args: list[np.ndarray], compiled: bool) -> Non
             given = [np.full_like(x, literal) if k == fixed else x for k, x in enumerate(whole)]
             found = _run(op, _module(op, "int32", words, "int32"), given)
             exact = np.asarray(op.numpy(*(x.astype(np.int64) for x in given))).astype(np.int32).astype(np.float64)
-            _report(op, given, found, exact, found == exact, 0.0, 0.0)
+            report(op, given, found, exact, found == exact, 0.0, 0.0)
     if compiled:
         _compile(op, _module(op, "int32", names, "int32"), int32)
 
@@ -141,7 +141,10 @@ def _cure(op: ScalarOp) -> str:
     return f"write {op.spellings['triton'].text!r} with functions of triton.language on blocks of float32"
 
 
-def _compare(op: ScalarOp, args: list[np.ndarray], found: np.ndarray, rtol: float, atol: float) -> None:
+def compare(
+    op: ScalarOp, args: list[np.ndarray], found: np.ndarray, rtol: float, atol: float, language: str = "Triton"
+) -> None:
+    """UnsoundOpError where what a spelling has made is not what numpy makes of arguments within a few roundings."""
     with np.errstate(all="ignore"):
         exact = value(op, *args).astype(np.float32).astype(np.float64)
         low, high = exact.copy(), exact.copy()
@@ -152,20 +155,27 @@ def _compare(op: ScalarOp, args: list[np.ndarray], found: np.ndarray, rtol: floa
         slack = rtol * np.maximum(np.abs(low), np.abs(high)) + max(atol, NORMAL)
         slack = np.where(np.isfinite(slack), slack, 0.0)
         good = (np.isnan(exact) & np.isnan(found)) | ((found >= low - slack) & (found <= high + slack)) | (found == exact)
-    _report(op, args, found, exact, good, rtol, atol)
+    report(op, args, found, exact, good, rtol, atol, language)
 
 
-def _report(
-    op: ScalarOp, args: list[np.ndarray], found: np.ndarray, exact: np.ndarray, good: np.ndarray, rtol: float, atol: float
+def report(
+    op: ScalarOp,
+    args: list[np.ndarray],
+    found: np.ndarray,
+    exact: np.ndarray,
+    good: np.ndarray,
+    rtol: float,
+    atol: float,
+    language: str = "Triton",
 ) -> None:
-    """Raise for the plainest argument where a spelling is not good."""
+    """Raise UnsoundOpError for the plainest argument where a spelling is not good."""
     if good.all():
         return
     bad = np.flatnonzero(~good)
     k = bad[int(np.argmin(sum(np.where(np.isfinite(x[bad]), np.abs(np.log2(np.abs(x[bad]) + 1e-300)), 1e6) for x in args)))]
     point = ", ".join(repr(float(x[k])) for x in args)
     raise UnsoundOpError(
-        f"op {op.name}: its Triton spelling is its numpy meaning, but {op.name}({point}) = {float(found[k])!r} in Triton "
+        f"op {op.name}: its {language} spelling is its numpy meaning, but {op.name}({point}) = {float(found[k])!r} in {language} "
         f"and {float(exact[k])!r} in numpy",
         where=op.where,
         cure=f"correct one of them, or say what the spelling may lose: it has rtol={rtol:g}, atol={atol:g}",

@@ -21,14 +21,16 @@ def test_the_devices_that_must_exist():
 def test_numbers_agree_with_each_other(name):
     t = load_target(name)
     assert t.name == name
+    assert t.dram_gb_s < t.l2_gb_s
+    assert t.shared_bytes_per_block <= t.shared_bytes_per_sm
+    assert t.threads_per_sm % t.warp_size == 0
+    if t.on_cpu:
+        return
     # 64 or 128 lanes per SM and clock, one instruction each
     assert t.simt_gops / (t.sm_count * t.clock_ghz) == pytest.approx(64 if t.arch in ("sm_80", "gfx942") else 128, rel=0.1)
     assert t.special_gops / (t.sm_count * t.clock_ghz) == pytest.approx(16, rel=0.02)
     assert t.tensor_rate("float16") == t.tensor_rate("bfloat16") == pytest.approx(2 * t.tensor_rate("tf32"), rel=0.001)
     assert t.tensor_rate("float32") == pytest.approx(2e-3 * t.simt_gops)
-    assert t.dram_gb_s < t.l2_gb_s
-    assert t.shared_bytes_per_block <= t.shared_bytes_per_sm
-    assert t.threads_per_sm % t.warp_size == 0
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -45,7 +47,7 @@ def test_architectures_stand_for_a_device(arch, name):
 
 
 def test_unknown_names_are_refused_with_the_nearest():
-    with pytest.raises(UnknownTargetError, match=r'did you mean "h200"\?.*a100, b200, h100'):
+    with pytest.raises(UnknownTargetError, match=r'did you mean "h200"\?.*a100, b200, cpu, h100'):
         load_target("H20")
     with pytest.raises(UnknownTargetError, match="known targets"):
         load_target("zx81")

@@ -1,0 +1,405 @@
+"""Printing a finished tile program as a function in C99 with OpenMP.  A program of the grid is one turn of a parallel loop.
+
+Statements between barriers (loops, products) become nests (:mod:`.nests`), whose innermost loops are ``omp simd``; products call the
+micro-kernel of the runtime header (:mod:`.products`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...errors import PlanError
+from ...ir.index import Axis
+from ...ir.monoids import MONOIDS
+from ...tiles.names import identifier
+from ...tiles.program import (
+    Binding,
+    Dot,
+    Edge,
+    Loop,
+    Param,
+    Reduce,
+    Scan,
+    Statement,
+    Store,
+    TileProgram,
+    Value,
+    uses,
+)
+from . import text
+from .expressions import Expressions, arguments, spelled
+from .nests import Nest, Path, nests, places, shared
+from .values import ROW, dims_of, tile_of
+
+_CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min"}
+
+
+def function_name(program: TileProgram) -> str:
+    """What a kernel is called in C."""
+    return f"eq_{identifier(program.name)}"
+
+
+def print_function(program: TileProgram) -> str:
+    """The finished kernel as text.  Raises PlanError where there is no C for it."""
+    return Printer(program).text()
+
+
+class Printer(Expressions):
+    """Prints one kernel."""
+
+    def __init__(self, program: TileProgram) -> None:
+        assert program.parameters, f"{program.name} is not finished"
+        super().__init__(program)
+        self.original = program
+        self.lines: list[str] = []
+        self.scopes: list[set[str]] = [set()]
+        self.kept: dict[str, tuple[Axis, ...]] = {}  # the axes of the array of a value; none for a variable
+        for v in self.values.states.values():
+            self.kept[v.name] = self.values.over(v)
+
+    def text(self) -> str:
+        self.preamble()
+        self.block(self.program.body)
+        body, self.lines, self.scopes = self.lines, [], [set()]
+        names = [f"{self.declared(p)}" for p in arguments(self.original)]
+        head = [f"void {function_name(self.program)}(int64_t programs, {', '.join(names)}) {{"]
+        head += ['_Pragma("omp parallel for schedule(dynamic) if(programs > 1)")', "for (int64_t pid = 0; pid < programs; pid++) {"]
+        head += [f"char *memory = eq_memory({self.values.size}); (void)memory;"] if self.values.size else []
+        return "\n".join(_indented([*head, *body, "}", "}"])) + "\n"
+
+    def declared(self, p: Param) -> str:
+        if p.kind == "int":
+            return f"int64_t {p.name}"
+        assert p.dtype is not None
+        const = "" if p.buffer in self.values.written else "const "
+        return f"{const}{text.memory_type(p.dtype)} *restrict {p.name}"
+
+    def preamble(self) -> None:
+        """Starts of the tiles of this program of the grid, and how many lanes there are."""
+        grid = self.program.grid
+        if grid:
+            self.write("int64_t q = pid;")
+        for b in reversed(grid):
+            n = f"({self.extent(b.axis)} + {b.tile - 1}) / {b.tile}" if b.tile > 1 else self.extent(b.axis)
+            index = "q" if b is grid[0] else f"q % ({n})"
+            self.write(f"const int64_t {text.start(b)} = {text.scaled(index, b.tile)};" + ("" if b is grid[0] else f" q /= ({n});"))
+        for b in self.program.fixed:
+            self.count_lanes(b)
+        carrying = [s.binding for s in self.values.statements if isinstance(s, Loop) and s.binding.name in self.values.padded]
+        for b in {b.axis: b for b in carrying}.values():
+            self.write(f"const int64_t {text.count(b.axis)} = {b.tile};")  # of what the loop carries
+
+    def count_lanes(self, b: Binding) -> None:
+        if b.axis in self.has_lanes:
+            left = self.extent(b.axis) + ("" if b.kind == "resident" else f" - {text.start(b)}")
+            self.write(f"const int64_t {text.count(b.axis)} = {b.tile if b.even else f'eq_least({b.tile}, {left})'};")
+
+    def write(self, line: str) -> None:
+        self.lines.append(line)
+
+    @contextmanager
+    def braces(self, head: str) -> Iterator[None]:
+        self.write(f"{head} {{".lstrip())
+        self.scopes.append(set())
+        yield
+        self.scopes.pop()
+        self.write("}")
+
+    def is_declared(self, name: str) -> bool:
+        return any(name in s for s in self.scopes)
+
+    # -- blocks --------------------------------------------------------------------------------------------------------------
+    def block(self, body: tuple[Statement, ...]) -> None:
+        """Statements, cut at barriers into segments."""
+        segment: list[Statement] = []
+        for s in body:
+            if isinstance(s, Loop | Dot):
+                self.segment(segment)
+                segment = []
+                self.loop(s) if isinstance(s, Loop) else self.product(s)
+            elif self.values.placed(s):
+                segment.append(s)
+        self.segment(segment)
+
+    def segment(self, statements: list[Statement]) -> None:
+        found = nests(statements, self.values.reads, self.runs)
+        at = places(found)
+        for s in statements:
+            if not isinstance(s, Store | Loop):
+                self.keep(s.dst, at[id(s)], found, at)
+        for n in found:
+            self.nest(n)
+
+    def runs(self, s: Statement) -> tuple[Axis, ...]:
+        dims = set(dims_of(s))
+        return tuple(a for d in self.program.dims if d in dims for a in d.axes)
+
+    def keep(self, v: Value, here: Path, found: list[Nest], at: dict[int, Path] | object) -> None:
+        """Decide over which axes a value has an array: those whose loops it does not share with all who read it."""
+        assert isinstance(at, dict)
+        over: set[Axis] = set()
+        for r in self.values.consumers.get(v.name, ()):
+            there = at.get(id(r))
+            over |= set(self.values.over(v)) - (shared(found, here, there) if there is not None else frozenset())
+        maker = self.values.maker[v.name]
+        if isinstance(maker, Reduce):  # it grows in an array over the axes inside of the one that is reduced
+            run = self.runs(maker)
+            over |= set(run[run.index(maker.dim.axes[0]) + 1 :])
+        self.kept[v.name] = tuple(a for a in self.values.over(v) if a in over)
+
+    def nest(self, n: Nest) -> None:
+        if n.axis is None:
+            for s in n.statements:
+                self.statement(s)
+            return
+        growing = [s for s in n.statements if isinstance(s, Reduce | Scan) and n.axis in s.dim.axes]
+        for s in growing:
+            self.grow(s)
+        self.write_pragma(n, growing)
+        with self.lanes((n.axis,)):
+            for p in n.parts:
+                self.nest(p)
+        for s in growing:
+            if isinstance(s, Reduce) and not self.inner(s):
+                name = text.variable(s.dst)
+                if self.separate_nan(s):
+                    self.write(f"{name} = nan_{name} ? NAN : {name};")
+                if self.kept[s.dst.name]:
+                    self.write(f"{self.element(s.dst)} = {name};")
+
+    def write_pragma(self, n: Nest, growing: list[Reduce | Scan]) -> None:
+        """The loop is one of vectors if nothing is carried from lane to lane but reductions."""
+        if not n.innermost or any(isinstance(s, Scan) for s in growing):
+            return
+        clauses = ""
+        for s in growing:
+            name = text.variable(s.dst)
+            clauses += f" reduction({_CLAUSES[MONOIDS[s.monoid].combine]}:{name})"
+            clauses += f" reduction(|:nan_{name})" if self.separate_nan(s) else ""
+        self.write(f'_Pragma("omp simd{clauses}")')
+
+    @contextmanager
+    def lanes(self, axes: tuple[Axis, ...]) -> Iterator[None]:
+        """Loops over the lanes of axes."""
+        for a in axes:
+            self.write(f"for (int64_t {text.lane(a)} = 0; {text.lane(a)} < {text.count(a)}; {text.lane(a)}++) {{")
+            self.scopes.append(set())
+        yield
+        for _ in axes:
+            self.scopes.pop()
+            self.write("}")
+
+    def loop(self, s: Loop) -> None:
+        olds = {a.old.name for a in s.accumulators}
+        if any(a.new.name in olds and a.new.name != a.old.name for a in s.accumulators):
+            raise PlanError("no C for an accumulator that takes the value of another one")
+        for a in s.accumulators:
+            over = self.values.over(a.old)
+            if not over:
+                self.write(f"{text.value_type(a.old.dtype)} {text.variable(a.old)} = 0;")
+                self.scopes[-1].add(a.old.name)
+            self.copy(a.old, a.start if a.start is not None else None, text.number(a.identity, a.old.dtype))
+        b = s.binding
+        name, n = text.start(b), self.extent(b.axis)
+        first, end = "0", n
+        for e in s.starts:
+            first = f"eq_most({first}, {self.edge(e)})"
+        for e in s.stops:
+            end = f"eq_least({end}, {self.edge(e)})"
+        until = f"end_{name}"
+        first = first if first == "0" else f"{first} / {b.tile} * {b.tile}"
+        if b.name not in self.values.padded:
+            with self.braces(f"for (int64_t {name} = {first}, {until} = {end}; {name} < {until}; {name} += {b.tile})"):
+                self.count_lanes(b)
+                self.step(s)
+            return
+        with self.braces(""):  # a ragged last tile has all lanes, and masks
+            self.write(f"int64_t {name} = {first}; const int64_t {until} = {end};")
+            with self.braces(f"for (; {name} < {until} && {name} + {b.tile} <= {n}; {name} += {b.tile})"):
+                self.step(s)
+            self.masked.add(b.name)
+            with self.braces(f"if ({name} < {until})"):
+                self.step(s)
+            self.masked.discard(b.name)
+
+    def step(self, s: Loop) -> None:
+        """The body of a loop, and what it carries on."""
+        self.block(s.body)
+        for a in s.accumulators:
+            if a.new.name != a.old.name and self.values.root.get(a.new.name) != a.old.name:
+                self.copy(a.old, a.new, "")
+
+    def edge(self, e: Edge) -> str:
+        """The position of an edge."""
+        parts = [text.scaled(f"({text.start(b)} + {(b.tile - 1) * last})", c) for b, c, last in e.terms]
+        return f"({text.total([*parts, str(e.const)])})"
+
+    def copy(self, to: Value, value: Value | None, constant: str) -> None:
+        """``to = value`` over all its lanes, or a constant."""
+        over = self.values.over(to)
+        if over:
+            self.write_pragma_over(over)
+        with self.lanes(over):
+            if value is not None:
+                self.need(value)
+                constant = text.variable(value)
+            self.write(f"{self.element(to) if over else text.variable(to)} = {constant};")
+
+    def write_pragma_over(self, over: tuple[Axis, ...]) -> None:
+        if len(over) == 1:
+            self.write('_Pragma("omp simd")')
+
+    # -- values --------------------------------------------------------------------------------------------------------------
+    def element(self, v: Value) -> str:
+        """The place of a value in its array, at the present lanes."""
+        array = self.values.array(v.name, self.kept[v.name], max(v.dtype.itemsize, 4))
+        parts = [text.scaled(text.lane(a), array.strides[a]) for a in self.kept[v.name]]
+        return f"(({text.value_type(v.dtype)} *)(memory + {array.offset}))[{text.total(parts)}]"
+
+    def need(self, v: Value) -> None:
+        """Have a value in its variable here."""
+        if self.is_declared(v.name):
+            return
+        maker = self.values.maker.get(v.name)
+        name = f"const {text.value_type(v.dtype)} {text.variable(v)}"
+        if maker is not None and self.values.virtual(v.name, 0):
+            for x in uses(maker):
+                self.need(x)
+            self.write(f"{name} = {self.expression(maker)};")
+        else:
+            self.write(f"{name} = {self.element(v)};")
+        self.scopes[-1].add(v.name)
+
+    def grow(self, s: Reduce | Scan) -> None:
+        """What a reduction or a scan begins with."""
+        identity = text.number(MONOIDS[s.monoid].identity, s.dst.dtype)
+        kind, name = text.value_type(s.dst.dtype), text.variable(s.dst)
+        inner = self.inner(s)
+        if isinstance(s, Scan):
+            if inner:
+                self.write_pragma_over(inner)
+                with self.lanes(inner):
+                    self.write(f"{self.carried(s)} = {identity};")
+            else:
+                self.write(f"{kind} {self.carried(s)} = {identity};")
+        elif inner:
+            self.write_pragma_over(inner)
+            with self.lanes(inner):
+                self.write(f"{self.element(s.dst)} = {identity};")
+        else:
+            self.write(f"{kind} {name} = {identity};")
+            self.scopes[-1].add(s.dst.name)
+            if self.separate_nan(s):
+                self.write(f"int32_t nan_{name} = 0;")
+
+    def inner(self, s: Reduce | Scan) -> tuple[Axis, ...]:
+        """The axes inside of the one that is reduced."""
+        run = self.runs(s)
+        return run[run.index(s.dim.axes[0]) + 1 :]
+
+    def carried(self, s: Scan) -> str:
+        """What a scan has up to here."""
+        inner = self.inner(s)
+        if not inner:
+            return f"upto_{text.variable(s.dst)}"
+        array = self.values.array(f"{s.dst.name} upto", inner, max(s.dst.dtype.itemsize, 4))
+        parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
+        return f"(({text.value_type(s.dst.dtype)} *)(memory + {array.offset}))[{text.total(parts)}]"
+
+    @staticmethod
+    def separate_nan(s: Reduce | Scan) -> bool:
+        """The largest is found by an instruction that loses NaN, beside whether there is one."""
+        return s.dst.dtype.is_float and MONOIDS[s.monoid].combine in ("maximum", "minimum")
+
+    def combined(self, monoid: str, a: str, b: str) -> str:
+        return spelled(MONOIDS[monoid].combine).format(a, b)
+
+    # -- statements ----------------------------------------------------------------------------------------------------------
+    def statement(self, s: Statement) -> None:
+        for v in uses(s):
+            self.need(v)
+        if isinstance(s, Store):
+            self.store(s)
+        elif isinstance(s, Reduce):
+            self.reduce(s)
+        elif not isinstance(s, Loop):
+            kind, name = text.value_type(s.dst.dtype), text.variable(s.dst)
+            if isinstance(s, Scan):
+                self.write(f"{self.carried(s)} = {self.combined(s.monoid, self.carried(s), text.variable(s.src))};")
+                value = self.carried(s)
+            else:
+                value = self.expression(s)
+            self.write(f"const {kind} {name} = {value};")
+            self.scopes[-1].add(s.dst.name)
+            if self.kept[s.dst.name]:
+                self.write(f"{self.element(s.dst)} = {name};")
+
+    def reduce(self, s: Reduce) -> None:
+        x, name = text.variable(s.src), text.variable(s.dst)
+        if self.inner(s):
+            self.write(f"{self.element(s.dst)} = {self.combined(s.monoid, self.element(s.dst), x)};")
+        elif self.separate_nan(s):
+            than = ">" if MONOIDS[s.monoid].combine == "maximum" else "<"
+            self.write(f"{name} = {x} {than} {name} ? {x} : {name};")
+            self.write(f"nan_{name} |= {x} != {x};")
+        else:
+            self.write(f"{name} = {self.combined(s.monoid, name, x)};")
+
+    def store(self, s: Store) -> None:
+        dtype = self.kernel.buffers[s.access.buffer].dtype
+        conditions = [f"{text.start(b)} == 0" for b in s.once] + self.masks(s.access)
+        line = f"{self.place(s.access)} = {text.written(text.variable(s.src), dtype)};"
+        self.write(f"if ({' && '.join(conditions)}) {line}" if conditions else line)
+
+    # -- products ------------------------------------------------------------------------------------------------------------
+    def product(self, s: Dot) -> None:
+        """A contraction by the runtime's micro-kernel: ``dst`` is an array whose rows are along the last of its dims."""
+        (k,) = (d for d in s.a.dims if d in s.b.dims)
+        (m,) = (d for d in s.a.dims if d != k)
+        (n,) = (d for d in s.b.dims if d != k)
+        self.kept[s.dst.name] = (*m.axes, *n.axes)
+        out = self.values.array(s.dst.name, self.kept[s.dst.name], 4)
+        in_place = s.acc is not None and self.values.root.get(s.dst.name, s.dst.name) == self.values.root.get(s.acc.name, s.acc.name)
+        if s.acc is not None and not in_place:
+            self.copy(s.dst, s.acc, "")
+        panel = self.values.memory(4 * k.size * (-(-n.size // ROW) * ROW))
+        a, am, ak, _ = self.matrix(s.a, m.axes, k.axes, True)
+        b, bn, bk, kind = self.matrix(s.b, n.axes, k.axes, False)
+        rows, columns = self.lanes_of(m.axes), self.lanes_of(n.axes)
+        c = f"(float *)(memory + {out.offset}), {out.strides[m.axes[-1]]}"
+        self.write(
+            f"eq_product_{kind}({rows}, {columns}, {self.lanes_of(k.axes)}, {a}, {am}, {ak}, {b}, {bk}, {bn}, {c}, "
+            f"{int(s.acc is not None)}, (float *)(memory + {panel}));"
+        )
+
+    def lanes_of(self, axes: tuple[Axis, ...]) -> str:
+        """How many rows of a matrix there are, those of a pack that do not exist among them."""
+        inner = tile_of(self.kernel, axes[1:])
+        return text.count(axes[0]) if inner == 1 else f"{text.count(axes[0])} * {inner}"
+
+    def matrix(self, v: Value, outer: tuple[Axis, ...], inner: tuple[Axis, ...], left: bool) -> tuple[str, str, str, str]:
+        """An operand: where it begins, its strides along two dims, and what its elements are."""
+        at = self.values.direct(v, left)
+        if at is not None:
+            strides = []
+            for (a,) in (outer, inner):
+                parts = [
+                    text.scaled(str(self.strides.get((at.buffer, p), "1")), c)
+                    for p, e in enumerate(at.index)
+                    for atom, c in e.terms
+                    if atom == a
+                ]
+                strides.append(text.total(parts))
+            kinds = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+            return f"&{self.place(at, lanes=False)}", strides[0], strides[1], kinds[self.kernel.buffers[at.buffer].dtype.name]
+        array = self.values.array(v.name, self.kept[v.name], 4)
+        return f"(const float *)(memory + {array.offset})", str(array.strides[outer[-1]]), str(array.strides[inner[-1]]), "f32"
+
+
+def _indented(lines: list[str]) -> Iterator[str]:
+    depth = 0
+    for line in lines:
+        depth -= line.startswith("}")
+        yield "  " * depth + line
+        depth += line.endswith("{")

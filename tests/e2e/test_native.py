@@ -1,0 +1,160 @@
+"""Kernels in C, run by this machine, against torch in float64: the corpus, what is planned for CPUs, and calls as a user makes them.
+
+A printer is a function of a tile program and its parameters: the plans for a GPU run in C as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import eqfuse
+from eqfuse.runtime.native import compiler
+from eqfuse.testing.native import Native
+from eqfuse.testing.programs import PROGRAMS
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+ROUNDINGS = {"float32": 2e-6, "float16": 2**-9, "bfloat16": 2**-6}  # of the largest element
+TYPED = ("rmsnorm_linear", "cross_entropy", "attention_grouped")  # these run in 16-bit types as well
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    """All programs at the shapes that no tile divides, with the plans of the bench shapes, compiled as one file."""
+
+    @functools.cache
+    def made(at_check):
+        wanted = [(name, "float32") for name in PROGRAMS] + [(name, t) for name in TYPED for t in ("float16", "bfloat16")]
+        plans = {x: at_check(*x).plan for x in wanted}
+        return plans, Native([k.tiles for p in plans.values() for k in p.kernels])
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [(name, t) for name in PROGRAMS for t in ROUNDINGS if t == "float32" or name in TYPED]
+)
+def test_the_corpus_runs_in_c(name, dtype, at_check, corpus):
+    case = PROGRAMS[name]
+    args = case.args("check", dtype)
+    plans, native = corpus(at_check)
+    plan = plans[name, dtype]
+    first = sum(len(p.kernels) for x, p in list(plans.items())[: list(plans).index((name, dtype))])
+    arrays = {
+        i.name: (x.float() if x.is_floating_point() else x).numpy() for i, x in zip(plan.program.inputs, args, strict=True)
+    }
+    for at in range(len(plan.kernels)):
+        arrays |= native.run(first + at, arrays)
+    exact = case.fn(*(x.double() if x.is_floating_point() else x for x in args))
+    for o, want in zip(plan.program.outputs, exact if isinstance(exact, tuple) else (exact,), strict=True):
+        error = np.abs(arrays[o.name].reshape(want.shape) - want.numpy()).max() / want.abs().max().item()
+        assert error < ROUNDINGS[dtype]
+
+
+def softmax(x):
+    return torch.softmax(x, -1)
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return eqfuse.optimize(softmax, (torch.randn(33, 100),), target="cpu")
+
+
+@pytest.fixture
+def only_kernels(compiled, monkeypatch):
+    def no(*args, **kwargs):
+        raise AssertionError("torch runs the program")
+
+    monkeypatch.setattr(compiled, "eager", no)
+
+
+def test_calls_run_kernels_in_any_layout_and_size(compiled, only_kernels):
+    wide = torch.randn(66, 200)
+    for x in (wide[:33, :100], wide[::2, ::2], torch.randn(100, 33).T, torch.randn(1, 100).expand(33, 100), -wide[:33, :100]):
+        torch.testing.assert_close(compiled(x), softmax(x))
+    for shape in ((5, 100), (64, 100), (0, 100), (3, 1)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(compiled(x), softmax(x))
+    x = torch.randn(33, 100, requires_grad=True)
+    with torch.no_grad():
+        assert not compiled(x).requires_grad
+
+
+def test_infinities_and_nan_are_as_in_torch(compiled, only_kernels):
+    x = torch.randn(33, 100)
+    x[0, 3], x[1], x[2, 4], x[3, 5:], x[4], x[5, 99] = torch.nan, -torch.inf, torch.inf, -torch.inf, 3e38, torch.nan
+    torch.testing.assert_close(compiled(x), softmax(x), equal_nan=True)
+
+
+def test_gradients_run_in_torch(compiled):
+    x = torch.randn(33, 100, requires_grad=True)
+    (got,) = torch.autograd.grad(compiled(x)[:, 0].sum(), x)
+    torch.testing.assert_close(got, torch.autograd.grad(softmax(x)[:, 0].sum(), x)[0])
+
+
+def test_narrow_types_and_several_outputs():
+    def statistics(x):
+        return x.mean(-1), torch.softmax(x, -1), x.argmax(-1)
+
+    for dtype in (torch.float16, torch.bfloat16):
+        x = torch.randn(7, 300, dtype=dtype)
+        c = eqfuse.optimize(statistics, (x,), target="cpu")
+        for got, want in zip(c(x), statistics(x), strict=True):
+            assert got.dtype == want.dtype
+            torch.testing.assert_close(got, want)
+
+
+def test_a_program_partly_in_torch():
+    def sorted_softmax(x):
+        return torch.sort(torch.softmax(x, -1) * 2.0, -1).values + 1.0
+
+    x = torch.randn(5, 60)
+    c = eqfuse.optimize(sorted_softmax, (x,), target="cpu")
+    assert "CPU tensors run these steps" in str(c.plan)
+    torch.testing.assert_close(c(x), sorted_softmax(x))
+
+
+def test_a_saved_module_builds_itself(compiled, tmp_path):
+    path = compiled.save(tmp_path / "kernels.py")
+    script = (
+        "import runpy, sys, torch\nx = torch.randn(40, 100)\n"
+        f"run = runpy.run_path({str(path)!r})['run']\n"
+        "torch.testing.assert_close(run(x)[0], torch.softmax(x, -1))\nassert 'eqfuse' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-I", "-c", script], check=True)
+
+
+def test_without_a_compiler_torch_runs_and_says_so(monkeypatch):
+    monkeypatch.setenv("CC", os.devnull)
+    c = eqfuse.optimize(softmax, (torch.randn(4, 10),), target="cpu")
+    assert "there is no C compiler" in str(c).splitlines()[-1]
+    x = torch.randn(4, 10)
+    with pytest.warns(UserWarning, match="no C compiler.*run the original program in torch"):
+        assert torch.equal(c(x), softmax(x))
+
+
+def test_an_op_without_a_spelling_in_c_runs_in_torch():
+    given = {"numpy": lambda x: np.exp2(2.0 * x), "triton": "tl.exp2({} * 2.0)", "torch": lambda x: torch.exp2(2.0 * x), "increasing": True}
+    x = torch.randn(4, 10)
+    for c, said in (("eq_exp2({} * 2.0f)", ""), ("", "op exp4 has no spelling in C")):
+        exp4 = eqfuse.op("exp4", c=c, **given)
+        try:
+            compiled = eqfuse.optimize(lambda x: exp4(x) + 1.0, (x,), target="cpu")  # noqa: B023
+            assert said in str(compiled)
+            assert not said or "torch" in str(compiled).splitlines()[-1]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.testing.assert_close(compiled(x), torch.exp2(2.0 * x) + 1.0)
+        finally:
+            exp4.unregister()
+    with pytest.raises(eqfuse.errors.UnsoundOpError, match="C spelling"):
+        eqfuse.op("exp4", c="eq_exp2({} * 2.5f)", **given)
+    with pytest.raises(eqfuse.errors.OpError, match="does not compile"):
+        eqfuse.op("exp4", c="no_such_function({})", **given)
