@@ -64,16 +64,19 @@ def computes(op):
 
 
 def plan(case, options):
-    """The plan of a program: kernels, what torch runs, and times, which leave that out."""
+    """The plan of a program: kernels, times and bytes, which leave out what torch runs, and that, with how often."""
     import eqfuse
     from eqfuse.extract.plan import Plan
 
     fn, args = case.large()
     found = eqfuse.optimize(fn, args, target=TARGET, time_budget=options.time_budget).plan
-    whole = isinstance(found, Plan)
-    kernels, library = (len(found.kernels), len(found.calls)) if whole else (found.kernels, len(found.library))
-    row = {"kernels": kernels, "library": library, "us": found.estimated_us, "baseline_us": found.baseline_us, "bytes": found.dram_bytes}
-    return row | {"baseline_bytes": found.baseline_bytes}
+    if isinstance(found, Plan):
+        kernels, calls, failed = len(found.kernels), [c.call.name for c in found.calls], []
+    else:
+        kernels, calls = found.kernels, [s.target for s in found.library]
+        failed = [s.reason for s in found.steps if s not in found.library and s.plan is None]
+    row = {"kernels": kernels, "library": len(calls), "calls": dict(Counter(calls)), "pieces_in_torch": dict(Counter(failed))}
+    return row | {"us": found.estimated_us, "baseline_us": found.baseline_us, "bytes": found.dram_bytes, "baseline_bytes": found.baseline_bytes}
 
 
 def check(case, options):
