@@ -2,7 +2,8 @@
 
     python benchmarks/coverage.py --kernelbench PATH --attention-gym PATH --liger PATH --helion PATH --mirage PATH --transformers PATH
     python benchmarks/coverage.py --kernelbench PATH --only "level 3"      programs whose names have that
-    python benchmarks/coverage.py --kernelbench PATH --check 5             every fifth, at small sizes in the interpreter, against float64
+    python benchmarks/coverage.py --kernelbench PATH --check 5             every fifth, at small sizes in the interpreter, against float64;
+                                                                           what torch runs in a plan runs in torch
     python benchmarks/coverage.py --kernelbench PATH --plan                also a plan of each program, modelled for an h200
 
 Checkouts are the user's; nothing of theirs is kept here.  A program is traced at its own sizes without data, in a process of its own with a
@@ -173,7 +174,7 @@ def main():
         parser.add_argument(f"--{name}", type=Path, metavar="PATH", help=what)
     parser.add_argument("--only", default="", metavar="WORDS", help="programs whose set, group or name has this")
     parser.add_argument("--plan", action="store_true", help="plan them")
-    parser.add_argument("--check", type=int, default=0, metavar="N", help="compare every N-th that is read with float64")
+    parser.add_argument("--check", type=int, default=0, metavar="N", help="compare every N-th with float64, and nothing else")
     parser.add_argument("--time-budget", type=float, default=3.0, metavar="S", help="as optimize takes it")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/DATE-coverage.json")
     options = parser.parse_args()
@@ -191,12 +192,16 @@ def main():
         for k, (group, program, case) in enumerate(programs(root) if root else ()):
             if options.only not in f"{name} {group} {program}":
                 continue
-            row = {"left": {}, **apart("read", case, options)}
-            if options.plan:
-                row["plan"] = apart("plan", case, options)
-            if options.check and k % options.check == 0 and row["status"] == "read" and case.small:
-                row["check"] = apart("check", case, options)
-            rows[name, group, program] = {"set": name, "group": group, "program": program, "commit": environment["commit"], **row}
+            key, here = (name, group, program), {"commit": environment["commit"]}
+            if options.check:  # of these alone, and what else is known of them stays
+                if k % options.check or not case.small:
+                    continue
+                row = {**rows.get(key, {"left": {}, "status": "none"}), "check": {**here, **apart("check", case, options)}}
+            else:
+                row = {**here, "left": {}, **apart("read", case, options)}
+                if options.plan:
+                    row["plan"] = apart("plan", case, options)
+            rows[key] = {"set": name, "group": group, "program": program, **here, **row}
             more = (f"{n}: {row[n]}" for n in ("why", "plan", "check") if n in row)
             print(group, program, row["status"], *row["left"], *more, flush=True)
             if options.save:
