@@ -2,8 +2,8 @@
 
 Its passes, its lowering and its scheduler run as for a GPU, up to where it would print kernels: so it needs none, nothing is compiled and
 nothing runs.  What is counted is Inductor's own count (``GraphLowering.count_bytes``): of every fused kernel and of every call of a library
-each buffer that it reads or writes, once, as far as it is read or written.  No kernel moves fewer bytes, so this favours Inductor: a norm of
-long rows, for one, is counted as if it read them once.
+each buffer that it reads or writes, once, as far as it is read or written.  No kernel moves fewer bytes, so this favours Inductor: a
+norm of long rows, for one, is counted as if it read them once.  Attention is the library's that the graph was made with, on a CPU its own.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _a_gpu() -> Iterator[None]:
 
     class One(device_interface.CudaInterface):
         class Worker(device_interface.CudaInterface.Worker):
-            get_device_properties = staticmethod(lambda device=None: props)  # type: ignore[assignment]
+            get_device_properties = staticmethod(lambda device=None: props)
             current_device = staticmethod(lambda: 0)
 
         get_device_properties = staticmethod(lambda device=None: props)
@@ -223,7 +223,7 @@ def _a_gpu() -> Iterator[None]:
         is_available = staticmethod(lambda: True)
 
     device_interface.get_interface_for_device("cuda")  # they are registered at the first call
-    DeviceProperties.create.cache_clear()  # type: ignore[attr-defined]
+    DeviceProperties.create.cache_clear()
     try:
         with (
             patch.dict(device_interface.device_interfaces, {"cuda": One, "cuda:0": One}),
@@ -231,4 +231,4 @@ def _a_gpu() -> Iterator[None]:
         ):
             yield
     finally:
-        DeviceProperties.create.cache_clear()  # type: ignore[attr-defined]
+        DeviceProperties.create.cache_clear()

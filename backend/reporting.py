@@ -78,7 +78,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Report:
-    """``str`` for people, :meth:`json` for programs.  ``inductor``: by the graph's name, what Inductor makes of it, where that was asked."""
+    """``str`` for people, :meth:`json` for programs.  ``inductor``: what Inductor makes of a graph by its name, where that was asked."""
 
     graphs: tuple[Graph, ...]
     inductor: Mapping[str, dict[str, Any]] = field(default_factory=dict)

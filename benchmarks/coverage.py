@@ -77,7 +77,8 @@ def plan(case, options):
         kernels, calls = found.kernels, [s.target for s in found.library]
         failed = [s.reason for s in found.steps if s not in found.library and s.plan is None]
     row = {"kernels": kernels, "library": len(calls), "calls": dict(Counter(calls)), "pieces_in_torch": dict(Counter(failed))}
-    return row | {"us": found.estimated_us, "baseline_us": found.baseline_us, "bytes": found.dram_bytes, "baseline_bytes": found.baseline_bytes}
+    row |= {"us": found.estimated_us, "baseline_us": found.baseline_us}
+    return row | {"bytes": found.dram_bytes, "baseline_bytes": found.baseline_bytes}
 
 
 def check(case, options):

@@ -1,11 +1,11 @@
-"""Models of HuggingFace transformers as they are, through ``torch.compile(model, backend="eqfuse")``: right, and how many kernels and bytes.
+"""Models of HuggingFace transformers as they are, through ``torch.compile(model, backend="eqfuse")``: whether right, and what they take.
 
     python benchmarks/models.py PATH             PATH: where transformers is installed
     python benchmarks/models.py PATH --only T5   models whose names have that
     --save                                       writes a row after each model
 
-First a model of one small layer: every kernel of its inference, forward and backward graphs runs in Triton's interpreter, and its result and
-the gradient of every parameter are compared with the same model in float64.  Then models of one layer and of two are planned at larger
+First a model of one small layer: every kernel of its inference, forward and backward graphs runs in Triton's interpreter, and its result
+and the gradient of every parameter are compared with the same model in float64.  Then models of one layer and of two are planned at larger
 sizes, and what the second layer adds is counted: in our plan, in eager code (every operator that torch dispatches and that is no view, with
 the bytes of its arguments and results), and in what Inductor's scheduler makes of the graphs.
 """

@@ -19,8 +19,9 @@ def models(result, path):
         f"Every kernel in the interpreter ({checked}) against float64: the largest error of the largest element (eager's); of the backward "
         "pass that of the gradient farthest from eager.",
         markdown(["model", *KINDS, "gradients"], [_right(r) for r in rows]),
-        f"One layer, {env['target']} ({counted}; what a second layer adds to the plan of a model): kernels + what libraries run; MB that all "
-        "of that moves. Eager: operators that torch dispatches and that are no views. Inductor's: see [the module](../backend/inductor.py).",
+        f"One layer, {env['target']} ({counted}; what a second layer adds to the plan of a model): kernels + what libraries run; MB that "
+        "all of that moves. Eager: operators that torch dispatches and that are no views. "
+        "Inductor's: [how it is counted](../backend/inductor.py).",
         markdown(["model", *(f"{kind} {who}" for kind in KINDS for who in WHO)], [_layer(r) for r in rows]),
     ]
     library = Counter()
