@@ -3,6 +3,7 @@
     python benchmarks/models.py PATH             PATH: where transformers is installed
     python benchmarks/models.py PATH --only T5   models whose names have that
     --save                                       writes a row after each model
+    --what check                                 only whether it is right; --what layer: only what it takes
 
 First a model of one small layer: every kernel of its inference, forward and backward graphs runs in Triton's interpreter, and its result
 and the gradient of every parameter are compared with the same model in float64.  Then models of one layer and of two are planned at larger
@@ -199,7 +200,8 @@ def apart(measure, name, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path)
-    parser.add_argument("--only", default="", metavar="WORDS")
+    parser.add_argument("--only", default="", metavar="WORDS", help="parts of names, with commas between them")
+    parser.add_argument("--what", choices=["check", "layer", "both"], default="both")
     parser.add_argument("--time-budget", type=float, default=15.0, metavar="S", help="of each graph, as optimize takes it")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/DATE-models.json")
     options = parser.parse_args()
@@ -211,12 +213,13 @@ def main():
     path = RESULTS / f"{environment['date'][:10]}-models.json"
     rows = {r["model"]: r for r in json.loads(path.read_text())["rows"]} if options.save and path.exists() else {}
     for name in huggingface.MODELS:
-        if options.only not in name:
+        if not any(word in name for word in options.only.split(",")):
             continue
-        rows[name] = {"model": name, "commit": environment["commit"]}
+        row = rows.setdefault(name, {"model": name})
         for key, measure in (("check", checked), ("layer", layer)):
-            rows[name][key] = apart(measure, name, options)
-            print(name, key, json.dumps(rows[name][key]), flush=True)
+            if options.what in ("both", key):
+                row[key] = {"commit": environment["commit"], "time_budget": options.time_budget, **apart(measure, name, options)}
+                print(name, key, json.dumps(row[key]), flush=True)
         if options.save:
             path.write_text(json.dumps({"environment": environment, "rows": list(rows.values())}, indent=1) + "\n")
 

@@ -11,7 +11,7 @@ WHO = ("ours", "eager", "inductor")
 def models(result, path):
     """Of each model whether it is right, and what a layer of it takes, ours, eager and Inductor's."""
     env, rows = result["environment"], result["rows"]
-    commits = ", ".join(dict.fromkeys(r["commit"] for r in rows))
+    commits = ", ".join(dict.fromkeys(r[k]["commit"] for r in rows for k in ("check", "layer") if k in r))
     checked, counted = (", ".join(f"{n} {k}" for k, n in env[what].items()) for what in ("checked", "counted"))
     parts = [
         f"### {env['date'][:10]}: models of HuggingFace through torch.compile",
@@ -37,9 +37,9 @@ def models(result, path):
 
 
 def _right(row):
-    check = row["check"]
+    check = row.get("check", {"why": "not run"})
     if "why" in check:
-        return [row["model"], *["-"] * 3, "failed"]
+        return [row["model"], *["-"] * 3, "failed" if "check" in row else "not run"]
     cells = [f"{c['error']:.0e} ({c['eager']:.0e}){'' if c['right'] else ' WRONG'}" for c in (check[k] for k in KINDS)]
     return [row["model"], *cells, str(check["backward"]["gradients"])]
 
@@ -48,7 +48,7 @@ def _layer(row):
     cells = []
     for kind in KINDS:
         for who in WHO:
-            found = row["layer"].get(kind, {}).get(who, {})
+            found = row.get("layer", {}).get(kind, {}).get(who, {})
             outside = found.get("operators", 0)
             count = str(outside) if who == "eager" else f"{found.get('kernels', 0)} + {outside}"
             cells.append(f"{count}; {found['bytes'] / 1e6:.1f}" if found.get("bytes") else "-")
