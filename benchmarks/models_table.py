@@ -22,7 +22,7 @@ def models(result, path):
         f"One layer, {env['target']} ({counted}; what a second layer adds to the plan of a model): kernels + what libraries run; MB that "
         "all of that moves. Eager: operators that torch dispatches and that are no views. "
         "Inductor's: [how it is counted](../backend/inductor.py).",
-        markdown(["model", *(f"{kind} {who}" for kind in KINDS for who in WHO)], [_layer(r) for r in rows]),
+        markdown(["model", *(f"{kind} {who}" for kind in KINDS for who in WHO)], [_layer(r) for r in rows if "layer" in r]),
     ]
     library = Counter()
     for r in rows:
@@ -33,15 +33,24 @@ def models(result, path):
         parts.append(f"What torch runs in these layers, of all models and passes: {named}.")
     failed = [f"{r['model']}: {r[key]['why']}" for r in rows for key in ("check", "layer") if "why" in r.get(key, {})]
     left = [f"{r['model']}, {kind}: {why}" for r in rows for kind in KINDS for why in r.get("layer", {}).get(kind, {}).get("reasons", [])]
-    return "\n\n".join([*parts, *(f"Not counted: {'; '.join(found)}." for found in (failed + left,) if found)])
+    ran = [f"{r['model']}: {why}" for r in rows for why in r.get("check", {}).get("in_torch", [])]
+    parts += [f"Not counted: {'; '.join(failed + left)}."] if failed + left else []
+    parts += [f"Graphs that torch ran in the check, as ours failed: {'; '.join(ran)}"] if ran else []
+    return "\n\n".join(parts)
 
 
 def _right(row):
     check = row.get("check", {"why": "not run"})
     if "why" in check:
         return [row["model"], *["-"] * 3, "failed" if "check" in row else "not run"]
-    cells = [f"{c['error']:.0e} ({c['eager']:.0e}){'' if c['right'] else ' WRONG'}" for c in (check[k] for k in KINDS)]
+    cells = [_error(check[k]) for k in KINDS]
     return [row["model"], *cells, str(check["backward"]["gradients"])]
+
+
+def _error(c):
+    """An error beside eager's; where eager has no digits either, the exact gradient is 0 (of a bias of keys, say)."""
+    text = f"{c['error']:.0e} ({c['eager']:.0e})" if c["eager"] < 1 else "0 but for rounding"
+    return text if c["right"] else f"{text} WRONG"
 
 
 def _layer(row):
