@@ -25,6 +25,7 @@ from ..frontends.flexible_attention import flexible_attention, one_result
 from ..frontends.graphs import capture_graph
 from ..ranges import Range
 from ..steps.running import Steps
+from .inductor import Written
 from .reporting import Graph, remember
 from .settings import Settings, settings
 
@@ -40,12 +41,13 @@ def compile_graph(
     found = settings(options, mode)
     trained = torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
     names = [_plain(n.name) for n in module.graph.nodes if n.op == "placeholder"]
+    written = Written(module, inputs, trained)
 
     def made() -> Callable[..., Any]:
         compiler = aot_autograd(
-            fw_compiler=partial(_compiled, found, names, "forward"),
-            bw_compiler=partial(_compiled, found, names, "backward"),
-            inference_compiler=partial(_compiled, found, names, "inference"),
+            fw_compiler=partial(_compiled, found, names, written, "forward"),
+            bw_compiler=partial(_compiled, found, names, written, "backward"),
+            inference_compiler=partial(_compiled, found, names, written, "inference"),
             partition_fn=min_cut_rematerialization_partition,
         )
         result: Callable[..., Any] = compiler(module, inputs)
@@ -102,10 +104,10 @@ def _names(module: torch.fx.GraphModule, names: Sequence[str]) -> list[str]:
 
 
 def _compiled(
-    found: Settings, names: Sequence[str], kind: str, module: torch.fx.GraphModule, inputs: Sequence[Any]
+    found: Settings, names: Sequence[str], written: Written, kind: str, module: torch.fx.GraphModule, inputs: Sequence[Any]
 ) -> Callable[[list[Any]], Any]:
     """One graph of AOTAutograd."""
-    runner = _Runner(found, kind, module, _names(module, names))
+    runner = _Runner(found, remember(kind, written), module, _names(module, names))
     values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
     if all(map(_known, values)):
         with _disable_current_modes(), tracing(None):
@@ -130,9 +132,8 @@ def _known(value: Any) -> bool:
 class _Runner:
     """A graph, and its steps for the sizes that it was called with."""
 
-    def __init__(self, found: Settings, kind: str, module: torch.fx.GraphModule, names: Sequence[str]) -> None:
-        self.settings, self.module, self.names = found, module, names
-        self.graph: Graph = remember(kind)
+    def __init__(self, found: Settings, graph: Graph, module: torch.fx.GraphModule, names: Sequence[str]) -> None:
+        self.settings, self.graph, self.module, self.names = found, graph, module, names
         self._ran = False
         self._ranges: dict[str, Range] = {}
         self._made: dict[object, tuple[Steps, list[torch.Tensor]] | None] = {}

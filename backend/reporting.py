@@ -1,21 +1,24 @@
 """What the backend made of the graphs that ``torch.compile`` gave it, as a table.
 
 Times are modelled, and bytes are those of pieces, beside the same pieces op by op, which is what eager does; what torch runs is the same in
-both, and is not modelled.
+both, and is not modelled.  What Inductor would make of the same graphs is counted where it is asked for.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import Any
 
+from ..errors import expect
 from ..extract.plan import PlannedKernel
 from ..extract.quantities import bytes_text, plural
 from ..extract.targets import load_target
 from ..steps.plan import StepPlan
+from .inductor import Written
 
 MOST_COSTS = 5
 _GRAPHS: list[Graph] = []
@@ -23,10 +26,12 @@ _GRAPHS: list[Graph] = []
 
 @dataclass(eq=False)
 class Graph:
-    """A graph of AOTAutograd: ``plans``, one for each set of sizes that it was planned for, and ``reasons`` why it was not."""
+    """A graph of AOTAutograd: ``plans``, one for each set of sizes that it was planned for, and ``reasons`` why it was not; ``written``:
+    the graph of Dynamo's that it is of."""
 
     name: str
     kind: str  # "inference" | "forward" | "backward"
+    written: Written = field(repr=False)
     plans: list[StepPlan] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     calls: int = 0
@@ -41,6 +46,15 @@ class Graph:
             elif s.plan is None:
                 found[s.name, s.reason] += 1
         return dict(found)
+
+    def by_inductor(self) -> dict[str, Any]:
+        """What Inductor makes of it, priced for the device of the plan; or the ``reason`` why that is not known."""
+        found = self.written.by_inductor
+        if isinstance(found, str):
+            return {"reason": found}
+        if self.kind not in found or not self.plans:
+            return {"reason": "there is no such graph of Inductor's" if self.plans else "there is no plan"}
+        return found[self.kind].data(load_target(self.plans[0].target))
 
     def data(self) -> dict[str, Any]:
         """As JSON values."""
@@ -77,13 +91,15 @@ class Costly:
 
 @dataclass(frozen=True)
 class Report:
-    """``str`` for people, :meth:`json` for programs."""
+    """``str`` for people, :meth:`json` for programs.  ``inductor``: what Inductor makes of a graph by its name, where that was asked."""
 
     graphs: tuple[Graph, ...]
+    inductor: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     def json(self) -> str:
         """The same as a JSON document."""
-        return json.dumps({"graphs": [g.data() for g in self.graphs], "costs": [asdict(c) for c in self.costs]})
+        graphs = [g.data() | ({"inductor": self.inductor[g.name]} if g.name in self.inductor else {}) for g in self.graphs]
+        return json.dumps({"graphs": graphs, "costs": [asdict(c) for c in self.costs]})
 
     @property
     def costs(self) -> list[Costly]:
@@ -124,6 +140,8 @@ class Report:
         Console(file=out, width=128, no_color=True).print(table)
         lines = [out.getvalue().rstrip()]
         for g in self.graphs:
+            lines += [f"{g.name}: {_beside(g, self.inductor[g.name])}"] if g.name in self.inductor else []
+        for g in self.graphs:
             lines += [f"{g.name}: torch runs all of it: {why}" for why in g.reasons]
             lines += [f"{g.name}: torch runs {op} ({plural(n, 'time')}): {why}" for (op, why), n in g.library.items()]
         if self.costs:
@@ -132,17 +150,36 @@ class Report:
         return "\n".join(lines)
 
 
-def remember(kind: str) -> Graph:
+def _beside(graph: Graph, inductor: Mapping[str, Any]) -> str:
+    """One line: ours and eager's with what torch runs, and Inductor's."""
+    if "reason" in inductor:
+        return f"what Inductor would make of it is not known: {inductor['reason']}"
+    p = graph.plans[0]
+    ours, eager = (bytes_text(n + p.library_bytes) for n in (p.dram_bytes, p.baseline_bytes))
+    calls = plural(sum(inductor["library"].values()), "call")
+    return (
+        f"with what torch runs {ours}, op by op {eager}; Inductor's own fusion is {plural(inductor['kernels'], 'kernel')} and {calls} "
+        f"of libraries, {bytes_text(inductor['bytes'])}, {inductor['us']:.1f} us"
+    )
+
+
+def remember(kind: str, written: Written) -> Graph:
     """A new graph in the report."""
-    graph = Graph(f"graph{len(_GRAPHS)}_{kind}", kind)
+    graph = Graph(f"graph{len(_GRAPHS)}_{kind}", kind, written)
     _GRAPHS.append(graph)
     return graph
 
 
-def report(*, reset: bool = False) -> Report:
+def report(*, reset: bool = False, inductor: bool = False) -> Report:
     """What ``torch.compile(backend="eqfuse")`` made of its graphs since the process began, or the last ``reset``: pieces and kernels,
-    bytes and modelled time beside eager, and what torch runs and why."""
-    found = Report(tuple(_GRAPHS))
+    bytes and modelled time beside eager, and what torch runs and why.
+
+    ``inductor``: also kernels, calls of libraries, bytes and modelled time of the same graphs as Inductor would schedule them for a GPU,
+    which takes its passes and lowering (a second or so for each layer, no GPU and no compiler); what is counted: :mod:`.inductor`.
+    """
+    expect(isinstance(inductor, bool), "inductor", inductor, "True or False", where="report")
+    graphs = tuple(_GRAPHS)
+    found = Report(graphs, {g.name: g.by_inductor() for g in graphs} if inductor else {})
     if reset:
         _GRAPHS.clear()
     return found

@@ -2,7 +2,8 @@
 
     python benchmarks/coverage.py --kernelbench PATH --attention-gym PATH --liger PATH --helion PATH --mirage PATH --transformers PATH
     python benchmarks/coverage.py --kernelbench PATH --only "level 3"      programs whose names have that
-    python benchmarks/coverage.py --kernelbench PATH --check 5             every fifth, at small sizes in the interpreter, against float64
+    python benchmarks/coverage.py --kernelbench PATH --check 5             every fifth, at small sizes in the interpreter, against float64;
+                                                                           what torch runs in a plan runs in torch
     python benchmarks/coverage.py --kernelbench PATH --plan                also a plan of each program, modelled for an h200
 
 Checkouts are the user's; nothing of theirs is kept here.  A program is traced at its own sizes without data, in a process of its own with a
@@ -64,28 +65,32 @@ def computes(op):
 
 
 def plan(case, options):
-    """The plan of a program: kernels, what torch runs, and times, which leave that out."""
+    """The plan of a program: kernels, times and bytes, which leave out what torch runs, and that, with how often."""
     import eqfuse
     from eqfuse.extract.plan import Plan
 
     fn, args = case.large()
     found = eqfuse.optimize(fn, args, target=TARGET, time_budget=options.time_budget).plan
-    whole = isinstance(found, Plan)
-    kernels, library = (len(found.kernels), len(found.calls)) if whole else (found.kernels, len(found.library))
-    row = {"kernels": kernels, "library": library, "us": found.estimated_us, "baseline_us": found.baseline_us, "bytes": found.dram_bytes}
-    return row | {"baseline_bytes": found.baseline_bytes}
+    if isinstance(found, Plan):
+        kernels, calls, failed = len(found.kernels), [c.call.name for c in found.calls], []
+    else:
+        kernels, calls = found.kernels, [s.target for s in found.library]
+        failed = [s.reason for s in found.steps if s not in found.library and s.plan is None]
+    row = {"kernels": kernels, "library": len(calls), "calls": dict(Counter(calls)), "pieces_in_torch": dict(Counter(failed))}
+    row |= {"us": found.estimated_us, "baseline_us": found.baseline_us}
+    return row | {"bytes": found.dram_bytes, "baseline_bytes": found.baseline_bytes}
 
 
 def check(case, options):
     """The largest difference from float64 in the interpreter, of the largest element, and that of eager."""
-    import copy
-
     import torch
 
     import eqfuse
+    from eqfuse.backend import compile_graph
 
     fn, args = case.small()
-    wide = copy.deepcopy(fn).double() if isinstance(fn, torch.nn.Module) else fn
+    wide, _ = case.small()  # the same again: a copy may share what its functions close over
+    wide = wide.double() if isinstance(wide, torch.nn.Module) else wide
 
     def flat(found):
         return [x.double() for x in torch.utils._pytree.tree_leaves(found) if isinstance(x, torch.Tensor)]
@@ -95,8 +100,15 @@ def check(case, options):
         exact = flat(wide(*(a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args)))
         if (theirs := error(eager, exact)) > NO_DIGITS:
             raise Refused("eager has no digits left at these sizes")
-        ours = flat(eqfuse.optimize(fn, args, target=TARGET, time_budget=options.time_budget).interpret(*args))
-    return {"error": error(ours, exact), "eager": theirs}
+        how = {"target": TARGET, "time_budget": options.time_budget}
+        try:
+            ours, way = eqfuse.optimize(fn, args, **how).interpret(*args), "optimize"
+        except eqfuse.errors.TraceError:  # Python looks at data: Dynamo makes graphs of what is between
+            eqfuse.report(reset=True)
+            ours, way = torch.compile(fn, backend=compile_graph, options={"run": "interpret", **how})(*args), "torch.compile"
+            if not any(g.plans for g in eqfuse.report().graphs):
+                raise
+    return {"error": error(flat(ours), exact), "eager": theirs, "by": way}
 
 
 def error(found, exact):
@@ -170,7 +182,7 @@ def main():
         parser.add_argument(f"--{name}", type=Path, metavar="PATH", help=what)
     parser.add_argument("--only", default="", metavar="WORDS", help="programs whose set, group or name has this")
     parser.add_argument("--plan", action="store_true", help="plan them")
-    parser.add_argument("--check", type=int, default=0, metavar="N", help="compare every N-th that is read with float64")
+    parser.add_argument("--check", type=int, default=0, metavar="N", help="compare every N-th with float64, and nothing else")
     parser.add_argument("--time-budget", type=float, default=3.0, metavar="S", help="as optimize takes it")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/DATE-coverage.json")
     options = parser.parse_args()
@@ -188,12 +200,16 @@ def main():
         for k, (group, program, case) in enumerate(programs(root) if root else ()):
             if options.only not in f"{name} {group} {program}":
                 continue
-            row = {"left": {}, **apart("read", case, options)}
-            if options.plan:
-                row["plan"] = apart("plan", case, options)
-            if options.check and k % options.check == 0 and row["status"] == "read" and case.small:
-                row["check"] = apart("check", case, options)
-            rows[name, group, program] = {"set": name, "group": group, "program": program, "commit": environment["commit"], **row}
+            key, here = (name, group, program), {"commit": environment["commit"]}
+            if options.check:  # of these alone, and what else is known of them stays
+                if k % options.check or not case.small:
+                    continue
+                row = {**rows.get(key, {"left": {}, "status": "none"}), "check": {**here, **apart("check", case, options)}}
+            else:
+                row = {**here, "left": {}, **apart("read", case, options)}
+                if options.plan:
+                    row["plan"] = apart("plan", case, options)
+            rows[key] = {"set": name, "group": group, "program": program, **here, **row}
             more = (f"{n}: {row[n]}" for n in ("why", "plan", "check") if n in row)
             print(group, program, row["status"], *row["left"], *more, flush=True)
             if options.save:

@@ -81,4 +81,7 @@ def checked(rows):
         f"farthest from eager is {worst['group']} {worst['program']} with {worst['check']['error']:.1e} "
         f"(eager: {worst['check']['eager']:.1e})."
     )
+    broken = [f"{r['group']} {r['program'].split()[0]}" for r in found if r["check"].get("by") == "torch.compile"]
+    if broken:
+        text += f" Through torch.compile, as Python looks at data in them: {', '.join(broken)}."
     return text + (f" Not compared: {'; '.join(f'{n} {why}' for why, n in others.most_common())}." if others else "")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from coverage_tables import coverage
 from layout_tables import layout_rules, layouts, placements, strides
+from models_table import models
 from table_parts import machine, markdown
 from training_table import training
 
@@ -375,6 +376,7 @@ KINDS = {
     "-training": training,
     "-strides": strides,
     "-coverage": coverage,
+    "-models": models,
 }
 ELSEWHERE = ("-operators",)  # docs/operators.md has them
 

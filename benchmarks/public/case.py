@@ -3,6 +3,8 @@
 import ast
 import builtins
 import contextlib
+import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +51,9 @@ def definitions(path, name, **known):
     for n in tree.body:
         if isinstance(n, ast.ImportFrom) and n.module and (beside := path.parents[2] / (n.module.replace(".", "/") + ".py")).exists():
             elsewhere |= {a.asname or a.name: (beside, a.name) for a in n.names}
-    found = {"__name__": path.stem, "torch": torch, "nn": torch.nn, "F": torch.nn.functional, "Tensor": torch.Tensor, **known}
+    module = sys.modules[f"public_{path.stem}"] = types.ModuleType(f"public_{path.stem}")  # as Dynamo imports where a function is from
+    found = vars(module)
+    found |= {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "Tensor": torch.Tensor, **known}
     todo, wanted = [name], {}
     while todo:
         one = todo.pop()

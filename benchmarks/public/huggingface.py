@@ -1,5 +1,6 @@
 """Models of HuggingFace transformers with small configurations and drawn weights, from tokens or pixels to the first result."""
 
+import math
 import sys
 import warnings
 
@@ -7,27 +8,49 @@ import torch
 
 from .case import Case
 
-SMALL = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 101}
-GROUPED = {**SMALL, "num_key_value_heads": 2}
-MODELS = {  # class, its configuration
-    "Llama": ("LlamaForCausalLM", GROUPED),
-    "Mistral": ("MistralForCausalLM", {**GROUPED, "sliding_window": 8}),
-    "Qwen3": ("Qwen3ForCausalLM", {**GROUPED, "head_dim": 12}),
-    "Gemma-2": ("Gemma2ForCausalLM", {**GROUPED, "head_dim": 12, "sliding_window": 8}),
-    "Gemma-3": ("Gemma3ForCausalLM", {**GROUPED, "head_dim": 12, "sliding_window": 8}),
-    "Phi-3": ("Phi3ForCausalLM", {**GROUPED, "pad_token_id": 0}),
-    "Mixtral": ("MixtralForCausalLM", {**GROUPED, "num_local_experts": 4}),
-    "GPT-2": ("GPT2LMHeadModel", {"n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 101}),
-    "OPT": ("OPTForCausalLM", {**SMALL, "ffn_dim": 96, "word_embed_proj_dim": 48}),
-    "BERT": ("BertModel", SMALL),
-    "T5": ("T5EncoderModel", {"d_model": 48, "d_kv": 12, "d_ff": 96, "num_layers": 2, "num_heads": 4, "vocab_size": 101}),
-    "ViT": ("ViTModel", {**SMALL, "image_size": 32, "patch_size": 8}),
-    "Whisper": ("WhisperModel", {"d_model": 48, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "vocab_size": 101,
-                                 "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96, "num_mel_bins": 8,
-                                 "max_source_positions": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-                                 "decoder_start_token_id": 1}),
-    "Mamba": ("MambaForCausalLM", {"hidden_size": 48, "num_hidden_layers": 2, "vocab_size": 101, "state_size": 4}),
+VOCABULARY, HEADS = 101, 4
+
+
+def plain(layers, width, positions):
+    return {
+        "hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": layers, "num_attention_heads": HEADS,
+        "vocab_size": VOCABULARY,
+    }  # fmt: skip
+
+
+def grouped(layers, width, positions):
+    return {**plain(layers, width, positions), "num_key_value_heads": 2, "pad_token_id": 0}
+
+
+def headed(layers, width, positions):
+    return {**grouped(layers, width, positions), "head_dim": width // HEADS}
+
+
+MODELS = {  # class, its configuration for a number of layers, a width and a number of positions
+    "Llama": ("LlamaForCausalLM", grouped),
+    "Mistral": ("MistralForCausalLM", lambda n, w, p: {**grouped(n, w, p), "sliding_window": p // 2}),
+    "Qwen3": ("Qwen3ForCausalLM", headed),
+    "Gemma-2": ("Gemma2ForCausalLM", lambda n, w, p: {**headed(n, w, p), "sliding_window": p // 2}),
+    "Gemma-3": ("Gemma3ForCausalLM", lambda n, w, p: {**headed(n, w, p), "sliding_window": p // 2}),
+    "Phi-3": ("Phi3ForCausalLM", grouped),
+    "Mixtral": ("MixtralForCausalLM", lambda n, w, p: {**grouped(n, w, p), "num_local_experts": 4}),
+    "GPT-2": ("GPT2LMHeadModel", lambda n, w, p: {"n_embd": w, "n_layer": n, "n_head": HEADS, "vocab_size": VOCABULARY}),
+    "OPT": ("OPTForCausalLM", lambda n, w, p: {**plain(n, w, p), "ffn_dim": 2 * w, "word_embed_proj_dim": w}),
+    "BERT": ("BertModel", plain),
+    "T5": ("T5EncoderModel", lambda n, w, p: {"d_model": w, "d_kv": w // HEADS, "d_ff": 2 * w, "num_layers": n, "num_heads": HEADS,
+                                           "vocab_size": VOCABULARY}),
+    "ViT": ("ViTModel", lambda n, w, p: {**plain(n, w, p), "image_size": side(p), "patch_size": 8}),
+    "Whisper": ("WhisperModel", lambda n, w, p: {"d_model": w, "encoder_layers": n, "decoder_layers": n, "encoder_attention_heads": HEADS,
+                                              "vocab_size": VOCABULARY, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 2 * w,
+                                              "decoder_ffn_dim": 2 * w, "num_mel_bins": 8, "max_source_positions": p,
+                                              "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}),
+    "Mamba": ("MambaForCausalLM", lambda n, w, p: {"hidden_size": w, "num_hidden_layers": n, "vocab_size": VOCABULARY, "state_size": 4}),
 }  # fmt: skip
+
+
+def side(positions):
+    """Of a picture with at most so many patches."""
+    return 8 * math.isqrt(positions)
 
 
 class First(torch.nn.Module):
@@ -47,7 +70,8 @@ def programs(folder):
         yield "transformers", name, Case(lambda name=name: made(name), lambda name=name: made(name))
 
 
-def made(name):
+def made(name, layers=2, width=48, positions=13, attention="eager"):
+    """A model and its arguments, with data.  ``attention``: how its attention is written; None: as it is by itself."""
     warnings.simplefilter("ignore")
     import transformers
 
@@ -55,11 +79,12 @@ def made(name):
     torch.manual_seed(0)
     kind, options = MODELS[name]
     kind = getattr(transformers, kind)
-    model = kind(kind.config_class(**options, attn_implementation="eager") if name != "Mamba" else kind.config_class(**options)).eval()
+    written = {"attn_implementation": attention} if attention and name != "Mamba" else {}
+    model = kind(kind.config_class(**options(layers, width, positions), **written)).eval()
     cache = {} if name in ("ViT", "BERT", "T5") else {"use_cache": False}
     if name == "ViT":
-        return First(model, {"return_dict": False}), (torch.randn(2, 3, 32, 32),)
+        return First(model, {"return_dict": False}), (torch.randn(2, 3, side(positions), side(positions)),)
     if name == "Whisper":
-        tokens = torch.randint(0, 101, (2, 7))
-        return First(model, {"return_dict": False, "decoder_input_ids": tokens, **cache}), (torch.randn(2, 8, 32),)
-    return First(model, {"return_dict": False, **cache}), (torch.randint(0, 101, (2, 13)),)
+        tokens = torch.randint(0, VOCABULARY, (2, max(positions // 2, 1)))
+        return First(model, {"return_dict": False, "decoder_input_ids": tokens, **cache}), (torch.randn(2, 8, 2 * positions),)
+    return First(model, {"return_dict": False, **cache}), (torch.randint(0, VOCABULARY, (2, positions)),)

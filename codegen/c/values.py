@@ -247,6 +247,8 @@ class Values:
                 if s.binding.axis in outer:
                     raise PlanError(f"no C for a loop over {s.binding.axis.name} inside of another one")
                 self._check_bindings(s.body, outer | {s.binding.axis})
+            elif isinstance(s, Reduce | Scan) and s.parts:
+                raise PlanError("no C for states of several parts")
             elif isinstance(s, Reduce | Scan) and len(s.dim.axes) > 1:
                 raise PlanError("no C for reductions over packed axes")
 

@@ -21,7 +21,7 @@ from .stages import Conflict, Stages, stages
 from .work import Work, stored_bytes
 
 MOST_WHOLE = 6  # reductions of a program that is planned as one, however it might be parted: one search sees all of it
-MOST_NESTS = 16  # reductions of a region: what is tried grows with their squares, and with pointwise operations hardly
+MOST_NESTS = 10  # reductions of a region: what is tried grows with their squares, and with pointwise operations hardly
 
 
 MOST_AXES = 40  # of a region: an e-graph has room for 62, and rules add some
