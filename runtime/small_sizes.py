@@ -56,7 +56,8 @@ def tensors_of(given: Mapping[str, tuple[tuple[int, ...], str]], bounds: Mapping
     few = min((n for shape, _ in given.values() for n in shape if n > 1), default=2)
     found = []
     for name, (shape, dtype) in given.items():
-        scale = 1.0 / math.sqrt(math.prod(shape[1:])) if name in held and len(shape) > 1 and math.prod(shape) else 1.0
+        summed = math.prod(shape[1:]) if name in held else 1  # elements that a product adds up
+        scale = 1.0 / math.sqrt(max(summed, 1))
         found.append(Tested(name, shape, dtype, bounds.get(name, min(FEW, few)), float(f"{scale:.3g}")))
     return tuple(found)
 
