@@ -41,6 +41,7 @@ from .extract.outside import unmatched, withheld
 from .extract.plan import Part, Plan
 from .extract.programs import Choice, other_programs
 from .extract.programs.candidates import GAIN
+from .extract.programs.local import with_other_parts
 from .extract.quantities import bytes_text
 from .extract.regions import Partition, Region, handed_out, partition, regions, stored_by_several, whole_plan
 from .extract.regions.partition import MOST_AXES
@@ -479,12 +480,19 @@ def _others(request: Request, graph: FrozenGraph | None, rules: tuple[Rule, ...]
 
 
 def equal_programs(request: Request, traced: Traced) -> list[Program]:
-    """The program, and those that it equals and that may be cheaper."""
+    """The program, and those that it equals and that may be cheaper.  For parts of a large program that share products others are looked
+    for in each by itself; what is cheaper there by its price takes the place of what is written, for which there is no time to be planned."""
     clock = _Clock()
     clock.begin(request.time_budget, request.deadline)
     rules = active_rules(request)
-    graph = _programs(request, for_programs(rules), traced, clock, None)
-    return [traced.program, *(choice.program for choice in _others(request, graph, rules, clock))]
+
+    def cheaper(program: Program) -> list[Program]:
+        own = replace(traced, program=program)
+        return [choice.program for choice in _others(request, _programs(request, for_programs(rules), own, clock, None), rules, clock)]
+
+    if _ordered_whole(traced.program):
+        return [traced.program, *cheaper(traced.program)]
+    return [with_other_parts(traced.program, request.target, lambda p: next(iter(cheaper(p)), None)) or traced.program]
 
 
 def _better(request: Request, plan: Plan, than: Plan, share: float = 1.0) -> bool:
