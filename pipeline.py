@@ -49,6 +49,7 @@ from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
 from .ir.program import Program
+from .ir.terms import Reduce
 from .rewrites import Rule, registry
 from .runtime.loading import for_optimize
 
@@ -453,6 +454,8 @@ def _programs(
         return None
     if PROGRAM_SHARE * request.time_budget < PROGRAM_LEAST or not _ordered_whole(traced.program):
         return None
+    if not request.in_regions and sum(isinstance(t, Reduce) for t in traced.program.terms()) < 2:
+        return None  # of a part of a program with one sum, there is no order to look for
     known = before.programs if before is not None else None
     if known is not None and known.program is traced.program and [r.rule for r in known.report.rules] == [r.name for r in rules]:
         return known
@@ -622,8 +625,8 @@ def _region_by_region(found: Planned, program: Program, parted: Partition, end: 
     terms = {key: len(r.program.terms()) for key, r in different.items()}
     unfused = {key: baseline(r.program, request.target).us for key, r in different.items()}
     made = dict[str, Planned]()
-    for key, region in different.items():
-        waiting = [k for k in different if k not in made]
+    for key in sorted(different, key=lambda k: (unfused[k], terms[k])):  # small ones leave something over
+        region, waiting = different[key], [k for k in different if k not in made]
         share = (terms[key] / sum(terms[k] for k in waiting) + unfused[key] / (sum(unfused[k] for k in waiting) or 1.0)) / 2
         now = time.process_time()
         own = _own_request(request, program, region, now + share * max(end - now, 0.0))

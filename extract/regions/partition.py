@@ -89,7 +89,7 @@ def neighbourhoods(program: Program, target: Target) -> list[tuple[list[Term], d
     for group in _groups(work, found, stored, anyhow=True):
         if len({region[k] for k in group}) > 1:
             near[group[0]] = [work.terms[k] for k in group]
-    return [(roots, {t: None for t in sorted(stored, key=order.__getitem__)}) for roots in near.values()]
+    return [(roots, dict.fromkeys(sorted(stored, key=order.__getitem__))) for roots in near.values()]
 
 
 def stored_names(program: Program, numbers: Collection[int]) -> dict[int, str]:
