@@ -483,8 +483,8 @@ def _others(request: Request, graph: FrozenGraph | None, rules: tuple[Rule, ...]
 
 
 def equal_programs(request: Request, traced: Traced) -> list[Program]:
-    """The program, and those that it equals and that may be cheaper.  For parts of a large program that share products others are looked
-    for in each by itself; what is cheaper there by its price takes the place of what is written, for which there is no time to be planned."""
+    """The program, and those that it equals and that may be cheaper.  Of a large program, they are looked for in parts that share products,
+    and what is cheaper there by its price takes the place of what is written: there is no time to plan both."""
     clock = _Clock()
     clock.begin(request.time_budget, request.deadline)
     rules = active_rules(request)

@@ -27,14 +27,14 @@ Shape = tuple[int, tuple[Axis, ...]]  # which value up to names, and its axes in
 def alike(program: Program) -> Program:
     """The program with each value that has a sum in it once; itself if no two are equal under other names."""
     shapes = _Shapes()
-    count_of: dict[int, set[tuple[Axis, ...]]] = {}
+    met: dict[int, set[tuple[Axis, ...]]] = {}  # the names of the axes of each
     summed: set[Term] = set()  # with sums in them
     for t in program.terms():
         number, axes = shapes.of(t)
         if isinstance(t, Reduce) or any(a in summed for a in t.args):
             summed.add(t)
-            count_of.setdefault(number, set()).add(axes)
-    if all(len(names) == 1 for names in count_of.values()):
+            met.setdefault(number, set()).add(axes)
+    if all(len(names) == 1 for names in met.values()):
         return program
     names = _Names(shapes, summed, _Spare(program))
     for t in program.terms():
@@ -50,8 +50,8 @@ def alike(program: Program) -> Program:
 
 
 class _Names:
-    """What terms become: a value, and the names that its axes have there.  Values are made under the names of their first argument with a sum
-    in it, as far as the others have these, too, so that what is made of equal values is equal in turn."""
+    """What terms become: a value, and the names that its axes have there.  Values are made under the names of their first argument with a
+    sum in it, as far as the others have these, too, so that what is made of equal values is equal in turn."""
 
     def __init__(self, shapes: _Shapes, summed: set[Term], spare: _Spare) -> None:
         self.shapes, self.summed, self.spare = shapes, summed, spare
@@ -73,18 +73,19 @@ class _Names:
         known = self.first.setdefault(number, t) if t in self.summed else t
         if known is not t:
             to = dict(zip(self.shapes.of(known)[1], axes, strict=True))
-            found = self.core[known], {a: to[b] for a, b in self.whole(known).items()}
+            core, moves = self.core[known], {a: to[b] for a, b in self.whole(known).items()}
         else:
-            found = self.made(t)
-        self.core[t], moves = found
+            core, moves = self.made(t)
+        self.core[t] = core
         self.moved[t] = {a: b for a, b in moves.items() if a != b and a in self.core[t].axes}
 
-    def made(self, t: Term) -> tuple[Term, Moves]:
+    def made(self, t: Term) -> tuple[Term, dict[Axis, Axis]]:
         """The term on what its arguments became."""
         if not t.args:
             return t, {}
-        if _renames(t):
-            return self.core[t.args[0]], {a: t.index.as_axis() if b == t.axis else b for a, b in self.whole(t.args[0]).items()}
+        if (renaming := _renaming(t)) is not None:
+            old, to = renaming
+            return self.core[t.args[0]], {a: to if b == old else b for a, b in self.whole(t.args[0]).items()}
         lead = next((a for a in t.args if a in self.summed and self.moved[a]), None)
         if lead is None:
             return t.over([self.term(a) for a in t.args]), {}
@@ -104,7 +105,7 @@ class _Names:
                 else:
                     args.append(_viewed(self.core[a], {x: back.get(b, b) for x, b in self.whole(a).items()}, self.spare))
             else:
-                return t.over(args), moves
+                return t.over(args), dict(moves)
         return t.over([self.term(a) for a in t.args]), {}
 
 
@@ -123,9 +124,10 @@ class _Shapes:
 
     def _made(self, t: Term) -> Shape:
         below = [self._found[a] for a in t.args]
-        if _renames(t):
+        if (renaming := _renaming(t)) is not None:
+            old, to = renaming
             number, axes = below[0]
-            return number, tuple(t.index.as_axis() if a == t.axis else a for a in axes)
+            return number, tuple(to if a == old else a for a in axes)
         places = _Places()
         if isinstance(t, Input):
             own: Any = (t.name, t.dtype.name, *(None if a is None else places(a) for a in t.layout))
@@ -138,9 +140,10 @@ class _Shapes:
         return self._numbers.setdefault((t.kind, own, tuple(map(places, order))), len(self._numbers)), order
 
 
-def _renames(t: Term) -> bool:
-    """Whether it is a view under another name of one axis."""
-    return isinstance(t, View) and (to := t.index.as_axis()) is not None and to.size == t.axis.size and to not in t.args[0].axes
+def _renaming(t: Term) -> tuple[Axis, Axis] | None:
+    """The axis that a view gives another name, and that name, if this is all that it does."""
+    to = t.index.as_axis() if isinstance(t, View) else None
+    return (t.axis, to) if isinstance(t, View) and to is not None and to.size == t.axis.size and to not in t.args[0].axes else None
 
 
 class _Places:

@@ -4,7 +4,7 @@ A kernel is a cut: roots that are stored, leaves that are loaded, everything bet
 classes that are materialised (stored by one kernel for others).  The search is anytime and exact in cost: every kernel it
 considers has been lowered and priced.  It tries, in this order,
 
-1. one kernel for all outputs; if that is close to the bound that no plan beats, it is taken;
+1. one kernel for all outputs, or one for each loop of them (:mod:`.loops`); if that is close to the bound that no plan beats, it is taken;
 2. splitting a long reduction over the grid where the outputs alone give too few programs: partial results in a first kernel,
    their merge in a second;
 3. a kernel for each output with nothing stored between; and, from the unfused cover (materialised: every reduction of the program, and

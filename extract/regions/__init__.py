@@ -11,4 +11,7 @@ from .partition import Partition, neighbourhoods, partition
 from .region import Region, regions
 from .whole import last_readers, tensors, whole_plan
 
-__all__ = ["Partition", "Region", "handed_out", "last_readers", "neighbourhoods", "partition", "regions", "stored_by_several", "tensors", "whole_plan"]
+__all__ = [
+    "Partition", "Region", "handed_out", "last_readers", "neighbourhoods", "partition", "regions", "stored_by_several", "tensors",
+    "whole_plan",
+]  # fmt: skip
