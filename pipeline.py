@@ -41,6 +41,7 @@ from .extract.outside import unmatched, withheld
 from .extract.plan import Part, Plan
 from .extract.programs import Choice, other_programs
 from .extract.programs.candidates import GAIN
+from .extract.programs.local import with_other_parts
 from .extract.quantities import bytes_text
 from .extract.regions import Partition, Region, handed_out, partition, regions, stored_by_several, whole_plan
 from .extract.regions.partition import MOST_AXES
@@ -48,6 +49,7 @@ from .extract.splits import propose_splits
 from .extract.steering import steer
 from .extract.targets import Target, load_target
 from .ir.program import Program
+from .ir.terms import Reduce
 from .rewrites import Rule, registry
 from .runtime.loading import for_optimize
 
@@ -452,6 +454,8 @@ def _programs(
         return None
     if PROGRAM_SHARE * request.time_budget < PROGRAM_LEAST or not _ordered_whole(traced.program):
         return None
+    if not request.in_regions and sum(isinstance(t, Reduce) for t in traced.program.terms()) < 2:
+        return None  # of a part of a program with one sum, there is no order to look for
     known = before.programs if before is not None else None
     if known is not None and known.program is traced.program and [r.rule for r in known.report.rules] == [r.name for r in rules]:
         return known
@@ -479,12 +483,19 @@ def _others(request: Request, graph: FrozenGraph | None, rules: tuple[Rule, ...]
 
 
 def equal_programs(request: Request, traced: Traced) -> list[Program]:
-    """The program, and those that it equals and that may be cheaper."""
+    """The program, and those that it equals and that may be cheaper.  Of a large program, they are looked for in parts that share products,
+    and what is cheaper there by its price takes the place of what is written: there is no time to plan both."""
     clock = _Clock()
     clock.begin(request.time_budget, request.deadline)
     rules = active_rules(request)
-    graph = _programs(request, for_programs(rules), traced, clock, None)
-    return [traced.program, *(choice.program for choice in _others(request, graph, rules, clock))]
+
+    def cheaper(program: Program) -> list[Program]:
+        own = replace(traced, program=program)
+        return [choice.program for choice in _others(request, _programs(request, for_programs(rules), own, clock, None), rules, clock)]
+
+    if _ordered_whole(traced.program):
+        return [traced.program, *cheaper(traced.program)]
+    return [with_other_parts(traced.program, request.target, lambda p: next(iter(cheaper(p)), None)) or traced.program]
 
 
 def _better(request: Request, plan: Plan, than: Plan, share: float = 1.0) -> bool:
@@ -614,8 +625,8 @@ def _region_by_region(found: Planned, program: Program, parted: Partition, end: 
     terms = {key: len(r.program.terms()) for key, r in different.items()}
     unfused = {key: baseline(r.program, request.target).us for key, r in different.items()}
     made = dict[str, Planned]()
-    for key, region in different.items():
-        waiting = [k for k in different if k not in made]
+    for key in sorted(different, key=lambda k: (unfused[k], terms[k])):  # small ones leave something over
+        region, waiting = different[key], [k for k in different if k not in made]
         share = (terms[key] / sum(terms[k] for k in waiting) + unfused[key] / (sum(unfused[k] for k in waiting) or 1.0)) / 2
         now = time.process_time()
         own = _own_request(request, program, region, now + share * max(end - now, 0.0))

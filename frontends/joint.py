@@ -8,13 +8,14 @@ by their definitions before autograd differentiates them, derivatives that torch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..errors import TraceError
+from ..ir.alike import alike
 from .capture import Exported, Source, exported
 from .derivatives import DEFINITIONS, DERIVATIVES
 from .naming import function_name
@@ -127,6 +128,7 @@ def trace_joint(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: s
             node.kwargs = {**node.kwargs, "device": torch.device("cpu")}
     graph.recompile()
     traced = trace(graph, [spec_of(t) for t in (*fakes, *tangents)], name=name or function_name(fn), exact=exact)
+    traced = replace(traced, program=alike(traced.program))
     return Joint(
         traced, graph, {sources[k].name: sources[k] for k in kept},
         tuple((outs[k], None) if isinstance(x, torch.Tensor) else (None, x) for k, x in enumerate(results)),

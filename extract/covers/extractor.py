@@ -4,7 +4,7 @@ A kernel is a cut: roots that are stored, leaves that are loaded, everything bet
 classes that are materialised (stored by one kernel for others).  The search is anytime and exact in cost: every kernel it
 considers has been lowered and priced.  It tries, in this order,
 
-1. one kernel for all outputs; if that is close to the bound that no plan beats, it is taken;
+1. one kernel for all outputs, or one for each loop of them (:mod:`.loops`); if that is close to the bound that no plan beats, it is taken;
 2. splitting a long reduction over the grid where the outputs alone give too few programs: partial results in a first kernel,
    their merge in a second;
 3. a kernel for each output with nothing stored between; and, from the unfused cover (materialised: every reduction of the program, and
@@ -39,6 +39,7 @@ from ..targets import Target
 from .calls import Calls
 from .cover import Cover
 from .finished import finished, launched_us
+from .loops import by_loops, groups
 from .maker import REST, CoverMaker
 from .points import Points
 from .record import Record
@@ -46,7 +47,10 @@ from .record import Record
 ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split, counted in work
 SPLITS_SHARE = 0.3  # of the time, for all splits, counted in work
 MOST_ONE = 0.25  # of the time that is left, for the same, by the clock
+LOOPS_SHARE = 0.3  # of the time, for a kernel for each loop, counted in work
 MOST_QUICK = 0.05  # of the time that is left, for any kernel that computes everything
+MOST_LOOPS = 0.5  # of the time that is left, for a kernel for each loop, the first that fit
+SMALL = 4.0  # kernels that take so many times their launch are joined with those of other loops
 MOST_FUSED = 0.4  # of the time that is left, to fuse the kernels of the plan op by op
 OP_WORK = 100  # work that a kernel for one op takes, about
 SCARCE = 0.02  # of the time that is left: if kernels for all ops take more, they are made first
@@ -79,6 +83,7 @@ class Extractor:
         self.verdicts = self.maker.chooser.verdicts
         self.points = Points(graph, target, self.maker.buffers, self.verdicts)
         self.record = Record(self.objective)
+        self.loops = groups(self.program, target)
         self.calls = Calls(self.maker, self.points, self.record)
 
     def one(self) -> Cover | Rejection:
@@ -103,14 +108,28 @@ class Extractor:
         return found
 
     def _quick(self) -> Cover | Rejection:
-        """One kernel for all outputs, the first that fits."""
+        """One kernel for all outputs, the first that fits; or one for each of their loops."""
         cut_short = set(self.meter.cut_short)
         self.maker.search.hasty = True
-        with self.meter.within(math.inf, MOST_QUICK):
-            found = self.maker.kernel(self.outputs, {})
+        several = len(self.loops) > 1
+        with self.meter.within(math.inf, MOST_LOOPS if several else MOST_QUICK):
+            found = by_loops(self.maker, self.loops) if several else self.maker.kernel(self.outputs, {})
         self.maker.search.hasty = False
         self.meter.cut_short = cut_short  # the search goes on
+        if isinstance(found, Cover):
+            return replace(found, description=f"{found.description}, the first that fit")
         return found if isinstance(found, Rejection) else Cover("one kernel, the first that fits", (found,))
+
+    def _by_loops(self) -> list[Cover]:
+        """One kernel for each loop, and these merged as far as that pays."""
+        with self.meter.within(LOOPS_SHARE * self.time_budget * RATE, MOST_LOOPS):
+            found = by_loops(self.maker, self.loops)
+        if isinstance(found, Rejection):
+            self.record.failed("one kernel per loop", found.reason)
+            return []
+        small = found.us < SMALL * len(found.steps) * self.target.launch_us
+        merged = self.maker.merged(found) if small else found  # large products in one loop more are searched for long, and never pay
+        return [self.record.priced(found), *([self.record.priced(merged)] if merged is not found else [])]
 
     def _first_found(self) -> Cover | Rejection:
         """Some plan where neither the search nor a kernel for every op has one that may be, as verdicts or a limit of memory rule them
@@ -229,8 +248,12 @@ class Extractor:
                 self.record.priced(quick)
             else:
                 floor = self.op_by_op()
-        one = self._within(ONE_SHARE, self.one)
-        if isinstance(one, Rejection):
+        together = any(len(g) > 1 for g in self.loops) and len(self.loops) > 1
+        covers += self._by_loops() if together else []
+        one = self._within(ONE_SHARE, self.one) if not covers else None
+        if one is None:
+            pass
+        elif isinstance(one, Rejection):
             self.record.failed("one kernel", one.reason)
         else:
             covers.append(one)
@@ -252,8 +275,9 @@ class Extractor:
         if any(c.us <= enough and self.objective.lean(c) for c in covers):
             stopped = "bound"
         elif len(self.points.worth_storing) + len(self.outputs) > 1:
-            covers += self._apart()
-            greedy = self._greedy(min((c.us for c in covers), default=math.inf))
+            covers += [] if together and covers else self._apart()
+            with self.meter.within(*((ONE_SHARE * self.time_budget * RATE, MOST_ONE) if together and covers else (math.inf, 1.0))):
+                greedy = self._greedy(min((c.us for c in covers), default=math.inf))
             if isinstance(greedy, Rejection):
                 self.record.failed("one kernel per reduction", greedy.reason)
             else:

@@ -7,8 +7,11 @@ the fewest bytes (:mod:`.cuts`).
 
 from .asked import handed_out
 from .common import stored_by_several
-from .partition import Partition, partition
+from .partition import Partition, neighbourhoods, partition
 from .region import Region, regions
 from .whole import last_readers, tensors, whole_plan
 
-__all__ = ["Partition", "Region", "handed_out", "last_readers", "partition", "regions", "stored_by_several", "tensors", "whole_plan"]
+__all__ = [
+    "Partition", "Region", "handed_out", "last_readers", "neighbourhoods", "partition", "regions", "stored_by_several", "tensors",
+    "whole_plan",
+]  # fmt: skip

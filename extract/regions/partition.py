@@ -70,7 +70,26 @@ def partition(program: Program, target: Target, also: Collection[int] = ()) -> P
     stored.update((work.terms[k], None) for k in sorted(also))
     _halved(work, stored)
     groups = _groups(work, found, stored)
+    while (more := _made_by_several(work, stored, groups)) is not None:
+        stored[more] = None
+        groups = _groups(work, found, stored)
     return Partition(program, groups, stored_names(program, {k for group in groups for k in group}), len(work.nests), found.conflicts)
+
+
+def neighbourhoods(program: Program, target: Target) -> list[tuple[list[Term], dict[Term, None]]]:
+    """Values that share products and still are in several regions, as some are made of others by what is in none of them: a forward and a
+    backward pass of one thing, of a program of both.  With what is stored, which each is made of."""
+    work = Work(program, target)
+    found = stages(work)
+    stored = _between(work, found)
+    _halved(work, stored)
+    region = {r: k for k, group in enumerate(_groups(work, found, stored)) for r in group}
+    order = {t: k for k, t in enumerate(work.terms)}
+    near: dict[int, list[Term]] = {}
+    for group in _groups(work, found, stored, anyhow=True):
+        if len({region[k] for k in group}) > 1:
+            near[group[0]] = [work.terms[k] for k in group]
+    return [(roots, dict.fromkeys(sorted(stored, key=order.__getitem__))) for roots in near.values()]
 
 
 def stored_names(program: Program, numbers: Collection[int]) -> dict[int, str]:
@@ -98,12 +117,42 @@ def _between(work: Work, found: Stages) -> dict[Term, None]:
     stored = dict.fromkeys(t for t in work.terms if t in work.outputs)
     inner = {x for n in work.nests.values() for x in (*n.inner, *((n.body,) if n.product else ()))}
     parted = {c.inner for c in found.conflicts}
+
+    def storing(t: Term) -> float:
+        return work.move_us(2 * stored_bytes(t))
+
     for stage in sorted({*found.of.values()}):
         sources = [t for t, n in work.nests.items() if found.of[t] == stage and (n.product or t in parted)]
         sinks = {t for t in work.terms if found.level[t] > stage}
         if sources and sinks:
-            stored.update(dict.fromkeys(cheapest_cut(sources, sinks, work.users, stored, lambda t: able(t) and t not in inner)))
+            again = {t: work.us(work.nests[t], frozenset()) for t in sources if t not in parted}
+            cut = cheapest_cut(sources, sinks, work.users, stored, lambda t: able(t) and t not in inner, storing, again)
+            stored.update(dict.fromkeys(cut))
     return stored
+
+
+def _made_by_several(work: Work, stored: Mapping[Term, None], groups: Sequence[Sequence[int]]) -> Term | None:
+    """What several regions would make for themselves without products, if storing it once moves fewer bytes: the value that saves most."""
+    within: dict[Term, list[tuple[int, frozenset[Term]]]] = {}  # of a value: regions that make it, and what each reads for it alone
+    for k, group in enumerate(groups):
+        roots = [work.terms[r] for r in group]
+        cone = {t for r in roots for t in _cone(r, stored)}
+        inside = [t for t in work.terms if t in cone and (t in roots or (t not in stored and not isinstance(t, Input)))]
+        for t in inside:
+            if able(t) and t not in stored:
+                own = _cone(t, stored)
+                others = {a for u in inside if u not in own for a in u.args}
+                read = frozenset(x for x in own if isinstance(x, Input) or x in stored)
+                if not any(x in work.nests and work.nests[x].product and x not in stored for x in own):
+                    within.setdefault(t, []).append((k, read - others))
+    best, most = None, 0
+    for t, makers in within.items():
+        if len(makers) > 1:
+            now = sum(sum(map(work.bytes, read)) for _, read in makers)
+            then = (1 + len(makers)) * stored_bytes(t) + max(sum(map(work.bytes, read)) for _, read in makers)
+            if now - then > most:
+                best, most = t, now - then
+    return best
 
 
 def _cone(root: Term, stored: Iterable[Term]) -> dict[Term, None]:
@@ -159,8 +208,9 @@ def _large(nests: int, cone: Iterable[Term]) -> bool:
     return nests > MOST_NESTS or len(frozenset[Axis]().union(*(t.axes for t in cone))) > MOST_AXES
 
 
-def _groups(work: Work, found: Stages, stored: dict[Term, None]) -> tuple[tuple[int, ...], ...]:
-    """The regions, in an order in which they can run."""
+def _groups(work: Work, found: Stages, stored: dict[Term, None], anyhow: bool = False) -> tuple[tuple[int, ...], ...]:
+    """The regions, in an order in which they can run; ``anyhow``: if values that share products are together whatever that order is, and
+    others are alone."""
     order = {t: k for k, t in enumerate(work.terms)}
     roots = [t for t in work.terms if t in stored]
     cones = {r: _cone(r, stored) for r in roots}
@@ -168,13 +218,14 @@ def _groups(work: Work, found: Stages, stored: dict[Term, None]) -> tuple[tuple[
     first: dict[tuple[int | None, Term], Term] = {}  # without products, those of one stage
     for r in roots:
         products = [t for t in cones[r] if t in work.nests and work.nests[t].product and (t is r or t not in stored)]
-        common = products or [t for t in cones[r] if t.axes and (isinstance(t, Input) or t in work.nests or t in stored)]
+        common = products or anyhow and [] or [t for t in cones[r] if t.axes and (isinstance(t, Input) or t in work.nests or t in stored)]
         for t in common:
             other = first.setdefault((None if products else found.level[r], t), r)
             both = cones[r].keys() | cones[other].keys()
             if not _large(sum(t in work.nests for t in both), both):
-                groups.join(r, other)
-    return tuple(tuple(order[r] for r in roots if groups.of[r] == k) for k in groups.order() or ())
+                groups.join(r, other, anyhow)
+    run = dict.fromkeys(groups.of.values()) if anyhow else groups.order() or ()
+    return tuple(tuple(order[r] for r in roots if groups.of[r] == k) for k in run)
 
 
 class _Groups:
@@ -196,11 +247,11 @@ class _Groups:
         except nx.NetworkXUnfeasible:
             return None
 
-    def join(self, a: Term, b: Term) -> None:
-        """One region for both, if it can run."""
+    def join(self, a: Term, b: Term, anyhow: bool = False) -> None:
+        """One region for both, if it can run; or ``anyhow``."""
         if self.of[a] == self.of[b]:
             return
         before = dict(self.of)
         self.of = {r: before[b] if k == before[a] else k for r, k in before.items()}
-        if self.order() is None:
+        if not anyhow and self.order() is None:
             self.of = before

@@ -3,7 +3,8 @@
 A nest ``t`` conflicts with a nest ``x`` that one of its sides is made of if computing ``x`` for every tile of the axes that this side
 does not have costs more than storing it and reading it back.  The stage of a nest is one more than that of those it conflicts with, and
 no less than that of those it is made of.  So the products of a chain follow each other, and one whose own axis fits into a tile stays
-with what it is made of.  No operation is known by its name.
+with what it is made of.  A statistic conflicts with a product whose row it sums if every element of that row is needed once more
+afterwards, as normalised rows are, and a row is longer than what a kernel holds.  No operation is known by its name.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ...ir.terms import Term
+from ...ir.index import Axis
+from ...ir.terms import Reduce, Term
 from .work import Nest, Work, elements, stored_bytes
 
 TILE = 128  # positions of an axis that one program holds beside a product: registers hold accumulators of 64x128 to 128x256
+ROW = 256  # positions of an axis that one program may hold of a product, if it sums them
 MOST_DEEP = 6  # products on top of each other that are planned together
 
 
@@ -46,6 +49,8 @@ def stages(work: Work) -> Stages:
     above: dict[Term, frozenset[Term]] = {}  # the nests that a term is made of and that no conflict parts from it
     conflicts: list[Conflict] = []
     parted: set[tuple[Term, Term]] = set()  # nests, and what they are made of in an earlier stage
+    uses: dict[Term, int] = {}
+    needed: list[Conflict] = []  # of statistics with the products that are needed again with them
     for t in work.terms:
         nest = work.nests.get(t)
         if nest is None:
@@ -61,6 +66,9 @@ def stages(work: Work) -> Stages:
                 else:
                     at = max(at, stage[x])
             below |= above[side]
+        again = _again(work, nest, [work.nests[x] for x in below], uses)
+        needed += again
+        at = max([at, *(stage[c.inner] + 1 for c in again)])
         same = [x for x in below if stage[x] == at]
         deep = max((depth[x] for x in same), default=0) + nest.product
         if deep > MOST_DEEP:
@@ -68,17 +76,21 @@ def stages(work: Work) -> Stages:
             at, same, deep = at + 1, [], 1
         stage[t], depth[t] = at, deep
         above[t] = frozenset([t, *same])
-    _later(work, stage, above, parted | {(c.outer, c.inner) for c in conflicts})
+    _later(work, stage, above, parted | {(c.outer, c.inner) for c in conflicts}, {(c.outer, c.inner) for c in needed})
     level: dict[Term, int] = {}
     for t in work.terms:
         level[t] = stage[t] if t in stage else max((level[a] for a in t.args), default=-1)
     for t, nest in work.nests.items():  # the reductions inside a nest are nothing by themselves
         level.update((x, stage[t]) for x in nest.inner)
-    return Stages(stage, level, tuple(conflicts))
+    return Stages(stage, level, (*conflicts, *needed))
 
 
-def _later(work: Work, stage: dict[Term, int], above: Mapping[Term, frozenset[Term]], parted: Collection[tuple[Term, Term]]) -> None:
-    """Products that are only needed later on are made there, if making them for each that needs them costs less than storing them."""
+def _later(
+    work: Work, stage: dict[Term, int], above: Mapping[Term, frozenset[Term]], parted: Collection[tuple[Term, Term]],
+    before: Collection[tuple[Term, Term]],
+) -> None:  # fmt: skip
+    """Products that are only needed later on are made there, if making them for each that needs them costs less than storing them;
+    ``before``: in the stage before the one that needs them, where they are stored for it."""
     users: dict[Term, list[Term]] = {t: [] for t in work.nests}
     for t, nest in work.nests.items():
         for x in above[nest.body]:
@@ -87,9 +99,48 @@ def _later(work: Work, stage: dict[Term, int], above: Mapping[Term, frozenset[Te
         nest = work.nests[t]
         if not nest.product or t in work.outputs or not users[t] or any((u, t) in parted for u in users[t]):
             continue
-        at = min(stage[u] for u in users[t])
-        if at > stage[t] and len(users[t]) * work.us(nest, frozenset()) < work.move_us(2 * stored_bytes(t)) + work.target.launch_us:
+        at = min(stage[u] - ((u, t) in before) for u in users[t])
+        times = 1 if any((u, t) in before for u in users[t]) else len(users[t])
+        if at > stage[t] and times * work.us(nest, frozenset()) < work.move_us(2 * stored_bytes(t)) + work.target.launch_us:
             stage[t] = at
+
+
+def _again(work: Work, nest: Nest, below: Collection[Nest], uses: dict[Term, int]) -> list[Conflict]:
+    """The products, rows of which a statistic sums, that are needed in other ways, too, if computing them for each costs more than storing
+    what is made of them."""
+    rows = [x for x in below if x.product and elements(x.top.axes & nest.summed) > ROW] if not nest.product else []
+    for x in rows:
+        if x.top not in uses:
+            uses[x.top] = _uses(work, x)
+    rows = [x for x in rows if uses[x.top] > 1]
+    us = sum((uses[x.top] - 1) * work.us(x, frozenset()) for x in rows)
+    stored = work.move_us(2 * max((stored_bytes(x.top) for x in rows), default=0)) + work.target.launch_us
+    return [Conflict(nest.top, x.top, uses[x.top], us, stored) for x in rows] if us > stored else []
+
+
+def _uses(work: Work, product: Nest) -> int:
+    """In how many ways a product is needed: by sums over different axes of it, and once more if something is made of it and of a statistic
+    of its rows that is not summed along them: what is may be so in the same loop (:mod:`eqfuse.rewrites.repair`)."""
+    made: dict[Term, None] = {}  # of the product by what is pointwise
+    sums: dict[Term, frozenset[Axis]] = {}
+    todo: list[Term] = [product.top]
+    while todo:
+        t = todo.pop()
+        if t not in made:
+            made[t] = None
+            sums.update((u, own) for u in work.users[t] if u in work.nests and (own := work.nests[u].summed & product.top.axes))
+            todo += [u for u in work.users[t] if not isinstance(u, Reduce)]
+    above: dict[Term, frozenset[Term]] = {}  # the statistics that a term is made of
+    for t in work.terms:
+        own = frozenset([t]) if t in sums and not work.nests[t].product else frozenset()
+        above[t] = own.union(*(above[a] for a in t.args))
+
+    def again(t: Term) -> bool:
+        rows = frozenset().union(*(sums[x] for x in above[t]))
+        ends = t in work.outputs or any(not rows <= work.nests[u].summed for u in work.users[t] if u in work.nests)
+        return bool(rows) and rows <= t.axes and ends
+
+    return len({*sums.values()}) + any(map(again, made))
 
 
 def conflict(work: Work, nest: Nest, side: Term, inner: Nest) -> Conflict | None:

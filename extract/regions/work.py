@@ -101,9 +101,10 @@ class Work:
             count = elements(nest.body.axes)
             rate = self.target.tensor_rate(operand.name if operand else "float32") if plain else self.target.simt_gops / 1e3
             work = 2 * count / (rate * 1e6)
-        return max(work, self.move_us(sum(map(self._bytes, self.leaves(nest.body) - beside))))
+        return max(work, self.move_us(sum(map(self.bytes, self.leaves(nest.body) - beside))))
 
-    def _bytes(self, t: Term) -> int:
+    def bytes(self, t: Term) -> int:
+        """Bytes of what is read of an input, a gather of one, or a stored value."""
         if isinstance(t, Gather) and isinstance(t.args[0], Input):
             return min(self.program.input_bytes(t.args[0]), stored_bytes(t))
         return self.program.input_bytes(t) if isinstance(t, Input) else stored_bytes(t)
