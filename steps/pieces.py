@@ -9,7 +9,7 @@ strides that torch gives it; a view of it is made by torch, for nothing.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,8 +78,8 @@ class _Cutter:
         self.members: dict[Node, int] = {}
         self.groups: list[list[Node]] = []
         self.owner = graph.owning_module or GraphModule(torch.nn.Module(), graph)
-        for part in CapabilityBasedPartitioner(self.owner, _Support(ours), allows_single_node_partition=True).propose_partitions():
-            group = sorted((n for n in part.nodes if n not in self.free | self.glue), key=self.position.__getitem__)
+        for part in self._partitions(calls, ours):
+            group = sorted((n for n in part if n not in self.free and n not in self.glue), key=self.position.__getitem__)
             if not all(moves_only(n) for n in group):
                 for n in group:
                     self.members[n] = len(self.groups)
@@ -90,6 +90,12 @@ class _Cutter:
         if n.target is operator.getitem:
             return self._ours(n.args[0])
         return n.op == "call_function" and n not in self.read.unread
+
+    def _partitions(self, calls: list[Node], ours: set[Node]) -> Iterable[Iterable[Node]]:
+        if len(ours) == len(calls):  # which is quadratic to find out
+            return [calls]
+        found = CapabilityBasedPartitioner(self.owner, _Support(ours), allows_single_node_partition=True).propose_partitions()
+        return [part.nodes for part in found]
 
     # what runs outside ---------------------------------------------------------------------------------------------------------
     def _wanted(self) -> list[Node]:
