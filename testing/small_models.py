@@ -93,7 +93,7 @@ class Gpt2(Language):
     """Learned positions, and dropout at three places of each layer."""
 
     def __init__(self) -> None:
-        layers = [Gpt2Layer(Sizes(2, self.length, self.hidden, 2, 32)) for _ in range(2)]
+        layers = [Gpt2Layer(Sizes(2, self.length, self.hidden, 2, 32))]
         super().__init__([*layers], nn.LayerNorm(self.hidden))
         self.positions = nn.Embedding(self.length, self.hidden)
         for name, p in self.layers.named_parameters():
@@ -111,7 +111,7 @@ class Llama(Language):
     """Rotated positions, heads in groups, a gated feed-forward layer."""
 
     def __init__(self) -> None:
-        layers = [LlamaLayer(Sizes(2, self.length, self.hidden, 4, 24, kv=2)) for _ in range(2)]
+        layers = [LlamaLayer(Sizes(2, self.length, self.hidden, 4, 24, kv=2))]
         super().__init__([*layers], RMSNorm(self.hidden, 1e-5))
 
     def body(self, hidden: Tensor) -> Tensor:
