@@ -4,9 +4,10 @@
     python benchmarks/scaling.py --layers 1 2 --save     these; write benchmarks/results/DATE-scaling.json, after every row
 
 Embedding, layers, the last norm, a vocabulary of 128256, and in training the cross-entropy.  Three ways in: `eqfuse.optimize`,
-`torch.compile` for inference, and `torch.compile` forward and backward.  Weights have no memory (they are on `meta`, or are never touched), and
-nothing is run: what a graph returns is empty.  Every row is measured in a process of its own, without the cache of plans, in which another program
-was compiled before.  Times are CPU seconds, and of them those spent in EqFuse; memory is the most that the process held more than before.
+`torch.compile` for inference, and `torch.compile` forward and backward.  Weights have no memory (they are on `meta`, or are never
+touched), and nothing is run: what a graph returns is empty.  Every row is measured in a process of its own, without the cache of plans,
+in which another program was compiled before.  Times are CPU seconds, and of them those spent in EqFuse; memory is the most that the
+process held more than before.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""Ten small models (`eqfuse.testing.small_models`) trained by the kernels of `torch.compile(backend="eqfuse")`, and the loss curve of eager.
+"""Ten small models (`eqfuse.testing.small_models`) trained by the kernels of `torch.compile`, and the loss curve of eager.
 
     python benchmarks/trained.py                           50 steps of each
     python benchmarks/trained.py llama gpt2 --steps 10     these, so many steps
     python benchmarks/trained.py --save                    write benchmarks/results/DATE-trained.json, after every model
 
-On CPU tensors the backend leaves graphs to torch, which would prove nothing: here every kernel of the forward and the backward pass runs in
-Triton's interpreter (`options={"run": "interpret"}`), and a graph that fell back to torch is a failure.  Random numbers, weights and batches are
-those of the eager run; the optimizer is torch's.
+On CPU tensors the backend leaves graphs to torch, which would prove nothing: here every kernel of both passes runs in Triton's
+interpreter (`options={"run": "interpret"}`), and a graph that fell back to torch is a failure.  Random numbers, weights and batches
+are those of the eager run; the optimizer is torch's.
 """
 
 import argparse

@@ -14,8 +14,8 @@ from .region import Region
 
 
 def stored_by_several(regions: Sequence[Region], plans: Sequence[Plan]) -> frozenset[int]:
-    """The values of the whole program, by the numbers of their terms, that more than one region keeps in memory for itself.  Positions and
-    what is made of them alone have no type to be kept in between regions, and stay each region's own."""
+    """The values of the whole program, by the numbers of their terms, that more than one region keeps in memory for itself.  What is
+    made of numbers alone has no type to be kept in between regions, and stays each region's own."""
     found: Counter[int] = Counter()
     for region, plan in zip(regions, plans, strict=True):
         if not plan.rewritten:  # its temporaries are values of another program
