@@ -325,9 +325,10 @@ def _from_graph(
     known = {n: known_number(s, captured) for n, s in captured.sources.items()}
     names = {n: s.name for n, s in captured.sources.items()}
     numbers = {n: v for n, v in known.items() if v is not None}
+    sizes = size_names(obj)
 
     def read(several: Collection[Any] = (), apart: Collection[int] = ()) -> tuple[Reader, list[_Stored | None]]:
-        reader = Reader(captured.graph, names, numbers, size_names(obj), exact=exact, several=several, apart=apart)
+        reader = Reader(captured.graph, names, numbers, sizes, exact=exact, several=several, apart=apart)
         found = zip(captured.out_names, captured.outputs, strict=True)
         return reader, [_output(reader, name, node) if isinstance(node, torch.fx.Node) else None for name, node in found]
 

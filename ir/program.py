@@ -186,6 +186,15 @@ class Program:
         return replace(self, names={**self.names, **{n: (t,) for n, t in values.items()}})
 
     @cached_property
+    def names_of(self) -> Mapping[Term, tuple[tuple[int, str], ...]]:
+        """What the user calls each value, with the places of the names among :attr:`names`."""
+        found: dict[Term, tuple[tuple[int, str], ...]] = {}
+        for k, (name, terms) in enumerate(self.names.items()):
+            for t in terms:
+                found[t] = (*found.get(t, ()), (k, name))
+        return found
+
+    @cached_property
     def labels(self) -> Mapping[Term, str]:
         """What values are called where the program is printed."""
         outputs = {o.term: o.name for o in self.outputs}

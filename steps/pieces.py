@@ -9,8 +9,10 @@ strides that torch gives it; a view of it is made by torch, for nothing.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -25,6 +27,7 @@ from ..frontends.readable import Readable, moves_only, views
 
 PIECE = "piece_"
 CALLED = "eqfuse_called"  # in a node's metadata: what a value of the outer graph is called
+_AFTER = "eqfuse_after"
 _FULL = torch.ops.aten.full.default
 
 
@@ -70,6 +73,7 @@ class _Cutter:
         self.position = {n: k for k, n in enumerate(graph.nodes)}
         calls = [n for n in graph.nodes if n.op == "call_function"]
         ours = {n for n in calls if self._ours(n)}
+        self.random = [n for n in calls if torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ())]
         self.free: set[Node] = set()  # depend on no input
         for n in calls:
             if n in ours and all(a in self.free for a in n.all_input_nodes):
@@ -78,8 +82,8 @@ class _Cutter:
         self.members: dict[Node, int] = {}
         self.groups: list[list[Node]] = []
         self.owner = graph.owning_module or GraphModule(torch.nn.Module(), graph)
-        for part in CapabilityBasedPartitioner(self.owner, _Support(ours), allows_single_node_partition=True).propose_partitions():
-            group = sorted((n for n in part.nodes if n not in self.free | self.glue), key=self.position.__getitem__)
+        for part in self._partitions(calls, ours):
+            group = sorted((n for n in part if n not in self.free and n not in self.glue), key=self.position.__getitem__)
             if not all(moves_only(n) for n in group):
                 for n in group:
                     self.members[n] = len(self.groups)
@@ -90,6 +94,13 @@ class _Cutter:
         if n.target is operator.getitem:
             return self._ours(n.args[0])
         return n.op == "call_function" and n not in self.read.unread
+
+    def _partitions(self, calls: list[Node], ours: set[Node]) -> Iterable[Iterable[Node]]:
+        if len(ours) == len(calls):  # which is quadratic to find out
+            return [calls]
+        with _one_after_another(self.random):
+            found = CapabilityBasedPartitioner(self.owner, _Support(ours), allows_single_node_partition=True).propose_partitions()
+        return [part.nodes for part in found]
 
     # what runs outside ---------------------------------------------------------------------------------------------------------
     def _wanted(self) -> list[Node]:
@@ -142,6 +153,7 @@ class _Cutter:
         for g in self.stored:
             units.add_node(g)
             units.add_edges_from((self._unit(a), g) for a in self._sources(g))
+        units.add_edges_from(pairwise(n for n in self.random if units.has_node(n)))
         outer = Graph()
         made: dict[Node, Node] = {}
         pieces: dict[str, FlatGraph] = {}
@@ -208,6 +220,19 @@ class _Cutter:
             item.meta = {**n.meta, "val": outputs[k].meta["val"], CALLED: n.name}
             made[n] = item if p is None else _permuted(outer, item, sorted(range(len(p)), key=p.__getitem__))
         return flat_graph(graph, outputs, f"{self.name}_{called.removeprefix(PIECE)}")
+
+
+@contextmanager
+def _one_after_another(nodes: Sequence[Node]) -> Iterator[None]:
+    """For the time of a block each takes the one before it as an argument.  Operators that draw random numbers do so from one generator:
+    another order would give each the numbers of others, so no piece may stand both before the one and after the next."""
+    for before, n in pairwise(nodes):
+        n.update_kwarg(_AFTER, before)
+    try:
+        yield
+    finally:
+        for n in nodes[1:]:
+            n.kwargs = {k: v for k, v in n.kwargs.items() if k != _AFTER}
 
 
 def _own_meta(n: Node) -> dict[str, Any]:

@@ -195,9 +195,11 @@ class _Builder:
         for t in self.roots:
             term = completed(self.term(t, {}))
             outputs += [replace(o, term=term, layout=tuple(self.axis(a) for a in o.layout if a is not None)) for o in self.stored[t]]
-        sources = {self.made[t]: text for t, text in self.whole.sources.items() if t in self.made}
-        names = {name: made for name, ts in self.whole.names.items() if (made := tuple(self.made[t] for t in ts if t in self.made))}
-        widened = frozenset(self.made[t] for t in self.whole.widened if t in self.made)
+        whole, made = self.whole, self.made  # what it says of terms is looked up by term: it has many regions
+        sources = {new: whole.sources[t] for t, new in made.items() if t in whole.sources}
+        called = sorted({name for t in made for name in whole.names_of.get(t, ())})
+        names = {name: tuple(made[t] for t in whole.names[name] if t in made) for _, name in called}
+        widened = frozenset(new for t, new in made.items() if t in whole.widened)
         # what the whole program returns as it is, or puts beside other values
         copies = all(isinstance(o.term, Input) or number_of(o.term) is not None for o in outputs)
         results = tuple(Result(o.name, (o.name,), ((),)) for o in outputs) if copies else ()

@@ -1,6 +1,7 @@
 """Programs in regions: the same values however they are cut, cuts where they belong, equal regions planned once."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,12 +10,16 @@ from torch.nn import functional as F  # noqa: N812 - the field's name for it
 
 import eqfuse
 from eqfuse.errors import OptionError, PlanError
-from eqfuse.extract.regions import partition, regions, stages
+from eqfuse.extract.regions import partition, regions, stages, stored_by_several
 from eqfuse.extract.regions.stages import Conflict
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
+from eqfuse.ir.dtypes import float32
 from eqfuse.ir.fingerprint import fingerprint
+from eqfuse.ir.index import Axis
+from eqfuse.ir.program import Output, Program
 from eqfuse.ir.reference import evaluate
+from eqfuse.ir.terms import Const, Input, Map
 from eqfuse.runtime.modules import load_module
 
 H200 = load_target("h200")
@@ -307,3 +312,16 @@ def test_long_chains_are_halved_in_no_time():
     found = partition(program, H200)
     assert len(found.groups) > 10
     assert max(len(r.program.terms()) for r in regions(found)) < 250
+
+
+def test_what_has_no_type_is_stored_by_no_region():
+    """A value of numbers alone, which two regions keep for themselves: between regions nothing of no type can be kept."""
+    i = Axis("i", 4)
+    x = Input("x", (i,), float32)
+    number = Map("cos", (Const(0.1),))
+    typed = Map("mul", (x, number))
+    program = Program("p", (Output("out", Map("exp", (typed,)), (i,), float32),), (x,))
+    made = [SimpleNamespace(name=program.temporary(program.terms().index(t)), role="temporary") for t in (number, typed)]
+    plan = SimpleNamespace(rewritten=(), program=program, steps=[SimpleNamespace(stores=made)])
+    region = SimpleNamespace(whole={number: 7, typed: 8}, number=program.terms().index)
+    assert stored_by_several([region] * 2, [plan] * 2) == {8}
