@@ -2,7 +2,7 @@
 
 A neighbourhood (:func:`~eqfuse.extract.regions.neighbourhoods`) is a program of its own, which reads what is stored around it; what is
 found for it is put back in its place.  Of a program of both passes it has what the forward pass makes beside what the backward pass makes
-of the same products.  So the row sums of dP * P in an attention are found to be those of dO * O in a layer of any size.
+of the same products.  So sums over the largest values of a layer of any size are found to be sums over what is saved.
 """
 
 from __future__ import annotations
