@@ -1,8 +1,8 @@
 """The cheapest values to store between two stages: a minimum cut, in microseconds, of the graph of terms.
 
 Storing a value takes writing and reading it.  What the later stage may make again for itself takes its arithmetic instead (project
-selection, as in :mod:`..saving`): so products of all pairs of positions, of which row sums and two gradients are made, are stored for none
-of them.
+selection, as in :mod:`..saving`): so products of all pairs of positions, which row sums and two gradients are made of, are stored for
+none of them.
 """
 
 from __future__ import annotations
