@@ -151,6 +151,8 @@ class _Proof:
             return self.function(f"cast {_text(p.to)}", 1, z3.RealSort(), z3.RealSort())(self.value(p.x, at))
         if isinstance(p, P.Map):
             return self.operation(_text(p.op), [self.value(a, at) for a in p.args])
+        if isinstance(p, P.Merge):
+            return self.operation(f"?merge by {_text(p.monoid)}", [self.value(a, at) for a in p.args])
         if isinstance(p, P.Reduce):
             bound = z3.Int(f"bound {self.key(p.axis)}")
             body = z3.simplify(self.value(p.x, {**at, self.key(p.axis): bound}))

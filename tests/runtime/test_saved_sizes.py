@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import eqfuse
-from eqfuse.codegen.sizes import ModuleSpec
+from eqfuse.codegen.sizes import ModuleSpec, lengths
 from eqfuse.frontends import trace
 from eqfuse.ir.build import axes, mean_over, program, sum_over, tensor
 from eqfuse.ir.terms import Extent
@@ -506,9 +506,9 @@ def test_programs_are_compared_to_the_last_bit():
 def test_sizes_that_are_tried_tell_thresholds_and_periods():
     compiled = eqfuse.optimize(lambda x, y: (x.exp(), y.exp()), tensors((64, 300), (8, 2)), target="h200")
     spec: ModuleSpec = module_spec(compiled.plan)
-    units = saved_sizes._units(compiled.traced, spec)
+    units = saved_sizes.units_of(compiled.traced, [*(one.dimensions for one in lengths(spec)), *((x,) for x in saved_sizes._changing(compiled.traced, spec))])
     assert sorted(u.size for u in units) == [2, 8, 64, 300]
-    trials = saved_sizes._Trials(compiled.traced, spec)
+    trials = saved_sizes.Trials(compiled.traced, lambda other: True)
     below, beside, above = (trials.sizes(where, units) for where in ("below", "beside", "above"))
     for sizes in (below, beside, above):
         assert len(set(sizes.values())) == 4, "to each a size of its own"
