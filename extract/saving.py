@@ -89,13 +89,22 @@ def parted(
     return found
 
 
+def chosen_terms(
+    program: Program, tangents: Collection[str], returned: Collection[str], wanted: Collection[str], target: Target,
+    savable: Collection[Term],
+) -> list[Term]:  # fmt: skip
+    """The values that :func:`parted` would save if no others than ``savable`` could be."""
+    return _Cut(program, tangents, returned, wanted, target, savable).chosen(0.0)[0]
+
+
 class _Cut:
     """The prices, and cuts by them."""
 
     def __init__(
-        self, program: Program, tangents: Collection[str], returned: Collection[str], wanted: Collection[str], target: Target
-    ) -> None:
-        self.program, self.target = program, target
+        self, program: Program, tangents: Collection[str], returned: Collection[str], wanted: Collection[str], target: Target,
+        savable: Collection[Term] | None = None,
+    ) -> None:  # fmt: skip
+        self.program, self.target, self.savable = program, target, savable
         self.work = Work(program, target)
         self.returned = [o for o in program.outputs if o.name in returned]
         self.wanted = [o for o in program.outputs if o.name in wanted]
@@ -173,7 +182,7 @@ class _Cut:
             if t in seen:
                 continue
             seen[t] = None
-            if t in self.results or able(t):
+            if (t in self.results or able(t)) and (self.savable is None or t in self.savable):
                 graph.add_edge((t, 0), (t, 1), capacity=self.saving(t, byte_us))
             else:
                 graph.add_edge((t, 0), (t, 1))
