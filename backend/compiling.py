@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from ..extract.quantities import bytes_text
 from ..frontends.capture import attention_by_definition
 from ..frontends.flexible_attention import flexible_attention, one_result
 from ..frontends.graphs import capture_graph
+from ..frontends.weighted_derivative import weighted_values_differentiable
 from ..ranges import Range
 from ..steps.running import Steps
 from .inductor import Written
@@ -56,7 +57,7 @@ def compile_graph(
         result: Callable[..., Any] = compiler(module, inputs)
         return result
 
-    library = _define_attention(module)
+    library = _define_attention(module, trained)
     try:
         return made()
     except Exception as error:
@@ -87,7 +88,7 @@ def _parted(
     return forward, backward
 
 
-def _define_attention(module: torch.fx.GraphModule) -> dict[torch.fx.Node, Any]:
+def _define_attention(module: torch.fx.GraphModule, trained: bool) -> dict[torch.fx.Node, Any]:
     """Attention by its definition, which becomes kernels; AOTAutograd would make one call of a library of it.  With dropout it stays one.
     Returns what the nodes were."""
     found: dict[torch.fx.Node, Any] = {}
@@ -103,7 +104,7 @@ def _define_attention(module: torch.fx.GraphModule) -> dict[torch.fx.Node, Any]:
             definition = flexible_attention if not n.kwargs and one_result(options) else None
         if definition is not None:
             found[n] = n.target
-            n.target = definition
+            n.target = update_wrapper(partial(definition, weighted=weighted_values_differentiable), definition) if trained else definition
     module.recompile()
     return found
 

@@ -32,6 +32,7 @@ aten = torch.ops.aten
 # What autograd differentiates whole is written out where a part of it, such as the statistics of rows, is worth saving by itself.
 WRITTEN_OUT = torch._decomp.get_decompositions([
     aten._softmax.default, aten._softmax_backward_data.default, aten._log_softmax.default, aten._log_softmax_backward_data.default,
+    aten.native_batch_norm_backward.default,
 ])  # fmt: skip
 
 
@@ -49,6 +50,7 @@ def partition(module: GraphModule, outputs: int, target: Target) -> tuple[GraphM
         chosen = list(_saved(module, sides, _chosen(module, sides, opaque, target), opaque))
     except Exception as error:  # whatever it is, torch's partitioner can
         raise NotParted(f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}") from error
+    chosen = _before_writes(module, chosen, outputs)
     held = sum(_bytes(n) for n in chosen if n.op != "placeholder" and n not in sides.returned)
     forward, backward = partitioners._extract_fwd_bwd_modules(module, chosen, [], num_fwd_outputs=outputs)
     for made in (forward, backward):
@@ -184,6 +186,22 @@ def _saved(module: GraphModule, sides: _Sides, chosen: Collection[Node], opaque:
         elif n.op != "placeholder":
             todo += n.all_input_nodes
     return {n: None for n in module.graph.nodes if n in found}
+
+
+def _before_writes(module: GraphModule, chosen: Sequence[Node], outputs: int) -> list[Node]:
+    """What is saved, with copies in the places of arguments that the caller finds written when the forward pass is over."""
+    descriptions = partitioners._extract_fwd_bwd_outputs(module, num_fwd_outputs=outputs)[2]
+    written = {getattr(d, "mutated_input", None) for d in descriptions} - {None}
+    found = []
+    for n in chosen:
+        if n.op == "placeholder" and n.meta.get("desc") in written:
+            with module.graph.inserting_before(next(m for m in module.graph.nodes if m.op != "placeholder")):
+                copy = module.graph.call_function(aten.clone.default, (n,))
+            copy.meta = {"val": n.meta["val"]}
+            n.replace_all_uses_with(copy, delete_user_cb=lambda user, copy=copy: user is not copy)  # type: ignore[misc]
+            n = copy
+        found.append(n)
+    return found
 
 
 def _bytes(node: Node) -> int:

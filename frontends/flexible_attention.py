@@ -9,12 +9,13 @@ implementation, are not read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..errors import TraceError
+from .capture import weighted_values
 from .places import place_of_node
 
 
@@ -28,6 +29,8 @@ def flexible_attention(
     kernel_options: Mapping[str, Any],
     of_scores: Sequence[Any] = (),
     of_mask: Sequence[Any] = (),
+    *,
+    weighted: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = weighted_values,
 ) -> tuple[torch.Tensor, None, None]:
     """The first result of the operator, which takes these arguments; rows of which nothing is left give 0, as there.
 
@@ -41,8 +44,7 @@ def flexible_attention(
     places = [torch.arange(n, dtype=torch.int32, device=q.device).view(-1, *(1,) * (3 - d)) for d, n in enumerate(scores.shape)]
     scores = _AllAtOnce(score_mod, 5).run(scores, *places, *of_scores)
     scores = torch.where(_AllAtOnce(block_mask[-1], 4).run(*places, *of_mask), scores, -math.inf)
-    removed = scores.amax(-1, keepdim=True) == -math.inf
-    return (torch.softmax(scores, -1).to(q.dtype) @ v).masked_fill(removed, 0.0), None, None
+    return weighted(scores, v), None, None
 
 
 class _AllAtOnce(torch.fx.Interpreter):
