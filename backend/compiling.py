@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, update_wrapper
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from ..extract.quantities import bytes_text
 from ..frontends.capture import attention_by_definition
 from ..frontends.flexible_attention import flexible_attention, one_result
 from ..frontends.graphs import capture_graph
-from ..frontends.weighted_derivative import weighted_values_differentiable
+from ..frontends.weighted_derivative import differentiable_attention
 from ..ranges import Range
 from ..steps.running import Steps
 from .inductor import Written
@@ -82,15 +82,14 @@ def _parted(
             module, inputs, num_fwd_outputs=num_fwd_outputs, **options
         )
         return made
-    with _disable_current_modes(), tracing(None):
-        forward, backward, held = partition(module, num_fwd_outputs, found.request.target)
+    forward, backward, held = partition(module, num_fwd_outputs, found.request.target)
     saving.append(f"{bytes_text(held)} are saved for the backward pass beside arguments and results")
     return forward, backward
 
 
 def _define_attention(module: torch.fx.GraphModule, trained: bool) -> dict[torch.fx.Node, Any]:
-    """Attention by its definition, which becomes kernels; AOTAutograd would make one call of a library of it.  With dropout it stays one.
-    Returns what the nodes were."""
+    """Attention by its definition, which becomes kernels; AOTAutograd would make one call of a library of it.  With dropout it stays one,
+    and so does FlexAttention where it is differentiated.  Returns what the nodes were."""
     found: dict[torch.fx.Node, Any] = {}
     for n in module.graph.nodes:
         if n.op != "call_function":
@@ -98,13 +97,14 @@ def _define_attention(module: torch.fx.GraphModule, trained: bool) -> dict[torch
         definition: Any = None
         if n.target is torch.nn.functional.scaled_dot_product_attention:
             dropout = n.kwargs.get("dropout_p", n.args[4] if len(n.args) > 4 else 0.0)
-            definition = attention_by_definition if isinstance(dropout, float | int) and not dropout else None
-        elif n.target is torch.ops.higher_order.flex_attention:
+            if isinstance(dropout, float | int) and not dropout:
+                definition = differentiable_attention if trained else attention_by_definition
+        elif n.target is torch.ops.higher_order.flex_attention and not trained:
             options = n.args[6] if len(n.args) > 6 else {}
             definition = flexible_attention if not n.kwargs and one_result(options) else None
         if definition is not None:
             found[n] = n.target
-            n.target = update_wrapper(partial(definition, weighted=weighted_values_differentiable), definition) if trained else definition
+            n.target = definition
     module.recompile()
     return found
 

@@ -16,7 +16,9 @@ from typing import Any
 
 import torch
 from torch._functorch import partitioners
+from torch._guards import tracing
 from torch.fx import Graph, GraphModule, Node
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import PlanError, TraceError
 from ..extract.saving import chosen_terms
@@ -43,11 +45,17 @@ class NotParted(Exception):
 def partition(module: GraphModule, outputs: int, target: Target) -> tuple[GraphModule, GraphModule, int]:
     """The forward and the backward graph of a joint one whose first ``outputs`` results are the forward pass's, and how many bytes are
     held between them beside arguments and results.  Raises :class:`NotParted`."""
+    if partitioners.has_recomputable_ops(module):
+        raise NotParted("it is marked what is to be made again (checkpoints)")
+    if any(isinstance(n.target, torch._ops.HigherOrderOperator) for n in module.graph.nodes):
+        raise NotParted("it holds graphs of its own")
     try:
         module.graph = _without_copies(module.graph)
         sides = _Sides.of(module, outputs)
-        opaque = _opaque(module)
-        chosen = list(_saved(module, sides, _chosen(module, sides, opaque, target), opaque))
+        with _disable_current_modes(), tracing(None):
+            opaque = _opaque(module)
+            worth = _chosen(module, sides, opaque, target)
+        chosen = list(_saved(module, sides, worth, opaque))
     except Exception as error:  # whatever it is, torch's partitioner can
         raise NotParted(f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}") from error
     chosen = _before_writes(module, chosen, outputs)
@@ -78,7 +86,7 @@ class _Sides:
     @staticmethod
     def of(module: GraphModule, outputs: int) -> _Sides:
         (results,) = next(n for n in module.graph.nodes if n.op == "output").args
-        early, after = ([n for n in part if isinstance(n, Node)] for part in (results[:outputs], results[outputs:]))  # type: ignore[index]
+        early, after = ([n for n in part if isinstance(n, Node)] for part in (results[:outputs], results[outputs:]))
         found = _Sides(early, after)
         for n in module.graph.nodes:
             if n.op == "output":
@@ -172,13 +180,13 @@ def _saved(module: GraphModule, sides: _Sides, chosen: Collection[Node], opaque:
     """What the backward graph takes: of the chosen, and of arguments and what torch computed, what it reads."""
     found: dict[Node, None] = {}
     seen = set[Node]()
-    todo = [n for n in sides.wanted]
+    todo = list(sides.wanted)
     while todo:
         n = todo.pop()
         if n in seen:
             continue
         seen.add(n)
-        of_torch = n.target in opaque or (n.target is operator.getitem and n.args[0].target in opaque)  # type: ignore[union-attr]
+        of_torch = n.target in opaque or (n.target is operator.getitem and n.args[0].target in opaque)
         if n not in sides.late and (n in chosen or n.op == "placeholder" or of_torch):
             if not isinstance(n.meta.get("val"), torch.Tensor):
                 raise PlanError(f"{n.name}, which is no tensor, would have to be saved")
@@ -198,7 +206,7 @@ def _before_writes(module: GraphModule, chosen: Sequence[Node], outputs: int) ->
             with module.graph.inserting_before(next(m for m in module.graph.nodes if m.op != "placeholder")):
                 copy = module.graph.call_function(aten.clone.default, (n,))
             copy.meta = {"val": n.meta["val"]}
-            n.replace_all_uses_with(copy, delete_user_cb=lambda user, copy=copy: user is not copy)  # type: ignore[misc]
+            n.replace_all_uses_with(copy, delete_user_cb=lambda user, copy=copy: user is not copy)
             n = copy
         found.append(n)
     return found

@@ -9,7 +9,7 @@ implementation, are not read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,8 +29,6 @@ def flexible_attention(
     kernel_options: Mapping[str, Any],
     of_scores: Sequence[Any] = (),
     of_mask: Sequence[Any] = (),
-    *,
-    weighted: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = weighted_values,
 ) -> tuple[torch.Tensor, None, None]:
     """The first result of the operator, which takes these arguments; rows of which nothing is left give 0, as there.
 
@@ -44,7 +42,7 @@ def flexible_attention(
     places = [torch.arange(n, dtype=torch.int32, device=q.device).view(-1, *(1,) * (3 - d)) for d, n in enumerate(scores.shape)]
     scores = _AllAtOnce(score_mod, 5).run(scores, *places, *of_scores)
     scores = torch.where(_AllAtOnce(block_mask[-1], 4).run(*places, *of_mask), scores, -math.inf)
-    return weighted(scores, v), None, None
+    return weighted_values(scores, v), None, None
 
 
 class _AllAtOnce(torch.fx.Interpreter):

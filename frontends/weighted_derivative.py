@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .capture import attention_by_definition, weighted_values
+
 
 class _Weighted(torch.autograd.Function):
     @staticmethod
@@ -38,10 +40,14 @@ class _Weighted(torch.autograd.Function):
         return (p * (dp - shared)).to(s.dtype).sum_to_size(s.shape), dv.sum_to_size(v.shape)
 
 
-def weighted_values_differentiable(s: Tensor, v: Tensor) -> Tensor:
-    """:func:`.capture.weighted_values`, whose derivative takes its result for the sums over all scores.  A row of nothing but -inf has no
-    gradient."""
+def differentiable_values(s: Tensor, v: Tensor) -> Tensor:
+    """:func:`.capture.weighted_values` with that derivative.  A row of nothing but -inf has no gradient."""
     if not s.size(-1) or not s.size(-2):
-        return torch.softmax(s, -1).to(v.dtype) @ v
+        return weighted_values(s, v)
     found: Tensor = _Weighted.apply(s, v)
     return found
+
+
+def differentiable_attention(*args: Any, **kwargs: Any) -> Tensor:
+    """:func:`.capture.attention_by_definition` with that derivative."""
+    return attention_by_definition(*args, **kwargs, weighted=differentiable_values)  # type: ignore[misc]
