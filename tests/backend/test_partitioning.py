@@ -65,6 +65,44 @@ def test_masks_groups_and_rows_without_scores_have_the_gradients_of_the_library(
     assert torch.autograd.gradcheck(differentiable_values, (s, w))  # w for both, its gradient summed
 
 
+class Layer(torch.nn.Module):
+    """RMSNorm, rotary embedding, groups of heads, SwiGLU."""
+
+    def __init__(self, d, heads, groups):
+        super().__init__()
+        self.heads, self.groups, self.width = heads, groups, d // heads
+        self.q, self.o, self.up, self.gate, self.down = (torch.nn.Linear(d, d, bias=False) for _ in range(5))
+        self.k, self.v = (torch.nn.Linear(d, groups * self.width, bias=False) for _ in range(2))
+        self.scale = torch.nn.Parameter(torch.rand(d) + 0.5)
+
+    def normed(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.scale
+
+    def turned(self, x):
+        angles = torch.arange(x.size(-2))[:, None] * torch.tensor([1.0, 0.1])
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
+
+    def forward(self, x, attention):
+        y = self.normed(x)
+        q, k, v = (f(y).unflatten(-1, (n, -1)).transpose(1, 2) for f, n in ((self.q, self.heads), (self.k, self.groups), (self.v, self.groups)))
+        x = x + self.o(attention(self.turned(q), self.turned(k), v, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(2))
+        y = self.normed(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+def test_a_layer_saves_its_products_and_no_scores():
+    """Also where prices are small beside the largest, and sums of them are rounded."""
+    layer, x = Layer(16, 4, 2), torch.randn(2, 6, 16)
+    same = copy.deepcopy(layer)
+    held: list[int] = []
+    parted(lambda x: layer(x, differentiable_attention), held)(x).square().sum().backward()
+    same(x, F.scaled_dot_product_attention).square().sum().backward()
+    for (name, a), b in zip(layer.named_parameters(), same.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, msg=name, rtol=1e-4, atol=1e-5)
+    assert held[0] >= 4 * 2 * 6 * (16 + 8 + 8 + 16 + 16 + 16)  # q, k, v, the first sum, up and gate
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
