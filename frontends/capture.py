@@ -95,10 +95,10 @@ def weighted_values(s: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     The choice stands after the product, so that it costs one operation per result and no second pass over the scores; torch chooses
     before it, and multiplies the zeros by the values: a value that is not finite makes NaN of such a row there.
     """
-    chances = torch.softmax(s, -1).to(v.dtype)
     if not s.size(-1):
-        return chances @ v
-    return (chances @ v).masked_fill(s.amax(-1, keepdim=True) == -math.inf, 0.0)
+        return torch.softmax(s, -1).to(v.dtype) @ v
+    removed = s.amax(-1, keepdim=True) == -math.inf
+    return (torch.softmax(s, -1).to(v.dtype) @ v).masked_fill(removed, 0.0)
 
 
 def attention_by_definition(
