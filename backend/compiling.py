@@ -20,12 +20,15 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._guards import tracing
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ..extract.quantities import bytes_text
 from ..frontends.capture import attention_by_definition
 from ..frontends.flexible_attention import flexible_attention, one_result
 from ..frontends.graphs import capture_graph
+from ..frontends.weighted_derivative import differentiable_attention
 from ..ranges import Range
 from ..steps.running import Steps
 from .inductor import Written
+from .partitioning import WRITTEN_OUT, NotParted, partition
 from .reporting import Graph, remember
 from .settings import Settings, settings
 
@@ -36,38 +39,57 @@ def compile_graph(
     module: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
 ) -> Callable[..., Any]:
     """The backend: a graph of Dynamo as a function.  Raises :class:`~eqfuse.errors.OptionError` for options that are none."""
-    from functorch.compile import min_cut_rematerialization_partition
-
     found = settings(options, mode)
     trained = torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
     names = [_plain(n.name) for n in module.graph.nodes if n.op == "placeholder"]
     written = Written(module, inputs, trained)
 
+    saving: list[str] = []  # how it was chosen what is saved, once it was
+
     def made() -> Callable[..., Any]:
         compiler = aot_autograd(
-            fw_compiler=partial(_compiled, found, names, written, "forward"),
-            bw_compiler=partial(_compiled, found, names, written, "backward"),
-            inference_compiler=partial(_compiled, found, names, written, "inference"),
-            partition_fn=min_cut_rematerialization_partition,
+            fw_compiler=partial(_compiled, found, names, written, "forward", saving),
+            bw_compiler=partial(_compiled, found, names, written, "backward", ()),
+            inference_compiler=partial(_compiled, found, names, written, "inference", ()),
+            partition_fn=partial(_parted, found, saving),
+            decompositions=WRITTEN_OUT if trained and not saving else None,
         )
         result: Callable[..., Any] = compiler(module, inputs)
         return result
 
-    library = {} if trained else _define_attention(module)
+    library = _define_attention(module, trained)
     try:
         return made()
-    except Exception:
-        if not library or found.request.strict:
+    except Exception as error:
+        parting = isinstance(error, NotParted)
+        if not parting and (not library or found.request.strict):
             raise
+        saving[:] = [f"torch's partitioner chose what is saved for the backward pass: {error}"] if parting else []
         for n, target in library.items():  # what a user's function of scores does may mean something else for all of them at once
             n.target = target
         module.recompile()
         return made()
 
 
-def _define_attention(module: torch.fx.GraphModule) -> dict[torch.fx.Node, Any]:
+def _parted(
+    found: Settings, saving: list[str], module: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
+) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+    """The two graphs of a joint one: by our cut, and where that was tried and raised NotParted, by torch's."""
+    from functorch.compile import min_cut_rematerialization_partition
+
+    if saving:
+        made: tuple[torch.fx.GraphModule, torch.fx.GraphModule] = min_cut_rematerialization_partition(
+            module, inputs, num_fwd_outputs=num_fwd_outputs, **options
+        )
+        return made
+    forward, backward, held = partition(module, num_fwd_outputs, found.request.target)
+    saving.append(f"{bytes_text(held)} are saved for the backward pass beside arguments and results")
+    return forward, backward
+
+
+def _define_attention(module: torch.fx.GraphModule, trained: bool) -> dict[torch.fx.Node, Any]:
     """Attention by its definition, which becomes kernels; AOTAutograd would make one call of a library of it.  With dropout it stays one,
-    and where it is differentiated: the library's backward pass stores no scores.  Returns what the nodes were."""
+    and so does FlexAttention where it is differentiated.  Returns what the nodes were."""
     found: dict[torch.fx.Node, Any] = {}
     for n in module.graph.nodes:
         if n.op != "call_function":
@@ -75,8 +97,9 @@ def _define_attention(module: torch.fx.GraphModule) -> dict[torch.fx.Node, Any]:
         definition: Any = None
         if n.target is torch.nn.functional.scaled_dot_product_attention:
             dropout = n.kwargs.get("dropout_p", n.args[4] if len(n.args) > 4 else 0.0)
-            definition = attention_by_definition if isinstance(dropout, float | int) and not dropout else None
-        elif n.target is torch.ops.higher_order.flex_attention:
+            if isinstance(dropout, float | int) and not dropout:
+                definition = differentiable_attention if trained else attention_by_definition
+        elif n.target is torch.ops.higher_order.flex_attention and not trained:
             options = n.args[6] if len(n.args) > 6 else {}
             definition = flexible_attention if not n.kwargs and one_result(options) else None
         if definition is not None:
@@ -104,10 +127,11 @@ def _names(module: torch.fx.GraphModule, names: Sequence[str]) -> list[str]:
 
 
 def _compiled(
-    found: Settings, names: Sequence[str], written: Written, kind: str, module: torch.fx.GraphModule, inputs: Sequence[Any]
-) -> Callable[[list[Any]], Any]:
+    found: Settings, names: Sequence[str], written: Written, kind: str, notes: Sequence[str], module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+) -> Callable[[list[Any]], Any]:  # fmt: skip
     """One graph of AOTAutograd."""
-    runner = _Runner(found, remember(kind, written), module, _names(module, names))
+    runner = _Runner(found, remember(kind, written, notes), module, _names(module, names))
     values = [n.meta.get("val") for n in module.graph.nodes if n.op == "placeholder"]
     if all(map(_known, values)):
         with _disable_current_modes(), tracing(None):

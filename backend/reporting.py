@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import Any
@@ -27,7 +27,7 @@ _GRAPHS: list[Graph] = []
 @dataclass(eq=False)
 class Graph:
     """A graph of AOTAutograd: ``plans``, one for each set of sizes that it was planned for, and ``reasons`` why it was not; ``written``:
-    the graph of Dynamo's that it is of."""
+    the graph of Dynamo's that it is of; ``notes``: what else there is to say, such as what is saved."""
 
     name: str
     kind: str  # "inference" | "forward" | "backward"
@@ -35,6 +35,7 @@ class Graph:
     plans: list[StepPlan] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     calls: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def library(self) -> dict[tuple[str, str], int]:
@@ -66,7 +67,8 @@ class Graph:
             for p in self.plans
         ]  # fmt: skip
         library = [{"operator": op, "reason": why, "times": n} for (op, why), n in self.library.items()]
-        return {"name": self.name, "kind": self.kind, "calls": self.calls, "plans": plans, "library": library, "reasons": self.reasons}
+        return {"name": self.name, "kind": self.kind, "calls": self.calls, "plans": plans, "library": library, "reasons": self.reasons,
+                "notes": list(self.notes)}
 
     def page_data(self) -> dict[str, Any]:
         """What a page says of it."""
@@ -142,6 +144,7 @@ class Report:
         for g in self.graphs:
             lines += [f"{g.name}: {_beside(g, self.inductor[g.name])}"] if g.name in self.inductor else []
         for g in self.graphs:
+            lines += [f"{g.name}: {note}" for note in g.notes]
             lines += [f"{g.name}: torch runs all of it: {why}" for why in g.reasons]
             lines += [f"{g.name}: torch runs {op} ({plural(n, 'time')}): {why}" for (op, why), n in g.library.items()]
         if self.costs:
@@ -163,9 +166,9 @@ def _beside(graph: Graph, inductor: Mapping[str, Any]) -> str:
     )
 
 
-def remember(kind: str, written: Written) -> Graph:
+def remember(kind: str, written: Written, notes: Sequence[str] = ()) -> Graph:
     """A new graph in the report."""
-    graph = Graph(f"graph{len(_GRAPHS)}_{kind}", kind, written)
+    graph = Graph(f"graph{len(_GRAPHS)}_{kind}", kind, written, notes=tuple(notes))
     _GRAPHS.append(graph)
     return graph
 

@@ -26,6 +26,7 @@ from .regions.work import Work, elements
 from .targets import Target
 
 HALVINGS = 20  # of the range in which the price of a held byte is looked for
+EXACT = 10**9  # of a microsecond are prices whole numbers: of rounded sums a full edge is not known to be full, and the cut is another
 FREE = (Input, Const, Extent, Index)
 Node = tuple[Term, int] | str  # a value that is there (0), or made again (1)
 START, END = "start", "end"
@@ -89,13 +90,22 @@ def parted(
     return found
 
 
+def chosen_terms(
+    program: Program, tangents: Collection[str], returned: Collection[str], wanted: Collection[str], target: Target,
+    savable: Collection[Term],
+) -> list[Term]:  # fmt: skip
+    """The values that :func:`parted` would save if no others than ``savable`` could be."""
+    return _Cut(program, tangents, returned, wanted, target, savable).chosen(0.0)[0]
+
+
 class _Cut:
     """The prices, and cuts by them."""
 
     def __init__(
-        self, program: Program, tangents: Collection[str], returned: Collection[str], wanted: Collection[str], target: Target
-    ) -> None:
-        self.program, self.target = program, target
+        self, program: Program, tangents: Collection[str], returned: Collection[str], wanted: Collection[str], target: Target,
+        savable: Collection[Term] | None = None,
+    ) -> None:  # fmt: skip
+        self.program, self.target, self.savable = program, target, savable
         self.work = Work(program, target)
         self.returned = [o for o in program.outputs if o.name in returned]
         self.wanted = [o for o in program.outputs if o.name in wanted]
@@ -173,11 +183,11 @@ class _Cut:
             if t in seen:
                 continue
             seen[t] = None
-            if t in self.results or able(t):
-                graph.add_edge((t, 0), (t, 1), capacity=self.saving(t, byte_us))
+            if (t in self.results or able(t)) and (self.savable is None or t in self.savable):
+                graph.add_edge((t, 0), (t, 1), capacity=round(self.saving(t, byte_us) * EXACT))
             else:
                 graph.add_edge((t, 0), (t, 1))
-            graph.add_edge((t, 1), END, capacity=self.again[t])
+            graph.add_edge((t, 1), END, capacity=round(self.again[t] * EXACT))
             for a in t.args:
                 if isinstance(a, Input):
                     graph.add_edge((t, 1), (a, 0))
@@ -186,9 +196,9 @@ class _Cut:
                     graph.add_edge((t, 1), (a, 0))
                     todo.append(a)
         for i in read - set(self.needed):  # what the backward pass does not read in any case
-            graph.add_edge((i, 0), END, capacity=self.work.move_us(self.program.input_bytes(i)))
+            graph.add_edge((i, 0), END, capacity=round(self.work.move_us(self.program.input_bytes(i)) * EXACT))
         us, (there, _) = nx.minimum_cut(graph, START, END, flow_func=shortest_augmenting_path)
-        return [t for t in self.work.terms if t in seen and (t, 0) in there and (t, 1) not in there], us
+        return [t for t in self.work.terms if t in seen and (t, 0) in there and (t, 1) not in there], us / EXACT
 
     def passes(self, byte_us: float) -> Passes:
         """The programs of both passes if a byte that is held costs so much."""

@@ -89,6 +89,18 @@ class _Flat(_Function):
         return self.f(*args, **kwargs)
 
 
+def weighted_values(s: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """``softmax(s) @ v``; rows of scores that are all -inf give 0, whatever made them so.
+
+    The choice stands after the product, so that it costs one operation per result and no second pass over the scores; torch chooses
+    before it, and multiplies the zeros by the values: a value that is not finite makes NaN of such a row there.
+    """
+    if not s.size(-1):
+        return torch.softmax(s, -1).to(v.dtype) @ v
+    removed = s.amax(-1, keepdim=True) == -math.inf
+    return (torch.softmax(s, -1).to(v.dtype) @ v).masked_fill(removed, 0.0)
+
+
 def attention_by_definition(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -98,12 +110,9 @@ def attention_by_definition(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    weighted: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = weighted_values,
 ) -> torch.Tensor:
-    """``scaled_dot_product_attention`` as its documentation defines it; rows whose scores are all -inf give 0, whatever made them so.
-
-    The choice stands after the product, so that it costs one operation per result and no second pass over the scores; torch chooses
-    before it, and multiplies the zeros by the values: a value that is not finite makes NaN of such a row there.
-    """
+    """``scaled_dot_product_attention`` as its documentation defines it, ``weighted`` of scores and values."""
     if dropout_p:
         raise TraceError("scaled_dot_product_attention with dropout is random", cure="pass dropout_p=0.0")
     if enable_gqa:
@@ -115,10 +124,7 @@ def attention_by_definition(
         s = s.masked_fill(keep.logical_not(), -math.inf)
     if attn_mask is not None:
         s = s.masked_fill(attn_mask.logical_not(), -math.inf) if attn_mask.dtype == torch.bool else s + attn_mask
-    if not s.size(-1):
-        return torch.softmax(s, -1) @ v
-    removed = s.amax(-1, keepdim=True) == -math.inf
-    return (torch.softmax(s, -1) @ v).masked_fill(removed, 0.0)
+    return weighted(s, v)
 
 
 def view_of_any(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..errors import TraceError
+from .capture import weighted_values
 from .places import place_of_node
 
 
@@ -41,8 +42,7 @@ def flexible_attention(
     places = [torch.arange(n, dtype=torch.int32, device=q.device).view(-1, *(1,) * (3 - d)) for d, n in enumerate(scores.shape)]
     scores = _AllAtOnce(score_mod, 5).run(scores, *places, *of_scores)
     scores = torch.where(_AllAtOnce(block_mask[-1], 4).run(*places, *of_mask), scores, -math.inf)
-    removed = scores.amax(-1, keepdim=True) == -math.inf
-    return (torch.softmax(scores, -1).to(q.dtype) @ v).masked_fill(removed, 0.0), None, None
+    return weighted_values(scores, v), None, None
 
 
 class _AllAtOnce(torch.fx.Interpreter):
