@@ -107,7 +107,7 @@ class Program:
 
     @cached_property
     def _tensors(self) -> frozenset[str]:
-        return frozenset(t.name for t in (*self.inputs, *self.outputs))  # type: ignore[attr-defined]
+        return frozenset(t.name for t in (*self.inputs, *self.outputs, *self.results))  # type: ignore[attr-defined]
 
     def terms(self) -> list[Term]:
         """All terms, arguments before users."""
@@ -121,7 +121,7 @@ class Program:
         """Raise ShapeError where the axes, inputs or outputs do not fit together.  Front ends make programs that do.
 
         An axis has one size, an input one layout and type and a place in ``inputs``, an output every axis of its value once, and no two
-        tensors have one name.
+        tensors have one name, those among them of which outputs are parts.
         """
 
         def refuse(message: str, cure: str) -> ShapeError:
@@ -159,6 +159,10 @@ class Program:
                 raise refuse(f"the layout of output {o.name!r} lacks the axes {lacking} of its value", "add them, or reduce over them")
             if len(set(axes)) < len(axes):
                 raise refuse(f"the layout of output {o.name!r} has an axis twice", "name the two dimensions differently")
+        for r in self.results:
+            if r.name in names and r.outputs != (r.name,):
+                raise refuse(f"two tensors are called {r.name!r}", "give every result a name of its own")
+            names.add(r.name)
 
     def kept(self, i: Input) -> DType:
         """The type in which memory has an input."""
