@@ -99,8 +99,11 @@ class Program:
         return tuple(found)
 
     def temporary(self, k: int) -> str:
-        """What the k-th term is called where it is kept in memory and is no input or result: nothing else is called so."""
-        name = f"t{k}"
+        """What the k-th term is called where it is kept in memory and is no input or result."""
+        return self.unused(f"t{k}")
+
+    def unused(self, name: str) -> str:
+        """The name, or one that begins with it: no input, output or result is called so."""
         while name in self._tensors:
             name += "_"
         return name
