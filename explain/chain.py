@@ -238,7 +238,7 @@ class Chain:
         """An extractor for a program of the chain, which may take so long."""
         ex = self.study.extracts(graph, time_budget=min(seconds, self.study.options.time_budget))
         ex.maker.partials = _KnownPartials(graph, self._parts)
-        ex.maker.partial_names.update((c, f"part{k}") for k, c in enumerate(dict.fromkeys(c for _, c in self._parts)))
+        ex.maker.partial_names.update((c, ex.program.unused(f"part{k}")) for k, c in enumerate(dict.fromkeys(c for _, c in self._parts)))
         return ex
 
     @staticmethod

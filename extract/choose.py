@@ -273,6 +273,8 @@ class _Choice:
         if op in ("reduce", "roll"):
             axis = n.attrs[1]
             role, along = self.roles.get(axis), n.goes_along(*(axes[x] for x in n.args))
+            if op == "reduce" and along is None and axis not in self.slot:  # so many copies: a multiple of one, or one
+                return _Option(n, tuple((x, b) for x in n.args), self.elements(c) * OPS["mul"].cost + 3 * EPSILON)
             if role is None or along is None or (op == "roll" and axis not in axes[n.args[0]]):
                 return None
             k = self.slot.get(axis)

@@ -330,7 +330,8 @@ def _from_graph(
     def read(several: Collection[Any] = (), apart: Collection[int] = ()) -> tuple[Reader, list[_Stored | None]]:
         reader = Reader(captured.graph, names, numbers, sizes, exact=exact, several=several, apart=apart)
         found = zip(captured.out_names, captured.outputs, strict=True)
-        return reader, [_output(reader, name, node) if isinstance(node, torch.fx.Node) else None for name, node in found]
+        taken = {*names.values(), *captured.out_names}
+        return reader, [_output(reader, name, node, taken) if isinstance(node, torch.fx.Node) else None for name, node in found]
 
     reader, results = read()
     if reader.several:  # once more, with these written at their own axes
@@ -455,9 +456,10 @@ class _Stored:
         return self.result.merges, self.result.along, tuple((o.term, o.layout, o.dtype) for o in self.outputs)
 
 
-def _output(reader: Reader, name: str, node: torch.fx.Node) -> _Stored:
+def _output(reader: Reader, name: str, node: torch.fx.Node, taken: set[str]) -> _Stored:
     """A result as it is stored.  What a concatenation joined is stored part by part, at axes of each part, so that nothing is chosen; and
-    what a reshape merged of a product's dimensions by these: a matrix product that is read at quotients and remainders is none."""
+    what a reshape merged of a product's dimensions by these: a matrix product that is read at quotients and remainders is none.
+    Parts have names that are not among those ``taken``, and are added to these."""
     element = node.meta["val"].dtype
     if (called := str(element).removeprefix("torch.")) in STORED:
         raise reader.unsupported(node, f"as a result of type {called}, which kernels only load")
@@ -467,9 +469,16 @@ def _output(reader: Reader, name: str, node: torch.fx.Node) -> _Stored:
         term: Term = reader.result(node, tuple(position for _, position in places))
         layout = tuple(a for axes, _ in places for a in axes or (None,))
         dtype = ir_dtype(element, f"the result {name!r}")  # after what it is made of, whose types may be the reason
-        outputs.append(Output(name if len(parts) == 1 else f"{name}_{k}", term, layout, dtype))
+        outputs.append(Output(name if len(parts) == 1 else _free_name(f"{name}_{k}", taken), term, layout, dtype))
     merges = tuple(tuple(max(len(axes), 1) for axes, _ in places) for places in parts)
     return _Stored(Result(name, tuple(o.name for o in outputs), merges, along), tuple(outputs))
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 def _inputs(reader: Reader, captured: Captured) -> list[tuple[Input, Source]]:

@@ -99,15 +99,18 @@ class Program:
         return tuple(found)
 
     def temporary(self, k: int) -> str:
-        """What the k-th term is called where it is kept in memory and is no input or result: nothing else is called so."""
-        name = f"t{k}"
+        """What the k-th term is called where it is kept in memory and is no input or result."""
+        return self.unused(f"t{k}")
+
+    def unused(self, name: str) -> str:
+        """The name, or one that begins with it: no input, output or result is called so."""
         while name in self._tensors:
             name += "_"
         return name
 
     @cached_property
     def _tensors(self) -> frozenset[str]:
-        return frozenset(t.name for t in (*self.inputs, *self.outputs))  # type: ignore[attr-defined]
+        return frozenset(t.name for t in (*self.inputs, *self.outputs, *self.results))  # type: ignore[attr-defined]
 
     def terms(self) -> list[Term]:
         """All terms, arguments before users."""
@@ -121,7 +124,7 @@ class Program:
         """Raise ShapeError where the axes, inputs or outputs do not fit together.  Front ends make programs that do.
 
         An axis has one size, an input one layout and type and a place in ``inputs``, an output every axis of its value once, and no two
-        tensors have one name.
+        tensors have one name, those among them of which outputs are parts.
         """
 
         def refuse(message: str, cure: str) -> ShapeError:
@@ -159,6 +162,10 @@ class Program:
                 raise refuse(f"the layout of output {o.name!r} lacks the axes {lacking} of its value", "add them, or reduce over them")
             if len(set(axes)) < len(axes):
                 raise refuse(f"the layout of output {o.name!r} has an axis twice", "name the two dimensions differently")
+        for r in self.results:
+            if r.name in names and r.outputs != (r.name,):
+                raise refuse(f"two tensors are called {r.name!r}", "give every result a name of its own")
+            names.add(r.name)
 
     def kept(self, i: Input) -> DType:
         """The type in which memory has an input."""

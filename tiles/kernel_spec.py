@@ -74,9 +74,12 @@ def _shaped(n: Node) -> bool:
     return n.op != "load" or (all(isinstance(e, IndexExpr) for e in n.attrs[1]) and len(n.attrs[2]) == len(n.args))
 
 
-def _axes_named(n: Node) -> frozenset[Axis]:
-    """The axes that a node runs along or takes away."""
-    return n.axes | {a for a in n.attrs if isinstance(a, Axis) and n.op != "extent"}
+def _axes_named(at: _Nodes, n: Node) -> frozenset[Axis]:
+    """The axes that a node runs along or takes away; none where it says how many copies of a value there are alone."""
+    below = [at.kernel.nodes[x].axes for x in n.args]
+    if n.op == "extent" or (n.op == "reduce" and n.goes_along(*below) is None):
+        return n.axes
+    return n.axes | {a for a in n.attrs if isinstance(a, Axis)}
 
 
 def _roles(kernel: Kernel) -> bool:
@@ -141,7 +144,7 @@ KERNEL: Spec = Spec(
         Row(
             "roles",
             "every axis of a node has a role",
-            lambda at, x: all(a in at.kernel.roles for a in _axes_named(x[1])),
+            lambda at, x: all(a in at.kernel.roles for a in _axes_named(at, x[1])),
             tuple(KINDS),
         ),
         Row(

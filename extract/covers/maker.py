@@ -155,7 +155,8 @@ class CoverMaker:
     def parts(self, row: Row, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> list[RootSpec]:
         """What may be stored between the two kernels that make some roots of some leaves."""
         found = self.partials.below(row, [r.cls for r in roots], leaves)
-        return [self.stored.temporary(c, self.partial_names.setdefault(c, f"part{len(self.partial_names)}")) for c in found]
+        names = (self.partial_names.setdefault(c, self.program.unused(f"part{len(self.partial_names)}")) for c in found)
+        return [self.stored.temporary(c, name) for c, name in zip(found, names, strict=True)]
 
     def split(
         self,

@@ -94,7 +94,7 @@ def neighbourhoods(program: Program, target: Target) -> list[tuple[list[Term], d
 
 def stored_names(program: Program, numbers: Collection[int]) -> dict[int, str]:
     """A name of its own for every stored value: the user's, or that of its number."""
-    taken = {t.name for t in (*program.inputs, *program.outputs)}  # type: ignore[attr-defined]
+    taken = {t.name for t in (*program.inputs, *program.outputs, *program.results)}  # type: ignore[attr-defined]
     called: dict[Term, str] = {}
     for name, ts in program.names.items():
         called.update((t, name) for t in ts if t not in called)

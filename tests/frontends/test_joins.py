@@ -1,11 +1,14 @@
 """``cat`` and ``stack`` as selections over ranges of one axis, and results that are stored part by part."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 
-from eqfuse.errors import EmptyProgramError
+from eqfuse import optimize
+from eqfuse.errors import EmptyProgramError, ShapeError
 from eqfuse.frontends import trace
 from eqfuse.frontends.results import arranged, taken_apart
 from eqfuse.ir.terms import Map, Reduce, View
@@ -180,3 +183,32 @@ def test_a_gradient_through_a_concatenation_is_slices():
 def test_that_returns_its_input_is_still_refused():
     with pytest.raises(EmptyProgramError):
         trace(lambda a: torch.cat([a], 1), AB[:1])
+
+
+@pytest.mark.parametrize("other", ["y_0", "y_1"])
+def test_parts_are_called_as_nothing_else(other):
+    class Two(torch.nn.Module):
+        def forward(self, a, b):
+            return {"y": torch.cat([a, b]).exp(), other: a + 2 * b}
+
+    args = AB[0].float(), AB[0].float() + 1
+    c = optimize(Two(), args, target="h200", time_budget=1.0)
+    names = [o.name for o in c.program.outputs]
+    assert len({*names, "y"}) == 4
+    for found, expected in zip(c.interpret(*args).values(), Two()(*args).values(), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_parts_are_called_as_no_argument():
+    def f(out_1, b):
+        return torch.cat([out_1, b], 1).exp()
+
+    args = AB[0].float(), AB[1].float()
+    torch.testing.assert_close(optimize(f, args, target="h200", time_budget=1.0).interpret(*args), f(*args))
+
+
+def test_results_that_share_a_name_are_refused():
+    program = trace(lambda a, b: torch.cat([a, b], 1).exp(), AB).program
+    (whole,) = program.results
+    with pytest.raises(ShapeError, match="two tensors are called 'out_1'"):
+        replace(program, results=(replace(whole, name="out_1"),)).check()
