@@ -13,7 +13,8 @@ considers has been lowered and priced.  It tries, in this order,
 4. merging kernels that can share their loops;
 5. a kernel for every op, as eager code has it, unless something better than that could be is known.
 
-So no answer is worse, by the same model, than running op by op, and there is one however little time there is.  Step 3 is left out
+Where time is scarce, one kernel for each reduction of the program as written, with what is pointwise in it, is made first and fused before
+all that. So no answer is worse, by the same model, than running op by op, and there is one however little time there is.  Step 3 is left out
 where a cover is already within ``CLOSE`` of the bound.  What is better, and which of covers that the model cannot tell apart is taken,
 says the objective (:mod:`..objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
 """
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -104,10 +105,17 @@ class Extractor:
 
     def _floor(self) -> Cover | Rejection:
         """A plan that takes little time to make, and is made however late it is: what is pointwise in the kernels of the reductions that it
-        is made of or read by; or op by op, where that is no plan of the program as written, or not better than eager code."""
-        with self.meter.unbounded(), self.maker.as_written(), self._hasty():
-            found = self.maker.chain(self._simple, "one kernel per reduction, the first that fit")
-        return found if isinstance(found, Cover) and found.us <= self.baseline.us and self.objective.lean(found) else self.op_by_op()
+        is made of or read by, the first that fit, or searched for where these are dearer than eager code; or op by op, where that is no
+        plan of the program as written."""
+        with self.meter.unbounded(), self.maker.as_written():
+            for way in (self._hasty(), nullcontext()):
+                with way:
+                    found = self.maker.chain(self._simple, "one kernel per reduction")
+                if isinstance(found, Rejection) or not self.objective.lean(found):
+                    break
+                if found.us <= self.baseline.us:
+                    return found
+        return self.op_by_op()
 
     @property
     def _simple(self) -> tuple[int, ...]:
