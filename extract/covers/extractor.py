@@ -14,7 +14,8 @@ considers has been lowered and priced.  It tries, in this order,
 5. a kernel for every op, as eager code has it, unless something better than that could be is known.
 
 Where time is scarce, one kernel for each reduction of the program as written, with what is pointwise in it, is made first and fused before
-all that. So no answer is worse, by the same model, than running op by op, and there is one however little time there is.  Step 3 is left out
+all that.  So no answer is worse, by the same model, than running op by op, and there is one however little time there is.
+Step 3 is left out
 where a cover is already within ``CLOSE`` of the bound.  What is better, and which of covers that the model cannot tell apart is taken,
 says the objective (:mod:`..objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
 """
