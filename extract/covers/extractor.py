@@ -15,9 +15,8 @@ considers has been lowered and priced.  It tries, in this order,
 
 Where time is scarce, one kernel for each reduction of the program as written, with what is pointwise in it, is made first and fused before
 all that.  So no answer is worse, by the same model, than running op by op, and there is one however little time there is.
-Step 3 is left out
-where a cover is already within ``CLOSE`` of the bound.  What is better, and which of covers that the model cannot tell apart is taken,
-says the objective (:mod:`..objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
+Step 3 is left out where a cover is already within ``CLOSE`` of the bound.  What is better, and which of covers that the model cannot tell
+apart is taken, says the objective (:mod:`..objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
 """
 
 
@@ -111,24 +110,19 @@ class Extractor:
         with self.meter.unbounded(), self.maker.as_written():
             for way in (self._hasty(), nullcontext()):
                 with way:
-                    found = self.maker.chain(self._simple, "one kernel per reduction")
+                    found = self.maker.chain(self.points.simple, "one kernel per reduction")
                 if isinstance(found, Rejection) or not self.objective.lean(found):
                     break
                 if found.us <= self.baseline.us:
                     return found
         return self.op_by_op()
 
-    @property
-    def _simple(self) -> tuple[int, ...]:
-        """What is stored so that every kernel is one of the program as written, and does one thing."""
-        return self.points.with_viewed(self.points.worth_storing)
-
     def _fused(self, floor: Cover) -> None:
         """Better ones in the program as written, whose kernels are few: one stored value less at a time while that pays, by the first
         kernels that fit; then these searched for, and joined where they can share loops."""
         self.record.priced(floor)
         with self.maker.as_written(), self.meter.within(math.inf, MOST_FUSED):
-            kept = list(self._simple)
+            kept = list(self.points.simple)
             with self.meter.within(math.inf, 0.5), self._hasty():
                 first = self.maker.chain(tuple(kept), "one kernel per reduction, the first that fit")
                 if isinstance(first, Cover):

@@ -50,6 +50,11 @@ class Points:
         own = (c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in self.roots)
         return self.with_viewed(dict.fromkeys(own)) if viewed else tuple(dict.fromkeys(own))
 
+    @cached_property
+    def simple(self) -> tuple[int, ...]:
+        """What is stored so that every kernel is one of the program as written, and does one thing."""
+        return self.with_viewed(self.worth_storing)
+
     def with_viewed(self, points: Collection[int]) -> tuple[int, ...]:
         """Some classes and, of the program, all that some view or gather looks at: what stands where no rule has moved a view."""
         seen = {t.args[0] for t in self.program.terms() if isinstance(t, View | Gather)}
