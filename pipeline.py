@@ -68,6 +68,7 @@ PROGRAM_NODES = 2000  # e-nodes of the saturation for other programs
 MOST_ORDERED = PROGRAM_NODES // 8  # terms of a program for which others are looked for; of a larger one for its regions
 PROGRAM_SHARE = 0.1  # of the time, for that saturation, and for the choice among what it finds
 PROGRAM_LEAST = 0.05  # seconds: where a share is less, the rules for it cannot be compiled, and the program as written is planned
+REGION_TERMS = 25  # what planning a region takes whatever it has, the compilation of rules above all, in terms of its program
 REGION_LEAST = 0.06  # seconds for each different region: with less, the program is planned as one, and its floor is the plan op by op
 OP_SECONDS = 0.008  # for a kernel of the plan op by op, about
 SATURATION_SHARE = 0.6  # of the time for a plan that its saturation may take
@@ -452,7 +453,7 @@ def _programs(
     """The e-graph of programs equal to the one that was traced.  A verdict about its values asks for that one."""
     if request.fusion or request.in_order or not ordered(reachable(rules, traced.program)):
         return None
-    if PROGRAM_SHARE * request.time_budget < PROGRAM_LEAST or not _ordered_whole(traced.program):
+    if PROGRAM_SHARE * min(request.time_budget, clock.left()) < PROGRAM_LEAST or not _ordered_whole(traced.program):
         return None
     if not request.in_regions and sum(isinstance(t, Reduce) for t in traced.program.terms()) < 2:
         return None  # of a part of a program with one sum, there is no order to look for
@@ -622,7 +623,7 @@ def _region_by_region(found: Planned, program: Program, parted: Partition, end: 
     request = found.request
     here, decisions = handed_out(request.fusion, program, regions(parted))
     different = {r.key: r for r in here}
-    terms = {key: len(r.program.terms()) for key, r in different.items()}
+    terms = {key: REGION_TERMS + len(r.program.terms()) for key, r in different.items()}
     unfused = {key: baseline(r.program, request.target).us for key, r in different.items()}
     made = dict[str, Planned]()
     for key in sorted(different, key=lambda k: (unfused[k], terms[k])):  # small ones leave something over

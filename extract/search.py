@@ -150,14 +150,16 @@ class KernelSearch:
         """The cheapest kernel that stores the roots, or why there is none."""
         below = set(reachable(self.chooser.graph, tuple(r.cls for r in roots), leaves))
         leaves = {c: leaf for c, leaf in leaves.items() if c in below}  # what lies behind other leaves does not matter
-        key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())))
+        key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())), self.hasty)
+        if key not in self.memo and (searched := self.memo.get((*key[:-1], False))) is not None:
+            return searched
         if key not in self.memo:
             self.copies, self.too_many_copies = True, False
             found = self._search(name, roots, leaves)
             if isinstance(found, Rejection) and self.too_many_copies:  # a kernel that may spill is better than none
                 self.copies = False
                 found = self._search(name, roots, leaves)
-            if self.hasty or (isinstance(found, Rejection) and found.cut):
+            if isinstance(found, Rejection) and found.cut:
                 return found
             self.memo[key] = found
         return self.memo[key]

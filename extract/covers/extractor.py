@@ -13,16 +13,18 @@ considers has been lowered and priced.  It tries, in this order,
 4. merging kernels that can share their loops;
 5. a kernel for every op, as eager code has it, unless something better than that could be is known.
 
-So no answer is worse, by the same model, than running op by op, and there is one however little time there is.  Step 3 is left out
-where a cover is already within ``CLOSE`` of the bound.  What is better, and which of covers that the model cannot tell apart is taken,
-says the objective (:mod:`..objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
+Where time is scarce, one kernel for each reduction of the program as written, with what is pointwise in it, is made first and fused before
+all that.  So no answer is worse, by the same model, than running op by op, and there is one however little time there is.
+Step 3 is left out where a cover is already within ``CLOSE`` of the bound.  What is better, and which of covers that the model cannot tell
+apart is taken, says the objective (:mod:`..objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
 """
 
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -51,7 +53,7 @@ LOOPS_SHARE = 0.3  # of the time, for a kernel for each loop, counted in work
 MOST_QUICK = 0.05  # of the time that is left, for any kernel that computes everything
 MOST_LOOPS = 0.5  # of the time that is left, for a kernel for each loop, the first that fit
 SMALL = 4.0  # kernels that take so many times their launch are joined with those of other loops
-MOST_FUSED = 0.4  # of the time that is left, to fuse the kernels of the plan op by op
+MOST_FUSED = 0.4  # of the time that is left, to fuse kernels of the program as written, where there is little time
 OP_WORK = 100  # work that a kernel for one op takes, about
 SCARCE = 0.02  # of the time that is left: if kernels for all ops take more, they are made first
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
@@ -101,20 +103,50 @@ class Extractor:
                 break
         return found
 
-    def _fused(self, floor: Cover) -> Cover:
-        """The plan op by op with one stored value less at a time while that pays, in the program as written, whose kernels are few."""
+    def _floor(self) -> Cover | Rejection:
+        """A plan that takes little time to make, and is made however late it is: what is pointwise in the kernels of the reductions that it
+        is made of or read by, the first that fit, or searched for where these are dearer than eager code; or op by op, where that is no
+        plan of the program as written."""
+        with self.meter.unbounded(), self.maker.as_written():
+            for way in (self._hasty(), nullcontext()):
+                with way:
+                    found = self.maker.chain(self.points.simple, "one kernel per reduction")
+                if isinstance(found, Rejection) or not self.objective.lean(found):
+                    break
+                if found.us <= self.baseline.us:
+                    return found
+        return self.op_by_op()
+
+    def _fused(self, floor: Cover) -> None:
+        """Better ones in the program as written, whose kernels are few: one stored value less at a time while that pays, by the first
+        kernels that fit; then these searched for, and joined where they can share loops."""
+        self.record.priced(floor)
         with self.maker.as_written(), self.meter.within(math.inf, MOST_FUSED):
-            found, *_ = self._fuse_along(self.points.removal_orders(self.points.written())[-1], self.record.priced(floor), floor.us)
-        return found
+            kept = list(self.points.simple)
+            with self.meter.within(math.inf, 0.5), self._hasty():
+                first = self.maker.chain(tuple(kept), "one kernel per reduction, the first that fit")
+                if isinstance(first, Cover):
+                    _, kept, _ = self._fuse_along(self.points.removal_orders(tuple(kept))[-1], first, first.us)
+            found = self.stored(kept)
+            if isinstance(found, Cover) and (merged := self.maker.merged(found)) is not found:
+                self.record.priced(merged)
+
+    @contextmanager
+    def _hasty(self) -> Iterator[None]:
+        """Of every kernel the first that fits."""
+        search = self.maker.search
+        search.hasty = True
+        try:
+            yield
+        finally:
+            search.hasty = False
 
     def _quick(self) -> Cover | Rejection:
         """One kernel for all outputs, the first that fits; or one for each of their loops."""
         cut_short = set(self.meter.cut_short)
-        self.maker.search.hasty = True
         several = len(self.loops) > 1
-        with self.meter.within(math.inf, MOST_LOOPS if several else MOST_QUICK):
+        with self.meter.within(math.inf, MOST_LOOPS if several else MOST_QUICK), self._hasty():
             found = by_loops(self.maker, self.loops) if several else self.maker.kernel(self.outputs, {})
-        self.maker.search.hasty = False
         self.meter.cut_short = cut_short  # the search goes on
         if isinstance(found, Cover):
             return replace(found, description=f"{found.description}, the first that fit")
@@ -137,9 +169,8 @@ class Extractor:
         with self.meter.unbounded():
             found = self._quick()
             if isinstance(found, Rejection) or self.objective.best([found]) is None:
-                self.maker.search.hasty = True
-                found = self.maker.chain(self.points.worth_storing, "one kernel per reduction")
-                self.maker.search.hasty = False
+                with self._hasty():
+                    found = self.maker.chain(self.points.worth_storing, "one kernel per reduction")
         return found
 
     def _greedy(self, limit: float) -> list[Cover] | Rejection:
@@ -247,10 +278,14 @@ class Extractor:
             if isinstance(quick, Cover) and quick.us <= self.baseline.us and self.objective.lean(quick):
                 self.record.priced(quick)
             else:
-                floor = self.op_by_op()
+                floor = self._floor()
+        if isinstance(floor, Cover):
+            self._fused(floor)
+            covers.append(min(self.record.considered, key=lambda c: c.us))
         together = any(len(g) > 1 for g in self.loops) and len(self.loops) > 1
-        covers += self._by_loops() if together else []
-        one = self._within(ONE_SHARE, self.one) if not covers else None
+        loops = self._by_loops() if together else []
+        covers += loops
+        one = self._within(ONE_SHARE, self.one) if not loops else None
         if one is None:
             pass
         elif isinstance(one, Rejection):
@@ -269,14 +304,12 @@ class Extractor:
                 self.record.failed(described, found.reason)
             else:
                 covers.append(self.record.priced(found))
-        if isinstance(floor, Cover) and min((c.us for c in covers), default=math.inf) > floor.us:
-            covers.append(self._fused(floor))
         enough = min(CLOSE * bound, self.baseline.us)
         if any(c.us <= enough and self.objective.lean(c) for c in covers):
             stopped = "bound"
         elif len(self.points.worth_storing) + len(self.outputs) > 1:
-            covers += [] if together and covers else self._apart()
-            with self.meter.within(*((ONE_SHARE * self.time_budget * RATE, MOST_ONE) if together and covers else (math.inf, 1.0))):
+            covers += [] if loops else self._apart()
+            with self.meter.within(*((ONE_SHARE * self.time_budget * RATE, MOST_ONE) if loops else (math.inf, 1.0))):
                 greedy = self._greedy(min((c.us for c in covers), default=math.inf))
             if isinstance(greedy, Rejection):
                 self.record.failed("one kernel per reduction", greedy.reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -47,11 +47,20 @@ class Points:
     def written(self, viewed: bool = False) -> tuple[int, ...]:
         """The classes that eager code makes by a kernel of their own, without the outputs; or with all that some view looks at."""
         terms = set(eager_ops(self.program))
-        if viewed:
-            seen = {t.args[0] for t in self.program.terms() if isinstance(t, View | Gather)}
-            terms |= {t for t in seen if isinstance(t, Map | Cast | Reduce | Scan)}
         own = (c for t, c in zip(self.program.terms(), self.graph.original, strict=True) if t in terms and c not in self.roots)
-        return tuple(dict.fromkeys(own))
+        return self.with_viewed(dict.fromkeys(own)) if viewed else tuple(dict.fromkeys(own))
+
+    @cached_property
+    def simple(self) -> tuple[int, ...]:
+        """What is stored so that every kernel is one of the program as written, and does one thing."""
+        return self.with_viewed(self.worth_storing)
+
+    def with_viewed(self, points: Collection[int]) -> tuple[int, ...]:
+        """Some classes and, of the program, all that some view or gather looks at: what stands where no rule has moved a view."""
+        seen = {t.args[0] for t in self.program.terms() if isinstance(t, View | Gather)}
+        seen = {t for t in seen if isinstance(t, Map | Cast | Reduce | Scan)}
+        pairs = zip(self.program.terms(), self.graph.original, strict=True)
+        return tuple(dict.fromkeys(c for t, c in pairs if c in points or (t in seen and c not in self.roots)))
 
     def floor(self, points: tuple[int, ...]) -> float:
         """What a cover that stores these classes cannot beat: for every kernel its memory traffic and the matrix products between

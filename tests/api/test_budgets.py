@@ -139,16 +139,16 @@ def op_by_op(compiled):
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_without_time_only_the_plan_op_by_op_is_made(name, evaluated):
+def test_without_time_what_is_pointwise_is_fused_for_about_the_work_of_op_by_op(name, evaluated):
     fn, args = CUT[name]()
     compiled = eqfuse.optimize(fn, args, target="h200", time_budget=0)
     needed = list(evaluated)
     evaluated.clear()
     floor = op_by_op(compiled)
     assert compiled.plan.stopped == "time"
-    assert compiled.plan.estimated_us == floor.us
-    assert len(compiled.plan.steps) == len(floor.steps)
-    assert needed == evaluated
+    assert compiled.plan.estimated_us <= floor.us
+    assert len(compiled.plan.steps) <= len(floor.steps) - (name != "layers")  # which stores what products read in any case
+    assert len(needed) <= 1.1 * len(evaluated)
 
 
 @pytest.mark.parametrize("looks", [1, 10, 40, 200, 1000])
