@@ -122,10 +122,14 @@ def targets_command(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(facts, indent=2))
     elif args.name:
-        show_table(("fact", "value"), [(k, str(v)) for k, v in facts[args.name].items()])
+        rows = [(k, str(v)) for k, v in facts[args.name].items() if k != "levels"]
+        for x in facts[args.name]["levels"]:
+            rows.append((f"level {x['name']}", ", ".join(f"{k} {v}" for k, v in x.items() if v and k != "name")))
+        show_table(("fact", "value"), rows)
     else:
         keys = [k for k in next(iter(facts.values())) if k not in ("name", "device_names")][:6]
-        show_table(("target", *keys), [(n, *(str(f[k]) for k in keys)) for n, f in facts.items()])
+        levels = {n: " ".join(x["name"] for x in f["levels"]) for n, f in facts.items()}
+        show_table(("target", *keys, "levels"), [(n, *(str(f[k]) for k in keys), levels[n]) for n, f in facts.items()])
     return 0
 
 
