@@ -72,7 +72,7 @@ def test_a_file_of_the_user(tmp_path):
         (('scope = "node"', 'scope = "sm"'), "do not go from the outside to the inside: node, device, die, sm"),
         (('name = "l2"', 'name = "dram"'), "two levels of one name"),
         (('scope = "node"', 'scope = "rack"'), "scope = 'rack' of a level is none of node"),
-        (('name = "l2"\nscope = "device"', 'name = "l2"\nscope = "die"'), 'without two of scope "device"'),
+        (('name = "registers"\nscope = "sm"', 'name = "registers"\nscope = "lane"'), "scope = 'lane' of a level is none of node"),
         (("sm_count = 132", "sm_count = "), "not a readable TOML file"),
     ],
 )
