@@ -85,8 +85,9 @@ def price(
         expect(target is not None, "target", target, "the device of the kernel: target='h200'")
     device = load_target(target if target is not None else known if known is not None else "auto")
     if not isinstance(program, Compiled | Plan | PlannedKernel | Kernel):
+        expect(not hasattr(program, "plan"), "program", program, "what kernels alone compute, on one device: optimize(..., strict=True)")
         program = optimize(program, args, target=device, strict=True, **options)
-        expect(isinstance(program, Compiled), "program", program, "a program on one device, without its backward pass")
+        expect(isinstance(program, Compiled), "program", program, "a program on one device, and no training=True")
     else:
         expect(args is None and not options, "args", args, "no arguments and options for what is planned already")
     plan = program.plan if isinstance(program, Compiled) else program
@@ -159,11 +160,11 @@ def _together(rows: Sequence[AtLevel]) -> AtLevel:
 
 def _table(rows: Sequence[AtLevel]) -> list[str]:
     header = ("memory", "holds", "of", "read", "written", "us")
-    cells = [header]
+    cells: list[tuple[str, ...]] = [header]
     for r in rows:
-        amounts = [r.footprint, r.level.for_tiles, r.read, r.written]
+        amounts: list[float | None] = [r.footprint, r.level.for_tiles, r.read, r.written]
         texts = ["-" if n is None else "any" if n == float("inf") else bytes_text(n) for n in amounts]
-        cells.append((r.level.name, *texts, "-" if r.us is None else f"{r.us:.1f}"))  # type: ignore[arg-type]
+        cells.append((r.level.name, *texts, "-" if r.us is None else f"{r.us:.1f}"))
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = ["    " + row[0].ljust(widths[0]) + "".join(c.rjust(w + 3) for c, w in zip(row[1:], widths[1:], strict=True)) for row in cells]
     return [lines[0], *(line + (f"   {r.said}" if r.said else "") for line, r in zip(lines[1:], rows, strict=True))]

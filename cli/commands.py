@@ -1,4 +1,4 @@
-"""The commands ``optimize``, ``explain``, ``targets`` and ``demo``."""
+"""The commands ``optimize``, ``explain``, ``price``, ``targets`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -110,6 +110,21 @@ def explain_command(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     Console(soft_wrap=True).print(str(explanation), markup=False)  # numbers and names in colour
+    return 0
+
+
+def price_command(args: argparse.Namespace) -> int:
+    """``eqfuse price``."""
+    from . import data
+
+    c, _, _ = _compiled(args)
+    import eqfuse
+
+    tiles: dict[str, dict[str, int]] = {}
+    for level, axis, size in args.tile:
+        tiles.setdefault(level or c.target.on_chip.name, {})[axis] = size
+    found = eqfuse.price(c, tiles)
+    print(json.dumps(data.plain(found.kernels), indent=2) if args.json else found)
     return 0
 
 

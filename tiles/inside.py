@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir.index import Axis
+from ..ir.index import Atom, Axis
 from .program import Access, Inside, Load, Store, TileProgram
 
 MOST = 1 << 20  # positions of all axes but the longest that are looked at
@@ -42,7 +42,8 @@ def _share(masks: Sequence[Inside], axes: Sequence[Axis]) -> float:
     *others, longest = axes
     if longest.size == 0 or math.prod(a.size for a in others) > MOST:
         return 1.0
-    at = dict(zip(others, np.meshgrid(*(np.arange(a.size) for a in others), indexing="ij"), strict=True)) if others else {}
+    grid = np.meshgrid(*(np.arange(a.size) for a in others), indexing="ij") if others else []
+    at: dict[Atom, np.ndarray] = dict(zip(others, grid, strict=True))
     first, end = np.asarray(0), np.asarray(longest.size)
     for i in masks:
         terms = dict(i.expr.terms)

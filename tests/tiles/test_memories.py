@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from dataclasses import replace
 
 import hand_kernels as kernels
@@ -12,7 +13,10 @@ import torch
 import eqfuse
 from eqfuse.errors import OptionError
 from eqfuse.extract.targets import load_target
+from eqfuse.ir.index import Axis, index
+from eqfuse.tiles.inside import share
 from eqfuse.tiles.kernel import Role
+from eqfuse.tiles.program import Access, Inside
 from eqfuse.tiles.simulate import _Simulation
 
 H200 = load_target("h200")
@@ -112,6 +116,27 @@ def test_a_run_moves_what_was_counted(make):
         assert at.counts.load_bytes + at.counts.store_bytes == run.bytes, tile
 
 
+def test_the_share_of_an_access_that_exists():
+    """Windows over an edge, parts that do not divide, backwards, and masks with axes in common."""
+    rng = random.Random(0)
+    some = 0
+    for _ in range(300):
+        axes = [Axis(n, rng.randint(1, 7)) for n in "abc"]
+        masks = []
+        for position in range(rng.randint(1, 3)):
+            chosen = rng.sample(axes, rng.randint(1, 3))
+            e = sum((index(a) * rng.choice((-3, -1, 1, 2, 5)) for a in chosen), index(rng.randint(-4, 9)))
+            masks.append(Inside(e, position, rng.randint(1, 9), rng.random() < 0.8, rng.random() < 0.8))
+        at = dict(zip(axes, np.meshgrid(*(np.arange(a.size) for a in axes), indexing="ij"), strict=True))
+        inside = np.ones([a.size for a in axes], bool)
+        for m in masks:
+            here = np.broadcast_to(m.expr.evaluate(at), inside.shape)
+            inside &= (here >= 0 if m.low else True) & (here < m.extent if m.high else True)
+        assert share(Access("x", (), (), (), (), tuple(masks))) == pytest.approx(inside.mean(), abs=1e-12)
+        some += 0 < inside.mean() < 1
+    assert some > 100
+
+
 def test_a_tile_holds_its_operands_and_its_result():
     found = eqfuse.price(kernels.matmul(512, 512, 512)[0], {"l2": {"i": 256, "j": 128, "r": 64}, "shared": {"i": 64, "j": 64, "r": 16}}, H200)
     assert found["l2"].footprint == 4 * (256 * 64 + 64 * 128 + 256 * 128)
@@ -168,6 +193,8 @@ def test_programs_plans_and_kernels_are_priced_alike():
     everywhere = [eqfuse.price(x, target=t) for x, t in ((c, None), (c.plan, None), (kernel, "h200"), (kernel.kernel, "h200"))]
     everywhere.append(eqfuse.price(product, args=args, target="h200"))
     assert len({str(p).replace("as planned", "") for p in everywhere}) == 1
+    with pytest.raises(OptionError, match="optimize"):
+        eqfuse.price(eqfuse.optimize(lambda x: torch.fft.fft(x).abs() + 1, args[:1]))
     assert everywhere[0]["dram"].traffic == c.plan.dram_bytes and everywhere[0]["l2"].traffic == kernel.cost.l2_bytes
 
 
@@ -182,6 +209,7 @@ def test_programs_plans_and_kernels_are_priced_alike():
         ({"l2": 5, "shared": {"i": 5}}, "tiles of l2 is 5"),
         (5, "tiles is 5"),
     ],
+    ids=str,
 )
 def test_tiles_that_there_are_not(tiles, said):
     with pytest.raises(OptionError, match=f"(?s){said}"):
@@ -193,5 +221,5 @@ def test_tiles_that_there_are_not(tiles, said):
 def test_a_kernel_that_cannot_be_is_refused():
     kernel = kernels.matmul()[0]
     summed = replace(kernel, roles={a: Role("grid", 16) for a in kernel.roles}, grid=tuple(kernel.roles))
-    with pytest.raises(OptionError, match="the kernel cannot have tiles of i=4, j=16, r=16: .*reduce"):
+    with pytest.raises(OptionError, match=r"the kernel cannot have tiles of i=4, j=16, r=16: .*reduce"):
         eqfuse.price(summed, {"i": 4}, "h200")
