@@ -85,7 +85,8 @@ def price(
         expect(target is not None, "target", target, "the device of the kernel: target='h200'")
     device = load_target(target if target is not None else known if known is not None else "auto")
     if not isinstance(program, Compiled | Plan | PlannedKernel | Kernel):
-        expect(not hasattr(program, "plan"), "program", program, "what kernels alone compute, on one device: optimize(..., strict=True)")
+        made = type(program).__module__.partition(".")[0] == __package__ and hasattr(program, "plan")  # in steps, or with a backward pass
+        expect(not made, "program", program, "what kernels alone compute, on one device: optimize(..., strict=True)")
         program = optimize(program, args, target=device, strict=True, **options)
         expect(isinstance(program, Compiled), "program", program, "a program on one device, and no training=True")
     else:

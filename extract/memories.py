@@ -29,9 +29,9 @@ Tiles = Mapping[str, int]  # axis name -> size
 
 @dataclass(frozen=True)
 class AtLevel:
-    """One memory.  ``footprint``: bytes that it holds at a time, in each of its copies those of one tile; ``read`` and ``written``: bytes
-    that what is inside of it reads from it and writes to it, over the whole run; ``us``: what that takes if nothing else does.  ``None``
-    where no tiles say.  ``said``: what does not fit, or does not stay."""
+    """One memory.  ``footprint``: bytes that it holds at a time: those of one tile, or what lies between two loops, or all tensors;
+    ``read`` and ``written``: bytes that what is inside of it reads from it and writes to it, over the whole run; ``us``: what that takes
+    if nothing else does.  ``None`` where no tiles say, or nothing has to stay.  ``said``: what does not fit, or does not stay."""
 
     level: Level
     footprint: int | None
@@ -120,14 +120,14 @@ def tiled(kernel: Kernel, tiles: Mapping[Axis, int]) -> _Tiled:
 
 def memories(kernel: Kernel, given: Mapping[str, Tiles], target: Target, fitted: Fit | None = None) -> tuple[AtLevel, ...]:
     """Every memory from the one in which the tensors lie to the innermost.  ``given``: tiles by level and axis, both by name.  ``fitted``:
-    how the kernel fits, if that is known.  Raises OptionError for tiles that cannot be."""
+    how the kernel fits with its own tiles, if that is known.  Raises OptionError for tiles that cannot be."""
     at = {name: tiled(kernel, tiles) for name, tiles in nested(kernel, given, target).items()}
     levels = target.levels
     home = min(next(i for i, x in enumerate(levels) if x.scope == "device"), next(i for i, x in enumerate(levels) if x.name in at) - 1)
     if home < 0:
         raise OptionError(f"there is no memory outside {levels[0].name}, where tiles are loaded from", cure="tiles for a memory inside it")
     on_chip = at[target.on_chip.name]
-    if fitted is None:
+    if fitted is None or on_chip.kernel is not kernel:
         fitted = fit(on_chip.counts, target)
     found: list[AtLevel] = []
     tensors = sum(b.bytes for b in kernel.buffers.values())
@@ -181,7 +181,9 @@ def _refused(level: Level, held: int, fitted: Fit) -> AtLevel:
 
 
 def _cached(level: Level, inside: _Tiled, at_a_time: int, around: int, target: Target) -> AtLevel:
-    """``around``: bytes that the nearest memory outside with tiles holds."""
+    """Of a kernel with one loop nothing has to stay.  ``around``: bytes that the nearest memory outside with tiles holds."""
+    if most_passes(inside.counts) <= 1:
+        return AtLevel(level, None)
     held = min(around, round(between(inside.kernel, inside.counts, at_a_time / level.count, marked(target))))
     lost = spilled(inside.kernel, inside.counts, at_a_time, level, marked(target))
     said = f"what {most_passes(inside.counts)} loops load does not stay in {SHARE:.0%} of it, and is loaded again" if lost else ""
