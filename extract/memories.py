@@ -22,7 +22,7 @@ from .cost import Fit, fit, marked, running
 from .quantities import bytes_text
 from .targets import Target
 from .targets.levels import Level
-from .traffic import SHARE, Passing, between, most_passes, passing, spilled
+from .traffic import SHARE, between, most_passes, passing, spilled
 
 Tiles = Mapping[str, int]  # axis name -> size
 
@@ -122,50 +122,76 @@ def memories(kernel: Kernel, given: Mapping[str, Tiles], target: Target, fitted:
     """Every memory from the one in which the tensors lie to the innermost.  ``given``: tiles by level and axis, both by name.  ``fitted``:
     how the kernel fits with its own tiles, if that is known.  Raises OptionError for tiles that cannot be."""
     at = {name: tiled(kernel, tiles) for name, tiles in nested(kernel, given, target).items()}
-    levels = target.levels
+    levels, on_chip = target.levels, at[target.on_chip.name]
     home = min(next(i for i, x in enumerate(levels) if x.scope == "device"), next(i for i, x in enumerate(levels) if x.name in at) - 1)
     if home < 0:
         raise OptionError(f"there is no memory outside {levels[0].name}, where tiles are loaded from", cure="tiles for a memory inside it")
-    on_chip = at[target.on_chip.name]
     if fitted is None or on_chip.kernel is not kernel:
         fitted = fit(on_chip.counts, target)
-    found: list[AtLevel] = []
-    tensors = sum(b.bytes for b in kernel.buffers.values())
-    for i in range(home, len(levels)):
-        level, outer = levels[i], [at[x.name] for x in levels[home : i + 1] if x.name in at]
-        inner = next((x for x in levels[i + 1 :] if x.name in at), None)
-        if i == home:
-            row = _limited(level, tensors, "all tensors")
-        elif level is target.on_chip and not target.on_cpu:
-            row = _refused(level, fitted.shared_bytes, fitted)
-        elif level is levels[-1] and level.name not in at and not target.on_cpu:
-            row = _refused(level, fitted.register_bytes, fitted)
-        elif level.name in at:
-            row = _limited(level, at[level.name].footprint, "a tile")
-        elif inner is not None:
-            at_a_time = _at_a_time(inner, at[inner.name].counts, fitted, kernel, target)
-            row = _cached(level, at[inner.name], at_a_time, outer[-1].footprint if outer else tensors, target)
+    counting = _Counting(kernel, target, levels[home:], at, fitted)
+    return tuple(counting.row(i) for i in range(len(counting.levels)))
+
+
+@dataclass(frozen=True)
+class _Counting:
+    """``levels``: from that of the tensors inwards; ``at``: the kernel with the tiles of each level that has some."""
+
+    kernel: Kernel
+    target: Target
+    levels: tuple[Level, ...]
+    at: Mapping[str, _Tiled]
+    fitted: Fit
+
+    def row(self, i: int) -> AtLevel:
+        """The memory at a place."""
+        held, inner = self.held(i), self.inside(i)
+        if inner is None:
+            return held
+        level, tile = self.levels[i], self.at[inner.name]
+        if self.levels[i + 1] is inner:
+            counts = tile.counts
+            lines = sum(t.bytes * max(1.0, level.line_bytes / max(t.run, 1)) for t in (*counts.loads, *counts.stores))
+            read, written = counts.load_bytes, counts.store_bytes
         else:
-            row = AtLevel(level, None)
-        if inner is not None:
-            cache, tile = levels[i + 1], at[inner.name]
-            if cache is inner:
-                moved = Passing(tile.loads, tile.counts.store_bytes)
-                lines = sum(t.bytes * max(1.0, level.line_bytes / max(t.run, 1)) for t in (*tile.counts.loads, *tile.counts.stores))
-            else:
-                at_a_time = _at_a_time(inner, tile.counts, fitted, kernel, target)
-                moved = passing(tile.kernel, tile.counts, at_a_time, cache, marked(target), outer[-1].loads if outer else None)
-                lines = moved.bytes
-            row = replace(row, read=sum(moved.reads.values()), written=moved.writes, us=lines / (level.gb_s * 1e3))
-        found.append(row)
-    return tuple(found)
+            around, cache, at_a_time = self.around(i), self.levels[i + 1], self.at_a_time(inner)
+            moved = passing(tile.kernel, tile.counts, at_a_time, cache, marked(self.target), around.loads if around else None)
+            read, written, lines = sum(moved.reads.values()), moved.writes, moved.bytes
+        return replace(held, read=read, written=written, us=lines / (level.gb_s * 1e3))
 
+    def held(self, i: int) -> AtLevel:
+        """What the memory holds, and whether that fits or stays."""
+        level, inner = self.levels[i], self.inside(i)
+        tensors = sum(b.bytes for b in self.kernel.buffers.values())
+        if i == 0:
+            return _limited(level, tensors, "all tensors")
+        if not self.target.on_cpu and level is self.target.on_chip:
+            return _refused(level, self.fitted.shared_bytes, self.fitted, "shared memory")
+        if level.name in self.at:
+            return _limited(level, self.at[level.name].footprint, "a tile")
+        if not self.target.on_cpu and level is self.levels[-1]:
+            return _refused(level, self.fitted.register_bytes, self.fitted, "registers")
+        if inner is None or (passes := most_passes(self.at[inner.name].counts)) <= 1:
+            return AtLevel(level, None)  # of a kernel with one loop nothing has to stay
+        tile, at_a_time, around = self.at[inner.name], self.at_a_time(inner), self.around(i)
+        lost = spilled(tile.kernel, tile.counts, at_a_time, level, marked(self.target))
+        said = f"what {passes} loops load does not stay in {SHARE:.0%} of it, and is loaded again" if lost else ""
+        held = round(between(tile.kernel, tile.counts, at_a_time / level.count, marked(self.target)))
+        return AtLevel(level, min(held, around.footprint if around else tensors), said=said)
 
-def _at_a_time(level: Level, counts: Counts, fitted: Fit, kernel: Kernel, target: Target) -> int:
-    """How many tiles of a level there are at a time."""
-    if level is target.on_chip:
-        return running(counts, fitted, target, kernel.persistent)
-    return min(max(counts.programs, 1), target.sm_count if level.scope == "sm" else level.count)
+    def inside(self, i: int) -> Level | None:
+        """The nearest level with tiles inside of a place."""
+        return next((x for x in self.levels[i + 1 :] if x.name in self.at), None)
+
+    def around(self, i: int) -> _Tiled | None:
+        """The kernel with the tiles of the nearest level that has some, there or outside of it."""
+        return next((self.at[x.name] for x in self.levels[i::-1] if x.name in self.at), None)
+
+    def at_a_time(self, level: Level) -> int:
+        """How many tiles of a level there are at a time."""
+        counts = self.at[level.name].counts
+        if level is self.target.on_chip:
+            return running(counts, self.fitted, self.target, self.kernel.persistent)
+        return min(max(counts.programs, 1), self.target.sm_count if level.scope == "sm" else level.count)
 
 
 def _limited(level: Level, held: int, what: str) -> AtLevel:
@@ -174,17 +200,7 @@ def _limited(level: Level, held: int, what: str) -> AtLevel:
     return AtLevel(level, held, said=said, fits=over <= 0)
 
 
-def _refused(level: Level, held: int, fitted: Fit) -> AtLevel:
-    """Shared memory and registers of a multiprocessor, as the cost model counts them."""
-    said = fitted.reason if (fitted.resource == "shared memory") == (level.gb_s > 0) else ""
+def _refused(level: Level, held: int, fitted: Fit, resource: str) -> AtLevel:
+    """Shared memory or registers of a multiprocessor, as the cost model counts them."""
+    said = fitted.reason if fitted.resource == resource else ""
     return AtLevel(level, held, said=said, fits=not said)
-
-
-def _cached(level: Level, inside: _Tiled, at_a_time: int, around: int, target: Target) -> AtLevel:
-    """Of a kernel with one loop nothing has to stay.  ``around``: bytes that the nearest memory outside with tiles holds."""
-    if most_passes(inside.counts) <= 1:
-        return AtLevel(level, None)
-    held = min(around, round(between(inside.kernel, inside.counts, at_a_time / level.count, marked(target))))
-    lost = spilled(inside.kernel, inside.counts, at_a_time, level, marked(target))
-    said = f"what {most_passes(inside.counts)} loops load does not stay in {SHARE:.0%} of it, and is loaded again" if lost else ""
-    return AtLevel(level, held, said=said)
