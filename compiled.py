@@ -324,9 +324,11 @@ class Compiled(Executable):
 
     def estimates(self, arch: str | None = None) -> list[KernelEstimate]:
         """How long every launch takes by its machine code: compiled ahead of time, disassembled, and its instructions issued on a simulated
-        multiprocessor (:mod:`eqfuse.machine`); a second or two for each, no GPU needed.  Beside it are what the plan's model says, and the floors: what each unit must do.
+        multiprocessor (:mod:`eqfuse.machine`); a second or two for each, no GPU needed.  Beside it are what the plan's model says, and
+        the floors: what each unit must do.
 
-        ``arch`` as in :meth:`compile`.  Raises :class:`~eqfuse.errors.CompileError` without Triton, and where no file describes the architecture's units."""
+        ``arch`` as in :meth:`compile`.  Raises :class:`~eqfuse.errors.CompileError` without Triton, and where no file describes the
+        architecture's units."""
         other = self._for(arch, "estimates")
         return super().estimates() if other is self else other.estimates()
 

@@ -26,8 +26,10 @@ ISSUED = 60_000  # instructions that a simulation may issue, about half a second
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch does: ``blocks`` of ``warps``, ``resident`` at a time on a multiprocessor; ``flops`` of the matrix unit, bytes through the second level
-    (``moved``) and bytes from and to device memory (``device_bytes``), over all blocks.  ``outer``: how often loops around loops run, in one block."""
+    """What a launch does: ``blocks`` of ``warps``, ``resident`` at a time on a multiprocessor; ``flops`` of the matrix unit, bytes
+    through the second level
+    (``moved``) and bytes from and to device memory (``device_bytes``), over all blocks.  ``outer``: how often loops around loops run, in
+    one block."""
 
     blocks: int
     warps: int
@@ -40,7 +42,8 @@ class Work:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The time of one launch.  ``floors``: microseconds that each unit needs; ``us``: microseconds of the simulation, never below them, ``None`` with a
+    """The time of one launch.  ``floors``: microseconds that each unit needs; ``us``: microseconds of the simulation, never below them,
+    ``None`` with a
     ``reason`` where it knows too little.  ``trips``: of the inner loops.  Times are without the launch itself."""
 
     floors: Mapping[str, float]
@@ -125,10 +128,13 @@ def _floors(routes: Routes, inner: float, work: Work, p: Processor) -> dict[str,
     share = work.blocks / p.target.sm_count  # blocks of a multiprocessor, if they could be cut
     us = 1e-3 / p.target.clock_ghz
     units = sorted({unit for found in at.values() for unit in found})
-    found = {
-        unit: us * share * extrapolated(lambda o, i, u=unit: at[o, i].get(u, 0.0), (work.outer, inner), ((1, 2), (1, 2)))  # type: ignore[misc]
-        for unit in units
-    }
+    found = {}
+    for unit in units:
+
+        def busy(o: int, i: int, unit: str = unit) -> float:
+            return at[o, i].get(unit, 0.0)
+
+        found[unit] = us * share * extrapolated(busy, (work.outer, inner), ((1, 2), (1, 2)))
     found["second level"] = 1e-3 * work.moved / p.target.l2_gb_s
     found["device memory"] = 1e-3 * work.device_bytes / p.target.dram_gb_s
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from .pipes import SCHEDULERS, Processor, cost
@@ -10,9 +10,10 @@ from .sass import Listing
 
 
 def cycles(listing: Listing, path: Sequence[int], warps: int, processor: Processor) -> Mapping[str, float]:
-    """Cycles that each unit of a multiprocessor is busy for one block, all warps of which take ``path``: ``issue`` slots, ``shared`` memory and the units."""
+    """Cycles that each unit of a multiprocessor is busy for one block, all warps of which take ``path``: ``issue`` slots, ``shared``
+    memory and the units."""
     often = Counter(path)
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     for position, times in often.items():
         c = cost(listing[position], processor)
         found["issue"] += times

@@ -80,7 +80,8 @@ def _next(listing: Listing, at: int, spans: Sequence[LoopSpan], wanted: dict[Loo
 def _taken(
     listing: Listing, at: int, to: int, spans: Sequence[LoopSpan], wanted: dict[LoopSpan, int], done: dict[LoopSpan, int]
 ) -> bool:
-    """Whether a branch forward on a condition is taken: out of a loop that ends by it in the last trip, and where going on would jump over a
+    """Whether a branch forward on a condition is taken: out of a loop that ends by it in the last trip, and where going on would jump
+    over a
     loop that the branch leads to."""
     if any(at in s and to not in s for s in spans):
         return _over(listing, at, spans, wanted, done)

@@ -67,8 +67,10 @@ class Processor:
 
 @dataclass(frozen=True)
 class Cost:
-    """What an instruction of a warp takes: ``busy`` cycles of a ``unit`` of its scheduler, ``shared`` bytes of the multiprocessor's shared memory or
-    first-level cache, ``memory`` bytes beyond; ``flops`` of the matrix unit; and ``latency`` cycles after the unit is done until the result is there."""
+    """What an instruction of a warp takes: ``busy`` cycles of a ``unit`` of its scheduler, ``shared`` bytes of the multiprocessor's
+    shared memory or
+    first-level cache, ``memory`` bytes beyond; ``flops`` of the matrix unit; and ``latency`` cycles after the unit is done until the
+    result is there."""
 
     unit: str
     busy: float
@@ -86,11 +88,13 @@ def processor(target: Target) -> Processor:
     if not file.is_file():
         raise CompileError(f"no file describes the units of {target.arch}", cure="add machine/processors/" + target.arch + ".toml")
     data = tomllib.loads(file.read_text())
-    return Processor(target, data["interval"], data["latency"], data["shared_bytes_per_clock"], data["port_bytes_per_clock"], data["matrix"]["warp_share"])
+    rates = (data["shared_bytes_per_clock"], data["port_bytes_per_clock"], data["matrix"]["warp_share"])
+    return Processor(target, data["interval"], data["latency"], *rates)
 
 
 def unmodelled(x: Instruction) -> bool:
-    """Whether the time of an instruction is not modelled: the bulk copies of Hopper and the matrix unit of Blackwell, and what waits for them."""
+    """Whether the time of an instruction is not modelled: the bulk copies of Hopper and the matrix unit of Blackwell, and what waits for
+    them."""
     return bool(_UNMODELLED.match(x.opcode))
 
 

@@ -1,6 +1,7 @@
 """NVIDIA's machine code (SASS) as a list: instructions with the control codes by which the compiler schedules them.
 
-Since Volta the hardware does not look for hazards: each instruction says how many cycles the warp waits after it, which of six scoreboards it
+Since Volta the hardware does not look for hazards: each instruction says how many cycles the warp waits after it, which of six
+scoreboards it
 sets when its result is there or its operands are read, and which scoreboards it waits for.  The fields of the upper 64 bits of the 128 are
 those that Jia et al. found ("Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", arXiv 1804.06826, section 2.1), in the
 places where they are from Volta to Blackwell.

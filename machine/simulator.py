@@ -1,11 +1,15 @@
 """One multiprocessor, instruction by instruction: four schedulers that issue in order, the units behind them, and memory as a queue.
 
-A scheduler issues an instruction a cycle: of the warp that issued last if it can, else of the oldest that can.  A warp can when its stall has
-passed, the scoreboards that its next instruction waits for are free, and the unit has room.  The bytes that shared memory, the second-level cache and device
-memory move are queues of the multiprocessor, each with a rate; device memory and the second-level cache have a latency besides.  The products of a
+A scheduler issues an instruction a cycle: of the warp that issued last if it can, else of the oldest that can.  A warp can when its stall
+has
+passed, the scoreboards that its next instruction waits for are free, and the unit has room.  The bytes that shared memory, the
+second-level cache and device
+memory move are queues of the multiprocessor, each with a rate; device memory and the second-level cache have a latency besides.  The
+products of a
 warp group run beside the schedulers and are waited for in groups, as are asynchronous copies.
 
-Branches diverge nowhere, shared memory has no bank conflicts, caches are as often hit as the caller says, and every multiprocessor does the same.
+Branches diverge nowhere, shared memory has no bank conflicts, caches are as often hit as the caller says, and every multiprocessor does
+the same.
 """
 
 from __future__ import annotations
@@ -45,10 +49,13 @@ class _Warp:
 
 
 class Multiprocessor:
-    """Runs blocks of one kernel.  ``path``: positions of the instructions that each warp runs; ``missed``: the share of the bytes beyond the first
+    """Runs blocks of one kernel.  ``path``: positions of the instructions that each warp runs; ``missed``: the share of the bytes beyond
+    the first
     level that device memory must give; ``drawing``: the share of multiprocessors that draw on memory with this one."""
 
-    def __init__(self, listing: Listing, path: Sequence[int], processor: Processor, warps: int, missed: float, drawing: float = 1.0) -> None:
+    def __init__(
+        self, listing: Listing, path: Sequence[int], processor: Processor, warps: int, missed: float, drawing: float = 1.0
+    ) -> None:
         self._processor, self._warps, self._missed = processor, warps, missed
         costs = [cost(x, processor) for x in listing.instructions]
         self._path: list[tuple[Instruction, Cost]] = [(listing[i], costs[i]) for i in path]
@@ -97,7 +104,7 @@ class Multiprocessor:
                 elif last[s] is not None and last[s].held:  # type: ignore[union-attr]
                     last[s] = None
             now = max(now + 1, following) if following < float("inf") else now + 1
-        return max(end, self._memory)
+        return max(end, self._memory, self._shared)
 
     def _start(self, now: float) -> None:
         """Make a block resident."""
@@ -142,9 +149,11 @@ class Multiprocessor:
 
     def _group(self, warp: _Warp, x: Instruction, now: float) -> float:
         """When the groups are done that an instruction waits for, all but the last few."""
-        groups = warp.product_groups if x.opcode.startswith("WARPGROUP.DEPBAR") else warp.copy_groups if x.name == "DEPBAR" and "SB0" in x.operands else None
-        if not groups:
-            return now
+        groups: list[float] = []
+        if x.opcode.startswith("WARPGROUP.DEPBAR"):
+            groups = warp.product_groups
+        elif x.name == "DEPBAR" and "SB0" in x.operands:
+            groups = warp.copy_groups
         left = _COUNT.search(x.operands)
         pending = int(left[1], 16) if left else 0
         return groups[-pending - 1] if len(groups) > pending else now

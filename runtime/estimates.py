@@ -15,7 +15,8 @@ from .aot import StaticReport
 
 @dataclass(frozen=True)
 class KernelEstimate:
-    """One launch.  ``modelled``: microseconds by the model that chose the plan; ``static``: by the machine code, or ``None`` with a ``reason``."""
+    """One launch.  ``modelled``: microseconds by the model that chose the plan; ``static``: by the machine code, or ``None`` with a
+    ``reason``."""
 
     kernel: str
     arch: str
