@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .distributed import Across
     from .runtime.accuracy import AccuracyReport
     from .runtime.aot import StaticReport
+    from .runtime.estimates import KernelEstimate
     from .runtime.levels import KernelLayouts
     from .steps import Stepped
 
@@ -320,6 +321,16 @@ class Compiled(Executable):
         target's, the program is planned again for that architecture's representative device."""
         other = self._for(arch, "compile")
         return super().compile() if other is self else other.compile()
+
+    def estimates(self, arch: str | None = None) -> list[KernelEstimate]:
+        """How long every launch takes by its machine code: compiled ahead of time, disassembled, and its instructions issued on a simulated
+        multiprocessor (:mod:`eqfuse.machine`); a second or two for each, no GPU needed.  Beside it are what the plan's model says, and
+        the floors: what each unit must do.
+
+        ``arch`` as in :meth:`compile`.  Raises :class:`~eqfuse.errors.CompileError` without Triton, and where no file describes the
+        architecture's units."""
+        other = self._for(arch, "estimates")
+        return super().estimates() if other is self else other.estimates()
 
     def layouts(self, arch: str | None = None) -> list[KernelLayouts]:
         """For every kernel, where the elements of its tensors are: strides in device memory, and as the compiler decided, in shared

@@ -54,6 +54,7 @@ class StaticReport:
     instructions: Mapping[str, int] | None = field(default=None, compare=False)  # static counts by group, if asked for
     assembly: str = field(default="", repr=False, compare=False)  # PTX or AMD assembly
     ttgir: str = field(default="", repr=False, compare=False)  # Triton's IR of it on the GPU
+    machine_code: bytes = field(default=b"", repr=False, compare=False)  # NVIDIA's object file
 
     @property
     def ok(self) -> bool:
@@ -236,6 +237,7 @@ def _report(kernel: str, device: Target, compiled: Any, log: str, elapsed: float
         instructions=mix,
         assembly=assembly,
         ttgir=compiled.asm["ttgir"],
+        machine_code=compiled.asm.get("cubin", b""),
     )
 
 

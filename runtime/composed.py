@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..frontends import Traced
     from .aot import StaticReport
+    from .estimates import KernelEstimate
     from .levels import KernelLayouts
 
 
@@ -137,6 +138,10 @@ class Composed:
     def compile(self) -> list[StaticReport]:
         """Compile every different kernel ahead of time for the target's architecture."""
         return [report for p in self.different for report in p.compile()]
+
+    def estimates(self) -> list[KernelEstimate]:
+        """How long every different launch takes by its machine code."""
+        return [found for p in self.different for found in p.estimates()]
 
     def layouts(self) -> list[KernelLayouts]:
         """Compile every different kernel, and read who holds its tensors at each level."""

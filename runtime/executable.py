@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ..frontends import Traced
     from .aot import StaticReport
+    from .estimates import KernelEstimate
     from .levels import KernelLayouts
     from .ops import RegisteredOp
 
@@ -271,6 +272,10 @@ class Executable:
     def compile(self) -> list[StaticReport]:
         """Compile every kernel ahead of time for the target's architecture; no GPU needed."""
         return self.generated.compile()
+
+    def estimates(self) -> list[KernelEstimate]:
+        """How long every launch takes by its machine code, beside what the plan's model says; no GPU needed."""
+        return self.generated.estimates()
 
     def layouts(self) -> list[KernelLayouts]:
         """Who holds the tensors of every kernel at each level, as the compiler decided, and what banks make of it; no GPU needed."""

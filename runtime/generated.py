@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..frontends import Traced
     from ..tiles.program import Param, TileProgram
     from .aot import StaticReport
+    from .estimates import KernelEstimate
     from .levels import KernelLayouts
 
 
@@ -194,6 +195,16 @@ class Generated:
             accesses = memory_accesses(kernels, self.called_source, report.assembly, self.target.warp_size)
             out.append(levels(report, self.target, pointers, accesses))
         return out
+
+    def estimates(self) -> list[KernelEstimate]:
+        """Compile every launch, and read off its machine code how long it takes."""
+        from .estimates import kernel_estimate
+
+        planned = {k.kernel.name: k for k in self.plan.steps if isinstance(k, PlannedKernel)}
+        return [
+            kernel_estimate(report, [planned[t.kernel.name] for t in kernels], self.target)
+            for report, (kernels, _, _) in zip(self.compile(), self._functions, strict=True)
+        ]
 
     @property
     def _functions(self) -> list[tuple[tuple[TileProgram, ...], str, Sequence[Param]]]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..explain.why import Why
     from ..runtime.accuracy import AccuracyReport
     from ..runtime.aot import StaticReport
+    from ..runtime.estimates import KernelEstimate
     from ..runtime.executable import Executable
     from ..runtime.levels import KernelLayouts
 
@@ -129,6 +130,10 @@ class Stepped:
     def compile(self, arch: str | None = None) -> list[StaticReport]:
         """Compile every different kernel ahead of time, as :meth:`eqfuse.Compiled.compile` does."""
         return [report for e in self._for(arch, "compile") for report in e.compile()]
+
+    def estimates(self, arch: str | None = None) -> list[KernelEstimate]:
+        """How long every different kernel takes by its machine code, as :meth:`eqfuse.Compiled.estimates` says it."""
+        return [found for e in self._for(arch, "estimates") for found in e.estimates()]
 
     def layouts(self, arch: str | None = None) -> list[KernelLayouts]:
         """Where the elements of every different kernel's tensors are, as :meth:`eqfuse.Compiled.layouts` says it."""

@@ -1,0 +1,89 @@
+"""The simulated multiprocessor obeys the rates and latencies that it is given: counted by hand for small listings."""
+
+from __future__ import annotations
+
+import pytest
+
+from eqfuse.extract.targets import load_target
+from eqfuse.machine import floors
+from eqfuse.machine.pipes import cost, processor, unmodelled
+from eqfuse.machine.sass import Instruction, Listing
+from eqfuse.machine.simulator import Multiprocessor
+
+H100 = processor(load_target("h100"))
+A100 = processor(load_target("a100"))
+
+
+def at(opcode, operands="", *, stall=1, sets=(), waits=()):
+    return Instruction(opcode, operands, "", None, stall, sets, (), waits)
+
+
+def cycles(code, *, warps=4, blocks=1, resident=1, missed=0.0, p=H100):
+    listing = Listing(tuple(code))
+    found = Multiprocessor(listing, range(len(listing)), p, warps, missed).cycles(blocks, resident)
+    needed = floors.cycles(listing, range(len(listing)), warps, p)
+    assert found >= blocks * max(needed.values()) - max(H100.interval.values())  # the last instruction need not leave its unit
+    return found
+
+
+@pytest.mark.parametrize(
+    ("opcode", "p", "each"), [("FFMA", H100, 1), ("FFMA", A100, 2), ("FMNMX.NAN", H100, 2), ("MUFU.EX2", H100, 8), ("IMAD", H100, 2)]
+)
+def test_a_unit_takes_as_many_as_it_can(opcode, p, each):
+    n = 64
+    assert cycles([at(opcode)] * n, warps=8, p=p) == pytest.approx(2 * n * each, abs=2 * each)  # two warps to a scheduler
+
+
+def test_stalls_are_hidden_by_other_warps_and_by_nothing_else():
+    code = [at("FADD", stall=4)] * 32
+    assert cycles(code, warps=4) == pytest.approx(128, abs=4)
+    assert cycles(code, warps=16) == pytest.approx(128, abs=8)  # four warps a scheduler: each issues while the others wait
+    assert cycles(code, warps=32) == pytest.approx(256, abs=8)
+
+
+def test_a_scoreboard_waits_for_memory():
+    code = [at("LDG.E.128", sets=(0,)), at("FADD", waits=(0,))]
+    near, far = (cycles(code, warps=1, missed=m) for m in (0.0, 1.0))
+    assert near == pytest.approx(H100.latency["second_level"], rel=0.3)
+    assert far - near == pytest.approx(H100.latency["device"] - H100.latency["second_level"], rel=0.2)
+
+
+def test_memory_gives_no_more_than_its_rate():
+    code = [at("LDG.E.128", sets=(i % 6,)) for i in range(60)] + [at("FADD", waits=(0, 1, 2, 3, 4, 5))]
+    moved = 60 * 512 * 8 * 6
+    for missed, rate in ((0.0, H100.second_level_bytes), (1.0, H100.device_bytes)):
+        assert cycles(code, warps=8, blocks=6, resident=2, missed=missed) == pytest.approx(moved / rate, rel=0.1)
+
+
+def test_shared_memory_is_one_for_all_schedulers():
+    code = [at("LDS.128", sets=(0,))] * 32
+    assert cycles(code, warps=8) == pytest.approx(32 * 8 * 512 / 128, rel=0.05)
+
+
+def test_a_barrier_waits_for_the_last_warp():
+    free = cycles([at("MUFU.EX2")] * 16 + [at("FADD")] * 16, warps=8)
+    held = cycles([at("MUFU.EX2")] * 16 + [at("BAR.SYNC", "0x0"), *[at("FADD")] * 16], warps=8)
+    assert held > free
+    halves = cycles([at("BAR.SYNC", "0x1, 0x80"), at("FADD")], warps=8)  # four warps at a time are whole
+    assert halves < cycles([at("BAR.SYNC", "0x1"), at("FADD")], warps=8) + H100.latency["barrier"]
+
+
+def test_products_of_a_warp_group_run_beside_the_schedulers():
+    product = at("HGMMA.64x128x16.F32", "R24, gdesc[UR8], R24, gsb0")
+    alone = cycles([product] * 8 + [at("WARPGROUP.DEPBAR.LE", "gsb0, 0x0")])
+    peak = 8 * 2 * 64 * 128 * 16 / H100.matrix_rate("float16")
+    assert alone == pytest.approx(peak, rel=0.35)  # both operands from shared memory are more than it gives: 6144 bytes in 64 cycles fit
+    beside = cycles([product] * 8 + [at("FFMA")] * 200 + [at("WARPGROUP.DEPBAR.LE", "gsb0, 0x0")])
+    assert beside < alone + 60
+
+
+def test_a_product_of_a_warp_takes_its_share_of_the_peak():
+    flops = 2 * 16 * 8 * 16
+    assert A100.matrix_rate("float16") == pytest.approx(2048, rel=0.01)
+    assert cost(at("HMMA.16816.F32"), A100).busy == pytest.approx(flops / 512, rel=0.01)
+    assert cycles([at("HMMA.16816.F32")] * 32, warps=8, p=A100) == pytest.approx(2 * 32 * 8, rel=0.1)
+
+
+def test_what_is_not_modelled_is_known():
+    assert unmodelled(at("UTMALDG.2D")) and unmodelled(at("UTCHMMA")) and unmodelled(at("IMMA.16832.S8.S8"))
+    assert not any(unmodelled(at(x)) for x in ("HGMMA.64x64x16.F32", "LDGSTS.E.BYPASS.128", "STS.128", "FFMA"))
