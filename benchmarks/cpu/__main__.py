@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eqfuse.cli.tables import show_heading, show_table
+from eqfuse.errors import EqFuseError
 
 from ..host import commit, host, write
 from . import structured
@@ -144,7 +145,10 @@ def main():
                 keep()
         if with_peaks:
             progress.update(task, description="peaks of the machine")
-            result["structured"] = structured.measured(quick=options.quick)
+            try:
+                result["structured"] = structured.measured(quick=options.quick)
+            except EqFuseError as error:  # of the compiler, say: what was timed is shown all the same
+                result["structured"] = {"failed": str(error).splitlines()[0]}
             keep()
     show(result)
     if options.save:

@@ -6,7 +6,7 @@ int64_t peak_operations(void) { return 2 * CHAINS * EQ_LANES; }  // of a turn
 float peak_fma(int64_t times) {
   eq_vector sum[CHAINS], x = (eq_vector){0} + 0.5f, y = (eq_vector){0} + 0.25f;
   __asm__ volatile("" : "+m"(x), "+m"(y));  // not known when it is compiled
-  _Pragma("GCC unroll 32") for (int j = 0; j < CHAINS; j++) sum[j] = x * j;  // or one would do for all
+  _Pragma("GCC unroll 32") for (int j = 0; j < CHAINS; j++) sum[j] = x * (float)j;  // or one would do for all
   for (int64_t t = 0; t < times; t++) {
     _Pragma("GCC unroll 32") for (int j = 0; j < CHAINS; j++) sum[j] = EQ_VFMA(sum[j], x, y);
   }

@@ -116,7 +116,7 @@ def measured(quick=False):
         if compiler() is None:
             return {"failed": "there is no C compiler"}
         seconds = 0.2 if quick else 1.0
-        return {"caches": caches(), "moves": list(_moves(seconds)), "products": list(_products(seconds, SIZES[:2] if quick else SIZES))}
+        return {"theirs": THEIRS, "caches": caches(), "moves": list(_moves(seconds)), "products": list(_products(seconds, SIZES[:2] if quick else SIZES))}
     finally:
         torch.set_num_threads(before)
 
