@@ -13,19 +13,26 @@ def cpu(result, path):
     parts.append(f"{software}; {machine({**env, 'load': loads})}; commit {env['commit']}.")
     if rows:
         parts += [
-            "float32, all in turns in one run. One thread: its processor time; more: time on the wall. The columns of peers say how many times faster ours is. "
-            "Errors are against float64, of the largest element. `torch`: the operation that torch has for it, where it has one.",
+            "float32, all in turns in one run. One thread: its processor time; more: time on the wall. The columns of peers say how many "
+            "times faster ours is. `torch`: the operation that torch has for it, where it has one. Errors are against float64, of the "
+            "largest element.",
             times(rows),
         ]
-        if away := [f"{r['case']}, {n} thread{'s' * (n > 1)}: {why}" for r in rows for n in [r["threads"]] for why in absences(r)]:
+        if away := [f"{r['case']}, {threads_of(r['threads'])}: {why}" for r in rows for why in absences(r)]:
             parts.append("Not there: " + "; ".join(away) + ".")
-        parts += ["Geometric means of a family beside the bar that was set and what was predicted before the first run.", bars(result["geomeans"])]
+        parts += ["Geometric means of a family beside the bar that was set and what was predicted before the first run."]
+        parts += [bars(result["geomeans"])]
         if memory := [r for r in rows if r.get("added_bytes")]:
             parts += [
-                "MB that a call adds to the memory of the process at its highest, its result included; without what libraries and kernels keep from one call to the next.",
+                "MB that a call adds to the memory of the process at its highest, its result included; without what libraries and kernels "
+                "keep from one call to the next.",
                 added(memory),
             ]
     return "\n\n".join([*parts, *structured(result["structured"])])
+
+
+def threads_of(n):
+    return f"{n} thread{'s' * (n > 1)}"
 
 
 def absences(row):
@@ -36,7 +43,7 @@ def times(rows):
     threads = sorted({r["threads"] for r in rows})
     header = ["case", "plan"]
     for n in threads:
-        header += [f"ms, {n} thread{'s' * (n > 1)}", *PEERS]
+        header += [f"ms, {threads_of(n)}", *PEERS]
     body = []
     for name in dict.fromkeys(r["case"] for r in rows):
         of = {r["threads"]: r for r in rows if r["case"] == name}
@@ -52,7 +59,7 @@ def times(rows):
                 if p not in (*PEERS, "eqfuse") and "eqfuse" in first["times_ms"]]  # fmt: skip
         line += ["; ".join(more) or "-", *(f"{errors[p]:.0e}" if p in errors else "-" for p in ("eqfuse", "eager"))]
         body.append(line)
-    return markdown([*header, f"others, {threads[0]} thread{'s' * (threads[0] > 1)}", "error", "eager's error"], body)
+    return markdown([*header, f"others, {threads_of(threads[0])}", "error", "eager's error"], body)
 
 
 def planned(plan):
@@ -64,17 +71,22 @@ def planned(plan):
 
 def bars(means):
     header = ("family", "times faster than", "threads", "cases", "geometric mean", "bar", "reached", "predicted", "least")
-    return markdown(header, [
-        [g["family"], g["peer"], str(g["threads"]), str(g["cases"]), f"{g['geomean']:.2f}", f"{g['bar']:.2f}",
-         "yes" if g["geomean"] >= g["bar"] else "no", f"{g['predicted']:.2f}" if g["predicted"] and g["threads"] == 1 else "-", f"{g['least']:.2f}"]
-        for g in means
-    ])  # fmt: skip
+    body = []
+    for g in means:
+        predicted = f"{g['predicted']:.2f}" if g["predicted"] and g["threads"] == 1 else "-"
+        reached = "yes" if g["geomean"] >= g["bar"] else "no"
+        of = (g["family"], g["peer"], str(g["threads"]), str(g["cases"]))
+        body.append([*of, f"{g['geomean']:.2f}", f"{g['bar']:.2f}", reached, predicted, f"{g['least']:.2f}"])
+    return markdown(header, body)
 
 
 def added(rows):
     names = list(dict.fromkeys(p for r in rows for p in r["added_bytes"]))
-    body = [[r["case"], str(r["threads"]), *(f"{r['added_bytes'][p] / 1e6:.1f}" if r["added_bytes"].get(p) is not None else "-" for p in names)]
-            for r in rows]  # fmt: skip
+
+    def megabytes(n):
+        return f"{n / 1e6:.1f}" if n is not None else "-"
+
+    body = [[r["case"], str(r["threads"]), *(megabytes(r["added_bytes"].get(p)) for p in names)] for r in rows]
     return markdown(["case", "threads", *names], body)
 
 
@@ -86,15 +98,17 @@ def structured(found):
         return [f"Peaks of the machine were not measured: {found['failed']}."]
     sizes = ", ".join(f"L{level} {size >> 10} KB" for level, size in sorted(found["caches"].items()))
     parts = [
-        f"What kernels reach of the machine with one thread ({sizes}), after the experiments of *Composable and Modular Code Generation in MLIR* (arXiv 2202.03293): "
-        "GB/s, and the part of a copy written by hand at the same size in the same run; theirs, on one core of a Xeon Gold 6154, behind it. A copy is a negation here.",
+        f"What kernels reach of the machine with one thread ({sizes}), after the experiments of *Composable and Modular Code Generation in "
+        "MLIR* (arXiv 2202.03293): GB/s, and the part of a copy written by hand at the same size in the same run; theirs, on one core of a "
+        "Xeon Gold 6154, behind it. A copy is a negation here.",
         moves(found),
         "GFLOP/s of square products, and the part of the multiply-adds in registers that a loop written by hand reaches in the same run "
         f"(theirs: {found['theirs']['matmul']['AB']} of 192 at best; torch.mm is the library's).",
         products(found),
     ]
-    if away := [f"{name} at {p.get('level', p.get('size'))} ({why})" for p in (*found["moves"], *found["products"]) for name, why in p["absent"].items()]:
-        parts.append("Not measured: " + "; ".join(away) + ".")
+    away = [(name, p.get("level", p.get("size")), why) for p in (*found["moves"], *found["products"]) for name, why in p["absent"].items()]
+    if away:
+        parts.append("Not measured: " + "; ".join(f"{name} at {at} ({why})" for name, at, why in away) + ".")
     return parts
 
 
@@ -110,11 +124,12 @@ def moves(found):
 
 def products(found):
     names = list(dict.fromkeys(n for p in found["products"] for n in p["gflop_s"] if n != "by hand"))
-    body = [[str(p["size"]), f"{p['gflop_s']['by hand']['median']:.0f}", *(fraction(p["gflop_s"], n) for n in names)] for p in found["products"]]
+    rates = [(str(p["size"]), p["gflop_s"]) for p in found["products"]]
+    body = [[size, f"{of['by hand']['median']:.0f}", *(fraction(of, n) for n in names)] for size, of in rates]
     return markdown(["size", "multiply-adds by hand", *names], body)
 
 
 def fraction(rates, name):
     if name not in rates:
         return "-"
-    return f"{rates[name]['median']:.0f} ({100 * rates[name]['median'] / rates['by hand']['median']:.0f} %)"
+    return f"{rates[name]['median']:.3g} ({100 * rates[name]['median'] / rates['by hand']['median']:.0f} %)"

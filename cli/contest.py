@@ -1,7 +1,7 @@
 """A function as it is written against what else there is for it: eager, torch.compile, torch's own operation, and the kernels planned here.
 
-All get the same arguments, are compared with the function in float64, and are timed turn by turn (:mod:`eqfuse.runtime.measuring`).  What does not
-compile or is not there is said, not left out.
+All get the same arguments, are compared with the function in float64, and are timed turn by turn (:mod:`eqfuse.runtime.measuring`).  What
+does not compile or is not there is said, not left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Peers:
     plan: Any = None  # of ours
 
     def errors(self) -> dict[str, float]:
-        """The largest difference from the function in float64, over its largest element; NaN and infinities where it has none count as inf."""
+        """The largest difference from the function in float64, over its largest element; inf where a NaN is."""
         exact = _tensors(self.contest.function(*(_wide(a) for a in self.contest.args)))
         return {name: max(map(_error, _tensors(call()), exact)) for name, call in self.calls.items()}
 
@@ -66,7 +66,7 @@ def peers(contest: Contest, target: str) -> Peers:
         ours.append(eqfuse.optimize(contest.function, contest.args, target=target, strict=True, **contest.options))
         if missing := getattr(ours[0], "missing", ""):
             raise RuntimeError(missing)
-        return ours[0]  # type: ignore[no-any-return]
+        return ours[0]
 
     torch.compiler.reset()
     made: dict[str, Callable[[], Callable[..., Any]]] = {EAGER: lambda: contest.function}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from torch.nn.functional import cross_entropy, linear, rms_norm, scaled_dot_product_attention
+from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 from ..runtime.measuring import Times, keep_freed_memory
 from ..testing.programs import PROGRAMS, Arg

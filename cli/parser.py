@@ -123,7 +123,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("action", nargs="?", default="show", choices=("show", "clear"))
     p.add_argument("--json", action="store_true")
 
-    p = command("demo", "run the whole path on naive attention at Llama-3-8B prefill shape, and time a few programs on this machine", demo_command)
+    said = "run the whole path on naive attention at Llama-3-8B prefill shape, and time a few programs on this machine"
+    p = command("demo", said, demo_command)
     p.add_argument("--target", default="h200")
     p.add_argument("--tokens", type=_positive, default=4096, help="sequence length (default %(default)s)")
     p.add_argument("--no-measure", dest="measure", action="store_false", help="without the times at the end, a minute of them")

@@ -1,7 +1,7 @@
 """What calls take on the machine at hand: several implementations of one thing, turn by turn in one run.
 
-A machine is never the same twice, so nothing is timed alone: in each round every implementation is called once, in an order that moves on by
-one, and what is said of them is medians, quartiles and ratios within the run.  Calls allocate their results, as users' calls do.
+A machine is never the same twice, so nothing is timed alone: in each round every implementation is called once, in an order that moves on
+by one, and what is said of them is medians, quartiles and ratios within the run.  Calls allocate their results, as users' calls do.
 
 With one thread a time is the processor time of that thread, which other processes lengthen through the caches only; with more it is time on
 the wall; on a CUDA device it is the time between two events.
@@ -76,8 +76,8 @@ def interleaved(
     rounds: tuple[int, int] = (5, 100),
     tick: Callable[[float], None] = lambda part: None,
 ) -> dict[str, Times]:
-    """The times of all calls, which have been made before (nothing is compiled here): rounds until ``seconds`` are over on the wall, at least
-    and at most as many as ``rounds`` says.  ``tick`` is told what part is done."""
+    """The times of all calls, which have been made before (nothing is compiled here): rounds until ``seconds`` are over on the wall, at
+    least and at most as many as ``rounds`` says.  ``tick`` is told what part is done."""
     times = {name: max(1, round(SHORTEST / max(sample(call, 1), 1e-9))) for name, call in calls.items()}
     found: dict[str, list[float]] = {name: [] for name in calls}
     names, start, done = list(calls), time.perf_counter(), 0
@@ -86,13 +86,13 @@ def interleaved(
             found[name].append(sample(calls[name], times[name]))
         names.append(names.pop(0))
         done += 1
-        tick(min(1.0, max(done / rounds[1], min(done / rounds[0], (time.perf_counter() - start) / seconds))))
+        tick(min(1.0, max(done / rounds[1], min(done / rounds[0], (time.perf_counter() - start) / max(seconds, 1e-9)))))
     return {name: Times(tuple(samples)) for name, samples in found.items()}
 
 
 def keep_freed_memory() -> bool:
-    """From now on this process keeps what it frees, so that large results do not cost a page fault for every 4 KB in every call (for a
-    softmax of 64 MB that is four fifths of the time).  For all implementations alike; False where the C library is not glibc."""
+    """From now on this process keeps what it frees, so that large results do not cost a page fault for every 4 KB in every call (three
+    quarters of the time of a softmax of 64 MB).  For all implementations alike; False where the C library is not glibc."""
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
         return bool(libc.mallopt(_M_MMAP_MAX, 0)) and bool(libc.mallopt(_M_TRIM_THRESHOLD, -1))

@@ -33,15 +33,18 @@ SECONDS = 2.0
 
 
 def child(names, threads, options, errors, cache, tick):
-    """The rows of these cases, from processes with so many threads; a case that ends its process is left out, and the next has a new one."""
-    rows, left = [], list(names)
-    # the C library gives memory back that torch.compile's compilers took, and plans and kernels are kept between the processes of a run
+    """The rows of these cases, from processes with so many threads.  A case that ends its process has no times, and the next a new one."""
+    left = list(names)
+    # what is planned and compiled is kept between the processes of a run
     places = {"EQFUSE_CACHE": "1", "EQFUSE_CACHE_DIR": f"{cache}/eqfuse", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor-{threads}"}
     limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    command = [sys.executable, "-W", "ignore", "-m", f"{__package__}.child", "--seconds", str(options.seconds), *(["--errors"] if errors else [])]
+    environment = {**os.environ, **places, **limits}
+    command = [sys.executable, "-W", "ignore", "-m", f"{__package__}.child", "--seconds", str(options.seconds)]
+    command += ["--errors"] if errors else []
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     while left:
         current = None
-        with subprocess.Popen(command, env={**os.environ, **places, **limits}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, env=environment, **pipes) as process:
             process.stdin.write(json.dumps(left))
             process.stdin.close()
             for line in process.stdout:
@@ -49,16 +52,16 @@ def child(names, threads, options, errors, cache, tick):
                     continue  # of a compiler, say
                 said = json.loads(line)
                 current = said.get("start", current)
-                tick(len(rows) + said.get("part", 0.0), f"{threads} thread{'s' * (threads > 1)}: {current}")
+                tick(len(names) - len(left) + said.get("part", 0.0), f"{threads} thread{'s' * (threads > 1)}: {current}")
                 if "row" in said:
-                    rows.append(said["row"])
                     left.remove(current)
                     current = None
-                    yield rows[-1]
+                    yield said["row"]
         if left:
             ended = current if current in left else left[0]
             left.remove(ended)
-            yield {"case": ended, "family": cases()[ended].family.name, "threads": threads, "ended": f"its process ended with {process.returncode}"}
+            how = f"its process ended with {process.returncode}"
+            yield {"case": ended, "family": cases()[ended].family.name, "threads": threads, "ended": how}
 
 
 def ratio(row, peer):
@@ -99,8 +102,9 @@ def show(result):
         ]  # fmt: skip
         show_table(("case", "threads", "ms", "eager", "torch", "torch.compile", "not there"), body)
         show_heading("geometric means")
-        body = [(g["family"], g["peer"], str(g["threads"]), f"{g['geomean']:.2f}", f"{g['bar']:.2f}", f"{g['least']:.2f}") for g in result["geomeans"]]
-        show_table(("family", "times faster than", "threads", "geomean", "bar", "least"), body)
+        numbers = ("geomean", "bar", "least")
+        body = [(g["family"], g["peer"], str(g["threads"]), *(f"{g[k]:.2f}" for k in numbers)) for g in result["geomeans"]]
+        show_table(("family", "times faster than", "threads", *numbers), body)
     if result["structured"]:
         structured.show(result["structured"])
 
@@ -136,8 +140,10 @@ def main():
         Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress,
     ):
         task = progress.add_task("", total=len(names) * len(threads) + with_peaks)
-        for at, n in enumerate(threads):
-            def tick(done, text, before=at * len(names)):
+        for n in threads:
+            before = len(result["rows"])
+
+            def tick(done, text, before=before):
                 progress.update(task, completed=before + done, description=text)
 
             for row in child(names, n, options, n == threads[0], cache, tick):

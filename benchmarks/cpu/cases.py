@@ -1,7 +1,7 @@
 """What is timed: functions as they are written, with what torch has of its own for the same, in families with a bar each.
 
-A bar is a ratio of times that kernels are meant to reach in the geometric mean of a family, against one peer.  ``predicted`` is what the author
-expected of the first whole run before it, on two cores of a Zen 4 (NOTES.md has the reasons); the tables set both beside what was measured.
+A bar is a ratio of times that kernels are meant to reach in the geometric mean of a family, against one peer.  ``predicted`` is what was
+expected before the first run, on two cores of a Zen 4 (NOTES.md has the reasons); the tables set both beside what was measured.
 """
 
 from collections.abc import Callable

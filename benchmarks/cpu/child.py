@@ -1,7 +1,7 @@
 """One process of a run: the cases named on its standard input, with the threads that its environment says; a line of JSON for each.
 
-A process of its own for each number of threads, since what torch.compile makes has the number in it; and so that a case that ends the process
-ends no other.
+A process of its own for each number of threads, since what torch.compile makes has the number in it; and so that a case that ends its
+process ends no other.
 """
 
 import argparse

@@ -7,10 +7,12 @@ convolutions have no counterpart: the front end reads none.
 
 import ctypes
 import math
+from functools import partial
 from pathlib import Path
 
 import torch
 
+from eqfuse.cli.tables import show_heading, show_table
 from eqfuse.codegen.c.host import header, translation_unit
 from eqfuse.codegen.c.printer import arguments, function_name
 from eqfuse.errors import EqFuseError
@@ -19,7 +21,7 @@ from eqfuse.runtime.native import compiler, library
 
 from ..host import shell
 
-# Single-core figures of the paper, on a Xeon Gold 6154 (AVX-512): text of 4.5 and 4.6, table 2.  Fractions of 192 GFLOP/s and of its copies.
+# Single-core figures of the paper, on a Xeon Gold 6154 (AVX-512): text of 4.5 and 4.6, table 2.  Parts of 192 GFLOP/s and of its copies.
 THEIRS = {
     "copy": {"L1": "289 GB/s", "L2": "84 GB/s", "L3": "26 GB/s", "DRAM": "12 GB/s"},
     "transpose": {"L1": "30-60 % (to 109 GB/s)", "L2": "nearer than in L1", "L3": "below"},
@@ -96,10 +98,10 @@ def repeated(function, args):
     run.argtypes, run.restype = [ctypes.c_int64, ctypes.c_void_p], None
     memory = (ctypes.c_int64 * len(values))(*values)
 
-    def call(times=1, keep=tensors):
+    def call(times, keep=tensors):  # what its pointers are to
         run(times, memory)
 
-    call()
+    call(1)
     exact = function(*(x.double() for x in args))
     (out,) = c.plan.program.outputs
     error = ((tensors[out.name].view(exact.shape) - exact).abs().max() / exact.abs().max()).item()
@@ -115,8 +117,9 @@ def measured(quick=False):
     try:
         if compiler() is None:
             return {"failed": "there is no C compiler"}
-        seconds = 0.2 if quick else 1.0
-        return {"theirs": THEIRS, "caches": caches(), "moves": list(_moves(seconds)), "products": list(_products(seconds, SIZES[:2] if quick else SIZES))}
+        seconds = 0.2 if quick else 1.0  # for each size
+        products = list(_products(seconds, SIZES[:2] if quick else SIZES))
+        return {"theirs": THEIRS, "caches": caches(), "moves": list(_moves(seconds)), "products": products}
     finally:
         torch.set_num_threads(before)
 
@@ -125,46 +128,41 @@ def _moves(seconds):
     peaks = _peaks()
     for level, (rows, columns) in matrices().items():
         x = torch.randn(rows, columns)
-        y = torch.empty_like(x)
-        n = x.numel() // 256 * 256
-        calls, work, absent = {}, {}, {}
-        for name, (function, moved) in MOVES.items():
-            try:
-                call, why = repeated(function, (x,))
-            except (EqFuseError, ArithmeticError) as error:
-                call, why = None, f"{type(error).__name__}: {error}"
-            if call is None:
-                absent[name] = why
-            else:
-                calls[name], work[name] = call, 4 * x.numel() * moved
-        calls["by hand"], work["by hand"] = (lambda times=1, n=n: peaks.peak_copy(x.data_ptr(), y.data_ptr(), n, times)), 8 * n
-        rates = _rates(calls, work, seconds)
-        yield {"level": level, "rows": rows, "columns": columns, "gb_s": rates, "absent": absent}
+        calls, absent = _ours({name: function for name, (function, _) in MOVES.items()}, (x,))
+        work = {name: 4 * x.numel() * moved for name, (_, moved) in MOVES.items()}
+        y, n = torch.empty_like(x), x.numel() // 256 * 256
+        calls["by hand"], work["by hand"] = partial(peaks.peak_copy, x.data_ptr(), y.data_ptr(), n), 8 * n
+        yield {"level": level, "rows": rows, "columns": columns, "gb_s": _rates(calls, work, seconds), "absent": absent}
 
 
 def _products(seconds, sizes):
     peaks = _peaks()
-    operations = peaks.peak_operations()
     for size in sizes:
         a, b, out = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
-        calls, work, absent = {}, {}, {}
-        for name, function in PRODUCTS.items():
-            try:
-                call, why = repeated(function, (a, b))
-            except (EqFuseError, ArithmeticError) as error:
-                call, why = None, f"{type(error).__name__}: {error}"
-            if call is None:
-                absent[name] = why
-            else:
-                calls[name], work[name] = call, 2 * size**3
-
-        def library_product(times=1, a=a, b=b, out=out):
-            for _ in range(times):
-                torch.mm(a, b, out=out)
-
-        calls["torch.mm"], work["torch.mm"] = library_product, 2 * size**3
-        calls["by hand"], work["by hand"] = (lambda times=1: peaks.peak_fma(1000 * times)), 1000 * operations
+        calls, absent = _ours(PRODUCTS, (a, b))
+        calls["torch.mm"] = partial(_repeat, partial(torch.mm, a, b, out=out))
+        work = dict.fromkeys(calls, 2 * size**3)
+        calls["by hand"], work["by hand"] = peaks.peak_fma, peaks.peak_operations()
         yield {"size": size, "gflop_s": _rates(calls, work, seconds), "absent": absent}
+
+
+def _ours(functions, args):
+    """Calls of planned kernels, so many times over, by name; and why there are none of the others."""
+    calls, absent = {}, {}
+    for name, function in functions.items():
+        try:
+            calls[name], why = repeated(function, args)
+        except (EqFuseError, ArithmeticError) as error:
+            calls[name], why = None, f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        if calls[name] is None:
+            del calls[name]
+            absent[name] = why
+    return calls, absent
+
+
+def _repeat(call, times):
+    for _ in range(times):
+        call()
 
 
 def _peaks():
@@ -189,14 +187,12 @@ def _rates(calls, work, seconds):
 def _often(call):
     """The call repeated so many times in C that Python's part does not count, and how many."""
     sample, times = sampler("cpu", 1), 1
-    while (took := sample(lambda: call(times), 1)) < CALLS:
+    while (took := sample(partial(call, times), 1)) < CALLS:
         times = max(2 * times, min(round(1.2 * CALLS / max(took, 1e-9) * times), 100 * times))
-    return (lambda: call(times)), times
+    return partial(call, times), times
 
 
 def show(result):
-    from eqfuse.cli.tables import show_heading, show_table
-
     if "failed" in result:
         print(f"peaks not measured: {result['failed']}")
         return
