@@ -47,8 +47,9 @@ class Peers:
 
     def errors(self) -> dict[str, float]:
         """The largest difference from the function in float64, over its largest element; inf where a NaN is."""
-        exact = _tensors(self.contest.function(*(_wide(a) for a in self.contest.args)))
-        return {name: max(map(_error, _tensors(call()), exact)) for name, call in self.calls.items()}
+        with torch.no_grad():  # torch.compile would compile again for the other mode
+            exact = _tensors(self.contest.function(*(_wide(a) for a in self.contest.args)))
+            return {name: max(map(_error, _tensors(call()), exact)) for name, call in self.calls.items()}
 
     def times(self, **options: Any) -> dict[str, Times]:
         """The times of a call of each; ``options`` are of :func:`~eqfuse.runtime.measuring.interleaved`."""

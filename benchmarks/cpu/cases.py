@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from eqfuse.testing.programs import PROGRAMS, Arg, weight
 
 EAGER, TORCH, COMPILED = "eager", "torch", "torch.compile"  # torch: the operation that torch has for it
+FLEX = "flex_attention"
 EPS = 1e-5
 
 
@@ -32,14 +34,18 @@ class Case:
     shapes: tuple[Arg, ...]
     library: dict[str, Callable] = field(default_factory=dict)
     options: dict = field(default_factory=dict)
+    in_order: bool = False  # whether labels grow along their axis
 
     def args(self):
         random = torch.Generator().manual_seed(0)
-        return tuple(
-            torch.randint(0, a.labels, a.shape, generator=random) if a.labels
-            else torch.randn(a.shape, generator=random) * a.scale + a.offset
-            for a in self.shapes
-        )  # fmt: skip
+
+        def drawn(a):
+            if a.labels:
+                x = torch.randint(0, a.labels, a.shape, generator=random)
+                return x.sort().values if self.in_order else x
+            return torch.randn(a.shape, generator=random) * a.scale + a.offset
+
+        return tuple(map(drawn, self.shapes))
 
 
 ROWS = Family("rows", {TORCH: 1.0, COMPILED: 1.2}, {TORCH: 1.3, COMPILED: 1.3})
@@ -134,8 +140,22 @@ def masked_by(mask):
     """Torch's own attention with the mask as a tensor, made in the call as the function makes it."""
 
     def call(q, k, v, *more):
-        i, j = positions(torch.empty(q.shape[-2], k.shape[-2], device="meta"))
+        i, j = torch.arange(q.shape[-2])[:, None], torch.arange(k.shape[-2])
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask(i, j, *more))
+
+    return call
+
+
+def flex(mask, score=None):
+    """FlexAttention, which torch.compile makes a kernel of; its blocks are found before, and not in the call."""
+    compiled = []
+
+    def call(q, k, v, *more):
+        if not compiled:
+            lengths = (q.shape[-2], k.shape[-2])
+            blocks = create_block_mask(lambda b, h, i, j: mask(i, j, *more), None, None, *lengths, device=q.device.type)
+            compiled.append(torch.compile(lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=blocks), dynamic=False))
+        return compiled[0](q, k, v)
 
     return call
 
@@ -148,12 +168,15 @@ def attention():
         sdpa = {TORCH: lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)}
         yield Case(CAUSAL, f"causal attention {name}", causal, qkv, sdpa)
     shape, qkv = "1x4x2048x64", (Arg((1, 4, 2048, 64)),) * 3
-    window = {TORCH: masked_by(lambda i, j: (j <= i) & (i - j < 256))}
-    yield Case(MASKED, f"sliding window 256, {shape}", sliding_window, qkv, window)
-    of = {TORCH: masked_by(lambda i, j, of: (j <= i) & (of[:, None] == of))}
-    yield Case(MASKED, f"documents, {shape}", documents, (*qkv, Arg((2048,), labels=8)), of)
-    yield Case(MASKED, f"prefix 512, {shape}", prefix, qkv, {TORCH: masked_by(lambda i, j: (j <= i) | (j < 512))})
-    yield Case(MASKED, f"soft cap, causal, {shape}", softcapped, qkv)
+    masks = (
+        (f"sliding window 256, {shape}", sliding_window, qkv, lambda i, j: (j <= i) & (i - j < 256)),
+        (f"documents, {shape}", documents, (*qkv, Arg((2048,), labels=8)), lambda i, j, of: (j <= i) & (of[i] == of[j])),
+        (f"prefix 512, {shape}", prefix, qkv, lambda i, j: (j <= i) | (j < 512)),
+    )
+    for name, function, shapes, mask in masks:
+        yield Case(MASKED, name, function, shapes, {TORCH: masked_by(mask), FLEX: flex(mask)}, in_order=True)
+    capped = {FLEX: flex(lambda i, j: j <= i, lambda s, b, h, i, j: 50.0 * torch.tanh(s / 50.0))}
+    yield Case(MASKED, f"soft cap, causal, {shape}", softcapped, qkv, capped)
 
 
 def grouped(q, k, v):

@@ -47,7 +47,8 @@ def main():
     known = cases()
     for name in json.load(sys.stdin):
         said(start=name)
-        said(row=row(known[name], options.seconds, options.errors, lambda part: said(part=part)))
+        with torch.no_grad():
+            said(row=row(known[name], options.seconds, options.errors, lambda part: said(part=part)))
 
 
 if __name__ == "__main__":

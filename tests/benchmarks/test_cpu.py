@@ -27,7 +27,7 @@ CASES = module("cases").cases()
 SMALLER = {4: 1, 300: 23, 512: 24, 777: 19, 1000: 17, 1024: 48, 2816: 44, 3072: 36, 4096: 40, 8192: 56, 16000: 72, 32000: 88}  # masks keep 2048
 
 
-@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.library])
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if "torch" in c.library])
 def test_what_torch_has_of_its_own_is_the_same(name):
     case = CASES[name]
     shapes = tuple(
@@ -35,8 +35,9 @@ def test_what_torch_has_of_its_own_is_the_same(name):
     )
     args = replace(case, shapes=shapes).args()
     want = case.function(*args)
-    for own in case.library.values():
-        assert torch.allclose(own(*args), want, rtol=1e-4, atol=1e-5)
+    for name_of_own, own in case.library.items():
+        if name_of_own != "flex_attention":  # which takes seconds to compile, and is compared in the run
+            assert torch.allclose(own(*args), want, rtol=1e-4, atol=1e-5)
 
 
 def test_quick_cases_are_of_every_bar_that_can_be_had_in_a_minute():
