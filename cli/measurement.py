@@ -57,7 +57,10 @@ def _drawn(a: Arg, dtype: torch.dtype, device: str) -> torch.Tensor:
 
 
 def show_measurement(device: str, *, seconds: float = SECONDS, scale: int = 1) -> bool:
-    """Time every program and print one table; whether no error of ours is beyond twice eager's."""
+    """Time every program and print one table; whether no error of ours is beyond twice eager's.
+
+    ``device`` is "cpu" or "cuda": the same code, with the kernels for the one or the other.  It has not been run on a GPU yet.
+    """
     threads = torch.get_num_threads()
     where = torch.cuda.get_device_name() if device == "cuda" else f"this CPU, {threads} thread{'s' * (threads > 1)}"
     show_heading(f"measured on {where}")

@@ -20,7 +20,7 @@ Nothing here needs a GPU."""
 
 EXAMPLES = """\
 examples:
-  eqfuse demo                                        the whole path on naive attention, and times on this machine
+  eqfuse demo                                        the whole path on naive attention, and times
   eqfuse optimize examples/attention.py:attention    program, saturation, plan
   eqfuse optimize model.py:block --shape x=1,4096,4096:bfloat16 --shape w=4096,4096:bfloat16 --source
   eqfuse optimize model.py:block --args make_inputs --check --save block_kernel.py
