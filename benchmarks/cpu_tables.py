@@ -10,7 +10,8 @@ def cpu(result, path):
     software = ", ".join(f"{k} {env[k]}" for k in ("torch", "triton", "python", "compiler") if env.get(k))
     loads = f"{env['load']} before and {env['load_at_the_end']} at the end"
     parts = [f"### {env['date'][:10]}: kernels for a CPU, measured"]
-    parts.append(f"{software}; {machine({**env, 'load': loads})}; commit {env['commit']}.")
+    plans = f"; planned for {env['calibrated']}" if env.get("calibrated") else ""
+    parts.append(f"{software}; {machine({**env, 'load': loads})}; commit {env['commit']}{plans}.")
     if rows:
         parts += [
             "float32, all in turns in one run. One thread: its processor time; more: time on the wall. The columns of peers say how many "
@@ -24,8 +25,7 @@ def cpu(result, path):
         parts += [bars(result["geomeans"])]
         if memory := [r for r in rows if r.get("added_bytes")]:
             parts += [
-                "MB that a call adds to the memory of the process at its highest, its result included; without what libraries and kernels "
-                "keep from one call to the next.",
+                "MB that a call of a new thread adds to the memory of the process at its highest, its result included.",
                 added(memory),
             ]
     return "\n\n".join([*parts, *structured(result["structured"])])
@@ -84,7 +84,7 @@ def added(rows):
     names = list(dict.fromkeys(p for r in rows for p in r["added_bytes"]))
 
     def megabytes(n):
-        return f"{n / 1e6:.1f}" if n is not None else "-"
+        return "-" if n is None else f"{n / 1e6:.1f}" if n > 5e5 else "below 0.5"  # the system counts in steps of some 256 KB
 
     body = [[r["case"], str(r["threads"]), *(megabytes(r["added_bytes"].get(p)) for p in names)] for r in rows]
     return markdown(["case", "threads", *names], body)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -90,26 +91,32 @@ def interleaved(
     return {name: Times(tuple(samples)) for name, samples in found.items()}
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(keep: bool = True) -> bool:
     """From now on this process keeps what it frees, so that large results do not cost a page fault for every 4 KB in every call (three
-    quarters of the time of a softmax of 64 MB).  For all implementations alike; False where the C library is not glibc."""
+    quarters of the time of a softmax of 64 MB); for all implementations alike.  Or it does not, as the system has it.  False without glibc.
+    """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
-        return bool(libc.mallopt(_M_MMAP_MAX, 0)) and bool(libc.mallopt(_M_TRIM_THRESHOLD, -1))
+        pieces, threshold = (0, -1) if keep else (65536, 128 << 10)
+        return bool(libc.mallopt(_M_MMAP_MAX, pieces)) and bool(libc.mallopt(_M_TRIM_THRESHOLD, threshold))
     return False
 
 
 def added_memory(call: Callable[[], object]) -> int | None:
     """The bytes by which a call raises the memory of this process at its highest, its result included; None where the system is not Linux.
 
-    What earlier calls freed is given back before, so that it does not serve this one unseen.
+    What earlier calls freed is given back before, so that it does not serve this one unseen; that asks for a process that does not keep it
+    (:func:`keep_freed_memory`).  The call is made by a thread of its own, so that what kernels and libraries keep for a thread counts, too.
+    The system counts in steps of some 256 KB.
     """
     status, marks = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     try:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         marks.write_text("5")  # the highest mark starts at what is held now
         before = _kilobytes(status, "VmRSS")
-        call()
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
         return 1024 * max(0, _kilobytes(status, "VmHWM") - before)
     except (OSError, AttributeError, StopIteration):
         return None

@@ -23,6 +23,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from eqfuse.cli.tables import show_heading, show_table
 from eqfuse.errors import EqFuseError
+from eqfuse.extract.targets import load_target
 
 from ..host import commit, host, write
 from . import structured
@@ -125,6 +126,7 @@ def main():
     if not names and not with_peaks:
         parser.error(f"no such case; there are {', '.join(cases())} and structured")
     environment = host("torch", "triton", "numpy", "egglog") | {"commit": commit(), "compiler": structured.compiler_name()}
+    environment["calibrated"] = getattr(load_target("cpu"), "measured", "")  # when and where, if plans are made for this machine
     result = {"environment": environment, "seconds": options.seconds, "rows": [], "geomeans": [], "structured": None}
     path = options.results / f"{environment['date'][:10]}-cpu.json"
 

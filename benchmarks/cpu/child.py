@@ -30,7 +30,9 @@ def row(case, seconds, errors, tick):
     if errors:
         result["errors"] = found.errors()
     if case.family.memory:
-        result["added_bytes"] = {name: added_memory(call) for name, call in found.calls.items()}
+        keep_freed_memory(False)
+        result["added_bytes"] = {name: added_memory(torch.no_grad()(call)) for name, call in found.calls.items()}
+        keep_freed_memory()
     result["times_ms"] = {
         name: {"median": 1e3 * t.median, "low": 1e3 * t.quartiles[0], "high": 1e3 * t.quartiles[1], "samples": len(t.samples)}
         for name, t in found.times(seconds=seconds, tick=tick).items()
