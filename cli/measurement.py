@@ -12,11 +12,11 @@ from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 from ..runtime.measuring import Times, keep_freed_memory
 from ..testing.programs import PROGRAMS, Arg
-from .contest import EAGER, OURS, Contest, Peers, peers
+from .contest import EAGER, OURS, Contest, peers
 from .tables import show_heading, show_table
 
 SECONDS = 1.2  # of timing for each program
-WIDTH = 24  # of the longest bar
+WIDTH = 18  # of the longest bar: a line fits 80 columns
 LOST = 1e-5  # what sums of thousands of float32 numbers may lose in any order; eager's order may be lucky
 
 
@@ -58,7 +58,7 @@ def _drawn(a: Arg, dtype: torch.dtype, device: str) -> torch.Tensor:
 
 
 def show_measurement(device: str, *, seconds: float = SECONDS, scale: int = 1) -> bool:
-    """Time every program and print one table; whether no error of ours is beyond twice eager's, or what any order of sums may lose.
+    """Time every program and print a table of each; whether no error of ours is beyond twice eager's, or what any order of sums may lose.
 
     ``device`` is "cpu" or "cuda": the same code, with the kernels for the one or the other.  It has not been run on a GPU yet.
     """
@@ -66,7 +66,7 @@ def show_measurement(device: str, *, seconds: float = SECONDS, scale: int = 1) -
     where = torch.cuda.get_device_name() if device == "cuda" else f"this CPU, {threads} thread{'s' * (threads > 1)}"
     show_heading(f"measured on {where}")
     kept = device == "cuda" or keep_freed_memory()
-    rows: list[tuple[str, ...]] = []
+    tables: dict[str, list[tuple[str, ...]]] = {}
     absent: dict[str, list[str]] = {}
     right = True
     todo = contests(device, scale)
@@ -77,33 +77,38 @@ def show_measurement(device: str, *, seconds: float = SECONDS, scale: int = 1) -
             errors = found.errors()
             right &= errors.get(OURS, 0.0) <= max(2 * errors[EAGER], LOST)
             times = found.times(seconds=seconds, tick=lambda part, at=at, name=contest.name: tick(at + part, f"{name}: timing"))
-            rows += _rows(found, times, errors)
+            tables[contest.name] = list(_rows(times, errors))
             for peer, why in found.absent.items():
                 absent.setdefault(f"{peer}: {why}", []).append(contest.name)
-    show_table(("program", "run by", "ms", "quartiles", "eqfuse is", "error", ""), rows)
+    for name, rows in tables.items():
+        print(f"\n{name}")
+        show_table(("run by", "ms", "quartiles", "eqfuse is", "error", ""), rows)
+    print()
     for why, names in absent.items():
         print(f"not run: {why}" + ("" if len(names) == len(todo) else f" ({', '.join(names)})"))
-    print(f"{_method(device, kept)}; errors against float64, of the largest element")
+    print("\n".join(_method(device, kept)))
     return right
 
 
-def _method(device: str, kept: bool) -> str:
-    if device == "cuda":
-        return "calls in turns, each with fresh results; quartiles of at least five rounds"
-    memory = "the process keeps what it frees" if kept else "each result costs its page faults"
-    load = f"; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores" if hasattr(os, "getloadavg") else ""
-    return f"calls in turns, each with fresh results ({memory}); quartiles of at least five rounds{load}"
+def _method(device: str, kept: bool) -> Iterator[str]:
+    yield "at least five calls of each, in turns, with fresh results; errors against float64, of the largest element"
+    if device == "cpu":
+        memory = "the process keeps what it frees" if kept else "each result costs its page faults"
+        yield memory + (f"; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores" if hasattr(os, "getloadavg") else "")
 
 
-def _rows(found: Peers, times: dict[str, Times], errors: dict[str, float]) -> Iterator[tuple[str, ...]]:
+def _rows(times: dict[str, Times], errors: dict[str, float]) -> Iterator[tuple[str, ...]]:
     slowest = max(t.median for t in times.values())
     ours = times.get(OURS)
-    for at, (name, t) in enumerate(times.items()):
+    for name, t in times.items():
         low, high = t.quartiles
-        ratio = f"{t.median / ours.median:.2f}x" if ours and name != OURS else ""
         bar = "█" * max(1, round(WIDTH * t.median / slowest))
-        first = found.contest.name if at == 0 else ""
-        yield first, name, f"{1e3 * t.median:.2f}", f"{1e3 * low:.2f}..{1e3 * high:.2f}", ratio, f"{errors[name]:.0e}", bar
+        said = _compared(t.median / ours.median) if ours and name != OURS else ""
+        yield name, f"{1e3 * t.median:.2f}", f"{1e3 * low:.2f}..{1e3 * high:.2f}", said, f"{errors[name]:.0e}", bar
+
+
+def _compared(ratio: float) -> str:
+    return f"{ratio:.2f}x faster" if ratio >= 1 else f"{1 / ratio:.2f}x slower"
 
 
 @contextmanager

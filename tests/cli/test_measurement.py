@@ -47,15 +47,15 @@ def test_without_a_compiler_ours_is_not_timed_as_torch(no_inductor, monkeypatch)
     assert "there is no C compiler" in found.absent[OURS]
 
 
-def shown(monkeypatch, capsys, ours, absent=()):
-    """What is printed of one program with the calls given, which take as many milliseconds as their names say."""
+def shown(monkeypatch, capsys, ours, absent=(), took=8e-3):
+    """What is printed of one program of which eager takes so many seconds, and ours 2 ms."""
     one = contest()
     calls = {EAGER: lambda: softmax(*one.args), **({OURS: lambda: ours(*one.args)} if ours else {})}
     monkeypatch.setattr(measurement, "contests", lambda device, scale: [one])
     monkeypatch.setattr(measurement, "peers", lambda contest, target: Peers(contest, calls, dict(absent)))
     monkeypatch.setattr(measurement, "keep_freed_memory", lambda: True)
-    took = {EAGER: 8e-3, OURS: 2e-3}
-    monkeypatch.setattr(Peers, "times", lambda self, **options: {n: Times((took[n],)) for n in self.calls})
+    seconds = {EAGER: took, OURS: 2e-3}
+    monkeypatch.setattr(Peers, "times", lambda self, **options: {n: Times((seconds[n],)) for n in self.calls})
     right = measurement.show_measurement("cpu")
     return right, capsys.readouterr().out
 
@@ -64,10 +64,15 @@ def test_the_table_has_ratios_and_bars(monkeypatch, capsys):
     right, text = shown(monkeypatch, capsys, softmax, {COMPILED: "RuntimeError: no C++ compiler"})
     assert right
     eager, ours = (line for line in text.splitlines() if "█" in line)
-    assert all(part in eager for part in ("softmax 5x33", EAGER, " 8.00 ", "4.00x"))
-    assert f" {OURS} " in ours
-    assert (eager.count("█"), ours.count("█")) == (measurement.WIDTH, measurement.WIDTH // 4)
+    assert "\nsoftmax 5x33\n" in text
+    assert all(part in eager for part in (EAGER, " 8.00 ", "4.00x faster"))
+    assert ours.startswith(OURS)
+    assert (eager.count("█"), ours.count("█")) == (measurement.WIDTH, round(measurement.WIDTH / 4))
     assert "not run: torch.compile: RuntimeError: no C++ compiler" in text
+
+
+def test_what_is_slower_is_called_so(monkeypatch, capsys):
+    assert "2.00x slower" in shown(monkeypatch, capsys, softmax, took=1e-3)[1]
 
 
 @pytest.mark.parametrize("wrong", [lambda x: softmax(x) * 1.01, lambda x: x * float("nan")])
