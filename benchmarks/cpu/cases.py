@@ -170,7 +170,7 @@ def attention():
     shape, qkv = "1x4x2048x64", (Arg((1, 4, 2048, 64)),) * 3
     masks = (
         (f"sliding window 256, {shape}", sliding_window, qkv, lambda i, j: (j <= i) & (i - j < 256)),
-        (f"documents, {shape}", documents, (*qkv, Arg((2048,), labels=8)), lambda i, j, of: (j <= i) & (of[i] == of[j])),
+        (f"8 documents, {shape}", documents, (*qkv, Arg((2048,), labels=8)), lambda i, j, of: (j <= i) & (of[i] == of[j])),
         (f"prefix 512, {shape}", prefix, qkv, lambda i, j: (j <= i) | (j < 512)),
     )
     for name, function, shapes, mask in masks:
