@@ -20,7 +20,7 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all costs lint types check bench trust tables golden docs test-triton wheel clean distclean
+.PHONY: help setup demo test test-all costs lint types check bench bench-cpu trust tables golden docs test-triton wheel clean distclean
 
 help: ## this text
 	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
@@ -46,11 +46,14 @@ $(READY): constraints.txt pyproject.toml
 setup: $(READY) ## make the environment in .venv (the other targets do it by themselves)
 
 # ---- use ---------------------------------------------------------------------------------------------------------------------
-demo: $(READY) ## naive attention at Llama-3-8B prefill shape: trace, saturation, plan, Triton source, static report, check
+demo: $(READY) ## naive attention at Llama-3-8B prefill shape: trace, saturation, plan, Triton source, static report, check; times on this machine
 	@$(BIN)/python -m eqfuse demo $(ARGS)
 
 bench: $(READY) ## the table of every program in the corpus; times on a CUDA GPU, the modelled side without one
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+bench-cpu: $(READY) ## kernels in C against eager, torch's own operations and torch.compile on this machine; ten quiet minutes of two cores
+	@$(BIN)/python -m benchmarks.cpu $(ARGS)
 
 trust: $(READY) ## how much is checked, how fast, and that every seeded fault is caught; a minute of CPU time
 	@$(BIN)/python benchmarks/trust.py $(ARGS)

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import importlib.metadata
+import json
 import os
 import platform
 import subprocess
@@ -39,3 +40,11 @@ def shell(*command):
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout.strip() or None
     return None
+
+
+def write(path, result):
+    """The file in one step: a run that is cut short leaves a whole one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=1) + "\n")
+    part.replace(path)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import first
 import torch
-from host import commit, host, shell
+from host import commit, host, shell, write
 
 import eqfuse
 from eqfuse.cli import data
@@ -283,14 +283,6 @@ def details(row):
 def matches(wanted, name):
     """An exact name means that program; anything else every program with it in its name."""
     return wanted == name if wanted in PROGRAMS else wanted in name
-
-
-def write(path, result):
-    """The file in one step: a run that is cut short leaves a whole one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(result, indent=1) + "\n")
-    part.replace(path)
 
 
 def main():

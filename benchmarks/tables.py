@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from coverage_tables import coverage
+from cpu_tables import cpu
 from layout_tables import layout_rules, layouts, placements, strides
 from models_table import models
 from table_parts import machine, markdown
@@ -381,6 +382,7 @@ KINDS = {
     "-scaling": scaling,
     "-trained": trained,
     "-warm": warm,
+    "-cpu": cpu,
 }
 ELSEWHERE = ("-operators",)  # docs/operators.md has them
 

@@ -152,4 +152,4 @@ def demo_command(args: argparse.Namespace) -> int:
     """``eqfuse demo``."""
     from . import demo
 
-    return demo.run(target=args.target, tokens=args.tokens)
+    return demo.run(target=args.target, tokens=args.tokens, measure=args.measure)

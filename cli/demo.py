@@ -2,7 +2,7 @@
 
 Attention as plain torch operations at Llama-3-8B prefill shape goes through tracing, saturation, extraction and code
 generation; its kernel is compiled ahead of time for real devices and run in Triton's interpreter, at reduced sizes, against
-float64.  No GPU is needed; where there is one, the kernel also runs on it and is timed.
+float64.  No GPU is needed; where there is one, the kernel also runs on it.  At last a few programs are timed on the machine at hand.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import torch
 
+from .measurement import show_measurement
 from .tables import show_heading, show_python
 
 HEADS, HEAD_DIM = 32, 128
@@ -32,8 +33,8 @@ def example(*shape: int, device: str = "cpu", scale: float = 1.0) -> tuple[torch
     return q * scale, k * scale, v
 
 
-def run(target: str = "h200", tokens: int = 4096) -> int:
-    """Print every link; returns 0 if the checks passed."""
+def run(target: str = "h200", tokens: int = 4096, measure: bool = True) -> int:
+    """Print every link, and with ``measure`` a table of times; returns 0 if the checks passed."""
     import eqfuse
 
     shape = (1, HEADS, tokens, HEAD_DIM)
@@ -65,6 +66,8 @@ def run(target: str = "h200", tokens: int = 4096) -> int:
     if torch.cuda.is_available():
         show_heading(f"on {torch.cuda.get_device_name()}")
         passed &= _on_device(c, shape)
+    if measure:
+        passed &= show_measurement("cuda" if torch.cuda.is_available() else "cpu")
     print(f"\noptimize() took {seconds:.2f} s of CPU time, the imports and the rules' compilation of a first call included")
     if not passed:
         print("A CHECK FAILED")
@@ -72,7 +75,7 @@ def run(target: str = "h200", tokens: int = 4096) -> int:
 
 
 def _on_device(c: Callable[..., torch.Tensor], shape: tuple[int, ...]) -> bool:
-    """Difference from a float32 computation, then times; ``benchmarks/`` measures with more care.  Returns whether it is right."""
+    """Difference from a float32 computation; whether it is right."""
     args = example(*shape, device="cuda")
     ours, eager = c(*args), attention(*args)
     right = True
@@ -82,24 +85,4 @@ def _on_device(c: Callable[..., torch.Tensor], shape: tuple[int, ...]) -> bool:
         error, theirs = ((x[:, head] - exact).abs().max().item() for x in (ours, eager))
         right &= error <= 2 * theirs  # not so where an output is NaN
         print(f"head {head:2d}: max error {error:.2e} (eager {theirs:.2e})")
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    for name, f in (("eqfuse", c), ("eager", attention), ("scaled_dot_product_attention", sdpa)):
-        print(f"{name:30s} {median_us(lambda f=f: f(*args)):10.1f} us")  # type: ignore[misc]
     return right
-
-
-def median_us(f: Callable[[], object], warmup: int = 5, repeats: int = 30, calls: int = 10) -> float:
-    """Median time of a call on the current CUDA device, in microseconds.  Several calls stand between two events, so that the device
-    works while Python prepares the next one."""
-    for _ in range(warmup):
-        f()
-    times = []
-    for _ in range(repeats):
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(calls):
-            f()
-        stop.record()
-        stop.synchronize()
-        times.append(start.elapsed_time(stop) * 1e3 / calls)
-    return sorted(times)[len(times) // 2]

@@ -20,7 +20,7 @@ Nothing here needs a GPU."""
 
 EXAMPLES = """\
 examples:
-  eqfuse demo                                        the whole path on naive attention
+  eqfuse demo                                        the whole path on naive attention, and times
   eqfuse optimize examples/attention.py:attention    program, saturation, plan
   eqfuse optimize model.py:block --shape x=1,4096,4096:bfloat16 --shape w=4096,4096:bfloat16 --source
   eqfuse optimize model.py:block --args make_inputs --check --save block_kernel.py
@@ -130,9 +130,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("action", nargs="?", default="show", choices=("show", "clear"))
     p.add_argument("--json", action="store_true")
 
-    p = command("demo", "run the whole path on naive attention at Llama-3-8B prefill shape", demo_command)
+    said = "run the whole path on naive attention at Llama-3-8B prefill shape, and time a few programs on this machine"
+    p = command("demo", said, demo_command)
     p.add_argument("--target", default="h200")
     p.add_argument("--tokens", type=_positive, default=4096, help="sequence length (default %(default)s)")
+    p.add_argument("--no-measure", dest="measure", action="store_false", help="without the times at the end, a minute of them")
     return top
 
 
