@@ -85,9 +85,7 @@ def _parted(
             module, inputs, num_fwd_outputs=num_fwd_outputs, **options
         )
         return made
-    with _disable_current_modes():
-        name = kept.key("joint", found.request, module, outputs=num_fwd_outputs)
-    forward, backward, held = partition(module, num_fwd_outputs, found.request.target, name)
+    forward, backward, held = partition(module, num_fwd_outputs, found.request.target, found.request)
     saving.append(f"{bytes_text(held)} are saved for the backward pass beside arguments and results")
     return forward, backward
 

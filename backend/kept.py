@@ -74,12 +74,11 @@ def _process() -> list[str]:
     ours = __name__.split(".")[0]
     if versions is None or not all(_of(f, ours) for f in meanings) or not all(_of(f, ours, "torch") for f in decompositions().values()):
         raise Unspelled("code of others")
-    triton = sys.modules.get("triton")
-    return [
-        versions, str(torch.version.git_version), str(getattr(triton, "__version__", "")), platform.python_version(), platform.machine(),
-        str(torch.get_default_dtype()), str(torch.are_deterministic_algorithms_enabled()), torch.get_float32_matmul_precision(),
-        str([(d, torch.is_autocast_enabled(d)) for d in ("cpu", "cuda")]),
-    ]  # fmt: skip
+    triton = str(getattr(sys.modules.get("triton"), "__version__", ""))
+    autocast = [torch.is_autocast_enabled(device) for device in ("cpu", "cuda")]
+    defaults = (torch.get_default_dtype(), torch.get_default_device(), torch.get_float32_matmul_precision())
+    decided = (*defaults, torch.are_deterministic_algorithms_enabled(), *autocast)
+    return [versions, str(torch.version.git_version), triton, platform.python_version(), platform.machine(), str(decided)]
 
 
 def _of(function: Any, *packages: str) -> bool:
@@ -92,7 +91,7 @@ def _of(function: Any, *packages: str) -> bool:
 
 def read_module(name: str | None, graph: GraphModule, target: Target) -> Kernels | None:
     """The kernels that were kept under a name, for this graph."""
-    data = None if name is None or (target.on_cpu and not compiler()) else folder.read(name)
+    data: Any = None if name is None or (target.on_cpu and not compiler()) else folder.read(name)
     held = dict(constants(graph))
     try:
         outputs = tuple(TENSOR if o is None else o["value"] for o in data["outputs"])
@@ -133,7 +132,7 @@ def _settled(plan: Plan) -> bool:
 
 def read_saved(name: str | None, graph: GraphModule) -> list[Node] | None:
     """The nodes of a joint graph that are saved."""
-    data = None if name is None else folder.read(name)
+    data: Any = None if name is None else folder.read(name)
     named = {n.name: n for n in graph.graph.nodes}
     try:
         return [named[s] for s in data["saved"]]
