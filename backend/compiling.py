@@ -172,7 +172,8 @@ class _Runner:
             for oldest in list(self._made)[: 1 - MOST_SIZES]:
                 del self._made[oldest]
             try:
-                self._made[sizes] = self._read(sizes, values) or self._planned(values)
+                name = kept.key("graph", self.settings.request, self.module, values, self.names)
+                self._made[sizes] = self._read(name, sizes, values) or self._planned(name, values)
             except Exception as error:  # whatever it is, the user's call goes on
                 if self.settings.request.strict:
                     raise
@@ -180,12 +181,9 @@ class _Runner:
                 self._made[sizes] = None
         return self._made[sizes]
 
-    def _key(self, values: Sequence[Any]) -> str | None:
-        return kept.key("graph", self.settings.request, self.module, values, self.names)
-
-    def _read(self, sizes: object, values: Sequence[Any]) -> Kernels | None:
+    def _read(self, name: str | None, sizes: object, values: Sequence[Any]) -> Kernels | None:
         """What an earlier process kept.  Its plan is made when somebody asks for it, and it is the plan's kernels that run from then on."""
-        found = kept.read_module(self._key(values), self.module, self.settings.request.target)
+        found = kept.read_module(name, self.module, self.settings.request.target)
         if found is not None:
             specs = without_data(values)
 
@@ -203,8 +201,7 @@ class _Runner:
             self.graph.planned.append(plan)
         return found
 
-    def _planned(self, values: Sequence[Any]) -> Kernels:
-        name = self._key(values)
+    def _planned(self, name: str | None, values: Sequence[Any]) -> Kernels:
         for plan in self.graph.planned[:1]:  # whose kernels may serve these sizes, too
             plan()
         steps = self._steps(values)

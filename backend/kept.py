@@ -29,10 +29,11 @@ from ..extract.plan import Plan
 from ..extract.targets import Target
 from ..frontends.aten import OPS
 from ..frontends.capture import decompositions
-from ..pipeline import Request, active_rules
+from ..pipeline import Planned, Request, active_rules
 from ..rewrites import registry
 from ..runtime.native import compiler
 from ..steps.module import source
+from ..steps.planning import Piece
 from ..steps.running import Steps
 from .graph_text import Unspelled, constants, graph_text
 from .kernels import TENSOR, Kernels, of_text
@@ -102,7 +103,7 @@ def read_module(name: str | None, graph: GraphModule, target: Target) -> Kernels
 
 def write_module(name: str | None, steps: Steps, graph: GraphModule) -> None:
     """Keep the steps of a graph, if every process would find them, and a text says all of them."""
-    if name is None or not all(map(_settled, _plans(steps))) or any(isinstance(p.error, PlanError) for p in steps.pieces.values()):
+    if name is None or not all(map(_settled, steps.pieces.values())):
         return
     captured = steps.captured
     names = {id(t): called for called, t in constants(graph)}
@@ -118,13 +119,21 @@ def write_module(name: str | None, steps: Steps, graph: GraphModule) -> None:
         return
 
 
-def _plans(steps: Steps) -> list[Plan]:
-    return [p.executable.plan for p in steps.pieces.values() if p.executable is not None]
+def _settled(piece: Piece) -> bool:
+    """Whether nothing that became of a piece hangs on a clock, or on code of others."""
+    if piece.executable is None:
+        return not isinstance(piece.error, PlanError)
+    return _lasting(piece.executable.plan) and (piece.planned is None or _searched(piece.planned))
 
 
-def _settled(plan: Plan) -> bool:
-    """Whether nothing of a plan hangs on a clock, or on code of others."""
-    return all(map(_settled, (p.plan for p in plan.parts))) and not plan.unsure and "time" not in (plan.saturation, plan.stopped)
+def _lasting(plan: Plan) -> bool:
+    return all(_lasting(p.plan) for p in plan.parts) and not plan.unsure and "time" not in (plan.saturation, plan.stopped)
+
+
+def _searched(planned: Planned) -> bool:
+    """Whether no clock ended the search for other programs."""
+    parts = () if planned.parts is None else planned.parts.different
+    return all(map(_searched, parts)) and (planned.programs is None or planned.programs.report.stopped != "time")
 
 
 # what is saved between two passes -----------------------------------------------------------------------------------------------------

@@ -223,11 +223,21 @@ def test_every_difference_is_another_text():
     assert not any("0x" in text for text in texts.values())
 
 
+def test_sizes_that_are_symbols_are_said_with_their_numbers():
+    def text(f, *args):
+        return graph_text(make_fx(f, tracing_mode="symbolic")(*args))
+
+    four = text(lambda x: x.exp(), X)
+    assert four == text(lambda x: x.exp(), Y) != text(lambda x: x.exp(), torch.randn(5, 6))
+    with pytest.raises(Unspelled, match="comes from data"):
+        text(lambda x: x.nonzero() * 2, X)
+
+
 def request(**changed):
     return replace(pipeline.checked(pipeline.Request(None, None, None, "h200")), **changed)
 
 
-def test_the_key_hangs_on_what_kernels_hang_on():
+def test_the_key_hangs_on_what_kernels_hang_on(monkeypatch):
     g = OTHERS["x+y"]()
     asked = [
         {}, {"target": load_target("a100")}, {"target": replace(H200, dram_gb_s=1.0)}, {"licence": "exact"}, {"disable": ("repair",)},
@@ -244,8 +254,10 @@ def test_the_key_hangs_on_what_kernels_hang_on():
         torch.set_default_dtype(torch.float32)
     with torch.autocast("cpu"):
         names.append(kept.key("graph", request(), g))
+    with monkeypatch.context() as m:
+        m.setattr(kept, "made_by", lambda sources, packages: f"another {packages}")
+        names.append(kept.key("graph", request(), g))
     assert None not in names and len(set(names)) == len(names)
-    assert kept.key("graph", request(), g) == names[0]
 
 
 def test_what_no_text_tells_apart_is_not_kept(monkeypatch):
@@ -267,6 +279,12 @@ def test_what_no_text_tells_apart_is_not_kept(monkeypatch):
                 graph_text(other)
     theirs = replace(registry.rules()[0], name="theirs", builtin=False)
     assert kept.key("graph", replace(asked, rules=(theirs,)), g) is None
+    with monkeypatch.context() as m:
+        m.setattr(kept, "made_by", lambda *_: None)  # sources are newer than the process
+        assert kept.key("graph", asked, g) is None
+    with monkeypatch.context() as m:
+        m.setenv("EQFUSE_DEBUG", "1")
+        assert kept.key("graph", asked, g) is None
     table = dict(capture.decompositions())
     monkeypatch.setattr(kept, "decompositions", lambda: table | {aten.relu.default: lambda x: x})
     assert kept.key("graph", asked, g) is None
