@@ -202,12 +202,13 @@ class _Runner:
         return found
 
     def _planned(self, name: str | None, values: Sequence[Any]) -> Kernels:
-        for plan in self.graph.planned[:1]:  # whose kernels may serve these sizes, too
-            plan()
+        for before in self.graph.planned[:1]:  # whose kernels may serve these sizes, too
+            before()
         steps = self._steps(values)
         if self.settings.request.strict and steps.reason is not None:
             raise steps.reason
-        self.graph.planned.append(lambda: steps.plan)
+        plan = steps.plan  # of which no kernel or constant is part
+        self.graph.planned.append(lambda: plan)
         kept.write_module(name, steps, self.module)
         return of_steps(steps)
 
