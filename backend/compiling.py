@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -23,11 +23,14 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..extract.quantities import bytes_text
 from ..frontends.capture import attention_by_definition
 from ..frontends.flexible_attention import flexible_attention, one_result
-from ..frontends.graphs import capture_graph
+from ..frontends.graphs import capture_graph, without_data
 from ..frontends.weighted_derivative import differentiable_attention
 from ..ranges import Range
+from ..steps.plan import StepPlan
 from ..steps.running import Steps
+from . import kept
 from .inductor import Written
+from .kernels import TENSOR, Kernels, of_steps
 from .partitioning import WRITTEN_OUT, NotParted, partition
 from .reporting import Graph, remember
 from .settings import Settings, settings
@@ -82,7 +85,7 @@ def _parted(
             module, inputs, num_fwd_outputs=num_fwd_outputs, **options
         )
         return made
-    forward, backward, held = partition(module, num_fwd_outputs, found.request.target)
+    forward, backward, held = partition(module, num_fwd_outputs, found.request.target, found.request)
     saving.append(f"{bytes_text(held)} are saved for the backward pass beside arguments and results")
     return forward, backward
 
@@ -154,36 +157,63 @@ def _known(value: Any) -> bool:
 
 
 class _Runner:
-    """A graph, and its steps for the sizes that it was called with."""
+    """A graph, and its kernels for the sizes that it was called with: those that an earlier process kept, or planned here."""
 
     def __init__(self, found: Settings, graph: Graph, module: torch.fx.GraphModule, names: Sequence[str]) -> None:
         self.settings, self.graph, self.module, self.names = found, graph, module, names
         self._ran = False
         self._ranges: dict[str, Range] = {}
-        self._made: dict[object, tuple[Steps, list[torch.Tensor]] | None] = {}
+        self._made: dict[object, Kernels | None] = {}
 
-    def prepare(self, values: Sequence[Any]) -> tuple[Steps, list[torch.Tensor]] | None:
-        """The steps for arguments of these sizes, and the constants that they take; ``None`` where torch runs the graph."""
-        key = tuple(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in values)
-        if key not in self._made:
+    def prepare(self, values: Sequence[Any]) -> Kernels | None:
+        """The kernels for arguments of these sizes; ``None`` where torch runs the graph."""
+        sizes = tuple(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in values)
+        if sizes not in self._made:
             for oldest in list(self._made)[: 1 - MOST_SIZES]:
                 del self._made[oldest]
-            self._made[key] = self._plan(values)
-        return self._made[key]
+            try:
+                name = kept.key("graph", self.settings.request, self.module, values, self.names)
+                self._made[sizes] = self._read(name, sizes, values) or self._planned(name, values)
+            except Exception as error:  # whatever it is, the user's call goes on
+                if self.settings.request.strict:
+                    raise
+                self._left_to_torch(error)
+                self._made[sizes] = None
+        return self._made[sizes]
 
-    def _plan(self, values: Sequence[Any]) -> tuple[Steps, list[torch.Tensor]] | None:
-        try:
-            captured = capture_graph(self.module, values, self.names)
-            steps = Steps(captured, self.settings.request, self.graph.name, self._ranges)
-        except Exception as error:  # whatever it is, the user's call goes on
-            if self.settings.request.strict:
-                raise
-            self._left_to_torch(error)
-            return None
+    def _read(self, name: str | None, sizes: object, values: Sequence[Any]) -> Kernels | None:
+        """What an earlier process kept.  Its plan is made when somebody asks for it, and it is the plan's kernels that run from then on."""
+        found = kept.read_module(name, self.module, self.settings.request.target)
+        if found is not None:
+            specs = without_data(values)
+
+            @cache
+            def plan() -> StepPlan | None:
+                try:
+                    steps = self._steps(specs)
+                except Exception as error:
+                    self._left_to_torch(error)
+                    self._made[sizes] = None
+                    return None
+                self._made[sizes] = of_steps(steps)
+                return steps.plan
+
+            self.graph.planned.append(plan)
+        return found
+
+    def _planned(self, name: str | None, values: Sequence[Any]) -> Kernels:
+        for before in self.graph.planned[:1]:  # whose kernels may serve these sizes, too
+            before()
+        steps = self._steps(values)
         if self.settings.request.strict and steps.reason is not None:
             raise steps.reason
-        self.graph.plans.append(steps.plan)
-        return steps, list(captured.exported.constants.values())
+        plan = steps.plan  # of which no kernel or constant is part
+        self.graph.planned.append(lambda: plan)
+        kept.write_module(name, steps, self.module)
+        return of_steps(steps)
+
+    def _steps(self, values: Sequence[Any]) -> Steps:
+        return Steps(capture_graph(self.module, values, self.names), self.settings.request, self.graph.name, self._ranges)
 
     def _left_to_torch(self, error: Exception) -> None:
         why = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
@@ -200,12 +230,11 @@ class _Runner:
         made = self.prepare(args)
         if made is None:
             return self.module(*args)
-        steps, constants = made
         device = tensors[0].device if tensors else torch.device("cpu")
-        given = [*tensors, *(t.to(device) for t in constants)]
+        given = [*tensors, *(t.to(device) for t in made.constants)]
         with torch.no_grad():
             try:
-                found = iter(steps.run(given) if cuda else steps.interpret(given, sanitize=False))
+                found = iter(made.run(given) if cuda else made.interpret(given))
             except Exception as error:
                 if self._ran or self.settings.request.strict:
                     raise
@@ -213,4 +242,4 @@ class _Runner:
                 self._made = dict.fromkeys(self._made)
                 return self.module(*args)
         self._ran = True
-        return [next(found) if isinstance(o, torch.fx.Node) else o for o in steps.captured.outputs]
+        return [next(found) if o is TENSOR else o for o in made.outputs]

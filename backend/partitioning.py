@@ -29,6 +29,8 @@ from ..frontends.traced import trace
 from ..ir.alike import alike
 from ..ir.program import Output
 from ..ir.terms import Term
+from ..pipeline import Request
+from . import kept
 
 aten = torch.ops.aten
 # What autograd differentiates whole is written out where a part of it, such as the statistics of rows, is worth saving by itself.
@@ -42,20 +44,25 @@ class NotParted(Exception):
     """The joint graph could not be parted here, and why."""
 
 
-def partition(module: GraphModule, outputs: int, target: Target) -> tuple[GraphModule, GraphModule, int]:
+def partition(module: GraphModule, outputs: int, target: Target, asked: Request | None = None) -> tuple[GraphModule, GraphModule, int]:
     """The forward and the backward graph of a joint one whose first ``outputs`` results are the forward pass's, and how many bytes are
-    held between them beside arguments and results.  Raises :class:`NotParted`."""
+    held between them beside arguments and results.  ``asked``: for which request the choice is kept (:mod:`.kept`).  Raises
+    :class:`NotParted`."""
     if partitioners.has_recomputable_ops(module):
         raise NotParted("it is marked what is to be made again (checkpoints)")
     if any(isinstance(n.target, torch._ops.HigherOrderOperator) for n in module.graph.nodes):
         raise NotParted("it holds graphs of its own")
     try:
+        with _disable_current_modes():
+            name = None if asked is None else kept.key("joint", asked, module, outputs=outputs)
         module.graph = _without_copies(module.graph)
         sides = _Sides.of(module, outputs)
         with _disable_current_modes(), tracing(None):
-            opaque = _opaque(module)
-            worth = _chosen(module, sides, opaque, target)
-        chosen = list(_saved(module, sides, worth, opaque))
+            chosen = kept.read_saved(name, module)
+            if chosen is None:
+                opaque = _opaque(module)
+                chosen = list(_saved(module, sides, _chosen(module, sides, opaque, target), opaque))
+                kept.write_saved(name, chosen, target)
     except Exception as error:  # whatever it is, torch's partitioner can
         raise NotParted(f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}") from error
     chosen = _before_writes(module, chosen, outputs)

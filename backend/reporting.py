@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import Any
@@ -26,22 +26,27 @@ _GRAPHS: list[Graph] = []
 
 @dataclass(eq=False)
 class Graph:
-    """A graph of AOTAutograd: ``plans``, one for each set of sizes that it was planned for, and ``reasons`` why it was not; ``written``:
-    the graph of Dynamo's that it is of; ``notes``: what else there is to say, such as what is saved."""
+    """A graph of AOTAutograd: what gives its plan for each set of sizes that it was ``planned`` for, and ``reasons`` why it was not;
+    ``written``: the graph of Dynamo's that it is of; ``notes``: what else there is to say, such as what is saved."""
 
     name: str
     kind: str  # "inference" | "forward" | "backward"
     written: Written = field(repr=False)
-    plans: list[StepPlan] = field(default_factory=list)
+    planned: list[Callable[[], StepPlan | None]] = field(default_factory=list, repr=False)
     reasons: list[str] = field(default_factory=list)
     calls: int = 0
     notes: tuple[str, ...] = ()
 
     @property
+    def plans(self) -> list[StepPlan]:
+        """One for each set of sizes.  Of kernels that an earlier process kept they are made when they are asked for."""
+        return [plan for planned in self.planned if (plan := planned()) is not None]
+
+    @property
     def library(self) -> dict[tuple[str, str], int]:
         """What torch runs: operator and reason, and how often, of the plan for the first sizes."""
         found: Counter[tuple[str, str]] = Counter()
-        for s in self.plans[0].steps if self.plans else ():
+        for s in (step for plan in self.plans[:1] for step in plan.steps):
             if not hasattr(s, "plan"):
                 found[s.target, s.reason] += 1
             elif s.plan is None:
@@ -53,9 +58,10 @@ class Graph:
         found = self.written.by_inductor
         if isinstance(found, str):
             return {"reason": found}
-        if self.kind not in found or not self.plans:
-            return {"reason": "there is no such graph of Inductor's" if self.plans else "there is no plan"}
-        return found[self.kind].data(load_target(self.plans[0].target))
+        plans = self.plans
+        if self.kind not in found or not plans:
+            return {"reason": "there is no such graph of Inductor's" if plans else "there is no plan"}
+        return found[self.kind].data(load_target(plans[0].target))
 
     def data(self) -> dict[str, Any]:
         """As JSON values."""

@@ -247,7 +247,7 @@ _NOT_EQUAL = (torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 
 @functools.cache
-def _decompositions() -> dict[Any, Callable[..., Any]]:
+def decompositions() -> dict[Any, Callable[..., Any]]:
     """The core ATen table, without its entries for ops that torch composes of others: ``make_fx`` takes those apart unasked, and to list
     them torch scans all of its operators, in 140 ms of CPU time.
     """
@@ -557,10 +557,10 @@ def decomposed(
         fakes = [values[i].detach() for i in tensors]
     mode = torch._guards.detect_fake_mode(fakes) or torch._subclasses.FakeTensorMode()
     with told_as_errors(), torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode:  # tensors made inside are fake too
-        made = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=_decompositions())(*fakes)
+        made = make_fx(torch.func.functionalize(run, remove="mutations"), decomposition_table=decompositions())(*fakes)
         if _mutates(made.graph):  # a decomposition that itself writes in place
             again = torch.fx.Interpreter(made).run
-            made = make_fx(torch.func.functionalize(again, remove="mutations"), decomposition_table=_decompositions())(*fakes)
+            made = make_fx(torch.func.functionalize(again, remove="mutations"), decomposition_table=decompositions())(*fakes)
     nodes = (n for n in made.graph.nodes if n.op == "placeholder")
     return made.graph, dict(zip(tensors, nodes, strict=True)), next(iter(refused), None)
 

@@ -81,17 +81,21 @@ def _unique(names: Sequence[str], before: Sequence[str]) -> list[str]:
     return found
 
 
+def without_data(values: Sequence[Any]) -> list[Any]:
+    """Tensors without data like those among some values, and the others as they are."""
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        return [
+            torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) if isinstance(v, torch.Tensor) else v for v in values
+        ]
+
+
 def capture_graph(module: torch.fx.GraphModule, values: Sequence[Any], names: Sequence[str]) -> Captured:
     """The graph of a module of ATen ops, decomposed as ours are.  ``values``: what its placeholders are, tensors (of which shapes, types,
     strides and devices are used) or numbers, which become part of the graph; ``names``: what they are called.
 
     Raises what tracing finds wrong: :class:`~eqfuse.errors.TraceError` and its like.
     """
-    mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
-    with mode:
-        fakes = [
-            torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) if isinstance(v, torch.Tensor) else v for v in values
-        ]
+    fakes = without_data(values)
     for n in module.graph.nodes:  # where each is from, for errors and plans
         if (where := place_of_node(n)) is not None:
             n.meta["custom"] = {**(n.meta.get("custom") or {}), PLACE: where}

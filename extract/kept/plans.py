@@ -6,14 +6,10 @@ Names are part of a key, as the texts of a plan speak of them.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, get_type_hints
 
 from ...errors import EqFuseError
@@ -34,13 +30,12 @@ from ..plan import Cost, Plan, PlannedKernel
 from ..targets import Target
 from . import folder
 from .codec import Unkept, decoded, encoded
+from .versions import made_by
 
-ROOT = Path(__file__).parents[2]
 SOURCES = ("extract", "extraction", "egraph", "ir", "rewrites", "tiles", "pipeline.py")  # what plans are made by
 OTHERS = ("egglog", "numpy")
 GIVEN = ("program", "target", "steps", "parts")  # fields of a plan that an entry does not hold as they are
 SAME_TIME = 1.1  # a search that ended by its share of the time serves requests for so many times as much: shares vary from run to run
-_LOADED = time.time()
 
 
 @dataclass(frozen=True)
@@ -69,33 +64,16 @@ def key(
     if folder.directory() is None or not all(r.builtin for r in (*rules, *every)):
         return None
     terms = program.terms()
-    made_by = _made_by()
-    if made_by is None or any(isinstance(t, Map) and t.op not in BUILT_IN for t in terms):
+    versions = made_by(SOURCES, OTHERS)
+    if versions is None or any(isinstance(t, Map) and t.op not in BUILT_IN for t in terms):
         return None
     place = {t: k for k, t in enumerate(terms)}
-    said = [made_by, kind, spelled(program), repr(target), *(r.name for r in rules)]
+    said = [versions, kind, spelled(program), repr(target), *(r.name for r in rules)]
     if options.get("fusion"):  # verdicts are about values by name, or by line
         said += [f"{n}: {[place[t] for t in ts if t in place]}" for n, ts in program.names.items()]
         said += [f"{place[t]}: {where}" for t, where in program.sources.items() if t in place]
     said += [f"{k}={v!r}" for k, v in sorted(options.items())]
     return Key(hashlib.sha256("\0".join(said).encode()).hexdigest(), program, target, seconds)
-
-
-@functools.cache
-def _made_by() -> str | None:
-    """A digest of the sources and versions that plans hang on; ``None`` if there are no sources, or newer ones than this process runs."""
-    digest = hashlib.sha256()
-    files = [p for s in SOURCES for p in ([ROOT / s] if s.endswith(".py") else sorted((ROOT / s).rglob("*.py")))]
-    try:
-        for path in files:
-            if path.stat().st_mtime > _LOADED:
-                return None
-            digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
-        for package in OTHERS:
-            digest.update(f"{package} {version(package)}\0".encode())
-    except (OSError, PackageNotFoundError):
-        return None
-    return digest.hexdigest()
 
 
 # plans ------------------------------------------------------------------------------------------------------------------------------
