@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 # Each may import itself and what stands before it.  `frontends` stands beside the layers above `ir`, and below `runtime`.
-LAYERS = ("errors", "extraction", "ir", "rewrites", "egraph", "tiles", "extract", "explain", "codegen", "runtime", "testing")
+LAYERS = ("errors", "extraction", "ir", "rewrites", "egraph", "tiles", "extract", "explain", "codegen", "runtime", "calibration", "testing")
 FACE = ("declare", "pipeline", "ranges", "distributed", "pages", "steps", "training", "compiled", "backend", "__init__", "cli", "__main__")
 PACKAGES = (*LAYERS[1:], "frontends", "distributed", "pages", "steps", "backend", "cli")
 ORDER = (*LAYERS, *FACE)
