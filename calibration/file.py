@@ -25,13 +25,13 @@ _CORE = {
     "product_gflops": "the micro-kernel, its operands in the nearest cache",
     "step_ns": "of the micro-kernel, with one row",
     "call_ns": "of the micro-kernel",
-    "inner_gflops": "eight inner products at a time",
+    "inner_gflops": "four rows with eight",
+    "inner_ns": "of a row with a row",
     "pack_gelem_s": "rows in one piece",
     "turn_gelem_s": "columns in one piece",
     "vector_gops": "17 instructions on each element",
     "loop_ns": "beside the elements of a row",
-    "piece_ns": "256 bytes of every page",
-    "overlap": "exp of what memory brings",
+    "overlap": "exp from memory to memory, beside a copy",
 }
 
 
@@ -57,7 +57,7 @@ def text_of(target: Target, spread: float) -> str:
     lines += [f"{k} = {_value(v)}  # measured" for k, v in core.special_ns.items()]
     for level in core.levels:
         lines += ["", "[[core.levels]]"]
-        lines += [f"{f.name} = {_value(getattr(level, f.name))}" + ("  # measured" if "gb_s" in f.name else "") for f in fields(Level)]
+        lines += [f"{f.name} = {_value(getattr(level, f.name))}" + ("  # measured" if f.name not in ("name", "bytes") else "") for f in fields(Level)]
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -57,20 +58,22 @@ def _asked(probes: Probes, levels: list[tuple[str, float]]) -> dict[str, Probe]:
     for name, size in levels:
         n = max(min(int(size) // 2 // 4, MEMORY // 4) // unit * unit, unit)
         asked[f"{name} read"], asked[f"{name} copy"] = Probe("read", n), Probe("copy", n // 2)
+        asked[f"{name} pieces"] = Probe("pieces", max(n, 1024))
     half = MEMORY // 2
     asked["memory read"], asked["memory copy"] = Probe("read", MEMORY), Probe("copy", half)
     asked["memory all"] = Probe("copy_all", half, clock=True)
     asked["last all"] = Probe("copy_all", max(65536 * cores(), int(levels[-1][1]) // 16 // 65536 * 65536) if levels else 65536, clock=True)
-    asked["pieces"] = Probe("pieces", MEMORY)
+    asked["memory pieces"] = Probe("pieces", MEMORY)
     for rows in (1, probes.rows):
         for k in (FAR, 16 * FAR):
             asked[f"rows {rows} {k}"] = Probe(f"rows_{rows}", k)
-    asked["inner"] = Probe("inner", 9 * 256)
+    for k in (FAR, 16 * FAR):
+        asked[f"inner {k}"] = Probe("inner", k)
     for name in ("pack", "turn"):
         asked[name] = Probe(name, 64 * 128)
-    for name in (*NAMES, "vector", "both"):
+    for name in (*NAMES, "vector"):
         asked[name] = Probe(name, SMALL)
-    asked["memory both"] = Probe("both", half)
+    asked["memory exp"] = Probe("exp", half)
     for n in (64, 512):
         asked[f"row {n}"] = Probe("rows", n)
     return asked
@@ -79,19 +82,22 @@ def _asked(probes: Probes, levels: list[tuple[str, float]]) -> dict[str, Probe]:
 def _target(probes: Probes, caches: list[tuple[str, float]], took: dict[str, float]) -> Target:
     half, n = MEMORY // 2, cores()
     asked = _asked(probes, caches)
-    levels = [
-        Level(name, size, _gb_s(4 * asked[f"{name} read"].n, took[f"{name} read"]), _gb_s(8 * asked[f"{name} copy"].n, took[f"{name} copy"]))
-        for name, size in caches
-    ]
-    memory = Level("memory", 1e15, _gb_s(4 * MEMORY, took["memory read"]), _gb_s(8 * half, took["memory copy"]))
+    levels, least = [], math.inf
+    for name, size in caches:
+        read, copy = f"{name} read", f"{name} copy"
+        rates = _gb_s(4 * asked[read].n, took[read]), _gb_s(8 * asked[copy].n, took[copy])
+        begins = _piece(asked[f"{name} pieces"].n, took[f"{name} pieces"], rates[0])
+        least = min(least, begins)  # of which the loop itself is a part
+        levels.append(Level(name, size, *rates, begins - least))
+    rates = _gb_s(4 * MEMORY, took["memory read"]), _gb_s(8 * half, took["memory copy"])
+    memory = Level("memory", 1e15, *rates, max(_piece(MEMORY, took["memory pieces"], rates[0]) - least, 0.0))
     all_memory, all_last = _gb_s(8 * half, took["memory all"]), _gb_s(8 * asked["last all"].n, took["last all"])
     step = {r: (took[f"rows {r} {16 * FAR}"] - took[f"rows {r} {FAR}"]) / (15 * FAR) for r in (1, probes.rows)}
     call = max(took[f"rows {probes.rows} {FAR}"] - FAR * step[probes.rows], 1e-10)
     peak = 2e-9 * probes.rows * probes.columns / step[probes.rows]
-    pieces = MEMORY // 1024
-    read = 4 * half / (memory.read_gb_s * 1e9)
-    exp = took["both"] / SMALL * half
-    hidden = (read + exp - took["memory both"]) / min(read, exp)
+    inner = (took[f"inner {16 * FAR}"] - took[f"inner {FAR}"]) / (15 * FAR)
+    stream, exp = took["memory copy"], took["exp"] / SMALL * half
+    hidden = (stream + exp - took["memory exp"]) / min(stream, exp)
     row = (took["row 512"] - took["row 64"]) / (512 - 64)
     core = Core(
         rows=probes.rows,
@@ -99,12 +105,12 @@ def _target(probes: Probes, caches: list[tuple[str, float]], took: dict[str, flo
         product_gflops=peak,
         step_ns=step[1] * 1e9,
         call_ns=call * 1e9,
-        inner_gflops=2e-9 * 8 * 256 / took["inner"],
+        inner_gflops=2e-9 * 32 / inner,
+        inner_ns=max(took[f"inner {FAR}"] / 32 - FAR * inner / 32, 1e-10) * 1e9,
         pack_gelem_s=1e-9 * 64 * 128 / took["pack"],
         turn_gelem_s=1e-9 * 64 * 128 / took["turn"],
         vector_gops=1e-9 * 17 * SMALL / took["vector"],
         loop_ns=max((took["row 64"] - 64 * row) / 2, 1e-10) * 1e9,
-        piece_ns=max(took["pieces"] / pieces - 256 / (memory.read_gb_s * 1e9), 1e-10) * 1e9,
         overlap=min(max(hidden, 0.0), 1.0),
         special_ns=MappingProxyType({name: took[name] / SMALL * 1e9 for name in NAMES}),
         levels=(*levels, memory),
@@ -130,3 +136,8 @@ def _target(probes: Probes, caches: list[tuple[str, float]], took: dict[str, flo
 
 def _gb_s(size: float, seconds: float) -> float:
     return 1e-9 * size / seconds
+
+
+def _piece(n: int, seconds: float, gb_s: float) -> float:
+    """Nanoseconds of a piece of 256 bytes, a page from the one before, beside those of its bytes."""
+    return max(1e9 * seconds / (n // 1024) - 256 / gb_s, 0.0)

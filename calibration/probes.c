@@ -52,7 +52,7 @@ EQ_PROBE_ROWS(8)
 EQ_PROBE_ROWS(6)
 #endif
 float eq_probe_inner(const float *restrict x, float *restrict y, int64_t n, int64_t times) {
-  for (int64_t t = 0; t < times; t++) eq_inner_f32(1, 8, n / 9, x, n / 9, x + n / 9, n / 9, y, 8, 1);
+  for (int64_t t = 0; t < times; t++) eq_inner_f32(4, 8, n, x, n, x + 4 * n, n, y, 8, 1);
   return y[0];
 }
 // n elements, EQ_NR in a row, to panels; and columns of EQ_NR
@@ -96,14 +96,6 @@ float eq_probe_rows(const float *restrict x, float *restrict y, int64_t n, int64
     y[t & 15] = sum;
   }
   return y[0];
-}
-// the exponential of everything that a stream from memory brings: by how much do the two hide one another?
-float eq_probe_both(const float *restrict x, float *restrict y, int64_t n, int64_t times) {
-  float sum = 0.0f;
-  for (int64_t t = 0; t < times; t++) {
-    _Pragma("omp simd reduction(+:sum)") for (int64_t i = 0; i < n; i++) sum += eq_exp(x[i]);
-  }
-  return sum;
 }
 float eq_probe_launch(const float *restrict x, float *restrict y, int64_t n, int64_t times) {
   for (int64_t t = 0; t < times; t++) {

@@ -28,7 +28,7 @@ class Cost:
     programs: int
     shared_bytes: int
     register_bytes: int  # per program
-    bound: str  # the term of the model that decides: dram | l2 | tensor | simt | special | latency | launch
+    bound: str  # the term of the model that decides: dram | l2 | tensor | simt | special | latency | launch, or one of a CPU
     terms: Mapping[str, float] = field(default_factory=dict)  # microseconds of each term
 
 
@@ -322,7 +322,7 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
     calls = f" and {plural(len(plan.calls), 'outside call')}" if plan.calls else ""
     launches = f" in {len(plan.launches)} launch{'es' * (len(plan.launches) > 1)}" if plan.launches else ""
     steps = f"{plural(len(plan.kernels), 'kernel')}{calls}{launches}"
-    on = f"{plan.target}, measured {plan.measured}," if plan.measured else plan.target
+    on = f"{plan.target} (measured {plan.measured})" if plan.measured else plan.target
     lines = [f"plan for {plan.program.name} on {on}: {steps}, {plan.estimated_us:.1f} us estimated"]
     if plan.parts:
         lines += _part_lines(plan.parts)

@@ -19,6 +19,7 @@ class Level:
     bytes: float
     read_gb_s: float  # what a core reads from it
     copy_gb_s: float  # what it reads and writes, together
+    piece_ns: float  # a piece that is far from the one before, beside its bytes
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,11 @@ class Core:
     step_ns: float  # a step of the micro-kernel along the contracted axis takes at least so long, however few its rows
     call_ns: float  # to begin and to end a micro-kernel
     inner_gflops: float  # of inner products of few rows
+    inner_ns: float  # to begin and to end an inner product
     pack_gelem_s: float  # elements of a right operand that are packed, its rows in one piece
     turn_gelem_s: float  # and its columns in one piece
     vector_gops: float  # instructions on elements: a vector has many
     loop_ns: float  # to begin and to end a loop over a row that reduces it
-    piece_ns: float  # a piece of memory that is far from the one before, beside its bytes
     overlap: float  # share of the shorter of the two that hides behind the other: arithmetic and reading from memory
     special_ns: Mapping[str, float]  # functions, an element
     levels: tuple[Level, ...]  # nearest first; the last is memory
@@ -56,7 +57,7 @@ def core_of(table: Mapping[str, Any]) -> Core:
     found = []
     for row in levels:
         _expect_keys(row, {f.name for f in fields(Level)})
-        found.append(Level(str(row["name"]), *(_positive(k, row[k]) for k in ("bytes", "read_gb_s", "copy_gb_s"))))
+        found.append(Level(str(row["name"]), *(_positive(k, row[k], 0.0 if k == "piece_ns" else 1e-9) for k in ("bytes", "read_gb_s", "copy_gb_s", "piece_ns"))))
     special = MappingProxyType({k: _positive(k, v) for k, v in table["special_ns"].items()})
     if "exp" not in special:
         raise ValueError("special_ns has no exp")
