@@ -31,6 +31,7 @@ _CORE = {
     "turn_gelem_s": "columns in one piece",
     "vector_gops": "17 instructions on each element",
     "loop_ns": "beside the elements of a row",
+    "extremum_ns": "a row in the nearest cache",
     "overlap": "exp from memory to memory, beside a copy",
 }
 

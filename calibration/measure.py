@@ -75,7 +75,7 @@ def _asked(probes: Probes, levels: list[tuple[str, float]]) -> dict[str, Probe]:
         asked[name] = Probe(name, SMALL)
     asked["memory exp"] = Probe("exp", half)
     for n in (64, 512):
-        asked[f"row {n}"] = Probe("rows", n)
+        asked[f"row {n}"] = Probe("most", n)
     return asked
 
 
@@ -110,7 +110,8 @@ def _target(probes: Probes, caches: list[tuple[str, float]], took: dict[str, flo
         pack_gelem_s=1e-9 * 64 * 128 / took["pack"],
         turn_gelem_s=1e-9 * 64 * 128 / took["turn"],
         vector_gops=1e-9 * 17 * SMALL / took["vector"],
-        loop_ns=max((took["row 64"] - 64 * row) / 2, 1e-10) * 1e9,
+        loop_ns=max(took["row 64"] - 64 * row, 1e-10) * 1e9,
+        extremum_ns=row * 1e9,
         overlap=min(max(hidden, 0.0), 1.0),
         special_ns=MappingProxyType({name: took[name] / SMALL * 1e9 for name in NAMES}),
         levels=(*levels, memory),

@@ -51,13 +51,19 @@ def core_terms(work: Work, core: Core, share: float = 1.0, drawn: float = 1.0) -
         "packing": sum(p.calls * _packing(p, core) for p in work.products),
         "simt": (work.vector + instructions) / core.vector_gops,
         "special": special,
-        "rows": work.loops * core.loop_ns,
+        "rows": work.loops * core.loop_ns + work.extrema * core.extremum_ns,
+        "scattered": sum(n * _line(core.level(size / SHARE), core) for n, size in work.scattered),
         "arrays": 0.0 if held is core.levels[0] else work.array_bytes / held.copy_gb_s,
     }
     terms = {k: v * share for k, v in terms.items()}
     terms |= {k: v * max(share, drawn) for k, v in _memory(work, core).items()}
     terms["streams"] -= core.overlap * min(terms["streams"], sum(terms.values()) - terms["streams"])
     return {k: v * 1e-3 for k, v in terms.items()}
+
+
+def _line(level: Level, core: Core) -> float:
+    """Nanoseconds of an element that takes a line of its own."""
+    return 1 / core.vector_gops * core.columns / 2 + (0.0 if level is core.levels[0] else LINE / level.read_gb_s + level.piece_ns)
 
 
 # -- products ------------------------------------------------------------------------------------------------------------------

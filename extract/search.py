@@ -489,14 +489,14 @@ class _Form:
 
     def _ordered(self, kernel: Kernel, dims: frozenset[Axis]) -> Kernel:
         """The kernel with the best order of its dims; an order that served another form of it is taken if it serves as well."""
-        known = self.search.ordered
+        known, on_cpu = self.search.ordered, self.search.target.on_cpu
         if dims in known:
             order, penalty = known[dims]
             again = replace(kernel, order=order)
-            if order_penalty(self.tilings.program(again)) <= penalty:
+            if order_penalty(self.tilings.program(again), on_cpu) <= penalty:
                 return again
-        found = choose_order(kernel, lowered=self.tilings.program)
-        known[dims] = found.order, order_penalty(self.tilings.program(found))
+        found = choose_order(kernel, lowered=self.tilings.program, on_cpu=on_cpu)
+        known[dims] = found.order, order_penalty(self.tilings.program(found), on_cpu)
         return found
 
 

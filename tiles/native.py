@@ -37,9 +37,9 @@ from .program import (
 )
 from .sizes import Sizes, run_dim
 
-EXTREMA = 3.0  # instructions: a comparison, a choice, whether it is a number
+EXTREMA = 3.0  # instructions: a comparison, a choice, whether it is a number; beside what a row waits for from element to element
 PAGE = 4096  # bytes
-APART = 8.0  # instructions to load or to store an element by itself, where neighbouring lanes are no neighbours in memory
+LINE = 64  # bytes that memory is moved in
 NARROW = 6.0  # instructions to convert an element of 16 bits
 
 
@@ -82,6 +82,8 @@ class Work:
     held: float  # bytes of a thread's arrays
     array_bytes: float  # that are read from arrays and written to them, outside of products
     vector: float  # instructions on elements
+    extrema: float  # elements of which the largest or the smallest is found along a row
+    scattered: tuple[tuple[float, float], ...]  # elements whose neighbours in a loop are none in memory, and the bytes of a cache between two uses of a line
     special: Mapping[str, float]  # elements by function
     loops: float  # rows that begin
 
@@ -105,7 +107,8 @@ class Native:
         self.streams: list[Stream] = []
         self.arrays: dict[str, float] = {}
         self.special: dict[str, float] = {}
-        self.array_bytes = self.vector = self.loops = 0.0
+        self.array_bytes = self.vector = self.loops = self.extrema = 0.0
+        self.scattered: list[tuple[float, float]] = []
 
     def _lanes(self, a: Axis) -> float:
         """Lanes that exist, on average over the tiles."""
@@ -118,7 +121,8 @@ class Native:
         self._block(self.program.body, math.prod([n for _, n, _ in around]), around)
         programs = math.prod([self.sizes.steps(b) for b in self.program.grid])
         return Work(
-            programs, tuple(self.products), tuple(self.streams), sum(self.arrays.values()), self.array_bytes, self.vector, self.special, self.loops
+            programs, tuple(self.products), tuple(self.streams), sum(self.arrays.values()), self.array_bytes, self.vector, self.extrema,
+            tuple(self.scattered), self.special, self.loops,
         )  # fmt: skip
 
     def _elements(self, dims: tuple[Dim, ...]) -> float:
@@ -166,9 +170,14 @@ class Native:
             return
         dims = s.access.dims if isinstance(s, Store) else s.src.dims if isinstance(s, Reduce) else s.dst.dims  # type: ignore[union-attr]
         n = trips * self._elements(dims)
+        if isinstance(s, Load | Store) and dims:
+            self._scatter(s.access, n)
+        along = isinstance(s, Reduce) and s.dim == self._inner(dims)
+        if along and MONOIDS[s.monoid].combine in ("maximum", "minimum"):  # type: ignore[union-attr]
+            self.extrema += n
         cost = self._instructions(s, n)
         if cost:
-            rows.append((dims, isinstance(s, Reduce) and s.dim == self._inner(dims)))
+            rows.append((dims, along))
         self.vector += n * cost
         for v in direct_uses(s):  # from an array: what another segment has made
             if self.segment_of.get(v.name, self.segment) != self.segment and len(v.dims) > 1:
@@ -179,6 +188,17 @@ class Native:
             if len(s.dst.dims) > 1 and any(isinstance(r, Dot | Loop) for r in self.readers.get(s.dst.name, ())) and cost:  # type: ignore[union-attr]
                 self.vector += n
                 self._array(s.dst, trips)  # type: ignore[union-attr]
+
+    def _scatter(self, at: Access, n: float) -> None:
+        """Elements that are loaded or stored one by one, if the innermost loop does not run along memory.  The next turn of the loop around
+        uses the same lines."""
+        inner, buffer = self._inner(at.dims), self.buffers[at.buffer]
+        if run_dim(at, buffer) == inner:
+            return
+        steps = [c * x for e, x in zip(at.index, buffer.steps, strict=True) for atom, c in e.terms if atom in inner.axes]
+        apart = abs(sum(steps)) * buffer.dtype.itemsize
+        if apart:
+            self.scattered.append((n, self.lanes[inner.name] * max(LINE, math.gcd(PAGE, apart))))
 
     def _array(self, v: Value, trips: float) -> None:
         size = 4.0 * self._elements(v.dims)
@@ -194,8 +214,6 @@ class Native:
             return 0.0 if s.contracted else op.cost
         if isinstance(s, Load | Store):
             buffer = self.buffers[s.access.buffer]
-            if s.access.dims and run_dim(s.access, buffer) != self._inner(s.access.dims):
-                return APART
             return NARROW if buffer.dtype.itemsize == 2 else 1.0
         if isinstance(s, Reduce | Scan):
             several = MONOIDS[s.monoid].several

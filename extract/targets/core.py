@@ -37,6 +37,7 @@ class Core:
     turn_gelem_s: float  # and its columns in one piece
     vector_gops: float  # instructions on elements: a vector has many
     loop_ns: float  # to begin and to end a loop over a row that reduces it
+    extremum_ns: float  # an element of a row whose largest is found, which waits for the one before
     overlap: float  # share of the shorter of the two that hides behind the other: arithmetic and reading from memory
     special_ns: Mapping[str, float]  # functions, an element
     levels: tuple[Level, ...]  # nearest first; the last is memory
