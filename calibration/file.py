@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..extract.targets import Target, load_target
-from ..extract.targets.core import Core, Level
+from ..extract.targets.core import Core
 from ..runtime.writing import write_module
 
 MARK = "# Measured by `eqfuse calibrate`"
@@ -58,7 +58,8 @@ def text_of(target: Target, spread: float) -> str:
     lines += [f"{k} = {_value(v)}  # measured" for k, v in core.special_ns.items()]
     for level in core.levels:
         lines += ["", "[[core.levels]]"]
-        lines += [f"{f.name} = {_value(getattr(level, f.name))}" + ("  # measured" if f.name not in ("name", "bytes") else "") for f in fields(Level)]
+        lines += [f'name = "{level.name}"', f"bytes = {_value(level.bytes)}"]
+        lines += [f"{n} = {_value(getattr(level, n))}  # measured" for n in ("read_gb_s", "copy_gb_s", "piece_ns")]
     return "\n".join(lines) + "\n"
 
 

@@ -1,8 +1,8 @@
 """The cost of a plan taken apart, so that two plans can be compared term by term.
 
 The model's time of a kernel is its slowest resource plus the launch, so a kernel's time belongs to the resource that binds it; where
-arithmetic binds, to the matrix unit and to the exposed share of the vector units.  On a CPU it is the sum of its terms.  The parts add up to
-the time, and their differences to the difference of two times.
+arithmetic binds, to the matrix unit and to the exposed share of the vector units.  On a CPU the terms add up to it.  The parts add up
+to the time, and their differences to the difference of two times.
 """
 
 from __future__ import annotations

@@ -11,12 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ..tiles.native import Product, Stream, Work
+from ..tiles.native import LINE, PAGE, Product, Work
 from .targets.core import Core, Level
 
 SHARE = 0.8  # of a level that holds what is said to be in it (assumption)
-LINE = 64  # bytes that memory is moved in
-PAGE = 4096  # bytes in which neighbours in memory are surely neighbours in a cache
 INNER = 4  # rows or columns of inner products that are not packed: EQ_FEW of products.h
 
 # functions by those that were measured: elements of these, and instructions
@@ -38,8 +36,8 @@ OTHER = 20.0  # exponentials that a function of the C library takes, which no lo
 
 
 def core_terms(work: Work, core: Core, share: float = 1.0, drawn: float = 1.0) -> dict[str, float]:
-    """Microseconds by kind; they add up to the time.  Of all the work a core does a ``share``; it draws that much of what the last cache and
-    memory give, or ``drawn`` of it, if that takes longer."""
+    """Microseconds by kind; they add up to the time.  A core does a ``share`` of all the work; that share of what comes from memory is its
+    own, too, or ``drawn``, if all cores together are no faster."""
     held = core.level(work.held / SHARE)
     special = instructions = 0.0
     for op, n in work.special.items():

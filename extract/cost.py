@@ -1,7 +1,8 @@
 """What a kernel costs: a roofline read off its tile program, the same program that is printed and simulated.
 
 ``time = max(DRAM, L2, arithmetic, loop latency) + launch``, with ``arithmetic = tensor + exposed share of SIMT work``, times wave
-quantisation.  On a CPU it is a sum (:mod:`.core_time`).  Traffic, operations and footprint come from :func:`eqfuse.tiles.walk.walk`; rates come from the target's data file.
+quantisation.  On a CPU it is a sum (:mod:`.core_time`).  Traffic, operations and footprint come from :func:`eqfuse.tiles.walk.walk`; rates
+come from the target's data file.
 The footprint is a hard limit: what does not fit on chip is rejected, with the number of bytes that are too many.  The model ranks
 plans and explains them; it is not a clock (benchmarks/NOTES.md holds what measurements say of it).
 """

@@ -38,9 +38,10 @@ from .program import (
 from .sizes import Sizes, run_dim
 
 EXTREMA = 3.0  # instructions: a comparison, a choice, whether it is a number; beside what a row waits for from element to element
-PAGE = 4096  # bytes
+PAGE = 4096  # bytes in which neighbours in memory are surely neighbours in a cache
 LINE = 64  # bytes that memory is moved in
 NARROW = 6.0  # instructions to convert an element of 16 bits
+Around = tuple[tuple[object, float, Axis], ...]  # loops, slowest first: what names them, their steps and axes
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Work:
     array_bytes: float  # that are read from arrays and written to them, outside of products
     vector: float  # instructions on elements
     extrema: float  # elements of which the largest or the smallest is found along a row
-    scattered: tuple[tuple[float, float], ...]  # elements whose neighbours in a loop are none in memory, and the bytes of a cache between two uses of a line
+    scattered: tuple[tuple[float, float], ...]  # elements that a loop finds far apart, and bytes of a cache between two uses of a line
     special: Mapping[str, float]  # elements by function
     loops: float  # rows that begin
 
@@ -128,7 +129,7 @@ class Native:
     def _elements(self, dims: tuple[Dim, ...]) -> float:
         return math.prod([self.lanes[d.name] for d in dims])
 
-    def _block(self, body: tuple[Statement, ...], trips: float, around: tuple[tuple[object, float, Axis], ...]) -> None:
+    def _block(self, body: tuple[Statement, ...], trips: float, around: Around) -> None:
         rows: list[tuple[tuple[Dim, ...], bool]] = []
         for s in body:
             if isinstance(s, Loop):
@@ -163,7 +164,7 @@ class Native:
         """Along which the innermost loop runs."""
         return max(dims, key=lambda d: self.at[d.name])
 
-    def _statement(self, s: Statement, trips: float, around: tuple[tuple[object, float, Axis], ...], rows: list[tuple[tuple[Dim, ...], bool]]) -> None:
+    def _statement(self, s: Statement, trips: float, around: Around, rows: list[tuple[tuple[Dim, ...], bool]]) -> None:
         if isinstance(s, Load | Store):
             self._stream(s.access, around, isinstance(s, Store), s)
         if isinstance(s, Load) and self._direct(s):
@@ -237,7 +238,7 @@ class Native:
         left = any(isinstance(r, Dot) and r.a.name == s.dst.name for r in readers)
         return stored == dtypes.float32 or (not left and stored.itemsize == 2 and stored.is_float)
 
-    def _stream(self, at: Access, around: tuple[tuple[object, float, Axis], ...], stores: bool, s: Load | Store) -> None:
+    def _stream(self, at: Access, around: Around, stores: bool, s: Load | Store) -> None:
         buffer = self.buffers[at.buffer]
         used = {b.axis for b in at.bindings}
         elements = math.prod([self._lanes(b.axis) for b in at.bindings])

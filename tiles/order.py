@@ -1,6 +1,7 @@
 """The order of a kernel's tile dims, which decides its layouts: what is permuted, and along which dim memory is read.
 
-An order is judged by the program that it gives.  In loops of a CPU the last dim is the innermost loop: that it runs along memory comes first.
+An order is judged by the program that it gives.  In loops of a CPU the last dim is the innermost loop, and that it runs along memory
+comes first.
 """
 
 from __future__ import annotations

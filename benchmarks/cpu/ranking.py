@@ -6,9 +6,9 @@
 For each program: the forms that the search considers for its main kernel, each with tiles that are drawn at random from more sizes than
 the search tries, half of them from large ones.  One thread, its processor time, all kernels of a program in turn, the shortest of several
 runs.  The model is told of one core, calibrated in the same minutes unless --target names a file.  Reported are Spearman's rank correlation
-of the modelled with the measured time, over all kernels and over those that take at most twice the time of the best, the median error of the
-model's time, and the regret: the time of the model's choice over that of the best.  How well one half of the runs ranks the other half says
-how much of a correlation can be had.
+of the modelled with the measured time, over all kernels and over those that take at most twice the time of the best, the median error of
+the model's time, and the regret: the time of the model's choice over that of the best.  How well one half of the runs ranks the other half
+says how much of a correlation can be had.
 """
 
 import argparse
@@ -331,7 +331,8 @@ def main():
             print(said, file=sys.stderr, flush=True)
     report(results)
     for family, r in by_family(results).items():
-        print(f"{family}: {r['kernels']} kernels, Spearman {r['spearman']:.2f}, near the best {r['spearman_near']:.2f}, regret {r['regret']:.2f}")
+        near = f"near the best {r['spearman_near']:.2f}"
+        print(f"{family}: {r['kernels']} kernels, Spearman {r['spearman']:.2f}, {near}, regret {r['regret']:.2f}")
     if options.save is not None:
         environment = {**host("torch", "numpy"), "commit": commit(), "target": target.measured}
         path = Path(options.save) if options.save else RESULTS / f"{environment['date'][:10]}-cpu-ranking.json"

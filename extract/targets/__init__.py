@@ -153,6 +153,8 @@ def _target(table: dict[str, Any], path: Path) -> Target:
         said = [f"{what} {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
         raise UnknownTargetError(f"a target file with {' and '.join(said)}", where=str(path))
     values = {key: _field(key, declared[key], table[key], path) for key in declared if key in table}
+    if values["vendor"] == "cpu" and "core" not in values:
+        raise UnknownTargetError("a target file of a CPU without a table [core]", where=str(path), cure="eqfuse calibrate --output")
     return Target(**values)
 
 

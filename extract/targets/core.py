@@ -58,12 +58,13 @@ def core_of(table: Mapping[str, Any]) -> Core:
     found = []
     for row in levels:
         _expect_keys(row, {f.name for f in fields(Level)})
-        found.append(Level(str(row["name"]), *(_positive(k, row[k], 0.0 if k == "piece_ns" else 1e-9) for k in ("bytes", "read_gb_s", "copy_gb_s", "piece_ns"))))
+        rates = (_positive(k, row[k], 0.0 if k == "piece_ns" else 1e-9) for k in ("bytes", "read_gb_s", "copy_gb_s", "piece_ns"))
+        found.append(Level(str(row["name"]), *rates))
     special = MappingProxyType({k: _positive(k, v) for k, v in table["special_ns"].items()})
     if "exp" not in special:
         raise ValueError("special_ns has no exp")
-    whole = {n: int(values.pop(n)) for n in ("rows", "columns")}
-    return Core(**whole, **values, special_ns=special, levels=tuple(found))
+    rows, columns = (int(values.pop(n)) for n in ("rows", "columns"))
+    return Core(rows=rows, columns=columns, **values, special_ns=special, levels=tuple(found))
 
 
 def _expect_keys(table: Any, wanted: set[str]) -> None:

@@ -63,11 +63,11 @@ def caches() -> tuple[tuple[int, int, int], ...]:
     found: dict[int, tuple[int, int, int]] = {}
     for folder in sorted(_CACHES.glob("index*")):
         try:
-            kind, level, size, shared = ((folder / n).read_text().strip() for n in ("type", "level", "size", "shared_cpu_list"))
+            kind, number, size, shared = ((folder / n).read_text().strip() for n in ("type", "level", "size", "shared_cpu_list"))
         except OSError:
             continue
-        if kind != "Instruction" and size[-1:] in _UNITS and size[:-1].isdecimal() and level.isdecimal():
-            found[int(level)] = int(level), int(size[:-1]) * _UNITS[size[-1]], _listed(shared)
+        if kind != "Instruction" and size[-1:] in _UNITS and size[:-1].isdecimal() and number.isdecimal():
+            found[int(number)] = int(number), int(size[:-1]) * _UNITS[size[-1]], _listed(shared)
     if not found:
         for level, name in ((1, "hw.l1dcachesize"), (2, "hw.l2cachesize"), (3, "hw.l3cachesize")):
             said = _sysctl(name)
