@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -44,14 +45,16 @@ def text_of(target: Target, spread: float) -> str:
         f"{MARK}: {target.measured}.",
         f"# The shortest of many runs of each probe; the median run took up to {100 * spread:.0f} % longer.  \"assumption\": not measured.",
     ]
+    tables = {f.name: value for f in fields(Target) if isinstance(value := getattr(target, f.name), Mapping)}
     for f in fields(Target):
         value = getattr(target, f.name)
-        if f.name in ("core", "tensor_tflops"):
+        if f.name in ("core", *tables):
             continue
         said = f"size: {_SIZES[f.name]}" if f.name in _SIZES else f"measured: {_MEASURED[f.name]}" if f.name in _MEASURED else "assumption"
         lines.append(f"{f.name} = {_value(value)}" + ("" if isinstance(value, str | tuple) else f"  # {said}"))
-    lines += ["", "[tensor_tflops]"]
-    lines += [f"{k} = {_value(v)}  # measured: as float32" for k, v in target.tensor_tflops.items()]
+    for name, table in tables.items():
+        said = "measured: as float32" if name == "tensor_tflops" else "assumption"
+        lines += ["", f"[{name}]", *(f"{k} = {_value(v)}  # {said}" for k, v in table.items())]
     lines += ["", "[core]"]
     lines += [f"{k} = {_value(getattr(core, k))}  # measured: {_CORE[k]}" for k in (f.name for f in fields(Core)) if k in _CORE]
     lines += ["", "[core.special_ns]"]

@@ -25,6 +25,7 @@ TERMS = {
     "products": "matrix products",
     "packing": "packing of operands",
     "rows": "beginnings of rows",
+    "scattered": "elements that are far apart in memory",
     "arrays": "tiles in farther caches",
     "streams": "memory that is not hidden",
     "pieces": "memory in short pieces",

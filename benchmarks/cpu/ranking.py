@@ -199,9 +199,10 @@ def run(name, function, arguments, target, options):
     for n, kernel in enumerate(kernels):
         for other, counts in tilings(kernel, draw, count):
             cost = modelled(other, counts, target)
+            us = cost.us + sum(s.cost.us for k, s in enumerate(compiled.plan.steps) if k != at)
             module = runnable(compiled, at, other, cost, target)
             if module is not None:
-                cases.append({"form": n, "kernel": other, "counts": counts, "cost": cost, "module": module, "runs": []})
+                cases.append({"form": n, "kernel": other, "counts": counts, "cost": cost, "model": us, "module": module, "runs": []})
     given = ordered(compiled, function, arguments)
     want = function(*arguments)
     for c in cases:
@@ -229,7 +230,7 @@ def rows_of(cases):
         rows.append({
             "form": c["form"], "roles": tiles, "us": round(min(c["runs"]), 1), "median_us": round(statistics.median(c["runs"]), 1),
             "halves_us": [round(min(c["runs"][h::2]), 1) for h in (0, 1)],
-            "model_us": round(c["cost"].us, 1), "terms": {t: round(v, 1) for t, v in c["cost"].terms.items()},
+            "model_us": round(c["model"], 1), "terms": {t: round(v, 1) for t, v in c["cost"].terms.items()},
         })  # fmt: skip
     return rows
 
