@@ -13,7 +13,6 @@ says how much of a correlation can be had.
 
 import argparse
 import itertools
-import json
 import os
 import random
 import statistics
@@ -317,9 +316,12 @@ def main():
 
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from host import commit, host
+    from run import write
 
     torch.manual_seed(options.seed)
     target = one_core(load_target(options.target) if options.target else calibrate().target)
+    environment = {**host("torch", "numpy"), "commit": commit(), "target": target.measured, "seed": options.seed}
+    path = Path(options.save) if options.save else RESULTS / f"{environment['date'][:10]}-cpu-ranking.json"
     results = []
     for family, cases in programs().items():
         for name, function, arguments in cases:
@@ -330,14 +332,12 @@ def main():
             results.append(r)
             said = f"{family:24} {name:30} {r['kernels']:3} kernels  {r['spearman']:.2f}  regret {r['regret']:.2f}"
             print(said, file=sys.stderr, flush=True)
+            if options.save is not None:
+                write(path, {"environment": environment, "families": by_family(results), "results": results})
     report(results)
     for family, r in by_family(results).items():
         near = f"near the best {r['spearman_near']:.2f}"
         print(f"{family}: {r['kernels']} kernels, Spearman {r['spearman']:.2f}, {near}, regret {r['regret']:.2f}")
-    if options.save is not None:
-        environment = {**host("torch", "numpy"), "commit": commit(), "target": target.measured}
-        path = Path(options.save) if options.save else RESULTS / f"{environment['date'][:10]}-cpu-ranking.json"
-        path.write_text(json.dumps({"environment": environment, "families": by_family(results), "results": results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
