@@ -26,6 +26,7 @@ _HOME = {
     "Compiled": ".compiled",
     "Layout": ".ir.layout",
     "Plan": ".extract.plan",
+    "price": ".prices",
     "Program": ".ir.program",
     "rule": ".rewrites",
     "rules": ".rewrites",
@@ -36,7 +37,7 @@ _MODULES = ("distributed", "errors", "extraction", "testing")
 
 __all__ = [
     "Compiled", "Layout", "Plan", "Program", "Target", "disable", "distributed", "enable", "errors", "extraction", "fusion", "op",
-    "optimize", "report", "rule", "rules", "targets", "testing",
+    "optimize", "price", "report", "rule", "rules", "targets", "testing",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .extract.targets import Target, targets
     from .ir.layout import Layout
     from .ir.program import Program
+    from .prices import price
     from .rewrites import disable, enable, rule, rules
     from .rewrites.decorators import fusion
 

@@ -12,10 +12,8 @@ from ..extract.targets.core import Core
 from ..runtime.writing import write_module
 
 MARK = "# Measured by `eqfuse calibrate`"
-_SIZES = {"sm_count": "cores of this process", "l2_bytes": "the last cache", "shared_bytes_per_block": "three quarters of the second cache"}
+_SIZES = {"sm_count": "cores of this process"}
 _MEASURED = {
-    "dram_gb_s": "a copy by all cores, read and written",
-    "l2_gb_s": "a copy in the last cache by all cores",
     "simt_gops": "instructions on elements, all cores",
     "special_gops": "exp, all cores",
     "launch_us": "a call and a parallel region",
@@ -48,13 +46,15 @@ def text_of(target: Target, spread: float) -> str:
     tables = {f.name: value for f in fields(Target) if isinstance(value := getattr(target, f.name), Mapping)}
     for f in fields(Target):
         value = getattr(target, f.name)
-        if f.name in ("core", *tables):
+        if f.name in ("core", "levels", *tables):
             continue
         said = f"size: {_SIZES[f.name]}" if f.name in _SIZES else f"measured: {_MEASURED[f.name]}" if f.name in _MEASURED else "assumption"
         lines.append(f"{f.name} = {_value(value)}" + ("" if isinstance(value, str | tuple) else f"  # {said}"))
     for name, table in tables.items():
         said = "measured: as float32" if name == "tensor_tflops" else "assumption"
         lines += ["", f"[{name}]", *(f"{k} = {_value(v)}  # {said}" for k, v in table.items())]
+    for memory in target.levels:
+        lines += ["", "[[levels]]", *(f"{f.name} = {_value(getattr(memory, f.name))}" for f in fields(memory) if getattr(memory, f.name))]
     lines += ["", "[core]"]
     lines += [f"{k} = {_value(getattr(core, k))}  # measured: {_CORE[k]}" for k in (f.name for f in fields(Core)) if k in _CORE]
     lines += ["", "[core.special_ns]"]

@@ -10,7 +10,9 @@ from types import MappingProxyType
 
 from ..extract.targets import Target, bundled
 from ..extract.targets.core import Core, Level
+from ..extract.targets.levels import Level as Memory
 from ..extract.targets.machine import caches, cores, processor
+from ..tiles.native import LINE
 from .probes import Probe, Probes
 
 NAMES = ("exp", "log", "tanh", "erf", "div")
@@ -19,6 +21,7 @@ SMALL = 2048  # floats in the nearest cache
 FAR = 16  # a step of the micro-kernel is what is between so many and 16 times as many
 TABLE = (16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20)  # bytes, where the system does not name its caches
 STEEP = 0.75  # a cache ends where what it reads a second falls below this share
+LAST = "dram"
 
 Tick = Callable[[str, float], None]  # told what is measured, and the share that is done
 
@@ -116,23 +119,31 @@ def _target(probes: Probes, caches: list[tuple[str, float]], took: dict[str, flo
         special_ns=MappingProxyType({name: took[name] / SMALL * 1e9 for name in NAMES}),
         levels=(*levels, memory),
     )
-    last, second = (levels[-1] if levels else memory), (levels[min(1, len(levels) - 1)] if levels else memory)
-    tiles = int(0.75 * min(second.bytes, 1 << 30))
+    last = levels[-1] if levels else memory
+    rates = {v.name: v.read_gb_s * n for v in levels} | {last.name: max(all_last, last.copy_gb_s)}
     return replace(
         bundled("cpu"),
         sm_count=n,
-        dram_gb_s=max(all_memory, memory.copy_gb_s),
-        l2_gb_s=max(all_last, last.copy_gb_s),
-        l2_bytes=int(min(last.bytes * n, 1e15)),
+        levels=_memories(levels, rates, max(all_memory, memory.copy_gb_s), n, probes.lanes),
         simt_gops=core.vector_gops * n,
         special_gops=n / core.special_ns["exp"],
-        shared_bytes_per_block=tiles,
-        shared_bytes_per_sm=tiles,
         launch_us=probes.launch(n) * 1e6,
         tensor_tflops=MappingProxyType(dict.fromkeys(("float16", "bfloat16", "tf32"), 1e-3 * peak * n)),
         core=core,
         measured=f"{datetime.now(UTC):%Y-%m-%d} on {processor()}, {n} core{'s' * (n > 1)}",
     )
+
+
+def _memories(caches: list[Level], rates: dict[str, float], memory: float, cores: int, lanes: int) -> tuple[Memory, ...]:
+    """The memories as :mod:`..extract.targets.levels` has them: what is beyond the second cache belongs to all cores.  Tiles may take three
+    quarters of the second one."""
+    found = [Memory(LAST, "device", bundled("cpu").levels[0].bytes, LINE, memory)]
+    for k, v in reversed([*enumerate(caches)]):
+        size = v.bytes * cores if k > 1 else v.bytes
+        kept = int(size) // 4 if k == 1 else 0
+        found.append(Memory(v.name.lower(), "device" if k > 1 else "sm", size, LINE, rates[v.name], reserved=kept))
+    registers = 16 if lanes == 8 else 32  # of AVX2, or of AVX-512 and NEON
+    return (*found, Memory("registers", "sm", 4 * lanes * registers, 4 * lanes))
 
 
 def _gb_s(size: float, seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""The command line: ``eqfuse optimize | explain | rules | extract | targets | demo``.
+"""The command line: ``eqfuse optimize | explain | price | rules | extract | targets | demo``.
 
 Heavy libraries are imported inside the commands, so that ``--help`` and usage errors answer at once.
 Exit codes: 0 done, 1 an :class:`~eqfuse.errors.EqFuseError` or a failed check, 2 wrong usage, 130 interrupted.

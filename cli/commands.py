@@ -1,4 +1,4 @@
-"""The commands ``optimize``, ``explain``, ``targets`` and ``demo``."""
+"""The commands ``optimize``, ``explain``, ``price``, ``targets`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -113,6 +113,21 @@ def explain_command(args: argparse.Namespace) -> int:
     return 0
 
 
+def price_command(args: argparse.Namespace) -> int:
+    """``eqfuse price``."""
+    from . import data
+
+    c, _, _ = _compiled(args)
+    import eqfuse
+
+    tiles: dict[str, dict[str, int]] = {}
+    for level, axis, size in args.tile:
+        tiles.setdefault(level or c.target.on_chip.name, {})[axis] = size
+    found = eqfuse.price(c, tiles)
+    print(json.dumps(data.plain(found.kernels), indent=2) if args.json else found)
+    return 0
+
+
 def targets_command(args: argparse.Namespace) -> int:
     """``eqfuse targets``."""
     from ..extract.targets import load_target, targets
@@ -122,10 +137,14 @@ def targets_command(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(facts, indent=2))
     elif args.name:
-        show_table(("fact", "value"), [(k, str(v)) for k, v in facts[args.name].items()])
+        rows = [(k, str(v)) for k, v in facts[args.name].items() if k != "levels"]
+        for x in facts[args.name]["levels"]:
+            rows.append((f"level {x['name']}", ", ".join(f"{k} {v}" for k, v in x.items() if v and k != "name")))
+        show_table(("fact", "value"), rows)
     else:
         keys = [k for k in next(iter(facts.values())) if k not in ("name", "device_names")][:6]
-        show_table(("target", *keys), [(n, *(str(f[k]) for k in keys)) for n, f in facts.items()])
+        levels = {n: " ".join(x["name"] for x in f["levels"]) for n, f in facts.items()}
+        show_table(("target", *keys, "levels"), [(n, *(str(f[k]) for k in keys), levels[n]) for n, f in facts.items()])
     return 0
 
 

@@ -10,7 +10,7 @@ from .. import __version__
 from ..extraction.methods import METHODS
 from .cache import cache_command
 from .calibrate import calibrate_command
-from .commands import demo_command, explain_command, optimize_command, targets_command
+from .commands import demo_command, explain_command, optimize_command, price_command, targets_command
 from .extraction import extract_command
 from .programs import shape_spec
 from .rules import rules_command
@@ -27,6 +27,7 @@ examples:
   eqfuse optimize model.py:block --args make_inputs --check --save block_kernel.py
   eqfuse explain model.py:block --args make_inputs   which rules made the plan, and why the runner-up lost
   eqfuse explain model.py:block --why scores out     why two values share a kernel, or do not
+  eqfuse price model.py:block --tile rows=16         bytes that every memory holds and moves
   eqfuse rules --family repair                       the rules of one family
   eqfuse rules check my_rules.py                     test every rule of a file on random arrays
   eqfuse extract graph.json --out chosen.json        the cheapest program of any e-graph (egraph-serialize)
@@ -97,6 +98,12 @@ def parser() -> argparse.ArgumentParser:
                    "each kernel with its equations, rules, source and roofline")  # fmt: skip
     p.add_argument("--overwrite", action="store_true", help="let --html replace a file that is there")
 
+    p = command("price", "count what every memory of a device holds and moves", price_command)
+    takes_program(p)
+    p.add_argument("--tile", action="append", default=[], metavar="[LEVEL.]AXIS=N", type=_tile, help="another tile than was planned: of "
+                   "the memory where the tiles of programs lie, or of any (docs/price.md); repeat per axis")  # fmt: skip
+    p.add_argument("--json", action="store_true")
+
     p = command("rules", "list the rewrite rules, or test them on random arrays", rules_command)
     p.add_argument("action", nargs="?", default="list", choices=("list", "check"))
     p.add_argument("file", nargs="?", type=Path, help="a Python file with rules of your own, which is executed: only these")
@@ -133,6 +140,15 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--target", default="h200")
     p.add_argument("--tokens", type=_positive, default=4096, help="sequence length (default %(default)s)")
     return top
+
+
+def _tile(text: str) -> tuple[str, str, int]:
+    """``l2.rows=64`` -> ("l2", "rows", 64); no level is ``""``."""
+    name, _, size = text.partition("=")
+    level, _, axis = name.rpartition(".")
+    if not axis:
+        raise argparse.ArgumentTypeError(f"{text!r} names no axis")
+    return level, axis, _positive(size)
 
 
 def _positive(text: str) -> int:

@@ -23,11 +23,11 @@ from .core_time import core_terms
 from .plan import Cost, PlannedKernel
 from .targets import Target
 from .targets.core import Core
+from .traffic import passing, spilled
 
 OVERLAP = 0.6  # share of SIMT and special-function work that tensor-core work does not hide (assumption, to be calibrated)
 STEP_US = 0.35  # latency of one dependent loop step that loads memory (assumption)
 PER_SM_SHARE = 2.0  # one SM can draw this many times its fair share of memory bandwidth (assumption)
-L2_SHARE = 0.8  # of L2 that holds data between two passes (assumption)
 BASE_REGISTERS = 40  # addresses, indices and scalars
 # how many programs run at a time at most: a compiler needs no fewer registers than these, and this share of the tiles
 LEAST_REGISTERS = 12  # (measured on the compiled corpus)
@@ -152,10 +152,10 @@ def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> i
     """
     if target.core is not None:
         return 0
-    running = _running(counts, fitted, target)
-    if not _spilled(kernel, counts, running, target):
+    slots = running(counts, fitted, target)
+    if not _spilled(kernel, counts, slots, target):
         return 0
-    most = bisect.bisect_left(range(1, running), True, key=lambda n: _spilled(kernel, counts, n, target))
+    most = bisect.bisect_left(range(1, slots), True, key=lambda n: _spilled(kernel, counts, n, target))
     return most // target.sm_count * target.sm_count or most  # every multiprocessor gets as many
 
 
@@ -177,7 +177,8 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     tiles = max(counts.programs, 1)
     programs = min(tiles, kernel.persistent or tiles)
     bandwidth, idle, waves = _filling(tiles, programs, fitted, target)
-    dram = _dram(kernel, counts, _running(counts, fitted, target, kernel.persistent), target)
+    at_a_time = running(counts, fitted, target, kernel.persistent)
+    dram = passing(kernel, counts, at_a_time, target.cache, marked(target)).bytes
     l2 = counts.load_bytes + counts.store_bytes
     tensor = sum(f / (target.tensor_rate(_operand(p)) * 1e6) for p, f in counts.tensor_flops.items())
     terms = {
@@ -218,7 +219,7 @@ def _price_core(kernel: Kernel, counts: Counts, fitted: Fit, target: Target, cor
     body = sum(terms.values())
     return Cost(
         us=body + target.launch_us,
-        dram_bytes=_dram(kernel, counts, cores, target),
+        dram_bytes=passing(kernel, counts, cores, target.cache, marked(target)).bytes,
         l2_bytes=counts.load_bytes + counts.store_bytes,
         flops=sum(counts.tensor_flops.values()),
         simt=counts.simt,
@@ -294,51 +295,15 @@ def _small_rows(counts: Counts) -> float:
     return 1.0 if counts.smallest_m >= 64 else 1.6
 
 
-def _running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int:
+def running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int:
     """Programs that run at a time at most, of ``limit`` launched ones."""
     return min(max(counts.programs, 1), _slots(fitted, target, LEAST_REGISTERS, LEAST_SHARE), limit or counts.programs or 1)
 
 
-def _between(kernel: Kernel, counts: Counts, running: int, target: Target) -> float:
-    """Bytes that lie between two loops over the same data, of so many programs at a time: what they load in one pass, and what they store,
-    where the cache is not told to let that go.  What several programs load, the cache holds once; they run at the same time."""
-    programs, passes = max(counts.programs, 1), max(_passes(counts), 1)
-    held = 0.0 if counts.kept and target.vendor == "nvidia" else counts.store_bytes / programs * running
-    loaded: dict[str, int] = {}
-    for t in counts.loads:
-        loaded[t.buffer] = loaded.get(t.buffer, 0) + t.bytes
-    for name, n in loaded.items():
-        size = kernel.buffers[name].bytes
-        sharing = max(n / passes / max(size, 1), 1.0)  # programs that load the same part of it
-        held += min(math.ceil(running / sharing) * n / passes / programs, size)
-    return held
+def marked(target: Target) -> bool:
+    """Whether loads can tell the cache what to keep."""
+    return target.vendor == "nvidia"
 
 
-def _passes(counts: Counts) -> int:
-    return max(counts.passes.values(), default=1)
-
-
-def _spilled(kernel: Kernel, counts: Counts, running: int, target: Target) -> bool:
-    """What lies between two loops does not stay in the L2."""
-    return _passes(counts) > 1 and _between(kernel, counts, running, target) > L2_SHARE * target.l2_bytes
-
-
-def _dram(kernel: Kernel, counts: Counts, running: int, target: Target) -> int:
-    """DRAM traffic: every buffer once, and once more per loop that loads it when what lies between two loops does not stay in L2."""
-    passes = _passes(counts)
-    total: dict[str, int] = {}
-    touched: dict[str, int] = {}
-    times: dict[str, int] = {}  # load statements
-    for t in counts.loads:
-        total[t.buffer] = total.get(t.buffer, 0) + t.bytes
-        touched[t.buffer] = touched.get(t.buffer, 0) + t.in_sectors
-        times[t.buffer] = times.get(t.buffer, 0) + 1
-    dram = counts.store_bytes
-    spilled = _spilled(kernel, counts, running, target)
-    for name, loaded in total.items():
-        known = [t.touched for t in counts.loads if t.buffer == name]
-        places = [n for n in known if n is not None]
-        different = sum(places) if len(places) == len(known) else touched[name]  # of what is read where data say, those places
-        unique, once = min(kernel.buffers[name].bytes, loaded), kernel.buffers[name].moved(different)
-        dram += once * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if spilled else 1)
-    return dram
+def _spilled(kernel: Kernel, counts: Counts, at_a_time: int, target: Target) -> bool:
+    return spilled(kernel, counts, at_a_time, target.cache, marked(target))

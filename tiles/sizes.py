@@ -7,7 +7,7 @@ its values and bindings.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class Sizes:
         self.dims = {d.name: math.prod([roles[a].tile for a in d.axes]) for d in program.dims}  # dim name -> lanes
         self._wide = wide
         self._elements: dict[str, int] = {}  # value name -> lanes
+        self._taken: dict[tuple[int, frozenset[str]], float] = {}
 
     def elements(self, v: Value) -> int:
         """Number of lanes, padding included."""
@@ -85,14 +86,22 @@ class Sizes:
         """Tiles of a binding's axis."""
         return -(-b.axis.size // self.roles[b.axis].tile)
 
-    def taken(self, loop: Loop) -> float:
-        """The share of its steps that a loop takes, on average over the tiles that its edges depend on."""
+    def taken(self, loop: Loop, along: Collection[str] = ()) -> float:
+        """The share of its steps that a loop takes, on average over the tiles that its edges depend on; of an access in it along some
+        bindings, the share of its elements, of which the last tile of an axis may have fewer."""
         steps = self.steps(loop.binding)
         if not steps or not (loop.starts or loop.stops):
             return 1.0
         over = list(dict.fromkeys(b for e in (*loop.starts, *loop.stops) for b, _, _ in e.terms))
         if not all(map(self.steps, over)):
             return 1.0  # no program runs it
+        ragged = frozenset(b.name for b in (*over, loop.binding) if b.name in along and b.axis.size % self.roles[b.axis].tile)
+        key = id(loop), ragged
+        if key not in self._taken:
+            self._taken[key] = self._share(loop, steps, over, ragged)
+        return self._taken[key]
+
+    def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str]) -> float:
         tile = {b.name: self.roles[b.axis].tile for b in over}
         tiles = [np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int)) for b in over]
         at = np.meshgrid(*(t * tile[b.name] for b, t in zip(over, tiles, strict=True)), indexing="ij") if over else []
@@ -107,7 +116,14 @@ class Sizes:
             first = np.maximum(first, position(e) // mine * mine)
         for e in loop.stops:
             end = np.minimum(end, position(e))
-        return float(np.mean(np.maximum(-((first - end) // mine), 0))) / steps
+        taken = np.maximum(-((first - end) // mine), 0)
+        size = loop.binding.axis.size
+        shares = np.minimum(taken * mine, size - first).clip(0) / size if loop.binding.name in ragged else taken / steps
+        weights = np.asarray(1)
+        for b in over:
+            if b.name in ragged:
+                weights = weights * np.minimum(tile[b.name], b.axis.size - where[b.name])
+        return float(np.average(shares, weights=np.broadcast_to(weights, shares.shape)))
 
     def run(self, at: Access, buffer: Buffer) -> int:
         """Bytes that lie in one piece: neighbours along the last axis of the buffer, times those of the axis before it where they

@@ -16,6 +16,7 @@ from ..ir.index import Axis, FloorDiv, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.strides import SECTOR_BYTES
 from .addresses import Addresses, Tile
+from .inside import shares as inside_shares
 from .kernel import Role
 from .liveness import ADDRESS_BYTES, ASYNC_BYTES, Liveness
 from .native import Work, native_work
@@ -147,6 +148,7 @@ class Counter:
         self._passes = {a: _passes(program.body, a) for a in streamed}
         self._kept = any(isinstance(s, Load) and s.hint for s in program.statements())
         self._wide = wide_axes(program)
+        self._inside = inside_shares(program)
 
     def at(self, roles: Mapping[Axis, Role]) -> Counts:
         """The counts with these tile sizes."""
@@ -155,14 +157,14 @@ class Counter:
         rows = None
         if widest is not None and widest[1].rows > 1:
             rows = -(-self._liveness.numbers(sizes, widest[0]) // widest[1].rows), widest[1]
-        return _Walk(self.program, sizes).counts(
+        return _Walk(self.program, sizes, self._inside).counts(
             self._passes, self._liveness.worst(sizes), self._addresses.at(sizes), rows, self._kept
         )
 
 
 class _Walk:
-    def __init__(self, program: TileProgram, sizes: Sizes) -> None:
-        self.program, self.sizes = program, sizes
+    def __init__(self, program: TileProgram, sizes: Sizes, inside: Mapping[int, float]) -> None:
+        self.program, self.sizes, self.inside = program, sizes, inside
         self.buffers = program.kernel.buffers
         self.loads: list[Traffic] = []
         self.stores: list[Traffic] = []
@@ -220,11 +222,17 @@ class _Walk:
             sizes=self.sizes,
         )
 
-    def _traffic(self, at: Access, around: Mapping[str, int], visited: float = 1.0) -> Traffic:
-        """Bytes: existing elements along the bindings of the access, times the steps of everything else around it."""
+    def _traffic(self, at: Access, around: Mapping[str, int], bounded: tuple[Loop, ...] = ()) -> Traffic:
+        """Bytes: existing elements along the bindings of the access, times the steps of everything else around it, as far as it is
+        inside the buffer and the loops with edges take theirs."""
         used = [b.name for b in at.bindings]
         buffer = self.buffers[at.buffer]
         elements, requests = math.prod([self.sizes.different(at, buffer, b) for b in at.bindings]), 1
+        steps = math.prod([self.sizes.taken(loop) for loop in bounded])
+        visited = math.prod([self.sizes.taken(loop, used) for loop in bounded])
+        if (exists := self.inside.get(id(at))) is not None:  # an edge along an axis with a mask leaves out what is masked
+            axes = {loop.binding.axis for loop in bounded}
+            visited = visited * exists if all(axes.isdisjoint(i.expr.axes()) for i in at.inside) else min(visited, exists)
         for name, n in around.items():
             requests *= n
             if name not in used:
@@ -233,7 +241,7 @@ class _Walk:
         vector, run = self.sizes.vector(at, size), self.sizes.run(at, buffer)
         touched = self._touched(at)
         spread = self.sizes.spread(at, buffer) if touched is None else 1.0
-        return Traffic(at.buffer, round(elements * size * visited), round(requests * visited), vector, run, touched, spread)
+        return Traffic(at.buffer, round(elements * size * visited), round(requests * steps), vector, run, touched, spread)
 
     def _touched(self, at: Access) -> int | None:
         """Bytes of the sectors that an access reads where data say: each position once, however many programs read it."""
@@ -252,9 +260,9 @@ class _Walk:
         return -(-elements // together) * (piece if piece >= SECTOR_BYTES else SECTOR_BYTES)
 
     def _block(
-        self, body: tuple[Statement, ...], trips: float, around: dict[str, int], masked: float, visited: float = 1.0
+        self, body: tuple[Statement, ...], trips: float, around: dict[str, int], masked: float, bounded: tuple[Loop, ...] = ()
     ) -> None:
-        """``visited``: the share of their steps that the loops around take, on average."""
+        """``bounded``: the loops around that have edges."""
         work, in_loop, elements = self.work, len(around) > len(self.program.grid), self.sizes.elements
         most_bytes = most_instructions = 0  # of operands, in one of the loops here: what one has loaded the next does without
         for s in body:
@@ -269,8 +277,9 @@ class _Walk:
                 ragged = not s.binding.even
                 share = (1.0 / max(n, 1) if s.peeled else 1.0) if ragged else masked
                 self.masked += ragged and not s.peeled
+                inner = (*bounded, s) if s.starts or s.stops else bounded
                 here, self.dot_bytes, self.dot_instructions = (self.dot_bytes, self.dot_instructions), 0, 0
-                self._block(s.body, trips * n * taken, {**around, s.binding.name: n}, share, visited * taken)
+                self._block(s.body, trips * n * taken, {**around, s.binding.name: n}, share, inner)
                 most_bytes, most_instructions = max(most_bytes, self.dot_bytes), max(most_instructions, self.dot_instructions)
                 self.dot_bytes, self.dot_instructions = here
             elif isinstance(s, Let):
@@ -279,7 +288,7 @@ class _Walk:
                 work["let"] += trips * n * op.cost if not s.contracted else 0.0
                 self.special += trips * n * op.special
             elif isinstance(s, Load):
-                self.loads.append(self._traffic(s.access, around, visited))
+                self.loads.append(self._traffic(s.access, around, bounded))
                 if in_loop and len(s.dst.dims) > 1:
                     self.streamed[s.dst.name] = self.sizes.bytes(s.dst)
                     self.vectors[s.dst.name] = self.loads[-1].vector

@@ -289,8 +289,9 @@ def by_family(results):
 def one_core(target):
     """A target of one of its cores."""
     core, n = target.core, target.sm_count
+    own = [replace(v, gb_s=v.gb_s / n) for v in target.levels[1:]]
     return replace(
-        target, sm_count=1, dram_gb_s=core.levels[-1].copy_gb_s, l2_gb_s=target.l2_gb_s / n, simt_gops=target.simt_gops / n,
+        target, sm_count=1, levels=(replace(target.levels[0], gb_s=core.levels[-1].copy_gb_s), *own), simt_gops=target.simt_gops / n,
         special_gops=target.special_gops / n, tensor_tflops={k: v / n for k, v in target.tensor_tflops.items()},
     )  # fmt: skip
 

@@ -13,13 +13,15 @@ import difflib
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ...errors import UnknownTargetError, expect
 from .core import Core, core_of
+from .levels import Level, levels_of
 from .machine import calibrated
 
 _DIRECTORY = Path(__file__).parent
@@ -37,15 +39,8 @@ class Target:
     device_names: tuple[str, ...]  # parts of the driver's device name that identify it
     sm_count: int
     clock_ghz: float
-    dram_gb_s: float
-    l2_gb_s: float
-    l2_bytes: int
     simt_gops: float  # 1e9 float32 instructions per second, a fused multiply-add being one
     special_gops: float  # 1e9 special-function instructions (exp2, rsqrt, ...) per second
-    shared_bytes_per_block: int  # bytes that one CTA may use
-    shared_bytes_per_sm: int
-    shared_bytes_reserved: int  # bytes that the system takes from every CTA
-    registers_per_sm: int  # words of 4 bytes
     registers_per_thread: int
     tile_registers: int  # of these, what the tiles of a kernel may take by the model's count before the compiler spills
     register_granule: int  # registers handed out at a time to a warp
@@ -57,6 +52,7 @@ class Target:
     link_gb_s: float  # to other devices of the node, in one direction
     link_us: float  # what a collective takes however little it moves
     tensor_tflops: Mapping[str, float]  # dense TFLOP/s by "float16" | "bfloat16" | "tf32"
+    levels: tuple[Level, ...]  # memories, outermost first
     core: Core | None = None  # of a CPU
     measured: str = ""  # when and on what, if its numbers are those of a machine
 
@@ -67,6 +63,53 @@ class Target:
     def on_cpu(self) -> bool:
         """Kernels for it are C, and run on tensors in memory."""
         return self.vendor == "cpu"
+
+    def _of(self, scope: str) -> list[Level]:
+        return [x for x in self.levels if x.scope == scope]
+
+    @cached_property
+    def dram_gb_s(self) -> float:
+        """What the memory of the device gives, in 1e9 bytes per second."""
+        return self._of("device")[0].gb_s
+
+    @cached_property
+    def cache(self) -> Level:
+        """The last memory before the SMs that all of them share: the L2 of the cost model."""
+        return self._of("device")[-1]
+
+    @property
+    def l2_gb_s(self) -> float:
+        """What :attr:`cache` gives, in 1e9 bytes per second."""
+        return self.cache.gb_s
+
+    @property
+    def l2_bytes(self) -> int:
+        """The size of :attr:`cache`."""
+        return int(self.cache.bytes)
+
+    @cached_property
+    def on_chip(self) -> Level:
+        """The memory of an SM where tiles lie: the shared memory of the cost model."""
+        return self._of("sm")[0]
+
+    @property
+    def shared_bytes_per_sm(self) -> int:
+        """The size of :attr:`on_chip`."""
+        return int(self.on_chip.bytes)
+
+    @property
+    def shared_bytes_per_block(self) -> int:
+        """Bytes of it that one CTA may use."""
+        return int(self.on_chip.for_tiles)
+
+    @property
+    def registers_per_sm(self) -> int:
+        """Words of 4 bytes for the values of programs.  Those of a CPU lie in its caches: as many as no kernel needs."""
+        return 1 << 18 if self.on_cpu else int(self.levels[-1].bytes) // 4
+
+    def with_level(self, name: str, **changes: float) -> Target:
+        """The same device but for some numbers of one level: ``with_level("dram", gb_s=4300.0)``."""
+        return replace(self, levels=tuple(replace(x, **changes) if x.name == name else x for x in self.levels))  # type: ignore[arg-type]
 
     def tensor_rate(self, operand: str) -> float:
         """TFLOP/s of a matrix product with operands of type ``operand``; IEEE ``float32`` runs on the SIMT units.
@@ -86,7 +129,7 @@ class Target:
         granule = self.register_granule
         per_warp = -(-max(registers, 1) * self.warp_size // granule) * granule
         by_registers = self.registers_per_sm // per_warp // num_warps
-        by_shared = self.shared_bytes_per_sm // (shared_bytes + self.shared_bytes_reserved) if shared_bytes else self.ctas_per_sm
+        by_shared = self.shared_bytes_per_sm // (shared_bytes + self.on_chip.reserved) if shared_bytes else self.ctas_per_sm
         return min(by_registers, by_shared, self.threads_per_sm // threads, self.ctas_per_sm)
 
 
@@ -152,10 +195,14 @@ def _target(table: dict[str, Any], path: Path) -> Target:
     if missing or unknown:
         said = [f"{what} {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
         raise UnknownTargetError(f"a target file with {' and '.join(said)}", where=str(path))
-    values = {key: _field(key, declared[key], table[key], path) for key in declared if key in table}
+    try:
+        levels = levels_of(table["levels"])
+    except ValueError as wrong:
+        raise UnknownTargetError(str(wrong), where=str(path)) from None
+    values = {key: _field(key, declared[key], table[key], path) for key in declared if key in table and key != "levels"}
     if values["vendor"] == "cpu" and "core" not in values:
         raise UnknownTargetError("a target file of a CPU without a table [core]", where=str(path), cure="eqfuse calibrate --output")
-    return Target(**values)
+    return Target(**values, levels=levels)
 
 
 def _field(key: str, declared: str, value: Any, path: Path) -> Any:

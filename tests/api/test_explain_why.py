@@ -128,7 +128,7 @@ def test_does_not_fit():
     device = load_target("h200")
     assert d["over_bytes"] > d["tile_bytes"] - 16 * 4 * device.tile_registers * device.warp_size > 0  # beside the tile stands something
     assert str(d["over_bytes"]) in found.text
-    larger = replace(device, name="larger", tile_registers=64 * 255, registers_per_sm=64 * device.registers_per_sm)
+    larger = replace(device.with_level("registers", bytes=64 * 4 * device.registers_per_sm), name="larger", tile_registers=64 * 255)
     assert eqfuse.optimize(brick, (empty(64, 32, 32, 32, 32),), target=larger).why("rows", "out").shared  # the limit is the reason
 
 

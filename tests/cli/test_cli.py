@@ -51,12 +51,12 @@ def run(capsys, *argv):
 # ---- help ----------------------------------------------------------------------------------------------------------------
 def test_help_shows_commands_and_examples():
     done = subprocess.run([sys.executable, "-m", "eqfuse", "--help"], capture_output=True, text=True, check=True)
-    for word in ("optimize", "explain", "rules", "extract", "targets", "calibrate", "cache", "demo", "examples:", "EQFUSE_DEBUG"):
+    for word in ("optimize", "explain", "price", "rules", "extract", "targets", "calibrate", "cache", "demo", "examples:", "EQFUSE_DEBUG"):
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 110
 
 
-@pytest.mark.parametrize("command", ["optimize", "explain", "rules", "extract", "targets", "calibrate", "cache", "demo"])
+@pytest.mark.parametrize("command", ["optimize", "explain", "price", "rules", "extract", "targets", "calibrate", "cache", "demo"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([command, "--help"])
@@ -217,6 +217,18 @@ def test_cache_shows_and_clears(capsys, monkeypatch, tmp_path, file):
 def test_cache_that_is_switched_off_says_so(capsys, monkeypatch):
     monkeypatch.setenv("EQFUSE_CACHE", "0")
     assert "EQFUSE_CACHE=0" in run(capsys, "cache")[1]
+
+
+def test_price(capsys, file):
+    program = ("price", f"{file}:rows", "--args", "make")
+    code, out, _ = run(capsys, *program, "--tile", "l2.rows=4", "--tile", "rows=2", "--json")
+    assert code == 0
+    (kernel,) = json.loads(out)
+    assert [(r["level"]["name"], r["read"]) for r in kernel["levels"][:3]] == [("dram", 3200), ("l2", 3200), ("shared", None)]
+    code, _, err = run(capsys, *program, "--tile", "l4.rows=2")
+    assert code == 1 and "no memory of h200 is called 'l4'" in err
+    with pytest.raises(SystemExit, match="2"):
+        run(capsys, *program, "--tile", "rows=none")
 
 
 def test_targets(capsys):

@@ -108,10 +108,11 @@ def drawn(name, mesh, seed):
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
     p = program(name)
     rates = {
-        "link_gb_s": (1e-6, 1e-3, 1.0, 450.0), "link_us": (1e-3, 0.1, 10.0), "launch_us": (1e-3, 3.0), "dram_gb_s": (1e-4, 1.0, 3000.0),
+        "link_gb_s": (1e-6, 1e-3, 1.0, 450.0), "link_us": (1e-3, 0.1, 10.0), "launch_us": (1e-3, 3.0), "dram": (1e-4, 1.0, 3000.0),
         "simt_gops": (1e-6, 1e-3, 3e4),
     }  # fmt: skip
-    target = replace(H100, **{field: rng.choice(values) for field, values in rates.items()})
+    chosen = {field: rng.choice(values) for field, values in rates.items()}
+    target = replace(H100.with_level("dram", gb_s=chosen.pop("dram")), **chosen)
     inputs = {
         i.name: [rng.choice(mesh.places([a for a in i.layout if a], partial=i.dtype.is_float and rng.random() < 0.2))] for i in p.inputs
     }

@@ -142,8 +142,9 @@ def test_no_enumeration_finds_better(kind):
     rng = np.random.default_rng(len(kind))
     different = set()
     for _ in range(6):
-        rates = dict(zip(("link_gb_s", "link_us", "launch_us", "dram_gb_s", "simt_gops"), 10.0 ** rng.uniform(-4, 2, 5), strict=True))
-        space = Space(forms(p, mesh, parts=False), mesh, replace(H100, **rates))
+        rates = dict(zip(("link_gb_s", "link_us", "launch_us", "dram", "simt_gops"), 10.0 ** rng.uniform(-4, 2, 5), strict=True))
+        device = H100.with_level("dram", gb_s=rates.pop("dram"))
+        space = Space(forms(p, mesh, parts=False), mesh, replace(device, **rates))
         inputs = {i.name: [space.mesh.places(i.axes)[rng.integers(len(space.mesh.places(i.axes)))]] for i in p.inputs}
         found = space.choose(Allowed(inputs))
         assert found.us == pytest.approx(cheapest(space, Allowed(inputs)), rel=1e-5, abs=1e-4)

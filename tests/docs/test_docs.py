@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-PRINTED = {"distributed"}  # pages whose text blocks their code prints
+PRINTED = {"distributed", "price"}  # pages whose text blocks their code prints
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SIZE = re.compile(r"^(.*?)  # size: (\d+) -> (\d+)$", re.MULTILINE)
 

@@ -13,7 +13,7 @@ import torch
 
 import eqfuse
 from eqfuse.egraph import audit, saturate
-from eqfuse.extract.cost import L2_SHARE
+from eqfuse.extract.traffic import SHARE as L2_SHARE
 from eqfuse.frontends import trace
 from eqfuse.testing.programs import PROGRAMS
 
@@ -35,8 +35,11 @@ OTHER = {("rmsnorm_linear", "bfloat16"): {"kernels": 1}, ("rmsnorm_linear", "flo
 def test_plan(name, dtype, planned):
     """One kernel (two where parts are merged, or statistics come first), the expected passes, nothing stored but parts of outputs."""
     expected = {**PROGRAMS[name].expected, **OTHER.get((name, dtype), {})}
-    plan = planned(name, dtype).plan
+    compiled = planned(name, dtype)
+    plan, priced = compiled.plan, eqfuse.price(compiled)
     assert len(plan.kernels) == expected["kernels"], str(plan)
+    assert [k["dram"].traffic for k in priced.kernels] == [k.cost.dram_bytes for k in plan.kernels]  # as the search counted them
+    assert [k["l2"].traffic for k in priced.kernels] == [k.cost.l2_bytes for k in plan.kernels]
     assert max((n for k in plan.kernels for n in k.passes.values()), default=0) <= expected["passes"], str(plan)
     temporary = sum(b.bytes for b in plan.buffers.values() if b.role == "temporary")
     assert temporary <= 0.02 * plan.compulsory_bytes, "an intermediate larger than a tile is stored"

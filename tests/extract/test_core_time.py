@@ -70,7 +70,7 @@ def test_a_plan_adds_up_and_no_register_limits_its_tiles():
     counts = walk(lower(whole))
     assert not fit(counts, CPU).reason  # a megabyte of sums
     assert fit(counts, CPU).shared_bytes >= 512 * 512 * 4
-    small = fit(counts, replace(CPU, l2_bytes=1 << 20))
+    small = fit(counts, CPU.with_level("l3", bytes=1 << 20))
     assert small.over == fit(counts, CPU).shared_bytes - (1 << 20) and "cache" in small.reason
     one, two = (price(step.kernel, walk(step.tiles), fit(counts, CPU), replace(CPU, sm_count=n)).us for n in (1, 2))
     assert one / 2 < two < one

@@ -152,7 +152,7 @@ def key_of(**changed):
 
 def test_the_key_hangs_on_what_a_plan_hangs_on():
     asked = [
-        {}, {"target": load_target("a100")}, {"target": replace(H200, dram_gb_s=1.0)}, {"licence": "exact"}, {"disable": ("repair",)},
+        {}, {"target": load_target("a100")}, {"target": H200.with_level("dram", gb_s=1.0)}, {"licence": "exact"}, {"disable": ("repair",)},
         {"objective": "memory"}, {"memory_limit": 1e9}, {"node_budget": 100}, {"fusion": (("forbid", "x", "y"),)}, {"args": (torch.empty(64, 301),)},
         {"args": (X.half(),)}, {"name": "another"},
     ]  # fmt: skip

@@ -1,0 +1,83 @@
+"""What passes a cache: each buffer once, and once more for every loop that loads it where what lies between two loops does not stay.
+
+The cost model asks this of the cache before the SMs, and :mod:`.memories` of every memory for which nobody gave tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..tiles.kernel import Kernel
+from ..tiles.walk import Counts
+from .targets.levels import Level
+
+SHARE = 0.8  # of a cache that holds data between two passes (assumption)
+
+
+@dataclass(frozen=True)
+class Passing:
+    """Bytes that a kernel reads through a cache, by buffer, and writes."""
+
+    reads: Mapping[str, int]
+    writes: int
+
+    @property
+    def bytes(self) -> int:
+        """In both directions."""
+        return sum(self.reads.values()) + self.writes
+
+
+def between(kernel: Kernel, counts: Counts, running: float, marked: bool) -> float:
+    """Bytes that lie between two loops over the same data, of so many programs at a time: what they load in one pass, and what they store,
+    where the cache is not told (``marked``) to let that go.  What several programs load, the cache holds once; they run at the same
+    time."""
+    programs, passes = max(counts.programs, 1), max(most_passes(counts), 1)
+    held = 0.0 if counts.kept and marked else counts.store_bytes / programs * running
+    loaded: dict[str, int] = {}
+    for t in counts.loads:
+        loaded[t.buffer] = loaded.get(t.buffer, 0) + t.bytes
+    for name, n in loaded.items():
+        size = kernel.buffers[name].bytes
+        sharing = max(n / passes / max(size, 1), 1.0)  # programs that load the same part of it
+        held += min(math.ceil(running / sharing) * n / passes / programs, size)
+    return held
+
+
+def most_passes(counts: Counts) -> int:
+    """The most loops over one axis."""
+    return max(counts.passes.values(), default=1)
+
+
+def spilled(kernel: Kernel, counts: Counts, running: int, cache: Level, marked: bool) -> bool:
+    """What lies between two loops does not stay in a cache."""
+    return most_passes(counts) > 1 and between(kernel, counts, running / cache.count, marked) > SHARE * int(cache.bytes)
+
+
+def passing(
+    kernel: Kernel, counts: Counts, running: int, cache: Level, marked: bool, at_once: Mapping[str, int] | None = None
+) -> Passing:
+    """What a kernel moves through a cache if so many programs run at a time.  ``at_once``: the bytes of each buffer that pass if every loop
+    finds what an earlier one loaded, where that is not each buffer once.  Of several caches side by side, each loads what its programs
+    read."""
+    passes = most_passes(counts)
+    total: dict[str, int] = {}
+    touched: dict[str, int] = {}
+    times: dict[str, int] = {}  # load statements
+    for t in counts.loads:
+        total[t.buffer] = total.get(t.buffer, 0) + t.bytes
+        touched[t.buffer] = touched.get(t.buffer, 0) + t.in_sectors
+        times[t.buffer] = times.get(t.buffer, 0) + 1
+    again = spilled(kernel, counts, running, cache, marked)
+    reads: dict[str, int] = {}
+    for name, loaded in total.items():
+        known = [t.touched for t in counts.loads if t.buffer == name]
+        places = [n for n in known if n is not None]
+        different = sum(places) if len(places) == len(known) else touched[name]  # of what is read where data say, those places
+        unique, once = min(kernel.buffers[name].bytes, loaded), kernel.buffers[name].moved(different)
+        if at_once is not None and name in at_once:
+            unique = once = at_once[name]
+        once = min(once * cache.count, max(touched[name], once))
+        reads[name] = once * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if again else 1)
+    return Passing(reads, counts.store_bytes)
