@@ -309,7 +309,7 @@ class Host:
     def call(self, call: OutsideCall) -> Iterator[str]:
         """The call of an outside implementation.  Its result is the buffer: a temporary in whatever memory layout it has, an output
         contiguous as those of kernels are; in the type of the buffer, as kernels cast what they store."""
-        arguments = [self.seen(o) for o in call.reads]
+        arguments = [*map(repr, call.first), *(self.seen(o) for o in call.reads)]
         made, buffer = call.result, call.result.buffer
         name = self.argument[buffer.name]
         yield f"{name} = {self.imported[call.entry]}({', '.join(arguments)})"

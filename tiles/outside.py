@@ -33,12 +33,13 @@ class Operand:
 
 @dataclass(frozen=True)
 class OutsideCall:
-    """``result = entry(*reads)``.  ``entry`` is (module, name): what the printed module imports."""
+    """``result = entry(*first, *reads)``.  ``entry`` is (module, name): what the printed module imports."""
 
     name: str
     entry: tuple[str, str]
     reads: tuple[Operand, ...]
     result: Operand
+    first: tuple[str, ...] = ()
 
     @property
     def axes(self) -> tuple[Axis, ...]:

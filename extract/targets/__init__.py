@@ -12,7 +12,7 @@ import difflib
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -54,6 +54,8 @@ class Target:
     link_gb_s: float  # to other devices of the node, in one direction
     link_us: float  # what a collective takes however little it moves
     tensor_tflops: Mapping[str, float]  # dense TFLOP/s by "float16" | "bfloat16" | "tf32"
+    library_us: float = 5.0  # what a call of the vendor's library takes before it computes
+    library_tflops: Mapping[str, float] = field(default_factory=dict)  # its matrix products by element type; of no other is one called
 
     def __hash__(self) -> int:
         return hash((self.name, self.arch))
@@ -134,11 +136,12 @@ def _read(path: Path) -> Target:
 def _target(table: dict[str, Any], path: Path) -> Target:
     """Check a parsed file field by field and freeze it."""
     declared = {field.name: str(field.type) for field in fields(Target)}
-    missing, unknown = sorted(declared.keys() - table.keys()), sorted(table.keys() - declared.keys())
+    needed = {field.name for field in fields(Target) if field.default is MISSING and field.default_factory is MISSING}
+    missing, unknown = sorted(needed - table.keys()), sorted(table.keys() - declared.keys())
     if missing or unknown:
         said = [f"{what} {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
         raise UnknownTargetError(f"a target file with {' and '.join(said)}", where=str(path))
-    values = {key: _field(key, declared[key], table[key], path) for key in declared}
+    values = {key: _field(key, declared[key], table[key], path) for key in declared if key in table}
     return Target(**values)
 
 
