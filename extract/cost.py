@@ -17,7 +17,7 @@ from ..ir.strides import SECTOR_BYTES
 from ..tiles.kernel import Kernel
 from ..tiles.liveness import ADDRESS_BYTES
 from ..tiles.sizes import VECTOR_BYTES
-from ..tiles.walk import Counts, Traffic
+from ..tiles.walk import MIN_DOT_M, Counts, Traffic
 from .plan import Cost, PlannedKernel
 from .targets import Target
 
@@ -165,7 +165,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     terms = {
         "dram": dram / (target.dram_gb_s * 1e3 * bandwidth),
         "l2": sum(_effective(t) for t in (*counts.loads, *counts.stores)) / (target.l2_gb_s * 1e3 * bandwidth),
-        "tensor": tensor * idle * _small_rows(counts),
+        "tensor": tensor * idle * _small_rows(counts, target),
         "simt": counts.simt / (target.simt_gops * 1e3) * idle,
         "special": counts.special / (target.special_gops * 1e3) * idle,
         "latency": (counts.steps / max(1, fitted.stages - 1) + counts.refills) / tiles * STEP_US * waves,
@@ -247,8 +247,11 @@ def _effective(t: Traffic) -> float:
     return t.bytes * max(1.0, VECTOR_BYTES / max(t.vector, 1) / 2, SECTOR_BYTES / max(t.run, 1))
 
 
-def _small_rows(counts: Counts) -> float:
-    """Tensor cores of recent devices take 64 rows at once; fewer rows run on the slower, older instruction."""
+def _small_rows(counts: Counts, target: Target) -> float:
+    """Tensor cores of recent devices take 64 rows at once; fewer rows run on the slower, older instruction.  A core takes as many as there
+    are, of which the walk counts 16 at least."""
+    if target.on_cpu:
+        return min(1.0, (counts.smallest_m or MIN_DOT_M) / MIN_DOT_M)
     return 1.0 if counts.smallest_m >= 64 else 1.6
 
 

@@ -1,7 +1,7 @@
 """Matrix products of the vendor's library, through torch: offers that no rule has to make.
 
 A sum of a product whose sides have axes of their own *is* a matrix product: every such value of the program is offered as one, whatever
-batches, rows, columns and contracted axes it has.  What this takes on a device says its target file (``library_tflops``, ``library_us``);
+batches, rows, columns and contracted axes it has; and with it what is added to all rows of one.  What this takes on a device says its target file (``library_tflops``, ``library_us``);
 where that gives no rate, nothing is offered.  An equality over the reals: libraries sum in an order of their own.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis
@@ -18,12 +18,13 @@ from .outside import Handed, Outside
 from .targets import Target
 
 NAME = "library_product"
-FULL_ROWS = 16  # of a product with fewer rows or columns than this, the library has the rate of that share (measured: 1 and 4 rows)
+HALF_RATE = 12.0  # rows of a product, or columns, with which a library reaches half of its rate (measured: 2 to 1024 rows of 1024 columns)
 
 
 @dataclass(frozen=True)
 class Product:
-    """``y[batches, rows, columns] = sum over contracted of a[batches, rows, contracted] * b[batches, contracted, columns]``."""
+    """``y[batches, rows, columns] = sum over contracted of a[batches, rows, contracted] * b[batches, contracted, columns]``, and to it
+    ``added[columns]`` if there is any."""
 
     term: Term
     a: Term
@@ -32,6 +33,7 @@ class Product:
     rows: tuple[Axis, ...]
     columns: tuple[Axis, ...]
     contracted: tuple[Axis, ...]
+    added: Term | None = None
 
     @property
     def plain(self) -> bool:
@@ -40,17 +42,23 @@ class Product:
         return one and (len(self.rows) == 1 or not self.batches)
 
     @property
-    def orders(self) -> tuple[tuple[Axis, ...], tuple[Axis, ...], tuple[Axis, ...]]:
+    def orders(self) -> tuple[tuple[Axis, ...], ...]:
         """The axes of the result and of the arguments, outermost first."""
         b, r, c, k = self.batches, self.rows, self.columns, self.contracted
+        if self.added is not None:
+            return (*r, *c), (*r, *k), (*c, *k), c
         return (*b, *r, *c), (*b, *r, *k), (*b, *k, *c)
 
     @property
-    def equation(self) -> str:
-        """As ``torch.einsum`` writes it."""
+    def function(self) -> tuple[tuple[str, str], tuple[str, ...]]:
+        """The function, and what it takes before its arguments."""
+        if self.added is not None:
+            return ("torch.nn.functional", "linear"), ()
+        if self.plain:
+            return ("torch", "matmul"), ()
         letter = dict(zip((*self.batches, *self.rows, *self.columns, *self.contracted), string.ascii_letters, strict=False))
         result, a, b = ("".join(letter[x] for x in order) for order in self.orders)
-        return f"{a},{b}->{result}"
+        return ("torch", "einsum"), (f"{a},{b}->{result}",)
 
     def us(self, target: Target) -> float:
         """Microseconds: its traffic and its arithmetic, one after the other."""
@@ -58,31 +66,41 @@ class Product:
         m, n = (math.prod(a.size for a in axes) for axes in (self.rows, self.columns))
         flops = 2.0 * m * n * math.prod(a.size for a in (*self.batches, *self.contracted))
         moved = sum(math.prod(a.size for a in order) for order in self.orders) * self.term.dtype.itemsize
-        rate = target.library_tflops[self.term.dtype.name] * min(1.0, m / FULL_ROWS, n / FULL_ROWS)
-        return target.library_us + moved / (target.dram_gb_s * 1e3) + (flops / (rate * 1e6) if flops else 0.0)
+        share = 1 + HALF_RATE / max(min(m, n), 1)
+        return target.library_us + moved / (target.dram_gb_s * 1e3) + share * flops / (target.library_tflops[self.term.dtype.name] * 1e6)
 
 
 def product(term: Term) -> Product | None:
-    """A value as a matrix product, if it is one of two values of its own floating type."""
-    contracted: list[Axis] = []
-    inner = term
-    while isinstance(inner, Reduce) and inner.monoid == "sum":
-        contracted.insert(0, inner.axis)
-        inner = inner.args[0]
-    if not contracted or not isinstance(inner, Map) or inner.op != "mul" or len(inner.args) != 2:
+    """A value as a matrix product, if it is one of values of its own floating type."""
+    if isinstance(term, Map) and term.op == "add" and len(term.args) == 2:
+        for x, added in (term.args, reversed(term.args)):
+            inner = product(x)
+            if inner is not None and inner.plain and not inner.batches and inner.added is None:
+                sides = inner if added.axes == {*inner.columns} else _turned(inner)
+                if sides.plain and added.axes == {*sides.columns} and added.dtype == term.dtype == x.dtype and not isinstance(added, Const):
+                    return replace(sides, term=term, added=added)
         return None
-    a, b = inner.args
-    types = {term.dtype, inner.dtype, a.dtype, b.dtype}
+    contracted: list[Axis] = []
+    inner_term = term
+    while isinstance(inner_term, Reduce) and inner_term.monoid == "sum":
+        contracted.insert(0, inner_term.axis)
+        inner_term = inner_term.args[0]
+    if not contracted or not isinstance(inner_term, Map) or inner_term.op != "mul" or len(inner_term.args) != 2:
+        return None
+    a, b = inner_term.args
+    types = {term.dtype, inner_term.dtype, a.dtype, b.dtype}
     if len(types) != 1 or term.dtype is None or not term.dtype.is_float or isinstance(a, Const) or isinstance(b, Const):
         return None
     both, k = a.axes & b.axes, frozenset(contracted)
     if len(k) < len(contracted) or not k <= both or not a.axes - b.axes or not b.axes - a.axes:
         return None
+    found = Product(term, a, b, *(tuple(sorted(axes)) for axes in (both - k, a.axes - b.axes, b.axes - a.axes)), tuple(contracted))
+    return found if len(found.columns) == 1 else _turned(found)  # several row axes are rows of one matrix
 
-    def ordered(axes: frozenset[Axis]) -> tuple[Axis, ...]:
-        return tuple(sorted(axes))
 
-    return Product(term, a, b, ordered(both - k), ordered(a.axes - b.axes), ordered(b.axes - a.axes), tuple(contracted))
+def _turned(p: Product) -> Product:
+    """The product with its sides exchanged."""
+    return replace(p, a=p.b, b=p.a, rows=p.columns, columns=p.rows)
 
 
 def products(graph: FrozenGraph, target: Target) -> list[Outside]:
@@ -95,14 +113,14 @@ def products(graph: FrozenGraph, target: Target) -> list[Outside]:
         p = product(term)
         if p is None or term.dtype is None or term.dtype.name not in target.library_tflops or c in found:
             continue
-        found[c] = _offered(p, c, (classes[p.a], classes[p.b]), names[c])
+        found[c] = _offered(p, c, tuple(classes[x] for x in (p.a, p.b, p.added) if x is not None), names[c])
     return list(found.values())
 
 
-def _offered(p: Product, cls: int, reads: tuple[int, int], about: str) -> Outside:
+def _offered(p: Product, cls: int, reads: tuple[int, ...], about: str) -> Outside:
     """A product as an offer."""
     made, *given = (
-        Handed(c, name, order, p.term.dtype) for c, name, order in zip((cls, *reads), ("y", "a", "b"), p.orders, strict=True)
+        Handed(c, name, order, p.term.dtype) for c, name, order in zip((cls, *reads), ("y", "a", "b", "c"), p.orders, strict=False)
     )
-    entry, first = (("torch", "matmul"), ()) if p.plain else (("torch", "einsum"), (p.equation,))
+    entry, first = p.function
     return Outside(NAME, "extract/library.py", entry, made, tuple(given), p.us, first, about)
