@@ -1,8 +1,9 @@
 """Matrix products of the vendor's library, through torch: offers that no rule has to make.
 
 A sum of a product whose sides have axes of their own *is* a matrix product: every such value of the program is offered as one, whatever
-batches, rows, columns and contracted axes it has; and with it what is added to all rows of one.  What this takes on a device says its target file (``library_tflops``, ``library_us``);
-where that gives no rate, nothing is offered.  An equality over the reals: libraries sum in an order of their own.
+batches, rows, columns and contracted axes it has, alone and with what is added to all its rows.  What this takes on a device says its
+target file (``library_tflops``, ``library_us``); where that has no rate for a type, nothing is offered.  The equality is one over the
+reals: libraries sum in an order of their own, and round products in 16-bit types before anything else is done with them, as eager code does.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis
-from ..ir.terms import Const, Map, Reduce, Term
+from ..ir.terms import Map, Reduce, Term
 from .outside import Handed, Outside
 from .targets import Target
 
@@ -71,30 +72,36 @@ class Product:
 
 
 def product(term: Term) -> Product | None:
-    """A value as a matrix product, if it is one of values of its own floating type."""
-    if isinstance(term, Map) and term.op == "add" and len(term.args) == 2:
-        for x, added in (term.args, reversed(term.args)):
-            inner = product(x)
-            if inner is not None and inner.plain and not inner.batches and inner.added is None:
-                sides = inner if added.axes == {*inner.columns} else _turned(inner)
-                if sides.plain and added.axes == {*sides.columns} and added.dtype == term.dtype == x.dtype and not isinstance(added, Const):
-                    return replace(sides, term=term, added=added)
-        return None
+    """A value as a matrix product, with what is added to its rows, if it is one of values of its own floating type."""
+    if not isinstance(term, Map) or term.op != "add":
+        return _contraction(term)
+    for x, added in (term.args, reversed(term.args)):
+        found = _contraction(x)
+        if found is None or found.batches or {added.dtype, x.dtype} != {term.dtype}:
+            continue
+        for sides in (found, _turned(found)):
+            if sides.plain and added.axes == {*sides.columns}:
+                return replace(sides, term=term, added=added)
+    return None
+
+
+def _contraction(term: Term) -> Product | None:
+    """A value as a matrix product with nothing added."""
     contracted: list[Axis] = []
-    inner_term = term
-    while isinstance(inner_term, Reduce) and inner_term.monoid == "sum":
-        contracted.insert(0, inner_term.axis)
-        inner_term = inner_term.args[0]
-    if not contracted or not isinstance(inner_term, Map) or inner_term.op != "mul" or len(inner_term.args) != 2:
+    inner = term
+    while isinstance(inner, Reduce) and inner.monoid == "sum":
+        contracted.insert(0, inner.axis)
+        inner = inner.args[0]
+    if not contracted or not isinstance(inner, Map) or inner.op != "mul":
         return None
-    a, b = inner_term.args
-    types = {term.dtype, inner_term.dtype, a.dtype, b.dtype}
-    if len(types) != 1 or term.dtype is None or not term.dtype.is_float or isinstance(a, Const) or isinstance(b, Const):
+    a, b = inner.args
+    if {inner.dtype, a.dtype, b.dtype} != {term.dtype} or term.dtype is None or not term.dtype.is_float:
         return None
     both, k = a.axes & b.axes, frozenset(contracted)
     if len(k) < len(contracted) or not k <= both or not a.axes - b.axes or not b.axes - a.axes:
         return None
-    found = Product(term, a, b, *(tuple(sorted(axes)) for axes in (both - k, a.axes - b.axes, b.axes - a.axes)), tuple(contracted))
+    batches, rows, columns = (tuple(sorted(axes)) for axes in (both - k, a.axes - b.axes, b.axes - a.axes))
+    found = Product(term, a, b, batches, rows, columns, tuple(contracted))
     return found if len(found.columns) == 1 else _turned(found)  # several row axes are rows of one matrix
 
 
