@@ -2,8 +2,8 @@
 
 A sum of a product whose sides have axes of their own *is* a matrix product: every such value of the program is offered as one, whatever
 batches, rows, columns and contracted axes it has, alone and with what is added to all its rows.  What this takes on a device says its
-target file (``library_tflops``, ``library_us``); where that has no rate for a type, nothing is offered.  The equality is one over the
-reals: libraries sum in an order of their own, and round products in 16-bit types before anything else is done with them, as eager code does.
+target file (``library_tflops``, ``library_us``); where that has no rate for a type, nothing is offered.  This is an equality
+over the reals: libraries sum in an order of their own, and round products in 16-bit types at once, as eager code does.
 """
 
 from __future__ import annotations
