@@ -62,13 +62,14 @@ class Product:
         return ("torch", "einsum"), (f"{a},{b}->{result}",)
 
     def us(self, target: Target) -> float:
-        """Microseconds: its traffic and its arithmetic, one after the other."""
+        """Microseconds: its arithmetic, at a rate that was measured with its traffic, or that alone if it takes longer."""
         assert self.term.dtype is not None
         m, n = (math.prod(a.size for a in axes) for axes in (self.rows, self.columns))
         flops = 2.0 * m * n * math.prod(a.size for a in (*self.batches, *self.contracted))
         moved = sum(math.prod(a.size for a in order) for order in self.orders) * self.term.dtype.itemsize
         share = 1 + HALF_RATE / max(min(m, n), 1)
-        return target.library_us + moved / (target.dram_gb_s * 1e3) + share * flops / (target.library_tflops[self.term.dtype.name] * 1e6)
+        computing = share * flops / (target.library_tflops[self.term.dtype.name] * 1e6)
+        return target.library_us + max(moved / (target.dram_gb_s * 1e3), computing)
 
 
 def product(term: Term) -> Product | None:
