@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import string
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..egraph.frozen import FrozenGraph
+from ..ir.dtypes import DType
 from ..ir.index import Axis
 from ..ir.terms import Map, Reduce, Term
 from .outside import Handed, Outside
@@ -111,18 +113,35 @@ def _turned(p: Product) -> Product:
     return replace(p, a=p.b, b=p.a, rows=p.columns, columns=p.rows)
 
 
-def products(graph: FrozenGraph, target: Target) -> list[Outside]:
+def types(graph: FrozenGraph) -> dict[int, DType | None]:
+    """The type that a program gives the value of a class."""
+    return dict(zip(reversed(graph.original), (t.dtype for t in reversed(graph.program.terms())), strict=True))
+
+
+def buffer_names(graph: FrozenGraph) -> dict[int, str]:
+    """What the buffer of a class of a program is called."""
+    temporaries = {c: graph.program.temporary(at) for at, c in reversed([*enumerate(graph.original)])}
+    return temporaries | {c: name for name, c in graph.roots.items()}
+
+
+def products(graph: FrozenGraph, target: Target) -> Iterator[Outside]:
     """An offer for every matrix product of a program of whose type the target has the library's rate."""
-    program = graph.program
-    classes = dict(zip(program.terms(), graph.original, strict=True))
-    names = {c: program.temporary(at) for at, c in reversed([*enumerate(graph.original)])} | {c: name for name, c in graph.roots.items()}
-    found: dict[int, Outside] = {}
+    classes = dict(zip(graph.program.terms(), graph.original, strict=True))
+    names, done = buffer_names(graph), set[int]()
     for term, c in classes.items():
-        p = product(term)
-        if p is None or term.dtype is None or term.dtype.name not in target.library_tflops or c in found:
-            continue
-        found[c] = _offered(p, c, tuple(classes[x] for x in (p.a, p.b, p.added) if x is not None), names[c])
-    return list(found.values())
+        p = product(term) if c not in done and term.dtype is not None and term.dtype.name in target.library_tflops else None
+        if p is not None:
+            done.add(c)
+            yield _offered(p, c, tuple(classes[x] for x in (p.a, p.b, p.added) if x is not None), names[c])
+
+
+sources: list[Callable[[FrozenGraph, Target], Iterable[Outside]]] = [products]
+"""What makes the library's offers for a graph.  The face of the package adds to it."""
+
+
+def library_offers(graph: FrozenGraph, target: Target) -> list[Outside]:
+    """All that the library offers on a target."""
+    return [o for source in sources for o in source(graph, target)] if target.library_tflops else []
 
 
 def _offered(p: Product, cls: int, reads: tuple[int, ...], about: str) -> Outside:
@@ -131,4 +150,4 @@ def _offered(p: Product, cls: int, reads: tuple[int, ...], about: str) -> Outsid
         Handed(c, name, order, p.term.dtype) for c, name, order in zip((cls, *reads), ("y", "a", "b", "c"), p.orders, strict=False)
     )
     entry, first = p.function
-    return Outside(NAME, "extract/library.py", entry, made, tuple(given), p.us, first, about)
+    return Outside(NAME, "extract/library.py", entry, made, tuple(given), p.us, first, about=about)

@@ -25,19 +25,19 @@ from .targets import Target
 
 @dataclass(frozen=True)
 class Handed:
-    """A value that a function takes or returns: its class, its name where it is offered, the axes in the order of the function's tensor,
-    and the type that the tensor must have, if that matters."""
+    """A value that a function takes or returns: its class, its name where it is offered, the axes in the order of the function's tensor
+    (none for a dimension of length 1), and the type that the tensor must have, if that matters."""
 
     cls: int
     name: str
-    order: tuple[Axis, ...]
+    order: tuple[Axis | None, ...]
     dtype: DType | None = None
 
 
 @dataclass(frozen=True)
 class Outside:
-    """An implementation of one class of a graph: who offers it, and where; what it takes, after ``first``, which are no tensors.
-    ``about``: the buffer of the value, where one rule is not enough to know an offer by."""
+    """An implementation of one class of a graph: who offers it, and where; what it takes, after ``first`` and before ``named``, which are
+    no tensors.  ``about``: the buffer of the value, for offers of the library, which need no rule and are made for many values."""
 
     by: str
     where: str
@@ -46,6 +46,7 @@ class Outside:
     reads: tuple[Handed, ...]
     us: Callable[[Target], float] = field(compare=False)
     first: tuple[str, ...] = ()
+    named: tuple[tuple[str, float], ...] = ()
     about: str = ""
 
     @property
@@ -140,7 +141,7 @@ def _solutions(known: Mapping[str, Axis], values: Sequence[tuple[tuple[str, ...]
         yield from _solutions({**known, name: axis}, values)
 
 
-def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis, ...]) -> Operand | None:
+def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis | None, ...]) -> Operand | None:
     """How a function sees a buffer that is read at an index, if it can."""
     dims: list[Axis | None] = []
     for e, size in zip(index, buffer.shape, strict=True):
@@ -151,8 +152,8 @@ def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis, ...])
             dims.append(None)
         else:
             return None
-    held = [a for a in dims if a is not None]
-    if len(held) != len(order) or set(held) != set(order):
+    held, seen = ([a for a in axes if a is not None] for axes in (dims, order))
+    if len(held) != len(seen) or set(held) != set(seen):
         return None
     return Operand(buffer, tuple(dims), order)
 
@@ -183,13 +184,13 @@ def planned_call(
     moved = sum({o.buffer.name: o.buffer.bytes for o in (*reads, made)}.values())
     us = outside.us(target)
     cost = Cost(us, moved, moved, 0.0, 0.0, 0.0, 0, 0, 0, "outside", {"outside": us})
-    call = OutsideCall(name, outside.entry, tuple(reads), made, outside.first)
-    return PlannedCall(call, cost, term, outside.by, outside.where)
+    call = OutsideCall(name, outside.entry, tuple(reads), made, outside.first, outside.named)
+    return PlannedCall(call, cost, term, outside.by, outside.where, bool(outside.about))
 
 
 def _unfit(outside: Outside, value: Handed, accesses: Sequence[Access]) -> str:
     """Why an argument cannot be handed over: nothing holds it, or only through a view that no tensor of these dimensions is."""
-    name = f"{value.name}[{', '.join(a.name for a in value.order)}]"
+    name = f"{value.name}[{', '.join(a.name for a in value.order if a is not None)}]"
     if not accesses:
         return f"{spoken(outside)}, but its argument {name} is neither an input nor stored"
     seen = " or ".join(f"{a.buffer}[{', '.join(map(str, a.index))}]" for a in accesses[:2])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...ir.terms import Input
+from ..library import buffer_names
 from ..outside import Outside, misfits, spoken
 from ..plan import PlannedCall
 from ..search import Rejection
-from .cover import Cover
+from .cover import Cover, Step
 from .maker import CoverMaker
 from .points import Points
 from .record import Record
@@ -22,12 +23,13 @@ class Calls:
 
     def __init__(self, maker: CoverMaker, points: Points, record: Record) -> None:
         self.maker, self.points, self.record = maker, points, record
+        self.names = buffer_names(maker.graph)
         self.refused: dict[tuple[str, str], str] = {}
         self.offered: dict[tuple[str, str], tuple[Outside, Cover]] = {}
 
     def added_to(self, best: Cover | None) -> Cover | None:
-        """The cover with outside implementations where they lower the price: all that are offered, and then one less at a time; or, where
-        that does not pay, one more at a time; the best first."""
+        """The cover with outside implementations where they lower the price: from all that are offered, or none where that does not pay, one
+        more, or one less, or another one for the same value at a time, as long as the price falls."""
         available = [o for o in self.maker.offers if o.cls in self.maker.graph.original]
         for by, why in misfits(self.maker.graph).items():
             self.refused[by, ""] = why
@@ -35,31 +37,22 @@ class Calls:
             if o.by not in {a.by for a in available}:
                 self.refused[_key(o)] = f"{spoken(o)} for what is no value of the program as written"
         every = {o.cls: o for o in sorted(available, key=lambda o: -o.us(self.maker.target))}  # of each value the cheapest
-        if len(every) > 1 and (found := self._with(every)) is not None and (best is None or found.us < best.us * (1 - 1e-9)):
-            return self._fewer(every, found)
         taken: dict[int, Outside] = {}
+        if len(every) > 1 and (found := self._with(every)) is not None and (best is None or found.us < best.us * (1 - 1e-9)):
+            best, taken = found, every
         while available and not self.maker.meter.over():
-            covers = [(o, found) for o in available if (found := self._with({**taken, o.cls: o}, o)) is not None]
+            ways = [(o, {**taken, o.cls: o}) for o in available if taken.get(o.cls) is not o]
+            ways += [(None, {k: o for k, o in taken.items() if k != c}) for c in taken if len(taken) > 1]
+            covers = [(o, using, found) for o, using in ways if (found := self._with(using, o)) is not None]
             if not covers:
                 break
-            o, found = min(covers, key=lambda c: c[1].us)
+            _, using, found = min(covers, key=lambda c: c[2].us)
             if best is not None and found.us >= best.us * (1 - 1e-9):
                 self.record.beaten(found, best)
                 break
-            best, taken[o.cls] = found, o
-            available = [other for other in available if other.cls not in taken]
-        return best
-
-    def _fewer(self, taken: dict[int, Outside], best: Cover) -> Cover:
-        """A cover without those of its offers that it is faster without, left out one at a time."""
-        while len(taken) > 1 and not self.maker.meter.over():
-            ways = {c: self._with({k: o for k, o in taken.items() if k != c}) for c in taken}
-            better = {c: found for c, found in ways.items() if found is not None and found.us < best.us * (1 - 1e-9)}
-            if not better:
-                break
-            c = min(better, key=lambda c: better[c].us)
-            self.offered[_key(taken[c])] = taken[c], best
-            best, taken = better[c], {k: o for k, o in taken.items() if k != c}
+            for c in taken.keys() - using.keys() if best is not None else ():
+                self.offered[_key(taken[c])] = taken[c], best
+            best, taken = found, using
         return best
 
     def _with(self, using: Mapping[int, Outside], added: Outside | None = None) -> Cover | None:
@@ -73,7 +66,7 @@ class Calls:
         for more in ((), self.points.worth_storing):
             points = tuple(c for c in dict.fromkeys((*needed, *more)) if c not in inputs and c not in roots)
             found = self.maker.chain(points, described, using)
-            if isinstance(found, Cover) and not any(isinstance(k, PlannedCall) for k in found.steps):
+            if isinstance(found, Cover) and not any(self._made_by(k, o) for k in found.steps for o in ([added] if added else using.values())):
                 found = Rejection("nothing uses it")
             if isinstance(found, Cover):
                 best = found if best is None or found.us < best.us else best
@@ -85,6 +78,10 @@ class Calls:
             if before is None or best.us < before[1].us:
                 self.offered[_key(added)] = (added, best)
         return best
+
+    def _made_by(self, step: Step, o: Outside) -> bool:
+        """Whether a step is the call of an offer."""
+        return isinstance(step, PlannedCall) and step.rule == o.by and step.call.result.buffer.name == self.names[o.cls]
 
     def not_taken(self, best: Cover) -> tuple[str, ...]:
         """Why each offer that was made is not in the plan: no plan with it exists, or it lost."""

@@ -32,7 +32,6 @@ from ...egraph.frozen import FrozenGraph
 from ...errors import PlanError
 from ...rewrites.verdicts import told
 from ..baseline import Baseline, baseline
-from ..library import NAME as LIBRARY
 from ..meter import RATE, Meter
 from ..objective import TIE, Objective
 from ..plan import Plan, PlannedCall
@@ -344,7 +343,7 @@ class Extractor:
             cure = self.verdicts.cure(reasons)
             raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}", cure=cure)
         # an offer that somebody wrote wins ties, if it pays
-        wanted = called is not None and any(isinstance(k, PlannedCall) and k.rule != LIBRARY for k in called.steps)
+        wanted = called is not None and any(isinstance(k, PlannedCall) and not k.by_library for k in called.steps)
         best = self.objective.best([called] if called is not None and wanted else []) or self.objective.best(self.record.considered)
         if best is None:
             least = min(c.temporary_bytes for c in self.record.considered)

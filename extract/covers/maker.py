@@ -13,7 +13,7 @@ from ...errors import PlanError
 from ...ir.index import index
 from ...tiles.kernel import Buffer, input_buffers
 from ..choose import Chooser, Leaf
-from ..library import products
+from ..library import library_offers
 from ..meter import Meter
 from ..outside import Outside, offers, planned_call
 from ..partial import Partials, Row
@@ -43,7 +43,7 @@ class CoverMaker:
         for o in self.program.outputs:
             self.buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output", unit=self.program.unit(o.name))
             self.outputs.append(RootSpec(graph.roots[o.name], o.name, o.layout, o.dtype))
-        self.offers = [*offers(graph), *(() if exact else products(graph, target))]
+        self.offers = [*offers(graph), *(() if exact else library_offers(graph, target))]
         self.stored = Stored(graph, self.buffers, frozenset(c for o in self.offers for c in (o.cls, *(r.cls for r in o.reads))))
         self.partials = Partials(graph)
         self.partial_names: dict[int, str] = {}

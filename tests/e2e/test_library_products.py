@@ -98,6 +98,50 @@ def test_empty_axes(shapes):
     right(eqfuse.optimize(linear, args, target=FAST), linear, args, 2e-6)
 
 
+def test_a_result_in_another_order_of_memory_is_read_by_a_kernel():
+    def f(q, k):
+        return torch.relu(torch.einsum("bihd,bjhd->bjih", q, k)).sum(1)
+
+    args = normal(2, 9, 3, 8), normal(2, 11, 3, 8)
+    c = eqfuse.optimize(f, args, target=FAST)
+    assert (len(c.plan.calls), len(c.plan.kernels)) == (1, 1), str(c.plan)
+    right(c, f, args, 2e-6)
+
+
+def attention(q, k, v):
+    return torch.softmax(q @ k.transpose(-1, -2) * 0.3, -1) @ v
+
+
+def by_hand(q, k, v):
+    s = torch.einsum("ihd,jhd->hij", q, k)
+    e = torch.exp(s - s.amax(-1, keepdim=True))
+    return torch.einsum("hij,jhe->hie", e, v) / e.sum(-1, keepdim=True)
+
+
+def unlike(q, k, v):
+    """The largest score is that of another axis."""
+    s = q @ k.transpose(-1, -2)
+    e = torch.exp(s - s.amax(-2, keepdim=True))
+    return (e / e.sum(-1, keepdim=True)) @ v
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "taken"),
+    [
+        (attention, [(2, 3, 17, 8), (2, 3, 19, 8), (2, 3, 19, 5)], True),
+        (attention, [(17, 8), (19, 8), (19, 8)], True),
+        (torch.nn.functional.scaled_dot_product_attention, [(1, 3, 17, 8), (1, 3, 19, 8), (1, 3, 19, 8)], True),
+        (by_hand, [(17, 3, 8), (19, 3, 8), (19, 3, 8)], True),
+        (unlike, [(3, 17, 8), (3, 19, 8), (3, 19, 8)], False),
+    ],
+)
+def test_attention_of_the_library_by_what_it_computes(f, shapes, taken):
+    args = [normal(*s) for s in shapes]
+    c = eqfuse.optimize(f, args, target=replace(FAST, special_gops=1e-3))
+    assert [k.rule == "library_attention" for k in c.plan.calls if len(c.plan.steps) == 1] == [True] * taken, str(c.plan)
+    right(c, f, args, 2e-6)
+
+
 def test_what_is_no_product_of_the_library():
     def none(x, w, c):
         return (x.float() * c) @ w.float(), (x[:, :, None] * w.float()).amax(1), (x[:, None] * c).sum(-1)
