@@ -13,6 +13,7 @@ from ..extract.targets.core import Core, Level
 from ..extract.targets.levels import Level as Memory
 from ..extract.targets.machine import caches, cores, processor
 from ..tiles.native import LINE
+from .library import products
 from .probes import Probe, Probes
 
 NAMES = ("exp", "log", "tanh", "erf", "div")
@@ -120,6 +121,7 @@ def _target(probes: Probes, caches: list[tuple[str, float]], took: dict[str, flo
         levels=(*levels, memory),
     )
     last = levels[-1] if levels else memory
+    library_us, library_tflops = products()
     rates = {v.name: v.read_gb_s * n for v in levels} | {last.name: max(all_last, last.copy_gb_s)}
     return replace(
         bundled("cpu"),
@@ -128,7 +130,9 @@ def _target(probes: Probes, caches: list[tuple[str, float]], took: dict[str, flo
         simt_gops=core.vector_gops * n,
         special_gops=n / core.special_ns["exp"],
         launch_us=probes.launch(n) * 1e6,
-        tensor_tflops=MappingProxyType(dict.fromkeys(("float16", "bfloat16", "tf32"), 1e-3 * peak * n)),
+        library_us=library_us,
+        library_tflops=library_tflops,
+        tensor_tflops=MappingProxyType(dict.fromkeys(("float16", "bfloat16", "float32", "tf32"), 1e-3 * peak * n)),
         core=core,
         measured=f"{datetime.now(UTC):%Y-%m-%d} on {processor()}, {n} core{'s' * (n > 1)}",
     )

@@ -68,6 +68,7 @@ class PlannedCall:
     term: Term
     rule: str  # the fusion rule that offers it
     where: str  # and where that rule stands
+    by_library: bool = False  # offered without a rule, where a target has the library's rates
 
     @property
     def loads(self) -> frozenset[str]:

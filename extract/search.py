@@ -263,7 +263,8 @@ class KernelSearch:
         if s.has_contraction:
             if a not in s.tiled:
                 return [1]
-            return [t for t in ((1,) if a in s.batch else ()) + (16, 32, 64, 128, 256) if t <= max(16, whole)]
+            few = (whole,) if self.target.on_cpu and whole < 16 else ()  # whose products have no rows but those that there are
+            return [t for t in ((1,) if a in s.batch else ()) + (few or (16, 32, 64, 128, 256)) if t <= max(16, whole)]
         return [t for t in (1, 2, 4, 8, 16, 32, 128, 512, 1024, 2048) if t <= whole]
 
     def _start(self, a: Axis, kind: str, s: Structure, side: int = 64) -> int:

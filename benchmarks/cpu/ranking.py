@@ -292,7 +292,7 @@ def one_core(target):
     own = [replace(v, gb_s=v.gb_s / n) for v in target.levels[1:]]
     return replace(
         target, sm_count=1, levels=(replace(target.levels[0], gb_s=core.levels[-1].copy_gb_s), *own), simt_gops=target.simt_gops / n,
-        special_gops=target.special_gops / n, tensor_tflops={k: v / n for k, v in target.tensor_tflops.items()},
+        special_gops=target.special_gops / n, tensor_tflops={k: v / n for k, v in target.tensor_tflops.items()}, library_tflops={},
     )  # fmt: skip
 
 

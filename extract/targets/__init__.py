@@ -13,7 +13,7 @@ import difflib
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -53,6 +53,8 @@ class Target:
     link_us: float  # what a collective takes however little it moves
     tensor_tflops: Mapping[str, float]  # dense TFLOP/s by "float16" | "bfloat16" | "tf32"
     levels: tuple[Level, ...]  # memories, outermost first
+    library_us: float = 5.0  # what a call of the vendor's library takes before it computes
+    library_tflops: Mapping[str, float] = field(default_factory=dict)  # its matrix products by element type; of no other is one called
     core: Core | None = None  # of a CPU
     measured: str = ""  # when and on what, if its numbers are those of a machine
 
@@ -190,7 +192,7 @@ def _read(path: Path) -> Target:
 def _target(table: dict[str, Any], path: Path) -> Target:
     """Check a parsed file field by field and freeze it."""
     declared = {field.name: str(field.type) for field in fields(Target)}
-    needed = {field.name for field in fields(Target) if field.default is MISSING}
+    needed = {field.name for field in fields(Target) if field.default is MISSING and field.default_factory is MISSING}
     missing, unknown = sorted(needed - table.keys()), sorted(table.keys() - declared.keys())
     if missing or unknown:
         said = [f"{what} {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
