@@ -52,7 +52,7 @@ def text_of(target: Target, spread: float) -> str:
         said = f"size: {_SIZES[f.name]}" if f.name in _SIZES else f"measured: {_MEASURED[f.name]}" if f.name in _MEASURED else "assumption"
         lines.append(f"{f.name} = {_value(value)}" + ("" if isinstance(value, str | tuple) else f"  # {said}"))
     for name, table in tables.items():
-        said = "measured: as float32" if name == "tensor_tflops" else "measured: torch.matmul of 1024 x 1024, all cores"
+        said = "measured: as float32" if name == "tensor_tflops" else "measured: torch.matmul of 1024 x 1024, a core's times the cores"
         lines += ["", f"[{name}]", *(f"{k} = {_value(v)}  # {said}" for k, v in table.items())]
     for memory in target.levels:
         lines += ["", "[[levels]]", *(f"{f.name} = {_value(getattr(memory, f.name))}" for f in fields(memory) if getattr(memory, f.name))]
