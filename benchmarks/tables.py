@@ -382,7 +382,7 @@ KINDS = {
     "-trained": trained,
     "-warm": warm,
 }
-ELSEWHERE = ("-operators",)  # docs/operators.md has them
+ELSEWHERE = ("-operators", "-cpu-ranking")  # docs/operators.md and docs/decisions/cpu.md have them
 
 
 def tables(folder=HERE / "results"):
