@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from .egraph.frozen import FrozenGraph
 from .extract.library import HALF_RATE, buffer_names, sources, types
@@ -37,7 +39,7 @@ class Attention:
     e: Axis
     most: frozenset[int]
 
-    def us(self, target: Target, rate: float, itemsize: int) -> float:
+    def us(self, rate: float, itemsize: int, target: Target) -> float:
         """Microseconds by the rate of products, or by its traffic if that takes longer."""
         i, j, d, e = (a.size for a in (self.i, self.j, self.d, self.e))
         times = math.prod(a.size for a in self.batches)
@@ -51,25 +53,16 @@ def offers(graph: FrozenGraph, target: Target) -> Iterator[Outside]:
     forms, dtypes, names = _Forms(graph), types(graph), buffer_names(graph)
     for c in dict.fromkeys(graph.original):
         dtype = dtypes[c]
-        rate = target.library_tflops.get(dtype.name, 0.0) if dtype is not None else 0.0
-        if found := next(forms.attention(c), None) if rate else None:
+        if dtype is None or dtype.name not in target.library_tflops:
+            continue
+        for found in itertools.islice(forms.attention(c), 1):
             # the fast implementation is for four dimensions
             batches = (*(None,) * (2 - len(found.batches)), *found.batches)
             i, j, d, e = found.i, found.j, found.d, found.e
             given = ((c, "y", (i, e)), (found.q, "q", (i, d)), (found.k, "k", (j, d)), (found.v, "v", (j, e)))
             made, *reads = (Handed(x, name, (*batches, *own), dtype) for x, name, own in given)
-            us = _Cost(found, rate, dtype.itemsize)
+            us = partial(found.us, target.library_tflops[dtype.name], dtype.itemsize)
             yield Outside(NAME, "library.py", ENTRY, made, tuple(reads), us, (), (("scale", found.scale),), names[c])
-
-
-@dataclass(frozen=True)
-class _Cost:
-    attention: Attention
-    rate: float
-    itemsize: int
-
-    def __call__(self, target: Target) -> float:
-        return self.attention.us(target, self.rate, self.itemsize)
 
 
 class _Forms:

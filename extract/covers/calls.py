@@ -28,8 +28,8 @@ class Calls:
         self.offered: dict[tuple[str, str], tuple[Outside, Cover]] = {}
 
     def added_to(self, best: Cover | None) -> Cover | None:
-        """The cover with outside implementations where they lower the price: from all that are offered, or none where that does not pay, one
-        more, or one less, or another one for the same value at a time, as long as the price falls."""
+        """The cover with outside implementations where they lower the price: from all that are offered, or none where that does not pay,
+        one more, one less, or another one for the same value at a time, as long as the price falls."""
         available = [o for o in self.maker.offers if o.cls in self.maker.graph.original]
         for by, why in misfits(self.maker.graph).items():
             self.refused[by, ""] = why
@@ -50,8 +50,8 @@ class Calls:
             if best is not None and found.us >= best.us * (1 - 1e-9):
                 self.record.beaten(found, best)
                 break
-            for c in taken.keys() - using.keys() if best is not None else ():
-                self.offered[_key(taken[c])] = taken[c], best
+            if best is not None:
+                self.offered.update({_key(taken[c]): (taken[c], best) for c in taken.keys() - using.keys()})
             best, taken = found, using
         return best
 
@@ -66,7 +66,8 @@ class Calls:
         for more in ((), self.points.worth_storing):
             points = tuple(c for c in dict.fromkeys((*needed, *more)) if c not in inputs and c not in roots)
             found = self.maker.chain(points, described, using)
-            if isinstance(found, Cover) and not any(self._made_by(k, o) for k in found.steps for o in ([added] if added else using.values())):
+            asked = [added] if added is not None else using.values()
+            if isinstance(found, Cover) and not any(self._made_by(k, o) for k in found.steps for o in asked):
                 found = Rejection("nothing uses it")
             if isinstance(found, Cover):
                 best = found if best is None or found.us < best.us else best
