@@ -24,6 +24,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from . import library  # noqa: F401 -- it tells extraction what the library offers
 from .codegen.limits import check_computable
 from .egraph import FrozenGraph, audit, saturate
 from .egraph.drawn import audit_elements

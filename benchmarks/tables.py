@@ -384,7 +384,7 @@ KINDS = {
     "-warm": warm,
     "-cpu": cpu,
 }
-ELSEWHERE = ("-operators",)  # docs/operators.md has them
+ELSEWHERE = ("-operators", "-cpu-ranking")  # docs/operators.md and docs/decisions/cpu.md have them
 
 
 def tables(folder=HERE / "results"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from .. import __version__
 from ..extraction.methods import METHODS
 from .cache import cache_command
+from .calibrate import calibrate_command
 from .commands import demo_command, explain_command, optimize_command, price_command, targets_command
 from .extraction import extract_command
 from .programs import shape_spec
@@ -31,6 +32,7 @@ examples:
   eqfuse rules check my_rules.py                     test every rule of a file on random arrays
   eqfuse extract graph.json --out chosen.json        the cheapest program of any e-graph (egraph-serialize)
   eqfuse targets h200                                what the cost model knows of a device
+  eqfuse calibrate                                   measure this machine, for target="cpu"
   eqfuse cache                                       the plans that are kept on disk (clear: remove them)
 
 environment:
@@ -125,6 +127,10 @@ def parser() -> argparse.ArgumentParser:
     p = command("targets", "list the devices that plans are made for", targets_command)
     p.add_argument("name", nargs="?", help="show one in full")
     p.add_argument("--json", action="store_true")
+
+    p = command("calibrate", "measure this machine's caches, products and functions, for plans with target=\"cpu\"", calibrate_command)
+    p.add_argument("--output", type=Path, metavar="OUT.toml", help="write this file, in place of the one that target=\"cpu\" reads")
+    p.add_argument("--json", action="store_true", help="print the target as one JSON object")
 
     p = command("cache", "show or clear the plans that are kept on disk", cache_command)
     p.add_argument("action", nargs="?", default="show", choices=("show", "clear"))

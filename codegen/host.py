@@ -309,11 +309,14 @@ class Host:
     def call(self, call: OutsideCall) -> Iterator[str]:
         """The call of an outside implementation.  Its result is the buffer: a temporary in whatever memory layout it has, an output
         contiguous as those of kernels are; in the type of the buffer, as kernels cast what they store."""
-        arguments = [self.seen(o) for o in call.reads]
+        arguments = [*map(repr, call.first), *(self.seen(o) for o in call.reads), *(f"{key}={value!r}" for key, value in call.named)]
         made, buffer = call.result, call.result.buffer
         name = self.argument[buffer.name]
         yield f"{name} = {self.imported[call.entry]}({', '.join(arguments)})"
-        order = [made.order.index(a) for a in made.dims if a is not None]
+        if None in made.order:
+            yield f"{name} = {name}[{', '.join('0' if a is None else ':' for a in made.order)}]"
+        axes = [a for a in made.order if a is not None]
+        order = [axes.index(a) for a in made.dims if a is not None]
         if order != sorted(order):
             yield f"{name} = {name}.permute({', '.join(map(str, order))})"
         if None in made.dims:
@@ -331,7 +334,9 @@ class Host:
         if None in o.dims:
             text += f"[{', '.join('0' if a is None else ':' for a in o.dims)}]"
         order = list(o.permutation)
-        return text if order == sorted(order) else f"{text}.permute({', '.join(map(str, order))})"
+        if order != sorted(order):
+            text += f".permute({', '.join(map(str, order))})"
+        return text + (f"[{', '.join('None' if a is None else ':' for a in o.order)}]" if None in o.order else "")
 
     def value(self, p: Param) -> str:
         """The argument for one parameter."""

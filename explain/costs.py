@@ -1,8 +1,8 @@
 """The cost of a plan taken apart, so that two plans can be compared term by term.
 
 The model's time of a kernel is its slowest resource plus the launch, so a kernel's time belongs to the resource that binds it; where
-arithmetic binds, to the matrix unit and to the exposed share of the vector units.  The parts add up to the time, and their differences
-to the difference of two times.
+arithmetic binds, to the matrix unit and to the exposed share of the vector units.  On a CPU the terms add up to it.  The parts add up
+to the time, and their differences to the difference of two times.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ TERMS = {
     "simt": "vector arithmetic",
     "special": "exponentials and other special functions",
     "latency": "loop steps that wait for memory",
+    "products": "matrix products",
+    "packing": "packing of operands",
+    "rows": "beginnings of rows",
+    "scattered": "elements that are far apart in memory",
+    "arrays": "tiles in farther caches",
+    "streams": "memory that is not hidden",
+    "pieces": "memory in short pieces",
     "launch": "kernel launches",
     "other": "implementations from outside",
 }
@@ -52,6 +59,8 @@ def shares(cost: Cost, launch_us: float) -> dict[str, float]:
     body = cost.us - launch_us
     if not terms or body < 0:
         return {"other": cost.us}
+    if "streams" in terms:  # a CPU's add up
+        return {t: us for t, us in terms.items() if us > 0} | {"launch": launch_us}
     vector = "simt" if terms.get("simt", 0.0) >= terms.get("special", 0.0) else "special"
     exposed = terms.get(vector, 0.0) * (OVERLAP if cost.flops else 1.0)
     arithmetic = {"tensor": terms.get("tensor", 0.0), vector: exposed}

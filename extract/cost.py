@@ -1,7 +1,8 @@
 """What a kernel costs: a roofline read off its tile program, the same program that is printed and simulated.
 
 ``time = max(DRAM, L2, arithmetic, loop latency) + launch``, with ``arithmetic = tensor + exposed share of SIMT work``, times wave
-quantisation.  Traffic, operations and footprint come from :func:`eqfuse.tiles.walk.walk`; rates come from the target's data file.
+quantisation.  On a CPU it is a sum (:mod:`.core_time`).  Traffic, operations and footprint come from :func:`eqfuse.tiles.walk.walk`; rates
+come from the target's data file.
 The footprint is a hard limit: what does not fit on chip is rejected, with the number of bytes that are too many.  The model ranks
 plans and explains them; it is not a clock (benchmarks/NOTES.md holds what measurements say of it).
 """
@@ -18,8 +19,10 @@ from ..tiles.kernel import Kernel
 from ..tiles.liveness import ADDRESS_BYTES
 from ..tiles.sizes import VECTOR_BYTES
 from ..tiles.walk import Counts, Traffic
+from .core_time import core_terms
 from .plan import Cost, PlannedKernel
 from .targets import Target
+from .targets.core import Core
 from .traffic import passing, spilled
 
 OVERLAP = 0.6  # share of SIMT and special-function work that tensor-core work does not hide (assumption, to be calibrated)
@@ -54,6 +57,8 @@ def fit(counts: Counts, target: Target, share: float = 1.0, copies: bool = True)
     by the model: less than 1 for a kernel of which a compiler has shown that it needs more than the model counts.  Without ``copies``
     those of the numbers of rows are not counted: what does not fit for them alone spills, but runs."""
     registers = max(counts.live_bytes, counts.accumulator_bytes) + counts.address_bytes
+    if target.core is not None:
+        return _fit_core(counts, target)
     limit = target.shared_bytes_per_block
     stages = 3 if counts.dot_operand_bytes else 2 if counts.trips else 1
     while stages > 1 and _shared(counts, stages) > limit:
@@ -74,6 +79,15 @@ def fit(counts: Counts, target: Target, share: float = 1.0, copies: bool = True)
     reason = f"a tile needs {over} bytes more registers than a block can use"
     by_copies = any(single[w] <= share * _tile_bytes(w, target) for w in possible)
     return Fit(8, stages, shared, registers, reason, "registers", over, by_copies)
+
+
+def _fit_core(counts: Counts, target: Target) -> Fit:
+    """Tiles are arrays in memory: no register limits them, and what the nearest caches do not hold is slower.  They must fit the last."""
+    held = math.ceil(counts.native.held)
+    over = held - target.l2_bytes
+    if over > 0:
+        return Fit(1, 1, held, 0, f"its tiles need {over} bytes more than the last cache has", "cache", over)
+    return Fit(1, 1, held, 0)
 
 
 def _tile_bytes(warps: int, target: Target) -> int:
@@ -136,6 +150,8 @@ def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> i
 
     Fewer programs at a time leave each of them more of the L2, so that a later loop still finds there what an earlier one loaded.
     """
+    if target.core is not None:
+        return 0
     slots = running(counts, fitted, target)
     if not _spilled(kernel, counts, slots, target):
         return 0
@@ -156,6 +172,8 @@ def registers(programs: int, fitted: Fit, target: Target) -> int:
 
 def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     """The cost of one kernel on a target."""
+    if target.core is not None:
+        return _price_core(kernel, counts, fitted, target, target.core)
     tiles = max(counts.programs, 1)
     programs = min(tiles, kernel.persistent or tiles)
     bandwidth, idle, waves = _filling(tiles, programs, fitted, target)
@@ -175,7 +193,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     exposed = terms[vector] * (OVERLAP if counts.dots else 1.0)
     ways = {k: terms[k] for k in ("dram", "l2", "latency")}
     ways["tensor" if terms["tensor"] >= exposed else vector] = terms["tensor"] + exposed  # arithmetic, by the larger part of it
-    body = sum(ways.values()) if target.on_cpu else max(ways.values())  # a core does one after the other
+    body = max(ways.values())
     bound = "launch" if body < target.launch_us else max(ways, key=lambda k: ways[k])
     return Cost(
         us=body + target.launch_us,
@@ -188,6 +206,28 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         shared_bytes=fitted.shared_bytes,
         register_bytes=fitted.register_bytes,
         bound=bound,
+        terms=terms,
+    )
+
+
+def _price_core(kernel: Kernel, counts: Counts, fitted: Fit, target: Target, core: Core) -> Cost:
+    """The cost on a CPU: the work of one core, times the share of the programs that the busiest of them runs; what all cores draw from
+    the last cache and from memory comes no faster than these give it."""
+    work, cores = counts.native, min(max(counts.programs, 1), target.sm_count)
+    share = math.ceil(max(counts.programs, 1) / cores) / max(counts.programs, 1)
+    terms = core_terms(work, core, share, core.levels[-1].copy_gb_s / target.dram_gb_s)
+    body = sum(terms.values())
+    return Cost(
+        us=body + target.launch_us,
+        dram_bytes=passing(kernel, counts, cores, target.cache, marked(target)).bytes,
+        l2_bytes=counts.load_bytes + counts.store_bytes,
+        flops=sum(counts.tensor_flops.values()),
+        simt=counts.simt,
+        special=counts.special,
+        programs=max(counts.programs, 1),
+        shared_bytes=fitted.shared_bytes,
+        register_bytes=0,
+        bound="launch" if body < target.launch_us else max(terms, key=lambda k: terms[k]),
         terms=terms,
     )
 
@@ -209,6 +249,8 @@ def together(kernels: Sequence[PlannedKernel], target: Target) -> float:
     the shared memory of all (a compiler does not always lay that of one over that of another), and wait for memory in as many waves as all
     have.  No kernel gets faster than it is alone.
     """
+    if target.core is not None:
+        return math.inf  # it has no launches of several kernels
     first = kernels[0].kernel
     neediest = Fit(first.warps, first.stages, sum(k.cost.shared_bytes for k in kernels), max(k.cost.register_bytes for k in kernels))
     if neediest.shared_bytes > target.shared_bytes_per_block:

@@ -6,10 +6,12 @@ any views that permute or drop dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 from ..egraph.frozen import FrozenGraph
+from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
 from ..ir.terms import Term
 from ..rewrites.rule import Rule
@@ -22,13 +24,35 @@ from .targets import Target
 
 
 @dataclass(frozen=True)
-class Outside:
-    """An offer for one class, with the axis of every name in it."""
+class Handed:
+    """A value that a function takes or returns: its class, its name where it is offered, the axes in the order of the function's tensor
+    (none for a dimension of length 1), and the type that the tensor must have, if that matters."""
 
-    offer: Offer
     cls: int
-    reads: tuple[int, ...]
-    axes: tuple[tuple[str, Axis], ...]
+    name: str
+    order: tuple[Axis | None, ...]
+    dtype: DType | None = None
+
+
+@dataclass(frozen=True)
+class Outside:
+    """An implementation of one class of a graph: who offers it, and where; what it takes, after ``first`` and before ``named``, which are
+    no tensors.  ``about``: the buffer of the value, for offers of the library, which need no rule and are made for many values."""
+
+    by: str
+    where: str
+    entry: tuple[str, str]
+    result: Handed
+    reads: tuple[Handed, ...]
+    us: Callable[[Target], float] = field(compare=False)
+    first: tuple[str, ...] = ()
+    named: tuple[tuple[str, float], ...] = ()
+    about: str = ""
+
+    @property
+    def cls(self) -> int:
+        """The class that it makes."""
+        return self.result.cls
 
 
 def offers(graph: FrozenGraph) -> list[Outside]:
@@ -38,13 +62,24 @@ def offers(graph: FrozenGraph) -> list[Outside]:
         names = [tuple(a.name for a in v[1:]) for v in (offer.result, *offer.reads)]
         sets = [graph.axes[c] for c in classes]
         for axes in _solutions(dict(bound), list(zip(names, sets, strict=True))):
-            found[Outside(offer, classes[0], tuple(classes[1:]), tuple(sorted(axes.items())))] = None
+            values = (offer.result, *offer.reads)
+            made, *given = (
+                Handed(c, v[0].name, tuple(axes[n] for n in order)) for c, v, order in zip(classes, values, names, strict=True)
+            )
+            lengths = {n: a.size for n, a in axes.items()}
+            us = partial(_us, offer, lengths)
+            found[Outside(offer.by, offer.where, offer.entry, made, tuple(given), us)] = None
     return list(found)
 
 
-def spoken(offer: Offer) -> str:
+def _us(offer: Offer, lengths: Mapping[str, int], target: Target) -> float:
+    return offer.cost(target, lengths)
+
+
+def spoken(offer: Offer | Outside) -> str:
     """An offer as a reader looks for it: the rule, the function, the place."""
-    return f"{offer.by} ({offer.where}) offers {':'.join(offer.entry)}"
+    about = f" for {offer.about}" if isinstance(offer, Outside) and offer.about else ""
+    return f"{offer.by} ({offer.where}) offers {':'.join(offer.entry)}{about}"
 
 
 def withheld(rules: Collection[Rule], licence: str) -> tuple[str, ...]:
@@ -73,7 +108,7 @@ def unmatched(graph: FrozenGraph, rules: Collection[Rule]) -> tuple[str, ...]:
 
 def misfits(graph: FrozenGraph) -> dict[str, str]:
     """rule -> what to say of its offers, where they name other axes than the values have that they were made for."""
-    usable = {o.offer.by for o in offers(graph)}
+    usable = {o.by for o in offers(graph)}
     found: dict[str, str] = {}
     for offer, classes, _ in graph.facts.get("outside", ()):
         if offer.by in usable or offer.by in found:
@@ -106,7 +141,7 @@ def _solutions(known: Mapping[str, Axis], values: Sequence[tuple[tuple[str, ...]
         yield from _solutions({**known, name: axis}, values)
 
 
-def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis, ...]) -> Operand | None:
+def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis | None, ...]) -> Operand | None:
     """How a function sees a buffer that is read at an index, if it can."""
     dims: list[Axis | None] = []
     for e, size in zip(index, buffer.shape, strict=True):
@@ -117,8 +152,8 @@ def operand(buffer: Buffer, index: Sequence[IndexExpr], order: tuple[Axis, ...])
             dims.append(None)
         else:
             return None
-    held = [a for a in dims if a is not None]
-    if len(held) != len(order) or set(held) != set(order):
+    held, seen = ([a for a in axes if a is not None] for axes in (dims, order))
+    if len(held) != len(seen) or set(held) != set(seen):
         return None
     return Operand(buffer, tuple(dims), order)
 
@@ -133,34 +168,31 @@ def planned_call(
     target: Target,
 ) -> PlannedCall | str:
     """The step that makes a class by an outside implementation; where a value cannot be handed to the function, why, in words."""
-    axes = dict(outside.axes)
-
-    def order(value: tuple[object, ...]) -> tuple[Axis, ...]:
-        return tuple(axes[a.name] for a in value[1:])  # type: ignore[attr-defined]
-
     reads = []
-    for cls, value in zip(outside.reads, outside.offer.reads, strict=True):
-        ways = (operand(buffers[a.buffer], a.index, order(value)) for a in accesses[cls] if a.buffer)
+    for value in outside.reads:
+        ways = (operand(buffers[a.buffer], a.index, value.order) for a in accesses[value.cls] if a.buffer)
         able = sorted((w for w in ways if w is not None), key=lambda w: w.buffer.role != "input")  # what is there needs no kernel
-        seen = next(iter(able), None)
+        seen = next((w for w in able if value.dtype in (None, w.buffer.dtype)), None)
+        if seen is None and able:
+            return f"{spoken(outside)}, but {able[0].buffer.name} holds {value.name} in {able[0].buffer.dtype.name}"
         if seen is None:
-            return _unfit(outside.offer, value, [a for a in accesses[cls] if a.buffer])
+            return _unfit(outside, value, [a for a in accesses[value.cls] if a.buffer])
         reads.append(seen)
-    made = operand(*result, order(outside.offer.result))
+    made = operand(*result, outside.result.order)
     if made is None:
-        return f"{spoken(outside.offer)}, but {result[0].name} does not hold {outside.offer.result[0].name} dimension by dimension"
+        return f"{spoken(outside)}, but {result[0].name} does not hold {outside.result.name} dimension by dimension"
     moved = sum({o.buffer.name: o.buffer.bytes for o in (*reads, made)}.values())
-    us = outside.offer.cost(target, {n: a.size for n, a in outside.axes})
+    us = outside.us(target)
     cost = Cost(us, moved, moved, 0.0, 0.0, 0.0, 0, 0, 0, "outside", {"outside": us})
-    call = OutsideCall(name, outside.offer.entry, tuple(reads), made)
-    return PlannedCall(call, cost, term, outside.offer.by, outside.offer.where)
+    call = OutsideCall(name, outside.entry, tuple(reads), made, outside.first, outside.named)
+    return PlannedCall(call, cost, term, outside.by, outside.where, bool(outside.about))
 
 
-def _unfit(offer: Offer, value: tuple[object, ...], accesses: Sequence[Access]) -> str:
+def _unfit(outside: Outside, value: Handed, accesses: Sequence[Access]) -> str:
     """Why an argument cannot be handed over: nothing holds it, or only through a view that no tensor of these dimensions is."""
-    name = f"{value[0].name}[{', '.join(a.name for a in value[1:])}]"  # type: ignore[attr-defined]
+    name = f"{value.name}[{', '.join(a.name for a in value.order if a is not None)}]"
     if not accesses:
-        return f"{spoken(offer)}, but its argument {name} is neither an input nor stored"
+        return f"{spoken(outside)}, but its argument {name} is neither an input nor stored"
     seen = " or ".join(f"{a.buffer}[{', '.join(map(str, a.index))}]" for a in accesses[:2])
     why = "which is no tensor of those dimensions: offer it for the value before the view"
-    return f"{spoken(offer)}, but its argument {name} is {seen}, {why}"
+    return f"{spoken(outside)}, but its argument {name} is {seen}, {why}"

@@ -28,7 +28,7 @@ class Cost:
     programs: int
     shared_bytes: int
     register_bytes: int  # per program
-    bound: str  # the term of the model that decides: dram | l2 | tensor | simt | special | latency | launch
+    bound: str  # the term of the model that decides: dram | l2 | tensor | simt | special | latency | launch, or one of a CPU
     terms: Mapping[str, float] = field(default_factory=dict)  # microseconds of each term
 
 
@@ -68,6 +68,7 @@ class PlannedCall:
     term: Term
     rule: str  # the fusion rule that offers it
     where: str  # and where that rule stands
+    by_library: bool = False  # offered without a rule, where a target has the library's rates
 
     @property
     def loads(self) -> frozenset[str]:
@@ -203,6 +204,7 @@ class Plan:
     parts: tuple[Part, ...] = ()  # of a program that is planned in regions: these, in execution order; the steps are theirs
     launches: tuple[Launch, ...] = ()  # every step once, in execution order; none if each step is a launch of its own, in its order
     on_cpu: bool = False  # its kernels are for CPU tensors
+    measured: str = ""  # when and on what the numbers of the target were measured
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:
@@ -321,7 +323,8 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
     calls = f" and {plural(len(plan.calls), 'outside call')}" if plan.calls else ""
     launches = f" in {len(plan.launches)} launch{'es' * (len(plan.launches) > 1)}" if plan.launches else ""
     steps = f"{plural(len(plan.kernels), 'kernel')}{calls}{launches}"
-    lines = [f"plan for {plan.program.name} on {plan.target}: {steps}, {plan.estimated_us:.1f} us estimated"]
+    on = f"{plan.target} (measured {plan.measured})" if plan.measured else plan.target
+    lines = [f"plan for {plan.program.name} on {on}: {steps}, {plan.estimated_us:.1f} us estimated"]
     if plan.parts:
         lines += _part_lines(plan.parts)
     for k in () if plan.parts else plan.steps:

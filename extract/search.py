@@ -263,7 +263,8 @@ class KernelSearch:
         if s.has_contraction:
             if a not in s.tiled:
                 return [1]
-            return [t for t in ((1,) if a in s.batch else ()) + (16, 32, 64, 128, 256) if t <= max(16, whole)]
+            few = (whole,) if self.target.on_cpu and whole < 16 else ()  # whose products have no rows but those that there are
+            return [t for t in ((1,) if a in s.batch else ()) + (few or (16, 32, 64, 128, 256)) if t <= max(16, whole)]
         return [t for t in (1, 2, 4, 8, 16, 32, 128, 512, 1024, 2048) if t <= whole]
 
     def _start(self, a: Axis, kind: str, s: Structure, side: int = 64) -> int:
@@ -489,14 +490,14 @@ class _Form:
 
     def _ordered(self, kernel: Kernel, dims: frozenset[Axis]) -> Kernel:
         """The kernel with the best order of its dims; an order that served another form of it is taken if it serves as well."""
-        known = self.search.ordered
+        known, on_cpu = self.search.ordered, self.search.target.on_cpu
         if dims in known:
             order, penalty = known[dims]
             again = replace(kernel, order=order)
-            if order_penalty(self.tilings.program(again)) <= penalty:
+            if order_penalty(self.tilings.program(again), on_cpu) <= penalty:
                 return again
-        found = choose_order(kernel, lowered=self.tilings.program)
-        known[dims] = found.order, order_penalty(self.tilings.program(found))
+        found = choose_order(kernel, lowered=self.tilings.program, on_cpu=on_cpu)
+        known[dims] = found.order, order_penalty(self.tilings.program(found), on_cpu)
         return found
 
 

@@ -88,6 +88,6 @@ def _compile(source: str, found: str, path: Path) -> None:
 def load(source: str) -> ModuleType:
     """A generated module whose kernels are in C, with the library that they are compiled to."""
     module = load_module(source, "run")
-    if vars(module)["_library"] is None:
+    if module.TYPES and vars(module)["_library"] is None:
         vars(module)["_library"] = library(module.SOURCE)
     return module

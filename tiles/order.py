@@ -1,6 +1,7 @@
 """The order of a kernel's tile dims, which decides its layouts: what is permuted, and along which dim memory is read.
 
-An order is judged by the program that it gives.
+An order is judged by the program that it gives.  In loops of a CPU the last dim is the innermost loop, and that it runs along memory
+comes first.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from .program import Access, Dot, Load, Loop, Permute, Reduce, Scan, Statement, 
 LIMIT = 24  # orders that are tried
 
 
-def order_penalty(program: TileProgram) -> tuple[int, ...]:
+def order_penalty(program: TileProgram, on_cpu: bool = False) -> tuple[int, ...]:
     """How bad an order of dims is, worst kind first: permutes of computed values, computed values as B operands, reductions over a dim
-    that is not last, stores and loads whose last dim is not along memory; what several loops load alike is one load."""
+    that is not last, stores and loads whose last dim is not along memory; what several loops load alike is one load.  ``on_cpu``: the
+    last two before the others, together."""
     permutes = computed_b = inner = stores = 0
     buffers = program.kernel.buffers
     across: set[tuple[object, ...]] = set()
@@ -37,6 +39,8 @@ def order_penalty(program: TileProgram) -> tuple[int, ...]:
             stores += not _contiguous(s.access, buffers[s.access.buffer])
         elif isinstance(s, Load) and not _contiguous(s.access, buffers[s.access.buffer]):
             across.add((s.access.buffer, s.access.index, s.access.dims))
+    if on_cpu:
+        return stores + len(across), permutes, computed_b, inner
     return permutes, computed_b, inner, stores, len(across)
 
 
@@ -48,14 +52,16 @@ def _contiguous(at: Access, buffer: Buffer) -> bool:
     return any(coefficient == 1 and atom == at.dims[-1].axes[-1] for atom, coefficient in at.index[last].terms)
 
 
-def choose_order(kernel: Kernel, *, lowered: Callable[[Kernel], TileProgram] = lower, limit: int = LIMIT) -> Kernel:
+def choose_order(
+    kernel: Kernel, *, lowered: Callable[[Kernel], TileProgram] = lower, limit: int = LIMIT, on_cpu: bool = False
+) -> Kernel:
     """The kernel with the best of at most ``limit`` orders of its tile dims; the earliest of equals.  ``lowered`` gives the tile program
     of a kernel, or one that differs from it in tile sizes only."""
     firsts = tuple(d.axes[0] for d in tile_dims(kernel))
     best: tuple[tuple[int, ...], Kernel] | None = None
     for order in itertools.islice(itertools.permutations(firsts), limit):
         candidate = replace(kernel, order=order)
-        penalty = order_penalty(lowered(candidate))
+        penalty = order_penalty(lowered(candidate), on_cpu)
         if best is None or penalty < best[0]:
             best = (penalty, candidate)
         if not any(penalty):

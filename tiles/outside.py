@@ -17,30 +17,33 @@ class Operand:
     """A buffer as a function sees it.
 
     ``dims`` has one entry per dimension of the buffer: the axis that it holds, or ``None`` for a dimension of length 1 that the
-    function does not see.  ``order`` are the axes of the function's tensor, outermost first.
+    function does not see.  ``order`` are the axes of the function's tensor, outermost first, ``None`` for a dimension of length 1 that the
+    buffer does not have.
     """
 
     buffer: Buffer
     dims: tuple[Axis | None, ...]
-    order: tuple[Axis, ...]
+    order: tuple[Axis | None, ...]
 
     @property
     def permutation(self) -> tuple[int, ...]:
         """From the buffer's dimensions (those that hold axes) to the function's."""
         held = [a for a in self.dims if a is not None]
-        return tuple(held.index(a) for a in self.order)
+        return tuple(held.index(a) for a in self.order if a is not None)
 
 
 @dataclass(frozen=True)
 class OutsideCall:
-    """``result = entry(*reads)``.  ``entry`` is (module, name): what the printed module imports."""
+    """``result = entry(*first, *reads, **named)``.  ``entry`` is (module, name): what the printed module imports."""
 
     name: str
     entry: tuple[str, str]
     reads: tuple[Operand, ...]
     result: Operand
+    first: tuple[str, ...] = ()
+    named: tuple[tuple[str, float], ...] = ()
 
     @property
     def axes(self) -> tuple[Axis, ...]:
         """Every axis of the call, in order of appearance."""
-        return tuple(dict.fromkeys(a for o in (*self.reads, self.result) for a in o.order))
+        return tuple(dict.fromkeys(a for o in (*self.reads, self.result) for a in o.order if a is not None))

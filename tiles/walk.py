@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..ir.index import Axis, FloorDiv, IndexExpr
 from ..ir.monoids import MONOIDS
@@ -18,6 +19,7 @@ from .addresses import Addresses, Tile
 from .inside import shares as inside_shares
 from .kernel import Role
 from .liveness import ADDRESS_BYTES, ASYNC_BYTES, Liveness
+from .native import Work, native_work
 from .operations import operation
 from .program import (
     Access,
@@ -99,6 +101,13 @@ class Counts:
     permutes: int  # layout changes
     masked_loops: int  # loops that run all their steps with masks
     kept: bool  # what one loop leaves for the next is marked, so that the L2 keeps it and not what passes beside it
+    program: TileProgram = field(repr=False, compare=False)
+    sizes: Sizes = field(repr=False, compare=False)
+
+    @cached_property
+    def native(self) -> Work:
+        """What it does on a CPU."""
+        return native_work(self.program, self.sizes)
 
     @property
     def address_bytes(self) -> int:
@@ -209,6 +218,8 @@ class _Walk:
             permutes=self.permutes,
             masked_loops=self.masked,
             kept=kept,
+            program=self.program,
+            sizes=self.sizes,
         )
 
     def _traffic(self, at: Access, around: Mapping[str, int], bounded: tuple[Loop, ...] = ()) -> Traffic:

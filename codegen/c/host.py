@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from ...tiles.kernel import Buffer
+from ...tiles.outside import OutsideCall
 from ...tiles.program import Dot, Param, TileProgram
 from ..host import Host
 from ..module import docstring, imports_of_calls, joined
@@ -132,8 +134,16 @@ class _HostOfC(Host):
     def checks(self) -> None:
         super().checks()
         for b in self.used:
-            if any(b.name in p.loads() for p in self.spec.kernels):
-                self.lines.append(f"{self.argument[b.name]} = _readable({self.argument[b.name]}, {b.fastest})")
+            self.lines += self.made_readable(b)
+
+    def call(self, call: OutsideCall) -> Iterator[str]:
+        yield from super().call(call)
+        yield from self.made_readable(call.result.buffer)
+
+    def made_readable(self, b: Buffer) -> Iterator[str]:
+        """The statement that gives kernels a tensor that they did not make."""
+        if any(b.name in p.loads() for p in self.spec.kernels):
+            yield f"{self.argument[b.name]} = _readable({self.argument[b.name]}, {b.fastest})"
 
     def device_check(self, name: str) -> str:
         return f'_check_cpu("{name}", {name})'

@@ -84,6 +84,30 @@ __attribute__((noinline, unused)) static void eq_panels(
   }
 }
 
+// A square of EQ_LANES vectors, turned over: at a distance of s, s = EQ_LANES / 2 ... 1, pairs of vectors exchange their halves (Eklundh
+// 1972).  Only gcc takes the lanes as a vector.
+#if defined(__GNUC__) && !defined(__clang__)
+typedef int32_t eq_lanes __attribute__((vector_size(4 * EQ_LANES)));
+EQ_INLINE void eq_turn(eq_vector *v) {
+  eq_lanes lane;
+  for (int l = 0; l < EQ_LANES; l++) lane[l] = l;
+  _Pragma("GCC unroll 4") for (int s = EQ_LANES / 2; s > 0; s /= 2) {
+    const eq_lanes upper = (lane & s) != 0, low = lane + (upper & (EQ_LANES - s)), high = low + s;
+    _Pragma("GCC unroll 16") for (int i = 0; i < EQ_LANES; i++) {
+      if (!(i & s)) {
+        const eq_vector a = v[i], b = v[i + s];
+        v[i] = __builtin_shuffle(a, b, low);
+        v[i + s] = __builtin_shuffle(a, b, high);
+      }
+    }
+  }
+}
+#define EQ_TURNS 1
+#else
+#define eq_turn(v) ((void)(v))
+#define EQ_TURNS 0
+#endif
+
 #define EQ_AS_IT_IS(x) (x)
 #define EQ_PRODUCT(name, T, READ, WHERE_IT_IS) \
   EQ_INLINE void eq_pack_##name(int64_t N, int64_t K, const T *b, int64_t bk, int64_t bn, float *to) { \
@@ -96,6 +120,19 @@ __attribute__((noinline, unused)) static void eq_panels(
       } else if (w == EQ_NR && bk == 1) { \
         for (int64_t k0 = 0; k0 < K; k0 += EQ_LANES) { \
           const int64_t deep = eq_least(K, k0 + EQ_LANES); \
+          if (EQ_TURNS && deep == k0 + EQ_LANES) { \
+            for (int half = 0; half < EQ_NR; half += EQ_LANES) { \
+              eq_vector v[EQ_LANES]; \
+              _Pragma("GCC unroll 16") for (int j = 0; j < EQ_LANES; j++) { \
+                float row[EQ_LANES]; \
+                _Pragma("omp simd") for (int l = 0; l < EQ_LANES; l++) row[l] = READ(b[k0 + l + (n + half + j) * bn]); \
+                v[j] = *(eq_vector *)row; \
+              } \
+              eq_turn(v); \
+              _Pragma("GCC unroll 16") for (int l = 0; l < EQ_LANES; l++) *(eq_vector *)(to + (k0 + l) * EQ_NR + half) = v[l]; \
+            } \
+            continue; \
+          } \
           for (int j = 0; j < EQ_NR; j++) \
             for (int64_t k = k0; k < deep; k++) to[k * EQ_NR + j] = READ(b[k + (n + j) * bn]); \
         } \

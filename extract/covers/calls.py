@@ -2,73 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...ir.terms import Input
+from ..library import buffer_names
 from ..outside import Outside, misfits, spoken
 from ..plan import PlannedCall
 from ..search import Rejection
-from .cover import Cover
+from .cover import Cover, Step
 from .maker import CoverMaker
 from .points import Points
 from .record import Record
 
 
 class Calls:
-    """The offers of one graph.
+    """The offers of one graph, by who makes them and for what.
 
-    ``refused``: fusion rule -> why no plan with its offer exists.  ``offered``: fusion rule -> the offer, and the best cover with it.
+    ``refused``: why no plan with an offer exists.  ``offered``: the offer, and the best cover with it.
     """
 
     def __init__(self, maker: CoverMaker, points: Points, record: Record) -> None:
         self.maker, self.points, self.record = maker, points, record
-        self.refused: dict[str, str] = {}
-        self.offered: dict[str, tuple[Outside, Cover]] = {}
+        self.names = buffer_names(maker.graph)
+        self.refused: dict[tuple[str, str], str] = {}
+        self.offered: dict[tuple[str, str], tuple[Outside, Cover]] = {}
 
     def added_to(self, best: Cover | None) -> Cover | None:
-        """The cover with outside implementations where they lower the price, added one at a time, best first."""
+        """The cover with outside implementations where they lower the price: from all that are offered, or none where that does not pay,
+        one more, one less, or another one for the same value at a time, as long as the price falls."""
         available = [o for o in self.maker.offers if o.cls in self.maker.graph.original]
-        self.refused.update(misfits(self.maker.graph))
+        for by, why in misfits(self.maker.graph).items():
+            self.refused[by, ""] = why
         for o in self.maker.offers:
-            if o.offer.by not in {a.offer.by for a in available}:
-                self.refused[o.offer.by] = f"{spoken(o.offer)} for what is no value of the program as written"
+            if o.by not in {a.by for a in available}:
+                self.refused[_key(o)] = f"{spoken(o)} for what is no value of the program as written"
+        every = {o.cls: o for o in sorted(available, key=lambda o: -o.us(self.maker.target))}  # of each value the cheapest
         taken: dict[int, Outside] = {}
+        if len(every) > 1 and (found := self._with(every)) is not None and (best is None or found.us < best.us * (1 - 1e-9)):
+            best, taken = found, every
         while available and not self.maker.meter.over():
-            covers = []
-            for o in available:
-                using = {**taken, o.cls: o}
-                needed = tuple(c for u in using.values() for c in (u.cls, *u.reads) if c in self.maker.graph.original)
-                for more in ((), self.points.worth_storing):
-                    inputs = {c for t, c in zip(self.maker.program.terms(), self.maker.graph.original, strict=True) if isinstance(t, Input)}
-                    points = tuple(dict.fromkeys(c for c in (*needed, *more) if c not in inputs))
-                    roots = {r.cls for r in self.maker.outputs}
-                    described = f"{', '.join(u.offer.by for u in using.values())} outside"
-                    found = self.maker.chain(tuple(c for c in points if c not in roots), described, using)
-                    if isinstance(found, Cover) and not any(isinstance(k, PlannedCall) for k in found.steps):
-                        found = Rejection("nothing uses it")
-                    if isinstance(found, Rejection):
-                        self.record.failed(f"{o.offer.by} outside", found.reason)
-                        self.refused[o.offer.by] = found.reason if o.offer.by in found.reason else f"{o.offer.by}: {found.reason}"
-                    else:
-                        covers.append((o, found))
-                        before = self.offered.get(o.offer.by)
-                        if before is None or found.us < before[1].us:
-                            self.offered[o.offer.by] = (o, found)
+            ways = [(o, {**taken, o.cls: o}) for o in available if taken.get(o.cls) is not o]
+            ways += [(None, {k: o for k, o in taken.items() if k != c}) for c in taken if len(taken) > 1]
+            covers = [(o, using, found) for o, using in ways if (found := self._with(using, o)) is not None]
             if not covers:
                 break
-            o, found = min(covers, key=lambda c: c[1].us)
+            _, using, found = min(covers, key=lambda c: c[2].us)
             if best is not None and found.us >= best.us * (1 - 1e-9):
                 self.record.beaten(found, best)
                 break
-            best, taken[o.cls] = found, o
-            available = [other for other in available if other.cls not in taken]
+            if best is not None:
+                self.offered.update({_key(taken[c]): (taken[c], best) for c in taken.keys() - using.keys()})
+            best, taken = found, using
         return best
+
+    def _with(self, using: Mapping[int, Outside], added: Outside | None = None) -> Cover | None:
+        """The best cover with some offers, of which one may have been added to others."""
+        graph, program = self.maker.graph, self.maker.program
+        needed = tuple(c for o in using.values() for c in (o.cls, *(r.cls for r in o.reads)) if c in graph.original)
+        inputs = {c for t, c in zip(program.terms(), graph.original, strict=True) if isinstance(t, Input)}
+        roots = {r.cls for r in self.maker.outputs}
+        described = f"{', '.join(dict.fromkeys(o.by for o in using.values()))} outside"
+        best: Cover | None = None
+        for more in ((), self.points.worth_storing):
+            points = tuple(c for c in dict.fromkeys((*needed, *more)) if c not in inputs and c not in roots)
+            found = self.maker.chain(points, described, using)
+            asked = [added] if added is not None else using.values()
+            if isinstance(found, Cover) and not any(self._made_by(k, o) for k in found.steps for o in asked):
+                found = Rejection("nothing uses it")
+            if isinstance(found, Cover):
+                best = found if best is None or found.us < best.us else best
+            elif added is not None:
+                self.record.failed(f"{added.by} outside", found.reason)
+                self.refused[_key(added)] = found.reason if added.by in found.reason else f"{added.by}: {found.reason}"
+        if best is not None and added is not None:
+            before = self.offered.get(_key(added))
+            if before is None or best.us < before[1].us:
+                self.offered[_key(added)] = (added, best)
+        return best
+
+    def _made_by(self, step: Step, o: Outside) -> bool:
+        """Whether a step is the call of an offer."""
+        return isinstance(step, PlannedCall) and step.rule == o.by and step.call.result.buffer.name == self.names[o.cls]
 
     def not_taken(self, best: Cover) -> tuple[str, ...]:
         """Why each offer that was made is not in the plan: no plan with it exists, or it lost."""
-        taken = {k.rule for k in best.steps if isinstance(k, PlannedCall)}
-        said = [why for by, why in self.refused.items() if by not in self.offered and by not in taken]
-        lost = [(o, c) for by, (o, c) in self.offered.items() if by not in taken]
-        said += [f"{spoken(o.offer)} for {c.us:.1f} us in all, {self.record.reason(c, best)}" for o, c in lost]
-        late = {o.offer.by: o for o in self.maker.offers if o.offer.by not in {*self.offered, *self.refused, *taken}}
+        taken = {(k.rule, about) for k in best.steps if isinstance(k, PlannedCall) for about in ("", k.call.result.buffer.name)}
+        said = [why for key, why in self.refused.items() if key not in self.offered and key not in taken]
+        lost = [(o, c) for key, (o, c) in self.offered.items() if key not in taken]
+        said += [f"{spoken(o)} for {c.us:.1f} us in all, {self.record.reason(c, best)}" for o, c in lost]
+        late = {_key(o): o for o in self.maker.offers if _key(o) not in {*self.offered, *self.refused, *taken}}
         if not self.maker.meter.ended:
             return tuple(said)
-        return (*said, *(f"{spoken(o.offer)}, but time_budget ran out before it was tried" for o in late.values()))
+        return (*said, *(f"{spoken(o)}, but time_budget ran out before it was tried" for o in late.values()))
+
+
+def _key(o: Outside) -> tuple[str, str]:
+    """Who makes an offer, and for which value if that matters."""
+    return o.by, o.about

@@ -34,7 +34,7 @@ from ...rewrites.verdicts import told
 from ..baseline import Baseline, baseline
 from ..meter import RATE, Meter
 from ..objective import TIE, Objective
-from ..plan import Plan
+from ..plan import Plan, PlannedCall
 from ..quantities import bytes_text, plural
 from ..search import Rejection
 from ..targets import Target
@@ -342,8 +342,9 @@ class Extractor:
             reasons = "; ".join(dict.fromkeys(r.reason for r in self.record.rejected))
             cure = self.verdicts.cure(reasons)
             raise PlanError(f"no kernel computes {self.program.name!r} on {self.target.name}: {reasons}", cure=cure)
-        # an offer that pays wins ties
-        best = self.objective.best([called] if called else []) or self.objective.best(self.record.considered)
+        # an offer that somebody wrote wins ties, if it pays
+        wanted = called is not None and any(isinstance(k, PlannedCall) and not k.by_library for k in called.steps)
+        best = self.objective.best([called] if called is not None and wanted else []) or self.objective.best(self.record.considered)
         if best is None:
             least = min(c.temporary_bytes for c in self.record.considered)
             raise PlanError(

@@ -42,6 +42,7 @@ def finished(
         program=program,
         target=maker.target.name,
         on_cpu=maker.target.on_cpu,
+        measured=maker.target.measured,
         steps=best.steps,
         buffers={n: b for n, b in maker.buffers.items() if n in used},
         dram_bytes=best.dram_bytes,

@@ -13,6 +13,7 @@ from ...errors import PlanError
 from ...ir.index import index
 from ...tiles.kernel import Buffer, input_buffers
 from ..choose import Chooser, Leaf
+from ..library import library_offers
 from ..meter import Meter
 from ..outside import Outside, offers, planned_call
 from ..partial import Partials, Row
@@ -42,8 +43,8 @@ class CoverMaker:
         for o in self.program.outputs:
             self.buffers[o.name] = Buffer(o.name, o.dtype, o.shape, "output", unit=self.program.unit(o.name))
             self.outputs.append(RootSpec(graph.roots[o.name], o.name, o.layout, o.dtype))
-        self.offers = offers(graph)
-        self.stored = Stored(graph, self.buffers, frozenset(c for o in self.offers for c in (o.cls, *o.reads)))
+        self.offers = [*offers(graph), *(() if exact else library_offers(graph, target))]
+        self.stored = Stored(graph, self.buffers, frozenset(c for o in self.offers for c in (o.cls, *(r.cls for r in o.reads))))
         self.partials = Partials(graph)
         self.partial_names: dict[int, str] = {}
         self._parted: dict[object, Cover | None] = {}
@@ -143,7 +144,7 @@ class CoverMaker:
     def call(self, outside: Outside, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall | Rejection:
         """The step that makes a value by an outside implementation."""
         order = {c: k for k, c in enumerate(self.graph.original)}
-        name = f"{self.program.name}_{outside.offer.by}_{spec.buffer}"
+        name = f"{self.program.name}_{outside.by}_{spec.buffer}"
         term = self.program.terms()[order[spec.cls]]
         index_ = tuple(index(0) if a is None else index(a) for a in spec.layout)
         accesses = self.chooser.accesses(leaves)
@@ -306,7 +307,7 @@ class CoverMaker:
     def _same_call(self, model: PlannedCall, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall:
         """The call of another plan at these extents."""
         for o in self.offers:
-            if o.cls == spec.cls and o.offer.by == model.rule:
+            if o.cls == spec.cls and o.by == model.rule:
                 found = self.call(o, spec, leaves)
                 if isinstance(found, PlannedCall) and found.loads == model.loads:
                     return found

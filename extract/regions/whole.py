@@ -30,6 +30,7 @@ def whole_plan(program: Program, target: Target, parts: Sequence[Part]) -> Plan:
         program=program,
         target=target.name,
         on_cpu=target.on_cpu,
+        measured=target.measured,
         steps=tuple(step for p in plans for step in p.steps),
         buffers=buffers,
         dram_bytes=sum(p.dram_bytes for p in plans),

@@ -1,7 +1,8 @@
 """Devices as data: one TOML file each, with the rates that the cost model reads and the limits that the static gate checks.
 
 ``load_target("h200")`` reads a file of this directory; a path reads a user's own file, an architecture name such as ``"sm_90"``
-its representative device, and ``"auto"`` stands for the CUDA device at hand (the H200 where there is none).
+its representative device, and ``"auto"`` stands for the CUDA device at hand (the H200 where there is none).  ``"cpu"`` is the machine at
+hand where ``eqfuse calibrate`` has measured it.
 Rates are per second (bytes in 1e9, operations as each field says), sizes are bytes, ``launch_us`` is microseconds.  Where a
 number comes from stands beside it in the file.
 """
@@ -12,14 +13,16 @@ import difflib
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ...errors import UnknownTargetError, expect
+from .core import Core, core_of
 from .levels import Level, levels_of
+from .machine import calibrated
 
 _DIRECTORY = Path(__file__).parent
 DEFAULT = "h200"
@@ -50,6 +53,10 @@ class Target:
     link_us: float  # what a collective takes however little it moves
     tensor_tflops: Mapping[str, float]  # dense TFLOP/s by "float16" | "bfloat16" | "tf32"
     levels: tuple[Level, ...]  # memories, outermost first
+    library_us: float = 5.0  # what a call of the vendor's library takes before it computes
+    library_tflops: Mapping[str, float] = field(default_factory=dict)  # its matrix products by element type; of no other is one called
+    core: Core | None = None  # of a CPU
+    measured: str = ""  # when and on what, if its numbers are those of a machine
 
     def __hash__(self) -> int:
         return hash((self.name, self.arch))
@@ -146,6 +153,8 @@ def load_target(name: str | Path | Target) -> Target:
         return _device_at_hand()
     if isinstance(name, Path) or text.endswith(".toml"):
         return _read(Path(text).expanduser())
+    if text == "cpu" and (mine := calibrated()) is not None:
+        return _of_machine(mine, mine.stat().st_mtime_ns)
     known = targets()
     text = REPRESENTATIVES.get(text, text)
     if text not in known:
@@ -156,12 +165,18 @@ def load_target(name: str | Path | Target) -> Target:
             f'no target is called "{name}"',
             cure=f"{hint}known targets: {', '.join(choices)}; or the path of a .toml file like extract/targets/{DEFAULT}.toml",
         )
-    return _bundled(text)
+    return bundled(text)
 
 
 @functools.cache
-def _bundled(name: str) -> Target:
+def bundled(name: str) -> Target:
+    """A target of this directory."""
     return _read(_DIRECTORY / f"{name}.toml")
+
+
+@functools.lru_cache(1)
+def _of_machine(path: Path, _: int) -> Target:
+    return _read(path)
 
 
 def _read(path: Path) -> Target:
@@ -177,7 +192,8 @@ def _read(path: Path) -> Target:
 def _target(table: dict[str, Any], path: Path) -> Target:
     """Check a parsed file field by field and freeze it."""
     declared = {field.name: str(field.type) for field in fields(Target)}
-    missing, unknown = sorted(declared.keys() - table.keys()), sorted(table.keys() - declared.keys())
+    needed = {field.name for field in fields(Target) if field.default is MISSING and field.default_factory is MISSING}
+    missing, unknown = sorted(needed - table.keys()), sorted(table.keys() - declared.keys())
     if missing or unknown:
         said = [f"{what} {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
         raise UnknownTargetError(f"a target file with {' and '.join(said)}", where=str(path))
@@ -185,7 +201,9 @@ def _target(table: dict[str, Any], path: Path) -> Target:
         levels = levels_of(table["levels"])
     except ValueError as wrong:
         raise UnknownTargetError(str(wrong), where=str(path)) from None
-    values = {key: _field(key, declared[key], table[key], path) for key in declared if key != "levels"}
+    values = {key: _field(key, declared[key], table[key], path) for key in declared if key in table and key != "levels"}
+    if values["vendor"] == "cpu" and "core" not in values:
+        raise UnknownTargetError("a target file of a CPU without a table [core]", where=str(path), cure="eqfuse calibrate --output")
     return Target(**values, levels=levels)
 
 
@@ -193,6 +211,11 @@ def _field(key: str, declared: str, value: Any, path: Path) -> Any:
     """One value, converted to its declared type."""
     if declared == "str" and isinstance(value, str):
         return value
+    if declared.startswith("Core"):
+        try:
+            return core_of(value)
+        except ValueError as wrong:
+            raise UnknownTargetError(f"core: {wrong}", where=str(path)) from None
     if declared == "int" and type(value) is int and value >= 0:
         return value
     if declared == "float" and type(value) in (int, float) and value > 0:
@@ -209,13 +232,13 @@ def _device_at_hand() -> Target:
     import torch
 
     if not torch.cuda.is_available():
-        return _bundled(DEFAULT)
+        return bundled(DEFAULT)
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return _for_device(properties.name, getattr(properties, "gcnArchName", ""), (properties.major, properties.minor))
 
 
 def _for_device(name: str, gcn_arch: str, capability: tuple[int, int]) -> Target:
-    known = [_bundled(target) for target in targets()]
+    known = [bundled(target) for target in targets()]
     for target in sorted(known, key=lambda t: -max(map(len, t.device_names))):
         if any(part.lower() in name.lower() for part in target.device_names):
             return target
@@ -224,4 +247,4 @@ def _for_device(name: str, gcn_arch: str, capability: tuple[int, int]) -> Target
         raise UnknownTargetError(
             f"no target file fits the device {name} ({arch})", cure=f'optimize(..., target="{DEFAULT}") or the path of a .toml file'
         )
-    return _bundled(REPRESENTATIVES[arch])
+    return bundled(REPRESENTATIVES[arch])

@@ -51,12 +51,12 @@ def run(capsys, *argv):
 # ---- help ----------------------------------------------------------------------------------------------------------------
 def test_help_shows_commands_and_examples():
     done = subprocess.run([sys.executable, "-m", "eqfuse", "--help"], capture_output=True, text=True, check=True)
-    for word in ("optimize", "explain", "price", "rules", "extract", "targets", "cache", "demo", "examples:", "EQFUSE_DEBUG"):
+    for word in ("optimize", "explain", "price", "rules", "extract", "targets", "calibrate", "cache", "demo", "examples:", "EQFUSE_DEBUG"):
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 110
 
 
-@pytest.mark.parametrize("command", ["optimize", "explain", "price", "rules", "extract", "targets", "cache", "demo"])
+@pytest.mark.parametrize("command", ["optimize", "explain", "price", "rules", "extract", "targets", "calibrate", "cache", "demo"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main([command, "--help"])

@@ -1,0 +1,1 @@
+"""The machine at hand, measured: what the cost model has to know of a CPU (``eqfuse calibrate``)."""
