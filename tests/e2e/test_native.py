@@ -5,6 +5,7 @@ A printer is a function of a tile program and its parameters: the plans for a GP
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 import eqfuse
+from eqfuse.backend import compile_graph
 from eqfuse.runtime.native import compiler
 from eqfuse.testing.native import Native
 from eqfuse.testing.programs import PROGRAMS
@@ -93,10 +95,59 @@ def test_infinities_and_nan_are_as_in_torch(compiled, only_kernels):
     torch.testing.assert_close(compiled(x), softmax(x), equal_nan=True)
 
 
-def test_gradients_run_in_torch(compiled):
+def test_where_a_gradient_is_wanted_the_derivative_runs_in_torch(compiled, only_kernels):
     x = torch.randn(33, 100, requires_grad=True)
-    (got,) = torch.autograd.grad(compiled(x)[:, 0].sum(), x)
+    (got,) = torch.autograd.grad(compiled(x)[:, 0].sum(), x)  # `eager`, which would fail, computes neither; torch replays the graph
     torch.testing.assert_close(got, torch.autograd.grad(softmax(x)[:, 0].sum(), x)[0])
+
+
+def test_the_operator_is_one_of_torch_with_kernels(compiled):
+    op, x = compiled.op, torch.randn(33, 100, requires_grad=True)
+    assert torch.equal(op(x)[0], compiled(x.detach())), "the same kernels, so the same bits"
+    torch.library.opcheck(op.op, ([x],))
+
+
+class Normalized(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(0.5, 2.0, 12))
+
+    def forward(self, x):
+        return torch.softmax(x * x.square().mean(-1, keepdim=True).rsqrt() * self.weight, -1)
+
+
+def losses_of(model, call, steps=3):
+    """Losses of steps of training; the batches are the same in every run."""
+    optimizer, draw, found = torch.optim.Adam(model.parameters(), 0.01), torch.Generator().manual_seed(0), []
+    for _ in range(steps):
+        x = torch.randn(5, 7, 12, generator=draw)
+        loss = (call(x) - x.roll(1, -1)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.detach())
+    return torch.stack(found)
+
+
+def test_both_passes_of_training_are_kernels(monkeypatch):
+    """By ``torch.compile`` and by ``optimize(training=True)``, on a machine without a GPU with no options at all."""
+    monkeypatch.setenv("EQFUSE_TARGET", "cpu")  # what is the default where there is none; the tests have another
+    model = Normalized()
+    compiled_model, trained_model, plain = (copy.deepcopy(model) for _ in range(3))
+    wanted = losses_of(plain, plain)
+    torch._dynamo.reset()
+    eqfuse.report(reset=True)
+    torch.testing.assert_close(losses_of(compiled_model, torch.compile(compiled_model, backend=compile_graph)), wanted)
+    graphs = eqfuse.report().graphs
+    assert [(g.kind, g.calls, g.ran, g.plans[0].target, len(g.plans[0].library)) for g in graphs] == [
+        ("forward", 3, 3, "cpu", 0), ("backward", 3, 3, "cpu", 0),
+    ]  # fmt: skip
+    assert all(g.plans[0].kernels for g in graphs)
+
+    c = eqfuse.optimize(trained_model, (torch.randn(5, 7, 12),), training=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(trained_model, "forward", None)  # torch does not run the model
+        torch.testing.assert_close(losses_of(trained_model, c), wanted)
 
 
 def test_narrow_types_and_several_outputs():
@@ -135,9 +186,20 @@ def test_without_a_compiler_torch_runs_and_says_so(monkeypatch):
     monkeypatch.setenv("CC", os.devnull)
     c = eqfuse.optimize(softmax, (torch.randn(4, 10),), target="cpu")
     assert "there is no C compiler" in str(c).splitlines()[-1]
-    x = torch.randn(4, 10)
-    with pytest.warns(UserWarning, match="no C compiler.*run the original program in torch"):
+    x = torch.randn(4, 10, requires_grad=True)
+    with pytest.warns(UserWarning, match="no C compiler.*torch runs the original program"):
         assert torch.equal(c(x), softmax(x))
+    assert torch.equal(c.op(x)[0], softmax(x))
+    trained = eqfuse.optimize(softmax, (x,), target="cpu", training=True)
+    assert torch.equal(trained(x), softmax(x))
+    torch._dynamo.reset()
+    eqfuse.report(reset=True)
+    compiled = torch.compile(softmax, backend=compile_graph, options={"target": "cpu"})
+    torch.testing.assert_close(compiled(x), softmax(x))
+    plans = [plan for g in eqfuse.report().graphs for plan in g.plans]
+    for said in (str(trained), *map(str, plans)):
+        assert "there is no C compiler" in said
+    assert not any(p.kernels for p in plans)
 
 
 def test_an_op_without_a_spelling_in_c_runs_in_torch():
