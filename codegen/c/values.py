@@ -72,7 +72,7 @@ def simplified(program: TileProgram) -> TileProgram:
 
     def one(s: Statement) -> Statement | None:
         fields = {"Loop": ("accumulators",), "Load": ("access",), "Store": ("src", "access")}
-        names = fields.get(type(s).__name__, ("src", "args", "new", "kept", "small", "a", "b", "acc"))
+        names = fields.get(type(s).__name__, ("src", "parts", "args", "new", "kept", "small", "a", "b", "acc"))
         s = replace(s, **{n: known(getattr(s, n)) for n in names if hasattr(s, n)})
         widened = isinstance(s, Cast) and s.dst.dtype == dtypes.float32 and s.src.dtype.is_float
         if isinstance(s, Where):
@@ -247,8 +247,6 @@ class Values:
                 if s.binding.axis in outer:
                     raise PlanError(f"no C for a loop over {s.binding.axis.name} inside of another one")
                 self._check_bindings(s.body, outer | {s.binding.axis})
-            elif isinstance(s, Reduce | Scan) and s.parts:
-                raise PlanError("no C for states of several parts")
             elif isinstance(s, Reduce | Scan) and len(s.dim.axes) > 1:
                 raise PlanError("no C for reductions over packed axes")
 
@@ -257,7 +255,9 @@ def dims_of(s: Statement) -> tuple[Dim, ...]:
     """The dims that a statement runs over."""
     if isinstance(s, Store):
         return s.access.dims
-    return s.src.dims if isinstance(s, Reduce) else s.dst.dims if not isinstance(s, Loop) else ()
+    if isinstance(s, Reduce):
+        return tuple({d: None for x in s.parts or (s.src,) for d in x.dims})
+    return s.dst.dims if not isinstance(s, Loop) else ()
 
 
 def tile_of(kernel: Kernel, axes: tuple[Axis, ...]) -> int:

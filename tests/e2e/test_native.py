@@ -15,12 +15,14 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch._higher_order_ops.associative_scan import associative_scan
 
 import eqfuse
 from eqfuse.backend import compile_graph
 from eqfuse.runtime.native import compiler
 from eqfuse.testing.native import Native
 from eqfuse.testing.programs import PROGRAMS
+from eqfuse.tiles.program import Reduce, Scan
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 ROUNDINGS = {"float32": 2e-6, "float16": 2**-9, "bfloat16": 2**-6}  # of the largest element
@@ -105,6 +107,31 @@ def test_the_operator_is_one_of_torch_with_kernels(compiled):
     op, x = compiled.op, torch.randn(33, 100, requires_grad=True)
     assert torch.equal(op(x)[0], compiled(x.detach())), "the same kernels, so the same bits"
     torch.library.opcheck(op.op, ([x],))
+
+
+def linear(a, b):
+    return associative_scan(lambda l, r: (l[0] * r[0], r[0] * l[1] + r[1]), (a, b), dim=1, combine_mode="generic")[1]
+
+
+UNUSUAL = torch.randn(7, 300, generator=torch.Generator().manual_seed(0))
+UNUSUAL[3, 5], UNUSUAL[4], UNUSUAL[5], UNUSUAL[6, 100] = torch.nan, -torch.inf, 1.0, torch.inf
+STATES = {  # of several parts: the function and its arguments
+    "largest, where it stands, and beside it": (lambda x: (*torch.max(x, -1), x.argmin(-1), torch.softmax(x, -1)), (UNUSUAL,)),
+    "over the outer axis": (lambda x: (x.argmin(0), torch.logcumsumexp(x, 0)), (UNUSUAL,)),
+    "integers": (lambda x: x.argmax(-1), (torch.arange(6 * 77).reshape(6, 77) * 37 % 11 - 5,)),
+    "prefixes along rows": (lambda x: (torch.logcumsumexp(x, -1), torch.cummax(x, -1)[0]), (UNUSUAL,)),
+    "a recurrence in a loop": (linear, (torch.linspace(-1, 1, 2 * 9000).view(2, 9000), torch.ones(2, 9000))),
+    "a recurrence beside other lanes": (linear, (torch.linspace(-1, 1, 3 * 130 * 17).view(3, 130, 17), torch.ones(3, 130, 17))),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_states_of_several_parts(name):
+    f, args = STATES[name]
+    c = eqfuse.optimize(f, args, target="cpu", strict=True)
+    assert not c.missing
+    assert any(isinstance(s, Reduce | Scan) and s.parts for k in c.plan.kernels for s in k.tiles.statements())
+    torch.testing.assert_close(c(*args), f(*args), equal_nan=True, rtol=1e-5, atol=1e-5)
 
 
 class Normalized(torch.nn.Module):
