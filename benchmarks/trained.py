@@ -38,10 +38,12 @@ def row(name, options):
     wanted = trained(model, model, options.steps)
     losses, seconds = cpu(lambda: trained(same, torch.compile(same, backend=compile_graph, options=settings), options.steps))
     graphs = eqfuse.report().graphs
-    weights = [((a - b).abs().max() / a.abs().max()).item() for a, b in zip(model.parameters(), same.parameters(), strict=True)]
+    pairs = zip(model.parameters(), same.parameters(), strict=True)
+    weights = [((a - b).abs().max() / a.abs().max()).item() for a, b in pairs]
     return {
         "model": name, "steps": options.steps, "eager": wanted, "losses": losses, "cpu_s": seconds,
-        "worst": max(abs(a - b) / abs(a) for a, b in zip(wanted, losses, strict=True)), "weights": statistics.median(weights),
+        "worst": max(abs(a - b) / abs(a) for a, b in zip(wanted, losses, strict=True)),
+        "weights": statistics.median(weights),
         "graphs": [
             {
                 "kind": g.kind, "calls": g.calls, "by_kernels": g.ran, "reasons": g.reasons, "kernels": [p.kernels for p in g.plans],
@@ -74,7 +76,8 @@ def main():
         reasons = [why for g in r["graphs"] for why in g["reasons"]]
         reasons += [f"torch ran a {g['kind']} pass" for g in r["graphs"] if g["by_kernels"] < g["calls"] or not sum(g["kernels"])]
         fell_back |= bool(reasons)
-        print(f"{name:14s}{r['losses'][0]:8.4f} to {r['losses'][-1]:.4f}  worst {r['worst']:.1e}  weights {r['weights']:.1e}  kernels {kernels}  {reasons}", flush=True)
+        apart = f"worst {r['worst']:.1e}  weights {r['weights']:.1e}"
+        print(f"{name:14s}{r['losses'][0]:8.4f} to {r['losses'][-1]:.4f}  {apart}  kernels {kernels}  {reasons}", flush=True)
         if options.save:
             write(options.results / f"{environment['date'][:10]}-trained.json", result)
     return int(fell_back)

@@ -169,12 +169,18 @@ class Executable:
 
         if not self.target.on_cpu:
             return ""
-        reason = "" if compiler() else "there is no C compiler (install gcc or clang, or set CC)"
-        try:
-            self.generated.called_source  # noqa: B018 - printed, or not to be printed
-        except errors.PlanError as error:
-            reason = error.message
+        reason = self.unspelled or ("" if compiler() else "there is no C compiler (install gcc or clang, or set CC)")
         return reason and f"{reason}: torch runs the original program"
+
+    @cached_property
+    def unspelled(self) -> str:
+        """Why there is no C for the kernels of a CPU; empty if there is."""
+        try:
+            if self.target.on_cpu:
+                self.generated.called_source  # noqa: B018 - printed, or not to be printed
+        except errors.PlanError as error:
+            return error.message
+        return ""
 
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The original program, run by torch; a program written in terms runs through the float64 reference."""
@@ -278,9 +284,10 @@ class Executable:
         return self.generated.layouts()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside
-        implementations.  It says what it computes, and run as a script it tests itself: ``run`` against ``reference``, the program as
-        torch traced it, at small sizes if it takes such, on a GPU or in Triton's interpreter.
+        """Write the generated module to a file that a team can keep: it needs only torch and triton (kernels in C: torch and a C
+        compiler, which is called when they first run), and the modules of outside implementations.  It says what it computes, and run
+        as a script it tests itself: ``run`` against ``reference``, the program as torch traced it, at small sizes if it takes such, on
+        a GPU or in Triton's interpreter, or kernels in C on the CPU.
 
         The file is written in one step.  An earlier module of EqFuse is replaced, another file only with ``overwrite``, a link never.
         Raises :class:`~eqfuse.errors.PlanError` if an outside implementation is defined in the script that is running, and

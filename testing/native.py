@@ -24,7 +24,7 @@ class Native:
     def __init__(
         self, programs: Sequence[TileProgram], directory: str | None = None, *, attempts: Sequence[Sequence[str]] | None = None
     ) -> None:
-        """``attempts``: other options of the compiler than users get, of which the first that it knows count; such a library is not kept."""
+        """``attempts``: other options of the compiler than users get, the first that it knows; such a library is not kept."""
         self.programs = tuple(replace(p, kernel=replace(p.kernel, name=f"k{at}")) for at, p in enumerate(programs))
         source = translation_unit(self.programs)
         self._library = library(source, directory) if attempts is None else passing_library(source, attempts)

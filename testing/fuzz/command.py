@@ -74,10 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE", help="write what was done and found, as data")
     parser.add_argument(
         "--native", action="store_true",
-        help="run kernels in C on this processor instead, tens of programs a second; --json is written after each batch, and a file that is "
-        "there goes on where it ends",
+        help="run kernels in C on this processor instead, tens of programs a second; --json is written after each batch, and a file "
+        "that is there goes on where it ends",
     )  # fmt: skip
-    parser.add_argument("--plan-every", type=int, default=25, metavar="N", help="with --native: plan seeds that N divides (default: %(default)s)")
+    parser.add_argument(
+        "--plan-every", type=int, default=25, metavar="N", help="with --native: plan seeds that N divides (default: %(default)s; 0: none)"
+    )
     parser.add_argument("--lowering", action="store_true", help="only simulate random tile programs: random roles and tiles, no plan")
     options = parser.parse_args(arguments)
     if options.last <= options.first or options.first < 0:
@@ -238,7 +240,8 @@ def _native(seeds: range, plan_every: int, path: Path | None) -> int:
     console = Console(stderr=True)
     log = Log.read(path) if path is not None and path.exists() else Log((seeds.start, seeds.stop), plan_every, seeds.start)
     if (log.seeds[0], log.plan_every) != (seeds.start, plan_every):
-        raise OptionError(f"this log begins with seed {log.seeds[0]} and plans every {log.plan_every}th", where=str(path), cure="another name")
+        said = f"this log begins with seed {log.seeds[0]} and plans every {log.plan_every}th"
+        raise OptionError(said, where=str(path), cure="another name")
     log.seeds = seeds.start, seeds.stop
     about = {"commit": _commit(), "processor": platform.machine(), "python": platform.python_version(), "compiler": native_compiler()}
     with Progress(*_COLUMNS, console=console) as bar, _Interruptible() as stop:
@@ -248,7 +251,8 @@ def _native(seeds: range, plan_every: int, path: Path | None) -> int:
         def after(log: Log) -> bool:
             nonlocal shown
             for f in log.findings[shown:]:
-                console.print(f"seed {f['seed']}, {f['way']}: {f['message']}\n{f['minimal']}", markup=False, highlight=False, soft_wrap=True)
+                said = f"seed {f['seed']}, {f['way']}: {f['message']}\n{f['minimal']}"
+                console.print(said, markup=False, highlight=False, soft_wrap=True)
             shown = len(log.findings)
             bar.update(task, completed=log.next - seeds.start, description=f"programs, {shown} found")
             if path is not None:

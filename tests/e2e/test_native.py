@@ -199,14 +199,26 @@ def test_a_program_partly_in_torch():
     torch.testing.assert_close(c(x), sorted_softmax(x))
 
 
-def test_a_saved_module_builds_itself(compiled, tmp_path):
-    path = compiled.save(tmp_path / "kernels.py")
+def test_saved_files_build_and_test_themselves(compiled, tmp_path):
+    """One plan, both passes of training, and a program partly in torch; and a fault is seen."""
+    x = torch.randn(9, 60)
+    trained = eqfuse.optimize(softmax, (x.clone().requires_grad_(),), target="cpu", training=True)
+    parted = eqfuse.optimize(lambda x: torch.sort(torch.softmax(x, -1) * 2.0, -1).values.cumsum(-1) + 1.0, (x,), target="cpu")
+    paths = [c.save(tmp_path / f"kernels_{k}.py") for k, c in enumerate((compiled, trained, parted))]
     script = (
         "import runpy, sys, torch\nx = torch.randn(40, 100)\n"
-        f"run = runpy.run_path({str(path)!r})['run']\n"
-        "torch.testing.assert_close(run(x)[0], torch.softmax(x, -1))\nassert 'eqfuse' not in sys.modules"
+        f"paths = {list(map(str, paths))!r}\n"
+        "torch.testing.assert_close(runpy.run_path(paths[0])['run'](x)[0], torch.softmax(x, -1))\n"
+        "for path in paths: runpy.run_path(path, run_name='__main__')\n"
+        "text = open(paths[0]).read()\n"
+        "open(paths[0], 'w').write(text.replace('return (out', 'return (out * 1.001', 1))\n"
+        "try: runpy.run_path(paths[0], run_name='__main__')\nexcept AssertionError as error: print(error)\n"
+        "assert not {'eqfuse', 'triton'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-I", "-c", script], check=True)
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=False, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    assert done.stdout.count("by kernels in C") == 4
+    assert done.stdout.endswith("not what torch computes: out\n")
 
 
 def test_without_a_compiler_torch_runs_and_says_so(monkeypatch):
