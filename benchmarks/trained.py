@@ -34,7 +34,8 @@ def row(name, options):
     torch.manual_seed(0)
     model = SMALL[name]()
     same = copy.deepcopy(model)
-    settings = {"run": "auto" if load_target(options.target).on_cpu else "interpret", "target": options.target, "time_budget": options.time_budget}
+    run = "auto" if load_target(options.target).on_cpu else "interpret"
+    settings = {"run": run, "target": options.target, "time_budget": options.time_budget}
     wanted = trained(model, model, options.steps)
     losses, seconds = cpu(lambda: trained(same, torch.compile(same, backend=compile_graph, options=settings), options.steps))
     graphs = eqfuse.report().graphs

@@ -48,9 +48,9 @@ def trained(result, path):
         "relative difference of a loss to eager's; differ: losses that are not eager's to the last bit (a float32 has few of those); "
         "weights: how far those of the middle parameter are from eager's in the end, by the largest; CPU s: planning and all steps, "
         "without the C compiler.",
-        markdown([
-            "model", "steps", "first loss", "last", "worst", "differ", "weights", "kernels", "in torch", "run by torch", "CPU s",
-        ], rows),  # fmt: skip
+        markdown(
+            ["model", "steps", "first loss", "last", "worst", "differ", "weights", "kernels", "in torch", "run by torch", "CPU s"], rows
+        ),
     ])  # fmt: skip
 
 
