@@ -241,12 +241,13 @@ class Values:
         return all(r is reader or not any(r is s for s in inside) for r in self.consumers[name])
 
     def _check_bindings(self, body: tuple[Statement, ...], outer: frozenset[Axis]) -> None:
-        """The lanes of an axis are counted once."""
+        """The lanes of an axis are those of one tile: a loop over it inside of another one sees nothing that has lanes of the outer tile."""
         for s in body:
             if isinstance(s, Loop):
-                if s.binding.axis in outer:
-                    raise PlanError(f"no C for a loop over {s.binding.axis.name} inside of another one")
-                self._check_bindings(s.body, outer | {s.binding.axis})
+                axis = s.binding.axis
+                if axis in outer and (s.binding.name in self.padded or any(axis in self.over(v) for v in uses(s))):
+                    raise PlanError(f"no C for a loop over {axis.name} inside of another one whose tile it reads")
+                self._check_bindings(s.body, outer | {axis})
             elif isinstance(s, Reduce | Scan) and len(s.dim.axes) > 1:
                 raise PlanError("no C for reductions over packed axes")
 
