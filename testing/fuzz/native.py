@@ -29,8 +29,10 @@ from ...errors import CompileError, EqFuseError, OptionError, PlanError
 from ...extract.covers import Extractor
 from ...extract.targets import load_target
 from ...ir.program import Program
+from ...ir.reference import evaluate_terms
 from ...ir.shrink import shrink
 from ...ir.source import program_source
+from ...ir.terms import Term
 from ...rewrites import registry
 from ...tiles.direct import kernel_from_program
 from ...tiles.finish import finish
@@ -47,6 +49,7 @@ THOROUGH_EVERY = 10  # batches
 BATCH = 40  # programs
 PATIENCE = 300.0  # seconds for a batch to compile and run
 NODE_BUDGET = 1500
+SMALLEST, LARGEST = 2.0**-126, float(np.finfo(np.float32).max)
 Chain = tuple[TileProgram, ...]
 
 
@@ -119,10 +122,7 @@ def _case(seed: int, log: Log) -> Case | None:
     log.programs += 1
     started = time.process_time()
     drawn = draw_program(seed)
-    reason = filtered(drawn.program, drawn.inputs)
-    allowed = {} if reason else spread(drawn.program, drawn.inputs, SINGLE, narrow=True, again=True)
-    if any(v > WORTHLESS for v in allowed.values()):
-        reason = "float32 or a narrower type of the program decides the result"
+    reason, allowed = _asked(drawn.program, drawn.inputs)
     log.seconds["draw"] += time.process_time() - started  # type: ignore[assignment]
     if reason is not None:
         log.filtered[reason] += 1
@@ -131,6 +131,31 @@ def _case(seed: int, log: Log) -> Case | None:
     log.ran.update(case.ways.keys())
     log.kernels += sum(map(len, case.ways.values()))
     return case if case.ways else None
+
+
+def _asked(program: Program, inputs: Mapping[str, np.ndarray]) -> tuple[str | None, Mapping[str, float]]:
+    """Why nothing can be asked of a program in float32, or how far its outputs may be moved."""
+    reason = filtered(program, inputs) or _beyond(program, inputs)
+    allowed = {} if reason else spread(program, inputs, SINGLE, narrow=True, again=True)
+    if any(v > WORTHLESS for v in allowed.values()):
+        reason = "float32 or a narrower type of the program decides the result"
+    return reason, allowed
+
+
+def _beyond(program: Program, inputs: Mapping[str, np.ndarray]) -> str | None:
+    """Whether some value is a number that float32 has not, such as the sigmoid of -100, which is 0 in a kernel: as large an error as there
+    is, of which :mod:`.conditioning` knows nothing."""
+    found: list[str] = []
+
+    def seen(t: Term, value: np.ndarray, _: object) -> np.ndarray:
+        if t.dtype is None or t.dtype.is_float:
+            size = np.abs(value[np.isfinite(value)])
+            if ((size > LARGEST) | ((size > 0) & (size < SMALLEST))).any():
+                found.append("a value is larger, or smaller, than any number of float32")
+        return value
+
+    evaluate_terms(tuple(o.term for o in program.outputs), inputs, rounding=seen)
+    return found[0] if found else None
 
 
 def _with_ways(
@@ -232,13 +257,12 @@ def _finding(case: Case, way: str, message: str, attempts: Sequence[Sequence[str
     def fails(p: Program) -> bool:
         try:
             data = matching(p, case.inputs, case.seed)
-            if filtered(p, data) is not None:
+            reason, allowed = _asked(p, data)
+            if reason is not None:
                 return False
-            allowed = spread(p, data, SINGLE, narrow=True, again=True)
             small = _with_ways(case.seed, p, data, allowed, way == "planned", Log((0, 0), 0, 0))
             chosen = {n: w for n, w in small.ways.items() if n == way}
-            good = all(v <= WORTHLESS for v in allowed.values()) and bool(chosen)
-            return good and bool(_run([replace(small, ways=chosen)], attempts))
+            return bool(chosen) and bool(_run([replace(small, ways=chosen)], attempts))
         except (EqFuseError, Disagreement, AssertionError, ValueError, KeyError, IndexError):
             return False
 
