@@ -241,7 +241,7 @@ class Values:
         return all(r is reader or not any(r is s for s in inside) for r in self.consumers[name])
 
     def _check_bindings(self, body: tuple[Statement, ...], outer: frozenset[Axis]) -> None:
-        """The lanes of an axis are those of one tile: a loop over it inside of another one sees nothing that has lanes of the outer tile."""
+        """The lanes of an axis are those of one tile: a loop over it inside of another one sees nothing with lanes of the outer tile."""
         for s in body:
             if isinstance(s, Loop):
                 axis = s.binding.axis
