@@ -60,12 +60,14 @@ def optimize(
     strict: bool = False,
     training: bool = False,
 ) -> Compiled:
-    """Compile a tensor program into fused Triton kernels.
+    """Compile a tensor program into fused kernels: Triton for a GPU, C for a CPU.
 
     ``fn``: a function on torch tensors, an ``nn.Module``, an ``ExportedProgram``, an ``fx.GraphModule``, or an
     :class:`eqfuse.Program`.  ``args``: example arguments (on any one device; only shapes, dtypes and strides are used: kernels are
     chosen for these strides and take any at run time).  An ``ExportedProgram`` or a ``Program`` has its shapes: arguments may be left
     out, and those given must fit it.
+    ``target``: a name (``eqfuse.targets()``), an architecture, the path of a file like those, or ``"auto"``: what ``EQFUSE_TARGET``
+    names in the environment, else the GPU at hand, else the CPU.
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.

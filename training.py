@@ -105,12 +105,17 @@ class Trained:
         """What is held between the passes beside arguments and results."""
         return self.passes.held
 
+    @property
+    def missing(self) -> str:
+        """What kernels for a CPU lack here, so that calls run the original function in torch; empty if nothing."""
+        return self.forward.missing or self.backward.missing
+
     def __str__(self) -> str:
         listed = [
             f"  {s.input.name}{list(s.input.shape)} {s.dtype.name}, {bytes_text(s.bytes)}{', a result' * s.result}" for s in self.saved
         ]
         held = f"saved for the backward pass: {bytes_text(self.saved_bytes)} beside arguments and results"
-        return "\n".join([str(self.forward.plan), held, *listed, str(self.backward.plan)])
+        return "\n".join([str(self.forward.plan), held, *listed, str(self.backward.plan), *[self.missing] * bool(self.missing)])
 
     def __repr__(self) -> str:
         kernels = f"{len(self.forward.plan.steps)} and {len(self.backward.plan.steps)} kernels"
@@ -155,11 +160,13 @@ class Trained:
 
     # -- running -----------------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the device of the arguments: CUDA tensors the kernels of both passes, CPU tensors the original function in torch.
+        """Run on the device of the arguments: CUDA tensors the kernels of both passes, CPU tensors the original function in torch; planned
+        for ``target="cpu"``, it is the other way round.
 
         Arguments of other shapes and types, and others of which a gradient is wanted, are planned for once each.
         """
-        if not any(isinstance(x, torch.Tensor) and x.is_cuda for x in pytree.tree_leaves((args, kwargs))):
+        on_cpu = not any(isinstance(x, torch.Tensor) and x.is_cuda for x in pytree.tree_leaves((args, kwargs)))
+        if on_cpu != self.request.target.on_cpu or self.missing:
             return self.fn(*args, **kwargs)
         shape = self._shape_of(args, kwargs)
         found = self._variants.get(shape)

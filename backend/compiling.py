@@ -224,17 +224,17 @@ class _Runner:
         self.graph.calls += 1
         how = self.settings.run
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
-        cuda = any(t.is_cuda for t in tensors)
-        if how == "torch" or (how == "auto" and not cuda):
+        device = next((t.device for t in tensors if t.is_cuda), tensors[0].device if tensors else torch.device("cpu"))
+        here = device.type == self.settings.request.target.device
+        if how == "torch" or (how == "auto" and not here):
             return self.module(*args)
         made = self.prepare(args)
         if made is None:
             return self.module(*args)
-        device = tensors[0].device if tensors else torch.device("cpu")
         given = [*tensors, *(t.to(device) for t in made.constants)]
         with torch.no_grad():
             try:
-                found = iter(made.run(given) if cuda else made.interpret(given))
+                found = iter(made.run(given) if here else made.interpret(given))
             except Exception as error:
                 if self._ran or self.settings.request.strict:
                     raise
@@ -242,4 +242,5 @@ class _Runner:
                 self._made = dict.fromkeys(self._made)
                 return self.module(*args)
         self._ran = True
+        self.graph.ran += 1
         return [next(found) if o is TENSOR else o for o in made.outputs]

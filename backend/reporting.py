@@ -35,6 +35,7 @@ class Graph:
     planned: list[Callable[[], StepPlan | None]] = field(default_factory=list, repr=False)
     reasons: list[str] = field(default_factory=list)
     calls: int = 0
+    ran: int = 0  # of these calls, those that ran the steps; torch ran the graph in the others
     notes: tuple[str, ...] = ()
 
     @property
@@ -73,8 +74,10 @@ class Graph:
             for p in self.plans
         ]  # fmt: skip
         library = [{"operator": op, "reason": why, "times": n} for (op, why), n in self.library.items()]
-        return {"name": self.name, "kind": self.kind, "calls": self.calls, "plans": plans, "library": library, "reasons": self.reasons,
-                "notes": list(self.notes)}
+        return {
+            "name": self.name, "kind": self.kind, "calls": self.calls, "ran": self.ran, "plans": plans, "library": library,
+            "reasons": self.reasons, "notes": list(self.notes),
+        }  # fmt: skip
 
     def page_data(self) -> dict[str, Any]:
         """What a page says of it."""
@@ -133,15 +136,15 @@ class Report:
         if not self.graphs:
             return 'nothing was compiled with torch.compile(backend="eqfuse")'
         table = Table(title="graphs of torch.compile; times are modelled, bytes are those of pieces", title_justify="left")
-        for heading in ("graph", "calls", "sizes", "pieces", "kernels", "us", "eager us", "bytes", "eager bytes", "in torch"):
+        for heading in ("graph", "calls", "by steps", "sizes", "pieces", "kernels", "us", "eager us", "bytes", "eager bytes", "in torch"):
             table.add_column(heading, justify="left" if heading == "graph" else "right")
         for g in self.graphs:
             if not g.plans:
-                table.add_row(g.name, str(g.calls), "0", "", "", "", "", "", "", "all")
+                table.add_row(g.name, str(g.calls), "0", "0", "", "", "", "", "", "", "all")
                 continue
             p = g.plans[0]
             table.add_row(
-                g.name, str(g.calls), str(len(g.plans)), str(len(p.pieces)), str(p.kernels), f"{p.estimated_us:.1f}",
+                g.name, str(g.calls), str(g.ran), str(len(g.plans)), str(len(p.pieces)), str(p.kernels), f"{p.estimated_us:.1f}",
                 f"{p.baseline_us:.1f}", bytes_text(p.dram_bytes), bytes_text(p.baseline_bytes), str(len(p.library)),
             )  # fmt: skip
         out = StringIO()

@@ -16,8 +16,8 @@ RUNS = ("auto", "interpret", "torch")
 
 @dataclass(frozen=True)
 class Settings:
-    """``request`` has the options for every graph; ``run``: ``auto`` (kernels on a GPU, torch elsewhere), ``interpret`` (kernels in
-    Triton's interpreter, on CPU tensors) or ``torch``."""
+    """``request`` has the options for every graph; ``run``: ``auto`` (kernels on the device that is planned for, torch elsewhere),
+    ``interpret`` (kernels in Triton's interpreter, on CPU tensors) or ``torch``."""
 
     request: Request
     run: str = "auto"

@@ -288,7 +288,7 @@ def matches(wanted, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="only programs whose name contains one of these")
-    parser.add_argument("--target", default="auto", help="device of the model (default: the one at hand, else h200)")
+    parser.add_argument("--target", default="h200", help="device of the model")
     parser.add_argument("--compile", nargs="*", default=[], metavar="ARCH", help="compile ahead of time for these")
     parser.add_argument("--check", action="store_true", help="run the planned kernels in Triton's interpreter against float64")
     parser.add_argument("--model-only", action="store_true", help="do not run on the GPU even if there is one")

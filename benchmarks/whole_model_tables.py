@@ -36,15 +36,21 @@ def trained(result, path):
         kernels = " + ".join(str(sum(g["kernels"])) for g in r["graphs"])
         in_torch = sorted({name.removeprefix("aten.") for g in r["graphs"] for name in g["in_torch"]})
         whole = [why for g in r["graphs"] for why in g["reasons"]]
+        torch_ran = sum(g["calls"] - g["by_kernels"] for g in r["graphs"])
+        differ = sum(a != b for a, b in zip(r["eager"], r["losses"], strict=True))
         rows.append([
-            r["model"], str(r["steps"]), f"{r['losses'][0]:.4f}", f"{r['losses'][-1]:.4f}", f"{r['worst']:.1e}", kernels,
-            ", ".join(in_torch) or "-", "; ".join(whole) or "none",
+            r["model"], str(r["steps"]), f"{r['losses'][0]:.4f}", f"{r['losses'][-1]:.4f}", f"{r['worst']:.1e}", str(differ),
+            f"{r['weights']:.1e}", kernels, ", ".join(in_torch) or "-", "; ".join(whole) or f"{torch_ran} calls", f"{r['cpu_s']:.1f}",
         ])  # fmt: skip
     return "\n\n".join([
-        f"### {env['date'][:10]}: trained by interpreted kernels",
-        f"torch {env['torch']}, triton {env['triton']}; {machine(env)}; commit {env['commit']}. "
-        "Worst: the largest relative difference of a loss to eager's.",
-        markdown(["model", "steps", "first loss", "last", "worst", "kernels", "in torch", "fell back"], rows),
+        f"### {env['date'][:10]}: trained by kernels",
+        f"torch {env['torch']}; {machine(env)}; commit {env['commit']}. Kernels for {result['target']}, of both passes. Worst: the largest "
+        "relative difference of a loss to eager's; differ: losses that are not eager's to the last bit (a float32 has few of those); "
+        "weights: how far those of the middle parameter are from eager's in the end, by the largest; CPU s: planning and all steps, "
+        "without the C compiler.",
+        markdown(
+            ["model", "steps", "first loss", "last", "worst", "differ", "weights", "kernels", "in torch", "run by torch", "CPU s"], rows
+        ),
     ])  # fmt: skip
 
 

@@ -37,6 +37,7 @@ examples:
 
 environment:
   EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + source, 5 + e-graph and kernels (docs/debug.md)
+  EQFUSE_TARGET=X  the device that plans are for by default, such as h200 or the path of a .toml file
   EQFUSE_CACHE=0   plan anew: neither read plans from the disk nor keep them there
 
 exit codes:
@@ -68,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
         source.add_argument("--shape", action="append", default=[], metavar="NAME=DIMS[:DTYPE]", type=shape_spec,
                             help="an argument, such as q=1,32,4096,128:float16 (default float32); repeat per argument")  # fmt: skip
         source.add_argument("--args", metavar="NAME", help="a function of the file that returns the example arguments")
-        p.add_argument("--target", default="h200", help="device to plan for (default %(default)s; see: eqfuse targets)")
+        p.add_argument("--target", default="auto", help="device to plan for (default: the GPU at hand, else cpu; see: eqfuse targets)")
         p.add_argument("--licence", default="real", choices=("exact", "real", "approx"),
                        help="which equalities may be used (default %(default)s: those of real numbers)")  # fmt: skip
 

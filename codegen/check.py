@@ -1,8 +1,8 @@
 """What a saved module tests itself with: torch's own operators, random tensors, and a comparison in float64.
 
 Run as a script, a module compares its kernels with ``reference``, which is the program as torch traced it: on a GPU as they are, without
-one in Triton's interpreter.  An error is the largest difference by the largest exact value, as in :mod:`eqfuse.runtime.accuracy`, and held
-to four times what torch itself is off in the program's own types.
+one in Triton's interpreter; kernels in C on the CPU.  An error is the largest difference by the largest exact value, as in
+:mod:`eqfuse.runtime.accuracy`, and held to four times what torch itself is off in the program's own types.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Check:
     reference: str
     imports: tuple[str, ...] = ()
     seconds: float = 0.0
-    narrow: bool = False  # kernels know bfloat16
+    narrow: bool = False  # kernels in Triton know bfloat16
+    native: bool = False  # kernels are in C
 
 
 _BEFORE = '''
@@ -78,7 +79,7 @@ def _error(found, exact):
 def check(device=None):
     """Compare the kernels with reference() on random tensors; AssertionError where they are further from float64 than four times what
     torch is in the program's own types, or than four units in the last place."""
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = device or DEVICE
     torch.manual_seed(0)
     off = []
     for function, tensors in CASES:
@@ -110,6 +111,12 @@ if __name__ == "__main__":
 
 _PLAIN = "    check()\n"
 
+_NATIVE = '''
+if __name__ == "__main__":
+    print("by kernels in C, compiled for this processor")
+    check()
+'''
+
 _NARROW = '''
     if interpreted:  # Triton's interpreter computes with the bits of bfloat16: what is tested is this text with float32 instead
         import importlib.util
@@ -135,9 +142,10 @@ def said(check: Check | None, why: str = "") -> str:
         return f"checked: its rules are equations that EqFuse tests on random numbers; no test of its own: {why}"
     tensors = check.cases[0][1]
     at = "; ".join(f"{t.name}{list(t.shape)}" for t in tensors[:8]) + (" ..." if len(tensors) > 8 or len(check.cases) > 1 else "")
+    where = "on the CPU" if check.native else "on a GPU or in Triton's interpreter"
     return (
         "checked: its rules are equations that EqFuse tests on random numbers.  Run as a script it tests itself: run() against\n"
-        f"reference(), the program as torch traced it, in float64, on a GPU or in Triton's interpreter, at\n{at}"
+        f"reference(), the program as torch traced it, in float64, {where}, at\n{at}"
     )
 
 
@@ -154,9 +162,13 @@ def with_check(module: str, check: Check | None, computes: Sequence[str], why: s
     data = (
         "# the test: what run() is compared with, and on what\n"
         f"CASES = [  # what is called; name, shape, type; whole numbers are below this, others normal, times this\n{cases}]\n"
-        f"RESULTS = [{results}]\nSECONDS, LONGEST = {check.seconds:.0f}, {LONGEST}"
+        f"RESULTS = [{results}]\n"
     )
-    main = _MAIN.strip("\n") + "\n" + (_NARROW.strip("\n") if check.narrow else _PLAIN.strip("\n"))
     imports = ["\n".join(check.imports)] if check.imports else []
+    if check.native:
+        parts = [head, rest, *imports, check.reference, f'{data}DEVICE = "cpu"', _CHECK, _NATIVE]
+        return "\n\n\n".join(p.strip("\n") for p in parts) + "\n"
+    data += f'SECONDS, LONGEST = {check.seconds:.0f}, {LONGEST}\nDEVICE = "cuda" if torch.cuda.is_available() else "cpu"'
+    main = _MAIN.strip("\n") + "\n" + (_NARROW.strip("\n") if check.narrow else _PLAIN.strip("\n"))
     parts = [head, _BEFORE, rest, *imports, check.reference, data, _CHECK, main]
     return "\n\n\n".join(p.strip("\n") for p in parts) + "\n"

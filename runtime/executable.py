@@ -86,8 +86,6 @@ class Executable:
                 warnings.warn(self._learned_text, stacklevel=3)
             return self.eager(*args, **kwargs)
         given = [tensors[i.name] for i in self.program.inputs]
-        if self.target.on_cpu and (torch.compiler.is_compiling() or any(t.requires_grad for t in given) and torch.is_grad_enabled()):
-            return self.eager(*args, **kwargs)
         if torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in given)):
             return self.traced.unflatten(list(self.op(*given)))  # the operator knows its backward pass, and graphs know it
         return self.traced.unflatten(list(self._kernels_on(given)))
@@ -158,7 +156,7 @@ class Executable:
 
     def _runs_on(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Whether kernels run where all tensors are: on the kind of device that was planned for, with what they need there."""
-        if self._device(tensors) != ("cpu" if self.target.on_cpu else "cuda"):
+        if self._device(tensors) != self.target.device:
             return False
         if self.target.on_cpu and self.missing:
             warnings.warn(f"{self.program.name}: {self.missing}", stacklevel=4)
@@ -172,12 +170,18 @@ class Executable:
 
         if not self.target.on_cpu:
             return ""
-        reason = "" if compiler() else "there is no C compiler (install gcc or clang, or set CC)"
+        reason = self.unspelled or ("" if compiler() else "there is no C compiler (install gcc or clang, or set CC)")
+        return reason and f"{reason}: torch runs the original program"
+
+    @cached_property
+    def unspelled(self) -> str:
+        """Why there is no C for the kernels of a CPU; empty if there is."""
         try:
-            self.generated.called_source  # noqa: B018 - printed, or not to be printed
+            if self.target.on_cpu:
+                self.generated.called_source  # noqa: B018 - printed, or not to be printed
         except errors.PlanError as error:
-            reason = error.message
-        return reason and f"{reason}: calls run the original program in torch"
+            return error.message
+        return ""
 
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The original program, run by torch; a program written in terms runs through the float64 reference."""
@@ -190,7 +194,7 @@ class Executable:
         return self.traced.unflatten([torch.from_numpy(found[o.name]).to(getattr(torch, o.dtype.name)) for o in self.program.outputs])
 
     def launch(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """The tensors of ``program.outputs`` from those of ``program.inputs``, which are on a GPU."""
+        """The tensors of ``program.outputs`` from those of ``program.inputs``, which are where kernels run."""
         return self._kernels_on(list(tensors))
 
     @cached_property
@@ -205,8 +209,9 @@ class Executable:
     @cached_property
     def op(self) -> RegisteredOp:
         """The kernels as a torch operator, for ``torch.compile`` and ``torch.export``: takes the tensors of ``program.inputs`` in
-        order, returns the tuple of ``program.outputs``.  On CPU tensors it runs the original program; so does its backward pass,
-        on every device.  Made when it is first asked for, which ``fullgraph=True`` does not allow inside a graph: ask before."""
+        order, returns the tuple of ``program.outputs``.  On the device that was not planned for it runs the original program; so does its
+        backward pass, on every device.  Made when it is first asked for, which ``fullgraph=True`` does not allow inside a graph: ask
+        before."""
         import torch
 
         from ..frontends.results import arranged
@@ -214,9 +219,11 @@ class Executable:
 
         kept = {o.name: torch.empty(o.shape, dtype=getattr(torch, o.dtype.name), device="meta") for o in self.program.outputs}
         outputs = [OutputSpec(tuple(t.shape), t.dtype) for t in arranged(self.program, list(kept.values()))]
+        text = "" if self.missing else self.generated.exact_source
         registered = register_op(
-            self.generated.exact_source, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None
-        )
+            text, outputs, self._in_torch, name=self.program.name, differentiable=self.traced.eager is not None,
+            device=self.target.device,
+        )  # fmt: skip
         return replace(registered, captured=tuple(k for k, i in enumerate(self.program.inputs) if i.name in self.traced.captured))
 
     def interpret(self, *args: Any, sanitize: bool = True, **kwargs: Any) -> Any:
@@ -282,9 +289,10 @@ class Executable:
         return self.generated.layouts()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside
-        implementations.  It says what it computes, and run as a script it tests itself: ``run`` against ``reference``, the program as
-        torch traced it, at small sizes if it takes such, on a GPU or in Triton's interpreter.
+        """Write the generated module to a file that a team can keep: it needs only torch and triton (kernels in C: torch and a C
+        compiler, which is called when they first run), and the modules of outside implementations.  It says what it computes, and run
+        as a script it tests itself: ``run`` against ``reference``, the program as torch traced it, at small sizes if it takes such, on
+        a GPU or in Triton's interpreter, or kernels in C on the CPU.
 
         The file is written in one step.  An earlier module of EqFuse is replaced, another file only with ``overwrite``, a link never.
         Raises :class:`~eqfuse.errors.PlanError` if an outside implementation is defined in the script that is running, and

@@ -15,6 +15,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -70,12 +71,23 @@ def _identity(found: str) -> str:
     return done.stdout
 
 
-def _compile(source: str, found: str, path: Path) -> None:
+def passing_library(source: str, attempts: Sequence[Sequence[str]]) -> ctypes.CDLL:
+    """The library of a C file by other options of the compiler, the first that it knows; nothing of it is kept."""
+    found = compiler()
+    if found is None:
+        raise CompileError("no C compiler", cure=_CURE)
+    with tempfile.TemporaryDirectory(prefix="eqfuse-") as folder:
+        path = Path(folder, "kernels.so")
+        _compile(source, found, path, attempts)
+        return ctypes.CDLL(str(path))
+
+
+def _compile(source: str, found: str, path: Path, attempts: Sequence[Sequence[str]] = ATTEMPTS) -> None:
     with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as folder:
         text, made = Path(folder, "kernels.c"), Path(folder, "kernels.so")
         text.write_text(source, encoding="utf-8")
         said = ""
-        for more in ATTEMPTS:
+        for more in attempts:
             done = subprocess.run([found, *FLAGS, *more, "-o", made, text, "-lm"], capture_output=True, text=True, check=False)
             if done.returncode == 0:
                 made.chmod(0o700)

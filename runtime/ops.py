@@ -1,8 +1,9 @@
 """Generated modules as PyTorch operators, so that ``torch.compile``, ``torch.export`` and autograd can see them.
 
-``register_op`` makes an operator ``eqfuse::<name>_<hash>`` from a module's text: on a GPU it runs the kernels, on the CPU a function
-in torch that the caller supplies, and on fake tensors it only tells shapes and types.  The backward pass, if asked for, differentiates
-that function in torch, as an operator of its own: its accuracy and its memory traffic are torch's, not those of a fused kernel.
+``register_op`` makes an operator ``eqfuse::<name>_<hash>`` from a module's text: on the device that its kernels are for it runs them,
+elsewhere a function in torch that the caller supplies, and on fake tensors it only tells shapes and types.  The backward pass, if asked
+for, differentiates that function in torch, as an operator of its own: its accuracy and its memory traffic are torch's, not those of a
+fused kernel.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 
 from ..errors import TraceError
 from .modules import load_module, source_hash
+from .native import load
 
 Fallback = Callable[..., "torch.Tensor | Sequence[torch.Tensor]"]
 
@@ -51,11 +53,13 @@ class RegisteredOp:
 
 
 def register_op(
-    source: str, outputs: Sequence[OutputSpec], fallback: Fallback, *, name: str = "fused", differentiable: bool = False
-) -> RegisteredOp:
+    source: str, outputs: Sequence[OutputSpec], fallback: Fallback, *, name: str = "fused", differentiable: bool = False,
+    device: str = "cuda",
+) -> RegisteredOp:  # fmt: skip
     """Register the function ``run`` of a generated module, which takes tensors and returns one tensor or several.
 
-    ``fallback`` computes the same function with torch operations, and is what runs on CPU tensors.  With ``differentiable`` its
+    ``device``: "cuda" for kernels in Triton, "cpu" for kernels in C.  ``fallback`` computes the same function with torch operations, and is
+    what runs elsewhere, and everywhere without a source.  With ``differentiable`` its
     derivative is the backward pass on every device.  Registering one source again with one fallback returns the first registration;
     with another fallback it is another operator: functions of one source may have captured different tensors.
     """
@@ -64,24 +68,26 @@ def register_op(
         known = _registered.setdefault(qualified, {})
         if fallback not in known:
             unique = f"{qualified}_{len(known)}" if known else qualified
-            known[fallback] = _register(unique, source, tuple(outputs), fallback, differentiable)
+            known[fallback] = _register(unique, source, tuple(outputs), fallback, differentiable, device)
         return known[fallback]
 
 
 def _register(
-    qualified: str, source: str, outputs: tuple[OutputSpec, ...], fallback: Fallback, differentiable: bool
+    qualified: str, source: str, outputs: tuple[OutputSpec, ...], fallback: Fallback, differentiable: bool, device: str
 ) -> RegisteredOp:
-    def on_cpu(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    def in_torch(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return _fresh([r.contiguous() for r in _listed(fallback(*tensors))], tensors)  # as kernels store them, and fake tensors say
 
-    def on_gpu(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        return _fresh(_listed(load_module(source, "run").run(*tensors)), tensors)
+    def kernels(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        module = load(source) if device == "cpu" else load_module(source, "run")
+        return _fresh(_listed(module.run(*tensors)), tensors)
 
     def on_fake(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return [tensors[0].new_empty(spec.shape, dtype=spec.dtype) for spec in outputs]
 
-    op = torch.library.custom_op(qualified, on_cpu, mutates_args=(), device_types="cpu", schema="(Tensor[] tensors) -> Tensor[]")
-    op.register_kernel("cuda")(on_gpu)
+    on = {"cpu": in_torch, "cuda": in_torch} | ({device: kernels} if source else {})
+    op = torch.library.custom_op(qualified, on["cpu"], mutates_args=(), device_types="cpu", schema="(Tensor[] tensors) -> Tensor[]")
+    op.register_kernel("cuda")(on["cuda"])
     op.register_fake(on_fake)
     if differentiable:
         _register_backward(qualified, op, fallback, outputs)

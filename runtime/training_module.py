@@ -49,7 +49,8 @@ class TrainingModule:
     def source(self, header: str) -> str:
         """The module, without its test."""
         plans = {FORWARD: self.forward.generated.exact_spec, BACKWARD: self.backward.generated.exact_spec}
-        text = header + "\n\nrun() takes tensors of the planned sizes, of which kernels run on a GPU; what it returns has .backward()."
+        where = "in memory" if self.forward.target.on_cpu else "on a GPU"
+        text = header + f"\n\nrun() takes tensors of the planned sizes, {where}; what it returns has .backward()."
         return emit_steps(self.joint.traced.program.name, text, plans, [self.passes(), self.run()])
 
     def standalone(self, header: str) -> str:
@@ -137,4 +138,5 @@ class TrainingModule:
         bounds |= positions(program, {i.name: tuple(1 if a is None else a.size for a in i.layout) for i in program.inputs})
         held = [name for name, s in self.joint.inputs.items() if s.kind != "argument"]
         seconds = sum(interpreted_seconds_of(e.generated) for e in (self.forward, self.backward))
-        return Check((("_both", tensors_of(shapes, bounds, held)),), tuple(names), text, tuple(lines), seconds, narrow)
+        native = self.forward.target.on_cpu
+        return Check((("_both", tensors_of(shapes, bounds, held)),), tuple(names), text, tuple(lines), seconds, narrow, native)

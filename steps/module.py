@@ -26,7 +26,7 @@ def source(steps: Steps, header: str) -> str:
     plans: dict[str, ModuleSpec | ComposedSpec] = {}
     kernels: dict[int, str] = {}  # of equal pieces those of the first
     for name, piece in steps.pieces.items():
-        if piece.executable is None:
+        if piece.executable is None or piece.executable.unspelled:
             functions.append(function_text(piece.graph.module.graph, f"_{name}", lines))
             continue
         first = kernels.setdefault(id(piece.executable.generated), f"_kernels_{name}")
@@ -34,7 +34,7 @@ def source(steps: Steps, header: str) -> str:
             plans[first] = piece.executable.generated.exact_spec
         functions.append(_caller(name, first, piece))
     functions.append(function_text(followed(steps.cut.outer), "run", lines, steps.cut.pieces))
-    text = header + "\n\nrun() takes tensors of the planned sizes, of which kernels run on a GPU."
+    text = header + f"\n\nrun() takes tensors of the planned sizes, {'in memory' if steps.target.on_cpu else 'on a GPU'}."
     if not plans:
         docstring = text.replace("\\", "\\\\").replace('"""', "'''")
         return "\n\n\n".join([f'"""{docstring}\n"""', "\n".join(["import torch", *lines]), *functions]) + "\n"
@@ -83,4 +83,4 @@ def _check(steps: Steps, results: tuple[str, ...], narrow: bool) -> Check:
             seconds += interpreted_seconds_of(piece.executable.generated)
     lines: dict[str, None] = {}
     reference = reference_text(captured, names, None, lines)
-    return Check((("run", tensors_of(given, bounds, held)),), results, reference, tuple(lines), seconds, narrow)
+    return Check((("run", tensors_of(given, bounds, held)),), results, reference, tuple(lines), seconds, narrow, steps.target.on_cpu)

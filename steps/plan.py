@@ -119,7 +119,7 @@ class StepPlan:
         every = (*dict.fromkeys(d for p in self.plans for d in p.decisions), *self.decisions)
         lines += [f"  verdict: {line}" for line in decision_lines(every)]
         lines += [f"  accuracy of {s.name}: {tried}" for s in self.pieces if s.plan for tried in s.plan.accuracy if s.first == s.name]
-        here, there = ("CPU", "CUDA") if any(p.on_cpu for p in self.plans) else ("CUDA", "CPU")
+        here, there = ("CPU", "CUDA") if self.device.on_cpu else ("CUDA", "CPU")
         lines.append(f"  {there} tensors run the original program in torch; {here} tensors run these steps")
         return lines
 
@@ -160,6 +160,8 @@ def step_plan(
             if piece.executable is None:
                 assert piece.error is not None
                 steps.append(PieceStep(n.target, reads, makes, None, n.target, piece.error.message, piece.error.where))
+            elif piece.executable.missing:
+                steps.append(PieceStep(n.target, reads, makes, None, n.target, piece.executable.missing))
             else:
                 same = first.setdefault(id(piece.executable.generated), n.target)
                 steps.append(PieceStep(n.target, reads, makes, piece.executable.plan, same))

@@ -14,16 +14,20 @@ import numpy as np
 from ..codegen.c.host import translation_unit
 from ..codegen.c.printer import arguments, function_name
 from ..ir.dtypes import DType
-from ..runtime.native import library
+from ..runtime.native import library, passing_library
 from ..tiles.program import TileProgram
 
 
 class Native:
     """Finished tile programs, compiled together.  Raises PlanError if there is no C for one, CompileError without a compiler."""
 
-    def __init__(self, programs: Sequence[TileProgram], directory: str | None = None) -> None:
+    def __init__(
+        self, programs: Sequence[TileProgram], directory: str | None = None, *, attempts: Sequence[Sequence[str]] | None = None
+    ) -> None:
+        """``attempts``: other options of the compiler than users get, the first that it knows; such a library is not kept."""
         self.programs = tuple(replace(p, kernel=replace(p.kernel, name=f"k{at}")) for at, p in enumerate(programs))
-        self._library = library(translation_unit(self.programs), directory)
+        source = translation_unit(self.programs)
+        self._library = library(source, directory) if attempts is None else passing_library(source, attempts)
 
     def run(self, at: int, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of the program ``at``, from arrays in the shapes of its buffers: of float64 and int64, as in the reference.  What is

@@ -21,7 +21,8 @@ class NodeBuilder:
     """Hash-consed nodes.  Also for building kernels by hand, with running values: each method returns the node's position."""
 
     def __init__(self, *, anywhere: bool = False) -> None:
-        """``anywhere``: for what is true of values, not for kernels: scans that are read at other positions are there, too."""
+        """``anywhere``: for what is true of values, not for kernels: scans that are read at other positions are there,
+        too, and reductions over an axis that stands in the position at which they are read, over another one."""
         self.anywhere = anywhere
         self.nodes: list[Node] = []
         self._known: dict[Node, int] = {}
@@ -122,12 +123,16 @@ class NodeBuilder:
                 args.append((yield self._term(a, at, memo)))
             return self.node(t.kind, t.attrs, tuple(args))
         inner = {a: e for a, e in at.items() if a != t.axis and any(a in x.axes for x in t.args)}
-        if any(t.axis in e.axes() for e in inner.values()):
-            raise PlanError(f"axis {t.axis.name} is both reduced and read from outside; rename one")
+        axis = t.axis
+        if any(axis in e.axes() for e in inner.values()):
+            if not self.anywhere:
+                raise PlanError(f"axis {axis.name} is both reduced and read from outside; rename one")
+            axis = Axis(f"{axis.name} within {len(self.nodes)}", axis.size, axis.rank)
+            inner[t.axis] = index(axis)
         args = []
         for x in t.args:
             args.append((yield self._term(x, inner, memo)))
-        return self.reduce(t.monoid, t.axis, *args)
+        return self.reduce(t.monoid, axis, *args)
 
 
 def kernel_from_program(

@@ -30,6 +30,7 @@ from ...tiles.program import (
 from . import text
 from .expressions import Expressions, arguments, spelled
 from .nests import Nest, Path, nests, places, shared
+from .states import Group, groups
 from .values import ROW, dims_of, tile_of
 
 _CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min"}
@@ -57,6 +58,8 @@ class Printer(Expressions):
         self.kept: dict[str, tuple[Axis, ...]] = {}  # the axes of the array of a value; none for a variable
         for v in self.values.states.values():
             self.kept[v.name] = self.values.over(v)
+        read = [s.dst.name for s in self.values.maker.values() if self.values.placed(s)]
+        self.groups = groups(self.values.statements, read)  # by the value of each part
 
     def text(self) -> str:
         self.preamble()
@@ -155,7 +158,10 @@ class Printer(Expressions):
             return
         growing = [s for s in n.statements if isinstance(s, Reduce | Scan) and n.axis in s.dim.axes]
         for s in growing:
-            self.grow(s)
+            if not s.parts:
+                self.grow(s)
+            elif s is self.groups[s.dst.name].leader:
+                self.begin(self.groups[s.dst.name])
         self.write_pragma(n, growing)
         with self.lanes((n.axis,)):
             for p in n.parts:
@@ -163,14 +169,16 @@ class Printer(Expressions):
         for s in growing:
             if isinstance(s, Reduce) and not self.inner(s):
                 name = text.variable(s.dst)
-                if self.separate_nan(s):
+                if s.parts:
+                    self.take_part(s)
+                elif self.separate_nan(s):
                     self.write(f"{name} = nan_{name} ? NAN : {name};")
-                if self.kept[s.dst.name]:
+                if self.kept[s.dst.name] and not s.parts:
                     self.write(f"{self.element(s.dst)} = {name};")
 
     def write_pragma(self, n: Nest, growing: list[Reduce | Scan]) -> None:
         """The loop is one of vectors if nothing is carried from lane to lane but reductions."""
-        if not n.innermost or any(isinstance(s, Scan) for s in growing):
+        if not n.innermost or any(isinstance(s, Scan) or s.parts for s in growing):
             return
         clauses = ""
         for s in growing:
@@ -293,6 +301,46 @@ class Printer(Expressions):
             if self.separate_nan(s):
                 self.write(f"int32_t nan_{name} = 0;")
 
+    def begin(self, group: Group) -> None:
+        """What a state of several parts begins with."""
+        inner = self.inner(group.leader)
+        if inner:
+            self.write_pragma_over(inner)
+        with self.lanes(inner):
+            for part in group.asked:
+                kind = "" if inner else f"{group.kind(part)} "
+                self.write(f"{kind}{self.part(group, part)} = {group.start(part)};")
+
+    def part(self, group: Group, part: int) -> str:
+        """A part of the state up to here."""
+        s, inner = group.leader, self.inner(group.leader)
+        name = f"part{part}_{text.variable(s.dst)}"
+        if not inner:
+            return name
+        array = self.values.array(f"{s.dst.name} part {part}", inner, max(s.parts[part].dtype.itemsize, 4))
+        parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
+        return f"(({group.kind(part)} *)(memory + {array.offset}))[{text.total(parts)}]"
+
+    def take_part(self, s: Reduce | Scan) -> None:
+        """The value of a part, in its variable and its array."""
+        group = self.groups[s.dst.name]
+        part = next(k for k in group.asked if group.member(k) is s)
+        self.write(f"const {text.value_type(s.dst.dtype)} {text.variable(s.dst)} = {self.part(group, part)};")
+        self.scopes[-1].add(s.dst.name)
+        if self.kept[s.dst.name]:
+            self.write(f"{self.element(s.dst)} = {text.variable(s.dst)};")
+
+    def combine(self, s: Reduce | Scan) -> None:
+        """The next element of a state of several parts."""
+        group = self.groups[s.dst.name]
+        if s is group.leader:
+            for line in group.combined({k: self.part(group, k) for k in group.asked}, text.lane(s.dim.axes[0])):
+                self.write(line)
+        if isinstance(s, Reduce) and self.inner(s):
+            self.write(f"{self.element(s.dst)} = {self.part(group, next(k for k in group.asked if group.member(k) is s))};")
+        elif isinstance(s, Scan):
+            self.take_part(s)
+
     def inner(self, s: Reduce | Scan) -> tuple[Axis, ...]:
         """The axes inside of the one that is reduced."""
         run = self.runs(s)
@@ -321,6 +369,8 @@ class Printer(Expressions):
             self.need(v)
         if isinstance(s, Store):
             self.store(s)
+        elif isinstance(s, Reduce | Scan) and s.parts:
+            self.combine(s)
         elif isinstance(s, Reduce):
             self.reduce(s)
         elif not isinstance(s, Loop):

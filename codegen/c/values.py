@@ -72,7 +72,7 @@ def simplified(program: TileProgram) -> TileProgram:
 
     def one(s: Statement) -> Statement | None:
         fields = {"Loop": ("accumulators",), "Load": ("access",), "Store": ("src", "access")}
-        names = fields.get(type(s).__name__, ("src", "args", "new", "kept", "small", "a", "b", "acc"))
+        names = fields.get(type(s).__name__, ("src", "parts", "args", "new", "kept", "small", "a", "b", "acc"))
         s = replace(s, **{n: known(getattr(s, n)) for n in names if hasattr(s, n)})
         widened = isinstance(s, Cast) and s.dst.dtype == dtypes.float32 and s.src.dtype.is_float
         if isinstance(s, Where):
@@ -241,14 +241,13 @@ class Values:
         return all(r is reader or not any(r is s for s in inside) for r in self.consumers[name])
 
     def _check_bindings(self, body: tuple[Statement, ...], outer: frozenset[Axis]) -> None:
-        """The lanes of an axis are counted once."""
+        """The lanes of an axis are those of one tile: a loop over it inside of another one sees nothing with lanes of the outer tile."""
         for s in body:
             if isinstance(s, Loop):
-                if s.binding.axis in outer:
-                    raise PlanError(f"no C for a loop over {s.binding.axis.name} inside of another one")
-                self._check_bindings(s.body, outer | {s.binding.axis})
-            elif isinstance(s, Reduce | Scan) and s.parts:
-                raise PlanError("no C for states of several parts")
+                axis = s.binding.axis
+                if axis in outer and (s.binding.name in self.padded or any(axis in self.over(v) for v in uses(s))):
+                    raise PlanError(f"no C for a loop over {axis.name} inside of another one whose tile it reads")
+                self._check_bindings(s.body, outer | {axis})
             elif isinstance(s, Reduce | Scan) and len(s.dim.axes) > 1:
                 raise PlanError("no C for reductions over packed axes")
 
@@ -257,7 +256,9 @@ def dims_of(s: Statement) -> tuple[Dim, ...]:
     """The dims that a statement runs over."""
     if isinstance(s, Store):
         return s.access.dims
-    return s.src.dims if isinstance(s, Reduce) else s.dst.dims if not isinstance(s, Loop) else ()
+    if isinstance(s, Reduce):
+        return tuple({d: None for x in s.parts or (s.src,) for d in x.dims})
+    return s.dst.dims if not isinstance(s, Loop) else ()
 
 
 def tile_of(kernel: Kernel, axes: tuple[Axis, ...]) -> int:

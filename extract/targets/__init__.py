@@ -1,8 +1,8 @@
 """Devices as data: one TOML file each, with the rates that the cost model reads and the limits that the static gate checks.
 
 ``load_target("h200")`` reads a file of this directory; a path reads a user's own file, an architecture name such as ``"sm_90"``
-its representative device, and ``"auto"`` stands for the CUDA device at hand (the H200 where there is none).  ``"cpu"`` is the machine at
-hand where ``eqfuse calibrate`` has measured it.
+its representative device, and ``"auto"`` stands for what the environment variable ``EQFUSE_TARGET`` names; without it for the CUDA
+device at hand, and where there is none for the CPU.  ``"cpu"`` is the machine at hand where ``eqfuse calibrate`` has measured it.
 Rates are per second (bytes in 1e9, operations as each field says), sizes are bytes, ``launch_us`` is microseconds.  Where a
 number comes from stands beside it in the file.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -25,7 +26,8 @@ from .levels import Level, levels_of
 from .machine import calibrated
 
 _DIRECTORY = Path(__file__).parent
-DEFAULT = "h200"
+VARIABLE = "EQFUSE_TARGET"  # the environment variable that names what "auto" stands for
+_EXAMPLE = "h200"
 REPRESENTATIVES = {"sm_80": "a100", "sm_89": "rtx6000ada", "sm_90": "h200", "sm_100": "b200", "gfx942": "mi300x"}
 
 
@@ -65,6 +67,11 @@ class Target:
     def on_cpu(self) -> bool:
         """Kernels for it are C, and run on tensors in memory."""
         return self.vendor == "cpu"
+
+    @property
+    def device(self) -> str:
+        """What torch calls the kind of device that kernels for it run on."""
+        return "cpu" if self.on_cpu else "cuda"
 
     def _of(self, scope: str) -> list[Level]:
         return [x for x in self.levels if x.scope == scope]
@@ -147,7 +154,7 @@ def load_target(name: str | Path | Target) -> Target:
     """
     if isinstance(name, Target):
         return name
-    expect(isinstance(name, str | Path), "target", name, f"a name, as in target={DEFAULT!r}: {', '.join(targets())}", UnknownTargetError)
+    expect(isinstance(name, str | Path), "target", name, f"a name, as in target={_EXAMPLE!r}: {', '.join(targets())}", UnknownTargetError)
     text = str(name)
     if text == "auto":
         return _device_at_hand()
@@ -163,7 +170,7 @@ def load_target(name: str | Path | Target) -> Target:
         hint = f'did you mean "{close[0]}"? ' if close else ""
         raise UnknownTargetError(
             f'no target is called "{name}"',
-            cure=f"{hint}known targets: {', '.join(choices)}; or the path of a .toml file like extract/targets/{DEFAULT}.toml",
+            cure=f"{hint}known targets: {', '.join(choices)}; or the path of a .toml file like extract/targets/{_EXAMPLE}.toml",
         )
     return bundled(text)
 
@@ -228,11 +235,17 @@ def _field(key: str, declared: str, value: Any, path: Path) -> Any:
 
 
 def _device_at_hand() -> Target:
-    """The target that fits the current CUDA (or ROCm) device: by name, else by architecture, else the default."""
+    """What the environment names; else the target that fits the current CUDA (or ROCm) device, by name or by architecture; else the CPU."""
+    named = os.environ.get(VARIABLE, "").strip()
+    if named not in ("", "auto"):
+        try:
+            return load_target(named)
+        except UnknownTargetError as error:
+            raise UnknownTargetError(error.message, where=f"{VARIABLE}={named}", cure=error.cure) from None
     import torch
 
     if not torch.cuda.is_available():
-        return bundled(DEFAULT)
+        return load_target("cpu")
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return _for_device(properties.name, getattr(properties, "gcnArchName", ""), (properties.major, properties.minor))
 
@@ -245,6 +258,6 @@ def _for_device(name: str, gcn_arch: str, capability: tuple[int, int]) -> Target
     arch = gcn_arch.split(":")[0] if gcn_arch else f"sm_{capability[0]}{capability[1]}"
     if arch not in REPRESENTATIVES:
         raise UnknownTargetError(
-            f"no target file fits the device {name} ({arch})", cure=f'optimize(..., target="{DEFAULT}") or the path of a .toml file'
+            f"no target file fits the device {name} ({arch})", cure=f'optimize(..., target="{_EXAMPLE}") or the path of a .toml file'
         )
     return bundled(REPRESENTATIVES[arch])

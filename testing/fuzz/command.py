@@ -2,7 +2,7 @@
 
     python -m eqfuse.testing.fuzz 0 1000 --interpret 10
 
-``--lowering`` runs :func:`~.lowering.simulated` instead.
+``--lowering`` runs :func:`~.lowering.simulated` instead, ``--native`` kernels in C (:mod:`.native`), and goes on with a log.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ...errors import OptionError
 from ...ir.monoids import MONOIDS
 from ...ir.ops import OPS
 from ...rewrites import registry
+from ...runtime.native import compiler as native_compiler
 from .lowering import simulated
+from .native import Log, fuzz_native
+from .native import summary as native_summary
 from .whole_path import LIMIT, STAGES, Finding, Tally, fuzz
 
+_COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
 _EPILOG = """Example: %(prog)s 0 2000 --interpret 10 --json log.json (some ten minutes; about 0.5 GB of memory, however many seeds).
 Ctrl-C stops after the program at hand and tells what was done; a second one ends at once."""
 
@@ -67,6 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "the place where it was, and the run goes on, but for native code that does not return (default: %(default)g; 0: no limit)",
     )
     parser.add_argument("--json", metavar="FILE", help="write what was done and found, as data")
+    parser.add_argument(
+        "--native", action="store_true",
+        help="run kernels in C on this processor instead, tens of programs a second; --json is written after each batch, and a file "
+        "that is there goes on where it ends",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plan-every", type=int, default=25, metavar="N", help="with --native: plan seeds that N divides (default: %(default)s; 0: none)"
+    )
     parser.add_argument("--lowering", action="store_true", help="only simulate random tile programs: random roles and tiles, no plan")
     options = parser.parse_args(arguments)
     if options.last <= options.first or options.first < 0:
@@ -76,6 +89,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(options.first, options.last)
     if options.lowering:
         return _lowering(seeds)
+    if options.native:
+        try:
+            return _native(seeds, options.plan_every, Path(options.json) if options.json else None)
+        except OptionError as error:
+            parser.error(str(error))
     console = Console(stderr=True)
     started = time.process_time()
 
@@ -89,8 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             data = as_data(tally, seeds[: tally.programs], options.interpret, seconds)
             Path(options.json).write_text(json.dumps(data, indent=1) + "\n")
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
+    with Progress(*_COLUMNS, console=console) as bar:
         task = bar.add_task("programs", total=len(seeds))
         shown = 0
 
@@ -216,6 +233,35 @@ def _peak_memory() -> int | None:
         return None
     unit = 1e6 if sys.platform == "darwin" else 1e3
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+
+
+def _native(seeds: range, plan_every: int, path: Path | None) -> int:
+    """Seeds in C, or those that a log has left."""
+    console = Console(stderr=True)
+    log = Log.read(path) if path is not None and path.exists() else Log((seeds.start, seeds.stop), plan_every, seeds.start)
+    if (log.seeds[0], log.plan_every) != (seeds.start, plan_every):
+        said = f"this log begins with seed {log.seeds[0]} and plans every {log.plan_every}th"
+        raise OptionError(said, where=str(path), cure="another name")
+    log.seeds = seeds.start, seeds.stop
+    about = {"commit": _commit(), "processor": platform.machine(), "python": platform.python_version(), "compiler": native_compiler()}
+    with Progress(*_COLUMNS, console=console) as bar, _Interruptible() as stop:
+        task = bar.add_task("programs", total=len(seeds))
+        shown = len(log.findings)
+
+        def after(log: Log) -> bool:
+            nonlocal shown
+            for f in log.findings[shown:]:
+                said = f"seed {f['seed']}, {f['way']}: {f['message']}\n{f['minimal']}"
+                console.print(said, markup=False, highlight=False, soft_wrap=True)
+            shown = len(log.findings)
+            bar.update(task, completed=log.next - seeds.start, description=f"programs, {shown} found")
+            if path is not None:
+                log.write(path, about | {"date": datetime.now(UTC).isoformat(timespec="seconds")})
+            return stop.asked
+
+        fuzz_native(log, after)
+    print("\n".join(native_summary(log)))
+    return int(bool(log.findings))
 
 
 def _lowering(seeds: range) -> int:

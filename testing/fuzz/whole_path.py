@@ -256,12 +256,37 @@ def _has_fractions(t: Term) -> bool:
     return t.dtype is not None and t.dtype.is_float
 
 
+def _whole(program: Program) -> set[str]:
+    """The outputs that are made of integers alone."""
+    return {o.name for o in program.outputs if o.dtype.kind == "int" and not any(map(_has_fractions, postorder(o.term)))}
+
+
+def differs(
+    program: Program, inputs: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], tolerance: Mapping[str, float]
+) -> str:
+    """How outputs differ from the reference, where that is finite; empty if they do not."""
+    return _difference(evaluate(program, inputs), _whole(program), found, tolerance)
+
+
+def _difference(
+    exact: Mapping[str, np.ndarray], whole: set[str], found: Mapping[str, np.ndarray], tolerance: Mapping[str, float]
+) -> str:
+    for name, expected in exact.items():
+        got = np.asarray(found[name])
+        if name in whole and not np.array_equal(got.reshape(expected.shape).astype(np.int64), expected):
+            return f"{name} is made of integers alone and differs: {got.ravel()[:8]}, not {expected.ravel()[:8]}"
+        error = relative_move(got.astype(float).reshape(expected.shape), expected)
+        if not error <= tolerance[name]:
+            return f"{name} is off by {error:.1e} of its largest element, {tolerance[name]:.1e} allowed"
+    return ""
+
+
 class _Path:
     def __init__(self, program: Program, inputs: Mapping[str, np.ndarray], seed: int, tally: Tally) -> None:
         self.program, self.inputs, self.seed, self.tally = program, inputs, seed, tally
         self.rng = random.Random(seed)
         self.expected = evaluate(program, inputs)
-        self.whole = {o.name for o in program.outputs if o.dtype.kind == "int" and not any(map(_has_fractions, postorder(o.term)))}
+        self.whole = _whole(program)
         self.tolerances: dict[bool, dict[str, float]] = {}
         self.graph: FrozenGraph
         self.plans: list[Plan] = []
@@ -419,14 +444,8 @@ class _Path:
         self, stage: str, found: Mapping[str, np.ndarray], tolerance: Mapping[str, float], tiles: TileProgram | None = None
     ) -> None:
         """Outputs against the reference, where that is finite."""
-        for name, expected in self.expected.items():
-            got = np.asarray(found[name])
-            if name in self.whole and not np.array_equal(got.reshape(expected.shape).astype(np.int64), expected):
-                raise Disagreement(stage, f"{name} is made of integers alone and differs: {got.ravel()[:8]}, not {expected.ravel()[:8]}")
-            error = relative_move(got.astype(float).reshape(expected.shape), expected)
-            if not error <= tolerance[name]:
-                where = f"\n{tiles}" if tiles else ""
-                raise Disagreement(stage, f"{name} is off by {error:.1e} of its largest element, {tolerance[name]:.1e} allowed{where}")
+        if said := _difference(self.expected, self.whole, found, tolerance):
+            raise Disagreement(stage, f"{said}\n{tiles}" if tiles else said)
 
     def cover(self, tiles: TileProgram) -> None:
         """Count what lowering made."""

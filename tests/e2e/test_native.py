@@ -5,6 +5,7 @@ A printer is a function of a tile program and its parameters: the plans for a GP
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import subprocess
@@ -14,11 +15,14 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch._higher_order_ops.associative_scan import associative_scan
 
 import eqfuse
+from eqfuse.backend import compile_graph
 from eqfuse.runtime.native import compiler
 from eqfuse.testing.native import Native
 from eqfuse.testing.programs import PROGRAMS
+from eqfuse.tiles.program import Reduce, Scan
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 ROUNDINGS = {"float32": 2e-6, "float16": 2**-9, "bfloat16": 2**-6}  # of the largest element
@@ -93,10 +97,84 @@ def test_infinities_and_nan_are_as_in_torch(compiled, only_kernels):
     torch.testing.assert_close(compiled(x), softmax(x), equal_nan=True)
 
 
-def test_gradients_run_in_torch(compiled):
+def test_where_a_gradient_is_wanted_the_derivative_runs_in_torch(compiled, only_kernels):
     x = torch.randn(33, 100, requires_grad=True)
-    (got,) = torch.autograd.grad(compiled(x)[:, 0].sum(), x)
+    (got,) = torch.autograd.grad(compiled(x)[:, 0].sum(), x)  # `eager`, which would fail, computes neither; torch replays the graph
     torch.testing.assert_close(got, torch.autograd.grad(softmax(x)[:, 0].sum(), x)[0])
+
+
+def test_the_operator_is_one_of_torch_with_kernels(compiled):
+    op, x = compiled.op, torch.randn(33, 100, requires_grad=True)
+    assert torch.equal(op(x)[0], compiled(x.detach())), "the same kernels, so the same bits"
+    torch.library.opcheck(op.op, ([x],))
+
+
+def linear(a, b):
+    return associative_scan(lambda l, r: (l[0] * r[0], r[0] * l[1] + r[1]), (a, b), dim=1, combine_mode="generic")[1]
+
+
+UNUSUAL = torch.randn(7, 300, generator=torch.Generator().manual_seed(0))
+UNUSUAL[3, 5], UNUSUAL[4], UNUSUAL[5], UNUSUAL[6, 100] = torch.nan, -torch.inf, 1.0, torch.inf
+STATES = {  # of several parts: the function and its arguments
+    "largest, where it stands, and beside it": (lambda x: (*torch.max(x, -1), x.argmin(-1), torch.softmax(x, -1)), (UNUSUAL,)),
+    "over the outer axis": (lambda x: (x.argmin(0), torch.logcumsumexp(x, 0)), (UNUSUAL,)),
+    "integers": (lambda x: x.argmax(-1), (torch.arange(6 * 77).reshape(6, 77) * 37 % 11 - 5,)),
+    "prefixes along rows": (lambda x: (torch.logcumsumexp(x, -1), torch.cummax(x, -1)[0]), (UNUSUAL,)),
+    "a recurrence in a loop": (linear, (torch.linspace(-1, 1, 2 * 9000).view(2, 9000), torch.ones(2, 9000))),
+    "a recurrence beside other lanes": (linear, (torch.linspace(-1, 1, 3 * 130 * 17).view(3, 130, 17), torch.ones(3, 130, 17))),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_states_of_several_parts(name):
+    f, args = STATES[name]
+    c = eqfuse.optimize(f, args, target="cpu", strict=True)
+    assert not c.missing
+    assert any(isinstance(s, Reduce | Scan) and s.parts for k in c.plan.kernels for s in k.tiles.statements())
+    torch.testing.assert_close(c(*args), f(*args), equal_nan=True, rtol=1e-5, atol=1e-5)
+
+
+class Normalized(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(0.5, 2.0, 12))
+
+    def forward(self, x):
+        return torch.softmax(x * x.square().mean(-1, keepdim=True).rsqrt() * self.weight, -1)
+
+
+def losses_of(model, call, steps=3):
+    """Losses of steps of training; the batches are the same in every run."""
+    optimizer, draw, found = torch.optim.Adam(model.parameters(), 0.01), torch.Generator().manual_seed(0), []
+    for _ in range(steps):
+        x = torch.randn(5, 7, 12, generator=draw)
+        loss = (call(x) - x.roll(1, -1)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.detach())
+    return torch.stack(found)
+
+
+def test_both_passes_of_training_are_kernels(monkeypatch):
+    """By ``torch.compile`` and by ``optimize(training=True)``, on a machine without a GPU with no options at all."""
+    monkeypatch.setenv("EQFUSE_TARGET", "cpu")  # what is the default where there is none; the tests have another
+    model = Normalized()
+    compiled_model, trained_model, plain = (copy.deepcopy(model) for _ in range(3))
+    wanted = losses_of(plain, plain)
+    torch._dynamo.reset()
+    eqfuse.report(reset=True)
+    torch.testing.assert_close(losses_of(compiled_model, torch.compile(compiled_model, backend=compile_graph)), wanted)
+    graphs = eqfuse.report().graphs
+    assert [(g.kind, g.calls, g.ran, g.plans[0].target, len(g.plans[0].library)) for g in graphs] == [
+        ("forward", 3, 3, "cpu", 0), ("backward", 3, 3, "cpu", 0),
+    ]  # fmt: skip
+    assert all(g.plans[0].kernels for g in graphs)
+
+    c = eqfuse.optimize(trained_model, (torch.randn(5, 7, 12),), training=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(trained_model, "forward", None)  # torch does not run the model
+        torch.testing.assert_close(losses_of(trained_model, c), wanted)
 
 
 def test_narrow_types_and_several_outputs():
@@ -121,23 +199,46 @@ def test_a_program_partly_in_torch():
     torch.testing.assert_close(c(x), sorted_softmax(x))
 
 
-def test_a_saved_module_builds_itself(compiled, tmp_path):
-    path = compiled.save(tmp_path / "kernels.py")
+def test_saved_files_build_and_test_themselves(compiled, tmp_path):
+    """One plan, both passes of training, and a program partly in torch; and a fault is seen."""
+    x = torch.randn(9, 60)
+    trained = eqfuse.optimize(softmax, (x.clone().requires_grad_(),), target="cpu", training=True)
+    parted = eqfuse.optimize(lambda x: torch.sort(torch.softmax(x, -1) * 2.0, -1).values.cumsum(-1) + 1.0, (x,), target="cpu")
+    paths = [c.save(tmp_path / f"kernels_{k}.py") for k, c in enumerate((compiled, trained, parted))]
     script = (
         "import runpy, sys, torch\nx = torch.randn(40, 100)\n"
-        f"run = runpy.run_path({str(path)!r})['run']\n"
-        "torch.testing.assert_close(run(x)[0], torch.softmax(x, -1))\nassert 'eqfuse' not in sys.modules"
+        f"paths = {list(map(str, paths))!r}\n"
+        "torch.testing.assert_close(runpy.run_path(paths[0])['run'](x)[0], torch.softmax(x, -1))\n"
+        "for path in paths: runpy.run_path(path, run_name='__main__')\n"
+        "text = open(paths[0]).read()\n"
+        "open(paths[0], 'w').write(text.replace('return (out', 'return (out * 1.001', 1))\n"
+        "try: runpy.run_path(paths[0], run_name='__main__')\nexcept AssertionError as error: print(error)\n"
+        "assert not {'eqfuse', 'triton'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-I", "-c", script], check=True)
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=False, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    assert done.stdout.count("by kernels in C") == 4
+    assert done.stdout.endswith("not what torch computes: out\n")
 
 
 def test_without_a_compiler_torch_runs_and_says_so(monkeypatch):
     monkeypatch.setenv("CC", os.devnull)
     c = eqfuse.optimize(softmax, (torch.randn(4, 10),), target="cpu")
     assert "there is no C compiler" in str(c).splitlines()[-1]
-    x = torch.randn(4, 10)
-    with pytest.warns(UserWarning, match="no C compiler.*run the original program in torch"):
+    x = torch.randn(4, 10, requires_grad=True)
+    with pytest.warns(UserWarning, match="no C compiler.*torch runs the original program"):
         assert torch.equal(c(x), softmax(x))
+    assert torch.equal(c.op(x)[0], softmax(x))
+    trained = eqfuse.optimize(softmax, (x,), target="cpu", training=True)
+    assert torch.equal(trained(x), softmax(x))
+    torch._dynamo.reset()
+    eqfuse.report(reset=True)
+    compiled = torch.compile(softmax, backend=compile_graph, options={"target": "cpu"})
+    torch.testing.assert_close(compiled(x), softmax(x))
+    plans = [plan for g in eqfuse.report().graphs for plan in g.plans]
+    for said in (str(trained), *map(str, plans)):
+        assert "there is no C compiler" in said
+    assert not any(p.kernels for p in plans)
 
 
 def test_an_op_without_a_spelling_in_c_runs_in_torch():

@@ -90,11 +90,21 @@ def test_a_missing_file_is_named(tmp_path):
         load_target(tmp_path / "nowhere.toml")
 
 
-def test_auto_is_a_target():
+def test_auto_is_the_device_at_hand_or_what_the_environment_names(monkeypatch, tmp_path):
+    monkeypatch.delenv("EQFUSE_TARGET")
     found = load_target("auto")
     assert isinstance(found, Target)
     if not torch.cuda.is_available():
-        assert found is load_target("h200")
+        assert found is load_target("cpu")
+    for named in ("b200", "sm_100"):
+        monkeypatch.setenv("EQFUSE_TARGET", named)
+        assert load_target("auto") is load_target("b200")
+    (tmp_path / "mine.toml").write_text((Path(package.__file__).parent / "a100.toml").read_text().replace('"a100"', '"mine"'))
+    monkeypatch.setenv("EQFUSE_TARGET", str(tmp_path / "mine.toml"))
+    assert load_target("auto").name == "mine"
+    monkeypatch.setenv("EQFUSE_TARGET", "h20")
+    with pytest.raises(UnknownTargetError, match=r'EQFUSE_TARGET=h20: no target is called "h20"\n.*did you mean "h200"'):
+        load_target("auto")
 
 
 @pytest.mark.parametrize(
