@@ -96,7 +96,7 @@ class Expressions:
         if isinstance(s, Fill):
             return text.number(s.value, s.dst.dtype)
         assert isinstance(s, IndexValue), f"no C for {type(s).__name__}"
-        position = text.positions({b.axis: b for b in s.bindings}, set(self.values.over(s.dst)).__contains__)
+        position = text.positions({b.axis: b for b in s.bindings}, {a for d in s.dst.dims for a in d.axes}.__contains__)
         return f"({text.value_type(s.dst.dtype)})({text.expression(s.expr, position)})"
 
     def seen(self, b: Binding, which: str) -> str:

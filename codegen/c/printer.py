@@ -60,11 +60,12 @@ class Printer(Expressions):
 
     def text(self) -> str:
         self.preamble()
-        self.block(self.program.body)
+        with self.lanes(self.values.opened):
+            self.block(self.program.body)
         body, self.lines, self.scopes = self.lines, [], [set()]
         names = [f"{self.declared(p)}" for p in arguments(self.original)]
         head = [f"void {function_name(self.program)}(int64_t programs, {', '.join(names)}) {{"]
-        head += ['_Pragma("omp parallel for schedule(dynamic) if(programs > 1)")', "for (int64_t pid = 0; pid < programs; pid++) {"]
+        head += ['_Pragma("omp parallel for schedule(dynamic, 1 + programs / 256) if(programs > 1)")', "for (int64_t pid = 0; pid < programs; pid++) {"]
         head += [f"char *memory = eq_memory({self.values.size}); (void)memory;"] if self.values.size else []
         return "\n".join(_indented([*head, *body, "}", "}"])) + "\n"
 
@@ -132,8 +133,7 @@ class Printer(Expressions):
             self.nest(n)
 
     def runs(self, s: Statement) -> tuple[Axis, ...]:
-        dims = set(dims_of(s))
-        return tuple(a for d in self.program.dims if d in dims for a in d.axes)
+        return self.values.runs(dims_of(s))
 
     def keep(self, v: Value, here: Path, found: list[Nest], at: dict[int, Path] | object) -> None:
         """Decide over which axes a value has an array: those whose loops it does not share with all who read it."""
