@@ -1,9 +1,9 @@
 """Which loop over the lanes of an axis is outside of which.
 
-Between programs of the grid nothing is shared, and without a product nothing is shared between the lanes of a grid axis either.  So all that
-a program does is done for one lane after the other (such an axis is *opened*): what a loop carries for a row is a number in a register,
-and a row is read from its beginning to its end, as memory likes it.  Innermost is the axis along which most elements are neighbours in
-memory, by which loops are vectorised: a reduction over another one has an accumulator for every lane of it.
+Between programs of the grid nothing is shared, and without a product nothing is shared between the lanes of a grid axis either.  So all
+that a program does is done for one lane after the other (such an axis is *opened*): what a loop carries for a row is a number in a
+register, and a row is read from its beginning to its end, as memory likes it.  Innermost is the axis along which most elements are
+neighbours in memory, by which loops are vectorised: a reduction over another one has an accumulator for every lane of it.
 """
 
 from __future__ import annotations

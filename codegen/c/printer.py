@@ -7,11 +7,9 @@ micro-kernel of the runtime header (:mod:`.products`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ...errors import PlanError
 from ...ir.index import Axis
-from ...ir.monoids import MONOIDS
 from ...tiles.names import identifier
 from ...tiles.program import (
     Binding,
@@ -28,11 +26,10 @@ from ...tiles.program import (
     uses,
 )
 from . import text
-from .expressions import Expressions, arguments, spelled
+from .expressions import arguments
 from .nests import Nest, Path, nests, places, shared
+from .reductions import Reductions
 from .values import ROW, dims_of, tile_of
-
-_CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min"}
 
 
 def function_name(program: TileProgram) -> str:
@@ -45,16 +42,13 @@ def print_function(program: TileProgram) -> str:
     return Printer(program).text()
 
 
-class Printer(Expressions):
+class Printer(Reductions):
     """Prints one kernel."""
 
     def __init__(self, program: TileProgram) -> None:
         assert program.parameters, f"{program.name} is not finished"
         super().__init__(program)
         self.original = program
-        self.lines: list[str] = []
-        self.scopes: list[set[str]] = [set()]
-        self.kept: dict[str, tuple[Axis, ...]] = {}  # the axes of the array of a value; none for a variable
         for v in self.values.states.values():
             self.kept[v.name] = self.values.over(v)
 
@@ -65,7 +59,8 @@ class Printer(Expressions):
         body, self.lines, self.scopes = self.lines, [], [set()]
         names = [f"{self.declared(p)}" for p in arguments(self.original)]
         head = [f"void {function_name(self.program)}(int64_t programs, {', '.join(names)}) {{"]
-        head += ['_Pragma("omp parallel for schedule(dynamic, 1 + programs / 256) if(programs > 1)")', "for (int64_t pid = 0; pid < programs; pid++) {"]
+        head += ['_Pragma("omp parallel for schedule(dynamic, 1 + programs / 256) if(programs > 1)")']
+        head += ["for (int64_t pid = 0; pid < programs; pid++) {"]
         head += [f"char *memory = eq_memory({self.values.size}); (void)memory;"] if self.values.size else []
         return "\n".join(_indented([*head, *body, "}", "}"])) + "\n"
 
@@ -95,20 +90,6 @@ class Printer(Expressions):
         if b.axis in self.has_lanes:
             left = self.extent(b.axis) + ("" if b.kind == "resident" else f" - {text.start(b)}")
             self.write(f"const int64_t {text.count(b.axis)} = {b.tile if b.even else f'eq_least({b.tile}, {left})'};")
-
-    def write(self, line: str) -> None:
-        self.lines.append(line)
-
-    @contextmanager
-    def braces(self, head: str) -> Iterator[None]:
-        self.write(f"{head} {{".lstrip())
-        self.scopes.append(set())
-        yield
-        self.scopes.pop()
-        self.write("}")
-
-    def is_declared(self, name: str) -> bool:
-        return any(name in s for s in self.scopes)
 
     # -- blocks --------------------------------------------------------------------------------------------------------------
     def block(self, body: tuple[Statement, ...]) -> None:
@@ -154,41 +135,12 @@ class Printer(Expressions):
                 self.statement(s)
             return
         growing = [s for s in n.statements if isinstance(s, Reduce | Scan) and n.axis in s.dim.axes]
-        for s in growing:
-            self.grow(s)
-        self.write_pragma(n, growing)
-        with self.lanes((n.axis,)):
+
+        def body() -> None:
             for p in n.parts:
                 self.nest(p)
-        for s in growing:
-            if isinstance(s, Reduce) and not self.inner(s):
-                name = text.variable(s.dst)
-                if self.separate_nan(s):
-                    self.write(f"{name} = nan_{name} ? NAN : {name};")
-                if self.kept[s.dst.name]:
-                    self.write(f"{self.element(s.dst)} = {name};")
 
-    def write_pragma(self, n: Nest, growing: list[Reduce | Scan]) -> None:
-        """The loop is one of vectors if nothing is carried from lane to lane but reductions."""
-        if not n.innermost or any(isinstance(s, Scan) for s in growing):
-            return
-        clauses = ""
-        for s in growing:
-            name = text.variable(s.dst)
-            clauses += f" reduction({_CLAUSES[MONOIDS[s.monoid].combine]}:{name})"
-            clauses += f" reduction(|:nan_{name})" if self.separate_nan(s) else ""
-        self.write(f'_Pragma("omp simd{clauses}")')
-
-    @contextmanager
-    def lanes(self, axes: tuple[Axis, ...]) -> Iterator[None]:
-        """Loops over the lanes of axes."""
-        for a in axes:
-            self.write(f"for (int64_t {text.lane(a)} = 0; {text.lane(a)} < {text.count(a)}; {text.lane(a)}++) {{")
-            self.scopes.append(set())
-        yield
-        for _ in axes:
-            self.scopes.pop()
-            self.write("}")
+        self.reduced(n.axis, growing, n.innermost, body)
 
     def loop(self, s: Loop) -> None:
         olds = {a.old.name for a in s.accumulators}
@@ -246,75 +198,6 @@ class Printer(Expressions):
                 constant = text.variable(value)
             self.write(f"{self.element(to) if over else text.variable(to)} = {constant};")
 
-    def write_pragma_over(self, over: tuple[Axis, ...]) -> None:
-        if len(over) == 1:
-            self.write('_Pragma("omp simd")')
-
-    # -- values --------------------------------------------------------------------------------------------------------------
-    def element(self, v: Value) -> str:
-        """The place of a value in its array, at the present lanes."""
-        array = self.values.array(v.name, self.kept[v.name], max(v.dtype.itemsize, 4))
-        parts = [text.scaled(text.lane(a), array.strides[a]) for a in self.kept[v.name]]
-        return f"(({text.value_type(v.dtype)} *)(memory + {array.offset}))[{text.total(parts)}]"
-
-    def need(self, v: Value) -> None:
-        """Have a value in its variable here."""
-        if self.is_declared(v.name):
-            return
-        maker = self.values.maker.get(v.name)
-        name = f"const {text.value_type(v.dtype)} {text.variable(v)}"
-        if maker is not None and self.values.virtual(v.name, 0):
-            for x in uses(maker):
-                self.need(x)
-            self.write(f"{name} = {self.expression(maker)};")
-        else:
-            self.write(f"{name} = {self.element(v)};")
-        self.scopes[-1].add(v.name)
-
-    def grow(self, s: Reduce | Scan) -> None:
-        """What a reduction or a scan begins with."""
-        identity = text.number(MONOIDS[s.monoid].identity, s.dst.dtype)
-        kind, name = text.value_type(s.dst.dtype), text.variable(s.dst)
-        inner = self.inner(s)
-        if isinstance(s, Scan):
-            if inner:
-                self.write_pragma_over(inner)
-                with self.lanes(inner):
-                    self.write(f"{self.carried(s)} = {identity};")
-            else:
-                self.write(f"{kind} {self.carried(s)} = {identity};")
-        elif inner:
-            self.write_pragma_over(inner)
-            with self.lanes(inner):
-                self.write(f"{self.element(s.dst)} = {identity};")
-        else:
-            self.write(f"{kind} {name} = {identity};")
-            self.scopes[-1].add(s.dst.name)
-            if self.separate_nan(s):
-                self.write(f"int32_t nan_{name} = 0;")
-
-    def inner(self, s: Reduce | Scan) -> tuple[Axis, ...]:
-        """The axes inside of the one that is reduced."""
-        run = self.runs(s)
-        return run[run.index(s.dim.axes[0]) + 1 :]
-
-    def carried(self, s: Scan) -> str:
-        """What a scan has up to here."""
-        inner = self.inner(s)
-        if not inner:
-            return f"upto_{text.variable(s.dst)}"
-        array = self.values.array(f"{s.dst.name} upto", inner, max(s.dst.dtype.itemsize, 4))
-        parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
-        return f"(({text.value_type(s.dst.dtype)} *)(memory + {array.offset}))[{text.total(parts)}]"
-
-    @staticmethod
-    def separate_nan(s: Reduce | Scan) -> bool:
-        """The largest is found by an instruction that loses NaN, beside whether there is one."""
-        return s.dst.dtype.is_float and MONOIDS[s.monoid].combine in ("maximum", "minimum")
-
-    def combined(self, monoid: str, a: str, b: str) -> str:
-        return spelled(MONOIDS[monoid].combine).format(a, b)
-
     # -- statements ----------------------------------------------------------------------------------------------------------
     def statement(self, s: Statement) -> None:
         for v in uses(s):
@@ -334,17 +217,6 @@ class Printer(Expressions):
             self.scopes[-1].add(s.dst.name)
             if self.kept[s.dst.name]:
                 self.write(f"{self.element(s.dst)} = {name};")
-
-    def reduce(self, s: Reduce) -> None:
-        x, name = text.variable(s.src), text.variable(s.dst)
-        if self.inner(s):
-            self.write(f"{self.element(s.dst)} = {self.combined(s.monoid, self.element(s.dst), x)};")
-        elif self.separate_nan(s):
-            than = ">" if MONOIDS[s.monoid].combine == "maximum" else "<"
-            self.write(f"{name} = {x} {than} {name} ? {x} : {name};")
-            self.write(f"nan_{name} |= {x} != {x};")
-        else:
-            self.write(f"{name} = {self.combined(s.monoid, name, x)};")
 
     def store(self, s: Store) -> None:
         dtype = self.kernel.buffers[s.access.buffer].dtype
