@@ -44,6 +44,42 @@ EQ_INLINE eq_f16 eq_to_f16(float x) {
   return (eq_f16)(sign | found);
 }
 
+// a line of 64 bytes past the caches, where the compiler has a name for that; other cores see it after eq_order_lines
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+#if __has_builtin(__builtin_nontemporal_store)
+#define EQ_STORE_PAST(to, x) __builtin_nontemporal_store(x, to)
+#elif defined(__AVX512F__)
+#define EQ_STORE_PAST(to, x) __builtin_ia32_movntps512((float *)(to), x)
+#elif defined(__AVX__)
+#define EQ_STORE_PAST(to, x) __builtin_ia32_movntps256((float *)(to), x)
+#elif defined(__SSE__)
+#define EQ_STORE_PAST(to, x) __builtin_ia32_movntps((float *)(to), x)
+#else
+#define EQ_STORE_PAST(to, x) (void)(*(to) = (x))
+#endif
+#if defined(__AVX512F__)
+typedef float eq_piece __attribute__((vector_size(64)));
+#elif defined(__AVX__)
+typedef float eq_piece __attribute__((vector_size(32)));
+#else
+typedef float eq_piece __attribute__((vector_size(16)));
+#endif
+EQ_INLINE int64_t eq_before_line(const void *p) { return (int64_t)(-(uintptr_t)p & 63); }
+EQ_INLINE void eq_store_line(void *to, const void *line) {
+  for (size_t k = 0; k < 64 / sizeof(eq_piece); k++) {
+    eq_piece x;
+    memcpy(&x, (const char *)line + k * sizeof x, sizeof x);
+    EQ_STORE_PAST((eq_piece *)to + k, x);
+  }
+}
+EQ_INLINE void eq_order_lines(void) {
+#ifdef __SSE__
+  __builtin_ia32_sfence();
+#endif
+}
+
 // extrema: NaN if either is NaN, as in torch
 #define eq_max(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define eq_min(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))

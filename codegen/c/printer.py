@@ -26,9 +26,9 @@ from ...tiles.program import (
     uses,
 )
 from . import text
+from .bypass import CACHE, Bypass
 from .expressions import arguments
 from .nests import Nest, Path, nests, places, shared
-from .reductions import Reductions
 from .values import ROW, dims_of, tile_of
 
 
@@ -42,7 +42,7 @@ def print_function(program: TileProgram) -> str:
     return Printer(program).text()
 
 
-class Printer(Reductions):
+class Printer(Bypass):
     """Prints one kernel."""
 
     def __init__(self, program: TileProgram) -> None:
@@ -59,10 +59,16 @@ class Printer(Reductions):
         body, self.lines, self.scopes = self.lines, [], [set()]
         names = [f"{self.declared(p)}" for p in arguments(self.original)]
         head = [f"void {function_name(self.program)}(int64_t programs, {', '.join(names)}) {{"]
-        head += ['_Pragma("omp parallel for schedule(dynamic, 1 + programs / 256) if(programs > 1)")']
-        head += ["for (int64_t pid = 0; pid < programs; pid++) {"]
-        head += [f"char *memory = eq_memory({self.values.size}); (void)memory;"] if self.values.size else []
-        return "\n".join(_indented([*head, *body, "}", "}"])) + "\n"
+        schedule = "schedule(dynamic, 1 + programs / 256)"
+        loop = ["for (int64_t pid = 0; pid < programs; pid++) {"]
+        loop += [f"char *memory = eq_memory({self.values.size}); (void)memory;"] if self.values.size else []
+        loop += [*body, "}"]
+        if self.bypasses:
+            head += [f"const int bypass = programs * INT64_C({-(-self.moved // self.original.tasks)}) > INT64_C({CACHE});"]
+            region = ['_Pragma("omp parallel if(programs > 1)")', "{", f'_Pragma("omp for {schedule}")', *loop, "eq_order_lines();", "}"]
+        else:
+            region = [f'_Pragma("omp parallel for {schedule} if(programs > 1)")', *loop]
+        return "\n".join(_indented([*head, *region, "}"])) + "\n"
 
     def declared(self, p: Param) -> str:
         if p.kind == "int":
@@ -140,7 +146,11 @@ class Printer(Reductions):
             for p in n.parts:
                 self.nest(p)
 
-        self.reduced(n.axis, growing, n.innermost, body)
+        stored = self.bypassing(n) if not growing else None
+        if stored is not None:
+            self.in_lines(n.axis, stored, body)
+        else:
+            self.reduced(n.axis, growing, n.innermost, body)
 
     def loop(self, s: Loop) -> None:
         olds = {a.old.name for a in s.accumulators}
@@ -221,7 +231,7 @@ class Printer(Reductions):
     def store(self, s: Store) -> None:
         dtype = self.kernel.buffers[s.access.buffer].dtype
         conditions = [f"{text.start(b)} == 0" for b in s.once] + self.masks(s.access)
-        line = f"{self.place(s.access)} = {text.written(text.variable(s.src), dtype)};"
+        line = f"{'line[part]' if s is self.bypassed else self.place(s.access)} = {text.written(text.variable(s.src), dtype)};"
         self.write(f"if ({' && '.join(conditions)}) {line}" if conditions else line)
 
     # -- products ------------------------------------------------------------------------------------------------------------
