@@ -60,11 +60,11 @@ EQ_INLINE eq_f16 eq_to_f16(float x) {
 #define EQ_STORE_PAST(to, x) (void)(*(to) = (x))
 #endif
 #if defined(__AVX512F__)
-typedef float eq_piece __attribute__((vector_size(64)));
+typedef float eq_piece __attribute__((vector_size(64), may_alias));
 #elif defined(__AVX__)
-typedef float eq_piece __attribute__((vector_size(32)));
+typedef float eq_piece __attribute__((vector_size(32), may_alias));
 #else
-typedef float eq_piece __attribute__((vector_size(16)));
+typedef float eq_piece __attribute__((vector_size(16), may_alias));
 #endif
 EQ_INLINE int64_t eq_before_line(const void *p) { return (int64_t)(-(uintptr_t)p & 63); }
 EQ_INLINE void eq_store_line(void *to, const void *line) {

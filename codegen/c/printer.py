@@ -157,9 +157,8 @@ class Printer(Bypass):
         if any(a.new.name in olds and a.new.name != a.old.name for a in s.accumulators):
             raise PlanError("no C for an accumulator that takes the value of another one")
         for a in s.accumulators:
-            over = self.values.over(a.old)
-            if not over:
-                self.write(f"{text.value_type(a.old.dtype)} {text.variable(a.old)} = 0;")
+            if not self.values.over(a.old):
+                self.write(f"{text.value_type(a.old.dtype)} {text.variable(a.old)};")
                 self.scopes[-1].add(a.old.name)
             self.copy(a.old, a.start if a.start is not None else None, text.number(a.identity, a.old.dtype))
         b = s.binding
