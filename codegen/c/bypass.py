@@ -37,9 +37,11 @@ class Bypass(Reductions):
         return next((s for s in n.statements if isinstance(s, Store) and self._in_lines(s, n.axis)), None)
 
     def _in_lines(self, s: Store, axis: Axis) -> bool:
-        """Its elements are neighbours, and all are stored."""
+        """Its elements are neighbours, all are stored, and they are no small part of what is moved."""
         buffer = self.kernel.buffers[s.access.buffer]
         unit = buffer.fastest
+        if 8 * buffer.bytes < self.moved:
+            return False
         if unit is None or s.once or self.masks(s.access) or axis in s.access.places or buffer.dtype.itemsize not in (2, 4):
             return False
         along = [(p, c) for p, e in enumerate(s.access.index) for atom, c in e.terms if atom == axis]
