@@ -33,6 +33,8 @@ from .targets import Target
 
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
+LONG_LIMIT = 65536  # the same for rows that a CPU goes over one by one: a quarter of a megabyte
+RUNS = (64, 256, 1024, 4096)  # elements that a CPU reads in one piece, as vectors; it takes the lanes of other axes one by one
 ROUNDS = 3
 TIE = 1e-3  # times that differ by this share are the same
 LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
@@ -237,7 +239,9 @@ class KernelSearch:
             if a not in s.reduced:
                 options.append([(a, "resident" if a in partial else "grid")])
                 continue
-            limit = CONTRACTED_RESIDENT_LIMIT if a in s.contracted or a in s.free else RESIDENT_LIMIT
+            limit = LONG_LIMIT if self.target.on_cpu and not s.has_contraction else RESIDENT_LIMIT
+            if a in s.contracted or a in s.free:
+                limit = CONTRACTED_RESIDENT_LIMIT
             kinds = [(a, "grid")] if a in s.derived else []  # for the forms that do not reduce it
             if power(a.size) <= limit:
                 kinds.append((a, "resident"))
@@ -249,10 +253,14 @@ class KernelSearch:
     def _tiles(self, a: Axis, kind: str, s: Structure) -> list[int]:
         """Tile sizes to try for one axis."""
         whole = power(a.size)
+        sizes: tuple[int, ...]
         if kind == "resident":
             return [max(whole, 16) if s.has_contraction and (a in s.contracted or a in s.free) else whole]
+        if self.target.on_cpu and not s.has_contraction and a not in s.summed and a not in s.parts:
+            sizes = (1024, 4096, 16384) if kind == "stream" else RUNS if a in s.stored[-1:] else (1, 8, 64)
+            return [t for t in sizes if t < whole + (kind == "grid")] or [max(16, whole // 2) if kind == "stream" else whole]
         if kind == "stream":
-            sizes: tuple[int, ...] = (16, 32, 64, 128) if a in s.contracted or a in s.free else (16, 64, 256, 1024, 2048, 4096)
+            sizes = (16, 32, 64, 128) if a in s.contracted or a in s.free else (16, 64, 256, 1024, 2048, 4096)
             if a in s.summed:  # a matrix product at a time, in those forms of the program where it is no side of one
                 sizes = (1, *sizes) if a in s.contracted or a in s.free else (1,)
             if a in s.stored and not s.has_contraction:

@@ -74,6 +74,8 @@ class Expressions:
             values = [a for a in s.args[s.op == "where" :] if isinstance(a, Value)]
             whole = bool(values) and all(a.dtype.kind == "int" for a in values)
             wide = max(values, key=lambda v: v.dtype.itemsize) if whole else None
+            if wide is not None and s.op in ("eq", "ne") and len({v.dtype.itemsize for v in values}) == 2:
+                return self.compared(s.op, min(values, key=lambda v: v.dtype.itemsize), wide)
             return spelled(s.op).format(*(self.operand(a, like=wide) for a in s.args))
         if isinstance(s, Lost):
             new, kept, small = (text.variable(v) for v in (s.new, s.kept, s.small))
@@ -96,8 +98,14 @@ class Expressions:
         if isinstance(s, Fill):
             return text.number(s.value, s.dst.dtype)
         assert isinstance(s, IndexValue), f"no C for {type(s).__name__}"
-        position = text.positions({b.axis: b for b in s.bindings}, set(self.values.over(s.dst)).__contains__)
+        position = text.positions({b.axis: b for b in s.bindings}, {a for d in s.dst.dims for a in d.axes}.__contains__)
         return f"({text.value_type(s.dst.dtype)})({text.expression(s.expr, position)})"
+
+    def compared(self, op: str, narrow: Value, wide: Value) -> str:
+        """Whether integers of two widths are equal, compared in the narrow one, of which a vector holds more; what is left to ask of the
+        wide one is often asked once for a row."""
+        a, b, kind = text.variable(narrow), text.variable(wide), text.value_type(narrow.dtype)
+        return f"(({a} == ({kind}){b}) & ({b} == ({kind}){b}))" if op == "eq" else f"(({a} != ({kind}){b}) | ({b} != ({kind}){b}))"
 
     def seen(self, b: Binding, which: str) -> str:
         """Elements of an axis before a tile, up to its end, or in it."""

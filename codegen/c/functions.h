@@ -44,45 +44,77 @@ EQ_INLINE eq_f16 eq_to_f16(float x) {
   return (eq_f16)(sign | found);
 }
 
+// a line of 64 bytes past the caches, where the compiler has a name for that; other cores see it after eq_order_lines
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+#if __has_builtin(__builtin_nontemporal_store)
+#define EQ_STORE_PAST(to, x) __builtin_nontemporal_store(x, to)
+#elif defined(__AVX512F__)
+#define EQ_STORE_PAST(to, x) __builtin_ia32_movntps512((float *)(to), x)
+#elif defined(__AVX__)
+#define EQ_STORE_PAST(to, x) __builtin_ia32_movntps256((float *)(to), x)
+#elif defined(__SSE__)
+#define EQ_STORE_PAST(to, x) __builtin_ia32_movntps((float *)(to), x)
+#else
+#define EQ_STORE_PAST(to, x) (void)(*(to) = (x))
+#endif
+#if defined(__AVX512F__)
+typedef float eq_piece __attribute__((vector_size(64), may_alias));
+#elif defined(__AVX__)
+typedef float eq_piece __attribute__((vector_size(32), may_alias));
+#else
+typedef float eq_piece __attribute__((vector_size(16), may_alias));
+#endif
+EQ_INLINE int64_t eq_before_line(const void *p) { return (int64_t)(-(uintptr_t)p & 63); }
+EQ_INLINE void eq_store_line(void *to, const void *line) {
+  for (size_t k = 0; k < 64 / sizeof(eq_piece); k++) {
+    eq_piece x;
+    memcpy(&x, (const char *)line + k * sizeof x, sizeof x);
+    EQ_STORE_PAST((eq_piece *)to + k, x);
+  }
+}
+EQ_INLINE void eq_order_lines(void) {
+#ifdef __SSE__
+  __builtin_ia32_sfence();
+#endif
+}
+
 // extrema: NaN if either is NaN, as in torch
 #define eq_max(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define eq_min(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 
-// exp: Cody and Waite's reduction, a polynomial on [-ln 2 / 2, ln 2 / 2]: 1.2e-7 of the value; results below 2^-126 are 0
+// exp: 1.2e-7 of the value; results below 2^-126 are 0.  x = k ln 2 + r (Cody and Waite), exp(r) by a minimax polynomial on [0, ln 2] (by
+// Lawson's iteration), times 2^k.  The sum t ends in the bits of k + 127, which are shifted into the place of an exponent: infinite for
+// k = 128, 0 for k = -127, so that limits and NaN need no choices
 EQ_INLINE float eq_exp(float x) {
-  float y = x < -87.33f ? -87.33f : x;
-  y = y > 88.72f ? 88.72f : y;
-  float t = EQ_FMA(y, 1.44269504f, 12582912.0f);
-  float k = t - 12582912.0f;
+  float y = x < -87.5f ? -87.5f : x;
+  y = y > 89.0f ? 89.0f : y;
+  float t = EQ_FMA(y, 1.44269504f, -0.49999997f) + 12583039.0f;  // 1.5 2^23 + 127: its unit is 1
+  float k = t - 12583039.0f;
   float r = EQ_FMA(k, -0.693145752f, y);
   r = EQ_FMA(k, -1.42860677e-6f, r);
-  float p = EQ_FMA(1.3793324e-3f, r, 8.3681596e-3f);
-  p = EQ_FMA(p, r, 4.1667588e-2f);
-  p = EQ_FMA(p, r, 1.66664720e-1f);
-  p = EQ_FMA(p, r, 4.99999940e-1f);
+  float p = EQ_FMA(1.91266171e-3f, r, 7.86813349e-3f);
+  p = EQ_FMA(p, r, 4.18551564e-2f);
+  p = EQ_FMA(p, r, 1.66631877e-1f);
+  p = EQ_FMA(p, r, 5.00002265e-1f);
   p = EQ_FMA(p, r, 1.0f);
   p = EQ_FMA(p, r, 1.0f);
-  float e = eq_float(eq_bits(p) + (int32_t)((uint32_t)eq_bits(t) << 23));
-  e = x < -87.33f ? 0.0f : e;
-  e = x > 88.72283f ? INFINITY : e;
-  return x != x ? x : e;
+  return p * eq_float((int32_t)((uint32_t)eq_bits(t) << 23));
 }
-// exp2: as exp: 2.3e-7 of the value; results below 2^-126 are 0
+// exp2: as exp: 1.2e-7 of the value; results up to 2^-126 are 0
 EQ_INLINE float eq_exp2(float x) {
-  float y = x < -126.0f ? -126.0f : x;
-  y = y > 127.999992f ? 127.999992f : y;
-  float t = y + 12582912.0f;
-  float r = y - (t - 12582912.0f);
-  float p = EQ_FMA(1.5403530e-4f, r, 1.3333558e-3f);
-  p = EQ_FMA(p, r, 9.6181291e-3f);
-  p = EQ_FMA(p, r, 5.5504109e-2f);
-  p = EQ_FMA(p, r, 2.4022651e-1f);
-  p = EQ_FMA(p, r, 6.9314718e-1f);
+  float y = x < -127.0f ? -127.0f : x;
+  y = y > 128.5f ? 128.5f : y;
+  float t = y - 0.5f + 12583039.0f;
+  float r = y - (t - 12583039.0f);
+  float p = EQ_FMA(2.16129920e-4f, r, 1.24678260e-3f);
+  p = EQ_FMA(p, r, 9.67545342e-3f);
+  p = EQ_FMA(p, r, 5.54852784e-2f);
+  p = EQ_FMA(p, r, 2.40229309e-1f);
+  p = EQ_FMA(p, r, 6.93147063e-1f);
   p = EQ_FMA(p, r, 1.0f);
-  float e = eq_float(eq_bits(p) + (int32_t)((uint32_t)eq_bits(t) << 23));
-  e = x < -126.0f ? 0.0f : e;
-  e = x >= 128.0f ? INFINITY : e;
-  return x != x ? x : e;
+  return p * eq_float((int32_t)((uint32_t)eq_bits(t) << 23));
 }
 // log: x = m 2^i with m in [2/3, 4/3], and a polynomial for log(1 + (m - 1)) (coefficients: N. Juffa): 1.0e-7 of the value
 EQ_INLINE float eq_log(float x) {

@@ -7,11 +7,9 @@ micro-kernel of the runtime header (:mod:`.products`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ...errors import PlanError
 from ...ir.index import Axis
-from ...ir.monoids import MONOIDS
 from ...tiles.names import identifier
 from ...tiles.program import (
     Binding,
@@ -28,12 +26,10 @@ from ...tiles.program import (
     uses,
 )
 from . import text
-from .expressions import Expressions, arguments, spelled
+from .bypass import CACHE, Bypass
+from .expressions import arguments
 from .nests import Nest, Path, nests, places, shared
-from .states import Group, groups
 from .values import ROW, dims_of, tile_of
-
-_CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min"}
 
 
 def function_name(program: TileProgram) -> str:
@@ -46,30 +42,33 @@ def print_function(program: TileProgram) -> str:
     return Printer(program).text()
 
 
-class Printer(Expressions):
+class Printer(Bypass):
     """Prints one kernel."""
 
     def __init__(self, program: TileProgram) -> None:
         assert program.parameters, f"{program.name} is not finished"
         super().__init__(program)
         self.original = program
-        self.lines: list[str] = []
-        self.scopes: list[set[str]] = [set()]
-        self.kept: dict[str, tuple[Axis, ...]] = {}  # the axes of the array of a value; none for a variable
         for v in self.values.states.values():
             self.kept[v.name] = self.values.over(v)
-        read = [s.dst.name for s in self.values.maker.values() if self.values.placed(s)]
-        self.groups = groups(self.values.statements, read)  # by the value of each part
 
     def text(self) -> str:
         self.preamble()
-        self.block(self.program.body)
+        with self.lanes(self.values.opened):
+            self.block(self.program.body)
         body, self.lines, self.scopes = self.lines, [], [set()]
         names = [f"{self.declared(p)}" for p in arguments(self.original)]
         head = [f"void {function_name(self.program)}(int64_t programs, {', '.join(names)}) {{"]
-        head += ['_Pragma("omp parallel for schedule(dynamic) if(programs > 1)")', "for (int64_t pid = 0; pid < programs; pid++) {"]
-        head += [f"char *memory = eq_memory({self.values.size}); (void)memory;"] if self.values.size else []
-        return "\n".join(_indented([*head, *body, "}", "}"])) + "\n"
+        schedule = "schedule(dynamic, 1 + programs / 256)"
+        loop = ["for (int64_t pid = 0; pid < programs; pid++) {"]
+        loop += [f"char *memory = eq_memory({self.values.size}); (void)memory;"] if self.values.size else []
+        loop += [*body, "}"]
+        if self.bypasses:
+            head += [f"const int bypass = programs * INT64_C({-(-self.moved // self.original.tasks)}) > INT64_C({CACHE});"]
+            region = ['_Pragma("omp parallel if(programs > 1)")', "{", f'_Pragma("omp for {schedule}")', *loop, "eq_order_lines();", "}"]
+        else:
+            region = [f'_Pragma("omp parallel for {schedule} if(programs > 1)")', *loop]
+        return "\n".join(_indented([*head, *region, "}"])) + "\n"
 
     def declared(self, p: Param) -> str:
         if p.kind == "int":
@@ -98,20 +97,6 @@ class Printer(Expressions):
             left = self.extent(b.axis) + ("" if b.kind == "resident" else f" - {text.start(b)}")
             self.write(f"const int64_t {text.count(b.axis)} = {b.tile if b.even else f'eq_least({b.tile}, {left})'};")
 
-    def write(self, line: str) -> None:
-        self.lines.append(line)
-
-    @contextmanager
-    def braces(self, head: str) -> Iterator[None]:
-        self.write(f"{head} {{".lstrip())
-        self.scopes.append(set())
-        yield
-        self.scopes.pop()
-        self.write("}")
-
-    def is_declared(self, name: str) -> bool:
-        return any(name in s for s in self.scopes)
-
     # -- blocks --------------------------------------------------------------------------------------------------------------
     def block(self, body: tuple[Statement, ...]) -> None:
         """Statements, cut at barriers into segments."""
@@ -135,8 +120,7 @@ class Printer(Expressions):
             self.nest(n)
 
     def runs(self, s: Statement) -> tuple[Axis, ...]:
-        dims = set(dims_of(s))
-        return tuple(a for d in self.program.dims if d in dims for a in d.axes)
+        return self.values.runs(dims_of(s))
 
     def keep(self, v: Value, here: Path, found: list[Nest], at: dict[int, Path] | object) -> None:
         """Decide over which axes a value has an array: those whose loops it does not share with all who read it."""
@@ -157,55 +141,24 @@ class Printer(Expressions):
                 self.statement(s)
             return
         growing = [s for s in n.statements if isinstance(s, Reduce | Scan) and n.axis in s.dim.axes]
-        for s in growing:
-            if not s.parts:
-                self.grow(s)
-            elif s is self.groups[s.dst.name].leader:
-                self.begin(self.groups[s.dst.name])
-        self.write_pragma(n, growing)
-        with self.lanes((n.axis,)):
+
+        def body() -> None:
             for p in n.parts:
                 self.nest(p)
-        for s in growing:
-            if isinstance(s, Reduce) and not self.inner(s):
-                name = text.variable(s.dst)
-                if s.parts:
-                    self.take_part(s)
-                elif self.separate_nan(s):
-                    self.write(f"{name} = nan_{name} ? NAN : {name};")
-                if self.kept[s.dst.name] and not s.parts:
-                    self.write(f"{self.element(s.dst)} = {name};")
 
-    def write_pragma(self, n: Nest, growing: list[Reduce | Scan]) -> None:
-        """The loop is one of vectors if nothing is carried from lane to lane but reductions."""
-        if not n.innermost or any(isinstance(s, Scan) or s.parts for s in growing):
-            return
-        clauses = ""
-        for s in growing:
-            name = text.variable(s.dst)
-            clauses += f" reduction({_CLAUSES[MONOIDS[s.monoid].combine]}:{name})"
-            clauses += f" reduction(|:nan_{name})" if self.separate_nan(s) else ""
-        self.write(f'_Pragma("omp simd{clauses}")')
-
-    @contextmanager
-    def lanes(self, axes: tuple[Axis, ...]) -> Iterator[None]:
-        """Loops over the lanes of axes."""
-        for a in axes:
-            self.write(f"for (int64_t {text.lane(a)} = 0; {text.lane(a)} < {text.count(a)}; {text.lane(a)}++) {{")
-            self.scopes.append(set())
-        yield
-        for _ in axes:
-            self.scopes.pop()
-            self.write("}")
+        stored = self.bypassing(n) if not growing else None
+        if stored is not None:
+            self.in_lines(n.axis, stored, body)
+        else:
+            self.reduced(n.axis, growing, n.innermost, body)
 
     def loop(self, s: Loop) -> None:
         olds = {a.old.name for a in s.accumulators}
         if any(a.new.name in olds and a.new.name != a.old.name for a in s.accumulators):
             raise PlanError("no C for an accumulator that takes the value of another one")
         for a in s.accumulators:
-            over = self.values.over(a.old)
-            if not over:
-                self.write(f"{text.value_type(a.old.dtype)} {text.variable(a.old)} = 0;")
+            if not self.values.over(a.old):
+                self.write(f"{text.value_type(a.old.dtype)} {text.variable(a.old)};")
                 self.scopes[-1].add(a.old.name)
             self.copy(a.old, a.start if a.start is not None else None, text.number(a.identity, a.old.dtype))
         b = s.binding
@@ -254,115 +207,6 @@ class Printer(Expressions):
                 constant = text.variable(value)
             self.write(f"{self.element(to) if over else text.variable(to)} = {constant};")
 
-    def write_pragma_over(self, over: tuple[Axis, ...]) -> None:
-        if len(over) == 1:
-            self.write('_Pragma("omp simd")')
-
-    # -- values --------------------------------------------------------------------------------------------------------------
-    def element(self, v: Value) -> str:
-        """The place of a value in its array, at the present lanes."""
-        array = self.values.array(v.name, self.kept[v.name], max(v.dtype.itemsize, 4))
-        parts = [text.scaled(text.lane(a), array.strides[a]) for a in self.kept[v.name]]
-        return f"(({text.value_type(v.dtype)} *)(memory + {array.offset}))[{text.total(parts)}]"
-
-    def need(self, v: Value) -> None:
-        """Have a value in its variable here."""
-        if self.is_declared(v.name):
-            return
-        maker = self.values.maker.get(v.name)
-        name = f"const {text.value_type(v.dtype)} {text.variable(v)}"
-        if maker is not None and self.values.virtual(v.name, 0):
-            for x in uses(maker):
-                self.need(x)
-            self.write(f"{name} = {self.expression(maker)};")
-        else:
-            self.write(f"{name} = {self.element(v)};")
-        self.scopes[-1].add(v.name)
-
-    def grow(self, s: Reduce | Scan) -> None:
-        """What a reduction or a scan begins with."""
-        identity = text.number(MONOIDS[s.monoid].identity, s.dst.dtype)
-        kind, name = text.value_type(s.dst.dtype), text.variable(s.dst)
-        inner = self.inner(s)
-        if isinstance(s, Scan):
-            if inner:
-                self.write_pragma_over(inner)
-                with self.lanes(inner):
-                    self.write(f"{self.carried(s)} = {identity};")
-            else:
-                self.write(f"{kind} {self.carried(s)} = {identity};")
-        elif inner:
-            self.write_pragma_over(inner)
-            with self.lanes(inner):
-                self.write(f"{self.element(s.dst)} = {identity};")
-        else:
-            self.write(f"{kind} {name} = {identity};")
-            self.scopes[-1].add(s.dst.name)
-            if self.separate_nan(s):
-                self.write(f"int32_t nan_{name} = 0;")
-
-    def begin(self, group: Group) -> None:
-        """What a state of several parts begins with."""
-        inner = self.inner(group.leader)
-        if inner:
-            self.write_pragma_over(inner)
-        with self.lanes(inner):
-            for part in group.asked:
-                kind = "" if inner else f"{group.kind(part)} "
-                self.write(f"{kind}{self.part(group, part)} = {group.start(part)};")
-
-    def part(self, group: Group, part: int) -> str:
-        """A part of the state up to here."""
-        s, inner = group.leader, self.inner(group.leader)
-        name = f"part{part}_{text.variable(s.dst)}"
-        if not inner:
-            return name
-        array = self.values.array(f"{s.dst.name} part {part}", inner, max(s.parts[part].dtype.itemsize, 4))
-        parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
-        return f"(({group.kind(part)} *)(memory + {array.offset}))[{text.total(parts)}]"
-
-    def take_part(self, s: Reduce | Scan) -> None:
-        """The value of a part, in its variable and its array."""
-        group = self.groups[s.dst.name]
-        part = next(k for k in group.asked if group.member(k) is s)
-        self.write(f"const {text.value_type(s.dst.dtype)} {text.variable(s.dst)} = {self.part(group, part)};")
-        self.scopes[-1].add(s.dst.name)
-        if self.kept[s.dst.name]:
-            self.write(f"{self.element(s.dst)} = {text.variable(s.dst)};")
-
-    def combine(self, s: Reduce | Scan) -> None:
-        """The next element of a state of several parts."""
-        group = self.groups[s.dst.name]
-        if s is group.leader:
-            for line in group.combined({k: self.part(group, k) for k in group.asked}, text.lane(s.dim.axes[0])):
-                self.write(line)
-        if isinstance(s, Reduce) and self.inner(s):
-            self.write(f"{self.element(s.dst)} = {self.part(group, next(k for k in group.asked if group.member(k) is s))};")
-        elif isinstance(s, Scan):
-            self.take_part(s)
-
-    def inner(self, s: Reduce | Scan) -> tuple[Axis, ...]:
-        """The axes inside of the one that is reduced."""
-        run = self.runs(s)
-        return run[run.index(s.dim.axes[0]) + 1 :]
-
-    def carried(self, s: Scan) -> str:
-        """What a scan has up to here."""
-        inner = self.inner(s)
-        if not inner:
-            return f"upto_{text.variable(s.dst)}"
-        array = self.values.array(f"{s.dst.name} upto", inner, max(s.dst.dtype.itemsize, 4))
-        parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
-        return f"(({text.value_type(s.dst.dtype)} *)(memory + {array.offset}))[{text.total(parts)}]"
-
-    @staticmethod
-    def separate_nan(s: Reduce | Scan) -> bool:
-        """The largest is found by an instruction that loses NaN, beside whether there is one."""
-        return s.dst.dtype.is_float and MONOIDS[s.monoid].combine in ("maximum", "minimum")
-
-    def combined(self, monoid: str, a: str, b: str) -> str:
-        return spelled(MONOIDS[monoid].combine).format(a, b)
-
     # -- statements ----------------------------------------------------------------------------------------------------------
     def statement(self, s: Statement) -> None:
         for v in uses(s):
@@ -385,21 +229,10 @@ class Printer(Expressions):
             if self.kept[s.dst.name]:
                 self.write(f"{self.element(s.dst)} = {name};")
 
-    def reduce(self, s: Reduce) -> None:
-        x, name = text.variable(s.src), text.variable(s.dst)
-        if self.inner(s):
-            self.write(f"{self.element(s.dst)} = {self.combined(s.monoid, self.element(s.dst), x)};")
-        elif self.separate_nan(s):
-            than = ">" if MONOIDS[s.monoid].combine == "maximum" else "<"
-            self.write(f"{name} = {x} {than} {name} ? {x} : {name};")
-            self.write(f"nan_{name} |= {x} != {x};")
-        else:
-            self.write(f"{name} = {self.combined(s.monoid, name, x)};")
-
     def store(self, s: Store) -> None:
         dtype = self.kernel.buffers[s.access.buffer].dtype
         conditions = [f"{text.start(b)} == 0" for b in s.once] + self.masks(s.access)
-        line = f"{self.place(s.access)} = {text.written(text.variable(s.src), dtype)};"
+        line = f"{'line[part]' if s is self.bypassed else self.place(s.access)} = {text.written(text.variable(s.src), dtype)};"
         self.write(f"if ({' && '.join(conditions)}) {line}" if conditions else line)
 
     # -- products ------------------------------------------------------------------------------------------------------------

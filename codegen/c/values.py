@@ -43,6 +43,7 @@ from ...tiles.program import (
     uses,
     walk_statements,
 )
+from .order import loop_order
 
 _DEPTH = 3  # operations that are computed again rather than kept
 ROW = 32  # floats; rows of arrays are padded to it, so that products may write whole vectors
@@ -100,6 +101,7 @@ class Values:
     def __init__(self, program: TileProgram) -> None:
         self.program, self.kernel = program, program.kernel
         self.padded = padded(program)
+        self.opened, self.loops = loop_order(program)
         self.statements = tuple(program.statements())
         self.states = {a.old.name: a.old for s in self.statements if isinstance(s, Loop) for a in s.accumulators}
         self.maker = {s.dst.name: s for s in self.statements if not isinstance(s, Loop | Store)}
@@ -120,9 +122,13 @@ class Values:
         self._check_bindings(program.body, frozenset())
 
     def over(self, v: Value) -> tuple[Axis, ...]:
-        """The axes that a value has lanes of, outermost first."""
-        dims = set(v.dims)
-        return tuple(a for d in self.program.dims if d in dims for a in d.axes)
+        """The axes of the loops in which a value is made, outermost first."""
+        return self.runs(v.dims)
+
+    def runs(self, dims: tuple[Dim, ...]) -> tuple[Axis, ...]:
+        """The axes of the loops over the lanes of dims, outermost first."""
+        lanes = {a for d in dims for a in d.axes}
+        return tuple(a for a in self.loops if a in lanes)
 
     # -- what is computed again ----------------------------------------------------------------------------------------------
     def placed(self, s: Statement) -> bool:
@@ -141,7 +147,7 @@ class Values:
 
     def _virtual(self, name: str, depth: int) -> bool:
         s = self.maker.get(name)
-        if s is None or isinstance(s, Loop | Store) or not s.dst.dims or depth > _DEPTH:
+        if s is None or isinstance(s, Loop | Store) or not self.over(s.dst) or depth > _DEPTH:
             return False
         if any(isinstance(r, Loop) or (isinstance(r, Dot) and not self._from_memory(r, name)) for r in self.readers.get(name, ())):
             return False
@@ -226,7 +232,7 @@ class Values:
                     candidates = (maker.acc,) if isinstance(maker, Dot) else maker.args
                     same = [x for x in candidates if isinstance(x, Value) and x.dims == a.old.dims and x.dtype == a.old.dtype]
                     before = [x for x in same if x.name == a.old.name] or [x for x in same if x.name in self.maker]
-                    if len(before) != 1 or not a.old.dims:
+                    if len(before) != 1 or not self.over(a.old):
                         break
                     chain.append(v.name)
                     v, reader = before[0], maker  # type: ignore[assignment]

@@ -1,0 +1,166 @@
+"""Reductions and scans of nests: what they begin with, a step, and what is made of it after the loop.
+
+A reduction over the innermost axis is one of a loop of vectors, with one vector of partial results, which never leave their register: an
+array of several would make sums of rows in the nearest cache faster by a sixth, but what is read back from it waits until the row that was
+stored before has reached its cache, which costs a fifth of all where rows come from memory.  A reduction over another axis has a place for
+every lane of the axes inside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...ir.index import Axis
+from ...ir.monoids import MONOIDS
+from ...tiles.program import Reduce, Scan, TileProgram
+from . import text
+from .expressions import spelled
+from .lines import Lines
+from .states import Group, groups
+from .values import dims_of
+
+_CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min"}
+
+
+def separate_nan(s: Reduce | Scan) -> bool:
+    """The largest is found by an instruction that loses NaN, beside whether there is one."""
+    return s.dst.dtype.is_float and _combine(s) in ("maximum", "minimum")
+
+
+def _combine(s: Reduce | Scan) -> str:
+    return MONOIDS[s.monoid].combine
+
+
+def _clauses(growing: Sequence[Reduce]) -> str:
+    """What a loop of vectors carries from lane to lane."""
+    found = ""
+    for s in growing:
+        name = text.variable(s.dst)
+        found += f" reduction({_CLAUSES[_combine(s)]}:{name})"
+        found += f" reduction(|:nan_{name})" if separate_nan(s) else ""
+    return found
+
+
+class Reductions(Lines):
+    """How reductions and scans are printed."""
+
+    def __init__(self, program: TileProgram) -> None:
+        super().__init__(program)
+        read = [s.dst.name for s in self.values.maker.values() if self.values.placed(s)]
+        self.groups = groups(self.values.statements, read)  # by the value of each part
+
+    def inner(self, s: Reduce | Scan) -> tuple[Axis, ...]:
+        """The axes inside of the one that is reduced."""
+        run = self.values.runs(dims_of(s))
+        return run[run.index(s.dim.axes[0]) + 1 :]
+
+    def combined(self, monoid: str, a: str, b: str) -> str:
+        return spelled(MONOIDS[monoid].combine).format(a, b)
+
+    # -- loops ---------------------------------------------------------------------------------------------------------------
+    def reduced(self, axis: Axis, growing: Sequence[Reduce | Scan], innermost: bool, body: Callable[[], None]) -> None:
+        """A loop over an axis, with all that grows in it."""
+        for s in growing:
+            if not s.parts:
+                self.grow(s)
+            elif s is self.groups[s.dst.name].leader:
+                self.begin(self.groups[s.dst.name])
+        folded = [s for s in growing if isinstance(s, Reduce) and not self.inner(s)]
+        if innermost and not any(isinstance(s, Scan) or s.parts for s in growing):
+            self.write(f'_Pragma("omp simd{_clauses(folded)}")')
+        with self.lanes((axis,)):
+            body()
+        for s in folded:
+            if s.parts:
+                self.take_part(s)
+                continue
+            name = text.variable(s.dst)
+            if separate_nan(s):
+                self.write(f"{name} = nan_{name} ? NAN : {name};")
+            if self.kept[s.dst.name]:
+                self.write(f"{self.element(s.dst)} = {name};")
+
+    # -- what grows ----------------------------------------------------------------------------------------------------------
+    def grow(self, s: Reduce | Scan) -> None:
+        """What a reduction or a scan begins with."""
+        identity = text.number(MONOIDS[s.monoid].identity, s.dst.dtype)
+        kind, name = text.value_type(s.dst.dtype), text.variable(s.dst)
+        inner = self.inner(s)
+        if isinstance(s, Scan):
+            if inner:
+                self.write_pragma_over(inner)
+                with self.lanes(inner):
+                    self.write(f"{self.carried(s)} = {identity};")
+            else:
+                self.write(f"{kind} {self.carried(s)} = {identity};")
+        elif inner:
+            self.write_pragma_over(inner)
+            with self.lanes(inner):
+                self.write(f"{self.element(s.dst)} = {identity};")
+        else:
+            self.write(f"{kind} {name} = {identity};")
+            self.scopes[-1].add(s.dst.name)
+            if separate_nan(s):
+                self.write(f"int32_t nan_{name} = 0;")
+
+    def carried(self, s: Scan) -> str:
+        """What a scan has up to here."""
+        inner = self.inner(s)
+        if not inner:
+            return f"upto_{text.variable(s.dst)}"
+        array = self.values.array(f"{s.dst.name} upto", inner, max(s.dst.dtype.itemsize, 4))
+        parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
+        return f"(({text.value_type(s.dst.dtype)} *)(memory + {array.offset}))[{text.total(parts)}]"
+
+    def reduce(self, s: Reduce) -> None:
+        """A step of a reduction."""
+        x, name = text.variable(s.src), text.variable(s.dst)
+        if self.inner(s):
+            self.write(f"{self.element(s.dst)} = {self.combined(s.monoid, self.element(s.dst), x)};")
+            return
+        if separate_nan(s):
+            self.write(f"{name} = {x} {'>' if _combine(s) == 'maximum' else '<'} {name} ? {x} : {name};")
+            self.write(f"nan_{name} |= {x} != {x};")
+        else:
+            self.write(f"{name} = {self.combined(s.monoid, name, x)};")
+
+    # -- states of several parts ---------------------------------------------------------------------------------------------
+    def begin(self, group: Group) -> None:
+        """What a state of several parts begins with."""
+        inner = self.inner(group.leader)
+        if inner:
+            self.write_pragma_over(inner)
+        with self.lanes(inner):
+            for part in group.asked:
+                kind = "" if inner else f"{group.kind(part)} "
+                self.write(f"{kind}{self.part(group, part)} = {group.start(part)};")
+
+    def part(self, group: Group, part: int) -> str:
+        """A part of the state up to here."""
+        s, inner = group.leader, self.inner(group.leader)
+        name = f"part{part}_{text.variable(s.dst)}"
+        if not inner:
+            return name
+        array = self.values.array(f"{s.dst.name} part {part}", inner, max(s.parts[part].dtype.itemsize, 4))
+        parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
+        return f"(({group.kind(part)} *)(memory + {array.offset}))[{text.total(parts)}]"
+
+    def take_part(self, s: Reduce | Scan) -> None:
+        """The value of a part, in its variable and its array."""
+        group = self.groups[s.dst.name]
+        part = next(k for k in group.asked if group.member(k) is s)
+        self.write(f"const {text.value_type(s.dst.dtype)} {text.variable(s.dst)} = {self.part(group, part)};")
+        self.scopes[-1].add(s.dst.name)
+        if self.kept[s.dst.name]:
+            self.write(f"{self.element(s.dst)} = {text.variable(s.dst)};")
+
+    def combine(self, s: Reduce | Scan) -> None:
+        """The next element of a state of several parts."""
+        group = self.groups[s.dst.name]
+        if s is group.leader:
+            for line in group.combined({k: self.part(group, k) for k in group.asked}, text.lane(s.dim.axes[0])):
+                self.write(line)
+        if isinstance(s, Reduce) and self.inner(s):
+            self.write(f"{self.element(s.dst)} = {self.part(group, next(k for k in group.asked if group.member(k) is s))};")
+        elif isinstance(s, Scan):
+            self.take_part(s)
