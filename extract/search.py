@@ -305,10 +305,14 @@ class KernelSearch:
                 starts = [best.roles] if there is not None else starts
             for start in starts:
                 found = self._climb(form, start, kinds, s)
-                if found is not None and (best is None or _cheaper(found.cost, best.cost)):
+                if found is None:
+                    break
+                if best is None or _cheaper(found.cost, best.cost):
                     best = found
-                if best is not None and (self.hasty or self._ideal(best)):
+                if self._ideal(best):
                     return best
+            if best is not None and self.hasty:
+                return best
         return best
 
     def _ideal(self, c: _Candidate) -> bool:
@@ -338,9 +342,11 @@ class KernelSearch:
         s: Structure,
     ) -> _Candidate | None:
         best = form.evaluate(start)
-        for shrink in (2, 4, 16, 64):  # too large to start from: shrink every tile
-            if best is None:
-                best = form.evaluate({a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()})
+        smaller = [{a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()} for shrink in (2, 4, 16, 64)]
+        if best is None and form.evaluate(smaller[-1]) is None:
+            return None
+        for roles in smaller:  # too large to start from: shrink every tile
+            best = best or form.evaluate(roles)
         if best is None:
             return None
         for _ in range(ROUNDS):
