@@ -159,6 +159,9 @@ class KernelSearch:
             if isinstance(found, Rejection) and self.too_many_copies:  # a kernel that may spill is better than none
                 self.copies = False
                 found = self._search(name, roots, leaves)
+            first = self.memo.get((*key[:-1], True))
+            if isinstance(first, PlannedKernel) and self.meter.spent():  # the search ended early: the first that fits may be better
+                found = first if isinstance(found, Rejection) or first.cost.us < found.cost.us else found
             if isinstance(found, Rejection) and found.cut:
                 return found
             self.memo[key] = found
