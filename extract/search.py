@@ -34,6 +34,7 @@ from .targets import Target
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
 ROUNDS = 3
+FIRST_ORDERS = 6  # orders of dims that are tried where the first kernel that fits is taken
 TIE = 1e-3  # times that differ by this share are the same
 LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
@@ -153,6 +154,8 @@ class KernelSearch:
         key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())), self.hasty)
         if key not in self.memo and (searched := self.memo.get((*key[:-1], False))) is not None:
             return searched
+        if self.meter.most_work == math.inf and isinstance(known := self.memo.get(key), Rejection) and known.cut:
+            del self.memo[key]
         if key not in self.memo:
             self.copies, self.too_many_copies = True, False
             found = self._search(name, roots, leaves)
@@ -162,7 +165,7 @@ class KernelSearch:
             first = self.memo.get((*key[:-1], True))
             if isinstance(first, PlannedKernel) and self.meter.spent():  # the search ended early: the first that fits may be better
                 found = first if isinstance(found, Rejection) or first.cost.us < found.cost.us else found
-            if isinstance(found, Rejection) and found.cut:
+            if isinstance(found, Rejection) and found.cut and not (self.hasty and not self.meter.late()):
                 return found
             self.memo[key] = found
         return self.memo[key]
@@ -504,6 +507,8 @@ class _Form:
             again = replace(kernel, order=order)
             if order_penalty(self.tilings.program(again)) <= penalty:
                 return again
+        if self.search.hasty:
+            return choose_order(kernel, lowered=self.tilings.program, limit=FIRST_ORDERS)
         found = choose_order(kernel, lowered=self.tilings.program)
         known[dims] = found.order, order_penalty(self.tilings.program(found))
         return found

@@ -54,6 +54,7 @@ MOST_QUICK = 0.05  # of the time that is left, for any kernel that computes ever
 MOST_LOOPS = 0.5  # of the time that is left, for a kernel for each loop, the first that fit
 SMALL = 4.0  # kernels that take so many times their launch are joined with those of other loops
 MOST_FUSED = 0.8  # of the time that is left, to fuse kernels of the program as written, where there is little time
+TRIAL = 8  # work for each term of the program that finding the first kernel that fits may take, to fuse one more value
 FIRST_FUSED = 0.75  # of that, by the first kernels that fit
 OP_WORK = 100  # work that a kernel for one op takes, about
 SCARCE = 0.02  # of the time that is left: if kernels for all ops take more, they are made first
@@ -123,10 +124,12 @@ class Extractor:
         kernels that fit; then these searched for, and joined where they can share loops."""
         with self.maker.as_written(), self.meter.within(math.inf, MOST_FUSED):
             kept = list(self.points.simple)
+            cut_short = set(self.meter.cut_short)
             with self.meter.within(math.inf, FIRST_FUSED), self._hasty():
                 first = self.maker.chain(tuple(kept), "one kernel per reduction, the first that fit")
                 if isinstance(first, Cover):
                     _, kept, _ = self._fuse_along(self.points.removal_orders(tuple(kept))[-1], first, first.us)
+            self.meter.cut_short = cut_short  # the search goes on
             found = self.stored(kept)
             if isinstance(found, Cover) and (merged := self.maker.merged(found)) is not found:
                 self.record.priced(merged)
@@ -213,13 +216,15 @@ class Extractor:
     def _fuse_along(self, order: list[int], first: Cover, limit: float) -> tuple[Cover, list[int], Cover]:
         """Fuse stored values in an order, again and again, as long as the time falls; what is stored then; and the last cover but one."""
         best, kept, before, improved = first, order, first, True
+        most = TRIAL * len(self.graph.original) if self.maker.search.hasty else math.inf
         while improved and not self.meter.over():
             improved = False
             for p in order:
                 fewer = [q for q in kept if q != p]
                 if p not in kept or self.meter.over() or self.points.floor(tuple(fewer)) >= min(limit, best.us):
                     continue
-                found = self.stored(fewer)
+                with self.meter.within(most):
+                    found = self.stored(fewer)
                 if isinstance(found, Cover) and found.us < best.us * (1 - 1e-9):
                     before, best, kept, improved = best, found, fewer, True
         return best, kept, before
