@@ -34,7 +34,7 @@ from .targets import Target
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
 ROUNDS = 3
-FIRST_ORDERS = 6  # orders of dims that are tried where the first kernel that fits is taken
+FIRST_ORDERS, FIRST_STARTS = 6, 2  # orders of dims, and starts, that are tried where the first kernel that fits is taken
 TIE = 1e-3  # times that differ by this share are the same
 LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
@@ -309,7 +309,7 @@ class KernelSearch:
                 if there is not None and there.cost.us > NEAR * best.cost.us:
                     continue
                 starts = [best.roles] if there is not None else starts
-            for start in starts:
+            for start in starts[:FIRST_STARTS] if self.hasty else starts:
                 found = self._climb(form, start, kinds, s)
                 if found is None:
                     break
