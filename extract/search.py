@@ -348,10 +348,10 @@ class KernelSearch:
         s: Structure,
     ) -> _Candidate | None:
         best = form.evaluate(start)
-        smaller = [{a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()} for shrink in (2, 4, 16, 64)]
-        if best is None and form.evaluate(smaller[-1]) is None:
+        shrunk = [{a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()} for shrink in (2, 4, 16, 64)]
+        if best is None and form.evaluate(shrunk[-1]) is None:
             return None
-        for roles in smaller:  # too large to start from: shrink every tile
+        for roles in shrunk:  # too large to start from: shrink every tile
             best = best or form.evaluate(roles)
         if best is None:
             return None

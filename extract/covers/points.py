@@ -52,15 +52,16 @@ class Points:
 
     @cached_property
     def _joins(self) -> frozenset[Term]:
-        """Pointwise values that several things need, and that are less than the reductions which are needed for nothing else: the sum of
-        some products.  Each is stored in the place of these, or they all would be."""
+        """Pointwise values that several things need, and that are at most half of the reductions which are needed for nothing else: the sum
+        of some products.  Each is stored in the place of these, or they all would be."""
         users = self.work.users
         private: dict[Term, set[Term]] = {}  # what a value alone needs, down to reductions
         place = {t: k for k, t in enumerate(self.work.terms)}
         for t in self.work.terms:
             if not isinstance(t, Map) or len(users[t]) < 2 or t in self.work.outputs or t.dtype is None:
                 continue
-            own, todo = {t}, [-place[a] for a in t.args]
+            own: set[Term] = {t}
+            todo = [-place[a] for a in t.args]
             heapify(todo)
             while todo:  # users before arguments
                 x = self.work.terms[-heappop(todo)]
@@ -69,7 +70,7 @@ class Points:
                     for a in () if x in self.work.nests else x.args:
                         heappush(todo, -place[a])
             sums = [x for x in own if x in self.work.nests]
-            if len(sums) > 1 and sum(map(_bytes, sums)) > _bytes(t):
+            if sum(map(_bytes, sums)) >= 2 * _bytes(t):
                 private[t] = own
         return frozenset(t for t in private if not any(t in own for x, own in private.items() if x is not t))
 

@@ -50,12 +50,12 @@ def aligned(program: Program) -> tuple[Program, dict[Term, Term]]:
             now[t] = View(args[0], name(t.args[0], t.axis), at)
         elif isinstance(t, Gather | Reduce):
             bound = next((name(x, t.axis) for x in t.args if t.axis in x.axes), t.axis)
-            now[t] = t.over(args, lambda x, bound=bound: nodes.renamed(x, lambda a: bound))
+            now[t] = t.over(args, partial(nodes.renamed, to={t.axis: bound}.__getitem__))
         else:
-            now[t] = t.over(args, lambda x, t=t: nodes.renamed(x, partial(name, t)))
+            now[t] = t.over(args, partial(nodes.renamed, to=partial(name, t)))
     return replace(
         program,
-        inputs=tuple(now.get(i, i) for i in program.inputs),
+        inputs=tuple(now.get(i, i) for i in program.inputs),  # type: ignore[misc]
         outputs=tuple(replace(o, term=now[o.term], layout=tuple(a and name(o.term, a) for a in o.layout)) for o in program.outputs),
         names={n: tuple(now[t] for t in ts) for n, ts in program.names.items()},
         sources={now[t]: text for t, text in program.sources.items()},
@@ -91,7 +91,7 @@ class _Items:
                 for a in x.axes:
                     if a != taken or x not in kept:
                         self.join((x, a), (t, a))
-            own = [(x, taken) for x in kept if taken in x.axes]
+            own = [(x, taken) for x in kept if taken is not None and taken in x.axes]
             for item in own:
                 self.join(item, own[0])
                 self.seen[self.find(item)].update(t.args)  # beside an axis that ends here
