@@ -1,11 +1,11 @@
 """One saturation, run: engines, phases, rounds and budgets, and the graph read out.
 
-Rules are compiled into an engine; a program is inserted, saturated and read out.  What is to be run gets a new engine (``fresh``);
-checks, which saturate by the thousand, share one engine for each set of rules, pushed before a program and popped after it, so that
-rule compilation is paid once (:func:`saturated` says why not always).  Phases run in order: views sink to the leaves, products are
-factored and reductions simplified, late references are exchanged, axes are split, repair facts spread, loops are formed, spellings
-are made cheap.  Rounds go on until nothing changes or a budget is spent; what is there then is a valid graph in every case, because
-every rule only adds equal forms.
+Rules are compiled into an engine; a program is inserted, saturated and read out.  Checks, which saturate by the thousand, and the regions
+of a program share one engine for each set of rules, pushed before a program and popped after it, so that rule compilation is paid once;
+a program by itself gets a new one, with those rules alone that may match there (:func:`saturated`).  Phases run in order: views sink to
+the leaves, products are factored and reductions simplified, late references are exchanged, axes are split, repair facts spread, loops are
+formed, spellings are made cheap.  Rounds go on until nothing changes or a budget is spent; what is there then is a valid graph in every
+case, because every rule only adds equal forms.
 
 :class:`Replay` does the same again one round at a time, with the rule that concluded each fact: for an audit that has found something.
 """
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 Way = int | tuple[Axis, Axis]  # to split an axis: the number of parts, or the axes that say which part and where in it
 Splits = Mapping[Axis, int | Sequence[Way]]  # axis -> the ways in which it may be split
 
-_engines: dict[tuple[tuple[Rule, ...], bool], EGraph] = {}
+Engines = dict[tuple[tuple[Rule, ...], bool], "EGraph"]  # by the rules that are compiled in, and whether they keep claims
+
+SHARED: Engines = {}  # those of checks
 _parsed: dict[str, list[Any]] = {}
 ENGINES_KEPT = 8
 
@@ -106,26 +108,34 @@ def _text(rule: Rule, claims: bool, commutative: frozenset[str]) -> str:
     return rule.egglog(claims)
 
 
-def _engine(rules: tuple[Rule, ...], claims: bool = False) -> EGraph:
+def _engine(rules: tuple[Rule, ...], claims: bool = False, among: Engines = SHARED) -> EGraph:
     """An engine that is used again and again, between push and pop."""
-    found = _engines.get((rules, claims))
+    found = among.get((rules, claims))
     if found is None:
         found = _new_engine(rules, claims)
-        while len(_engines) >= ENGINES_KEPT:
-            _engines.pop(next(iter(_engines)))
-        _engines[rules, claims] = found
+        while len(among) >= ENGINES_KEPT:
+            among.pop(next(iter(among)))
+        among[rules, claims] = found
+    return found
+
+
+def engines_for(*several: tuple[Rule, ...]) -> Engines:
+    """Engines with rules compiled in, one for each of some sets: for several programs, one after the other."""
+    found: Engines = {}
+    for rules in several:
+        _engine(rules, among=found)
     return found
 
 
 def forget_engines() -> None:
     """Drop all engines: for whoever interrupted a saturation where it could not clean up."""
-    _engines.clear()
+    SHARED.clear()
 
 
 def _forked() -> None:
     """In the child of a fork: engines and parsed commands belong to the parent's copy of the compiled module."""
-    leave_behind((_engines.copy(), _parsed.copy()))
-    _engines.clear()
+    leave_behind((SHARED.copy(), _parsed.copy()))
+    SHARED.clear()
     _parsed.clear()
 
 
@@ -287,9 +297,11 @@ class _Run:
 
 
 @contextmanager
-def running(rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf) -> Iterator[_Run]:
+def running(
+    rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf, among: Engines = SHARED
+) -> Iterator[_Run]:
     """An engine that is used again and again, with budgets; what is inserted is gone afterwards."""
-    engine = _engine(rules)
+    engine = _engine(rules, among=among)
     _run(engine, "(push)")
     try:
         yield _Run(engine, rules, node_budget, time_budget, deadline)
@@ -365,26 +377,26 @@ def saturated(
     splits: Splits,
     node_budget: int,
     time_budget: float,
-    fresh: bool = False,
+    engines: Engines | None = SHARED,
     deadline: float = math.inf,
 ) -> FrozenGraph:
     """The graph as these rules make it, whatever it says.
 
-    Compiling the rules takes longer than most saturations, so engines are used again: pushed, and popped afterwards.  A program that is to
-    be run gets a ``fresh`` engine.  Either way the program must still be there afterwards; checks, which saturate by the thousand, use a
-    new engine if it is not.
+    Compiling the rules takes longer than most saturations, so ``engines`` are used again: pushed, and popped afterwards.  Without any
+    the program gets a new one.  Either way the program must still be there afterwards; where engines are used again, a new one is if it is
+    not.
 
     Raises :class:`~eqfuse.errors.EngineError` where a new one has lost an operation.
     """
     graph = None
     if wanted():
         check_program(program)
-    if not fresh:
-        with running(rules, node_budget, time_budget, deadline) as run:
+    if engines is not None:
+        with running(rules, node_budget, time_budget, deadline, engines) as run:
             graph = _saturate(run.engine, program, rules, splits, run)
         if not holds_program(graph):
             graph = None
-            _engines.pop((rules, False), None)
+            engines.pop((rules, False), None)
     if graph is None:
         needed = reachable(rules, program, split=bool(splits))
         engine = _new_engine((), order=ordered(rules))

@@ -36,6 +36,7 @@ CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
 LONG_LIMIT = 65536  # the same for rows that a CPU goes over one by one: a quarter of a megabyte
 RUNS = (64, 256, 1024, 4096)  # elements that a CPU reads in one piece, as vectors; it takes the lanes of other axes one by one
 ROUNDS = 3
+FIRST_ORDERS, FIRST_STARTS = 6, 2  # orders of dims, and starts, that are tried where the first kernel that fits is taken
 TIE = 1e-3  # times that differ by this share are the same
 LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
@@ -155,13 +156,18 @@ class KernelSearch:
         key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())), self.hasty)
         if key not in self.memo and (searched := self.memo.get((*key[:-1], False))) is not None:
             return searched
+        if self.meter.most_work == math.inf and isinstance(known := self.memo.get(key), Rejection) and known.cut:
+            del self.memo[key]
         if key not in self.memo:
             self.copies, self.too_many_copies = True, False
             found = self._search(name, roots, leaves)
             if isinstance(found, Rejection) and self.too_many_copies:  # a kernel that may spill is better than none
                 self.copies = False
                 found = self._search(name, roots, leaves)
-            if isinstance(found, Rejection) and found.cut:
+            first = self.memo.get((*key[:-1], True))
+            if isinstance(first, PlannedKernel) and self.meter.spent():  # the search ended early: the first that fits may be better
+                found = first if isinstance(found, Rejection) or first.cost.us < found.cost.us else found
+            if isinstance(found, Rejection) and found.cut and not (self.hasty and not self.meter.late()):
                 return found
             self.memo[key] = found
         return self.memo[key]
@@ -312,12 +318,16 @@ class KernelSearch:
                 if there is not None and there.cost.us > NEAR * best.cost.us:
                     continue
                 starts = [best.roles] if there is not None else starts
-            for start in starts:
+            for start in starts[:FIRST_STARTS] if self.hasty else starts:
                 found = self._climb(form, start, kinds, s)
-                if found is not None and (best is None or _cheaper(found.cost, best.cost)):
+                if found is None:
+                    break
+                if best is None or _cheaper(found.cost, best.cost):
                     best = found
-                if best is not None and (self.hasty or self._ideal(best)):
+                if self._ideal(best):
                     return best
+            if best is not None and self.hasty:
+                return best
         return best
 
     def _ideal(self, c: _Candidate) -> bool:
@@ -347,9 +357,11 @@ class KernelSearch:
         s: Structure,
     ) -> _Candidate | None:
         best = form.evaluate(start)
-        for shrink in (2, 4, 16, 64):  # too large to start from: shrink every tile
-            if best is None:
-                best = form.evaluate({a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()})
+        shrunk = [{a: Role(r.kind, self._shrunk(a, r, s, shrink)) for a, r in start.items()} for shrink in (2, 4, 16, 64)]
+        if best is None and form.evaluate(shrunk[-1]) is None:
+            return None
+        for roles in shrunk:  # too large to start from: shrink every tile
+            best = best or form.evaluate(roles)
         if best is None:
             return None
         for _ in range(ROUNDS):
@@ -504,6 +516,8 @@ class _Form:
             again = replace(kernel, order=order)
             if order_penalty(self.tilings.program(again), on_cpu) <= penalty:
                 return again
+        if self.search.hasty:
+            return choose_order(kernel, lowered=self.tilings.program, limit=FIRST_ORDERS, on_cpu=on_cpu)
         found = choose_order(kernel, lowered=self.tilings.program, on_cpu=on_cpu)
         known[dims] = found.order, order_penalty(self.tilings.program(found), on_cpu)
         return found

@@ -80,6 +80,7 @@ class Sharing:
         from torch.utils import _pytree
 
         from eqfuse import pipeline
+        from eqfuse.egraph.run import SHARED
         from eqfuse.frontends.spec import spec_of
         from eqfuse.ir.monoids import MONOIDS
         from eqfuse.ir.ops import OPS
@@ -107,12 +108,12 @@ class Sharing:
             splits: Any,
             node_budget: Any,
             time_budget: Any,
-            fresh: bool = False,
+            engines: Any = SHARED,
             deadline: float = inf,
         ) -> Any:
             def make() -> tuple[Any, int]:
                 share = self.takes_part()  # then the time of an audit does not count, nor what others have made
-                graph = saturated(program, rules, splits, node_budget, time_budget, fresh and not share, inf if share else deadline)
+                graph = saturated(program, rules, splits, node_budget, time_budget, SHARED if share else engines, inf if share else deadline)
                 return graph, -1 if graph.report.stopped == "time" else graph.enodes
 
             if not self.takes_part():

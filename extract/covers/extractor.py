@@ -53,7 +53,9 @@ LOOPS_SHARE = 0.3  # of the time, for a kernel for each loop, counted in work
 MOST_QUICK = 0.05  # of the time that is left, for any kernel that computes everything
 MOST_LOOPS = 0.5  # of the time that is left, for a kernel for each loop, the first that fit
 SMALL = 4.0  # kernels that take so many times their launch are joined with those of other loops
-MOST_FUSED = 0.4  # of the time that is left, to fuse kernels of the program as written, where there is little time
+MOST_FUSED = 0.8  # of the time that is left, to fuse kernels of the program as written, where there is little time
+TRIAL = 8  # work for each term of the program that finding the first kernel that fits may take, to fuse one more value
+FIRST_FUSED = 0.75  # of that, by the first kernels that fit
 OP_WORK = 100  # work that a kernel for one op takes, about
 SCARCE = 0.02  # of the time that is left: if kernels for all ops take more, they are made first
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
@@ -120,13 +122,14 @@ class Extractor:
     def _fused(self, floor: Cover) -> None:
         """Better ones in the program as written, whose kernels are few: one stored value less at a time while that pays, by the first
         kernels that fit; then these searched for, and joined where they can share loops."""
-        self.record.priced(floor)
         with self.maker.as_written(), self.meter.within(math.inf, MOST_FUSED):
             kept = list(self.points.simple)
-            with self.meter.within(math.inf, 0.5), self._hasty():
+            cut_short = set(self.meter.cut_short)
+            with self.meter.within(math.inf, FIRST_FUSED), self._hasty():
                 first = self.maker.chain(tuple(kept), "one kernel per reduction, the first that fit")
                 if isinstance(first, Cover):
                     _, kept, _ = self._fuse_along(self.points.removal_orders(tuple(kept))[-1], first, first.us)
+            self.meter.cut_short = cut_short  # the search goes on
             found = self.stored(kept)
             if isinstance(found, Cover) and (merged := self.maker.merged(found)) is not found:
                 self.record.priced(merged)
@@ -213,13 +216,15 @@ class Extractor:
     def _fuse_along(self, order: list[int], first: Cover, limit: float) -> tuple[Cover, list[int], Cover]:
         """Fuse stored values in an order, again and again, as long as the time falls; what is stored then; and the last cover but one."""
         best, kept, before, improved = first, order, first, True
+        most = TRIAL * len(self.graph.original) if self.maker.search.hasty else math.inf
         while improved and not self.meter.over():
             improved = False
             for p in order:
                 fewer = [q for q in kept if q != p]
                 if p not in kept or self.meter.over() or self.points.floor(tuple(fewer)) >= min(limit, best.us):
                     continue
-                found = self.stored(fewer)
+                with self.meter.within(most):
+                    found = self.stored(fewer)
                 if isinstance(found, Cover) and found.us < best.us * (1 - 1e-9):
                     before, best, kept, improved = best, found, fewer, True
         return best, kept, before
@@ -279,13 +284,16 @@ class Extractor:
                 self.record.priced(quick)
             else:
                 floor = self._floor()
+        several = len(self.points.worth_storing) + len(self.outputs) > 1  # else there is one kernel, or the parts of one
         if isinstance(floor, Cover):
-            self._fused(floor)
+            if several:
+                self._fused(floor)
+            self.record.priced(floor)
             covers.append(min(self.record.considered, key=lambda c: c.us))
         together = any(len(g) > 1 for g in self.loops) and len(self.loops) > 1
         loops = self._by_loops() if together else []
         covers += loops
-        one = self._within(ONE_SHARE, self.one) if not loops else None
+        one = None if loops else self._within(ONE_SHARE, self.one) if several else self.one()
         if one is None:
             pass
         elif isinstance(one, Rejection):
@@ -307,7 +315,7 @@ class Extractor:
         enough = min(CLOSE * bound, self.baseline.us)
         if any(c.us <= enough and self.objective.lean(c) for c in covers):
             stopped = "bound"
-        elif len(self.points.worth_storing) + len(self.outputs) > 1:
+        elif several:
             covers += [] if loops else self._apart()
             with self.meter.within(*((ONE_SHARE * self.time_budget * RATE, MOST_ONE) if loops else (math.inf, 1.0))):
                 greedy = self._greedy(min((c.us for c in covers), default=math.inf))

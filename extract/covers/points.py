@@ -6,12 +6,14 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 
 from ...egraph.frozen import FrozenGraph
 from ...ir.terms import Cast, Gather, Input, Map, Reduce, Scan, Term, View, postorder
 from ...tiles.kernel import Buffer
 from ..baseline import contraction_us, eager_ops, is_contraction
 from ..fusibility import Pair, Verdicts
+from ..regions.work import Work
 from ..targets import Target
 
 
@@ -21,28 +23,56 @@ class Points:
     def __init__(self, graph: FrozenGraph, target: Target, buffers: Mapping[str, Buffer], verdicts: Verdicts) -> None:
         self.graph, self.program, self.target = graph, graph.program, target
         self.buffers, self.verdicts = buffers, verdicts
+        self.work = Work(self.program, target)
         self.roots = frozenset(graph.roots[o.name] for o in self.program.outputs)
 
     @cached_property
     def worth_storing(self) -> tuple[int, ...]:
         """Classes worth materialising: the program's own reductions and scans, the finished operands of its matrix products (what a
-        product would otherwise compute once for every tile of its other side), inputs and views without neighbours in memory, of which a
-        copy has some, and what verdicts keep apart; but nothing that stands between two values that must share a kernel."""
+        product would otherwise compute once for every tile of its other side), what several reductions are needed for alone
+        (:meth:`_joins`), inputs and views without neighbours in memory, of which a copy has some, and what verdicts keep apart; but nothing
+        that stands between two values that must share a kernel, and no sum of products that is only summed further."""
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
         found: dict[int, None] = {}
+        inside = {r for nest in self.work.nests.values() if nest.product for r in nest.inner}
         for t in self.program.terms():
             if isinstance(t, Reduce | Scan) or any(id(a) in reduced for a in t.args):
                 reduced.add(id(t))
             if is_contraction(t):
                 operands.update(id(a) for a in t.args[0].args if id(a) in reduced)
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
-            worth = isinstance(t, Reduce | Scan) and any(t.axis in x.axes for x in t.args)
+            worth = isinstance(t, Reduce | Scan) and t not in inside and any(t.axis in x.axes for x in t.args)
+            worth = worth or t in self._joins
             apart = isinstance(t, Map | Reduce | Scan) and c in self._kept_apart
             gaps = self._without_neighbours(t)
             if c not in self.roots and (worth or apart or gaps or (id(t) in operands and isinstance(t, Map))):
                 found[c] = None
         return tuple(c for c in found if c not in self._between)
+
+    @cached_property
+    def _joins(self) -> frozenset[Term]:
+        """Pointwise values that several things need, and that are at most half of the reductions which are needed for nothing else: the sum
+        of some products.  Each is stored in the place of these, or they all would be."""
+        users = self.work.users
+        private: dict[Term, set[Term]] = {}  # what a value alone needs, down to reductions
+        place = {t: k for k, t in enumerate(self.work.terms)}
+        for t in self.work.terms:
+            if not isinstance(t, Map) or len(users[t]) < 2 or t in self.work.outputs or t.dtype is None:
+                continue
+            own: set[Term] = {t}
+            todo = [-place[a] for a in t.args]
+            heapify(todo)
+            while todo:  # users before arguments
+                x = self.work.terms[-heappop(todo)]
+                if x not in own and x not in self.work.outputs and own.issuperset(users[x]):
+                    own.add(x)
+                    for a in () if x in self.work.nests else x.args:
+                        heappush(todo, -place[a])
+            sums = [x for x in own if x in self.work.nests]
+            if sum(map(_bytes, sums)) >= 2 * _bytes(t):
+                private[t] = own
+        return frozenset(t for t in private if not any(t in own for x, own in private.items() if x is not t))
 
     def written(self, viewed: bool = False) -> tuple[int, ...]:
         """The classes that eager code makes by a kernel of their own, without the outputs; or with all that some view looks at."""

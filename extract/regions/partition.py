@@ -221,7 +221,7 @@ def _groups(work: Work, found: Stages, stored: dict[Term, None], anyhow: bool = 
         common = products or anyhow and [] or [t for t in cones[r] if t.axes and (isinstance(t, Input) or t in work.nests or t in stored)]
         for t in common:
             other = first.setdefault((None if products else found.level[r], t), r)
-            both = cones[r].keys() | cones[other].keys()
+            both = {t for x in (r, other) for t in cones[x] if t is x or t not in stored}
             if not _large(sum(t in work.nests for t in both), both):
                 groups.join(r, other, anyhow)
     run = dict.fromkeys(groups.of.values()) if anyhow else groups.order() or ()

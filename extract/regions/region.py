@@ -1,29 +1,27 @@
 """The program of a region: what makes some stored values from others, with axes and tensors of its own.
 
 It is put so that equal regions become equal programs (:mod:`eqfuse.ir.fingerprint`): axes and tensors are numbered in the order in which
-they are met, values that are read under other names alone are computed under these, dimensions of size 1 are left to the caller, and axes
-that always come one right after the other are one axis.
+they are met, nothing is read under another name that can be computed under it (:mod:`.aligned`), dimensions of size 1 are left to the
+caller, and axes that always come one right after the other are one axis.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from ...ir import dtypes, nodes
 from ...ir.dtypes import DType
 from ...ir.fingerprint import fingerprint
 from ...ir.index import Axis, IndexExpr, index
 from ...ir.program import Output, Program, Result
-from ...ir.recursion import Steps, arguments_first, completed
+from ...ir.recursion import arguments_first
 from ...ir.strides import Strides
-from ...ir.terms import Const, Extent, Gather, Index, Input, Map, Reduce, Scan, Term, View, number_of
+from ...ir.terms import Const, Extent, Gather, Index, Input, Map, Scan, Term, View, number_of
+from .aligned import aligned
 from .merging import merged
 from .partition import Partition
-
-Renaming = Mapping[Axis, Axis]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +98,10 @@ def _region(
     own = {i.name for i in whole.inputs}
     first = _Builder(whole, stored, roots)
     apart = first.program(f"{whole.name}_{next(o.name for t in roots for o in stored[t])}")
-    program, now = merged(apart, own)
+    program, now = apart, {t: t for t in apart.terms()}
+    for way in (aligned, partial(merged, own=own), aligned):  # neighbours that were merged may be called as others are
+        program, new = way(program)
+        now = {t: new[x] for t, x in now.items() if x in new}
     terms = [*dict.fromkeys(o.term for o in program.outputs)]
     second = _Builder(program, {t: tuple(o for o in program.outputs if o.term is t) for t in terms}, terms)
     program = second.program(program.name)  # an index that became an axis by merging is one now
@@ -185,15 +186,15 @@ class _Builder:
         self.axes: dict[Axis, Axis] = {}
         self.names: set[str] = set()
         self.inputs: dict[Term, Input] = {}
-        self.memo: dict[tuple[Term, tuple[tuple[Axis, Axis], ...]], Term] = {}
         self.made: dict[Term, Term] = {}  # of terms of the whole program
-        self.users = Counter(a for t in self.cone() for a in dict.fromkeys(t.args) if a not in self.stored)
 
     def program(self, name: str) -> Program:
         """All of it; the tensors that it reads have the names that they have in the whole program."""
         outputs: list[Output] = []
+        for t in self.cone():
+            self.made[t] = self.term(t)
         for t in self.roots:
-            term = completed(self.term(t, {}))
+            term = self.made[t]
             outputs += [replace(o, term=term, layout=tuple(self.axis(a) for a in o.layout if a is not None)) for o in self.stored[t]]
         whole, made = self.whole, self.made  # what it says of terms is looked up by term: it has many regions
         sources = {new: whole.sources[t] for t, new in made.items() if t in whole.sources}
@@ -212,8 +213,8 @@ class _Builder:
         return tuple(s for a, s in zip(i.layout, self.whole.strides[i.name], strict=True) if a is not None)
 
     def cone(self) -> list[Term]:
-        """What is computed here."""
-        return arguments_first(self.roots, lambda t: t.args, lambda t: t in self.stored and t not in self.roots)
+        """What is computed here, and what it is made of."""
+        return arguments_first(self.roots, lambda t: () if t in self.stored and t not in self.roots else t.args)
 
     def axis(self, a: Axis) -> Axis:
         """The region's own axis for one of the whole program."""
@@ -225,83 +226,24 @@ class _Builder:
             self.axes[a] = Axis(name, a.size, len(self.axes) + 1)
         return self.axes[a]
 
-    def fresh(self, a: Axis) -> Axis:
-        """An axis of the whole program that it does not have, as long as another one."""
-        return Axis(f"{a.name}'{len(self.axes)}", a.size, a.rank)
-
-    def index(self, e: IndexExpr, renaming: Renaming) -> IndexExpr:
+    def index(self, e: IndexExpr) -> IndexExpr:
         """An index expression of the region; axes are met from the largest step to the smallest."""
-        now = {a: self.axis(renaming.get(a, a)) for a in _by_stride(e)}
+        now = {a: self.axis(a) for a in _by_stride(e)}
         return e.substitute({a: index(b) for a, b in now.items()})
 
-    def term(self, t: Term, renaming: Renaming) -> Steps[Term]:
-        """A value under other names of its axes."""
-        renaming = {a: b for a, b in renaming.items() if a in t.axes and a != b}
-        key = (t, tuple(sorted(renaming.items())))
-        if key not in self.memo:
-            self.memo[key] = yield self.made_of(t, renaming)
-            self.made.setdefault(t, self.memo[key])
-        return self.memo[key]
-
-    def made_of(self, t: Term, renaming: Renaming) -> Steps[Term]:
-        """The same, made now."""
+    def term(self, t: Term) -> Term:
+        """A value of the whole program here, once its arguments are."""
         if isinstance(t, Input):
-            return self.leaf(t, t, renaming)
+            return self.leaf(t, t)
         if t in self.stored and t not in self.roots and not isinstance(t, Const | Index | Extent):
             dtype = _kept(self.whole, t)
-            return self.leaf(t, next(o for o in self.stored[t] if o.dtype == dtype), renaming)
-        if isinstance(t, Index):
-            return Index(self.axis(renaming.get(t.axis, t.axis)))
-        if isinstance(t, Extent):
-            return Extent(self.axis(t.axis))
-        if isinstance(t, Reduce):
-            axis, inside = self.bound(t.axis, renaming)
-            return Reduce(t.monoid, self.axis(axis), *(yield self.several(t.args, inside)))
+            return self.leaf(t, next(o for o in self.stored[t] if o.dtype == dtype))
+        args = [self.made[x] for x in t.args]
         if isinstance(t, View):
-            return (yield self.view(t, renaming))
-        if isinstance(t, Gather):
-            x, at = t.args
-            axis, inside = self.bound(t.axis, {a: b for a, b in renaming.items() if a in x.axes})
-            there = yield self.term(x, inside)
-            return Gather(there, self.axis(axis), (yield self.term(at, renaming)))
-        if isinstance(t, Scan):
-            return Scan(t.monoid, self.axis(renaming.get(t.axis, t.axis)), *(yield self.several(t.args, renaming)))
-        return t.over((yield self.several(t.args, renaming)))
+            return View(args[0], self.axis(t.axis), self.index(t.index))
+        return t.over(args, lambda x: nodes.renamed(x, self.axis))
 
-    def several(self, terms: Iterable[Term], renaming: Renaming) -> Steps[list[Term]]:
-        """Some terms."""
-        made = []
-        for t in terms:
-            made.append((yield self.term(t, renaming)))
-        return made
-
-    def bound(self, axis: Axis, renaming: Renaming) -> tuple[Axis, Renaming]:
-        """An axis that ends at a term, and what is renamed below: it is another one if something is renamed to it."""
-        if axis in renaming.values():
-            other = self.fresh(axis)
-            return other, {**renaming, axis: other}
-        return axis, {a: b for a, b in renaming.items() if a != axis}
-
-    def view(self, t: View, renaming: Renaming) -> Steps[Term]:
-        """A view; one that renames is what it shows, computed under the other name."""
-        x, to = t.args[0], t.index.as_axis()
-        if to is not None and to.size == t.axis.size and to not in x.axes and self.users[x] <= 1:
-            below = {**{a: b for a, b in renaming.items() if a != t.axis}, t.axis: renaming.get(to, to)}
-            if len({below.get(a, a) for a in x.axes}) == len(x.axes):
-                return (yield self.term(x, below))
-        axis, inside = self.bound(t.axis, {a: b for a, b in renaming.items() if a in x.axes})
-        shown = yield self.term(x, inside)
-        return View(shown, self.axis(axis), self.index(t.index, renaming))
-
-    def leaf(self, t: Term, tensor: Input | Output, renaming: Renaming) -> Term:
-        """A tensor that the region reads; where it reads it under other names as well, through views."""
-        here = tuple(self.axis(renaming.get(a, a)) for a in tensor.layout if a is not None)
-        known = self.inputs.setdefault(t, Input(tensor.name, here, tensor.dtype))
-        moves = [(a, b) for a, b in zip(known.layout, here, strict=True) if a != b and a is not None]
-        shown: Term = known
-        between = [(a, self.axis(self.fresh(a)) if b in known.axes else b, b) for a, b in moves]
-        for a, through, _ in between:
-            shown = View(shown, a, through)
-        for _, through, b in between:
-            shown = shown if through == b else View(shown, through, b)
-        return shown
+    def leaf(self, t: Term, tensor: Input | Output) -> Term:
+        """A tensor that the region reads."""
+        here = tuple(self.axis(a) for a in tensor.layout if a is not None)
+        return self.inputs.setdefault(t, Input(tensor.name, here, tensor.dtype))

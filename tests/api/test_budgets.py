@@ -241,7 +241,7 @@ def test_a_round_that_would_take_too_long_is_not_begun(monkeypatch):
     case = PROGRAMS["attention"]
     program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
     now[0] = 0.0
-    graph = saturate(program, time_budget=9.0, fresh=True)
+    graph = saturate(program, time_budget=9.0, engines=None)
     assert graph.report.stopped == "time"
     assert 4.0 < now[0] <= 9.0
 
@@ -253,11 +253,11 @@ def test_where_rules_cannot_be_compiled_in_time_none_is(monkeypatch):
     case = PROGRAMS["attention"]
     program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
     compiled.clear()
-    graph = saturate(program, time_budget=0.03, fresh=True)
+    graph = saturate(program, time_budget=0.03, engines=None)
     assert graph.report.stopped == "time"
     assert {r.family for r in compiled} == {"analyses"}
     assert not any(n.rule for row in graph.classes for n in row)
-    assert saturate(program, time_budget=60.0, fresh=True).report.stopped == "saturated"
+    assert saturate(program, time_budget=60.0, engines=None).report.stopped == "saturated"
 
 
 def test_a_saturation_is_ended_by_a_count(monkeypatch):
@@ -265,6 +265,6 @@ def test_a_saturation_is_ended_by_a_count(monkeypatch):
     monkeypatch.setattr(run, "NODES", 1)
     case = PROGRAMS["attention"]
     program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
-    graphs = [saturate(program, time_budget=30.0, fresh=True) for _ in range(2)]
+    graphs = [saturate(program, time_budget=30.0, engines=None) for _ in range(2)]
     assert [g.report.stopped for g in graphs] == ["time", "time"]
     assert graphs[0].classes == graphs[1].classes

@@ -42,7 +42,7 @@ def test_an_engine_that_was_used_before_makes_the_same_graph(name):
     case = PROGRAMS[name]
     traced = frontends.trace(case.fn, case.args("bench", "float16", device="meta"), {}, name=name).program
     splits, rules = propose_splits(traced, load_target("h200")), registry.active("real")
-    new, *used = (run.saturated(traced, rules, splits, 20_000, 10.0, fresh) for fresh in (True, False, False))
+    new, *used = (run.saturated(traced, rules, splits, 20_000, 10.0, engines) for engines in (None, run.SHARED, run.SHARED))
     for graph in used:
         assert (graph.classes, graph.axes, graph.roots, graph.original, graph.facts) == (new.classes, new.axes, new.roots, new.original, new.facts)
 

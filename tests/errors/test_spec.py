@@ -228,7 +228,8 @@ def looped(name):
         with pytest.MonkeyPatch.context() as patch:
             patch.delenv("EQFUSE_SPEC")
             patch.setitem(schema.LOOPS, name, "{}")
-            patch.setattr(run, "_engines", {})
+            patch.setitem(run.SHARED, "none", None)
+            run.forget_engines()
             return saturate(graph().program)
 
     return make

@@ -4,16 +4,22 @@ import numpy as np
 import pytest
 import torch
 
+from eqfuse.egraph import saturate
+from eqfuse.extract.covers import Extractor
 from eqfuse.extract.covers.loops import groups
 from eqfuse.extract.programs.local import with_other_parts
 from eqfuse.extract.regions import partition, regions
+from eqfuse.extract.regions.aligned import aligned
 from eqfuse.extract.saving import parted
 from eqfuse.extract.targets import load_target
-from eqfuse.frontends import joint
+from eqfuse.frontends import joint, trace
 from eqfuse.frontends.joint import trace_joint
 from eqfuse.ir.alike import alike
+from eqfuse.ir.dtypes import float32
+from eqfuse.ir.index import Axis
+from eqfuse.ir.program import Output, Program
 from eqfuse.ir.reference import evaluate
-from eqfuse.ir.terms import Reduce
+from eqfuse.ir.terms import Input, Map, Reduce, View
 from eqfuse.pipeline import Request, checked, equal_programs
 from eqfuse.testing.models import InfiniteDecoder, LlamaLayer, Sizes
 
@@ -105,3 +111,36 @@ def test_results_that_share_products_and_loops_are_one_kernel(backward):
     """Gradients of keys and values sum over queries, those of queries and the row sums that they need over keys."""
     attention = max((r.program for r in regions(partition(backward, H200))), key=lambda p: len(p.terms()))
     assert sorted(map(len, groups(attention, H200))) == [2, 2]
+
+
+def test_a_region_reads_nothing_under_another_name_that_can_be_computed_under_it():
+    """Scores of one tensor with itself have two names for its rows; what is made of them under a third one is made of them again."""
+    i, j, k, other = Axis("i", 6, 1), Axis("j", 6, 2), Axis("k", 4, 3), Axis("other", 6, 4)
+    x = Input("x", (i, k), float32)
+    below = View(x, i, j)
+    scores = Map("exp", (Reduce("sum", k, Map("mul", (x, below))),))
+    again = View(View(scores, j, other), i, j)  # the rows that ask are called as those that are asked were
+    outputs = Output("a", Reduce("sum", j, scores), (i,), float32), Output("b", Reduce("sum", other, again), (j,), float32)
+    program = Program("twice", outputs, (x,))
+    called, now = aligned(program)
+    called.check()
+    assert same(program, called)
+    assert [type(t) for t in called.terms()].count(View) == 1, "its rows under two names"
+    assert now[again] is now[scores]
+    assert called.outputs[0].term is called.outputs[1].term
+
+
+def test_what_joins_products_is_stored_in_their_place():
+    """Of a sum of products that two results need it is the sum that may be stored; a sum inside of a product is no value of its own."""
+    def f(x, a, b):
+        both = (x.view(64, 4, 16)[:, :, :, None] * a.view(4, 16, 32)).sum((1, 2)) + x @ b
+        return both.sum(0), torch.exp(both).sum(1)
+
+    program = trace(f, tuple(torch.empty(s, device="meta") for s in ((64, 64), (64, 32), (64, 32)))).program
+    graph = saturate(program, enable=False)
+    points = Extractor(graph, H200).points
+    terms = dict(zip(graph.original, program.terms(), strict=True))
+    stored = [terms[c] for c in points.worth_storing]
+    assert [t.op for t in stored if isinstance(t, Map)] == ["add"]
+    inner = [t for t in program.terms() if isinstance(t, Reduce) and any(isinstance(u, Reduce) and t in u.args for u in program.terms())]
+    assert inner and not {*inner} & {*stored}

@@ -129,13 +129,13 @@ def beside(rule: Rule) -> Iterator[tuple[Rule, ...]]:
     for claims, engine in engines.items():
         engine.run_program(*engine.parse_program("(push)"))
         engine.run_program(*engine.parse_program(rule.egglog(claims)))
-        run._engines[both, claims] = engine
+        run.SHARED[both, claims] = engine
     try:
         with mock.patch.object(weighing, "LEAST", -1.0):  # sums of any size are exchanged, as those of small programs are
             yield both
     finally:
         for claims, engine in engines.items():
-            del run._engines[both, claims]
+            del run.SHARED[both, claims]
             engine.run_program(*engine.parse_program("(pop)"))
 
 
