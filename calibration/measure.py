@@ -122,11 +122,11 @@ def _target(probes: Probes, caches: list[tuple[str, float]], took: dict[str, flo
     )
     last = levels[-1] if levels else memory
     library_us, library_tflops = products()
-    rates = {v.name: v.read_gb_s * n for v in levels} | {last.name: max(all_last, last.copy_gb_s)}
+    together = {v.name: v.read_gb_s * n for v in levels} | {last.name: max(all_last, last.copy_gb_s)}
     return replace(
         bundled("cpu"),
         sm_count=n,
-        levels=_memories(levels, rates, max(all_memory, memory.copy_gb_s), n, probes.lanes),
+        levels=_memories(levels, together, max(all_memory, memory.copy_gb_s), n, probes.lanes),
         simt_gops=core.vector_gops * n,
         special_gops=n / core.special_ns["exp"],
         launch_us=probes.launch(n) * 1e6,
