@@ -1,6 +1,6 @@
 """Axes called so that equal values are one term: a program with as few views as may be that only rename.
 
-A program says by a view that what it calls ``rows`` here is ``cols`` there: of self-attention the rows that ask and the rows that are asked
+A program says by a view that what it calls ``rows`` here is ``cols`` there: a tensor multiplied with itself has left and right rows that
 are both rows of one tensor, and a sum over one name stands beside another sum over the other.  A region sees a part of that, and the names
 in it are free.  So every axis of every term is an item of its own; the items that a term takes over from its arguments are one, and those
 that a view only renames are made one if no term then has two axes that are one.  The largest values come first: what is equal to them under
