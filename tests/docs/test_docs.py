@@ -167,6 +167,15 @@ def test_readme_kernel_is_the_golden_one():
     ]
 
 
+def test_what_the_readme_says_was_measured_is_in_the_data():
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        from readme_kernel import measured
+    finally:
+        sys.path.pop(0)
+    assert measured() in (ROOT / "README.md").read_text()
+
+
 def test_the_kernel_of_the_debugging_page_is_what_is_printed():
     import torch
 
