@@ -262,8 +262,8 @@ def decision_lines(decisions: Sequence[Decision]) -> list[str]:
     return lines
 
 
-def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """A step in a few lines; ``called``: other names of its tensors."""
+def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = MappingProxyType({}), *, on_cpu: bool) -> list[str]:
+    """A step in a few lines; ``called``: other names of its tensors; ``on_cpu``: without what a CPU has no word for."""
     c, lines = k.cost, list[str]()
     if isinstance(k, PlannedCall):
         made = ", ".join(called.get(b.name, b.name) for b in k.stores)
@@ -276,13 +276,14 @@ def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = Mapp
     read, made = (", ".join(called.get(b, b) for b in names) for names in (loads, stores))
     lines.append(f"  {k.kernel.name}: {read} -> {made}")
     programs = f"{c.programs} programs" + (f" for {k.tiles.tasks} tiles" if k.kernel.persistent else "")
-    lines.append(f"    roles   {_roles(k)}   ({programs}, {k.kernel.warps} warps, {k.kernel.stages} stages)")
+    on_gpu = "" if on_cpu else f", {k.kernel.warps} warps, {k.kernel.stages} stages"
+    lines.append(f"    roles   {_roles(k)}   ({programs}{on_gpu})")
     passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
     passes += "".join(f"; {share:.0%} of the tiles of {a}, the others being masked" for a, share in shares(k.tiles).items())
     lines.append(f"    loops   {passes}")
     lines.append(
         f"    cost    {c.us:.1f} us, bound by {c.bound}; {bytes_text(c.dram_bytes)} DRAM, {bytes_text(c.l2_bytes)} L2, "
-        f"{c.flops / 1e9:.1f} GFLOP, {c.simt / 1e9:.2f} G instructions; {bytes_text(c.shared_bytes)} shared"
+        f"{c.flops / 1e9:.1f} GFLOP, {c.simt / 1e9:.2f} G instructions" + ("" if on_cpu else f"; {bytes_text(c.shared_bytes)} shared")
     )
     if k.rules:
         lines.append(f"    rules   {', '.join(k.rules)}")
@@ -312,7 +313,7 @@ def _part_lines(parts: Sequence[Part]) -> list[str]:
         times = f", {len(same)} times" if len(same) > 1 else ""
         lines.append(f"  region {number}{times}: {', '.join(first.makes)}; {plan.estimated_us:.1f} us{' each' if times else ''}")
         for step in plan.steps:
-            lines += [f"  {line}" for line in _step_lines(step, first.tensors)]
+            lines += [f"  {line}" for line in _step_lines(step, first.tensors, on_cpu=plan.on_cpu)]
         lines += [f"    split   {split}" for split in plan.splits]
         lines += [f"    {line}" for line in launch_lines(plan)]
     return lines
@@ -328,7 +329,7 @@ def plan_text(plan: Plan, *, module: bool = False) -> str:
     if plan.parts:
         lines += _part_lines(plan.parts)
     for k in () if plan.parts else plan.steps:
-        lines += _step_lines(k)
+        lines += _step_lines(k, on_cpu=plan.on_cpu)
     lines += [] if plan.parts else [f"  {line}" for line in launch_lines(plan)]
     lines.append(
         f"  memory: {bytes_text(plan.dram_bytes)}; compulsory {bytes_text(plan.compulsory_bytes)}; "
