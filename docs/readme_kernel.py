@@ -46,10 +46,11 @@ def measured():
     found = json.loads(newest.read_text())
     env = found["environment"]
     rows = [g for g in found["geomeans"] if g["threads"] == 1]
+    compiler, version = (env["compiler"].split(" ")[k] for k in (0, -1))
     lines = [f"| {g['family']} | {g['cases']} | {g['peer']} | {g['geomean']:.2f} |" for g in rows]
     return "\n".join([
         MEASURED,
-        f"**Measured** on one core of an {env['cpu']} ({env['date'][:10]}, torch {env['torch']}, {env['compiler'].split(' ')[-1]} of gcc, float32), "
+        f"**Measured** on one core of an {env['cpu']} ({env['date'][:10]}, torch {env['torch']}, {compiler} {version}, float32), "
         "the same functions for the CPU: how many times faster ours is, geometric means",
         "([every program, spread, two threads, the losses](benchmarks/README.md#on-a-cpu); `make demo` measures your machine).",
         "",
