@@ -109,7 +109,7 @@ class NodeBuilder:
             return (yield self._term(selected(t), at, memo))
         if isinstance(t, Scan):
             along = at.get(t.axis, index(t.axis)).as_axis()
-            if along is None or any(along in e.axes() for a, e in at.items() if a != t.axis and a in t.axes):
+            if along is None or any(along in at.get(a, index(a)).axes() for a in t.axes if a != t.axis):
                 if not self.anywhere:
                     raise PlanError(f"the scan along {t.axis.name} is read at {at[t.axis]}: store it first")
                 along, at = t.axis, {a: e for a, e in at.items() if a != t.axis and t.axis not in e.axes()}

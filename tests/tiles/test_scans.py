@@ -91,3 +91,13 @@ def test_a_scan_read_elsewhere_is_another_kernel():
     program = b.program("p", y=(View(b.running_sum(j, x), j, index(k) * -1 + 8), (k,)))
     with pytest.raises(PlanError, match="store it first"):
         kernel_from_program(program, {k: Role("resident", 16)})
+
+
+def test_a_scan_read_along_an_axis_that_it_has_is_not_a_scan_along_that():
+    """The diagonal of running sums, where the axis they are read at is free in what is summed."""
+    i, j = b.axes(i=4, j=4)
+    for x in (b.tensor("x", i, j), b.tensor("x", i)):
+        program = b.program("p", y=(View(Scan("sum", j, x), j, index(i)), (i,)))
+        with pytest.raises(PlanError, match="store it first"):
+            kernel_from_program(program, {i: Role("resident", 4)})
+
