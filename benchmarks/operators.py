@@ -107,6 +107,10 @@ def main():
     print(summary)
     if options.save is not None or options.into:
         environment = host("torch", "numpy") | {"commit": commit()}
+        if options.into:  # most rows are as they were: whence these are is said beside it
+            again = {"names": sorted(new), "samples": options.samples} | environment
+            environment = old["environment"] | {"run again": [*old["environment"].get("run again", []), again]}
+            options.samples = old["samples"]
         path = Path(options.into or options.save or RESULTS / f"{environment['date'][:10]}-operators.json")
         head = json.dumps({"environment": environment, "samples": options.samples, "summary": summary}, indent=1)[:-2]
         covered, lines = (",\n".join(f"  {json.dumps(r)}" for r in part) for part in (cover(names, kept), rows))
