@@ -175,31 +175,31 @@ class Builder(ABC):
         """The operand as a value; numbers become scalar values."""
         return v if isinstance(v, Value) else self.put(block, Fill(self.value("c", (), dtypes.float32), v.value))
 
-    def as_float(self, v: Operand) -> Operand:
-        """The operand in float32, the type of all arithmetic."""
+    def as_float(self, v: Operand, user: Block) -> Operand:
+        """The operand in float32, the type of all arithmetic, for use in a block."""
         if isinstance(v, Literal) or v.dtype == dtypes.float32:
             return v
-        return self.cast(v, dtypes.float32, hint=v.name + "_f")
+        return self.cast(v, dtypes.float32, user, hint=v.name + "_f")
 
     def as_place(self, v: Operand, block: Block) -> Value:
         """The operand as a position, in 32 or 64 bits."""
         if isinstance(v, Literal):
             return self.put(block, Fill(self.value("c", (), dtypes.int64), v.value))
-        return v if v.dtype in (dtypes.int32, dtypes.int64) else self.cast(v, dtypes.int32)
+        return v if v.dtype in (dtypes.int32, dtypes.int64) else self.cast(v, dtypes.int32, block)
 
-    def as_bool(self, v: Operand) -> Operand:
-        """The operand as a truth value."""
+    def as_bool(self, v: Operand, user: Block) -> Operand:
+        """The operand as a truth value, for use in a block."""
         if isinstance(v, Literal):
             return Literal(float(v.value != 0))
         if v.dtype == dtypes.bool_:
             return v
-        return self.once(v, ("bool",), lambda s: Let(self.value("cond", s.dims, dtypes.bool_), "ne", (s, Literal(0.0))))
+        return self.once(v, ("bool",), lambda s: Let(self.value("cond", s.dims, dtypes.bool_), "ne", (s, Literal(0.0))), user)
 
-    def as_integer(self, v: Operand, dtype: DType) -> Operand:
-        """The operand in an integer type of 32 or 64 bits; a number stays one."""
+    def as_integer(self, v: Operand, dtype: DType, user: Block) -> Operand:
+        """The operand in an integer type of 32 or 64 bits, for use in a block; a number stays one."""
         if isinstance(v, Literal) or v.dtype == dtype:
             return v
-        return self.cast(v, dtype)
+        return self.cast(v, dtype, user)
 
     def let(
         self, block: Block, op: str, args: tuple[Operand, ...], hint: str | None = None, dtype: DType | None = None, stored: bool = False
@@ -214,8 +214,8 @@ class Builder(ABC):
             return Literal(float(spec.numpy(*map(np.float64, numbers))))
         if op in ("and", "or") and numbers:  # printed, the number would be no truth value
             other = next(a for a in args if isinstance(a, Value))
-            return self.as_bool(other) if (numbers[0] != 0) == (op == "and") else Literal(float(numbers[0] != 0))
-        typed, dtype = self._operands(spec, args, dtype)
+            return self.as_bool(other, block) if (numbers[0] != 0) == (op == "and") else Literal(float(numbers[0] != 0))
+        typed, dtype = self._operands(spec, args, dtype, block)
         if op == "where" and isinstance(args[0], Literal):
             return typed[1] if args[0].value else typed[2]
         dims = {d for a in typed if isinstance(a, Value) for d in a.dims}
@@ -227,23 +227,23 @@ class Builder(ABC):
         return self.put(block, Let(dst, op, typed, stored=stored))
 
     def _operands(
-        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None
+        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None, user: Block
     ) -> tuple[tuple[Operand, ...], DType]:
         """Arguments converted to the types that an op works in, and the type of its result."""
         if spec.name in ("and", "or", "not"):
-            return tuple(self.as_bool(a) for a in args), dtypes.bool_
-        lead: tuple[Operand, ...] = (self.as_bool(args[0]),) if spec.name == "where" else ()
+            return tuple(self.as_bool(a, user) for a in args), dtypes.bool_
+        lead: tuple[Operand, ...] = (self.as_bool(args[0], user),) if spec.name == "where" else ()
         rest = args[len(lead) :]
         values = [a for a in rest if isinstance(a, Value)]
         whole = all(float(a.value).is_integer() for a in rest if isinstance(a, Literal))
         kinds = {v.dtype.kind for v in values}
         if whole and spec.result != "float" and "int" in kinds and "float" not in kinds:
-            rest, wide = self._integers(spec, rest, of)
+            rest, wide = self._integers(spec, rest, of, user)
             return lead + rest, dtypes.bool_ if spec.result == "bool" else wide
-        return lead + tuple(self.as_float(a) for a in rest), dtypes.bool_ if spec.result == "bool" else dtypes.float32
+        return lead + tuple(self.as_float(a, user) for a in rest), dtypes.bool_ if spec.result == "bool" else dtypes.float32
 
     def _integers(
-        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None
+        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None, user: Block
     ) -> tuple[tuple[Operand, ...], DType]:
         """Integers and truth values in the type that an op computes them in: 64 bits if one of them has more than 32, else 32.
 
@@ -256,11 +256,11 @@ class Builder(ABC):
         if narrow and spec.name in RING and of is not None and of.itemsize <= 4:
             args = _cut(args, 32)
         elif of == dtypes.int64 or not all(-(2**31) <= n < 2**31 for n in numbers):
-            return tuple(self.as_integer(a, dtypes.int64) for a in (_cut(args, 64) if spec.name in RING else args)), dtypes.int64
+            return tuple(self.as_integer(a, dtypes.int64, user) for a in (_cut(args, 64) if spec.name in RING else args)), dtypes.int64
         wide = dtypes.int32 if narrow else dtypes.int64
         # Triton widens a type of 32 bits beside one of 64 by itself
         keep = (dtypes.int32, dtypes.int64)
-        return tuple(a if isinstance(a, Literal) or a.dtype in keep else self.as_integer(a, wide) for a in args), wide
+        return tuple(a if isinstance(a, Literal) or a.dtype in keep else self.as_integer(a, wide, user) for a in args), wide
 
     def masked(self, block: Block, v: Value, bindings: tuple[Binding, ...], fill: float) -> Value:
         """The value with its padded lanes along the bindings replaced."""

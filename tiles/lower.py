@@ -192,7 +192,7 @@ class Lowering(Builder):
                 v = self.cast(v, dtypes.float32, where)
             return v if v.dtype == to else self.cast(v, to, where)
         if to.kind == "bool":
-            return self.as_bool(v)
+            return self.as_bool(v, where)
         if isinstance(v, Literal):
             return self.put(where, Fill(self.value("c", (), to), float(dtypes.cast(np.asarray(v.value), to))))
         if v.dtype.is_float and to.itemsize < 8:  # a device has no meaning for what the type does not hold; 64 bits wrap
@@ -249,17 +249,17 @@ class Lowering(Builder):
         v: Operand = yield self.emit(n.args[0], where, mode)
         if monoid in INTEGERS and mode is None:
             kind = self.state_type(node)
-            return self.let(where, "mul", (self.as_integer(v, kind), self.extent(axis, kind)), dtype=kind) if times else v
+            return self.let(where, "mul", (self.as_integer(v, kind, where), self.extent(axis, kind)), dtype=kind) if times else v
         running = mode is not None and mode.block is not None and mode.axis == axis and self.facts.level(node, axis) > mode.level
         if not running:
-            return self.let(where, "mul", (self.as_float(v), self.extent(axis))) if times else v
+            return self.let(where, "mul", (self.as_float(v, where), self.extent(axis))) if times else v
         assert mode is not None
         assert mode.block is not None
         if times:
-            return self.let(where, "mul", (self.as_float(v), self.count(mode.block, mode.kind)))
+            return self.let(where, "mul", (self.as_float(v, where), self.count(mode.block, mode.kind)))
         if mode.kind == "new":
             return v
-        return self.let(where, "where", (guards.first_step(self, mode.block), Literal(MONOIDS[monoid].identity), self.as_float(v)))
+        return self.let(where, "where", (guards.first_step(self, mode.block), Literal(MONOIDS[monoid].identity), self.as_float(v, where)))
 
     def state_type(self, node: int) -> DType:
         """The type that a reduction accumulates in."""
@@ -274,7 +274,7 @@ class Lowering(Builder):
             raise PlanError(f"a prefix over {axis.name} is needed outside a loop over it")
         n = self.nodes[reduction]
         if n.op == "reduce" and n.attrs[0] == "sum" and not self.facts.runs_along(n.args[0], axis):
-            return self.let(where, "mul", (self.as_float((yield self.emit(n.args[0], where))), self.count(body, "old")))
+            return self.let(where, "mul", (self.as_float((yield self.emit(n.args[0], where)), where), self.count(body, "old")))
         self._check_same_tile(reduction, where, body)
         return self._read(reduction, (yield self._accumulator(reduction, body, None)), where, "old", body)
 
@@ -387,7 +387,7 @@ class Lowering(Builder):
     def _elements(self, body: int, axis: Axis, m: Monoid, where: Block, mode: Mode | None, kind: DType) -> Steps[Operand]:
         """What a tile along an axis has for a reduction, padded lanes included."""
         v = yield self.emit(body, where, mode)
-        v = self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
+        v = self.as_float(v, where) if kind.is_float else self.as_integer(self.as_value(v, where), kind, where)
         if not m.copies and axis not in self.nodes[body].axes:
             return self.laid_out(v, axis, m.identity, where)
         dim = self.dim_of.get(axis)
@@ -503,7 +503,7 @@ class Lowering(Builder):
         count = self.extent(axis) if loop is None else self.count(loop, "tile")
         here = self.let(where, "and", (self.let(where, "ge", (after, Literal(0.0))), self.let(where, "lt", (after, count))), hint="here")
         v = self.let(where, "where", (here, (yield self.emit(x, where, mode)), Literal(0.0)))
-        return self.as_float(v) if kind.is_float else self.as_integer(self.as_value(v, where), kind)
+        return self.as_float(v, where) if kind.is_float else self.as_integer(self.as_value(v, where), kind, where)
 
     # -- roots ---------------------------------------------------------------------------------------------------------------
     def _store(self, position: int) -> None:

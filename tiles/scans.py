@@ -32,7 +32,7 @@ def emit(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | No
     if streamed and (mode is not None or body is not where):
         raise PlanError(f"a scan along axis {axis.name} is carried from step to step of its loop, not of one inside of it")
     v = yield builder.emit(n.args[0], where, mode)
-    v = builder.as_float(v) if kind.is_float else builder.as_integer(builder.as_value(v, where), kind)
+    v = builder.as_float(v, where) if kind.is_float else builder.as_integer(builder.as_value(v, where), kind, where)
     if not varies:
         v = builder.laid_out(v, axis, m.identity, where)
     assert isinstance(v, Value)
@@ -64,5 +64,5 @@ def _repeated(builder: Builder, node: int, kind: DType, where: Block, mode: Mode
         return v
     position = builder.index(index(axis) + 1, where)
     if kind.is_float:
-        return builder.let(where, "mul", (builder.as_float(v), builder.as_float(position)))
-    return builder.let(where, "mul", (builder.as_integer(v, kind), builder.as_integer(position, kind)), dtype=kind)
+        return builder.let(where, "mul", (builder.as_float(v, where), builder.as_float(position, where)))
+    return builder.let(where, "mul", (builder.as_integer(v, kind, where), builder.as_integer(position, kind, where)), dtype=kind)

@@ -137,7 +137,7 @@ class Sizes:
             lanes = min(self._span(at.index[position]), length)
             if stride != elements:
                 break
-            elements *= lanes
+            elements *= max(lanes, 1)  # of nothing, what one would take
             if lanes < length:
                 break
         return elements * itemsize

@@ -49,7 +49,7 @@ def merged(builder: Builder, node: int, where: Block, mode: Mode | None) -> Step
     for k, x in enumerate(n.args):
         v: Operand = yield builder.emit(x, where, mode)
         kind = _kind(builder, m.several, k % m.parts, x)
-        both.append(builder.as_float(v) if kind.is_float else builder.as_integer(v, kind))
+        both.append(builder.as_float(v, where) if kind.is_float else builder.as_integer(v, kind, where))
     return m.several.combined(both[: m.parts], both[m.parts :], lambda op, *args: builder.let(where, op, args), Literal, [m.part])[0]
 
 
@@ -89,7 +89,7 @@ def _tile(builder: Builder, node: int, op: str, state: State, kinds: list[DType]
     axis, xs = n.attrs[1], list[Value]()
     for arg, kind in zip(n.args, kinds, strict=True):
         given = builder.as_value((yield builder.emit(arg, where, mode)), where)
-        v = builder.as_float(given) if kind.is_float else builder.as_integer(given, kind)
+        v = builder.as_float(given, where) if kind.is_float else builder.as_integer(given, kind, where)
         assert isinstance(v, Value)
         xs.append(v)
     dim = builder.dim_of.get(axis)
@@ -194,5 +194,5 @@ def _behind(
     for part, made in zip(asked, both, strict=True):
         kind = kinds[part]
         v = builder.let(where, "where", (first, tile[part], made), dtype=None if kind.is_float else kind)
-        found[part] = v if kind.is_float else builder.as_integer(v, kind)
+        found[part] = v if kind.is_float else builder.as_integer(v, kind, where)
     return found

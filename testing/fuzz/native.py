@@ -174,6 +174,9 @@ def _with_ways(
             ways[name] = found
         except PlanError as error:
             log.refused[f"{name}: {error.message[:60]}"] += 1
+        except Exception as error:  # a fault of ours, and no reason to look at no other program
+            message = f"making kernels: {type(error).__name__}: {error}"[:300]
+            log.findings.append({"seed": seed, "way": name, "message": message, "minimal": program_source(program)})
         log.seconds[name] += time.process_time() - started  # type: ignore[assignment]
     types = {o.name: o.dtype for o in program.outputs}
     return Case(seed, program, inputs, {o: 1e-5 + 8 * e + 2 * types[o].epsilon for o, e in allowed.items()}, ways)

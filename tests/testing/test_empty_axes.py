@@ -198,3 +198,11 @@ def test_the_least_of_nothing_is_in_the_range_of_a_factor():
     c = eqfuse.optimize(p, target="h200")
     assert c.simulate(torch.zeros(0)).item() == 0.0
     assert c.interpret(torch.zeros(0)).item() == 0.0
+
+
+def test_kernels_of_a_cpu_that_read_a_diagonal_of_nothing():
+    """How far a tile goes in one piece is counted in elements, of which there is none."""
+    i, j, k = Axis("i", 3), Axis("j", 0), Axis("k", 8)
+    product = sum_over(i, tensor("x", j, i) * tensor("y", i, k))
+    c = eqfuse.optimize(program("p", o=(View(product, k, index(j)), (j,))), target="cpu")
+    assert c(torch.zeros(0, 3), torch.zeros(3, 8)).shape == (0,)

@@ -8,7 +8,7 @@ import pytest
 
 from eqfuse.errors import PlanError
 from eqfuse.ir import build as b
-from eqfuse.ir import dtypes
+from eqfuse.ir import dtypes, terms
 from eqfuse.ir.index import Axis
 from eqfuse.ir.reference import evaluate, round_to
 from eqfuse.tiles import lower as lowering
@@ -351,3 +351,15 @@ def test_what_was_widened_is_as_it_was(to, rounds):
     data = {"x": np.random.default_rng(0).standard_normal((4, 16)).astype(np.float16).astype(float)}
     found = simulate(lower(k), data, np.float32, rounding=True)["y"]
     np.testing.assert_array_equal(found, round_to(data["x"], to.name))
+
+
+def test_what_a_loop_ends_with_is_converted_after_it():
+    """An operator that works in another type than a sum has converts it where it is read: inside of the loop is the sum so far."""
+    (i,) = b.axes(i=12)
+    total = terms.Reduce("isum", i, b.tensor("x", i, dtype=dtypes.int32))
+    one, zero = terms.as_term(1.0), terms.as_term(0.0)
+    parts = {"wide": terms.Map("bitand", (total, terms.as_term(2654435761.0))), "float": b.exp(total * 1e-2), "truth": terms.Map("where", (total, one, zero))}
+    data = {"x": np.arange(12) - 3}
+    for name, term in parts.items():
+        made = lower(kernel_from_program(b.program("p", **{name: (term, ())}), {i: Role("stream", 1)}))
+        np.testing.assert_allclose(simulate(made, data)[name], evaluate(b.program("p", **{name: (term, ())}), data)[name], rtol=1e-6)
