@@ -98,8 +98,8 @@ def test_products_of_a_block_run_in_order_beside_its_warps():
     found = Multiprocessor(code, first, B200, 4, 0.0, 1.0, others).cycles(1, 1)
     assert found == pytest.approx(16 * each + B200.latency["matrix"], rel=0.05)  # all four warps wait for what one began
     assert floors.cycles(code, first, 1, B200)["matrix"] == pytest.approx(16 * each, rel=0.01)
-    beside = Listing((*products, *[at("FFMA")] * 400))
-    assert Multiprocessor(beside, range(len(beside)), B200, 1, 0.0).cycles(1, 1) == pytest.approx(16 + 400, abs=8)
+    beside = Listing((*products[:4], *[at("FFMA")] * 400))
+    assert Multiprocessor(beside, range(len(beside)), B200, 1, 0.0).cycles(1, 1) == pytest.approx(4 + 400, abs=8)
 
 
 def test_a_wait_is_for_the_commit_to_its_barrier():
