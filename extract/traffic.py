@@ -1,4 +1,5 @@
-"""What passes a cache: each buffer once, and once more for every loop that loads it where what lies between two loops does not stay.
+"""What passes a cache: each buffer once, and once more for every loop that loads it where what lies between two loops does not stay, and
+for every wave of programs that finds it no more (:mod:`.waves`).
 
 The cost model asks this of the cache before the SMs, and :mod:`.memories` of every memory for which nobody gave tiles.
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from ..tiles.kernel import Kernel
 from ..tiles.walk import Counts
 from .targets.levels import Level
+from .waves import Panel, times_read
 
 SHARE = 0.8  # of a cache that holds data between two passes (assumption)
 
@@ -56,11 +58,17 @@ def spilled(kernel: Kernel, counts: Counts, running: int, cache: Level, marked: 
 
 
 def passing(
-    kernel: Kernel, counts: Counts, running: int, cache: Level, marked: bool, at_once: Mapping[str, int] | None = None
+    kernel: Kernel,
+    counts: Counts,
+    running: int,
+    cache: Level,
+    marked: bool,
+    at_once: Mapping[str, int] | None = None,
+    waves: bool = False,
 ) -> Passing:
     """What a kernel moves through a cache if so many programs run at a time.  ``at_once``: the bytes of each buffer that pass if every loop
     finds what an earlier one loaded, where that is not each buffer once.  Of several caches side by side, each loads what its programs
-    read."""
+    read.  ``waves``: programs run in waves; if not, those that read the same are taken to do it at the same time."""
     passes = most_passes(counts)
     total: dict[str, int] = {}
     touched: dict[str, int] = {}
@@ -70,6 +78,7 @@ def passing(
         touched[t.buffer] = touched.get(t.buffer, 0) + t.in_sectors
         times[t.buffer] = times.get(t.buffer, 0) + 1
     again = spilled(kernel, counts, running, cache, marked)
+    often = _waves(counts, running, cache) if waves else {}
     reads: dict[str, int] = {}
     for name, loaded in total.items():
         known = [t.touched for t in counts.loads if t.buffer == name]
@@ -78,6 +87,19 @@ def passing(
         unique, once = min(kernel.buffers[name].bytes, loaded), kernel.buffers[name].moved(different)
         if at_once is not None and name in at_once:
             unique = once = at_once[name]
-        once = min(once * cache.count, max(touched[name], once))
+        once = min(round(once * cache.count * often.get(name, 1.0)), max(touched[name], once))
         reads[name] = once * (min(math.ceil(loaded / max(unique, 1)), passes, times[name]) if again else 1)
     return Passing(reads, counts.store_bytes)
+
+
+def panels(counts: Counts) -> list[Panel]:
+    """What one program reads, by statement."""
+    return [Panel(t.buffer, t.bytes / max(counts.programs, 1), t.axes) for t in counts.loads]
+
+
+def _waves(counts: Counts, running: int, cache: Level) -> dict[str, float]:
+    """How often each buffer is read from behind a cache by so many programs at a time."""
+    often: dict[str, float] = {}
+    for p, n in times_read(panels(counts), counts.grid, running // cache.count, SHARE * cache.bytes).items():
+        often[p.buffer] = max(often.get(p.buffer, 1.0), n)
+    return often

@@ -10,15 +10,19 @@ Long loops and many blocks are not simulated to their end: time is linear in bot
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from ..extract.targets import Target
 from . import floors
-from .flow import innermost, loops, path
-from .pipes import Processor, processor, unmodelled
+from .accesses import Accesses
+from .flow import alike, innermost, loops, path
+from .pipes import Processor, processor
 from .sass import Listing
 from .simulator import Multiprocessor
+from .units import unmodelled
 
 SHORT, LONG = 4, 8  # trips of a loop that are simulated in its place
 ISSUED = 60_000  # instructions that a simulation may issue, about half a second
@@ -63,21 +67,36 @@ class Estimate:
         return f"{self.us:.1f} us static, {said}" if self.us is not None else f"{said}; {self.reason}"
 
 
-def estimate(listing: Listing, work: Work, target: Target) -> Estimate:
-    """The time of a kernel with that machine code on a device.
+def estimate(listing: Listing, work: Work, target: Target, accesses: Accesses | None = None) -> Estimate:
+    """The time of a kernel with that machine code on a device.  ``accesses``: what layouts say of conflicts and sectors; without it shared
+    memory is taken to have no conflicts, and sectors to be used whole.
 
     Raises :class:`~eqfuse.errors.CompileError` for an architecture of which there is no file.
     """
-    routes = Routes(listing)
+    routes = Routes(accesses.of(listing) if accesses else listing)
     p = processor(target)
     inner = routes.trips(work, p)
     least = _floors(routes, inner, work, p)
-    issued = round(extrapolated(lambda o, i: len(routes.path(o, i)), (work.outer, inner), ((1, 2), (1, 2))) * work.warps)
-    new = sorted({x.name for x in listing.instructions if unmodelled(x)})
-    if new or routes.deep:
-        reason = f"the time of {', '.join(new)} is not modelled" if new else "loops in loops in loops are not told apart"
+    issued = round(extrapolated(lambda o, i: routes.total(_slots, o, i, work.warps, p), (work.outer, inner), ((1, 2), (1, 2))))
+    if reason := _unknown(routes, p):
         return Estimate(least, None, inner, issued, reason)
     return Estimate(least, max(_simulated(routes, inner, work, p), *least.values()), inner, issued)
+
+
+def _unknown(routes: Routes, p: Processor) -> str:
+    """Why there is no simulation."""
+    if new := sorted({x.name for x in routes.listing.instructions if unmodelled(x, p)}):
+        return f"the time of {', '.join(new)} is not modelled"
+    if p.target.vendor == "amd":
+        return "waves of AMD are not simulated"
+    return "loops in loops in loops are not told apart" if routes.deep else ""
+
+
+Count = Callable[[Listing, list[int], int, Processor], float]
+
+
+def _slots(listing: Listing, way: list[int], warps: int, p: Processor) -> float:
+    return float(len(way) * warps)
 
 
 class Routes:
@@ -96,17 +115,32 @@ class Routes:
         """The positions that a warp passes."""
         return path(self.listing, [outer if around else inner for around in self._around])
 
+    def others(self, outer: int, inner: int) -> list[int] | None:
+        """The same for all but the first warp of a block; ``None``: as that."""
+        if alike(self.listing):
+            return None
+        return path(self.listing, [outer if around else inner for around in self._around], first=False)
+
+    def total(self, of: Count, outer: int, inner: int, warps: int, p: Processor) -> float:
+        """Of all warps of a block together."""
+        first, others = self.path(outer, inner), self.others(outer, inner)
+        if others is None:
+            return of(self.listing, first, warps, p)
+        return of(self.listing, first, 1, p) + of(self.listing, others, warps - 1, p)
+
     def trips(self, work: Work, p: Processor) -> float:
-        """How often the inner loops run: as often as the work of a block needs."""
+        """How often the inner loops run: as often as the work of a block needs.  The code does at least that work (warps may repeat each
+        other's products, or load what others load), so it is the larger number of what products and bytes need."""
+        found = 1.0
         for wanted, count in ((work.flops, floors.flops), (work.moved, floors.loaded)):
 
-            def of(o: int, i: int, count: Callable[[Listing, list[int], int, Processor], float] = count) -> float:
-                return count(self.listing, self.path(o, i), work.warps, p)
+            def of(o: int, i: int, count: Count = count) -> float:
+                return self.total(count, o, i, work.warps, p)
 
             first, second = (extrapolated(of, (work.outer, i), ((1, 2), (1, 2))) for i in (1, 2))
             if second > first:
-                return max(1.0, 1 + (wanted / work.blocks - first) / (second - first))
-        return 1.0
+                found = max(found, 1 + (wanted / work.blocks - first) / (second - first))
+        return found
 
 
 def extrapolated(f: Callable[[int, int], float], at: tuple[float, float], points: tuple[tuple[int, int], tuple[int, int]]) -> float:
@@ -124,18 +158,27 @@ def extrapolated(f: Callable[[int, int], float], at: tuple[float, float], points
 
 def _floors(routes: Routes, inner: float, work: Work, p: Processor) -> dict[str, float]:
     """Microseconds of each unit, and of memory."""
-    at = {(o, i): floors.cycles(routes.listing, routes.path(o, i), work.warps, p) for o in (1, 2) for i in (1, 2)}
     share = work.blocks / p.target.sm_count  # blocks of a multiprocessor, if they could be cut
     us = 1e-3 / p.target.clock_ghz
-    units = sorted({unit for found in at.values() for unit in found})
+    at: dict[tuple[int, int], Counter[str]] = {}
+    for o, i in product((1, 2), (1, 2)):
+        others = routes.others(o, i)
+        ways = [(routes.path(o, i), work.warps if others is None else 1), (others or [], work.warps - 1)]
+        at[o, i] = Counter()
+        for way, warps in ways:
+            at[o, i].update(floors.cycles(routes.listing, way, warps, p))
     found = {}
-    for unit in units:
+    for unit in sorted({unit for found in at.values() for unit in found}):
 
         def busy(o: int, i: int, unit: str = unit) -> float:
-            return at[o, i].get(unit, 0.0)
+            return at[o, i][unit]
 
         found[unit] = us * share * extrapolated(busy, (work.outer, inner), ((1, 2), (1, 2)))
-    found["second level"] = 1e-3 * work.moved / p.target.l2_gb_s
+    asked, moved = (
+        extrapolated(lambda o, i: routes.total(count, o, i, work.warps, p), (work.outer, inner), ((1, 2), (1, 2)))  # noqa: B023  # called here
+        for count in (floors.loaded, floors.moved)
+    )
+    found["second level"] = 1e-3 * work.moved * (moved / asked if asked else 1.0) / p.target.l2_gb_s
     found["device memory"] = 1e-3 * work.device_bytes / p.target.dram_gb_s
     return found
 
@@ -149,7 +192,8 @@ def _simulated(routes: Routes, inner: float, work: Work, p: Processor) -> float:
 
     def whole(blocks: int) -> float:
         def cycles(o: int, i: int) -> float:
-            return Multiprocessor(routes.listing, routes.path(o, i), p, work.warps, missed, drawing).cycles(blocks, resident)
+            ways = routes.path(o, i), routes.others(o, i)
+            return Multiprocessor(routes.listing, ways[0], p, work.warps, missed, drawing, ways[1]).cycles(blocks, resident)
 
         return extrapolated(cycles, (work.outer, inner), ((1, 2), (SHORT, LONG)))
 

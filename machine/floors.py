@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from .pipes import SCHEDULERS, Processor, cost
+from .pipes import SCHEDULERS, Processor
 from .sass import Listing
+from .units import cost
 
 
 def cycles(listing: Listing, path: Sequence[int], warps: int, processor: Processor) -> Mapping[str, float]:
@@ -16,7 +17,7 @@ def cycles(listing: Listing, path: Sequence[int], warps: int, processor: Process
     found: dict[str, float] = defaultdict(float)
     for position, times in often.items():
         c = cost(listing[position], processor)
-        found["issue"] += times
+        found["issue"] += times * processor.interval.get("issue", 1.0)
         found[c.unit] += times * c.busy
         found["shared"] += times * c.shared * SCHEDULERS / processor.shared_bytes
     return {unit: n * warps / SCHEDULERS for unit, n in found.items() if n}
@@ -28,5 +29,10 @@ def flops(listing: Listing, path: Sequence[int], warps: int, processor: Processo
 
 
 def loaded(listing: Listing, path: Sequence[int], warps: int, processor: Processor) -> float:
-    """Bytes that one block loads from beyond the first level, or stores there."""
+    """Bytes that one block asks for beyond the first level, or stores there."""
+    return warps * sum(cost(listing[i], processor).memory / listing[i].sectors for i in path)
+
+
+def moved(listing: Listing, path: Sequence[int], warps: int, processor: Processor) -> float:
+    """Bytes of the sectors of these."""
     return warps * sum(cost(listing[i], processor).memory for i in path)

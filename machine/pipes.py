@@ -23,19 +23,23 @@ LANES = 32
 # Names of instructions by unit; what is in none of them is arithmetic.
 _UNITS = {
     "special": re.compile(r"MUFU|[FI]2[FI]$|I2F|F2I|F2F$|FRND"),
-    "multiply_add": re.compile(r"F(FMA|MUL|ADD)"),
+    "paired": re.compile(r"F(FMA|MUL|ADD)2"),
+    "multiply_add": re.compile(r"F(FMA|MUL|ADD|HADD|HFMA)"),
     "integer_multiply": re.compile(r"IMAD|IDP"),
     "packed": re.compile(r"H(ADD2|FMA2|MUL2|MNMX2)"),
-    "shuffle": re.compile(r"SHFL|REDUX|MATCH"),
+    "shuffle": re.compile(r"SHFL|C?REDUX|MATCH"),
+    "tensor_memory": re.compile(r"LDTM|STTM"),
     "memory": re.compile(r"LDS|STS|LDSM|STSM|LDG|STG|LDL|STL|ATOM|RED$|LDGSTS|S2R$"),
     "control": re.compile(
-        r"BAR|DEPBAR|LDGDEPBAR|LDC|WARPGROUP|WARPSYNC|BRA|CALL|RET|EXIT|NOP|MEMBAR|FENCE|BSYNC|BSSY|VOTE$|ELECT|ERRBAR|CCTL|YIELD|NANOSLEEP|ENDCOLLECTIVE|ACQBULK|PREEXIT"
+        r"BAR|DEPBAR|LDGDEPBAR|LDC|WARPGROUP|WARPSYNC|BRA|CALL|RET|EXIT|NOP|MEMBAR|FENCE|BSYNC|BSSY|VOTE$|ELECT|ERRBAR|CCTL|YIELD|NANOSLEEP|ENDCOLLECTIVE|ACQBULK|PREEXIT|SYNCS|UTCBAR|UTCATOMSWS|BPT"
     ),
     "uniform": re.compile(r"U[A-Z]|R2UR|S2UR|VOTEU|ULDC|PLOP3"),
 }
-_UNMODELLED = re.compile(r"UTMA|UBLKCP|UTC|SYNCS|LDTM|STTM|UTCBAR|LDT|STT|[IDQB]G?MMA|QMMA|OMMA")
+_UNMODELLED = re.compile(r"UTMA|UBLKCP|UTC(?!HMMA|BAR|ATOMSWS)|UTCHMMA\.\w*2CTA|UTCBAR\.\w*2CTA|[IDQB]G?MMA|QMMA|OMMA")
 _WARPGROUP_SHAPE = re.compile(r"HGMMA\.(\d+)x(\d+)x(\d+)")
 _WARP_SHAPE = re.compile(r"HMMA\.(16)(8)(16|8|4)")
+_DESCRIPTOR = re.compile(r"idesc\[(0x[0-9a-f]+)\]")
+_TENSOR_MEMORY = re.compile(r"[LS][DT]TM(?:\.(\d+)dp(\d+)bit\w*)?\.x(\d+)")
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Processor:
     interval: Mapping[str, float]
     latency: Mapping[str, float]
     shared_bytes: float
+    tensor_memory_bytes: float  # to or from one scheduler's warps; 0 where there is none
     port_bytes: float  # that one multiprocessor takes from beyond its first level, at most
     warp_share: float
 
@@ -78,7 +83,7 @@ class Cost:
     shared: float = 0.0
     memory: float = 0.0
     flops: float = 0.0
-    matrix: str = ""  # warp | group: whose product it is
+    matrix: str = ""  # warp | group | block: whose product it is
 
 
 @functools.cache
@@ -88,26 +93,32 @@ def processor(target: Target) -> Processor:
     if not file.is_file():
         raise CompileError(f"no file describes the units of {target.arch}", cure="add machine/processors/" + target.arch + ".toml")
     data = tomllib.loads(file.read_text())
-    rates = (data["shared_bytes_per_clock"], data["port_bytes_per_clock"], data["matrix"]["warp_share"])
-    return Processor(target, data["interval"], data["latency"], *rates)
+    shared, tensor_memory, port = (data.get(f"{of}_bytes_per_clock", 0.0) for of in ("shared", "tensor_memory", "port"))
+    return Processor(target, data["interval"], data["latency"], shared, tensor_memory, port, data["matrix"]["warp_share"])
 
 
 def unmodelled(x: Instruction) -> bool:
-    """Whether the time of an instruction is not modelled: the bulk copies of Hopper and the matrix unit of Blackwell, and what waits for
-    them."""
-    return bool(_UNMODELLED.match(x.opcode))
+    """Whether the time of an instruction is not modelled: bulk copies, products of other numbers than 16 and tf32's 19 bits, of two
+    multiprocessors together, and those whose shape is not known before the kernel runs."""
+    return bool(_UNMODELLED.match(x.opcode)) or (x.name == "UTCHMMA" and not _DESCRIPTOR.search(x.operands))
 
 
 def cost(x: Instruction, p: Processor) -> Cost:
     """What an instruction takes."""
+    if x.never:
+        return Cost("control", p.interval["control"])
     if x.name in ("HGMMA", "HMMA"):
         return _matrix(x, p)
+    if x.name == "UTCHMMA" and (said := _DESCRIPTOR.search(x.operands)):
+        return _block_product(x, int(said[1], 16), p)
     unit = next((unit for unit, names in _UNITS.items() if names.match(x.name)), "arithmetic")
+    if unit == "tensor_memory":
+        return Cost(unit, _of_tensor_memory(x) / p.tensor_memory_bytes, p.latency[unit])
     busy = p.interval[unit]
     if unit == "memory" and x.name not in ("S2R",):
         moved = float(LANES * x.lane_bytes)
         beyond = x.name in ("LDG", "STG", "LDGSTS", "ATOM", "ATOMG", "RED", "LDL", "STL")
-        return Cost(unit, busy, p.latency["shared"], moved, moved if beyond else 0.0)
+        return Cost(unit, busy, p.latency["shared"], moved * x.passes, moved * x.sectors if beyond else 0.0)
     if unit == "shuffle":
         return Cost(unit, busy, p.latency["shuffle"], 4.0 * LANES)
     return Cost(unit, busy, p.latency.get(unit, p.latency["uniform"]))
@@ -130,3 +141,24 @@ def _matrix(x: Instruction, p: Processor) -> Cost:
     m, n, k = map(int, shape.groups())
     flops = 2.0 * m * n * k
     return Cost("matrix", flops / (rate / SCHEDULERS * p.warp_share), p.latency["matrix"], 0.0, 0.0, flops, "warp")
+
+
+def _block_product(x: Instruction, descriptor: int, p: Processor) -> Cost:
+    """A product that one thread begins (tcgen05).  The descriptor's fields are those of the PTX ISA: types from bit 7, columns divided by 8
+    from bit 17, rows divided by 16 from bit 24.  Rows below 128 leave the rest of the unit idle."""
+    kind, n, m = descriptor >> 7 & 7, (descriptor >> 17 & 63) * 8, (descriptor >> 24 & 31) * 16
+    operand = ("float16", "bfloat16", "tf32")[min(kind, 2)]
+    k = 8 if operand == "tf32" else 16
+    flops = 2.0 * m * n * k
+    read = 32.0 * (n + (m if x.operands.startswith("gdesc") else 0))  # the left operand may lie in tensor memory
+    busy = max(flops * max(1.0, 128 / m) / p.matrix_rate(operand), read / p.shared_bytes)
+    return Cost("matrix", SCHEDULERS * busy, p.latency["matrix"], read, 0.0, flops, "block")
+
+
+def _of_tensor_memory(x: Instruction) -> float:
+    """Bytes that a warp moves: so many lanes (data paths) of so many bits, that many times."""
+    shape = _TENSOR_MEMORY.match(x.opcode)
+    if shape is None:
+        raise CompileError(f"the shape of {x.opcode} is not known")
+    lanes, bits, times = (int(n) for n in shape.groups(default="32"))
+    return lanes * bits / 8 * times

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import CompileError
@@ -25,6 +25,10 @@ _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x[0-9a-f
 _UPPER_HALF = re.compile(r"^\s*/\* (0x[0-9a-f]{16}) \*/")
 _PARTS = re.compile(r"(?:@(!?U?P\w+)\s+)?(\S+)\s*(.*)")
 _TARGET = re.compile(r"`\((\.L\w+)\)")
+_UNIFORM_BRANCH = re.compile(r"BRA\.U\s+(!?UP\w+),")
+_DESCRIPTOR = re.compile(r"idesc\[(UR\d+)\]")
+_WRITTEN = re.compile(r"(UR\d+),")
+_MOVED = re.compile(r"UR\d+, (0x[0-9a-f]+)\s*$")
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,18 @@ class Instruction:
     sets: tuple[int, ...]  # scoreboards that are busy until the result is there
     reads: tuple[int, ...]  # scoreboards that are busy until the operands are read
     waits: tuple[int, ...]  # scoreboards that must be free before it issues
+    passes: float = 1.0  # over the banks of shared memory, over the fewest
+    sectors: float = 1.0  # bytes that it moves of device memory, over those that it asks for
 
     @property
     def name(self) -> str:
         """The opcode without modifiers."""
         return self.opcode.partition(".")[0]
+
+    @property
+    def never(self) -> bool:
+        """Whether its predicate is false always: it takes a slot, and does nothing."""
+        return self.predicate in ("!PT", "!UPT")
 
     @property
     def branches(self) -> bool:
@@ -60,7 +71,7 @@ class Instruction:
         return next((widths[m] for m in modifiers if m in widths), 4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Listing:
     """The instructions of one function, in the order of their addresses."""
 
@@ -105,13 +116,29 @@ def parse(text: str) -> Listing:
         elif read is not None and (upper := _UPPER_HALF.match(line)):
             lines.append((read, int(upper[1], 16)))
             read = None
-    return Listing(tuple(_instruction(text, upper, labels) for text, upper in lines))
+    return Listing(_described([_instruction(text, upper, labels) for text, upper in lines]))
+
+
+def _described(found: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """The same, with the number in the place of the register where a product's descriptor is one that was moved there just before."""
+    held: dict[str, str] = {}  # uniform registers -> constants
+    out = []
+    for x in found:
+        if (used := _DESCRIPTOR.search(x.operands)) and (number := held.get(used[1])):
+            x = replace(x, operands=x.operands.replace(used[0], f"idesc[{number}]"))
+        if written := _WRITTEN.match(x.operands):
+            constant = _MOVED.match(x.operands) if x.opcode == "UMOV" and not x.predicate else None
+            held[written[1]] = constant[1] if constant else ""
+        out.append(x)
+    return tuple(out)
 
 
 def _instruction(text: str, upper: int, labels: Mapping[str, int]) -> Instruction:
     parts = _PARTS.match(text)
     assert parts is not None
     predicate, opcode, operands = parts.groups(default="")
+    if uniform := _UNIFORM_BRANCH.match(text):  # whose predicate is an operand
+        predicate = uniform[1]
     to = _TARGET.search(operands) if opcode.startswith(("BRA", "CALL")) else None
     sets, reads = upper >> 46 & 7, upper >> 49 & 7
     return Instruction(

@@ -1,15 +1,12 @@
 """One multiprocessor, instruction by instruction: four schedulers that issue in order, the units behind them, and memory as a queue.
 
 A scheduler issues an instruction a cycle: of the warp that issued last if it can, else of the oldest that can.  A warp can when its stall
-has
-passed, the scoreboards that its next instruction waits for are free, and the unit has room.  The bytes that shared memory, the
-second-level cache and device
-memory move are queues of the multiprocessor, each with a rate; device memory and the second-level cache have a latency besides.  The
-products of a
-warp group run beside the schedulers and are waited for in groups, as are asynchronous copies.
+has passed, the scoreboards that its next instruction waits for are free, and the unit has room.  The bytes that shared memory, the
+second-level cache and device memory move are queues of the multiprocessor, each with a rate; device memory and the second-level cache have
+a latency besides.  The products of a warp group run beside the schedulers and are waited for in groups, as are asynchronous copies; those
+that one thread begins for its block (tensor memory) run in order and are waited for by what they commit to.
 
-Branches diverge nowhere, shared memory has no bank conflicts, caches are as often hit as the caller says, and every multiprocessor does
-the same.
+Branches diverge nowhere, caches are as often hit as the caller says, and every multiprocessor does the same.
 """
 
 from __future__ import annotations
@@ -23,6 +20,8 @@ from .sass import Instruction, Listing
 
 _ROOM = {"memory": 24.0}  # cycles of work that may wait before a unit; others take an instruction when they are free
 _COUNT = re.compile(r"0x([0-9a-f]+)\s*$")
+_ADDRESS = re.compile(r"\[([^\]]+)\]")
+_POLL = 4  # cycles between two looks at what has not begun
 _BARRIER = re.compile(r"(\w+)(?:, 0x([0-9a-f]+))?")
 
 
@@ -32,11 +31,14 @@ class _Block:
 
     running: int
     arrived: dict[tuple[str, int], list[_Warp]] = field(default_factory=dict)
+    products: float = 0.0  # when those that one thread began for the block are done
+    commits: list[float] = field(default_factory=list)  # when those before each commit are
 
 
 @dataclass
 class _Warp:
     block: _Block
+    path: Sequence[_Step]
     at: int = 0  # position in the path
     ready: float = 0.0
     scoreboards: list[float] = field(default_factory=lambda: [0.0] * 6)
@@ -48,17 +50,34 @@ class _Warp:
     held: bool = False  # at a barrier
 
 
+@dataclass(frozen=True)
+class _Step:
+    """An instruction of a path; ``commit``: the number of the commit that it waits for."""
+
+    instruction: Instruction
+    cost: Cost
+    commit: int | None
+
+
 class Multiprocessor:
-    """Runs blocks of one kernel.  ``path``: positions of the instructions that each warp runs; ``missed``: the share of the bytes beyond
+    """Runs blocks of one kernel.  ``path``: positions of the instructions that the first warp of a block runs, ``others``: that all others
+    run, if these differ; ``missed``: the share of the bytes beyond
     the first
     level that device memory must give; ``drawing``: the share of multiprocessors that draw on memory with this one."""
 
     def __init__(
-        self, listing: Listing, path: Sequence[int], processor: Processor, warps: int, missed: float, drawing: float = 1.0
-    ) -> None:
+        self, listing: Listing, path: Sequence[int], processor: Processor, warps: int, missed: float, drawing: float = 1.0,
+        others: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
         self._processor, self._warps, self._missed = processor, warps, missed
         costs = [cost(x, processor) for x in listing.instructions]
-        self._path: list[tuple[Instruction, Cost]] = [(listing[i], costs[i]) for i in path]
+        waited = commits(listing, path)
+
+        def steps(of: Sequence[int]) -> list[_Step]:
+            return [_Step(listing[i], costs[i], waited.get(turn)) for i, turn in zip(of, _turns(of), strict=True)]
+
+        self._first = steps(path)
+        self._others = self._first if others is None else steps(others)
         shared_out = min(processor.second_level_bytes, processor.device_bytes / missed if missed else float("inf")) / drawing
         self._memory_rate = min(shared_out, processor.port_bytes)
         self._latency = (1 - missed) * processor.latency["second_level"] + missed * processor.latency["device"]
@@ -66,7 +85,7 @@ class Multiprocessor:
     def cycles(self, blocks: int, resident: int) -> float:
         """Cycles that so many blocks take, ``resident`` at a time; a block begins when one has ended."""
         self._units: list[dict[str, float]] = [{} for _ in range(SCHEDULERS)]
-        self._shared = self._memory = 0.0
+        self._shared = self._memory = self._products = 0.0
         self._queues: list[list[_Warp]] = [[] for _ in range(SCHEDULERS)]
         self._started = 0
         waiting = blocks
@@ -93,7 +112,7 @@ class Multiprocessor:
                 if issued is None:
                     continue
                 following = min(following, now + 1)
-                if issued.at == len(self._path):
+                if issued.at == len(issued.path):
                     queue.remove(issued)
                     last[s] = None
                     issued.block.running -= 1
@@ -110,17 +129,26 @@ class Multiprocessor:
         """Make a block resident."""
         block = _Block(self._warps)
         for w in range(self._warps):
-            self._queues[(self._started + w) % SCHEDULERS].append(_Warp(block, ready=now))
+            warp = _Warp(block, self._others if w else self._first, ready=now)
+            self._queues[(self._started + w) % SCHEDULERS].append(warp)
         self._started += self._warps
 
     def _issue(self, warp: _Warp, scheduler: int, now: float) -> float | None:
         """Issue the next instruction of a warp, or say when it may be asked again."""
-        x, c = self._path[warp.at]
+        step = warp.path[warp.at]
+        x, c = step.instruction, step.cost
+        if step.commit is not None and step.commit >= len(warp.block.commits):
+            warp.ready = now + _POLL
+            return warp.ready
         ready = max((warp.scoreboards[i] for i in x.waits), default=now)
-        ready = max(ready, self._group(warp, x, now))
+        ready = max(ready, self._group(warp, x, now), warp.block.commits[step.commit] if step.commit is not None else now)
         if ready > now:
             warp.ready = ready
             return ready
+        if c.matrix == "block":
+            self._begin(warp.block, c, now)
+            warp.ready, warp.at = now + max(1, x.stall), warp.at + 1
+            return None
         units = self._units[scheduler]
         free = units.get(c.unit, 0.0)
         room = float("inf") if c.matrix == "group" else _ROOM.get(c.unit, 0.0)
@@ -147,6 +175,13 @@ class Multiprocessor:
             self._barrier(warp, x, now)
         return None
 
+    def _begin(self, block: _Block, c: Cost, now: float) -> None:
+        """A product that runs beside all schedulers, after those before it."""
+        start = max(self._products, now)
+        self._shared = max(self._shared, start) + c.shared / self._processor.shared_bytes
+        self._products = max(start + c.busy / SCHEDULERS, self._shared)
+        block.products = self._products + c.latency
+
     def _group(self, warp: _Warp, x: Instruction, now: float) -> float:
         """When the groups are done that an instruction waits for, all but the last few."""
         groups: list[float] = []
@@ -168,6 +203,8 @@ class Multiprocessor:
             warp.copies = max(warp.copies, done)
         elif x.name == "LDGDEPBAR":
             warp.copy_groups.append(warp.copies)
+        elif x.name == "UTCBAR":
+            warp.block.commits.append(warp.block.products)
 
     def _barrier(self, warp: _Warp, x: Instruction, now: float) -> None:
         """Arrive, and wait unless the instruction only arrives; the last one frees all."""
@@ -185,3 +222,35 @@ class Multiprocessor:
                 w.held = False
                 w.ready = max(w.ready, now + self._processor.latency["barrier"])
             del warp.block.arrived[name, turn]
+
+
+def commits(listing: Listing, path: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Which commit of products each wait on a barrier in shared memory waits for: by position in the listing and how often it was passed.
+
+    Barriers are told apart by the register that has their address; where none with the same is left, a wait is for the earliest that
+    nothing has waited for, and for none if there is none (its barrier is another's)."""
+    left: list[tuple[int, str]] = []
+    found: dict[tuple[int, int], int] = {}
+    made = 0
+    for turn in _turns(path):
+        x = listing[turn[0]]
+        address = _ADDRESS.search(x.operands)
+        name = address[1] if address else ""
+        if x.name == "UTCBAR":
+            left.append((made, name))
+            made += 1
+        elif x.opcode.startswith("SYNCS.PHASECHK") and left:
+            of = next((entry for entry in left if entry[1] == name), left[0])
+            found[turn] = of[0]
+            left.remove(of)
+    return found
+
+
+def _turns(path: Sequence[int]) -> list[tuple[int, int]]:
+    """Each position with how often it was there before."""
+    often: dict[int, int] = {}
+    out = []
+    for i in path:
+        out.append((i, often.get(i, 0)))
+        often[i] = out[-1][1] + 1
+    return out

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from ..errors import CompileError
 from ..extract.plan import PlannedKernel
 from ..extract.targets import Target
-from ..machine import Estimate, Work, disassemble, estimate
+from ..ir.strides import SECTOR_BYTES
+from ..machine import Accesses, Estimate, Work, assembled, disassemble, estimate
+from ..machine.accesses import MATRIX, mean
 from ..tiles.walk import walk
 from .aot import StaticReport
+from .levels import KernelLayouts
+
+WARP = 32  # lanes of those whose passes and sectors are counted
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,18 @@ class KernelEstimate:
         return f"{self.kernel} {self.arch}: {self.modelled:.1f} us modelled, {self.static or self.reason}"
 
 
-def kernel_estimate(report: StaticReport, kernels: Sequence[PlannedKernel], target: Target) -> KernelEstimate:
-    """What one launch takes; several kernels in one are not told apart."""
+def accesses_of(layouts: KernelLayouts) -> Accesses:
+    """What the layouts of a kernel say of its accesses, as machine code has them."""
+    counted = [(m.way, m.passes) for m in layouts.moves if m.passes is not None]
+    passes = [((way, MATRIX if n.matrix else n.bytes), n.instructions * n.passes, n.instructions * n.phases) for way, n in counted]
+    sectors = [((a.way, a.width), float(a.sectors * SECTOR_BYTES), float(a.width * WARP)) for a in layouts.accesses]
+    return Accesses(mean(passes), mean(sectors))
+
+
+def kernel_estimate(
+    report: StaticReport, kernels: Sequence[PlannedKernel], target: Target, layouts: KernelLayouts | None = None
+) -> KernelEstimate:
+    """What one launch takes; several kernels in one are not told apart.  ``layouts``: of this launch, for conflicts and sectors."""
     modelled = sum(k.cost.us for k in kernels)
 
     def unknown(reason: str) -> KernelEstimate:
@@ -37,8 +52,8 @@ def kernel_estimate(report: StaticReport, kernels: Sequence[PlannedKernel], targ
 
     if len(kernels) > 1:
         return unknown("several kernels share this launch")
-    if not report.machine_code or not report.occupancy:
-        return unknown("it cannot be launched" if report.machine_code else f"machine code of {report.arch} is not read")
+    if not report.occupancy:
+        return unknown("it cannot be launched")
     (k,) = kernels
     counts = walk(k.tiles)
     moved = counts.load_bytes + counts.store_bytes
@@ -46,6 +61,8 @@ def kernel_estimate(report: StaticReport, kernels: Sequence[PlannedKernel], targ
     outer = max(1.0, (counts.programs if k.kernel.persistent else counts.refills) / blocks)
     work = Work(blocks, report.warps, report.occupancy, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer)
     try:
-        return KernelEstimate(report.kernel, report.arch, modelled, estimate(disassemble(report.machine_code), work, target))
+        listing = assembled(report.assembly) if target.vendor == "amd" else disassemble(report.machine_code)
+        known = accesses_of(layouts) if layouts and target.warp_size == WARP else None
+        return KernelEstimate(report.kernel, report.arch, modelled, estimate(listing, work, target, known))
     except CompileError as error:
         return unknown(error.message)

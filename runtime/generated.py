@@ -185,7 +185,9 @@ class Generated:
 
     def layouts(self) -> list[KernelLayouts]:
         """Compile every launch, and read who holds its tensors at each level."""
-        reports = self.compile()
+        return self._layouts(self.compile())
+
+    def _layouts(self, reports: Sequence[StaticReport]) -> list[KernelLayouts]:
         from .accesses import memory_accesses
         from .levels import levels
 
@@ -201,9 +203,10 @@ class Generated:
         from .estimates import kernel_estimate
 
         planned = {k.kernel.name: k for k in self.plan.steps if isinstance(k, PlannedKernel)}
+        reports = self.compile()
         return [
-            kernel_estimate(report, [planned[t.kernel.name] for t in kernels], self.target)
-            for report, (kernels, _, _) in zip(self.compile(), self._functions, strict=True)
+            kernel_estimate(report, [planned[t.kernel.name] for t in kernels], self.target, layouts)
+            for report, layouts, (kernels, _, _) in zip(reports, self._layouts(reports), self._functions, strict=True)
         ]
 
     @property

@@ -49,11 +49,13 @@ MIN_DOT_M = 16  # rows that the matrix unit computes at least
 
 @dataclass(frozen=True)
 class Traffic:
-    """Accesses to one buffer.  ``vector``: bytes that one thread moves per instruction (16 is best, the item size is scalar); ``run``:
-    bytes of a tile that lie in one piece.  ``touched``: bytes of the sectors that are read where data say; ``None`` for accesses that know
-    where they read.  ``spread``: how many times as much memory moves, where an index skips elements."""
+    """Accesses to one buffer.  ``axes``: those of the grid on which it depends what is read.  ``vector``: bytes that one thread moves per
+    instruction (16 is best, the item size is scalar); ``run``: bytes of a tile that lie in one piece.  ``touched``: bytes of the sectors
+    that are read where data say; ``None`` for accesses that know where they read.  ``spread``: how many times as much memory moves, where
+    an index skips elements."""
 
     buffer: str
+    axes: frozenset[str]
     bytes: int
     requests: int  # tile accesses, over all programs and steps
     vector: int
@@ -103,6 +105,11 @@ class Counts:
     kept: bool  # what one loop leaves for the next is marked, so that the L2 keeps it and not what passes beside it
     program: TileProgram = field(repr=False, compare=False)
     sizes: Sizes = field(repr=False, compare=False)
+
+    @cached_property
+    def grid(self) -> tuple[tuple[str, int], ...]:
+        """How many programs along each axis of the grid, slowest first."""
+        return tuple((b.name, self.sizes.steps(b)) for b in self.program.grid)
 
     @cached_property
     def native(self) -> Work:
@@ -241,7 +248,8 @@ class _Walk:
         vector, run = self.sizes.vector(at, size), self.sizes.run(at, buffer)
         touched = self._touched(at)
         spread = self.sizes.spread(at, buffer) if touched is None else 1.0
-        return Traffic(at.buffer, round(elements * size * visited), round(requests * steps), vector, run, touched, spread)
+        axes = frozenset(b.name for b in self.program.grid if b.name in used)
+        return Traffic(at.buffer, axes, round(elements * size * visited), round(requests * steps), vector, run, touched, spread)
 
     def _touched(self, at: Access) -> int | None:
         """Bytes of the sectors that an access reads where data say: each position once, however many programs read it."""

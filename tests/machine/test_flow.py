@@ -50,6 +50,18 @@ def test_a_wait_is_over_at_once_and_is_no_loop():
     assert path(code, []) == [0, 1, 2, 3]
 
 
+def test_what_one_warp_begins_the_others_pass_by():
+    code = listing("FADD", ("@P0 BRA", 4), "UTCHMMA", "UTCBAR", "BAR", "EXIT")
+    assert path(code, []) == [0, 1, 2, 3, 4, 5]
+    assert path(code, [], first=False) == [0, 1, 4, 5]
+
+
+def test_code_out_of_line_that_comes_back_is_no_loop():
+    code = listing("SYNCS", ("@!P0 BRA", 6), "FADD", "FMUL", ("@P1 BRA", 2), "EXIT", "SYNCS", ("@!P0 BRA", 6), ("BRA", 2))
+    assert loops(code) == (LoopSpan(2, 4),)
+    assert path(code, [2]) == [0, 1, *[2, 3, 4] * 2, 5]
+
+
 def test_a_way_without_end_is_refused():
     with pytest.raises(CompileError, match="no way through"):
         path(listing("FADD", ("BRA", 0)), [2])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from eqfuse.extract.targets import load_target
-from eqfuse.machine import floors
+from eqfuse.machine import Accesses, floors
 from eqfuse.machine.pipes import cost, processor, unmodelled
 from eqfuse.machine.sass import Instruction, Listing
-from eqfuse.machine.simulator import Multiprocessor
+from eqfuse.machine.simulator import Multiprocessor, commits
 
 H100 = processor(load_target("h100"))
 A100 = processor(load_target("a100"))
+B200 = processor(load_target("b200"))
 
 
 def at(opcode, operands="", *, stall=1, sets=(), waits=()):
@@ -84,6 +85,42 @@ def test_a_product_of_a_warp_takes_its_share_of_the_peak():
     assert cycles([at("HMMA.16816.F32")] * 32, warps=8, p=A100) == pytest.approx(2 * 32 * 8, rel=0.1)
 
 
+M128N128 = "gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[0x8200010], UPT"  # 128 rows, 128 columns, float16
+
+
+def test_products_of_a_block_run_in_order_beside_its_warps():
+    products = [at("UTCHMMA", M128N128)] * 16
+    each = 2 * 128 * 128 * 16 / B200.matrix_rate("float16")
+    waited = [*products, at("UTCBAR", "[UR4], URZ"), at("SYNCS.PHASECHK.TRANS64.TRYWAIT", "P0, [UR4], R2")]
+    code = Listing((*waited, at("FADD")))
+    first, others = list(range(len(code))), list(range(16, len(code)))
+    others.remove(16)
+    found = Multiprocessor(code, first, B200, 4, 0.0, 1.0, others).cycles(1, 1)
+    assert found == pytest.approx(16 * each + B200.latency["matrix"], rel=0.05)  # all four warps wait for what one began
+    assert floors.cycles(code, first, 1, B200)["matrix"] == pytest.approx(16 * each, rel=0.01)
+    beside = Listing((*products[:4], *[at("FFMA")] * 400))
+    assert Multiprocessor(beside, range(len(beside)), B200, 1, 0.0).cycles(1, 1) == pytest.approx(4 + 400, abs=8)
+
+
+def test_a_wait_is_for_the_commit_to_its_barrier():
+    wait, commit = "SYNCS.PHASECHK.TRANS64.TRYWAIT", "UTCBAR"
+    code = Listing(tuple(at(op, where) for op, where in [(commit, "[UR4]"), (commit, "[UR5]"), (wait, "P0, [UR5]"), (wait, "P0, [UR9]"), (wait, "P0, [UR4]")]))
+    assert commits(code, range(5)) == {(2, 0): 1, (3, 0): 0}  # by register; else the earliest; and none is left for the last
+
+
+def test_tensor_memory_gives_a_word_a_lane_and_clock():
+    assert cost(at("LDTM.x64"), B200).busy == 64
+    assert cost(at("STTM.16dp32bit_t0_t15.x16"), B200).busy == 8
+
+
+def test_conflicts_take_passes_and_what_never_runs_takes_none():
+    code = Listing((at("LDS.128"), at("STS"), Instruction("LDS", "RZ, [RZ]", "!PT", None, 1, (), (), ())))
+    known = Accesses({("read", 16): 2.0}).of(code)
+    assert [cost(x, H100).shared for x in known.instructions] == [1024, 128, 0]
+
+
 def test_what_is_not_modelled_is_known():
-    assert unmodelled(at("UTMALDG.2D")) and unmodelled(at("UTCHMMA")) and unmodelled(at("IMMA.16832.S8.S8"))
+    assert unmodelled(at("UTMALDG.2D")) and unmodelled(at("UTCHMMA", "idesc[UR4]")) and not unmodelled(at("UTCHMMA", M128N128))
+    assert unmodelled(at("UTCQMMA", M128N128))
+    assert unmodelled(at("IMMA.16832.S8.S8"))
     assert not any(unmodelled(at(x)) for x in ("HGMMA.64x64x16.F32", "LDGSTS.E.BYPASS.128", "STS.128", "FFMA"))
