@@ -1,0 +1,84 @@
+"""Whether kernels are right: against the program in float64 on the same device, no further off than twice what the program is in its own types."""
+
+import importlib
+import importlib.util
+from pathlib import Path
+
+import torch
+
+ROWS = 64  # queries of an operator that are compared where all would need too much memory
+ALL = 1024  # queries up to which all are
+FACTOR = 2.0
+
+
+def module(folder, file):
+    """A module of kernels."""
+    path = Path(folder, file)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def program(case):
+    """The function that the kernels were made of, in torch."""
+    from . import operators
+
+    if case["source"] == "operators":
+        return operators.operator(case["program"])
+    return importlib.import_module(f"{__package__}.programs").PROGRAMS[case["program"]].fn
+
+
+def drawn(arguments, device, seed=0):
+    """Tensors as they are described, drawn on the device."""
+    random = torch.Generator(device).manual_seed(seed)
+
+    def one(a):
+        if a["labels"]:
+            return torch.randint(0, a["labels"], a["shape"], generator=random, device=device)
+        return torch.randn(a["shape"], generator=random, device=device).mul_(a["scale"]).add_(a["offset"]).to(getattr(torch, a["dtype"]))
+
+    return [one(a) for a in arguments]
+
+
+def listed(result):
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def errors(found, exact):
+    """The largest error over the largest exact value where both are finite, and the elements where just one of them is."""
+    finite = torch.isfinite(exact)
+    lost = int((finite != torch.isfinite(found)).sum())
+    off = torch.where(finite, found.to(exact.dtype) - exact, 0.0).nan_to_num_(0.0, 0.0, 0.0).abs_().max().item() if exact.numel() else 0.0
+    return off / (torch.where(finite, exact, 0.0).abs_().max().item() or 1.0 if exact.numel() else 1.0), lost
+
+
+def check(case, size, folder, device):
+    """The errors of each output, ours and the program's in its own types, and whether ours are good enough.  Memory that a kernel should
+    write and does not is NaN."""
+    given = drawn(case["files"][size]["arguments"], device)
+    run = module(folder, case["files"][size]["file"]).run
+    torch.use_deterministic_algorithms(True)  # fills what torch.empty() gives
+    try:
+        ours = listed(run(*given))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    fn, options = program(case), {}
+    if case["source"] == "operators" and given[0].shape[-2] > ALL:
+        n = given[0].shape[-2]
+        rows = torch.cat([torch.tensor([0, n - 1]), torch.randint(n, (ROWS - 2,), generator=torch.Generator().manual_seed(1))]).to(device)
+        options = {"rows": rows}
+        given[0] = given[0][:, :, rows]
+        ours = [o[:, :, rows] for o in ours]
+    usual = listed(fn(*given, **options))
+    exact = listed(fn(*(a.double() if a.is_floating_point() else a for a in given), **options))
+    found = []
+    for mine, theirs, right in zip(ours, usual, exact, strict=True):
+        if not right.is_floating_point():
+            found.append({"ours": float((mine != right).sum()), "eager": 0.0, "lost": 0, "ok": bool((mine == right).all())})
+            continue
+        (off, lost), (eager, eager_lost) = errors(mine, right), errors(theirs, right)
+        bar = FACTOR * max(eager, torch.finfo(mine.dtype).eps / 2)
+        good = mine.shape == right.shape and off <= bar and lost <= eager_lost
+        found.append({"ours": off, "eager": eager, "lost": lost, "ok": good})
+    return found
