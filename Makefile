@@ -20,7 +20,7 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all costs lint types check bench bench-cpu trust tables golden docs test-triton wheel clean distclean
+.PHONY: help setup demo test test-all costs lint types check bench bench-device bench-cpu trust tables golden docs test-triton wheel clean distclean
 
 help: ## this text
 	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
@@ -49,8 +49,11 @@ setup: $(READY) ## make the environment in .venv (the other targets do it by the
 demo: $(READY) ## naive attention at Llama-3-8B prefill shape: trace, saturation, plan, Triton source, static report, check; times on this machine
 	@$(BIN)/python -m eqfuse demo $(ARGS)
 
-bench: $(READY) ## the table of every program in the corpus; times on a CUDA GPU, the modelled side without one
+bench: $(READY) ## the table of every program in the corpus, as modelled
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+bench-device: $(READY) ## kernels on a GPU: ARGS="write FOLDER" here, "run FOLDER" there (torch and triton suffice), "fit FOLDER/results.json" here
+	@$(BIN)/python -m benchmarks.device $(ARGS)
 
 bench-cpu: $(READY) ## kernels in C against eager, torch's own operations and torch.compile on this machine; ten quiet minutes of two cores
 	@$(BIN)/python -m benchmarks.cpu $(ARGS)

@@ -36,21 +36,8 @@ def modelled(result):
     return markdown(header.split("|"), rows)
 
 
-def measured(result):
-    rows = []
-    names = ("eqfuse", "eager", "torch.compile", "library")
-    for r in result["rows"]:
-        if not isinstance(r.get("measured"), dict):
-            continue
-        times = [r["measured"].get(n, {}) for n in names]
-        text = [f"{t['median_us']:.1f} ({t['p10_us']:.1f}..{t['p90_us']:.1f})" if "median_us" in t else "-" for t in times]
-        ratio = r.get("measured_over_modelled")
-        rows.append([r["program"], *text, f"{ratio:.2f}" if ratio else "-"])
-    return markdown(["program", *(f"{n} us" for n in names), "measured / modelled"], rows) if rows else ""
-
-
 def section(path):
-    """The section of a file, by what its name ends with; files of benchmarks/run.py end with the device."""
+    """The section of a file, by what its name ends with; files of benchmarks/run.py are the rest."""
     result = json.loads(path.read_text())
     kind = next((k for k in KINDS if path.stem.endswith(k)), "")
     return KINDS[kind](result, path) if kind else programs(result)
@@ -58,7 +45,7 @@ def section(path):
 
 def programs(result):
     env = result["environment"]
-    where = env["device"] or f"no GPU, modelled for {result['target']}"
+    where = f"no GPU, modelled for {result['target']}"
     software = ", ".join(f"{k} {env[k]}" for k in ("torch", "triton", "python"))
     parts = [f"### {env['date'][:10]}: {where}", f"{software}; {machine(env)}; commit {env['commit']}.", modelled(result)]
     if first := env.get("first_call_cpu_s"):
@@ -67,10 +54,6 @@ def programs(result):
         bare = env.get("bare_export_cpu_s")
         alone = f" Torch's own export and decomposition of the same program took {bare} s without EqFuse." if bare else ""
         parts.append(f"The first `optimize` of a process took {first} s of CPU time{of}; the table has later ones.{alone}")
-    if times := measured(result):
-        parts += ["Times: median (10th to 90th percentile).", times]
-    if untimed := {r["program"]: r["measured"] for r in result["rows"] if isinstance(r.get("measured"), str)}:
-        parts.append("Not timed: " + "; ".join(f"{n} ({' '.join(why.split()).removeprefix('not timed: ')})" for n, why in untimed.items()))
     if result["failed"]:
         parts.append("Not planned: " + "; ".join(f"{n} ({e.splitlines()[0]})" for n, e in result["failed"].items()))
     return "\n\n".join(parts)

@@ -49,12 +49,6 @@ RESULT = {
                 "kernels": [{"passes": {"j": 2}}, {"passes": {}}], "dram_bytes": 3_000_000, "compulsory_bytes": 2_000_000,
                 "baseline_bytes": 9_000_000, "estimated_us": 5.0,
             },
-            "measured": {
-                "eqfuse": {"median_us": 10.0, "p10_us": 9.5, "p90_us": 11.25},
-                "eager": {"median_us": 40.0, "p10_us": 39.0, "p90_us": 41.0},
-                "torch.compile": {"failed": "RuntimeError: no"},
-            },
-            "measured_over_modelled": 2.0,
         },
     ],
 }  # fmt: skip
@@ -65,8 +59,7 @@ def test_tables_from_data(tmp_path):
     path.write_text(json.dumps(RESULT))
     text = load("tables").section(path)
     assert "| rows | float16[8, 64] | 2 | 2 | 3.00 | 1.50 | 3.0 | 5.0 | 12.3 | 0.12 |" in text
-    assert "| rows | 10.0 (9.5..11.2) | 40.0 (39.0..41.0) | - | - | 2.00 |" in text
-    assert "Some GPU" in text
+    assert "no GPU, modelled for h200" in text
     assert "The first `optimize` of a process took 2.5 s of CPU time, 1.5 s of it the import of torch's export machinery" in text
     assert "Not planned: other (PlanError: no kernel)" in text
 
@@ -108,7 +101,7 @@ def test_layers_refuses_what_is_no_model(tmp_path):
 
 
 def test_runs_without_a_gpu(tmp_path):
-    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "rmsnorm", "matmul", "--target", "h200", "--model-only"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "rmsnorm", "matmul", "--target", "h200"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = done.stdout.splitlines()

@@ -1,165 +1,85 @@
-"""What benchmarks/run.py does on a machine with a GPU, without one: CPU tensors stand for CUDA tensors, kernels are interpreted."""
+"""The day of a GPU without one: a folder is written, its kernels run in Triton's interpreter by torch and triton alone, and the outcome read."""
 
-import importlib
-import importlib.util
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import torch
-
-from eqfuse.compiled import Compiled
-from eqfuse.runtime.executable import Executable
-from eqfuse.runtime.interpreter import interpret
-from eqfuse.runtime.modules import load_module
-from eqfuse.testing.programs import Arg, Case
 
 ROOT = Path(__file__).resolve().parents[2]
-SIZES = {"small": (4, 8), "odd": (3, 7), "check": (5, 33), "bench": (8, 64)}
 
 
-def softmax(x):
-    return torch.softmax(x, -1)
+@pytest.fixture(scope="module")
+def package():
+    """The modules of benchmarks/device, which are no part of the installed package."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        from benchmarks.device import fit, predict, write
+        from benchmarks.device.there import operators
+
+        yield {"fit": fit, "predict": predict, "write": write, "operators": operators}
+    finally:
+        sys.path.remove(str(ROOT))
 
 
-def total(x):
-    return x.exp().sum(-1)
+def test_a_folder_is_written_run_and_read(package, tmp_path, capsys):
+    write, predict = package["write"].write, package["predict"]
+    for only in ("rmsnorm 1 w4", "rmsnorm 2 w4", "rmsnorm 4 w4", "gqa_decode 128"):
+        assert write(tmp_path, "h100", only, static=False) == 0
+    before = (tmp_path / "manifest.json").read_text()
+    assert write(tmp_path, "h100", "gqa_decode 128", static=False) == 0
+    assert (tmp_path / "manifest.json").read_text() == before, "what is there is kept"
+    wrong, breaks = (tmp_path / "kernels" / f"tiles_rmsnorm_{n}_w4_s1_small.py" for n in (1, 2))
+    wrong.write_text(wrong.read_text().replace("tl.rsqrt", "0.9 * tl.rsqrt"))
+    breaks.write_text("import os\n\nos._exit(9)\n")  # as a kernel that takes the device with it
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    command = [sys.executable, "-m", "there", "--interpret"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 1, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert {n for n, r in rows.items() if "time" in r} == {"tiles rmsnorm 4 w4 s1", "gqa_decode 128"}, done.stdout
+    assert "WRONG" in done.stdout and "its process ended (9)" in str(rows["tiles rmsnorm 2 w4 s1"]["check"])
+    assert {"ours", "eager", "sdpa math"} == set(rows["gqa_decode 128"]["time"])
+    again = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert again.returncode == 1 and " s  " not in again.stdout, "nothing is left to do"
+    capsys.readouterr()
+    assert package["fit"].fit(tmp_path / "results.json") == 1 and "too few" in capsys.readouterr().out
+    assert "| gqa_decode | " in predict.tables(json.loads(before))
 
 
-def doubled(x):
-    return x * 2 + 1
+def test_constants_are_found_again(package):
+    fit = package["fit"]
+    rows = [
+        {"floors": {"device memory": 10.0 * k, "issue": 100.0 / k}, "launches": 1, "static_us": 12.0 * k + 120.0 / k} for k in range(1, 9)
+    ]
+    truth = (0.9, 0.8, 4.0)
+    for r in rows:
+        r["us"] = fit.predicted(r, truth)
+    assert fit.fitted(rows) == truth
+    assert fit.regret(rows, lambda r: r["us"]) == 1.0
+    assert fit.regret(rows, lambda r: -r["us"]) > 1.5
 
 
-def case(fn):
-    return Case(fn.__name__, fn, {size: (Arg(shape),) for size, shape in SIZES.items()}, dtypes=("float32",))
+def test_every_operator_is_what_sdpa_computes(package):
+    torch, operators = pytest.importorskip("torch"), package["operators"]
+    g = torch.Generator().manual_seed(0)
+    for name in operators.NAMES:
+        heads = {"gqa": (4, 2), "softcap": (4, 2), "window": (4, 1)}.get(name.split("_")[0], (2, 2))
+        given = [torch.randn(s, generator=g, dtype=torch.float64) for s in operators.shapes(name, 33, heads)]
+        whole = operators.operator(name)(*given)
+        assert whole.shape == given[0].shape
+        if name.endswith("prefill"):
+            rows = torch.tensor([0, 7, 32])
+            some = operators.operator(name)(given[0][:, :, rows], *given[1:], rows=rows)
+            assert torch.allclose(some, whole[:, :, rows], atol=1e-12), name
+        if "softcap" not in name:
+            assert torch.allclose(whole, operators.scaled_dot_product(name)(*given), atol=1e-12), name
 
 
-class Device:
-    """What would be a GPU: a log of what was done, and the faults that it has."""
-
-    def __init__(self):
-        self.log = []
-        self.fault = {}  # program -> function that does its kernels' work at bench size instead
-        self.lost = False
-
-    def run(self, compiled):
-        def launch(tensors):
-            name = compiled.program.name
-            self.log.append(("run", name))
-            if name in self.fault and tuple(tensors[0].shape) == SIZES["bench"]:
-                return self.fault[name](*tensors)
-            return interpret(load_module(compiled.source, "interpret"), "run", *tensors)
-
-        return launch
-
-    def synchronize(self):
-        if self.lost:
-            raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    def crash(self, *tensors):
-        self.lost = True
-        self.synchronize()
-
-    def timed(self):
-        return [name for what, name in self.log if what == "time"]
-
-
-@pytest.fixture
-def device(monkeypatch):
-    found = Device()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "synchronize", found.synchronize)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="Some GPU", L2_cache_size=1 << 10))
-    monkeypatch.setattr(Executable, "_device", lambda self, tensors: "cuda")
-    monkeypatch.setattr(Executable, "_kernels_on", property(found.run))
-    return found
-
-
-@pytest.fixture
-def bench(monkeypatch, device, tmp_path):
-    """``bench("--resume")`` runs the script and returns its exit status; ``bench.saved()`` is the file."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    spec = importlib.util.spec_from_file_location("benchmarks_run", ROOT / "benchmarks" / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    programs = {f.__name__: case(f) for f in (softmax, total, doubled)}
-
-    def time_us(f, inputs):
-        assert len(inputs) > 1
-        name = f.program.name if isinstance(f, Compiled) else "a baseline"
-        device.log.append(("time", name))
-        return {"median_us": 2.0, "p10_us": 1.0, "p90_us": 3.0, "how": "graph"}
-
-    environment = {"date": "2026-01-02T00:00:00+00:00", "device": "Some GPU", **dict.fromkeys(("torch", "triton", "python", "commit", "cpu"), "1")}
-    for name, value in {
-        "PROGRAMS": programs, "DEVICE": "cpu", "time_us": time_us, "environment": lambda: environment | {"cores": 1, "load": 0.0},
-    }.items():  # fmt: skip
-        monkeypatch.setattr(module, name, value)
-
-    def run(*options):
-        monkeypatch.setattr(sys, "argv", ["run.py", "--target", "h200", "--save", "--results", str(tmp_path), *options])
-        return module.main()
-
-    run.path = tmp_path / "2026-01-02-some-gpu.json"
-    run.rows = lambda: {r["program"]: r for r in json.loads(run.path.read_text())["rows"]}
-    run.module = module
-    return run
-
-
-def test_every_program_is_checked_before_any_is_timed(bench, device):
-    assert bench() == 0
-    first = device.log.index(("time", "softmax"))
-    assert {name for what, name in device.log[:first] if what == "run"} == {"softmax", "total", "doubled"}
-    for row in bench.rows().values():
-        assert list(row["device_check"]) == ["check", "odd", "bench"], "the timed kernels, on the shapes that they are timed at, too"
-        assert all(o["ours"] < 1e-6 for o in row["device_check"]["bench"])
-        assert set(row["measured"]) == {"eqfuse", "eager", "torch.compile"}
-        assert row["measured_over_modelled"] > 0
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (lambda x: [x * 2 + 1.001], "the check failed: bench"),
-        (lambda x: [torch.empty_like(x)], "the check failed: bench"),
-        (lambda x: (_ for _ in ()).throw(ValueError("out of resource: shared memory\nand more")), "ValueError: out of resource: shared memory"),
-    ],
-    ids=["wrong", "unwritten", "raises"],
-)
-def test_what_is_wrong_at_bench_size_only_is_not_timed(bench, device, fault, said):
-    device.fault["doubled"] = fault
-    assert bench() == 0
-    rows = bench.rows()
-    assert said in rows["doubled"]["measured"]
-    assert "doubled" not in device.timed()
-    assert isinstance(rows["total"]["measured"], dict)
-    assert not torch.are_deterministic_algorithms_enabled()
-    assert "Not timed: doubled (" in importlib.import_module("tables").section(bench.path)
-
-
-def test_a_lost_device_ends_the_run_and_another_one_goes_on(bench, device):
-    device.fault["total"] = device.crash
-    assert bench() == bench.module.LOST
-    rows = bench.rows()
-    assert list(rows) == ["softmax", "total"]
-    assert "illegal memory access" in rows["total"]["measured"]
-    assert "measured" not in rows["softmax"], "it was checked and not timed"
-    device.lost, device.log = False, []
-    assert bench("--resume") == 0
-    rows = bench.rows()
-    assert set(rows) == {"softmax", "total", "doubled"}
-    assert "illegal memory access" in rows["total"]["measured"]
-    assert ("run", "total") not in device.log
-    assert device.timed() == ["softmax", "a baseline", "a baseline", "doubled", "a baseline", "a baseline"]
-
-
-def test_a_run_is_not_continued_in_another_environment(bench, monkeypatch):
-    assert bench("softmax") == 0
-    before = bench.module.environment()
-    monkeypatch.setattr(bench.module, "environment", lambda: before | {"torch": "2"})
-    with pytest.raises(SystemExit):
-        bench("--resume")
-    assert list(bench.rows()) == ["softmax"]
+def test_the_window_is_counted_as_it_is_seen(package):
+    operators = package["operators"]
+    seen = sum(min(i + 1, operators.WINDOW) for i in range(8192))
+    assert operators.work("window_prefill", 8192) == 4 * operators.DEPTH * 32 * seen
+    assert operators.work("window_prefill", 512) == operators.work("causal_prefill", 512) == 4 * operators.DEPTH * 32 * 512 * 513 // 2

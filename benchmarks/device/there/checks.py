@@ -1,4 +1,4 @@
-"""Whether kernels are right: against the program in float64 on the same device, no further off than twice what the program is in its own types."""
+"""Whether kernels are right: against the program in float64 on the device, at most twice as far off as the program in its own types."""
 
 import importlib
 import importlib.util

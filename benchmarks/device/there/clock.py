@@ -60,7 +60,8 @@ def interpreted_us(f, inputs):
 
 def _smi(what):
     try:
-        said = subprocess.run(["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"], capture_output=True, text=True, check=False, timeout=20)
+        command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"]
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return said.stdout.strip() or None
@@ -85,10 +86,9 @@ def environment(device):
 def constants():
     """Reachable bandwidth (a copy, bytes read and written), products of 8192 (random numbers), the clock under that load, and a launch."""
     found = {}
-    x = torch.randn(1 << 28, device="cuda")
-    y = torch.empty_like(x)
-    found["copy_gb_s"] = 2e-3 * x.numel() * 4 / time_us(lambda a: y.copy_(a), [[x]])["us"]
-    del x, y
+    pair = [torch.randn(1 << 28, device="cuda"), torch.empty(1 << 28, device="cuda")]
+    found["copy_gb_s"] = 2e-3 * (1 << 28) * 4 / time_us(lambda x, y: y.copy_(x), [pair])["us"]
+    del pair
     a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.float16) for _ in range(2))
     found["product_tflops"] = 2e-6 * 8192**3 / time_us(torch.matmul, [[a, b]])["us"]
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""The ten attention operators of Neptune (arXiv 2510.08726, table 1), at its heads and its lengths, as one writes them; and what others call.
+"""The ten attention operators of Neptune (arXiv 2510.08726, table 1), at its heads and lengths, as one writes them, and what others call.
 
 ``rows``: positions of the queries that are given, where these are not all.
 """
@@ -56,7 +56,7 @@ def operator(name):
             s = s.masked_fill(j > i, -math.inf)
         if kind == "window":
             s = s.masked_fill(i - j >= WINDOW, -math.inf)
-        return torch.softmax(s, -1) @ v
+        return torch.softmax(s, -1).to(v.dtype) @ v
 
     if kind == "alibi":
         return lambda q, k, v, slopes, rows=None: attention(q, k, v, slopes, rows)

@@ -1,0 +1,121 @@
+"""The folder for the machine with the GPU: modules of kernels, what runs them, and what is expected of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+
+import eqfuse
+from eqfuse.compiled import Compiled
+from eqfuse.errors import EqFuseError
+from eqfuse.extract.targets import load_target
+from eqfuse.runtime.executable import Executable
+from eqfuse.testing import programs
+
+from ..host import commit
+from .cases import Wanted, described, tensors, wanted, with_tiles
+
+THERE = Path(__file__).parent / "there"
+
+
+def write(folder: Path, target: str, only: str = "", static: bool = True) -> int:
+    """Fill a folder; what is there already of the same commit is kept.  Returns how many cases could not be made."""
+    kernels = folder / "kernels"
+    kernels.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(THERE, folder / "there", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(Path(programs.__file__), folder / "there" / "programs.py")
+    made = _Writer(folder, target, static)
+    for w in wanted():
+        if only in w.name:
+            made.add(w)
+    return made.failed
+
+
+class _Writer:
+    def __init__(self, folder: Path, target: str, static: bool) -> None:
+        self.folder, self.target, self.static, self.failed = folder, target, static, 0
+        self._planned: dict[tuple[str, str], Compiled] = {}  # of the program that is being worked on
+        versions = {"torch": torch.__version__, "triton": triton.__version__, "eqfuse": eqfuse.__version__}
+        where = {"target": target, "arch": load_target(target).arch, "commit": commit()}
+        self._path = folder / "manifest.json"
+        now = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S}"
+        self._manifest: dict[str, Any] = {"written": where | versions | {"date": now}, "cases": [], "failed": {}}
+        if self._path.exists():
+            before = json.loads(self._path.read_text())
+            if before["written"] | {"date": now} == self._manifest["written"]:
+                self._manifest = before
+
+    def add(self, w: Wanted) -> None:
+        """Plan, print, estimate; a case that cannot be made is said."""
+        if any(c["name"] == w.name for c in self._manifest["cases"]):
+            return
+        started = time.process_time()
+        try:
+            case = self._case(w)
+        except EqFuseError as error:
+            self._manifest["failed"][w.name] = f"{type(error).__name__}: {error.message}"
+            self.failed += 1
+            print(f"{w.name}: {type(error).__name__}: {error.message}", flush=True)
+            return
+        if case is None:
+            return
+        self._manifest["cases"].append(case)
+        self._path.write_text(json.dumps(self._manifest, indent=1) + "\n")
+        told = f", {case['static_us']:.1f} static" if case["static_us"] else ""
+        print(f"{w.name}: {case['modelled_us']:.1f} us modelled{told} ({time.process_time() - started:.1f} s)", flush=True)
+
+    def _case(self, w: Wanted) -> dict[str, Any] | None:
+        best = self._plan(w, "bench")
+        chosen: Executable | None = best if w.tiles is None else with_tiles(best, w.tiles)
+        if chosen is None:
+            return None
+        estimates = chosen.estimates() if self.static else []
+        if any(e.static is None and e.reason == "it cannot be launched" for e in estimates):
+            return None  # such tiles are not timed
+        files = {"bench": self._file(w, "bench", chosen)}
+        for size in w.sizes:
+            if size != "bench" and (made := self._at(w, size, best)) is not None:
+                files[size] = self._file(w, size, made)
+        found = [e.static for e in estimates if e.static is not None]
+        whole = bool(found) and len(found) == len(estimates) and all(s.us is not None for s in found)
+        floors: dict[str, float] = {}
+        for s in found:
+            for unit, us in s.floors.items():
+                floors[unit] = round(floors.get(unit, 0.0) + us, 2)
+        return {
+            "name": w.name, "kind": w.kind, "source": w.source, "program": w.program, "alone": w.alone, "files": files, "flops": w.flops,
+            "modelled_us": round(chosen.plan.estimated_us, 2), "launches": len(chosen.plan.steps), "bytes": chosen.plan.dram_bytes,
+            "static_us": round(sum(s.us or 0.0 for s in found), 2) if whole else None, "floors": floors,
+        }  # fmt: skip
+
+    def _plan(self, w: Wanted, size: str) -> Compiled:
+        key = (f"{w.source} {w.program} {[a.shape for a in w.sizes[size]]}", size)
+        if key not in self._planned:
+            if size == "bench":
+                self._planned.clear()
+            self._planned[key] = eqfuse.optimize(w.fn, tensors(w, size), target=self.target, name=w.program, **w.options)
+        return self._planned[key]
+
+    def _at(self, w: Wanted, size: str, best: Compiled) -> Executable | None:
+        """At other sizes the same plan, if it can be had there, but for odd sizes: there the best one."""
+        if size != "odd":
+            try:
+                there = best.at(*tensors(w, size))
+                return there if w.tiles is None else with_tiles(there, w.tiles)
+            except EqFuseError:  # another program at these sizes
+                if w.tiles is not None:
+                    return None
+        return self._plan(w, size)
+
+    def _file(self, w: Wanted, size: str, made: Executable) -> dict[str, Any]:
+        name = f"kernels/{re.sub(r'[^a-z0-9]+', '_', w.name.lower())}_{size}.py"
+        (self.folder / name).write_text(made.source)
+        return {"file": name, "arguments": described(w, size)}
