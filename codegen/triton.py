@@ -141,11 +141,13 @@ class KernelPrinter:
             self.write("pid = task")
         elif grid and not self.member:
             self.write("pid = tl.program_id(0)")
-        for b in reversed(grid):
+        if self.kernel.grouped:
+            self.write_group(grid[-2], grid[-1], alone=len(grid) == 2)
+        for b in reversed(grid[:-2] if self.kernel.grouped else grid):
             name, first = self.start_name(b), b is grid[0]
             blocks = "" if first else self.blocks(b)
             index = "pid" if first else f"(pid % {blocks})"
-            self.write(f"{name} = {index}.to(tl.int64)" + (f" * {self.tile(b.axis)}" if b.tile > 1 else ""))
+            self.write(f"{name} = {index}.to(tl.int64)" + self.scaled(b))
             if not first:
                 self.write(f"pid = pid // {blocks}")
         if not self.kernel.persistent:
@@ -154,6 +156,25 @@ class KernelPrinter:
         else:
             self.write_masks("grid")
             self.indent -= 1
+
+    def write_group(self, outer: Binding, inner: Binding, alone: bool) -> None:
+        """The tiles of the last two grid axes, which programs take in groups (:mod:`~eqfuse.tiles.launch_order`)."""
+        n, group = self.blocks(inner), self.kernel.grouped
+        plane = "pid"
+        self.write(f"# {group} tiles along {outer.axis.name}, then the next along {inner.axis.name}: what they load stays in the cache")
+        if not alone:
+            plane = "plane"
+            self.write(f"{plane} = pid % ({self.blocks(outer)} * {n})")
+            self.write(f"pid = pid // ({self.blocks(outer)} * {n})")
+        self.write(f"first = {plane} // ({group} * {n}) * {group}")
+        self.write(f"height = tl.minimum({self.blocks(outer)} - first, {group})")
+        within = f"{plane} % ({group} * {n})"
+        self.write(f"{self.start_name(inner)} = ({within} // height).to(tl.int64)" + self.scaled(inner))
+        self.write(f"{self.start_name(outer)} = (first + {within} % height).to(tl.int64)" + self.scaled(outer))
+
+    def scaled(self, b: Binding) -> str:
+        """What makes the start of a tile of its number."""
+        return f" * {self.tile(b.axis)}" if b.tile > 1 else ""
 
     def blocks(self, b: Binding) -> str:
         """How many tiles a grid axis has."""

@@ -25,11 +25,13 @@ from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
-from .cost import Fit, fit, persistent, price, registers
+from .cost import Fit, fit, persistent, price, registers, wave
 from .plan import Cost, PlannedKernel
+from .program_order import ordered
 from .reindexing import Places, reindexings
 from .structure import Structure, analyse, reachable
 from .targets import Target
+from .traffic import held
 
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
@@ -389,7 +391,9 @@ class KernelSearch:
         if found is None:
             return best
         gain = best.cost.us / found.cost.us - 1
-        leaner = found.cost.dram_bytes < LEANER * best.cost.dram_bytes
+        # steps of a loop with products wait for each other, which the model does not count: they are not made shorter for a few bytes
+        shorter = found.counts.dots and found.counts.steps > best.counts.steps
+        leaner = found.cost.dram_bytes < LEANER * best.cost.dram_bytes and not shorter
         return found if gain > TIE or (leaner and gain > -TIE) else best
 
     def _larger(self, a: Axis, role: Role, s: Structure) -> int | None:
@@ -498,7 +502,11 @@ class _Form:
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
         if model is not None:
-            kernel = replace(kernel, persistent=model.persistent, registers=model.registers)
+            named = {a.name: a for a in kernel.grid}
+            grid = tuple(named[a.name] for a in model.grid)
+            kernel = replace(kernel, persistent=model.persistent, registers=model.registers, grid=grid, grouped=model.grouped)
+        elif not target.on_cpu:
+            kernel = ordered(kernel, counts, wave(counts, fitted, target), held(target.cache))
         cost = price(kernel, counts, fitted, target)
         fewer = persistent(kernel, counts, fitted, target) if model is None else 0
         if fewer:

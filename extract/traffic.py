@@ -18,6 +18,11 @@ from .waves import Panel, times_read
 SHARE = 0.8  # of a cache that holds data between two passes (assumption)
 
 
+def held(cache: Level) -> int:
+    """Bytes that a cache holds for programs that come later."""
+    return int(SHARE * cache.bytes)
+
+
 @dataclass(frozen=True)
 class Passing:
     """Bytes that a kernel reads through a cache, by buffer, and writes."""

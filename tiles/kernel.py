@@ -113,8 +113,9 @@ class Root:
 @dataclass(frozen=True)
 class Kernel:
     """Everything that lowering needs.  ``order`` is the canonical order of tile dims (axes with tile > 1, packs by first axis);
-    ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first.  ``persistent``: the
-    most programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
+    ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first; ``grouped``: how many
+    tiles along the last but one of them programs take before they go on along the last (:mod:`.launch_order`).  ``persistent``: the most
+    programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
     ``registers``: how many a thread may take; 0 leaves it to the compiler, which would rather spill than let fewer programs run at a time.
     ``splits``: axes that are taken in parts, each with the axes of its parts (how many there are, and what is in one, of which the last may
     have less).  ``exact``: the nodes are computed as they are written.
@@ -130,6 +131,7 @@ class Kernel:
     packs: tuple[tuple[Axis, ...], ...] = ()
     warps: int = 4
     stages: int = 2
+    grouped: int = 0
     persistent: int = 0
     registers: int = 0
     splits: tuple[tuple[Axis, Axis, Axis], ...] = ()
@@ -173,7 +175,8 @@ def kernel_text(kernel: Kernel) -> str:
     flags = ", exact" if kernel.exact else ", stepwise" if kernel.stepwise else ""
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     roles += [f"  {a.name} of {a.size}: in parts {outer.name}, {inner.name}" for a, outer, inner in kernel.splits]
-    lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
+    groups = f" in groups of {kernel.grouped} along {kernel.grid[-2].name}" if kernel.grouped > 1 else ""
+    lists = [f"grid {_names(kernel.grid)}{groups}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
     buffers = [f"  {b.role} {buffer_text(b)}" for b in kernel.buffers.values()]
     nodes = [f"  {node_text(i, n)}" + (f"  # {n.rule}" if n.rule else "") for i, n in enumerate(kernel.nodes)]
     return "\n".join(
