@@ -21,10 +21,9 @@ from ..tiles.sizes import VECTOR_BYTES
 from ..tiles.walk import Counts, Traffic
 from .core_time import core_terms
 from .plan import Cost, PlannedKernel
-from .program_order import again
 from .targets import Target
 from .targets.core import Core
-from .traffic import held, passing, spilled
+from .traffic import passing, spilled
 
 OVERLAP = 0.6  # share of SIMT and special-function work that tensor-core work does not hide (assumption, to be calibrated)
 STEP_US = 0.35  # latency of one dependent loop step that loads memory (assumption)
@@ -179,8 +178,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     programs = min(tiles, kernel.persistent or tiles)
     bandwidth, idle, waves = _filling(tiles, programs, fitted, target)
     at_a_time = running(counts, fitted, target, kernel.persistent)
-    dram = passing(kernel, counts, at_a_time, target.cache, marked(target)).bytes
-    dram += again(kernel, counts, wave(counts, fitted, target, kernel.persistent), held(target.cache))
+    dram = passing(kernel, counts, at_a_time, target.cache, marked(target), waves=True).bytes
     l2 = counts.load_bytes + counts.store_bytes
     tensor = sum(f / (target.tensor_rate(_operand(p)) * 1e6) for p, f in counts.tensor_flops.items())
     terms = {
@@ -300,11 +298,6 @@ def _small_rows(counts: Counts) -> float:
 def running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int:
     """Programs that run at a time at most, of ``limit`` launched ones."""
     return min(max(counts.programs, 1), _slots(fitted, target, LEAST_REGISTERS, LEAST_SHARE), limit or counts.programs or 1)
-
-
-def wave(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int:
-    """Programs of one wave, of ``limit`` launched ones: as many as the tiles leave room for."""
-    return min(max(counts.programs, 1), _slots(fitted, target, BASE_REGISTERS), limit or counts.programs or 1)
 
 
 def marked(target: Target) -> bool:

@@ -25,7 +25,7 @@ from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
-from .cost import Fit, fit, persistent, price, registers, wave
+from .cost import Fit, fit, persistent, price, registers, running
 from .plan import Cost, PlannedKernel
 from .program_order import ordered
 from .reindexing import Places, reindexings
@@ -506,7 +506,7 @@ class _Form:
             grid = tuple(named[a.name] for a in model.grid)
             kernel = replace(kernel, persistent=model.persistent, registers=model.registers, grid=grid, grouped=model.grouped)
         elif not target.on_cpu:
-            kernel = ordered(kernel, counts, wave(counts, fitted, target), held(target.cache))
+            kernel = ordered(kernel, counts, running(counts, fitted, target), held(target.cache))
         cost = price(kernel, counts, fitted, target)
         fewer = persistent(kernel, counts, fitted, target) if model is None else 0
         if fewer:

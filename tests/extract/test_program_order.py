@@ -1,46 +1,10 @@
 """The order of programs, by what passes the second-level cache."""
 
-from collections import OrderedDict
-
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 import eqfuse
-from eqfuse.extract.program_order import Panel, once, passed
-from eqfuse.tiles.launch_order import taken
-
-DEEP, CHUNK = 4096, 256  # of the contracted axis, and what programs in step are apart at most
-HELD = int(0.8 * 50 * 2**20)
-
-
-def simulated(counts, grouped, tile, at_a_time, held):
-    """A product in 16 bits whose programs go through panels in step, over a cache that drops what was not used for longest."""
-    programs = list(zip(*taken(np.arange(counts[0] * counts[1]), counts, grouped), strict=True))
-    cache, used, missed = OrderedDict(), 0, 0
-    for first in range(0, len(programs), at_a_time):
-        wave = programs[first : first + at_a_time]
-        panels = sorted({(0, m) for m, _ in wave} | {(1, n) for _, n in wave})
-        for k in range(0, DEEP, CHUNK):
-            for name in panels:
-                size = tile[name[0]] * CHUNK * 2
-                if (name, k) not in cache:
-                    missed, used = missed + size, used + size
-                cache[name, k] = size
-                cache.move_to_end((name, k))
-                while used > held:
-                    used -= cache.popitem(last=False)[1]
-    return missed
-
-
-@pytest.mark.parametrize("grouped", [0, 4, 8])
-def test_bytes_of_an_order_are_those_of_a_simulated_cache(grouped):
-    counts, tile = (32, 112), (128, 128)
-    panels = (Panel((0,), tile[0] * DEEP * 2), Panel((1,), tile[1] * DEEP * 2))
-    found = passed(counts, grouped, panels, 132, HELD)
-    assert found == pytest.approx(simulated(counts, grouped, tile, 132, HELD), rel=0.03)
-    assert passed(counts, grouped, panels, 132, once(counts, panels)) == once(counts, panels)
 
 
 def planned(f, *shapes):

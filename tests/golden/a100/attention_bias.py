@@ -2,9 +2,9 @@
   attention_bias_out: bias, k, q, v -> out
     roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (2048 programs, 8 warps, 2 stages)
     loops   k_rows x1
-    cost    1211.5 us, bound by l2; 1.24 GB DRAM, 5.44 GB L2, 274.9 GFLOP, 5.15 G instructions; 163.84 kB shared
+    cost    1211.5 us, bound by l2; 1.21 GB DRAM, 5.44 GB L2, 274.9 GFLOP, 5.15 G instructions; 163.84 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
-  memory: 1.24 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (7996.9 us)
+  memory: 1.21 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (7996.9 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: exhausted
 """
@@ -39,7 +39,7 @@ def attention_bias_out(
     t1[batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v)
     rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
-    moves: 1.24 GB of memory for the planned sizes; bound by l2
+    moves: 1.21 GB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols

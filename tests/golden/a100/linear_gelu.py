@@ -1,10 +1,10 @@
 """plan for linear_gelu on a100: 1 kernel, 1700.1 us estimated
   linear_gelu_out: b, w, x -> out
     roles   x_rows=grid:128 cols=stream:64 w_rows=grid:128   (3584 programs, 8 warps, 3 stages)
-    order   16 tiles along x_rows, then the next along w_rows: loads move 286.32 MB (848.36 MB with half the cache), in the order of the axes 3.83 GB (3.83 GB with half the cache)
+    order   16 tiles along x_rows, then the next along w_rows: loads move 268.49 MB (791.69 MB with half the cache), in the order of the axes 3.79 GB (3.79 GB with half the cache)
     loops   cols x1
-    cost    1700.1 us, bound by l2; 403.76 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 98.30 kB shared
-  memory: 403.76 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (2315.1 us)
+    cost    1700.1 us, bound by l2; 385.93 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 98.30 kB shared
+  memory: 385.93 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (2315.1 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: bound
 """
@@ -24,8 +24,8 @@ def linear_gelu_out(
 ):
     """t0[x_rows, w_rows] = sum_cols(x * w) + b
     out[x_rows, w_rows] = t0 * 0.5 * (erf(t0 * 0.707107) + 1)
-    order: 16 tiles along x_rows, then the next along w_rows: loads move 286.32 MB (848.36 MB with half the cache), in the order of the axes 3.83 GB (3.83 GB with half the cache)
-    moves: 403.76 MB of memory for the planned sizes; bound by l2
+    order: 16 tiles along x_rows, then the next along w_rows: loads move 268.49 MB (791.69 MB with half the cache), in the order of the axes 3.79 GB (3.79 GB with half the cache)
+    moves: 385.93 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
     # 16 tiles along x_rows, then the next along w_rows: what they load stays in the cache

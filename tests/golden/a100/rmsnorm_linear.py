@@ -5,13 +5,13 @@
     cost    36.4 us, bound by dram; 67.12 MB DRAM, 100.66 MB L2, 0.0 GFLOP, 0.08 G instructions; 0 B shared
   rmsnorm_linear_out: t8, w -> out
     roles   x_rows=grid:128 cols=stream:64 w_rows=grid:128   (1536 programs, 8 warps, 3 stages)
-    order   16 tiles along x_rows, then the next along w_rows: loads move 150.99 MB (376.44 MB with half the cache), in the order of the axes 774.90 MB (774.90 MB with half the cache)
+    order   16 tiles along x_rows, then the next along w_rows: loads move 134.22 MB (339.27 MB with half the cache), in the order of the axes 749.38 MB (749.38 MB with half the cache)
     loops   cols x1
-    cost    730.5 us, bound by l2; 201.33 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 98.30 kB shared
-  memory: 268.44 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (800.5 us)
+    cost    730.5 us, bound by l2; 184.55 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 98.30 kB shared
+  memory: 251.67 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (800.5 us)
   time against memory: 766.9 us holding 33.55 MB (2 kernels); 864.6 us holding 16.38 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 786.9 us, 302.03 MB: 20.0 us slower: 3 kernels, rmsnorm_linear_out is bound by l2
+  runner-up: one kernel per reduction, 786.9 us, 285.25 MB: 20.0 us slower: 3 kernels, rmsnorm_linear_out is bound by l2
   search ended: exhausted
 """
 
@@ -55,8 +55,8 @@ def rmsnorm_linear_out(
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
     """out[x_rows, w_rows] = sum_cols(x * rsqrt(mean_cols(square(x)) + 1e-06) * weight * w)
-    order: 16 tiles along x_rows, then the next along w_rows: loads move 150.99 MB (376.44 MB with half the cache), in the order of the axes 774.90 MB (774.90 MB with half the cache)
-    moves: 201.33 MB of memory for the planned sizes; bound by l2
+    order: 16 tiles along x_rows, then the next along w_rows: loads move 134.22 MB (339.27 MB with half the cache), in the order of the axes 749.38 MB (749.38 MB with half the cache)
+    moves: 184.55 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
     # 16 tiles along x_rows, then the next along w_rows: what they load stays in the cache

@@ -7,7 +7,7 @@
   memory: 1.19 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (27944.6 us)
   time against memory: 27977.9 us holding 4.20 GB (2 kernels); 35394.1 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 27977.9 us, 17.33 GB: 7416.2 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 27977.9 us, 16.95 GB: 7416.2 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

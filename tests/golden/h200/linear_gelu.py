@@ -1,17 +1,17 @@
 """plan for linear_gelu on h200: 2 kernels, 812.1 us estimated
   linear_gelu_t3: w, x -> t3
     roles   x_rows=grid:256 cols=stream:64 w_rows=grid:128   (1792 programs, 8 warps, 3 stages)
-    order   8 tiles along x_rows, then the next along w_rows: loads move 286.26 MB (493.88 MB with half the cache), in the order of the axes 1.67 GB (1.67 GB with half the cache)
+    order   16 tiles along w_rows, then the next along x_rows: loads move 150.99 MB (462.64 MB with half the cache), in the order of the axes 1.63 GB (1.63 GB with half the cache)
     loops   cols x1
-    cost    760.2 us, bound by l2; 403.70 MB DRAM, 5.75 GB L2, 481.0 GFLOP, 0.00 G instructions; 147.46 kB shared
+    cost    760.2 us, bound by l2; 268.44 MB DRAM, 5.75 GB L2, 481.0 GFLOP, 0.00 G instructions; 147.46 kB shared
   linear_gelu_out: b, t3 -> out
     roles   x_rows=grid:1 w_rows=grid:1024   (57344 programs, 2 warps, 1 stages)
     loops   none (whole rows on chip)
     cost    51.9 us, bound by dram; 234.91 MB DRAM, 352.32 MB L2, 0.0 GFLOP, 1.35 G instructions; 0 B shared
-  memory: 638.61 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (825.3 us)
+  memory: 503.35 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (825.3 us)
   time against memory: 812.1 us holding 117.44 MB (2 kernels); 1007.5 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 1007.5 us, 385.93 MB: 195.4 us slower: 1 kernel, linear_gelu_out is bound by l2
+  runner-up: one kernel, 1007.5 us, 268.46 MB: 195.4 us slower: 1 kernel, linear_gelu_out is bound by l2
   search ended: exhausted
 """
 
@@ -29,15 +29,15 @@ def linear_gelu_t3(
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
     """t3[x_rows, w_rows] = sum_cols(x * w)
-    order: 8 tiles along x_rows, then the next along w_rows: loads move 286.26 MB (493.88 MB with half the cache), in the order of the axes 1.67 GB (1.67 GB with half the cache)
-    moves: 403.70 MB of memory for the planned sizes; bound by l2
+    order: 16 tiles along w_rows, then the next along x_rows: loads move 150.99 MB (462.64 MB with half the cache), in the order of the axes 1.63 GB (1.63 GB with half the cache)
+    moves: 268.44 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    # 8 tiles along x_rows, then the next along w_rows: what they load stays in the cache
-    first = pid // (8 * tl.cdiv(N_w_rows, T_w_rows)) * 8
-    height = tl.minimum(tl.cdiv(N_x_rows, T_x_rows) - first, 8)
-    w_rows_start = (pid % (8 * tl.cdiv(N_w_rows, T_w_rows)) // height).to(tl.int64) * T_w_rows
-    x_rows_start = (first + pid % (8 * tl.cdiv(N_w_rows, T_w_rows)) % height).to(tl.int64) * T_x_rows
+    # 16 tiles along w_rows, then the next along x_rows: what they load stays in the cache
+    first = pid // (16 * tl.cdiv(N_x_rows, T_x_rows)) * 16
+    height = tl.minimum(tl.cdiv(N_w_rows, T_w_rows) - first, 16)
+    x_rows_start = (pid % (16 * tl.cdiv(N_x_rows, T_x_rows)) // height).to(tl.int64) * T_x_rows
+    w_rows_start = (first + pid % (16 * tl.cdiv(N_x_rows, T_x_rows)) % height).to(tl.int64) * T_w_rows
     r_x_rows = tl.arange(0, T_x_rows)
     r_cols = tl.arange(0, T_cols)
     r_w_rows = tl.arange(0, T_w_rows)
@@ -111,7 +111,7 @@ def run(x, w, b):
     with torch.cuda.device_of(x):
         t3 = torch.empty((N_x_rows, N_w_rows), dtype=torch.float16, device=x.device)
         _check_reach("t3", t3.stride(), (255, 1023))
-        linear_gelu_t3[_grid(triton.cdiv(N_x_rows, 256) * triton.cdiv(N_w_rows, 128))](
+        linear_gelu_t3[_grid(triton.cdiv(N_w_rows, 128) * triton.cdiv(N_x_rows, 256))](
             x, w, t3,
             N_x_rows, N_cols, N_w_rows, x.stride(0), x.stride(1), w.stride(0), w.stride(1), t3.stride(0), t3.stride(1),
             T_x_rows=256, T_cols=64, T_w_rows=128,

@@ -5,10 +5,10 @@
     cost    10.0 us, bound by dram; 33.57 MB DRAM, 33.57 MB L2, 0.0 GFLOP, 0.03 G instructions; 0 B shared
   rmsnorm_linear_out: t2, w, weight, x -> out
     roles   x_rows=grid:256 cols=stream:32 w_rows=grid:128   (768 programs, 8 warps, 3 stages)
-    order   tiles along x_rows first: loads move 83.91 MB (256.00 MB with half the cache), in the order of the axes 344.00 MB (344.00 MB with half the cache)
+    order   8 tiles along x_rows, then the next along w_rows: loads move 134.25 MB (198.37 MB with half the cache), in the order of the axes 326.46 MB (326.46 MB with half the cache)
     loops   cols x1
-    cost    328.4 us, bound by l2; 134.24 MB DRAM, 2.47 GB L2, 206.2 GFLOP, 2.82 G instructions; 57.34 kB shared
-  memory: 167.81 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (278.3 us)
+    cost    328.4 us, bound by l2; 184.58 MB DRAM, 2.47 GB L2, 206.2 GFLOP, 2.82 G instructions; 57.34 kB shared
+  memory: 218.15 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (278.3 us)
   this module has kernels only: run() takes tensors on a GPU
   runner-up: one kernel per reduction, 344.5 us, 201.33 MB: 6.1 us slower: 2 kernels, rmsnorm_linear_out is bound by l2
   search ended: exhausted
@@ -59,18 +59,20 @@ def rmsnorm_linear_t2(
 @triton.jit
 def rmsnorm_linear_out(
     t2_ptr, x_ptr, weight_ptr, w_ptr, out_ptr,
-    N_x_rows, N_cols, t2_stride_x_rows, x_stride_x_rows, x_stride_cols, weight_stride_cols, w_stride_w_rows, w_stride_cols,
-    out_stride_x_rows, out_stride_w_rows,
+    N_x_rows, N_cols, N_w_rows, t2_stride_x_rows, x_stride_x_rows, x_stride_cols, weight_stride_cols, w_stride_w_rows,
+    w_stride_cols, out_stride_x_rows, out_stride_w_rows,
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
     """out[x_rows, w_rows] = sum_cols(x * rsqrt(mean_cols(square(x)) + 1e-06) * weight * w)
-    order: tiles along x_rows first: loads move 83.91 MB (256.00 MB with half the cache), in the order of the axes 344.00 MB (344.00 MB with half the cache)
-    moves: 134.24 MB of memory for the planned sizes; bound by l2
+    order: 8 tiles along x_rows, then the next along w_rows: loads move 134.25 MB (198.37 MB with half the cache), in the order of the axes 326.46 MB (326.46 MB with half the cache)
+    moves: 184.58 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    x_rows_start = (pid % tl.cdiv(N_x_rows, T_x_rows)).to(tl.int64) * T_x_rows
-    pid = pid // tl.cdiv(N_x_rows, T_x_rows)
-    w_rows_start = pid.to(tl.int64) * T_w_rows
+    # 8 tiles along x_rows, then the next along w_rows: what they load stays in the cache
+    first = pid // (8 * tl.cdiv(N_w_rows, T_w_rows)) * 8
+    height = tl.minimum(tl.cdiv(N_x_rows, T_x_rows) - first, 8)
+    w_rows_start = (pid % (8 * tl.cdiv(N_w_rows, T_w_rows)) // height).to(tl.int64) * T_w_rows
+    x_rows_start = (first + pid % (8 * tl.cdiv(N_w_rows, T_w_rows)) % height).to(tl.int64) * T_x_rows
     r_x_rows = tl.arange(0, T_x_rows)
     r_cols = tl.arange(0, T_cols)
     r_w_rows = tl.arange(0, T_w_rows)
@@ -128,9 +130,9 @@ def run(x, weight, w):
             T_cols=1024,
             num_warps=1, num_stages=2, enable_fp_fusion=True,
         )
-        rmsnorm_linear_out[_grid(triton.cdiv(N_w_rows, 128) * triton.cdiv(N_x_rows, 256))](
+        rmsnorm_linear_out[_grid(triton.cdiv(N_x_rows, 256) * triton.cdiv(N_w_rows, 128))](
             t2, x, weight, w, out,
-            N_x_rows, N_cols, t2.stride(0), x.stride(0), x.stride(1), weight.stride(0), w.stride(0), w.stride(1),
+            N_x_rows, N_cols, N_w_rows, t2.stride(0), x.stride(0), x.stride(1), weight.stride(0), w.stride(0), w.stride(1),
             out.stride(0), out.stride(1),
             T_x_rows=256, T_cols=32, T_w_rows=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,

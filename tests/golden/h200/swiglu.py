@@ -1,12 +1,12 @@
 """plan for swiglu on h200: 1 kernel, 1501.9 us estimated
   swiglu_out: gate, up, x -> out
     roles   x_rows=grid:256 cols=stream:64 gate_rows=grid:64   (3584 programs, 8 warps, 3 stages)
-    order   8 tiles along x_rows, then the next along gate_rows: loads move 520.09 MB (970.98 MB with half the cache), in the order of the axes 3.85 GB (3.85 GB with half the cache)
+    order   16 tiles along gate_rows, then the next along x_rows: loads move 268.44 MB (925.29 MB with half the cache), in the order of the axes 3.82 GB (3.82 GB with half the cache)
     loops   cols x1
-    cost    1501.9 us, bound by l2; 637.53 MB DRAM, 11.39 GB L2, 962.1 GFLOP, 0.53 G instructions; 147.46 kB shared
-  memory: 637.53 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (1183.1 us)
+    cost    1501.9 us, bound by l2; 385.88 MB DRAM, 11.39 GB L2, 962.1 GFLOP, 0.53 G instructions; 147.46 kB shared
+  memory: 385.88 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (1183.1 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 1535.8 us, 925.89 MB: 33.9 us slower: 2 kernels, swiglu_out is bound by l2
+  runner-up: 1 value stored, 1535.8 us, 771.75 MB: 33.9 us slower: 2 kernels, swiglu_out is bound by l2
   search ended: exhausted
 """
 
@@ -25,15 +25,15 @@ def swiglu_out(
 ):
     """t0[x_rows, gate_rows] = sum_cols(x * gate)
     out[x_rows, gate_rows] = t0 * sigmoid(t0) * sum_cols(x * up)
-    order: 8 tiles along x_rows, then the next along gate_rows: loads move 520.09 MB (970.98 MB with half the cache), in the order of the axes 3.85 GB (3.85 GB with half the cache)
-    moves: 637.53 MB of memory for the planned sizes; bound by l2
+    order: 16 tiles along gate_rows, then the next along x_rows: loads move 268.44 MB (925.29 MB with half the cache), in the order of the axes 3.82 GB (3.82 GB with half the cache)
+    moves: 385.88 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    # 8 tiles along x_rows, then the next along gate_rows: what they load stays in the cache
-    first = pid // (8 * tl.cdiv(N_gate_rows, T_gate_rows)) * 8
-    height = tl.minimum(tl.cdiv(N_x_rows, T_x_rows) - first, 8)
-    gate_rows_start = (pid % (8 * tl.cdiv(N_gate_rows, T_gate_rows)) // height).to(tl.int64) * T_gate_rows
-    x_rows_start = (first + pid % (8 * tl.cdiv(N_gate_rows, T_gate_rows)) % height).to(tl.int64) * T_x_rows
+    # 16 tiles along gate_rows, then the next along x_rows: what they load stays in the cache
+    first = pid // (16 * tl.cdiv(N_x_rows, T_x_rows)) * 16
+    height = tl.minimum(tl.cdiv(N_gate_rows, T_gate_rows) - first, 16)
+    x_rows_start = (pid % (16 * tl.cdiv(N_x_rows, T_x_rows)) // height).to(tl.int64) * T_x_rows
+    gate_rows_start = (first + pid % (16 * tl.cdiv(N_x_rows, T_x_rows)) % height).to(tl.int64) * T_gate_rows
     r_x_rows = tl.arange(0, T_x_rows)
     r_cols = tl.arange(0, T_cols)
     r_gate_rows = tl.arange(0, T_gate_rows)
@@ -83,7 +83,7 @@ def run(x, gate, up):
     out = torch.empty((N_x_rows, N_gate_rows), dtype=torch.float16, device=x.device)
     _check_reach("out", out.stride(), (255, 63))
     with torch.cuda.device_of(x):
-        swiglu_out[_grid(triton.cdiv(N_x_rows, 256) * triton.cdiv(N_gate_rows, 64))](
+        swiglu_out[_grid(triton.cdiv(N_gate_rows, 64) * triton.cdiv(N_x_rows, 256))](
             x, gate, up, out,
             N_x_rows, N_cols, N_gate_rows, x.stride(0), x.stride(1), gate.stride(0), gate.stride(1), up.stride(0),
             up.stride(1), out.stride(0), out.stride(1),

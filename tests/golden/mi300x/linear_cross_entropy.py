@@ -7,7 +7,7 @@
   memory: 1.19 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (22760.5 us)
   time against memory: 16687.3 us holding 4.20 GB (2 kernels); 23462.9 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 16687.3 us, 9.63 GB: 6775.6 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 16687.3 us, 9.59 GB: 6775.6 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

@@ -1,7 +1,7 @@
 """plan for linear_gelu on mi300x: 1 kernel, 449.9 us estimated
   linear_gelu_out: b, w, x -> out
     roles   x_rows=grid:128 cols=stream:64 w_rows=grid:128   (3584 programs, 8 warps, 2 stages)
-    order   tiles along x_rows first: loads move 151.02 MB (151.02 MB with half the cache), in the order of the axes 151.02 MB (1.45 GB with half the cache)
+    order   first along x_rows: loads move 151.02 MB (151.02 MB with half the cache), in the order of the axes 151.02 MB (1.42 GB with half the cache)
     loops   cols x1
     cost    449.9 us, bound by l2; 268.46 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 65.54 kB shared
   memory: 268.46 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (698.0 us)
@@ -24,7 +24,7 @@ def linear_gelu_out(
 ):
     """t0[x_rows, w_rows] = sum_cols(x * w) + b
     out[x_rows, w_rows] = t0 * 0.5 * (erf(t0 * 0.707107) + 1)
-    order: tiles along x_rows first: loads move 151.02 MB (151.02 MB with half the cache), in the order of the axes 151.02 MB (1.45 GB with half the cache)
+    order: first along x_rows: loads move 151.02 MB (151.02 MB with half the cache), in the order of the axes 151.02 MB (1.42 GB with half the cache)
     moves: 268.46 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)

@@ -1,7 +1,7 @@
 """plan for swiglu on mi300x: 1 kernel, 886.8 us estimated
   swiglu_out: gate, up, x -> out
     roles   x_rows=grid:128 cols=stream:64 gate_rows=grid:64   (7168 programs, 8 warps, 2 stages)
-    order   tiles along x_rows first: loads move 268.44 MB (268.44 MB with half the cache), in the order of the axes 5.64 GB (5.64 GB with half the cache)
+    order   first along x_rows: loads move 268.44 MB (268.44 MB with half the cache), in the order of the axes 5.57 GB (5.57 GB with half the cache)
     loops   cols x1
     cost    886.8 us, bound by l2; 385.88 MB DRAM, 15.15 GB L2, 962.1 GFLOP, 0.53 G instructions; 65.54 kB shared
   memory: 385.88 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (943.1 us)
@@ -24,7 +24,7 @@ def swiglu_out(
 ):
     """t0[x_rows, gate_rows] = sum_cols(x * gate)
     out[x_rows, gate_rows] = t0 * sigmoid(t0) * sum_cols(x * up)
-    order: tiles along x_rows first: loads move 268.44 MB (268.44 MB with half the cache), in the order of the axes 5.64 GB (5.64 GB with half the cache)
+    order: first along x_rows: loads move 268.44 MB (268.44 MB with half the cache), in the order of the axes 5.57 GB (5.57 GB with half the cache)
     moves: 385.88 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
