@@ -39,6 +39,7 @@ LONG_LIMIT = 65536  # the same for rows that a CPU goes over one by one: a quart
 RUNS = (64, 256, 1024, 4096)  # elements that a CPU reads in one piece, as vectors; it takes the lanes of other axes one by one
 ROUNDS = 3
 FIRST_ORDERS, FIRST_STARTS = 6, 2  # orders of dims, and starts, that are tried where the first kernel that fits is taken
+DESCRIBED = 20  # tensor descriptors are for kernels that take so many times what a launch takes longer for one
 TIE = 1e-3  # times that differ by this share are the same
 LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
@@ -514,7 +515,8 @@ class _Form:
             there = price(again, counts, fitted, target)
             if (there.us, there.dram_bytes) < (cost.us, cost.dram_bytes):
                 kernel, cost = again, there
-        return _Candidate(dict(roles), kernel, counts, cost)
+        described = model.descriptors if model is not None else 0 < target.descriptor_us * DESCRIBED < cost.us and counts.dots > 0
+        return _Candidate(dict(roles), replace(kernel, descriptors=described), counts, cost)
 
     def _ordered(self, kernel: Kernel, dims: frozenset[Axis]) -> Kernel:
         """The kernel with the best order of its dims; an order that served another form of it is taken if it serves as well."""

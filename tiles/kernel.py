@@ -116,6 +116,7 @@ class Kernel:
     ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first; ``grouped``: how many
     tiles along the last but one of them programs take before they go on along the last (:mod:`.launch_order`).  ``persistent``: the most
     programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
+    ``descriptors``: operands of products are loaded as blocks by tensor descriptors, where that can be (:mod:`.finish.descriptors`).
     ``registers``: how many a thread may take; 0 leaves it to the compiler, which would rather spill than let fewer programs run at a time.
     ``splits``: axes that are taken in parts, each with the axes of its parts (how many there are, and what is in one, of which the last may
     have less).  ``exact``: the nodes are computed as they are written.
@@ -133,6 +134,7 @@ class Kernel:
     stages: int = 2
     grouped: int = 0
     persistent: int = 0
+    descriptors: bool = False
     registers: int = 0
     splits: tuple[tuple[Axis, Axis, Axis], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
@@ -172,6 +174,7 @@ def kernel_text(kernel: Kernel) -> str:
     """
     launch = f"{kernel.warps} warps, {kernel.stages} stages" + (f", {kernel.persistent} persistent programs" if kernel.persistent else "")
     launch += f", {kernel.registers} registers" if kernel.registers else ""
+    launch += ", tensor descriptors" if kernel.descriptors else ""
     flags = ", exact" if kernel.exact else ", stepwise" if kernel.stepwise else ""
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     roles += [f"  {a.name} of {a.size}: in parts {outer.name}, {inner.name}" for a, outer, inner in kernel.splits]
