@@ -90,6 +90,25 @@ def _grid(programs):
 '''
 
 
+BLOCK_HELPER = '''
+def _block(tensor, shape):
+    """A descriptor of blocks of the tensor; None, and kernels load by pointers, if its memory does not allow one."""
+    lines = [s * tensor.element_size() for s in tensor.stride()[:-1]]
+    aligned = tensor.data_ptr() % 16 == 0 and tensor.stride(-1) == 1 and all(s > 0 and s % 16 == 0 for s in lines)
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), list(shape)) if aligned and tensor.numel() else None
+'''
+
+
+def helpers_of(spec: ModuleSpec) -> str:
+    """The functions that hosts call."""
+    return HOST_HELPERS + ("\n" + BLOCK_HELPER if described(spec) else "")
+
+
+def described(spec: ModuleSpec) -> bool:
+    """Whether kernels take tensor descriptors."""
+    return any(p.kind == "descriptor" for k in spec.kernels for p in k.parameters)
+
+
 def _last_lanes(spec: ModuleSpec) -> dict[str, tuple[int, ...]]:
     """For each buffer of kernels and each of its dimensions, how far the last lane of a tile is from the first; 0 for 64-bit offsets."""
     found: dict[str, tuple[int, ...]] = {}
@@ -298,7 +317,7 @@ class Host:
             yield f"{name}[_grid("
             yield from (f"    {'+ ' if at else ''}{n}" for at, n in enumerate(programs))
             yield ")]("
-        for group in ("pointer", "int", "constexpr"):
+        for group in ("pointer", "descriptor", "int", "constexpr"):
             for line in wrap([counts.get(p.name) or self.value(p) for p in params if p.kind == group], 112):
                 yield f"    {line},"
         # said in either case: the default differs between versions of Triton
@@ -343,6 +362,9 @@ class Host:
         if p.kind == "pointer":
             assert p.buffer is not None
             return self.argument[p.buffer]
+        if p.kind == "descriptor":
+            assert p.buffer is not None
+            return f"_block({self.argument[p.buffer]}, {p.block})"
         if p.divides:
             return f"{p.name}=math.gcd({LARGEST}, {', '.join(map(self.value, p.divides))}).bit_length() - 1"
         if p.kind == "constexpr":
@@ -355,7 +377,8 @@ class Host:
 
 def variables(specs: Sequence[ModuleSpec], wanted: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     """A variable of a host function for every tensor, different from each other, from ``taken`` and from what the module defines."""
-    taken = {*taken, "math", "torch", "triton", "tl", "run", *re.findall(r"^def (\w+)", HOST_HELPERS, re.MULTILINE)}
+    helpers = re.findall(r"^def (\w+)", HOST_HELPERS + BLOCK_HELPER, re.MULTILINE)
+    taken = {*taken, "math", "torch", "triton", "tl", "run", "TensorDescriptor", *helpers}
     taken |= {"ctypes", "os", "shutil", "subprocess", "tempfile"}  # of modules with kernels in C
     for spec in specs:
         taken |= {*(identifier(k.name) for k in spec.kernels), *(Joint(ks).name for ks in spec.launched), *imported(spec).values()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..tiles.names import identifier
-from .host import HOST_HELPERS, host, imported
+from .host import described, helpers_of, host, imported
 from .joint import Joint
 from .sizes import ModuleSpec
 from .triton import helpers, print_kernel
@@ -43,7 +43,7 @@ def with_host(kernels: str, spec: ModuleSpec) -> str:
 
 def with_hosts(kernels: str, hosts: Sequence[str], spec: ModuleSpec) -> str:
     """The module of these kernels and functions that launch them."""
-    return joined([kernels, spec.language.helpers if spec.language else HOST_HELPERS, *hosts])
+    return joined([kernels, spec.language.helpers if spec.language else helpers_of(spec), *hosts])
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -61,7 +61,8 @@ import triton.language as tl
 def _imports(spec: ModuleSpec) -> str:
     """The imports, those of outside implementations included."""
     mathematics = "import math\n" if any(p.divides for k in spec.kernels for p in k.parameters) else ""
-    return mathematics + _IMPORTS + imports_of_calls(spec)
+    descriptors = "from triton.tools.tensor_descriptor import TensorDescriptor\n" if described(spec) else ""
+    return mathematics + _IMPORTS + descriptors + imports_of_calls(spec)
 
 
 def imports_of_calls(spec: ModuleSpec) -> str:

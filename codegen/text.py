@@ -37,6 +37,8 @@ def parameter_type(p: Param) -> str:
     """The type of a parameter as Triton's ahead-of-time compiler spells it."""
     if p.dtype is None:
         return p.kind
+    if p.kind == "descriptor":
+        return f"tensordesc<{p.dtype.short}{list(p.block)}>"
     return f"*{p.dtype.short}" if p.kind == "pointer" else p.dtype.short
 
 

@@ -9,6 +9,7 @@ does not divide runs a main loop without masks, then its last tile with them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..ir import dtypes
 from ..ir.index import Axis
@@ -94,6 +95,7 @@ class KernelPrinter:
         self.names: dict[str, str] = {}  # value name -> printed name, where another value's name serves
         self.full: set[str] = set()  # bindings that have no padded lanes here
         self.strides = {(p.buffer, p.position): p.name for p in program.parameters if p.position is not None and not p.divides}
+        self.descriptors = {(p.buffer, p.block): p.name for p in program.parameters if p.kind == "descriptor"}
         self.lanes_used: dict[Axis, None] = {}
         self.masks_used: dict[str, Binding] = {}
         self.block(program.body)
@@ -104,9 +106,9 @@ class KernelPrinter:
 
     # -- the function around the body ----------------------------------------------------------------------------------------
     def header(self) -> list[str]:
-        kinds = {"pointer": "{}", "int": "{}", "constexpr": "{}: tl.constexpr"}
+        kinds = {"pointer": "{}", "descriptor": "{}", "int": "{}", "constexpr": "{}: tl.constexpr"}
         groups = ["pid"] if self.member else []
-        for kind in ("pointer", "int", "constexpr"):
+        for kind in kinds:
             words = [kinds[kind].format(p.name) for p in self.program.parameters if p.kind == kind]
             groups += wrap(words, 120)
         lines = ["@triton.jit", f"def {identifier(self.program.name)}("]
@@ -141,11 +143,13 @@ class KernelPrinter:
             self.write("pid = task")
         elif grid and not self.member:
             self.write("pid = tl.program_id(0)")
-        for b in reversed(grid):
+        if self.kernel.grouped:
+            self.write_group(grid[-2], grid[-1], alone=len(grid) == 2)
+        for b in reversed(grid[:-2] if self.kernel.grouped else grid):
             name, first = self.start_name(b), b is grid[0]
             blocks = "" if first else self.blocks(b)
             index = "pid" if first else f"(pid % {blocks})"
-            self.write(f"{name} = {index}.to(tl.int64)" + (f" * {self.tile(b.axis)}" if b.tile > 1 else ""))
+            self.write(f"{name} = {index}.to(tl.int64)" + self.scaled(b))
             if not first:
                 self.write(f"pid = pid // {blocks}")
         if not self.kernel.persistent:
@@ -154,6 +158,25 @@ class KernelPrinter:
         else:
             self.write_masks("grid")
             self.indent -= 1
+
+    def write_group(self, outer: Binding, inner: Binding, alone: bool) -> None:
+        """The tiles of the last two grid axes, which programs take in groups (:mod:`~eqfuse.tiles.launch_order`)."""
+        n, group = self.blocks(inner), self.kernel.grouped
+        plane = "pid"
+        self.write(f"# {group} tiles along {outer.axis.name}, then the next along {inner.axis.name}: what they load stays in the cache")
+        if not alone:
+            plane = "plane"
+            self.write(f"{plane} = pid % ({self.blocks(outer)} * {n})")
+            self.write(f"pid = pid // ({self.blocks(outer)} * {n})")
+        self.write(f"first = {plane} // ({group} * {n}) * {group}")
+        self.write(f"height = tl.minimum({self.blocks(outer)} - first, {group})")
+        within = f"{plane} % ({group} * {n})"
+        self.write(f"{self.start_name(inner)} = ({within} // height).to(tl.int64)" + self.scaled(inner))
+        self.write(f"{self.start_name(outer)} = (first + {within} % height).to(tl.int64)" + self.scaled(outer))
+
+    def scaled(self, b: Binding) -> str:
+        """What makes the start of a tile of its number."""
+        return f" * {self.tile(b.axis)}" if b.tile > 1 else ""
 
     def blocks(self, b: Binding) -> str:
         """How many tiles a grid axis has."""
@@ -253,6 +276,20 @@ class KernelPrinter:
         parts += [f"({total(vectors)})"] if len(vectors) > 1 else vectors
         return " + ".join(parts)
 
+    def block_of(self, s: Load) -> str:
+        """A block that a descriptor loads, with the dims of the tile."""
+        at, starts = s.access, list[str]()
+        for e in at.index:
+            moving = (at.binding(a) for a in e.axes())
+            parts = [f"tl.cast({self.start_name(b)}, tl.int32)" for b in moving if b.kind != "resident"]
+            starts.append(total([*parts, str(e.const)] if e.const or not parts else parts))
+        axes = [a for e in at.index for a in e.axes()]
+        dims = [next(d for d in at.dims if a in d.axes) for a in axes if a in self.dim_of and self.dim_of[a] in at.dims]
+        text = f"{self.descriptors[at.buffer, s.block]}.load([{', '.join(starts)}])"
+        text += f".reshape({self.shape(tuple(dims))})" if len(dims) < len(at.index) else ""
+        order = [dims.index(d) for d in at.dims]
+        return text if order == sorted(order) else f"tl.permute({text}, ({', '.join(map(str, order))}))"
+
     def places(self, at: Access, *, wide: bool | None = None) -> _Places:
         """How an access reads along an axis.  What is looked up is a start or lanes, of 64 bits."""
         looked, wide = at.places, at.wide if wide is None else wide
@@ -301,7 +338,14 @@ class KernelPrinter:
 
     def assign(self, name: str, s: Statement) -> None:
         """``name = expression``; a long memory access is broken into lines."""
-        if isinstance(s, Load):
+        if isinstance(s, Load) and s.block:
+            self.write(f"if {self.descriptors[s.access.buffer, s.block]} is not None:")
+            self.write(f"    {name} = {self.block_of(s)}")
+            self.write("else:")
+            self.indent += 1
+            self.assign(name, replace(s, block=()))
+            self.indent -= 1
+        elif isinstance(s, Load):
             mask = self.mask(s.access)
             zero = {"float": "0.0", "int": "0", "bool": "False"}[s.dst.dtype.kind]
             masked = (f"mask={mask}", f"other={zero}") if mask else ()

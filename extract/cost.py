@@ -178,7 +178,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     programs = min(tiles, kernel.persistent or tiles)
     bandwidth, idle, waves = _filling(tiles, programs, fitted, target)
     at_a_time = running(counts, fitted, target, kernel.persistent)
-    dram = passing(kernel, counts, at_a_time, target.cache, marked(target)).bytes
+    dram = passing(kernel, counts, at_a_time, target.cache, marked(target), waves=True).bytes
     l2 = counts.load_bytes + counts.store_bytes
     tensor = sum(f / (target.tensor_rate(_operand(p)) * 1e6) for p, f in counts.tensor_flops.items())
     terms = {

@@ -278,6 +278,10 @@ def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = Mapp
     programs = f"{c.programs} programs" + (f" for {k.tiles.tasks} tiles" if k.kernel.persistent else "")
     on_gpu = "" if on_cpu else f", {k.kernel.warps} warps, {k.kernel.stages} stages"
     lines.append(f"    roles   {_roles(k)}   ({programs}{on_gpu})")
+    if said := k.kernel.notes.get("order"):
+        lines.append(f"    order   {said}")
+    if blocks := sorted({p.buffer for p in k.tiles.parameters if p.kind == "descriptor" and p.buffer}):
+        lines.append(f"    copies  {', '.join(called.get(b, b) for b in blocks)} in blocks by tensor descriptors")
     passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
     passes += "".join(f"; {share:.0%} of the tiles of {a}, the others being masked" for a, share in shares(k.tiles).items())
     lines.append(f"    loops   {passes}")

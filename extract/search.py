@@ -25,11 +25,13 @@ from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
-from .cost import Fit, fit, persistent, price, registers
+from .cost import Fit, fit, persistent, price, registers, running
 from .plan import Cost, PlannedKernel
+from .program_order import ordered
 from .reindexing import Places, reindexings
 from .structure import Structure, analyse, reachable
 from .targets import Target
+from .traffic import held
 
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
@@ -37,6 +39,7 @@ LONG_LIMIT = 65536  # the same for rows that a CPU goes over one by one: a quart
 RUNS = (64, 256, 1024, 4096)  # elements that a CPU reads in one piece, as vectors; it takes the lanes of other axes one by one
 ROUNDS = 3
 FIRST_ORDERS, FIRST_STARTS = 6, 2  # orders of dims, and starts, that are tried where the first kernel that fits is taken
+DESCRIBED = 20  # tensor descriptors are for kernels that take so many times what a launch takes longer for one
 TIE = 1e-3  # times that differ by this share are the same
 LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
@@ -389,7 +392,9 @@ class KernelSearch:
         if found is None:
             return best
         gain = best.cost.us / found.cost.us - 1
-        leaner = found.cost.dram_bytes < LEANER * best.cost.dram_bytes
+        # steps of a loop with products wait for each other, which the model does not count: they are not made shorter for a few bytes
+        shorter = found.counts.dots and found.counts.steps > best.counts.steps
+        leaner = found.cost.dram_bytes < LEANER * best.cost.dram_bytes and not shorter
         return found if gain > TIE or (leaner and gain > -TIE) else best
 
     def _larger(self, a: Axis, role: Role, s: Structure) -> int | None:
@@ -498,7 +503,11 @@ class _Form:
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
         if model is not None:
-            kernel = replace(kernel, persistent=model.persistent, registers=model.registers)
+            named = {a.name: a for a in kernel.grid}
+            grid = tuple(named[a.name] for a in model.grid)
+            kernel = replace(kernel, persistent=model.persistent, registers=model.registers, grid=grid, grouped=model.grouped)
+        elif not target.on_cpu:
+            kernel = ordered(kernel, counts, running(counts, fitted, target), held(target.cache))
         cost = price(kernel, counts, fitted, target)
         fewer = persistent(kernel, counts, fitted, target) if model is None else 0
         if fewer:
@@ -506,7 +515,8 @@ class _Form:
             there = price(again, counts, fitted, target)
             if (there.us, there.dram_bytes) < (cost.us, cost.dram_bytes):
                 kernel, cost = again, there
-        return _Candidate(dict(roles), kernel, counts, cost)
+        described = model.descriptors if model is not None else 0 < target.descriptor_us * DESCRIBED < cost.us and counts.dots > 0
+        return _Candidate(dict(roles), replace(kernel, descriptors=described), counts, cost)
 
     def _ordered(self, kernel: Kernel, dims: frozenset[Axis]) -> Kernel:
         """The kernel with the best order of its dims; an order that served another form of it is taken if it serves as well."""

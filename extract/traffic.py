@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from ..tiles.kernel import Kernel
 from ..tiles.walk import Counts
 from .targets.levels import Level
-from .waves import Panel, times_read
+from .waves import Order, Panel, grouped, times_read
 
 SHARE = 0.8  # of a cache that holds data between two passes (assumption)
+
+
+def held(cache: Level) -> int:
+    """Bytes that a cache holds for programs that come later."""
+    return int(SHARE * cache.bytes)
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ def passing(
         touched[t.buffer] = touched.get(t.buffer, 0) + t.in_sectors
         times[t.buffer] = times.get(t.buffer, 0) + 1
     again = spilled(kernel, counts, running, cache, marked)
-    often = _waves(counts, running, cache) if waves else {}
+    often = _waves(kernel, counts, running, cache) if waves else {}
     reads: dict[str, int] = {}
     for name, loaded in total.items():
         known = [t.touched for t in counts.loads if t.buffer == name]
@@ -97,9 +102,15 @@ def panels(counts: Counts) -> list[Panel]:
     return [Panel(t.buffer, t.bytes / max(counts.programs, 1), t.axes) for t in counts.loads]
 
 
-def _waves(counts: Counts, running: int, cache: Level) -> dict[str, float]:
+def order_of(kernel: Kernel, counts: Counts) -> Order:
+    """The order of a kernel's programs."""
+    order = [(a.name, -(-a.size // counts.sizes.roles[a].tile)) for a in kernel.grid]
+    return grouped(order, kernel.grid[-2].name, kernel.grid[-1].name, kernel.grouped) if kernel.grouped else order
+
+
+def _waves(kernel: Kernel, counts: Counts, running: int, cache: Level) -> dict[str, float]:
     """How often each buffer is read from behind a cache by so many programs at a time."""
     often: dict[str, float] = {}
-    for p, n in times_read(panels(counts), counts.grid, running // cache.count, SHARE * cache.bytes).items():
+    for p, n in times_read(panels(counts), order_of(kernel, counts), running // cache.count, held(cache)).items():
         often[p.buffer] = max(often.get(p.buffer, 1.0), n)
     return often

@@ -87,6 +87,9 @@ def _unknown(routes: Routes, p: Processor) -> str:
     """Why there is no simulation."""
     if new := sorted({x.name for x in routes.listing.instructions if unmodelled(x, p)}):
         return f"the time of {', '.join(new)} is not modelled"
+    names = {x.name for x in routes.listing.instructions}
+    if {"UTMALDG", "UTCBAR"} <= names:
+        return "bulk copies beside products that are waited for in the same way are not modelled"
     if p.target.vendor == "amd":
         return "waves of AMD are not simulated"
     return "loops in loops in loops are not told apart" if routes.deep else ""
@@ -119,7 +122,8 @@ class Routes:
         """The same for all but the first warp of a block; ``None``: as that."""
         if alike(self.listing):
             return None
-        return path(self.listing, [outer if around else inner for around in self._around], first=False)
+        found = path(self.listing, [outer if around else inner for around in self._around], first=False)
+        return [i for i in found if not (self.listing[i].arriving or self.listing[i].name == "UTMALDG")]
 
     def total(self, of: Count, outer: int, inner: int, warps: int, p: Processor) -> float:
         """Of all warps of a block together."""

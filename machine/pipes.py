@@ -35,7 +35,7 @@ _UNITS = {
     ),
     "uniform": re.compile(r"U[A-Z]|R2UR|S2UR|VOTEU|ULDC|PLOP3"),
 }
-_UNMODELLED = re.compile(r"UTMA|UBLKCP|UTC(?!HMMA|BAR|ATOMSWS)|UTCHMMA\.\w*2CTA|UTCBAR\.\w*2CTA|[IDQB]G?MMA|QMMA|OMMA")
+_UNMODELLED = re.compile(r"UTMA(?!LDG)|UBLKCP|UTC(?!HMMA|BAR|ATOMSWS)|UTCHMMA\.\w*2CTA|UTCBAR\.\w*2CTA|[IDQB]G?MMA|QMMA|OMMA")
 _WARPGROUP_SHAPE = re.compile(r"HGMMA\.(\d+)x(\d+)x(\d+)")
 _WARP_SHAPE = re.compile(r"HMMA\.(16)(8)(16|8|4)")
 _DESCRIPTOR = re.compile(r"idesc\[(0x[0-9a-f]+)\]")
@@ -111,6 +111,8 @@ def cost(x: Instruction, p: Processor) -> Cost:
         return _matrix(x, p)
     if x.name == "UTCHMMA" and (said := _DESCRIPTOR.search(x.operands)):
         return _block_product(x, int(said[1], 16), p)
+    if x.arriving:
+        return Cost("control", p.interval["control"], 0.0, float(x.arriving), float(x.arriving))
     unit = next((unit for unit, names in _UNITS.items() if names.match(x.name)), "arithmetic")
     if unit == "tensor_memory":
         return Cost(unit, _of_tensor_memory(x) / p.tensor_memory_bytes, p.latency[unit])

@@ -27,8 +27,10 @@ _PARTS = re.compile(r"(?:@(!?U?P\w+)\s+)?(\S+)\s*(.*)")
 _TARGET = re.compile(r"`\((\.L\w+)\)")
 _UNIFORM_BRANCH = re.compile(r"BRA\.U\s+(!?UP\w+),")
 _DESCRIPTOR = re.compile(r"idesc\[(UR\d+)\]")
-_WRITTEN = re.compile(r"(UR\d+),")
-_MOVED = re.compile(r"UR\d+, (0x[0-9a-f]+)\s*$")
+_ARRIVING = re.compile(r"\], (0x[0-9a-f]+)$")
+_EXPECTED = re.compile(r"\], (R\d+)\s*$")
+_WRITTEN = re.compile(r"(U?R\d+),")
+_MOVED = re.compile(r"U?R\d+, (?:RZ, RZ, )?(0x[0-9a-f]+)\s*$")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,12 @@ class Instruction:
     def never(self) -> bool:
         """Whether its predicate is false always: it takes a slot, and does nothing."""
         return self.predicate in ("!PT", "!UPT")
+
+    @property
+    def arriving(self) -> int:
+        """Bytes of the bulk copies whose barrier it tells to wait for them; one thread of a block does that."""
+        found = _ARRIVING.search(self.operands) if self.opcode == "SYNCS.ARRIVE.TRANS64" else None
+        return int(found[1], 16) if found else 0
 
     @property
     def branches(self) -> bool:
@@ -120,14 +128,18 @@ def parse(text: str) -> Listing:
 
 
 def _described(found: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The same, with the number in the place of the register where a product's descriptor is one that was moved there just before."""
-    held: dict[str, str] = {}  # uniform registers -> constants
+    """The same, with the number in the place of the register where a product's descriptor, or the bytes that a barrier is told to wait
+    for, is one that was moved there just before."""
+    held: dict[str, str] = {}  # registers -> constants
     out = []
     for x in found:
         if (used := _DESCRIPTOR.search(x.operands)) and (number := held.get(used[1])):
             x = replace(x, operands=x.operands.replace(used[0], f"idesc[{number}]"))
+        elif x.opcode == "SYNCS.ARRIVE.TRANS64" and (used := _EXPECTED.search(x.operands)) and (number := held.get(used[1])):
+            x = replace(x, operands=x.operands[: used.start(1)] + number)
         if written := _WRITTEN.match(x.operands):
-            constant = _MOVED.match(x.operands) if x.opcode == "UMOV" and not x.predicate else None
+            moves = x.opcode in ("MOV", "IMAD.MOV.U32") or (x.opcode == "UMOV" and not x.predicate)
+            constant = _MOVED.match(x.operands) if moves else None
             held[written[1]] = constant[1] if constant else ""
         out.append(x)
     return tuple(out)

@@ -32,7 +32,7 @@ class _Block:
     running: int
     arrived: dict[tuple[str, int], list[_Warp]] = field(default_factory=dict)
     products: float = 0.0  # when those that one thread began for the block are done
-    commits: list[float] = field(default_factory=list)  # when those before each commit are
+    commits: list[float] = field(default_factory=list)  # when those before each commit are, or the bulk copies of a barrier
 
 
 @dataclass
@@ -205,6 +205,8 @@ class Multiprocessor:
             warp.copy_groups.append(warp.copies)
         elif x.name == "UTCBAR":
             warp.block.commits.append(warp.block.products)
+        elif x.arriving:
+            warp.block.commits.append(done)
 
     def _barrier(self, warp: _Warp, x: Instruction, now: float) -> None:
         """Arrive, and wait unless the instruction only arrives; the last one frees all."""
@@ -225,10 +227,12 @@ class Multiprocessor:
 
 
 def commits(listing: Listing, path: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Which commit of products each wait on a barrier in shared memory waits for: by position in the listing and how often it was passed.
+    """Which commit of products, or which bulk copies, each wait on a barrier in shared memory waits for: by position in the listing and how
+    often it was passed.
 
-    Barriers are told apart by the register that has their address; where none with the same is left, a wait is for the earliest that
-    nothing has waited for, and for none if there is none (its barrier is another's)."""
+    Barriers of products are told apart by the register that has their address; where none with the same is left, a wait is for the earliest
+    that nothing has waited for, as copies are waited for in the order in which they begin, and for none if there is none (its barrier is
+    another's)."""
     left: list[tuple[int, str]] = []
     found: dict[tuple[int, int], int] = {}
     made = 0
@@ -236,8 +240,8 @@ def commits(listing: Listing, path: Sequence[int]) -> dict[tuple[int, int], int]
         x = listing[turn[0]]
         address = _ADDRESS.search(x.operands)
         name = address[1] if address else ""
-        if x.name == "UTCBAR":
-            left.append((made, name))
+        if x.name == "UTCBAR" or x.arriving:
+            left.append((made, name if x.name == "UTCBAR" else ""))
             made += 1
         elif x.opcode.startswith("SYNCS.PHASECHK") and left:
             of = next((entry for entry in left if entry[1] == name), left[0])

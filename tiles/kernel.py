@@ -113,8 +113,10 @@ class Root:
 @dataclass(frozen=True)
 class Kernel:
     """Everything that lowering needs.  ``order`` is the canonical order of tile dims (axes with tile > 1, packs by first axis);
-    ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first.  ``persistent``: the
-    most programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
+    ``packs`` merge never-reduced grid axes into one tile dim; ``grid`` is the order of grid axes, slowest first; ``grouped``: how many
+    tiles along the last but one of them programs take before they go on along the last (:mod:`.launch_order`).  ``persistent``: the most
+    programs that are launched, each of which then takes several tiles of the grid in turn; 0 launches one program per tile.
+    ``descriptors``: operands of products are loaded as blocks by tensor descriptors, where that can be (:mod:`.finish.descriptors`).
     ``registers``: how many a thread may take; 0 leaves it to the compiler, which would rather spill than let fewer programs run at a time.
     ``splits``: axes that are taken in parts, each with the axes of its parts (how many there are, and what is in one, of which the last may
     have less).  ``exact``: the nodes are computed as they are written.
@@ -130,7 +132,9 @@ class Kernel:
     packs: tuple[tuple[Axis, ...], ...] = ()
     warps: int = 4
     stages: int = 2
+    grouped: int = 0
     persistent: int = 0
+    descriptors: bool = False
     registers: int = 0
     splits: tuple[tuple[Axis, Axis, Axis], ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
@@ -170,10 +174,12 @@ def kernel_text(kernel: Kernel) -> str:
     """
     launch = f"{kernel.warps} warps, {kernel.stages} stages" + (f", {kernel.persistent} persistent programs" if kernel.persistent else "")
     launch += f", {kernel.registers} registers" if kernel.registers else ""
+    launch += ", tensor descriptors" if kernel.descriptors else ""
     flags = ", exact" if kernel.exact else ", stepwise" if kernel.stepwise else ""
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     roles += [f"  {a.name} of {a.size}: in parts {outer.name}, {inner.name}" for a, outer, inner in kernel.splits]
-    lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
+    groups = f" in groups of {kernel.grouped} along {kernel.grid[-2].name}" if kernel.grouped > 1 else ""
+    lists = [f"grid {_names(kernel.grid)}{groups}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
     buffers = [f"  {b.role} {buffer_text(b)}" for b in kernel.buffers.values()]
     nodes = [f"  {node_text(i, n)}" + (f"  # {n.rule}" if n.rule else "") for i, n in enumerate(kernel.nodes)]
     return "\n".join(

@@ -171,6 +171,12 @@ KERNEL: Spec = Spec(
             lambda at, k: _listed(k),
             ("kernel",),
         ),
+        Row(
+            "groups of tiles",
+            "tiles are taken in groups along the last but one of several grid axes",
+            lambda at, k: k.grouped == 0 or (k.grouped > 1 and len(k.grid) > 1 and all(k.roles[a].kind == "grid" for a in k.grid)),
+            ("kernel",),
+        ),
         Row("stored node", "a root is one of the nodes", lambda at, r: 0 <= r.node < len(at.kernel.nodes), ("root",)),
         Row(
             "stored buffer",

@@ -23,6 +23,11 @@ def pointer_name(buffer: str) -> str:
     return f"{identifier(buffer)}_ptr"
 
 
+def descriptor_name(buffer: str) -> str:
+    """The parameter that describes blocks of a buffer."""
+    return f"{identifier(buffer)}_block"
+
+
 def extent_name(axis: Axis) -> str:
     """The parameter that holds the length of an axis."""
     return f"N_{identifier(axis.name)}"
@@ -33,7 +38,7 @@ def tile_name(axis: Axis) -> str:
     return f"T_{identifier(axis.name)}"
 
 
-_PARAMETER = re.compile(r"[NTS]_.*|.*_(ptr|stride_.*)")  # how parameters are called, which get their names when all values have theirs
+_PARAMETER = re.compile(r"[NTS]_.*|.*_(ptr|block(_\d+)?|stride_.*)")  # parameters, which get their names when all values have theirs
 
 
 class Names:

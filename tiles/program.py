@@ -133,11 +133,13 @@ class Access:
 
 @dataclass(frozen=True)
 class Load:
-    """``dst = buffer[index]``, zero where masked.  ``hint``: :mod:`.finish.hints`."""
+    """``dst = buffer[index]``, zero where masked.  ``hint``: :mod:`.finish.hints`.  ``block``: the elements along each dimension of the
+    buffer of a block that a tensor descriptor loads if a call has one (:mod:`.finish.descriptors`); empty: by pointers."""
 
     dst: Value
     access: Access
     hint: CacheHint = ""
+    block: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -357,17 +359,19 @@ class Param:
 
     ``value`` is the constant of a ``constexpr`` and the planned value of an ``int``.  A pointer belongs to ``buffer``; a stride to
     ``buffer`` and its dimension ``position``; an extent or a tile size to ``axis``.  ``dtype`` is the pointee of a pointer.
+    A descriptor is of blocks of its ``buffer`` with the shape ``block``, and nothing where a call cannot have one.
     A unit (:mod:`.finish.parameters`) ``divides`` others; its ``value`` is the logarithm of the planned one.
     """
 
     name: str
-    kind: OneOf["pointer", "int", "constexpr"]
+    kind: OneOf["pointer", "descriptor", "int", "constexpr"]
     dtype: DType | None
     value: int | None
     buffer: str | None = None
     axis: Axis | None = None
     position: int | None = None
     divides: tuple[Param, ...] = ()
+    block: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ In float64 the arithmetic is the mathematics and roundings are skipped unless as
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +16,7 @@ from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
 from ..ir.reference import round_to
+from .launch_order import taken
 from .operations import apply
 from .program import (
     Access,
@@ -86,10 +86,10 @@ class _Simulation:
 
     def run(self) -> dict[str, np.ndarray]:
         grid = self.program.grid
-        starts = [range(0, b.axis.size, b.tile) for b in grid]
+        tiles = taken(np.arange(self.program.tasks), [-(-b.axis.size // b.tile) for b in grid], self.program.kernel.grouped)
         with np.errstate(all="ignore"):
-            for point in itertools.product(*starts):
-                self.start.update({b.name: s for b, s in zip(grid, point, strict=True)})
+            for point in zip(*(t.tolist() for t in tiles), strict=True) if grid else [()]:
+                self.start.update({b.name: b.tile * t for b, t in zip(grid, point, strict=True)})
                 self.block(self.program.body, {})
         return {name: self.memory[name] for name in self.program.stores()}
 

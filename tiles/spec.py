@@ -416,6 +416,12 @@ TILES: Spec = Spec(
             ),
             (Mean,),
         ),
+        Row(
+            "block",
+            "a block has a length along each dimension of its buffer, and its kernel has descriptors",
+            lambda at, s: not s.block or (at.program.kernel.descriptors and len(s.block) == len(s.access.index)),
+            (Load,),
+        ),
         Row("product", "a product is of rows and columns: [m, k] by [k, n]", lambda at, s: _product(s), (Dot,)),
         Row(
             "precision",

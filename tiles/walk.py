@@ -107,11 +107,6 @@ class Counts:
     sizes: Sizes = field(repr=False, compare=False)
 
     @cached_property
-    def grid(self) -> tuple[tuple[str, int], ...]:
-        """How many programs along each axis of the grid, slowest first."""
-        return tuple((b.name, self.sizes.steps(b)) for b in self.program.grid)
-
-    @cached_property
     def native(self) -> Work:
         """What it does on a CPU."""
         return native_work(self.program, self.sizes)

@@ -82,8 +82,11 @@ class Printer(Bypass):
         grid = self.program.grid
         if grid:
             self.write("int64_t q = pid;")
-        for b in reversed(grid):
-            n = f"({self.extent(b.axis)} + {b.tile - 1}) / {b.tile}" if b.tile > 1 else self.extent(b.axis)
+        grouped = self.program.kernel.grouped
+        if grouped:
+            self.group(grid[-2], grid[-1], grouped)
+        for b in reversed(grid[:-2] if grouped else grid):
+            n = self.tiles(b)
             index = "q" if b is grid[0] else f"q % ({n})"
             self.write(f"const int64_t {text.start(b)} = {text.scaled(index, b.tile)};" + ("" if b is grid[0] else f" q /= ({n});"))
         for b in self.program.fixed:
@@ -91,6 +94,18 @@ class Printer(Bypass):
         carrying = [s.binding for s in self.values.statements if isinstance(s, Loop) and s.binding.name in self.values.padded]
         for b in {b.axis: b for b in carrying}.values():
             self.write(f"const int64_t {text.count(b.axis)} = {b.tile};")  # of what the loop carries
+
+    def tiles(self, b: Binding) -> str:
+        """How many tiles a grid axis has."""
+        return f"({self.extent(b.axis)} + {b.tile - 1}) / {b.tile}" if b.tile > 1 else self.extent(b.axis)
+
+    def group(self, outer: Binding, inner: Binding, grouped: int) -> None:
+        """The tiles of the last two grid axes, which programs take in groups (:mod:`~eqfuse.tiles.launch_order`)."""
+        self.write(f"const int64_t across = {self.tiles(inner)}, down = {self.tiles(outer)}, plane = q % (across * down);")
+        self.write(f"const int64_t first = plane / ({grouped} * across) * {grouped}, within = plane % ({grouped} * across);")
+        self.write(f"const int64_t height = eq_least({grouped}, down - first); q /= across * down;")
+        self.write(f"const int64_t {text.start(inner)} = {text.scaled('(within / height)', inner.tile)};")
+        self.write(f"const int64_t {text.start(outer)} = {text.scaled('(first + within % height)', outer.tile)};")
 
     def count_lanes(self, b: Binding) -> None:
         if b.axis in self.has_lanes:

@@ -62,6 +62,7 @@ def cases(seeds: Sequence[int], saturated: bool = False) -> Iterator[tuple[int, 
         rng = random.Random(seed)
         rng.shuffle(order)
         plain = replace(plain, order=tuple(order), persistent=rng.choice((0, 0, 1, 3)) if plain.grid else 0)
+        plain = replace(plain, grouped=rng.choice((0, 2, 3)) if len(plain.grid) > 1 else 0)
         for kernel in _chosen(d, plain) if saturated else (plain,):
             yield seed, d, kernel, expected
 
@@ -163,4 +164,5 @@ def _coverage(tiles: TileProgram) -> Counter[str]:
         rolls=any(n.op == "roll" for n in tiles.kernel.nodes),
         prefixes=any(n.op == "pre" for n in tiles.kernel.nodes),
         persistent=tiles.kernel.persistent > 0,
+        grouped=tiles.kernel.grouped > 0,
     )

@@ -189,6 +189,7 @@ def _drawn(seed: int, program: Program) -> Chain:
     order = list(plain.order)
     rng.shuffle(order)
     kernel = replace(plain, order=tuple(order), persistent=rng.choice((0, 0, 1, 3)) if plain.grid else 0)
+    kernel = replace(kernel, grouped=rng.choice((0, 2, 3)) if len(plain.grid) > 1 else 0)
     return (finish(lower(kernel, min_dot_k=2)),)
 
 

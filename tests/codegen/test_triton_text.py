@@ -67,9 +67,10 @@ def test_hand_made_kernels(run, name):
 @pytest.mark.parametrize("programs", [1, 3, 1000])
 @pytest.mark.parametrize("name", [n for n in kernels.CASES if kernels.CASES[n]()[0].grid])
 def test_few_programs_take_all_tiles(run, name, programs):
-    """One program, several with and without an equal share, and more than there are tiles."""
+    """One program, several with and without an equal share, and more than there are tiles; several in groups of two tiles."""
     k, oracle = kernels.CASES[name]()
-    spec, data = module_of(replace(k, persistent=programs)), kernels.inputs(k)
+    grouped = 2 if programs > 1 and len(k.grid) > 1 else 0
+    spec, data = module_of(replace(k, persistent=programs, grouped=grouped)), kernels.inputs(k)
     source = emit_module(spec)
     assert f", {programs}),)](" in source
     found = run(source, tensors(spec, data))
@@ -170,6 +171,7 @@ def test_random_programs(run):
     assert not wrong, str(wrong[0])
     assert covered["programs"] >= 38
     assert covered["persistent"] >= 5
+    assert covered["grouped"] >= 4
     covered, wrong = printed(range(500, 530), interpreted, saturated=True)
     assert not wrong, str(wrong[0])
     assert covered["rolls"] >= 3

@@ -108,6 +108,14 @@ def test_a_wait_is_for_the_commit_to_its_barrier():
     assert commits(code, range(5)) == {(2, 0): 1, (3, 0): 0}  # by register; else the earliest; and none is left for the last
 
 
+def test_a_wait_is_for_bulk_copies_in_the_order_in_which_they_begin():
+    wait, expect = "SYNCS.PHASECHK.TRANS64.TRYWAIT", "SYNCS.ARRIVE.TRANS64"
+    code = Listing((at(expect, "RZ, [UR4], 0xc000"), at(expect, "RZ, [UR5], 0x4000"), at(wait, "P0, [UR9], R5"), at(wait, "P0, [UR8], R5")))
+    assert [x.arriving for x in code.instructions] == [0xC000, 0x4000, 0, 0]
+    assert cost(code[0], H100).memory == cost(code[0], H100).shared == 0xC000
+    assert commits(code, range(4)) == {(2, 0): 0, (3, 0): 1}
+
+
 def test_tensor_memory_gives_a_word_a_lane_and_clock():
     assert cost(at("LDTM.x64"), B200).busy == 64
     assert cost(at("STTM.16dp32bit_t0_t15.x16"), B200).busy == 8
@@ -120,7 +128,7 @@ def test_conflicts_take_passes_and_what_never_runs_takes_none():
 
 
 def test_what_is_not_modelled_is_known():
-    assert unmodelled(at("UTMALDG.2D")) and unmodelled(at("UTCHMMA", "idesc[UR4]")) and not unmodelled(at("UTCHMMA", M128N128))
+    assert unmodelled(at("UTMASTG.2D")) and unmodelled(at("UTCHMMA", "idesc[UR4]")) and not unmodelled(at("UTCHMMA", M128N128))
     assert unmodelled(at("UTCQMMA", M128N128))
     assert unmodelled(at("IMMA.16832.S8.S8"))
     assert not any(unmodelled(at(x)) for x in ("HGMMA.64x64x16.F32", "LDGSTS.E.BYPASS.128", "STS.128", "FFMA"))

@@ -12,6 +12,7 @@ from ...ir.spec import wanted
 from ..program import TileProgram
 from ..spec import check_tiles
 from .contraction import contract
+from .descriptors import describe
 from .hints import hint
 from .inplace import overwrite
 from .multiply_adds import fuse
@@ -21,7 +22,7 @@ from .starts import start
 
 Pass = Callable[[TileProgram], TileProgram]
 PRICED: tuple[Pass, ...] = (start, hint, contract)
-FINAL: tuple[Pass, ...] = (fuse, overwrite, widen, parametrise)
+FINAL: tuple[Pass, ...] = (fuse, overwrite, widen, describe, parametrise)
 
 
 def finish(program: TileProgram) -> TileProgram:

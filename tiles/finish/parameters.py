@@ -17,7 +17,7 @@ from dataclasses import replace
 from ...ir import dtypes
 from ...ir.index import Axis
 from ...ir.strides import MOST_UNIT
-from ..names import extent_name, identifier, pointer_name, tile_name
+from ..names import descriptor_name, extent_name, identifier, pointer_name, tile_name
 from ..program import ExtentValue, Load, Loop, Mean, Param, Store, TileProgram
 from ..sizes import run_dim
 from .offsets import INT32_MAX
@@ -30,6 +30,7 @@ def parametrise(program: TileProgram) -> TileProgram:
     kernel = program.kernel
     extents = _extents(program)
     found = [Param(pointer_name(b), "pointer", kernel.buffers[b].dtype, None, buffer=b) for b in (*program.loads(), *program.stores())]
+    found += _descriptors(program)
     for a in (*(a for a in kernel.roles if a in extents), *sorted(extents - set(kernel.roles))):
         found.append(Param(extent_name(a), "int", dtypes.int32, a.size, axis=a))
     for (buffer, position), name in _strides(program).items():
@@ -40,11 +41,23 @@ def parametrise(program: TileProgram) -> TileProgram:
     return replace(program, parameters=(*found, *_units(program, found)))
 
 
+def _descriptors(program: TileProgram) -> Iterator[Param]:
+    """One for every shape of the blocks of each buffer."""
+    blocks = dict.fromkeys((s.access.buffer, s.block) for s in program.statements() if isinstance(s, Load) and s.block)
+    often: dict[str, int] = {}
+    for buffer, block in blocks:
+        often[buffer] = often.get(buffer, 0) + 1
+        name = descriptor_name(buffer) + (f"_{often[buffer]}" if often[buffer] > 1 else "")
+        yield Param(name, "descriptor", program.kernel.buffers[buffer].dtype, None, buffer=buffer, block=block)
+
+
 def _extents(program: TileProgram) -> set[Axis]:
-    """The axes whose lengths end a loop or a mask, are divided by, or say how many tiles the grid has (of the slowest, nobody asks)."""
+    """The axes whose lengths end a loop or a mask, are divided by, or say how many tiles the grid has (of the slowest, nobody
+    asks where tiles are not taken in groups along it)."""
     statements = list(program.statements())
     loops = [s.binding for s in statements if isinstance(s, Loop)]
-    bindings = [*loops, *(b for b in program.fixed if not b.even), *program.grid[0 if program.kernel.persistent else 1 :]]
+    slowest = program.kernel.persistent or (program.kernel.grouped and len(program.grid) == 2)
+    bindings = [*loops, *(b for b in program.fixed if not b.even), *program.grid[0 if slowest else 1 :]]
     numbers = [s.axis for s in statements if isinstance(s, ExtentValue) or (isinstance(s, Mean) and s.binding is None)]
     masks = [i.axis for s in statements if isinstance(s, Load | Store) for i in s.access.inside if i.axis is not None]
     looked = [a for s in statements if isinstance(s, Load) for a in s.access.places]

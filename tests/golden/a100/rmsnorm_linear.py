@@ -5,12 +5,13 @@
     cost    36.4 us, bound by dram; 67.12 MB DRAM, 100.66 MB L2, 0.0 GFLOP, 0.08 G instructions; 0 B shared
   rmsnorm_linear_out: t8, w -> out
     roles   x_rows=grid:128 cols=stream:64 w_rows=grid:128   (1536 programs, 8 warps, 3 stages)
+    order   16 tiles along x_rows, then the next along w_rows: loads move 134.22 MB (339.27 MB with half the cache), in the order of the axes 749.38 MB (749.38 MB with half the cache)
     loops   cols x1
-    cost    730.5 us, bound by l2; 134.22 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 98.30 kB shared
-  memory: 201.33 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (800.5 us)
+    cost    730.5 us, bound by l2; 184.55 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 98.30 kB shared
+  memory: 251.67 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (800.5 us)
   time against memory: 766.9 us holding 33.55 MB (2 kernels); 864.6 us holding 16.38 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 786.9 us, 234.92 MB: 20.0 us slower: 3 kernels, rmsnorm_linear_out is bound by l2
+  runner-up: one kernel per reduction, 786.9 us, 285.25 MB: 20.0 us slower: 3 kernels, rmsnorm_linear_out is bound by l2
   search ended: exhausted
 """
 
@@ -49,16 +50,20 @@ def rmsnorm_linear_t8(
 @triton.jit
 def rmsnorm_linear_out(
     t8_ptr, w_ptr, out_ptr,
-    N_cols, N_w_rows, t8_stride_x_rows, t8_stride_cols, w_stride_w_rows, w_stride_cols, out_stride_x_rows, out_stride_w_rows,
+    N_x_rows, N_cols, N_w_rows, t8_stride_x_rows, t8_stride_cols, w_stride_w_rows, w_stride_cols, out_stride_x_rows,
+    out_stride_w_rows,
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
     """out[x_rows, w_rows] = sum_cols(x * rsqrt(mean_cols(square(x)) + 1e-06) * weight * w)
-    moves: 134.22 MB of memory for the planned sizes; bound by l2
+    order: 16 tiles along x_rows, then the next along w_rows: loads move 134.22 MB (339.27 MB with half the cache), in the order of the axes 749.38 MB (749.38 MB with half the cache)
+    moves: 184.55 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    w_rows_start = (pid % tl.cdiv(N_w_rows, T_w_rows)).to(tl.int64) * T_w_rows
-    pid = pid // tl.cdiv(N_w_rows, T_w_rows)
-    x_rows_start = pid.to(tl.int64) * T_x_rows
+    # 16 tiles along x_rows, then the next along w_rows: what they load stays in the cache
+    first = pid // (16 * tl.cdiv(N_w_rows, T_w_rows)) * 16
+    height = tl.minimum(tl.cdiv(N_x_rows, T_x_rows) - first, 16)
+    w_rows_start = (pid % (16 * tl.cdiv(N_w_rows, T_w_rows)) // height).to(tl.int64) * T_w_rows
+    x_rows_start = (first + pid % (16 * tl.cdiv(N_w_rows, T_w_rows)) % height).to(tl.int64) * T_x_rows
     r_x_rows = tl.arange(0, T_x_rows)
     r_cols = tl.arange(0, T_cols)
     r_w_rows = tl.arange(0, T_w_rows)
@@ -110,7 +115,7 @@ def run(x, weight, w):
         )
         rmsnorm_linear_out[_grid(triton.cdiv(N_x_rows, 128) * triton.cdiv(N_w_rows, 128))](
             t8, w, out,
-            N_cols, N_w_rows, t8.stride(0), t8.stride(1), w.stride(0), w.stride(1), out.stride(0), out.stride(1),
+            N_x_rows, N_cols, N_w_rows, t8.stride(0), t8.stride(1), w.stride(0), w.stride(1), out.stride(0), out.stride(1),
             T_x_rows=128, T_cols=64, T_w_rows=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,
         )

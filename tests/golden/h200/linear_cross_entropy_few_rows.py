@@ -1,6 +1,7 @@
 """plan for linear_cross_entropy_few_rows on h200: 2 kernels, 8863.0 us estimated
   linear_cross_entropy_few_rows_part0_part1_part2_part3: labels, w, x -> part0, part1, part2, part3
     roles   x_rows=grid:128 cols=stream:32 w_rows_i=stream:128 w_rows_o=grid:1   (128 programs, 8 warps, 3 stages)
+    copies  x in blocks by tensor descriptors
     loops   w_rows_i x1, cols x1
     cost    8859.9 us, bound by l2; 1.08 GB DRAM, 67.31 GB L2, 4312.1 GFLOP, 5.89 G instructions; 49.15 kB shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
@@ -23,6 +24,7 @@ import math
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -40,6 +42,7 @@ def _max(x, axis: tl.constexpr):
 @triton.jit
 def linear_cross_entropy_few_rows_part0_part1_part2_part3(
     labels_ptr, x_ptr, w_ptr, part0_ptr, part1_ptr, part2_ptr, part3_ptr,
+    x_block,
     N_cols, N_w_rows_i, N_w_rows_o, labels_stride_x_rows, x_stride_x_rows, x_stride_cols, w_stride_0, w_stride_cols,
     part0_stride_x_rows, part0_stride_w_rows_o, part1_stride_x_rows, part1_stride_w_rows_o, part2_stride_x_rows,
     part2_stride_w_rows_o, part3_stride_x_rows, part3_stride_w_rows_o,
@@ -76,9 +79,12 @@ def linear_cross_entropy_few_rows_part0_part1_part2_part3(
         w_rows_i_ok = w_rows_i_start + r_w_rows_i < N_w_rows_i
         sum_cols = tl.zeros([T_x_rows, T_w_rows_i], tl.float32)
         for cols_start in tl.range(0, N_cols, T_cols):
-            x = tl.load(
-                x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + (r_x_rows[:, None] * x_stride_x_rows + r_cols[None, :] * x_stride_cols),
-            )
+            if x_block is not None:
+                x = x_block.load([tl.cast(x_rows_start, tl.int32), tl.cast(cols_start, tl.int32)])
+            else:
+                x = tl.load(
+                    x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + (r_x_rows[:, None] * x_stride_x_rows + r_cols[None, :] * x_stride_cols),
+                )
             w = tl.load(
                 w_ptr + ((tl.cast(w_rows_i_start, tl.int64) + w_rows_o_start * 32064) * w_stride_0 + tl.cast(cols_start, tl.int64) * w_stride_cols) + (r_w_rows_i[None, :] * w_stride_0 + r_cols[:, None] * w_stride_cols),
                 mask=w_rows_i_ok[None, :],
@@ -250,6 +256,7 @@ def run(x, w, labels):
         _check_reach("part3", part3.stride(), (127, 15))
         linear_cross_entropy_few_rows_part0_part1_part2_part3[_grid(triton.cdiv(N_x_rows, 128) * N_w_rows_o)](
             labels, x, w, part0, part1, part2, part3,
+            _block(x, (128, 32)),
             N_cols, 32064, N_w_rows_o, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), part0.stride(0),
             part0.stride(1), part1.stride(0), part1.stride(1), part2.stride(0), part2.stride(1), part3.stride(0),
             part3.stride(1),

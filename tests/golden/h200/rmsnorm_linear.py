@@ -5,9 +5,11 @@
     cost    10.0 us, bound by dram; 33.57 MB DRAM, 33.57 MB L2, 0.0 GFLOP, 0.03 G instructions; 0 B shared
   rmsnorm_linear_out: t2, w, weight, x -> out
     roles   x_rows=grid:256 cols=stream:32 w_rows=grid:128   (768 programs, 8 warps, 3 stages)
+    order   8 tiles along x_rows, then the next along w_rows: loads move 134.25 MB (198.37 MB with half the cache), in the order of the axes 326.46 MB (326.46 MB with half the cache)
+    copies  w in blocks by tensor descriptors
     loops   cols x1
-    cost    328.4 us, bound by l2; 134.24 MB DRAM, 2.47 GB L2, 206.2 GFLOP, 2.82 G instructions; 57.34 kB shared
-  memory: 167.81 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (278.3 us)
+    cost    328.4 us, bound by l2; 184.58 MB DRAM, 2.47 GB L2, 206.2 GFLOP, 2.82 G instructions; 57.34 kB shared
+  memory: 218.15 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (278.3 us)
   this module has kernels only: run() takes tensors on a GPU
   runner-up: one kernel per reduction, 344.5 us, 201.33 MB: 6.1 us slower: 2 kernels, rmsnorm_linear_out is bound by l2
   search ended: exhausted
@@ -17,6 +19,7 @@
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -58,17 +61,21 @@ def rmsnorm_linear_t2(
 @triton.jit
 def rmsnorm_linear_out(
     t2_ptr, x_ptr, weight_ptr, w_ptr, out_ptr,
-    N_cols, N_w_rows, t2_stride_x_rows, x_stride_x_rows, x_stride_cols, weight_stride_cols, w_stride_w_rows, w_stride_cols,
-    out_stride_x_rows, out_stride_w_rows,
+    w_block,
+    N_x_rows, N_cols, N_w_rows, t2_stride_x_rows, x_stride_x_rows, x_stride_cols, weight_stride_cols, w_stride_w_rows,
+    w_stride_cols, out_stride_x_rows, out_stride_w_rows,
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
     """out[x_rows, w_rows] = sum_cols(x * rsqrt(mean_cols(square(x)) + 1e-06) * weight * w)
-    moves: 134.24 MB of memory for the planned sizes; bound by l2
+    order: 8 tiles along x_rows, then the next along w_rows: loads move 134.25 MB (198.37 MB with half the cache), in the order of the axes 326.46 MB (326.46 MB with half the cache)
+    moves: 184.58 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    w_rows_start = (pid % tl.cdiv(N_w_rows, T_w_rows)).to(tl.int64) * T_w_rows
-    pid = pid // tl.cdiv(N_w_rows, T_w_rows)
-    x_rows_start = pid.to(tl.int64) * T_x_rows
+    # 8 tiles along x_rows, then the next along w_rows: what they load stays in the cache
+    first = pid // (8 * tl.cdiv(N_w_rows, T_w_rows)) * 8
+    height = tl.minimum(tl.cdiv(N_x_rows, T_x_rows) - first, 8)
+    w_rows_start = (pid % (8 * tl.cdiv(N_w_rows, T_w_rows)) // height).to(tl.int64) * T_w_rows
+    x_rows_start = (first + pid % (8 * tl.cdiv(N_w_rows, T_w_rows)) % height).to(tl.int64) * T_x_rows
     r_x_rows = tl.arange(0, T_x_rows)
     r_cols = tl.arange(0, T_cols)
     r_w_rows = tl.arange(0, T_w_rows)
@@ -86,9 +93,12 @@ def rmsnorm_linear_out(
         weight_f = weight.to(tl.float32)
         mul_2 = mul * weight_f[None, :]
         mul_2_fp16 = mul_2.to(tl.float16)
-        w = tl.load(
-            w_ptr + (w_rows_start * w_stride_w_rows + tl.cast(cols_start, tl.int64) * w_stride_cols) + (r_w_rows[None, :] * w_stride_w_rows + r_cols[:, None] * w_stride_cols),
-        )
+        if w_block is not None:
+            w = tl.permute(w_block.load([tl.cast(w_rows_start, tl.int32), tl.cast(cols_start, tl.int32)]), (1, 0))
+        else:
+            w = tl.load(
+                w_ptr + (w_rows_start * w_stride_w_rows + tl.cast(cols_start, tl.int64) * w_stride_cols) + (r_w_rows[None, :] * w_stride_w_rows + r_cols[:, None] * w_stride_cols),
+            )
         sum_cols = tl.dot(mul_2_fp16, w, sum_cols, out_dtype=tl.float32)
     tl.store(
         out_ptr + (x_rows_start * out_stride_x_rows + w_rows_start * out_stride_w_rows) + (r_x_rows[:, None] * out_stride_x_rows + r_w_rows[None, :] * out_stride_w_rows),
@@ -128,7 +138,8 @@ def run(x, weight, w):
         )
         rmsnorm_linear_out[_grid(triton.cdiv(N_x_rows, 256) * triton.cdiv(N_w_rows, 128))](
             t2, x, weight, w, out,
-            N_cols, N_w_rows, t2.stride(0), x.stride(0), x.stride(1), weight.stride(0), w.stride(0), w.stride(1),
+            _block(w, (128, 32)),
+            N_x_rows, N_cols, N_w_rows, t2.stride(0), x.stride(0), x.stride(1), weight.stride(0), w.stride(0), w.stride(1),
             out.stride(0), out.stride(1),
             T_x_rows=256, T_cols=32, T_w_rows=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,

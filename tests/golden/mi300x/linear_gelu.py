@@ -1,6 +1,7 @@
 """plan for linear_gelu on mi300x: 1 kernel, 449.9 us estimated
   linear_gelu_out: b, w, x -> out
     roles   x_rows=grid:128 cols=stream:64 w_rows=grid:128   (3584 programs, 8 warps, 2 stages)
+    order   first along x_rows: loads move 151.02 MB (151.02 MB with half the cache), in the order of the axes 151.02 MB (1.42 GB with half the cache)
     loops   cols x1
     cost    449.9 us, bound by l2; 268.46 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 65.54 kB shared
   memory: 268.46 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (698.0 us)
@@ -17,18 +18,19 @@ import triton.language as tl
 @triton.jit
 def linear_gelu_out(
     x_ptr, w_ptr, b_ptr, out_ptr,
-    N_cols, N_w_rows, x_stride_x_rows, x_stride_cols, w_stride_w_rows, w_stride_cols, b_stride_w_rows, out_stride_x_rows,
+    N_x_rows, N_cols, x_stride_x_rows, x_stride_cols, w_stride_w_rows, w_stride_cols, b_stride_w_rows, out_stride_x_rows,
     out_stride_w_rows,
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
     """t0[x_rows, w_rows] = sum_cols(x * w) + b
     out[x_rows, w_rows] = t0 * 0.5 * (erf(t0 * 0.707107) + 1)
+    order: first along x_rows: loads move 151.02 MB (151.02 MB with half the cache), in the order of the axes 151.02 MB (1.42 GB with half the cache)
     moves: 268.46 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    w_rows_start = (pid % tl.cdiv(N_w_rows, T_w_rows)).to(tl.int64) * T_w_rows
-    pid = pid // tl.cdiv(N_w_rows, T_w_rows)
-    x_rows_start = pid.to(tl.int64) * T_x_rows
+    x_rows_start = (pid % tl.cdiv(N_x_rows, T_x_rows)).to(tl.int64) * T_x_rows
+    pid = pid // tl.cdiv(N_x_rows, T_x_rows)
+    w_rows_start = pid.to(tl.int64) * T_w_rows
     r_x_rows = tl.arange(0, T_x_rows)
     r_cols = tl.arange(0, T_cols)
     r_w_rows = tl.arange(0, T_w_rows)
@@ -78,9 +80,9 @@ def run(x, w, b):
     out = torch.empty((N_x_rows, N_w_rows), dtype=torch.float16, device=x.device)
     _check_reach("out", out.stride(), (127, 127))
     with torch.cuda.device_of(x):
-        linear_gelu_out[_grid(triton.cdiv(N_x_rows, 128) * triton.cdiv(N_w_rows, 128))](
+        linear_gelu_out[_grid(triton.cdiv(N_w_rows, 128) * triton.cdiv(N_x_rows, 128))](
             x, w, b, out,
-            N_cols, N_w_rows, x.stride(0), x.stride(1), w.stride(0), w.stride(1), b.stride(0), out.stride(0), out.stride(1),
+            N_x_rows, N_cols, x.stride(0), x.stride(1), w.stride(0), w.stride(1), b.stride(0), out.stride(0), out.stride(1),
             T_x_rows=128, T_cols=64, T_w_rows=128,
             num_warps=8, num_stages=2, enable_fp_fusion=True,
         )

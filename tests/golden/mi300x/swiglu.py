@@ -1,6 +1,7 @@
 """plan for swiglu on mi300x: 1 kernel, 886.8 us estimated
   swiglu_out: gate, up, x -> out
     roles   x_rows=grid:128 cols=stream:64 gate_rows=grid:64   (7168 programs, 8 warps, 2 stages)
+    order   first along x_rows: loads move 268.44 MB (268.44 MB with half the cache), in the order of the axes 5.57 GB (5.57 GB with half the cache)
     loops   cols x1
     cost    886.8 us, bound by l2; 385.88 MB DRAM, 15.15 GB L2, 962.1 GFLOP, 0.53 G instructions; 65.54 kB shared
   memory: 385.88 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (943.1 us)
@@ -17,18 +18,19 @@ import triton.language as tl
 @triton.jit
 def swiglu_out(
     x_ptr, gate_ptr, up_ptr, out_ptr,
-    N_cols, N_gate_rows, x_stride_x_rows, x_stride_cols, gate_stride_gate_rows, gate_stride_cols, up_stride_gate_rows,
+    N_x_rows, N_cols, x_stride_x_rows, x_stride_cols, gate_stride_gate_rows, gate_stride_cols, up_stride_gate_rows,
     up_stride_cols, out_stride_x_rows, out_stride_gate_rows,
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_gate_rows: tl.constexpr,
 ):
     """t0[x_rows, gate_rows] = sum_cols(x * gate)
     out[x_rows, gate_rows] = t0 * sigmoid(t0) * sum_cols(x * up)
+    order: first along x_rows: loads move 268.44 MB (268.44 MB with half the cache), in the order of the axes 5.57 GB (5.57 GB with half the cache)
     moves: 385.88 MB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
-    gate_rows_start = (pid % tl.cdiv(N_gate_rows, T_gate_rows)).to(tl.int64) * T_gate_rows
-    pid = pid // tl.cdiv(N_gate_rows, T_gate_rows)
-    x_rows_start = pid.to(tl.int64) * T_x_rows
+    x_rows_start = (pid % tl.cdiv(N_x_rows, T_x_rows)).to(tl.int64) * T_x_rows
+    pid = pid // tl.cdiv(N_x_rows, T_x_rows)
+    gate_rows_start = pid.to(tl.int64) * T_gate_rows
     r_x_rows = tl.arange(0, T_x_rows)
     r_cols = tl.arange(0, T_cols)
     r_gate_rows = tl.arange(0, T_gate_rows)
@@ -78,9 +80,9 @@ def run(x, gate, up):
     out = torch.empty((N_x_rows, N_gate_rows), dtype=torch.float16, device=x.device)
     _check_reach("out", out.stride(), (127, 63))
     with torch.cuda.device_of(x):
-        swiglu_out[_grid(triton.cdiv(N_x_rows, 128) * triton.cdiv(N_gate_rows, 64))](
+        swiglu_out[_grid(triton.cdiv(N_gate_rows, 64) * triton.cdiv(N_x_rows, 128))](
             x, gate, up, out,
-            N_cols, N_gate_rows, x.stride(0), x.stride(1), gate.stride(0), gate.stride(1), up.stride(0), up.stride(1),
+            N_x_rows, N_cols, x.stride(0), x.stride(1), gate.stride(0), gate.stride(1), up.stride(0), up.stride(1),
             out.stride(0), out.stride(1),
             T_x_rows=128, T_cols=64, T_gate_rows=64,
             num_warps=8, num_stages=2, enable_fp_fusion=True,
