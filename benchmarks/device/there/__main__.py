@@ -129,6 +129,7 @@ def main():
     options = parser.parse_args()
     os.environ.setdefault("TRITON_CACHE_DIR", str(FOLDER / "cache" / "triton"))  # what is compiled is found again by the next stage
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(FOLDER / "cache" / "inductor"))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     manifest = json.loads((FOLDER / "manifest.json").read_text())
     cases = [c for c in manifest["cases"] if options.only in c["name"]]
     run = Run(options, manifest)
