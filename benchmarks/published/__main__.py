@@ -4,8 +4,8 @@
     python -m benchmarks.published --only matmul    jobs whose program or device has one of these words
     python -m benchmarks.published --write          put the table into docs/decisions/machine_code.md
 
-Published kernels have tiles of their own, and where they say no version of Triton it is not known: a ratio says as much of the kernels as of
-the model.  Nothing is fitted to these numbers; some were looked at while the static model was made ("seen"), the others are held out.
+Published kernels have tiles of their own, and where they say no version of Triton it is not known: a ratio says as much of the kernels as
+of the model.  Nothing is fitted to these numbers; some were compared with while the static model was made ("seen"), others are held out.
 """
 
 import argparse
@@ -83,7 +83,8 @@ def rows(chosen, sources, estimate=estimated):
         model, static, bound = estimate(job)
         for n in job["numbers"]:
             us = n["value"] if n["unit"] == "us" else 1e-6 * operations(job) / n["value"]
-            row = {"job": f"{job['program']} {'x'.join(map(str, job['shapes'][0]))} {job['dtype']}", "device": job["device"], "bound": bound}
+            shape = "x".join(map(str, job["shapes"][0]))
+            row = {"job": f"{job['program']} {shape} {job['dtype']}", "device": job["device"], "bound": bound}
             row |= {"model": us / model, "static": us / static if static else None, "seen": n.get("seen", False)}
             values = [us, model, *([static] if static else [])]
             shown = values if n["unit"] == "us" else [1e-6 * operations(job) / v for v in values]
@@ -97,7 +98,9 @@ def line(r):
     published, model, *static = (f"{v:.0f}" if v >= 100 else f"{v:.1f}" for v in r["shown"])
     said = f"{static[0]} ({r['static']:.2f})" if static else "-"
     seen = "seen" if r["seen"] else "held out"
-    return f"| {r['job']} | {r['device']} | {published} {r['unit']} | {model} ({r['model']:.2f}) | {said} | {r['bound']} | [{r['who']}][{r['source']}] | {seen} |"
+    whose = f"[{r['who']}][{r['source']}]"
+    cells = (r["job"], r["device"], f"{published} {r['unit']}", f"{model} ({r['model']:.2f})", said, r["bound"], whose, seen)
+    return f"| {' | '.join(cells)} |"
 
 
 def summary(found):

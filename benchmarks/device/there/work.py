@@ -24,7 +24,7 @@ def said(error):
 
 
 def lost():
-    """Whether the device answers no more, as after an illegal access: whatever this process does with it then fails.  Else memory is freed."""
+    """Whether the device answers no more, as after an illegal access: all that this process does with it then fails.  Else frees memory."""
     if DEVICE == "cuda":
         try:
             torch.cuda.synchronize()
