@@ -131,7 +131,8 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(FOLDER / "cache" / "inductor"))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     manifest = json.loads((FOLDER / "manifest.json").read_text())
-    cases = [c for c in manifest["cases"] if options.only in c["name"]]
+    timed = "small" if options.interpret else "bench"
+    cases = [c for c in manifest["cases"] if options.only in c["name"] and (timed in c["files"] or not options.interpret)]
     run = Run(options, manifest)
     rows = run.results["rows"]
     names = [c["name"] for c in cases]
@@ -144,7 +145,7 @@ def main():
     if not options.interpret:
         run.stage("constants", ["device"])
     good = [n for n in names if right(rows.get(n, {}))]
-    run.stage("time", good)
+    run.stage("time", [c["name"] for c in cases if c["name"] in good and timed in c["files"]])
     compared = [c["name"] for c in cases if c["name"] in good and not c["alone"]]
     if not options.interpret:
         run.stage("warm", compared, PARALLEL["warm"])
