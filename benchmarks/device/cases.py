@@ -1,4 +1,4 @@
-"""What is run on the day of a GPU, most important first: the corpus, tiles of a few programs to calibrate by, and Neptune's operators."""
+"""What is run on the day of a GPU, most important first: the corpus, its other types, tiles to calibrate by, and Neptune's operators."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ TILED_SHAPES = {"matmul": (Arg((4096, 4096)), Arg((4096, 4096)))}  # the corpus 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A case.  ``sizes``: name -> arguments; ``alone``: only our kernels are timed; ``tiles``: others than planned."""
+    """A case.  ``sizes``: name -> arguments, of which those of ``bench`` are planned for; ``alone``: only our kernels are timed;
+    ``checked``: they are not timed, and not run at that size; ``tiles``: others than planned."""
 
     name: str
     kind: str
@@ -49,6 +50,7 @@ class Wanted:
     dtypes: tuple[str, ...]
     options: dict[str, Any]
     alone: bool = False
+    checked: bool = False
     tiles: tuple[dict[str, int], int, int] | None = None
     flops: float = 0.0
 
@@ -58,6 +60,10 @@ def wanted() -> Iterator[Wanted]:
     for p in PROGRAMS.values():
         sizes = {size: p.shapes[size] for size in ("bench", "check", "odd")} | {"small": p.shapes["small"]}
         yield Wanted(f"corpus {p.name}", "corpus", "programs", p.name, p.fn, sizes, (p.dtypes[0],), dict(p.options))
+    for p in PROGRAMS.values():
+        for dtype in p.dtypes[1:]:
+            sizes = {size: p.shapes[size] for size in ("bench", "check", "odd")}
+            yield Wanted(f"types {p.name} {dtype}", "types", "programs", p.name, p.fn, sizes, (dtype,), dict(p.options), True, checked=True)
     for name, tiles in TILES.items():
         p = PROGRAMS[name]
         sizes = {"bench": TILED_SHAPES.get(name, p.shapes["bench"]), "small": p.shapes["check"]}

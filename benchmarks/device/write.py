@@ -77,10 +77,10 @@ class _Writer:
         chosen: Executable | None = best if w.tiles is None else with_tiles(best, w.tiles)
         if chosen is None:
             return None
-        estimates = chosen.estimates() if self.static else []
+        estimates = chosen.estimates() if self.static and not w.checked else []
         if any(e.static is None and e.reason == "it cannot be launched" for e in estimates):
             return None  # such tiles are not timed
-        files = {"bench": self._file(w, "bench", chosen)}
+        files = {} if w.checked else {"bench": self._file(w, "bench", chosen)}
         for size in w.sizes:
             if size != "bench" and (made := self._at(w, size, best)) is not None:
                 files[size] = self._file(w, size, made)
@@ -97,7 +97,7 @@ class _Writer:
         }  # fmt: skip
 
     def _plan(self, w: Wanted, size: str) -> Compiled:
-        key = (f"{w.source} {w.program} {[a.shape for a in w.sizes[size]]}", size)
+        key = (f"{w.source} {w.program} {w.dtypes} {[a.shape for a in w.sizes[size]]}", size)
         if key not in self._planned:
             if size == "bench":
                 self._planned.clear()

@@ -22,12 +22,14 @@ FOLDER = Path(__file__).resolve().parent.parent
 RESULTS = FOLDER / "results.json"
 LIMIT_S = {"environment": 120, "constants": 120, "check": 90, "time": 60, "warm": 180, "peers": 60}
 UNTIL = {"check": 0.4, "time": 0.75, "warm": 0.9, "peers": 1.0}  # of the time that there is
+INTERPRETED = 10  # times as long where an interpreter stands for the device
 PARALLEL = {"check": 4, "warm": 6}  # processes of stages in which nothing is timed
 
 
 class Run:
     def __init__(self, options, manifest):
         self.options = options
+        self.limits = {stage: s * (INTERPRETED if options.interpret else 1) for stage, s in LIMIT_S.items()}
         self.begun = time.monotonic()
         self.results = {"manifest": manifest["written"], "rows": {}}
         if RESULTS.exists():
@@ -67,18 +69,18 @@ class Run:
             lines = queue.Queue()
             threading.Thread(target=_lines, args=(process.stdout, lines), daemon=True).start()
             current, ended = left[0], "its process ended"
-            deadline = time.monotonic() + LIMIT_S[stage] + 60  # imports
+            deadline = time.monotonic() + self.limits[stage] + 60  # imports
             while True:
                 try:
                     line = lines.get(timeout=max(0.1, min(deadline, time.monotonic() + self.left(stage)) - time.monotonic()))
                 except queue.Empty:
-                    ended = None if self.left(stage) <= 0 else f"it took longer than {LIMIT_S[stage]} s"
+                    ended = None if self.left(stage) <= 0 else f"it took longer than {self.limits[stage]} s"
                     process.kill()
                     break
                 if line is None:
                     break
                 told = json.loads(line)
-                deadline = time.monotonic() + LIMIT_S[stage]
+                deadline = time.monotonic() + self.limits[stage]
                 current = told.get("start", current)
                 if "result" in told:
                     left.remove(told["case"])
@@ -129,8 +131,10 @@ def main():
     options = parser.parse_args()
     os.environ.setdefault("TRITON_CACHE_DIR", str(FOLDER / "cache" / "triton"))  # what is compiled is found again by the next stage
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(FOLDER / "cache" / "inductor"))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     manifest = json.loads((FOLDER / "manifest.json").read_text())
-    cases = [c for c in manifest["cases"] if options.only in c["name"]]
+    timed = "small" if options.interpret else "bench"
+    cases = [c for c in manifest["cases"] if options.only in c["name"] and (timed in c["files"] or not options.interpret)]
     run = Run(options, manifest)
     rows = run.results["rows"]
     names = [c["name"] for c in cases]
@@ -143,7 +147,7 @@ def main():
     if not options.interpret:
         run.stage("constants", ["device"])
     good = [n for n in names if right(rows.get(n, {}))]
-    run.stage("time", good)
+    run.stage("time", [c["name"] for c in cases if c["name"] in good and timed in c["files"]])
     compared = [c["name"] for c in cases if c["name"] in good and not c["alone"]]
     if not options.interpret:
         run.stage("warm", compared, PARALLEL["warm"])

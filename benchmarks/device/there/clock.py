@@ -6,7 +6,7 @@ import time
 
 import torch
 
-WARM_S, MOST_S = 0.15, 0.6
+WARM_S, MOST_S = 0.1, 0.4
 REPEATS = (5, 40)
 
 

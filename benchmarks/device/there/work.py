@@ -23,19 +23,29 @@ def said(error):
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
 
 
+def lost():
+    """Whether the device answers no more, as after an illegal access: all that this process does with it then fails.  Else frees memory."""
+    if DEVICE == "cuda":
+        try:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+        except RuntimeError:
+            return True
+    return False
+
+
 def checked(case):
     """The kernels of a case at each of its sizes."""
     found = {}
-    for size in ("small",) if INTERPRETED else sorted(case["files"], reverse=True):
+    for size in [TIMED] if INTERPRETED else sorted(case["files"], reverse=True):
         try:
             found[size] = checks.check(case, size, FOLDER, DEVICE)
         except torch.OutOfMemoryError:
             found[size] = "again: out of memory"
         except Exception as error:  # a kernel that does not compile, or cannot be launched, is a result of its case
             found[size] = said(error)
-        if DEVICE == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
+        if lost():
+            break
     return found
 
 
@@ -51,9 +61,8 @@ def timed(case, contenders):
             found[name] = clock.time_us(f, inputs) if DEVICE == "cuda" else clock.interpreted_us(f, inputs)
         except Exception as error:  # that a contender cannot run is a result
             found[name] = {"failed": said(error)}
-        if DEVICE == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
+        if lost():
+            break
     return found
 
 
@@ -88,6 +97,8 @@ def main():
     for name in json.load(sys.stdin):
         print(json.dumps({"start": name}), flush=True)
         print(json.dumps({"case": name, "result": STAGES[stage](cases.get(name))}), flush=True)
+        if lost():
+            sys.exit("the device is lost")  # another process goes on
 
 
 if __name__ == "__main__":

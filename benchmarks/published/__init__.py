@@ -1,0 +1,1 @@
+"""Published times beside the model's and those by machine code."""
