@@ -229,6 +229,27 @@ class Extractor:
                     before, best, kept, improved = best, found, fewer, True
         return best, kept, before
 
+    def _store_along(self, best: Cover) -> list[Cover]:
+        """Store values one at a time, from a cover that stores none, as long as the time falls.
+
+        This is the way to what lies between that cover and everything stored where all the way down from there is dear: of attention on
+        normalised keys the keys alone are worth storing, and every cover that stores them and the scores is slower than one kernel.
+        """
+        found: list[Cover] = []
+        kept: list[int] = []
+        left = list(self.points.worth_storing)
+        while left and not self.meter.over():
+            able = [p for p in left if self.points.floor((*kept, p)) < best.us]
+            tried = {p: self.stored([*kept, p]) for p in able if not self.meter.over()}
+            better = {p: c for p, c in tried.items() if isinstance(c, Cover) and c.us < best.us * (1 - 1e-9)}
+            if not better:
+                break
+            p = min(better, key=lambda p: better[p].us)
+            best, left = better[p], [q for q in better if q != p]  # what is no gain alone is none beside another
+            kept.append(p)
+            found.append(best)
+        return found
+
     def _leaner(self, best: Cover, kept: list[int], least: float) -> list[Cover]:
         """From the best cover on, what holds less for the least time: as long as the objective wants less, or the model cannot tell its
         time from the ``least`` known."""
@@ -324,6 +345,9 @@ class Extractor:
             else:
                 merged = [self.maker.merged(c) for c in greedy]
                 covers.extend((*greedy, *(self.record.priced(m) for m in merged if m not in greedy)))
+            best = min(covers, key=lambda c: c.us, default=None)
+            if best is not None and not best.temporary_bytes and not loops:
+                covers += self._store_along(best)
             if self.meter.ended:
                 stopped = "time"
         if min((c.us for c in self.record.considered), default=math.inf) > self.baseline.us:  # which products of ours may not reach
