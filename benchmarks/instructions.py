@@ -139,7 +139,7 @@ def theirs(job, kernel, path, target, folder):
         if not report.occupancy:
             return {"failed": "; ".join(report.exceeded)}
         moved = max(kernel.moved() if kernel.moved else job.device_bytes, job.device_bytes)
-        work = Work(kernel.blocks, report.warps, report.occupancy, job.flops, moved, job.device_bytes)
+        work = Work(kernel.blocks, report.warps, report.occupancy, job.flops, moved, job.device_bytes, edge=kernel.edge)
         listing = disassemble(report.machine_code)
         row = counted(job, report, estimate(listing, work, target), kernel.blocks)
         return row | {"per_unit": by_loop(listing), "us": None} if kernel.by_loop else row

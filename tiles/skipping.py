@@ -212,7 +212,8 @@ def _does_nothing(loop: Loop, condition: Value, truth: bool, results: frozenset[
     if len(selective) > 1:
         return False
     digits = {s.dst.name for s in loop.body if isinstance(s, Lost)}
-    seen: dict[str, _Symbol] = around | {a.old.name: 0.0 if a.new.name in digits else _Old(a.old.name, least=_least(a)) for a in loop.accumulators}
+    olds = {a.old.name: 0.0 if a.new.name in digits else _Old(a.old.name, least=_least(a)) for a in loop.accumulators}
+    seen: dict[str, _Symbol] = around | olds
     known: dict[str, _Symbol] = {condition.name: truth}
     if not _unchanged(loop, seen, known):
         return False

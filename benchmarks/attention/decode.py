@@ -62,7 +62,7 @@ def sigmoid(q, k, v):
 
 def paged(q, k, v, table, length):
     """Keys and values lie in pages (page, key heads, position, depth); ``table`` (batch, pages) says which are whose."""
-    b, _, _, d = q.shape
+    b = q.shape[0]
     k, v = (x[table].transpose(1, 2).reshape(b, x.shape[1], -1, x.shape[-1]) for x in (k, v))
     return with_lengths(q, k, v, length)
 

@@ -331,9 +331,9 @@ kind("soft cap", softcap, seen=seen_causal)
 kind("sinks", sinks, {"depth": 64}, extra=per_head, seen=seen_causal)
 kind("sinks, added", sinks_added, {"depth": 64}, extra=per_head, seen=seen_causal)
 kind("softmax plus one", softmax_plus_one)
-kind("query-key norm", query_key_norm, extra=lambda s, g: (torch.rand(s.depth, generator=g), torch.rand(s.depth, generator=g)), seen=seen_causal)
+kind("query-key norm", query_key_norm, extra=lambda s, g: tuple(torch.rand(2, s.depth, generator=g)), seen=seen_causal)
 kind("cosine", cosine, extra=lambda s, g: (torch.rand(s.heads, generator=g),))
-kind("rotary inside", rotary, extra=lambda s, g: (torch.randn(s.keys, s.depth, generator=g), torch.randn(s.keys, s.depth, generator=g)), seen=seen_causal)
+kind("rotary inside", rotary, extra=lambda s, g: tuple(torch.randn(2, s.keys, s.depth, generator=g)), seen=seen_causal)
 kind("sigmoid", sigmoid, seen=seen_causal)
 kind("relu", relu)
 
@@ -352,7 +352,7 @@ def grouped_five(q, k, v):
 
 def differential(q, k, v, mix):
     """The difference of two softmaxes: heads of queries and keys come in pairs (batch, 2 heads, ...), values do not."""
-    b, h, n, d = q.shape
+    b, h, n, _ = q.shape
     i, j = positions(q, k)
     p = torch.softmax(scores(q, k).masked_fill(j > i, -INF), -1).view(b, h // 2, 2, n, -1)
     return (p[:, :, 0] - mix[:, None, None] * p[:, :, 1]) @ v

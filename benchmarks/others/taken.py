@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ def definitions(tree):
         if isinstance(node, ast.ImportFrom):
             names = [a for a in node.names if (a.asname or a.name) not in found]
             if (node.module or "").startswith("triton"):
+                names = [a for a in names if there(node.module, a.name)]
                 found.update((a.asname or a.name, ast.ImportFrom(node.module, [a], 0)) for a in names)
             elif node.level:
                 found.update((a.asname or a.name, ast.parse(f"{a.asname or a.name} = None").body[0]) for a in names)
@@ -27,6 +29,14 @@ def definitions(tree):
                 if isinstance(target, ast.Name) and target.id not in found:
                     found[target.id] = node
     return found
+
+
+def there(package, name):
+    """Whether the installed Triton has it."""
+    try:
+        return hasattr(importlib.import_module(package), name)
+    except ImportError:
+        return False
 
 
 def simple(value):

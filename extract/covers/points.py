@@ -16,7 +16,6 @@ from ..fusibility import Pair, Verdicts
 from ..regions.work import Work
 from ..targets import Target
 
-
 MUCH = 2.0  # an operand of a product that reads so many times its own bytes may be made before
 
 
@@ -32,9 +31,10 @@ class Points:
     @cached_property
     def worth_storing(self) -> tuple[int, ...]:
         """Classes worth materialising: the program's own reductions and scans, the finished operands of its matrix products (what a
-        product would otherwise compute once for every tile of its other side, with a reduction or from more than its own bytes), what several reductions are needed for alone
-        (:meth:`_joins`), inputs and views without neighbours in memory, of which a copy has some, and what verdicts keep apart; but nothing
-        that stands between two values that must share a kernel, and no sum of products that is only summed further."""
+        product would otherwise compute once for every tile of its other side, with a reduction or from more than its own bytes), what
+        several reductions are needed for alone (:meth:`_joins`), inputs and views without neighbours in memory, of which a copy has some,
+        and what verdicts keep apart; but nothing that stands between two values that must share a kernel, and no sum of products that is
+        only summed further."""
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
         found: dict[int, None] = {}
