@@ -4,8 +4,8 @@
     python benchmarks/instructions.py ... --only attention --arch sm_90      some jobs, some architectures
     python benchmarks/instructions.py ... --save before                      also write benchmarks/results/DATE-WORD-instructions.json
 
-Checkouts are the user's; a folder with a file COMMIT in place of a repository will do.  Nothing of them is copied: kernels are taken out of
-their files by name (others/taken.py), in the variants that others/compiled.py lists, and compiled by the Triton that compiles ours, without
+Checkouts are the user's; a folder with a file COMMIT in place of a repository will do.  Nothing of them is copied: kernels are taken out
+of their files by name (others/taken.py), in the variants that others/compiled.py lists, and compiled by the Triton that compiles ours, without
 a GPU.  What was compiled before is not compiled again (--cache): its key is the source, the arguments, the versions and the code that counts.
 
 Instructions are those that all warps of a launch issue, by the machine code and the work (:mod:`eqfuse.machine`), masked loops as often
@@ -45,8 +45,8 @@ BAR = 1.05
 # ---- the jobs ---------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Job:
-    """A program, its arguments (shapes; those of labels are integers), and its work: ``units`` of which instructions are told, operations of
-    matrix products and bytes between device memory and the kernel that nothing avoids."""
+    """A program, its arguments (shapes; those of labels are integers), and its work: ``units`` of which instructions are told, operations
+    of matrix products and bytes between device memory and the kernel that nothing avoids."""
 
     name: str
     fn: object
@@ -256,7 +256,8 @@ def show(row):
     print(f"{row['job']} {row['arch']}: {ratio} of the best", flush=True)
     for r in ({"variant": "ours", **row["ours"]}, *row["ours"]["kernels"], *row["theirs"]):
         what = r.get("variant") or f"  {r['kernel']} {r['roles']}"
-        said = ", ".join(f"{k} {r[k]:.4g}" for k in ("per_unit", "us", "registers", "spills", "shared", "resident", "warps") if r.get(k) is not None)
+        known = [k for k in ("per_unit", "us", "registers", "spills", "shared", "resident", "warps") if r.get(k) is not None]
+        said = ", ".join(f"{k} {r[k]:.4g}" for k in known)
         print(f"   {what}: {said} {r.get('failed', '')} {r.get('reason', '')}", flush=True)
 
 

@@ -49,7 +49,8 @@ def planned(kind, target, plan_only):
     if not plan_only:
         found = c.estimates()
         for k, e in zip(kernels, found, strict=False):
-            k["static"] = {"us": e.static and e.static.us, "floor": e.static and list(e.static.floor), "reason": e.reason or (e.static and e.static.reason)}
+            least = e.static and list(e.static.floor)
+            k["static"] = {"us": e.static and e.static.us, "floor": least, "reason": e.reason or (e.static and e.static.reason)}
         times = [k.get("static", {}).get("us") for k in kernels]
         row["static_us"] = None if None in times else sum(times)
     return c, row
@@ -87,7 +88,8 @@ def main():
             if options.resume and known.get("commit") == environment["commit"] and ("check" in known or not options.check):
                 continue
             s = kind.sizes
-            row = {"kind": name, "target": target, "commit": environment["commit"], "sizes": vars(s), "seen": kind.share(), "work": kind.work()}
+            row = {"kind": name, "target": target, "commit": environment["commit"], "sizes": vars(s)}
+            row |= {"seen": kind.share(), "work": kind.work()}
             try:
                 c, found = planned(kind, target, options.plan_only)
                 row |= found

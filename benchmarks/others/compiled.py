@@ -15,6 +15,14 @@ M, N, K = 4096, 4096, 4096
 DECODE = {"batch": 16, "heads": 32, "key_heads": 8, "keys": 8192, "depth": 128}
 
 
+ATTENTION_TILES = (  # of the tutorial's list, and whether by descriptors: rows, keys, warps, stages
+    (128, 64, 4, 3, False), (128, 64, 8, 3, False), (128, 32, 4, 4, False), (128, 128, 8, 3, False), (128, 64, 8, 3, True), (128, 128, 8, 3, True),
+)  # fmt: skip
+PRODUCT_TILES = (  # of the tutorial's list: rows, columns, depth, warps, stages
+    (128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (128, 128, 32, 4, 4),
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Const:
     """A constant of the compiler."""
@@ -72,14 +80,13 @@ def _tutorial_attention(depth: int, causal: bool, rows: int, keys: int, warps: i
 def _attention():
     for depth in (64, 128):
         for causal in (False, True):
-            for rows, keys, warps, stages in ((128, 64, 4, 3), (128, 64, 8, 3), (128, 32, 4, 4), (128, 128, 8, 3), (128, 128, 8, 2)):
+            for rows, keys, warps, stages, bulk in ATTENTION_TILES:
                 if keys <= depth:  # as the kernel asserts
-                    yield _tutorial_attention(depth, causal, rows, keys, warps, stages, False)
-                    yield _tutorial_attention(depth, causal, rows, keys, warps, stages, True)
+                    yield _tutorial_attention(depth, causal, rows, keys, warps, stages, bulk)
 
 
 def _product():
-    for rows, columns, depth, warps, stages in ((128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (128, 128, 32, 4, 4), (64, 256, 32, 4, 4), (128, 256, 64, 8, 4)):
+    for rows, columns, depth, warps, stages in PRODUCT_TILES:
         args = {
             "a_ptr": "*fp16", "b_ptr": "*fp16", "c_ptr": "*fp16", "M": M, "N": N, "K": K,
             "stride_am": K, "stride_ak": 1, "stride_bk": N, "stride_bn": 1, "stride_cm": N, "stride_cn": 1,
@@ -96,8 +103,10 @@ def _product():
 def _rows():
     yield Public(
         "softmax", "liger", "src/liger_kernel/ops/softmax.py", "_softmax_single_block_forward_kernel", "Liger",
-        {"Y_ptr": "*fp16", "Y_row_stride": COLUMNS, "X_ptr": "*fp16", "X_row_stride": COLUMNS, "n_cols": COLUMNS, "BLOCK_SIZE": Const(COLUMNS)},
-        8, 3, ROWS,
+        {
+            "Y_ptr": "*fp16", "Y_row_stride": COLUMNS, "X_ptr": "*fp16", "X_row_stride": COLUMNS, "n_cols": COLUMNS,
+            "BLOCK_SIZE": Const(COLUMNS),
+        }, 8, 3, ROWS,
     )  # fmt: skip
     yield Public(
         "rms norm", "liger", "src/liger_kernel/ops/rms_norm.py", "_rms_norm_forward_kernel", "Liger",
@@ -110,8 +119,8 @@ def _rows():
     yield Public(
         "rms norm", "unsloth", "unsloth/kernels/rms_layernorm.py", "_rms_layernorm_forward", "Unsloth",
         {
-            "Y": "*fp16", "Y_row_stride": Const(COLUMNS), "X": "*fp16", "X_row_stride": Const(COLUMNS), "W": "*fp16", "W_row_stride": Const(1),
-            "r": "*fp32", "r_row_stride": Const(1), "n_cols": Const(COLUMNS), "eps": Const(1e-6), "BLOCK_SIZE": Const(COLUMNS),
+            "Y": "*fp16", "Y_row_stride": Const(COLUMNS), "X": "*fp16", "X_row_stride": Const(COLUMNS), "W": "*fp16",
+            "W_row_stride": Const(1), "r": "*fp32", "r_row_stride": Const(1), "n_cols": Const(COLUMNS), "eps": Const(1e-6), "BLOCK_SIZE": Const(COLUMNS),
         }, 8, 3, ROWS,
     )  # fmt: skip
     yield Public(
@@ -164,8 +173,9 @@ def _decode():
     for keys, seq, warps in ((16, 128, 2), (64, 512, 4)):
         some = {**args, "BLOCK_N": Const(keys), "BLOCK_SEQ": Const(seq)}
         yield Public(
-            "grouped decode", "lightllm", "lightllm/models/llama/triton_kernel/gqa_flash_decoding_stage1.py", "_fwd_kernel_flash_decode_stage1",
-            f"lightllm stage 1, {keys} keys of {seq}, {warps} warps", some, warps, 2, d["batch"] * d["key_heads"] * math.ceil(d["keys"] / seq),
+            "grouped decode", "lightllm", "lightllm/models/llama/triton_kernel/gqa_flash_decoding_stage1.py",
+            "_fwd_kernel_flash_decode_stage1", f"lightllm stage 1, {keys} keys of {seq}, {warps} warps", some, warps, 2,
+            d["batch"] * d["key_heads"] * math.ceil(d["keys"] / seq),
         )  # fmt: skip
 
 
