@@ -250,6 +250,19 @@ def trilinear(
     return (expanded(a, expand1) * expanded(b, expand2) * expanded(c, expand3)).sum(list(sumdim), dtype=a.dtype)
 
 
+# logarithms of sums -------------------------------------------------------------------------------------------------------------------
+def logsumexp(x: Tensor, dim: Sequence[int], keepdim: bool = False) -> Tensor:
+    """``log(sum(exp(x - m))) + m`` for the largest element ``m``; that one itself where it is infinite.
+
+    Torch's own takes zero for an infinite ``m`` before it subtracts; then the sum is another one than that of a softmax of ``x``.
+    """
+    if x.numel() == 0:
+        return x.exp().sum(dim, keepdim).log()
+    top = x.amax(dim, keepdim)
+    rest = (x - x.amax(dim, True)).exp().sum(dim, keepdim).log()
+    return torch.where(top.abs() == math.inf, top, rest + top)
+
+
 # positions among sorted values, and membership: by comparing with all of them ----------------------------------------------------------
 def searchsorted(
     boundaries: Tensor, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None
@@ -292,6 +305,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((aten.upsample_linear1d.default, aten.upsample_bilinear2d.default, aten.upsample_trilinear3d.default), _linear),
     aten.upsample_bicubic2d.default: _cubic,
     aten.native_group_norm.default: native_group_norm,
+    aten.logsumexp.default: logsumexp,
     aten._trilinear.default: trilinear,
     **dict.fromkeys((aten.searchsorted.Tensor, aten.searchsorted.Scalar), searchsorted),
     **dict.fromkeys((aten.bucketize.Tensor, aten.bucketize.Scalar), bucketize),

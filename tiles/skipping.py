@@ -6,7 +6,8 @@ began, the step may be left out; and if the condition is an inequality between p
 beyond an *edge*, which the loop need not reach.
 
 The symbols stand for finite numbers, and exact ones: zero times an infinite element, of which the program makes NaN, is zero here, and
-what rounding loses is nothing.  A maximum of which
+what rounding loses is nothing.  Results of reductions around the loop may be infinite: a maximum of which nothing was kept is -inf, and
+relative to it the program makes NaN of what it masks.  A maximum of which
 nothing has been seen is -inf; then every other state is still its identity.  That is executed, too: a tile without anything for the
 maximum must leave them there.
 """
@@ -60,17 +61,14 @@ def skip(
     """The statements, with the edges of every loop that has some.
 
     ``temporary``: buffers that other kernels make; ``outside``: what the statements around compute; ``results``: which values around
-    come from reductions.  A maximum of which nothing was kept is among these, so a loop that reads one is left as it is: relative to -inf
-    the program makes NaN of what it masks.
+    come from reductions.
     """
     made = {**outside, **{s.dst.name: s for s in body if isinstance(s, Let | IndexValue)}}
     found: list[Statement] = []
     for s in body:
         if isinstance(s, Loop):
             s = replace(s, body=skip(s.body, temporary, made, results | {a.old.name for a in s.accumulators}))
-            alone = replace(s, accumulators=tuple(replace(a, start=None) for a in s.accumulators))
-            if all(v.name not in results for v in uses(alone)):  # a sum that another one goes on from is only added to
-                s = _bounded(s, made)
+            s = _bounded(s, made, results)
         made_before = isinstance(s, Load) and s.access.buffer in temporary
         if made_before or isinstance(s, Loop | Reduce) or any(v.name in results for v in uses(s)):
             results |= {v.name for v in defines(s)}
@@ -78,7 +76,7 @@ def skip(
     return tuple(found)
 
 
-def _bounded(loop: Loop, outside: Made) -> Loop:
+def _bounded(loop: Loop, outside: Made, results: frozenset[str]) -> Loop:
     statements = tuple(walk_statements(loop.body))
     if not loop.accumulators or any(isinstance(s, Store) for s in statements):
         return loop
@@ -88,7 +86,7 @@ def _bounded(loop: Loop, outside: Made) -> Loop:
     made = {**outside, **{s.dst.name: s for s in loop.body if isinstance(s, Let | IndexValue)}}
     for condition, truth in _conditions(loop):
         edges = list(_edges(condition, truth, loop.binding, made))
-        if edges and _does_nothing(loop, condition, truth):
+        if edges and _does_nothing(loop, condition, truth, results):
             stops.update((e, None) for up, e in edges if up)
             starts.update((e, None) for up, e in edges if not up and not ordered)
     return replace(loop, starts=tuple(starts), stops=tuple(stops))
@@ -134,7 +132,7 @@ def _edges(condition: Operand, truth: bool, over: Binding, made: Made) -> Iterat
 
 
 def _inequalities(condition: Operand, truth: bool, made: Made) -> Iterator[_Affine]:
-    """Affine forms, each of which, where it is positive, gives the condition that truth."""
+    """Affine forms, each of which, where it is positive, gives the condition that truth: |x| > y where x > y, and where -x > y."""
     s = made.get(condition.name) if isinstance(condition, Value) else None
     if not isinstance(s, Let):
         return
@@ -144,13 +142,23 @@ def _inequalities(condition: Operand, truth: bool, made: Made) -> Iterator[_Affi
         for x in s.args:
             yield from _inequalities(x, truth, made)
     elif s.op in ("le", "lt", "ge", "gt"):
-        less, more = (_affine(a, made) for a in (s.args if s.op in ("le", "lt") else s.args[::-1]))
-        if less is None or more is None:
-            return
+        small, large = s.args if s.op in ("le", "lt") else s.args[::-1]
         strict = s.op in ("lt", "gt")
         # of integers, x < y: y - x > 0, else x - y + 1 > 0;  x <= y: y - x + 1 > 0, else x - y > 0
-        form = more.plus(less, -1) if truth else less.plus(more, -1)
-        yield replace(form, const=form.const + (strict != truth))
+        more, less = (large, small) if truth else (small, large)
+        least = _affine(less, made)
+        for form in _signed(more, made) if least is not None else ():
+            yield replace(form.plus(least, -1), const=form.const - least.const + (strict != truth))
+
+
+def _signed(v: Operand, made: Made) -> Iterator[_Affine]:
+    """Affine forms, each of which is at most the value: of |x|, x and -x."""
+    s = made.get(v.name) if isinstance(v, Value) else None
+    inside = s.args[0] if isinstance(s, Let) and s.op == "abs" else None
+    if (form := _affine(v if inside is None else inside, made)) is not None:
+        yield form
+        if inside is not None:
+            yield _Affine((), 0).plus(form, -1)
 
 
 def _affine(v: Operand, made: Made) -> _Affine | None:
@@ -193,22 +201,25 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
+RESULT = _Unknown()  # what may be infinite, too
 _Symbol = float | bool | _Old | _Unknown
 
 
-def _does_nothing(loop: Loop, condition: Value, truth: bool) -> bool:
+def _does_nothing(loop: Loop, condition: Value, truth: bool, results: frozenset[str]) -> bool:
     """Whether a step leaves all states as they are, if a condition has one truth in the whole tile."""
+    around: dict[str, _Symbol] = dict.fromkeys(results, RESULT)
     selective = [a for a in loop.accumulators if MONOIDS[a.monoid].copies == "one" and math.isinf(a.identity)]
     if len(selective) > 1:
         return False
     digits = {s.dst.name for s in loop.body if isinstance(s, Lost)}
-    seen: dict[str, _Symbol] = {a.old.name: 0.0 if a.new.name in digits else _Old(a.old.name, least=_least(a)) for a in loop.accumulators}
+    olds = {a.old.name: 0.0 if a.new.name in digits else _Old(a.old.name, least=_least(a)) for a in loop.accumulators}
+    seen: dict[str, _Symbol] = around | olds
     known: dict[str, _Symbol] = {condition.name: truth}
     if not _unchanged(loop, seen, known):
         return False
     if not selective:
         return True
-    unseen: dict[str, _Symbol] = {a.old.name: a.identity for a in loop.accumulators}
+    unseen: dict[str, _Symbol] = around | {a.old.name: a.identity for a in loop.accumulators}
     nothing = _nothing_for(loop, selective[0])
     return nothing is not None and _unchanged(loop, unseen, known) and _unchanged(loop, unseen, nothing)
 
@@ -243,6 +254,8 @@ def _unchanged(loop: Loop, states: Mapping[str, _Symbol], known: Mapping[str, _S
             env.update((a.old.name, UNKNOWN) for a in s.accumulators)
         elif not isinstance(s, Store):
             env[s.dst.name] = known[s.dst.name] if s.dst.name in known else _step(s, env)
+            if env[s.dst.name] is UNKNOWN and any(env.get(v.name) is RESULT for v in uses(s)):
+                env[s.dst.name] = RESULT
     return all(_same(env.get(a.new.name, states.get(a.new.name, UNKNOWN)), states[a.old.name]) for a in loop.accumulators)
 
 
@@ -278,12 +291,15 @@ def _applied(op: str, args: list[_Symbol]) -> _Symbol:
         with np.errstate(all="ignore"):
             value = operation(op).numpy(*(np.float64(a) for a in args))  # type: ignore[arg-type]
         return bool(value) if operation(op).result == "bool" else float(value) + 0.0  # -0.0 is 0.0 here
-    if op == "where":
-        c, x, y = args
-        return (x if c else y) if isinstance(c, bool) else x if _same(x, y) else UNKNOWN
+    if op == "where" and isinstance(args[0], bool):
+        return args[1] if args[0] else args[2]
     if op in ("or", "and") and any(isinstance(a, bool) for a in args):
         known = next(a for a in args if isinstance(a, bool))
         return known if known == (op == "or") else next(a for a in args if a is not known)
+    if any(a is RESULT for a in args):
+        return RESULT
+    if op == "where":
+        return args[1] if _same(args[1], args[2]) else UNKNOWN
     if op in ("eq", "ne") and any(isinstance(a, _Old) for a in args) and any(isinstance(a, float) and math.isinf(a) for a in args):
         return op == "ne"  # a state of which something has been seen
     if op in ("eq", "ne") and isinstance(args[0], _Old) and args[0] == args[1]:

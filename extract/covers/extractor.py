@@ -23,7 +23,7 @@ apart is taken, says the objective (:mod:`..objective`).  The answer is the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
@@ -31,6 +31,7 @@ from types import MappingProxyType
 from ...egraph.frozen import FrozenGraph
 from ...errors import PlanError
 from ...rewrites.verdicts import told
+from ...tiles.walk import shares
 from ..baseline import Baseline, baseline
 from ..meter import RATE, Meter
 from ..objective import TIE, Objective
@@ -229,6 +230,35 @@ class Extractor:
                     before, best, kept, improved = best, found, fewer, True
         return best, kept, before
 
+    def _bound(self, covers: Sequence[Cover]) -> float:
+        """What no plan beats: bytes and products of the program, of these as much as covers do that leave masked tiles out."""
+        total = sum(self.baseline.flops.values())
+        done = [sum(k.cost.flops for k in c.kernels) for c in covers if any(shares(k.tiles) for k in c.kernels)]
+        share = min((d / total for d in done if d and total), default=1.0)
+        least = self.baseline.compulsory_bytes / (self.target.dram_gb_s * 1e3)
+        return max(least, min(share, 1.0) * self.baseline.bound_us) + self.target.launch_us
+
+    def _store_along(self, best: Cover) -> list[Cover]:
+        """Store values one at a time, from a cover that stores none, as long as the time falls.
+
+        This is the way to what lies between that cover and everything stored where all the way down from there is dear: of attention on
+        normalised keys the keys alone are worth storing, and every cover that stores them and the scores is slower than one kernel.
+        """
+        found: list[Cover] = []
+        kept: list[int] = []
+        left = list(self.points.worth_storing)
+        while left and not self.meter.over():
+            able = [p for p in left if self.points.floor((*kept, p)) < best.us]
+            tried = {p: self.stored([*kept, p]) for p in able if not self.meter.over()}
+            better = {p: c for p, c in tried.items() if isinstance(c, Cover) and c.us < best.us * (1 - 1e-9)}
+            if not better:
+                break
+            p = min(better, key=lambda p: better[p].us)
+            best, left = better[p], [q for q in better if q != p]  # what is no gain alone is none beside another
+            kept.append(p)
+            found.append(best)
+        return found
+
     def _leaner(self, best: Cover, kept: list[int], least: float) -> list[Cover]:
         """From the best cover on, what holds less for the least time: as long as the objective wants less, or the model cannot tell its
         time from the ``least`` known."""
@@ -268,7 +298,6 @@ class Extractor:
 
     def run(self) -> Plan:
         """The best cover found."""
-        bound = self.baseline.bound_us + self.target.launch_us
         stopped = "exhausted"
         covers: list[Cover] = []
         for needs, bars in self.verdicts.conflicts:
@@ -312,7 +341,7 @@ class Extractor:
                 self.record.failed(described, found.reason)
             else:
                 covers.append(self.record.priced(found))
-        enough = min(CLOSE * bound, self.baseline.us)
+        enough = min(CLOSE * self._bound(covers), self.baseline.us)
         if any(c.us <= enough and self.objective.lean(c) for c in covers):
             stopped = "bound"
         elif several:
@@ -324,6 +353,9 @@ class Extractor:
             else:
                 merged = [self.maker.merged(c) for c in greedy]
                 covers.extend((*greedy, *(self.record.priced(m) for m in merged if m not in greedy)))
+            best = min(covers, key=lambda c: c.us, default=None)
+            if best is not None and not best.temporary_bytes and not loops:
+                covers += self._store_along(best)
             if self.meter.ended:
                 stopped = "time"
         if min((c.us for c in self.record.considered), default=math.inf) > self.baseline.us:  # which products of ours may not reach

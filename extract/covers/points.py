@@ -16,6 +16,8 @@ from ..fusibility import Pair, Verdicts
 from ..regions.work import Work
 from ..targets import Target
 
+MUCH = 2.0  # an operand of a product that reads so many times its own bytes may be made before
+
 
 class Points:
     """The classes of one graph that may be materialised."""
@@ -29,9 +31,10 @@ class Points:
     @cached_property
     def worth_storing(self) -> tuple[int, ...]:
         """Classes worth materialising: the program's own reductions and scans, the finished operands of its matrix products (what a
-        product would otherwise compute once for every tile of its other side), what several reductions are needed for alone
-        (:meth:`_joins`), inputs and views without neighbours in memory, of which a copy has some, and what verdicts keep apart; but nothing
-        that stands between two values that must share a kernel, and no sum of products that is only summed further."""
+        product would otherwise compute once for every tile of its other side, with a reduction or from more than its own bytes), what
+        several reductions are needed for alone (:meth:`_joins`), inputs and views without neighbours in memory, of which a copy has some,
+        and what verdicts keep apart; but nothing that stands between two values that must share a kernel, and no sum of products that is
+        only summed further."""
         reduced: set[int] = set()  # terms with a reduction below
         operands: set[int] = set()
         found: dict[int, None] = {}
@@ -40,7 +43,7 @@ class Points:
             if isinstance(t, Reduce | Scan) or any(id(a) in reduced for a in t.args):
                 reduced.add(id(t))
             if is_contraction(t):
-                operands.update(id(a) for a in t.args[0].args if id(a) in reduced)
+                operands.update(id(a) for a in t.args[0].args if id(a) in reduced or _read(a) >= MUCH * _bytes(a))
         for t, c in zip(self.program.terms(), self.graph.original, strict=True):
             worth = isinstance(t, Reduce | Scan) and t not in inside and any(t.axis in x.axes for x in t.args)
             worth = worth or t in self._joins
@@ -163,3 +166,14 @@ class Points:
 
 def _bytes(t: Term) -> int:
     return math.prod(a.size for a in t.axes) * (t.dtype.itemsize if t.dtype else 4)
+
+
+def _read(t: Term) -> int:
+    """Bytes that a pointwise value is made of, of an input as often as it is looked at; 0 for any other."""
+    found = 0
+    for x in postorder(t):
+        if isinstance(x, Reduce | Scan):
+            return 0
+        args = (a for a in x.args if isinstance(a, Input))
+        found += _bytes(x) if isinstance(x, View | Gather) else sum(map(_bytes, args))
+    return found if isinstance(t, Map) else 0
