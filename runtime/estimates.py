@@ -54,15 +54,19 @@ def kernel_estimate(
         return unknown("several kernels share this launch")
     if not report.occupancy:
         return unknown("it cannot be launched")
-    (k,) = kernels
-    counts = walk(k.tiles)
-    moved = counts.load_bytes + counts.store_bytes
-    blocks = min(counts.programs, k.kernel.persistent or counts.programs)
-    outer = max(1.0, (counts.programs if k.kernel.persistent else counts.refills) / blocks)
-    work = Work(blocks, report.warps, report.occupancy, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer)
+    work = work_of(kernels[0], report.warps, report.occupancy)
     try:
         listing = assembled(report.assembly) if target.vendor == "amd" else disassemble(report.machine_code)
         known = accesses_of(layouts) if layouts and target.warp_size == WARP else None
         return KernelEstimate(report.kernel, report.arch, modelled, estimate(listing, work, target, known))
     except CompileError as error:
         return unknown(error.message)
+
+
+def work_of(k: PlannedKernel, warps: int, resident: int) -> Work:
+    """What a launch of a kernel does, with so many warps in each program and programs at a time on a multiprocessor."""
+    counts = walk(k.tiles)
+    moved = counts.load_bytes + counts.store_bytes
+    blocks = min(counts.programs, k.kernel.persistent or counts.programs)
+    outer = max(1.0, (counts.programs if k.kernel.persistent else counts.refills) / blocks)
+    return Work(blocks, warps, resident, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer)

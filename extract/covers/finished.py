@@ -30,7 +30,7 @@ def finished(
     ``stopped``: why the search ended.  ``refused``: why offers were not taken.
     """
     program, objective = maker.program, record.objective
-    best = replace(best, steps=tuple(_noted(maker, k) if isinstance(k, PlannedKernel) else k for k in best.steps))
+    best = replace(best, steps=tuple(noted(maker, k) if isinstance(k, PlannedKernel) else k for k in best.steps))
     used = {b.name for k in best.steps for b in k.stores} | {i.name for i in program.inputs}
     if model is None:
         limit = objective.limit if objective.by == "time" else 0
@@ -69,7 +69,7 @@ def launched_us(cover: Cover, target: Target, limit: float) -> float:
     return sum(one.us for one in launches(cover.steps, target, most)) or cover.us
 
 
-def _noted(maker: CoverMaker, planned: PlannedKernel) -> PlannedKernel:
+def noted(maker: CoverMaker, planned: PlannedKernel) -> PlannedKernel:
     """The kernel with its header: the equations it computes, the rules behind it, the bytes it moves."""
     original = dict(zip(maker.graph.original, maker.program.terms(), strict=True))
     specs = maker.specs()
