@@ -29,7 +29,8 @@ class Tried:
     def beside(self, other: Tried, on_cpu: bool) -> str:
         """In what it differs from another."""
         roles = [f"{a}={r}" for a, r in self.roles.items() if other.roles.get(a) != r]
-        launched = [] if on_cpu or (self.warps, self.stages) == (other.warps, other.stages) else [f"{self.warps} warps, {self.stages} stages"]
+        alike = on_cpu or (self.warps, self.stages) == (other.warps, other.stages)
+        launched = [] if alike else [f"{self.warps} warps, {self.stages} stages"]
         return ", ".join([*filter(None, [" ".join(roles)]), *launched]) or "other operations"
 
 
@@ -61,7 +62,7 @@ class Refined:
     def lines(self, on_cpu: bool) -> list[str]:
         """For a plan: the times of the kernel, and what it was chosen among."""
         best, first = self.best, self.first
-        said = [f"{best.static_us:.1f} us by machine code"] * (best.static_us is not None)
+        said = [f"{best.static_us:.1f} us by machine code"] if best.static_us is not None else []
         said += [f"at least {best.floor_us:.1f} us ({best.unit})"] if best.floor_us is not None else []
         said += [f"{best.measured_us:.1f} us measured"] if best.measured_us is not None else []
         refused = sum(bool(t.refused) for t in self.candidates)

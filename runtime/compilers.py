@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from types import MappingProxyType, TracebackType
+from typing import IO
 
 from .judging import Job, Judged, judged, remember, remembered
 
@@ -90,10 +91,11 @@ def read_only(items: dict[str, object]) -> MappingProxyType[str, object]:
     return MappingProxyType(items)
 
 
-class _Pickler(pickle.Pickler):
-    """One that knows the read-only mappings of targets."""
-
-    dispatch_table = {**copyreg.dispatch_table, MappingProxyType: lambda m: (read_only, (dict(m),))}
+def _send(x: object, to: IO[bytes]) -> None:
+    """Write a value, of which targets have read-only mappings, which pickle does not know."""
+    pickler = pickle.Pickler(to)
+    pickler.dispatch_table = {**copyreg.dispatch_table, MappingProxyType: lambda m: (read_only, (dict(m),))}
+    pickler.dump(x)
 
 
 class _Worker:
@@ -113,7 +115,7 @@ class _Worker:
         """The judgement of one job; one that takes too long, or that ends the process, is refused."""
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
-            _Pickler(self.process.stdin).dump((job, most))
+            _send((job, most), self.process.stdin)
             self.process.stdin.flush()
             if not select.select([self.process.stdout], [], [], JOB_SECONDS)[0]:
                 self.end()

@@ -51,8 +51,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Judged:
-    """``refused``: why it is not to be launched.  ``static_us``: by machine code; ``None`` with a ``reason`` where that is not known, or was
-    not asked since its floor is too high."""
+    """``refused``: why it is not to be launched.  ``static_us``: by machine code; ``None`` with a ``reason`` where that is not known, or
+    was not asked since its floor is too high."""
 
     registers: int = 0
     spill_bytes: int = 0

@@ -10,6 +10,7 @@ where that cut anything short.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -24,7 +25,7 @@ from ..extract.covers.shortlist import Shortlists
 from ..extract.kept import folder
 from ..extract.kept.codec import Unkept, decoded, encoded
 from ..extract.kept.versions import made_by, package_sources
-from ..extract.plan import Plan, PlannedKernel
+from ..extract.plan import Plan, PlannedCall, PlannedKernel
 from ..extract.refined import Refined, Tried, tried
 from ..extract.targets import Target
 from ..extract.variants import again, variants
@@ -58,9 +59,9 @@ def refined(plan: Plan, asked: Asked, lists: Callable[[], Shortlists]) -> Plan:
 
     ``lists``: the searches of its kernels, which are made if there is something to find."""
     deadline = time.monotonic() + SECONDS
-    shortlists = _Once(lists)
+    shortlists = functools.cache(lists)
     together = {at for one in plan.launches if len(one.steps) > 1 for at in one.steps}
-    steps = list(plan.steps)
+    steps: list[PlannedKernel | PlannedCall] = list(plan.steps)
     kernels = {at: k for at, k in enumerate(steps) if isinstance(k, PlannedKernel) and at not in together and k.cost.bound != "launch"}
     with Compilers(workers_for(asked.most)) as compilers, _progress(len(kernels) * asked.most) as tick:
         for at in sorted(kernels, key=lambda at: -kernels[at].cost.us):  # where time is short, it is for the heaviest
@@ -68,17 +69,6 @@ def refined(plan: Plan, asked: Asked, lists: Callable[[], Shortlists]) -> Plan:
             same = found.kernel is kernels[at].kernel
             steps[at] = found if same else replace(shortlists().noted(found), refined=found.refined)
     return with_steps(plan, steps)
-
-
-class _Once:
-    """What is made when it is first asked for."""
-
-    def __init__(self, make: Callable[[], Shortlists]) -> None:
-        self._make, self._made = make, None
-
-    def __call__(self) -> Shortlists:
-        self._made = self._made or self._make()
-        return self._made
 
 
 @contextmanager
@@ -96,12 +86,11 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda name: progress.update(task, description=name, advance=1)
 
 
-def with_steps(plan: Plan, steps: Sequence[object]) -> Plan:
+def with_steps(plan: Plan, steps: Sequence[PlannedKernel | PlannedCall]) -> Plan:
     """A plan with other kernels in the places of its own."""
-    changed = [(new, old) for new, old in zip(steps, plan.steps, strict=True) if new is not old]
-    us = sum(new.cost.us - old.cost.us for new, old in changed)  # type: ignore[attr-defined]
-    moved = sum(new.cost.dram_bytes - old.cost.dram_bytes for new, old in changed)  # type: ignore[attr-defined]
-    launches = tuple(replace(one, us=steps[one.steps[0]].cost.us) if len(one.steps) == 1 else one for one in plan.launches)  # type: ignore[attr-defined]
+    pairs = list(zip(steps, plan.steps, strict=True))
+    us, moved = (sum(of(new) - of(old) for new, old in pairs) for of in (lambda k: k.cost.us, lambda k: k.cost.dram_bytes))
+    launches = tuple(replace(one, us=steps[one.steps[0]].cost.us) if len(one.steps) == 1 else one for one in plan.launches)
     return replace(plan, steps=tuple(steps), launches=launches, estimated_us=plan.estimated_us + us, dram_bytes=plan.dram_bytes + moved)
 
 

@@ -19,7 +19,10 @@ from ..plan import Alternative, Cost, Decision, Launch, Split
 from ..refined import Refined, Tried
 
 CLASSES: Mapping[str, type] = {
-    c.__name__: c for c in (Axis, FloorDiv, Mod, IndexExpr, Node, Role, Buffer, Root, Kernel, Cost, Alternative, Decision, Launch, Split, Refined, Tried)
+    c.__name__: c
+    for c in (
+        Axis, FloorDiv, Mod, IndexExpr, Node, Role, Buffer, Root, Kernel, Cost, Alternative, Decision, Launch, Split, Refined, Tried,
+    )
 }
 PLAIN = (str, int, bool, type(None))
 
