@@ -88,7 +88,7 @@ def optimize(
     ``refine``: compile so many candidates of each kernel (8 is a good number; some three seconds of CPU for each, in parallel, and
     remembered on disk), refuse those that spill or cannot be launched, and take the best by machine code; the plan prints what the
     model, the machine code and a clock say.  No GPU is needed.  ``tune``: order them by the clock of the GPU at hand, if it is that of the
-    target.  For a CPU ``refine`` is by its clock (docs/decisions/refine.md).
+    target.  For a CPU ``refine`` is by its clock (docs/decisions/machine_code.md).
 
     What kernels cannot compute (an operator, a type, a shape that data decides, a write to an argument) torch runs, between kernels for all
     that is around it: then the result is an :class:`eqfuse.steps.Stepped`, which is called, asked and saved like a ``Compiled``, and whose

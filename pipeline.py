@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .runtime.composed import Composed
     from .runtime.executable import Executable
     from .runtime.generated import Generated
+    from .runtime.refine import Refiner
 
 LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
 
@@ -758,16 +759,22 @@ def _without_spills(found: Planned) -> Plan:
 
 
 def _refined(found: Planned) -> Planned:
-    """The plan with kernels that a compiler, or a clock, finds best among several; of a plan in regions those of each different region."""
-    from .runtime.refine import TUNED, Asked, refined
+    """The plan with kernels that a compiler, or a clock, finds best among several."""
+    from .runtime.refine import TUNED, Asked, Refiner
 
+    request = found.request
+    with Refiner(Asked(request.refine or TUNED, request.tune, request.target)) as refiner:
+        return _refined_by(refiner, found)
+
+
+def _refined_by(refiner: Refiner, found: Planned) -> Planned:
+    """The same, of a plan in regions each different region."""
     if found.parts is not None:
-        made = {key: _refined(p) for key, p in found.parts.of_key.items()}
+        made = {key: _refined_by(refiner, p) for key, p in found.parts.of_key.items()}
         again = _composed(found, found.parts.partition, found.parts.regions, made)
         return replace(again, plan=replace(again.plan, decisions=found.plan.decisions))
-    request = found.request
-    asked = Asked(request.refine or TUNED, request.tune, request.target)
-    return replace(found, plan=refined(found.plan, asked, lambda: Shortlists(found.graph, request.target, found.plan, request.time_budget)))
+    request, plan = found.request, found.plan
+    return replace(found, plan=refiner(plan, lambda: Shortlists(found.graph, request.target, plan, request.time_budget)))
 
 
 def _accurate(request: Request, factor: float) -> Planned:

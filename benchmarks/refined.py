@@ -5,7 +5,7 @@
     python benchmarks/refined.py --save --resume        also write benchmarks/results/DATE-refined.json, after every job
     python benchmarks/refined.py --show FILE            the table of a file
 
-No GPU is needed: kernels are compiled and judged statically (docs/decisions/refine.md).  Nothing is read from the disk cache, so that the
+No GPU is needed: kernels are compiled and judged statically (docs/decisions/machine_code.md).  Nothing is read from the disk cache, so that the
 seconds are those of a first time; they are CPU seconds of this process where it is told to use one processor (`taskset -c 0`).
 """
 
@@ -99,11 +99,15 @@ def table(rows):
         gain = "" if None in both or first["refused"] else f"{both[0] / both[1]:.2f}"
         refused = sum(bool(t["refused"]) for t in r["candidates"])
         compiled = sum(t["compile_ms"] for t in r["candidates"]) / 1e3
+        there = tile(best, names) if r["chosen"] else "the same"
         out.append(
-            (r["job"], r["target"], tile(first, names), f"{first['modelled_us']:.0f}", us(first), tile(best, names) if r["chosen"] else "the same",
-             f"{best['modelled_us']:.0f}", us(best), gain, f"{len(r['candidates'])}, {refused}", f"{compiled:.1f}, {r['cpu_s']:.1f}")
+            (r["job"], r["target"], tile(first, names), f"{first['modelled_us']:.0f}", us(first), there, f"{best['modelled_us']:.0f}",
+             us(best), gain, f"{len(r['candidates'])}, {refused}", f"{compiled:.1f}, {r['cpu_s']:.1f}")
         )  # fmt: skip
-    header = ("job", "", "model's pick", "modelled", "static", "refined", "modelled", "static", "gain", "compiled, refused", "s of compiler, of all")
+    header = (
+        "job", "", "model's pick", "modelled", "static", "refined", "modelled", "static", "gain", "compiled, refused",
+        "s of compiler, of all",
+    )  # fmt: skip
     return markdown(header, out)
 
 

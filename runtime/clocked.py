@@ -24,8 +24,6 @@ from .measuring import interleaved, sampler
 if TYPE_CHECKING:
     import torch
 
-Sample = Callable[[Callable[[], object], int], float]
-
 SECONDS = 0.4  # for each kernel
 ROUNDS = (3, 50)
 FAR = 2.0  # what takes so many times as long as the best in its first call is not called again
@@ -64,12 +62,10 @@ def device_name(target: Target) -> str:
     return str(torch.cuda.get_device_name())
 
 
-def measured(
-    kernels: Sequence[PlannedKernel], target: Target, tick: Callable[[float], None] = lambda part: None, sample: Sample | None = None
-) -> list[float | str]:
-    """Microseconds of each kernel, which make the same tensors; or why it does not run.  ``sample``: another clock."""
+def measured(kernels: Sequence[PlannedKernel], target: Target) -> list[float | str]:
+    """Microseconds of each kernel, which make the same tensors; or why it does not run."""
     given = _tensors(kernels[0], target)
-    clock = sample or sampler(target.device, min(target.sm_count, 2))
+    clock = sampler(target.device, min(target.sm_count, 2))
     calls: dict[int, Callable[[], object]] = {}
     found: list[float | str] = []
     with ThreadPoolExecutor(workers_for(len(kernels))) as threads:
@@ -84,7 +80,7 @@ def measured(
     once = {at: us for at, us in enumerate(found) if not isinstance(us, str)}
     near = {str(at): calls[at] for at, us in once.items() if us <= FAR * min(once.values())}
     if len(near) > 1 and sum(once.values()) < LONG:
-        times = interleaved(near, sample=clock, seconds=SECONDS * len(near), rounds=ROUNDS, tick=tick)
+        times = interleaved(near, sample=clock, seconds=SECONDS * len(near), rounds=ROUNDS)
         for name, samples in times.items():
             found[int(name)] = samples.median
     return [said if isinstance(said, str) else 1e6 * said for said in found]

@@ -17,7 +17,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ..errors import EqFuseError
@@ -41,6 +41,7 @@ GAIN = 0.98  # of the time of the model's first that another must take
 SECONDS = 180.0  # on the wall, for the kernels of a plan
 TUNED = 8  # candidates for the clock, if nobody says how many are compiled
 
+
 @dataclass(frozen=True)
 class Asked:
     """``most``: candidates of each kernel; ``tune``: order them by the clock where there is one.  On a CPU there is none but that."""
@@ -54,36 +55,51 @@ class Asked:
         return self.tune or self.target.on_cpu
 
 
-def refined(plan: Plan, asked: Asked, lists: Callable[[], Shortlists]) -> Plan:
-    """The plan with the best candidate for each of its kernels, but for those that share a launch or take no longer than that.
+class Refiner:
+    """Refines plans, all within one limit of time and with the same compilers, which end with this context."""
 
-    ``lists``: the searches of its kernels, which are made if there is something to find."""
-    deadline = time.monotonic() + SECONDS
-    shortlists = functools.cache(lists)
-    together = {at for one in plan.launches if len(one.steps) > 1 for at in one.steps}
-    steps: list[PlannedKernel | PlannedCall] = list(plan.steps)
-    kernels = {at: k for at, k in enumerate(steps) if isinstance(k, PlannedKernel) and at not in together and k.cost.bound != "launch"}
-    with Compilers(workers_for(asked.most)) as compilers, _progress(len(kernels) * asked.most) as tick:
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.until = time.monotonic() + SECONDS
+        self._open = ExitStack()
+
+    def __enter__(self) -> Refiner:
+        self.compilers = self._open.enter_context(Compilers(workers_for(self.asked.most)))
+        self.progress = self._open.enter_context(_progress())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def __call__(self, plan: Plan, lists: Callable[[], Shortlists]) -> Plan:
+        """The plan with the best candidate for each of its kernels, but for those that share a launch or take no longer than that.
+
+        ``lists``: the searches of its kernels, which are made if there is something to find."""
+        shortlists = functools.cache(lists)
+        together = {at for one in plan.launches if len(one.steps) > 1 for at in one.steps}
+        steps: list[PlannedKernel | PlannedCall] = list(plan.steps)
+        kernels = {at: k for at, k in enumerate(steps) if isinstance(k, PlannedKernel) and at not in together and k.cost.bound != "launch"}
         for at in sorted(kernels, key=lambda at: -kernels[at].cost.us):  # where time is short, it is for the heaviest
-            found = _Candidates(kernels[at], asked, compilers, deadline, tick).best(shortlists)
+            self.progress(kernels[at].kernel.name, self.asked.most, 0)
+            found = _Candidates(kernels[at], self).best(shortlists)
             same = found.kernel is kernels[at].kernel
             steps[at] = found if same else replace(shortlists().noted(found), refined=found.refined)
-    return with_steps(plan, steps)
+        return with_steps(plan, steps)
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on a terminal; yields what is told the kernel of each candidate that is done."""
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal; yields what is told the kernel, how many candidates more there are, and how many are done."""
     if not sys.stderr.isatty():
-        yield lambda name: None
+        yield lambda name, more, done: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("compiling {task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda name: progress.update(task, description=name, advance=1)
+    columns = (TextColumn("trying {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=0)
+        yield lambda name, more, done: bar.update(task, description=name, advance=done, total=(bar.tasks[0].total or 0) + more)
 
 
 def with_steps(plan: Plan, steps: Sequence[PlannedKernel | PlannedCall]) -> Plan:
@@ -97,11 +113,8 @@ def with_steps(plan: Plan, steps: Sequence[PlannedKernel | PlannedCall]) -> Plan
 class _Candidates:
     """The candidates of one kernel."""
 
-    def __init__(
-        self, first: PlannedKernel, asked: Asked, compilers: Compilers, deadline: float, progress: Callable[[str], None]
-    ) -> None:
-        self.first, self.asked, self.target = first, asked, asked.target
-        self.compilers, self.deadline, self.progress = compilers, deadline, progress
+    def __init__(self, first: PlannedKernel, refiner: Refiner) -> None:
+        self.first, self.refiner, self.asked, self.target = first, refiner, refiner.asked, refiner.asked.target
         self.kernels: list[PlannedKernel] = []
         self.tried: list[Tried] = []
         self.stopped = ""
@@ -128,10 +141,9 @@ class _Candidates:
         chosen, by = self._by_machine_code(), "machine code"
         if self.asked.by_clock and not why:
             chosen, by = self._by_clock(), "clock"
-        elif self.asked.tune:
-            self.stopped = "; ".join(filter(None, (self.stopped, f"not timed: {why}")))
         by = by if any(t.measured_us is not None if by == "clock" else t.static_us is not None for t in self.tried) else "model"
-        found = replace(self.kernels[chosen], refined=Refined(tuple(self.tried), chosen, by, self.stopped))
+        stopped = "; ".join(filter(None, (self.stopped, why and f"not timed: {why}")))
+        found = replace(self.kernels[chosen], refined=Refined(tuple(self.tried), chosen, by, stopped))
         if not self.stopped:
             _write(key, found, self.target)
         return found
@@ -161,7 +173,8 @@ class _Candidates:
     def _compile(self, kernels: Sequence[PlannedKernel]) -> None:
         most = GAIN * self.tried[0].static_us if self.tried and self.tried[0].static_us is not None else math.inf
         jobs = [job_of(k, self.target) for k in kernels]
-        for k, found in zip(kernels, self.compilers(jobs, most, self.deadline, lambda: self.progress(self.first.kernel.name)), strict=True):
+        said = self.refiner.compilers(jobs, most, self.refiner.until, lambda: self.refiner.progress(self.first.kernel.name, 0, 1))
+        for k, found in zip(kernels, said, strict=True):
             if found is None:
                 self.stopped = f"the {SECONDS:.0f} s for a plan are over"
             if found is not None or not self.kernels:
@@ -187,8 +200,7 @@ class _Candidates:
     def _by_clock(self) -> int:
         """The candidate that takes least by the clock."""
         able = [at for at, t in enumerate(self.tried) if not t.refused] or [0]
-        name = self.first.kernel.name
-        found = clocked.measured([self.kernels[at] for at in able], self.target, lambda part: self.progress(name))
+        found = clocked.measured([self.kernels[at] for at in able], self.target)
         for at, said in zip(able, found, strict=True):
             self.tried[at] = replace(self.tried[at], **({"refused": said} if isinstance(said, str) else {"measured_us": said}))
         times = {at: us for at in able if (us := self.tried[at].measured_us) is not None}

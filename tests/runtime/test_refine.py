@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -17,7 +18,7 @@ from eqfuse.extract.variants import variants
 from eqfuse.runtime import clocked, compilers, refine
 from eqfuse.runtime.compilers import Compilers
 from eqfuse.runtime.judging import Judged, job_of, judged
-from eqfuse.runtime.refine import Asked, refined, with_steps
+from eqfuse.runtime.refine import Asked, Refiner, with_steps
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -33,6 +34,11 @@ def attention():
 
 def lists(c):
     return lambda: Shortlists(c.graph, c.target, c.plan, 10.0)
+
+
+def refined(c, most, tune=False, found=None):
+    with Refiner(Asked(most, tune, c.target)) as refiner:
+        return refiner(c.plan, found or lists(c))
 
 
 def tiles(k):
@@ -85,7 +91,7 @@ WORSE = Judged(refused="spills 64 B per thread", spill_bytes=64)
 def test_the_best_by_machine_code_is_taken(attention, monkeypatch, answers, chosen, how):
     said = Said(*answers)
     monkeypatch.setattr(refine, "Compilers", said)
-    plan = refined(attention.plan, Asked(4, False, attention.target), lists(attention))
+    plan = refined(attention, 4)
     (k,) = plan.kernels
     assert len(said.asked) == 4 == len(k.refined.candidates), "the model's first, two of its next, and one near the best"
     assert (k.refined.chosen, k.refined.by) == (chosen, how)
@@ -98,13 +104,13 @@ def test_the_best_by_machine_code_is_taken(attention, monkeypatch, answers, chos
 def test_floors_are_asked_for_with_the_time_of_the_first(attention, monkeypatch):
     said = Said(by(100.0), by(200.0))
     monkeypatch.setattr(refine, "Compilers", said)
-    refined(attention.plan, Asked(3, False, attention.target), lists(attention))
+    refined(attention, 3)
     assert said.most == [math.inf, pytest.approx(98.0), pytest.approx(98.0)]
 
 
 def test_a_limit_of_time_is_said(attention, monkeypatch):
     monkeypatch.setattr(refine, "Compilers", Said(by(100.0), by(50.0), late_after=2))
-    (k,) = refined(attention.plan, Asked(6, False, attention.target), lists(attention)).kernels
+    (k,) = refined(attention, 6).kernels
     assert len(k.refined.candidates) == 2 and k.refined.chosen == 1
     assert "are over" in k.refined.stopped and k.refined.stopped in "\n".join(k.refined.lines(False))
 
@@ -124,7 +130,7 @@ def test_every_candidate_computes_the_same(attention):
 
 
 def test_tiles_that_the_model_refuses_are_tried():
-    """128 x 128 at head dimension 128: more registers than the model allows, and no spill by the compiler (docs/decisions/refine.md)."""
+    """128 x 128 at head dimension 128: more registers than the model allows, and no spill by the compiler (docs/decisions/machine_code.md)."""
     c = eqfuse.optimize(PROGRAMS["attention"].fn, [meta(1, 8, 2048, 128)] * 3, target="h100")
     rows, keys = (next(n for n in tiles(c.plan.kernels[0])[0] if n.startswith(x)) for x in "qk")
     assert tiles(c.plan.kernels[0])[0][keys] == 64
@@ -158,20 +164,19 @@ def test_what_was_found_is_remembered(attention, monkeypatch, tmp_path):
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     said = Said(by(100.0), by(50.0))
     monkeypatch.setattr(refine, "Compilers", said)
-    asked = Asked(3, False, attention.target)
-    first = refined(attention.plan, asked, lists(attention))
+    first = refined(attention, 3)
     count = len(said.asked)
 
     def never():
         raise AssertionError("the search is made again")
 
-    again = refined(attention.plan, asked, lambda: lists(attention)() if first.kernels[0].refined.chosen else never())
+    again = refined(attention, 3, found=lambda: lists(attention)() if first.kernels[0].refined.chosen else never())
     assert len(said.asked) == count, "nothing is compiled again"
     assert again.kernels[0].kernel == first.kernels[0].kernel and again.kernels[0].refined == first.kernels[0].refined
     assert str(again) == str(first)
     for path in (tmp_path / "plans").iterdir():
         path.write_bytes(path.read_bytes().replace(b"machine code", b"machine coda"))
-    refined(attention.plan, asked, lists(attention))
+    refined(attention, 3)
     assert len(said.asked) > count, "what is not as it was written is not believed"
 
 
@@ -193,17 +198,16 @@ def test_the_clock_decides_where_it_is_asked(attention, monkeypatch):
     answers = by(100.0), by(50.0), by(60.0), SPILLS
     monkeypatch.setattr(refine, "Compilers", Said(*answers))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    asked = Asked(4, True, attention.target)
-    (k,) = refined(attention.plan, asked, lists(attention)).kernels
+    (k,) = refined(attention, 4, True).kernels
     assert k.refined.by == "machine code" and "not timed: no sm_80 is at hand" in k.refined.stopped
     monkeypatch.setattr(refine, "Compilers", Said(*answers))
     monkeypatch.setattr(clocked, "why_not", lambda k, target: "")
     monkeypatch.setattr(clocked, "device_name", lambda target: "fake")
     monkeypatch.setattr(clocked, "_tensors", lambda k, target: {})
-    seconds = iter((9e-5, 8e-5, 7e-5))
-    monkeypatch.setattr(clocked, "_call", lambda k, target, given: lambda s=next(seconds): s)
+    seconds = iter((9e-5, 8e-5, 7e-5))  # of candidates by when they are first called
+    monkeypatch.setattr(clocked, "_call", lambda k, target, given: functools.cache(lambda: next(seconds)))
     monkeypatch.setattr(clocked, "sampler", lambda device, threads: lambda call, times: call())
-    plan = refined(attention.plan, asked, lists(attention))
+    plan = refined(attention, 4, True)
     (k,) = plan.kernels
     assert [t.measured_us and round(t.measured_us) for t in k.refined.candidates] == [90, 80, 70, None], "what spills is not run"
     assert (k.refined.chosen, k.refined.by) == (2, "clock")
@@ -223,3 +227,20 @@ def test_on_a_cpu_it_is_the_clock():
 def test_what_is_no_number_of_candidates_is_refused(options):
     with pytest.raises(OptionError, match=next(iter(options))):
         eqfuse.optimize(PROGRAMS["row_softmax"].fn, [meta(8, 64)], target="a100", **options)
+
+
+def test_equal_regions_are_refined_once(monkeypatch):
+    layer = [torch.empty(2048, 2048, dtype=torch.float16, device="meta") for _ in range(3)]
+
+    def three(x, ws):
+        for w in ws:
+            x = torch.relu(x @ w) * torch.rsqrt(x.float().square().mean(-1, keepdim=True)).to(x.dtype)
+        return x
+
+    said = Said(by(100.0), by(50.0))
+    monkeypatch.setattr(refine, "Compilers", said)
+    c = eqfuse.optimize(three, (layer[0], layer), target="h200", refine=2)
+    assert len(c.plan.parts) > 1
+    heavy = [k for p in c.planned.parts.different for k in p.plan.kernels if k.refined]
+    assert len(said.asked) == 2 * len(heavy) > 0
+    assert str(c.plan).count("instead of the model's first") == sum(k.refined.chosen > 0 for k in heavy)
