@@ -5,8 +5,8 @@
     python benchmarks/refined.py --save --resume        also write benchmarks/results/DATE-refined.json, after every job
     python benchmarks/refined.py --show FILE            the table of a file
 
-No GPU is needed: kernels are compiled and judged statically (docs/decisions/machine_code.md).  Nothing is read from the disk cache, so that the
-seconds are those of a first time; they are CPU seconds of this process where it is told to use one processor (`taskset -c 0`).
+No GPU is needed: kernels are compiled and judged statically (docs/decisions/machine_code.md).  Nothing is read from the disk cache, so that
+the seconds are those of a first time; they are CPU seconds of this process where it is told to use one processor (`taskset -c 0`).
 """
 
 import argparse
