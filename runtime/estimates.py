@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,9 +43,14 @@ def accesses_of(layouts: KernelLayouts) -> Accesses:
 
 
 def kernel_estimate(
-    report: StaticReport, kernels: Sequence[PlannedKernel], target: Target, layouts: KernelLayouts | None = None
+    report: StaticReport,
+    kernels: Sequence[PlannedKernel],
+    target: Target,
+    layouts: KernelLayouts | None = None,
+    most: float = math.inf,
 ) -> KernelEstimate:
-    """What one launch takes; several kernels in one are not told apart.  ``layouts``: of this launch, for conflicts and sectors."""
+    """What one launch takes; several kernels in one are not told apart.  ``layouts``: of this launch, for conflicts and sectors.  What
+    takes ``most`` microseconds by its floors alone is not simulated."""
     modelled = sum(k.cost.us for k in kernels)
 
     def unknown(reason: str) -> KernelEstimate:
@@ -58,7 +64,7 @@ def kernel_estimate(
     try:
         listing = assembled(report.assembly) if target.vendor == "amd" else disassemble(report.machine_code)
         known = accesses_of(layouts) if layouts and target.warp_size == WARP else None
-        return KernelEstimate(report.kernel, report.arch, modelled, estimate(listing, work, target, known))
+        return KernelEstimate(report.kernel, report.arch, modelled, estimate(listing, work, target, known, most))
     except CompileError as error:
         return unknown(error.message)
 

@@ -18,35 +18,29 @@ from ..extract.kept import folder
 from ..extract.kept.versions import made_by
 from ..extract.plan import PlannedKernel
 from ..extract.targets import Target
-from ..machine import Work
-from ..tiles.program import Param
 
 SOURCES, OTHERS = ("machine", "runtime", "codegen"), ("triton",)  # what a judgement is made by, beside what is in the job
 
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to be compiled: all that the compiler, the gate and the estimate are told."""
+    """One kernel to be compiled: its text, and the kernel that this is of."""
 
     source: str
-    name: str
-    params: tuple[Param, ...]
+    planned: PlannedKernel
     target: Target
-    warps: int
-    stages: int
-    registers: int
-    contract: bool
-    work: Work  # whose warps and resident programs the compiler will say
 
     @property
     def key(self) -> str | None:
-        """The name of its judgement on disk; ``None`` where nothing is kept."""
+        """The name of its judgement on disk: all that the compiler, the gate and the estimate are told.  ``None`` where nothing is kept."""
+        from .estimates import work_of
+
         versions = made_by(SOURCES, OTHERS)
         if versions is None or folder.directory() is None:
             return None
-        said = (versions, self.source, self.name, repr(self.params), repr(self.target), self.warps, self.stages, self.registers,
-                self.contract, repr(self.work))  # fmt: skip
-        return hashlib.sha256("\0".join(map(str, ("judged", *said))).encode()).hexdigest()
+        k = self.planned.kernel
+        told = (self.planned.tiles.parameters, self.target, k.warps, k.stages, k.registers, k.contracts, work_of(self.planned, 0, 0))
+        return hashlib.sha256("\0".join(("judged", versions, self.source, k.name, *map(repr, told))).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -68,27 +62,25 @@ class Judged:
 
 def job_of(k: PlannedKernel, target: Target) -> Job:
     """The job of a planned kernel: its text without the header, which says what the model thinks of it."""
-    tiles = replace(k.tiles, kernel=replace(k.kernel, notes={}))
-    source = emit_kernels(ModuleSpec(k.kernel.name, (), (), (), (tiles,)))
-    from .estimates import work_of
-
-    return Job(
-        source, k.kernel.name, k.tiles.parameters, target, k.kernel.warps, k.kernel.stages, k.kernel.registers, k.tiles.contracts,
-        work_of(k, 0, 0),
-    )  # fmt: skip
+    bare = replace(k.kernel, notes={})
+    k = replace(k, kernel=bare, tiles=replace(k.tiles, kernel=bare), refined=None)
+    return Job(emit_kernels(ModuleSpec(bare.name, (), (), (), (k.tiles,))), k, target)
 
 
 def judged(job: Job, most: float = math.inf) -> Judged:
     """Compile a kernel, and read how long it takes off its machine code, unless its floors alone are above ``most`` microseconds."""
-    from ..machine import disassemble, estimate
+    from .accesses import memory_accesses
     from .aot import compile_kernel
+    from .estimates import kernel_estimate
+    from .levels import levels
     from .modules import load_module, unload_module
 
+    k, target, params = job.planned.kernel, job.target, job.planned.tiles.parameters
     module = load_module(job.source, "aot")
     try:
         r = compile_kernel(
-            module, job.name, job.params, job.target, num_warps=job.warps, num_stages=job.stages, registers=job.registers,
-            contract=job.contract,
+            module, k.name, params, target, num_warps=k.warps, num_stages=k.stages, registers=k.registers,
+            contract=job.planned.tiles.contracts,
         )  # fmt: skip
     except CompileError as error:
         return Judged(refused=f"the compiler refuses it: {error.message}")
@@ -96,14 +88,15 @@ def judged(job: Job, most: float = math.inf) -> Judged:
         unload_module(module)
     refused = "; ".join(said.partition(" (")[0] for said in r.exceeded)
     found = Judged(r.registers, r.spill_bytes, r.shared_bytes, r.occupancy, r.compile_ms, refused)
-    if refused or not r.machine_code:
-        return found if refused else replace(found, reason=f"machine code of {r.arch} is not read")
-    try:
-        least = estimate(disassemble(r.machine_code), replace(job.work, warps=r.warps, resident=r.occupancy), job.target, most)
-    except CompileError as error:
-        return replace(found, reason=error.message)
-    unit, floor = least.floor
-    return replace(found, unit=unit, floor_us=floor, static_us=least.us, reason=least.reason)
+    if refused:
+        return found
+    pointers = {p.name: k.buffers[p.buffer] for p in params if p.kind == "pointer" and p.buffer}
+    accesses = memory_accesses((job.planned.tiles,), job.source, r.assembly, target.warp_size)
+    known = kernel_estimate(r, [job.planned], target, levels(r, target, pointers, accesses), most)
+    if known.static is None:
+        return replace(found, reason=known.reason)
+    unit, floor = known.static.floor
+    return replace(found, unit=unit, floor_us=floor, static_us=known.static.us, reason=known.static.reason)
 
 
 def remembered(job: Job, most: float = math.inf) -> Judged | None:
@@ -120,7 +113,7 @@ def remember(job: Job, found: Judged) -> None:
     if job.key:
         later = found.static_us is None and found.reason.startswith("not simulated")
         kept = replace(found, reason="" if later else found.reason)
-        of = {"program": job.name, "target": job.target.name}
+        of = {"program": job.planned.kernel.name, "target": job.target.name}
         folder.write(job.key, {"of": of, "judged": asdict(kept)})
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import json
 import math
 import sys
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from ..errors import EqFuseError
+from ..errors import CompileError, EqFuseError
 from ..extract.covers.shortlist import Shortlists
 from ..extract.kept import folder
 from ..extract.kept.codec import Unkept, decoded, encoded
@@ -64,6 +65,8 @@ class Refiner:
         self._open = ExitStack()
 
     def __enter__(self) -> Refiner:
+        if not self.asked.target.on_cpu and importlib.util.find_spec("triton") is None:
+            raise CompileError("kernels are compiled by Triton, which is not there", cure="pip install 'triton>=3.6,<4', on Linux")
         self.compilers = self._open.enter_context(Compilers(workers_for(self.asked.most)))
         self.progress = self._open.enter_context(_progress())
         return self
