@@ -774,7 +774,12 @@ def _refined_by(refiner: Refiner, found: Planned) -> Planned:
         again = _composed(found, found.parts.partition, found.parts.regions, made)
         return replace(again, plan=replace(again.plan, decisions=found.plan.decisions))
     request, plan = found.request, found.plan
-    return replace(found, plan=refiner(plan, lambda: Shortlists(found.graph, request.target, plan, request.time_budget)))
+    key = _key("refine", request, found.rules, plan.program, request.time_budget, found.choice)
+
+    def lists() -> Shortlists:
+        return Shortlists(found.graph, request.target, plan, request.time_budget)
+
+    return replace(found, plan=refiner(plan, lists, key.name if key else None))
 
 
 def _accurate(request: Request, factor: float) -> Planned:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ def why_not(k: PlannedKernel, target: Target) -> str:
 def device_name(target: Target) -> str:
     """The machine whose clock it is."""
     if target.on_cpu:
-        return target.measured or target.name
+        return f"{target.measured or target.name} {platform.node()}"
     import torch
 
     return str(torch.cuda.get_device_name())

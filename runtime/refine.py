@@ -22,6 +22,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ..errors import CompileError, EqFuseError
+from ..extract.covers.finished import headed
 from ..extract.covers.shortlist import Shortlists
 from ..extract.kept import folder
 from ..extract.kept.codec import Unkept, decoded, encoded
@@ -74,19 +75,20 @@ class Refiner:
     def __exit__(self, *error: object) -> None:
         self._open.close()
 
-    def __call__(self, plan: Plan, lists: Callable[[], Shortlists]) -> Plan:
+    def __call__(self, plan: Plan, lists: Callable[[], Shortlists], known_by: str | None) -> Plan:
         """The plan with the best candidate for each of its kernels, but for those that share a launch or take no longer than that.
 
-        ``lists``: the searches of its kernels, which are made if there is something to find."""
+        ``lists``: the searches of its kernels, which are made if there is something to find.  ``known_by``: the name of all that the plan
+        follows from, by which what is found is kept on disk, if it is to be."""
         shortlists = functools.cache(lists)
         together = {at for one in plan.launches if len(one.steps) > 1 for at in one.steps}
         steps: list[PlannedKernel | PlannedCall] = list(plan.steps)
         kernels = {at: k for at, k in enumerate(steps) if isinstance(k, PlannedKernel) and at not in together and k.cost.bound != "launch"}
         for at in sorted(kernels, key=lambda at: -kernels[at].cost.us):  # where time is short, it is for the heaviest
             self.progress(kernels[at].kernel.name, self.asked.most, 0)
-            found = _Candidates(kernels[at], self).best(shortlists)
+            found = _Candidates(kernels[at], self, known_by).best(shortlists)
             same = found.kernel is kernels[at].kernel
-            steps[at] = found if same else replace(shortlists().noted(found), refined=found.refined)
+            steps[at] = found if same else headed(found, kernels[at].kernel.notes.get("", ""))
         return with_steps(plan, steps)
 
 
@@ -116,7 +118,8 @@ def with_steps(plan: Plan, steps: Sequence[PlannedKernel | PlannedCall]) -> Plan
 class _Candidates:
     """The candidates of one kernel."""
 
-    def __init__(self, first: PlannedKernel, refiner: Refiner) -> None:
+    def __init__(self, first: PlannedKernel, refiner: Refiner, known_by: str | None) -> None:
+        self.known_by = known_by
         self.first, self.refiner, self.asked, self.target = first, refiner, refiner.asked, refiner.asked.target
         self.kernels: list[PlannedKernel] = []
         self.tried: list[Tried] = []
@@ -125,7 +128,8 @@ class _Candidates:
     def best(self, shortlists: Callable[[], Shortlists]) -> PlannedKernel:
         """The kernel with the candidates that were tried, or another in its place."""
         why = clocked.why_not(self.first, self.target) if self.asked.by_clock else ""
-        key = _key(self.first, self.asked, "" if why or not self.asked.by_clock else clocked.device_name(self.target))
+        device = "" if why or not self.asked.by_clock else clocked.device_name(self.target)
+        key = None if self.known_by is None else _key(self.known_by, self.first, self.asked, device)
         known = _read(key, self.first, self.target)
         if known is not None:
             return known
@@ -228,7 +232,7 @@ def _what(kernel: Kernel) -> tuple[object, ...]:
 # on disk ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _key(first: PlannedKernel, asked: Asked, device: str) -> str | None:
+def _key(known_by: str, first: PlannedKernel, asked: Asked, device: str) -> str | None:
     """The name of what was found for a kernel; ``None`` where nothing is kept."""
     versions = made_by(package_sources(), ("triton", "numpy") if not asked.target.on_cpu else ("numpy",))
     if versions is None or folder.directory() is None:
@@ -237,7 +241,7 @@ def _key(first: PlannedKernel, asked: Asked, device: str) -> str | None:
         kernel = json.dumps(encoded(replace(first.kernel, notes={})))
     except Unkept:
         return None
-    said = ("refined", versions, kernel, repr(asked.target), str(asked.most), device)
+    said = ("refined", versions, known_by, kernel, repr(asked.target), str(asked.most), device)
     return hashlib.sha256("\0".join(said).encode()).hexdigest()
 
 

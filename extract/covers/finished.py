@@ -30,7 +30,7 @@ def finished(
     ``stopped``: why the search ended.  ``refused``: why offers were not taken.
     """
     program, objective = maker.program, record.objective
-    best = replace(best, steps=tuple(noted(maker, k) if isinstance(k, PlannedKernel) else k for k in best.steps))
+    best = replace(best, steps=tuple(_noted(maker, k) if isinstance(k, PlannedKernel) else k for k in best.steps))
     used = {b.name for k in best.steps for b in k.stores} | {i.name for i in program.inputs}
     if model is None:
         limit = objective.limit if objective.by == "time" else 0
@@ -69,14 +69,19 @@ def launched_us(cover: Cover, target: Target, limit: float) -> float:
     return sum(one.us for one in launches(cover.steps, target, most)) or cover.us
 
 
-def noted(maker: CoverMaker, planned: PlannedKernel) -> PlannedKernel:
+def _noted(maker: CoverMaker, planned: PlannedKernel) -> PlannedKernel:
     """The kernel with its header: the equations it computes, the rules behind it, the bytes it moves."""
     original = dict(zip(maker.graph.original, maker.program.terms(), strict=True))
     specs = maker.specs()
     computed = {r.buffer: original[specs[r.buffer].cls] for r in planned.kernel.roots if specs[r.buffer].cls in original}
     lines = equations(computed)
     lines += [f"{r.buffer}: a partial result" for r in planned.kernel.roots if r.buffer not in computed]
-    notes = {"": "\n".join(lines)}
+    return headed(planned, "\n".join(lines))
+
+
+def headed(planned: PlannedKernel, computed: str) -> PlannedKernel:
+    """The kernel with a header that begins with what it computes."""
+    notes = {"": computed}
     if planned.rules:
         notes["rules"] = ", ".join(planned.rules)
     notes["moves"] = f"{bytes_text(planned.cost.dram_bytes)} of memory for the planned sizes; bound by {planned.cost.bound}"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ...egraph.frozen import FrozenGraph
 from ..meter import Meter
 from ..plan import Plan, PlannedKernel
 from ..search import RootSpec
 from ..targets import Target
-from .finished import noted
 from .maker import CoverMaker
 
 
@@ -38,7 +36,3 @@ class Shortlists:
         leaves = {s.cls: self.maker.leaf(s) for b, s in self.specs.items() if b in planned.loads and b not in stored}
         found = self.maker.search.candidates(planned.kernel.name, tuple(self.specs[b] for b in stored), leaves, most)
         return tuple(k for k in found if k.loads <= {*self.specs, *(i.name for i in self.maker.program.inputs)})
-
-    def noted(self, planned: PlannedKernel) -> PlannedKernel:
-        """A candidate with the header that kernels of plans have."""
-        return noted(self.maker, replace(planned))
