@@ -72,7 +72,7 @@ def row(job, target, most):
     found = k.refined
     candidates = [{**vars(t), "roles": dict(t.roles)} for t in found.candidates]
     return {
-        "job": job, "target": target, "most": most, "kernel": k.kernel.name, "kernels": len(c.plan.kernels), "candidates": candidates,
+        "job": job, "target": target, "most": most, "commit": commit(), "kernel": k.kernel.name, "kernels": len(c.plan.kernels), "candidates": candidates,
         "chosen": found.chosen, "by": found.by, "stopped": found.stopped, "refine_ms": stages["refine"], "stages_ms": stages, **seconds,
     }  # fmt: skip
 
