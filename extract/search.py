@@ -184,7 +184,7 @@ class KernelSearch:
             self._search(name, roots, leaves)
             distinct: dict[tuple[object, ...], _Candidate] = {}
             for c in sorted(self.listed, key=lambda c: (c.cost.us, c.cost.simt)):
-                # a sum that products take in parts, or whole, is one thing to the model, and whole it is never slower
+                # whether products take a sum in parts or whole is one thing to the model: one of them stands for both
                 shown = [(a, r) for a, r in c.kernel.roles.items() if r.kind == "grid" or not c.counts.dots]
                 grid = tuple((a, r.kind, r.kind == "grid" and r.tile) for a, r in shown)
                 distinct.setdefault((c.kernel.nodes, grid, float(f"{c.cost.us:.3g}")), c)
