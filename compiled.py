@@ -56,6 +56,8 @@ def optimize(
     memory_limit: float | None = None,
     accuracy_factor: float | None = None,
     no_spills: bool = False,
+    refine: int = 0,
+    tune: bool = False,
     out_placements: Sequence[Any] | None = None,
     strict: bool = False,
     training: bool = False,
@@ -83,6 +85,10 @@ def optimize(
     ``no_spills``: compile the plan ahead of time, which takes seconds and no GPU, and plan again with smaller tiles for every kernel of
     which the compiler spills registers to memory; the plan says what was tried, and what spills still if nothing helped.  Without it
     registers are counted by a model, which is right for most kernels and not for all (docs/decisions/registers.md has the numbers).
+    ``refine``: compile so many candidates of each kernel (8 is a good number; some three seconds of CPU for each, in parallel, and
+    remembered on disk), refuse those that spill or cannot be launched, and take the best by machine code; the plan prints what the
+    model, the machine code and a clock say.  No GPU is needed.  ``tune``: order them by the clock of the GPU at hand, if it is that of the
+    target.  For a CPU ``refine`` is by its clock (docs/decisions/machine_code.md).
 
     What kernels cannot compute (an operator, a type, a shape that data decides, a write to an argument) torch runs, between kernels for all
     that is around it: then the result is an :class:`eqfuse.steps.Stepped`, which is called, asked and saved like a ``Compiled``, and whose
@@ -101,7 +107,7 @@ def optimize(
     asked = Request(
         fn, args, kwargs, target,  # type: ignore[arg-type]  # a name becomes a target below
         licence, rules, disable, fusion, name, node_budget, time_budget, objective, memory_limit,
-        accuracy_factor, no_spills, strict=strict,
+        accuracy_factor, no_spills, refine, tune, strict=strict,
     )  # fmt: skip
     if _across_devices(fn, args, kwargs):
         return _across(asked, out_placements)  # type: ignore[return-value]
@@ -147,7 +153,7 @@ def _across(asked: Request, out_placements: Sequence[Any] | None) -> Across:
     """The same across devices.  OptionError for options that are about the kernels of one program."""
     from .distributed import Across
 
-    for option in ("fusion", "accuracy_factor", "memory_limit", "no_spills"):
+    for option in ("fusion", "accuracy_factor", "memory_limit", "no_spills", "refine", "tune"):
         value = getattr(asked, option)
         errors.expect(not value, option, value, "leave it out: with DTensors there is a plan for each of several programs")
     return Across(checked(asked), out_placements)

@@ -48,6 +48,7 @@ from .egraph.run import (
 from .errors import AccuracyError, OptionError, PlanError, expect, shown
 from .extract import extract, extract_like, kept
 from .extract.baseline import baseline, eager_ops
+from .extract.covers.shortlist import Shortlists
 from .extract.hazards import MOVES_FACTORS, in_order_for_nothing, no_dearer, notes
 from .extract.objective import OBJECTIVES, Objective
 from .extract.outside import unmatched, withheld
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from .runtime.composed import Composed
     from .runtime.executable import Executable
     from .runtime.generated import Generated
+    from .runtime.refine import Refiner
 
 LICENCES = ("exact", "real", "approx")  # each allows what stands before it, too
 
@@ -88,6 +90,7 @@ ENGINE_SECONDS = 1.0  # to compile them: with less for all regions, each compile
 OP_SECONDS = 0.008  # for a kernel of the plan op by op, about
 SATURATION_SHARE = 0.6  # of the time for a plan that its saturation may take
 LONGEST_AUDITED_SPLIT = 2048
+MOST_REFINED = 64  # candidates of a kernel
 MOST_AUDITED = 20_000_000  # numbers that an audit may hold
 
 
@@ -113,6 +116,8 @@ class Request:
     memory_limit: float | None = None  # bytes
     accuracy_factor: float | None = None
     no_spills: bool = False
+    refine: int = 0  # candidates of each kernel that are compiled
+    tune: bool = False  # and ordered by the clock
     in_regions: bool = True  # whether a program may be planned in parts,
     in_order: bool = False  # and has to be planned in the order in which it is written
     deadline: float = math.inf  # the process time to be done by, of a request that is part of another
@@ -121,8 +126,8 @@ class Request:
     engines: Engines | None = None  # with rules compiled in, which the parts of a program share
 
     def on(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
-        """The same for other example arguments."""
-        return replace(self, args=tuple(args), kwargs=dict(kwargs), traced=None)
+        """The same for other example arguments.  What compilers and clocks said of kernels is carried over where these serve."""
+        return replace(self, args=tuple(args), kwargs=dict(kwargs), traced=None, refine=0, tune=False)
 
     def without_data(self) -> Request:
         """The same with shapes and types in the places of tensors, which it would keep alive."""
@@ -178,7 +183,9 @@ def _check_numbers(asked: Request) -> None:
         good = number >= 0 and (option, number) != ("accuracy_factor", 0)
         expect(good, option, value, cure)
     expect(asked.objective in OBJECTIVES, "objective", asked.objective, " or ".join(map(repr, OBJECTIVES)))
-    for switch in ("no_spills", "strict"):
+    whole = isinstance(asked.refine, int) and not isinstance(asked.refine, bool) and 0 <= asked.refine <= MOST_REFINED
+    expect(whole, "refine", asked.refine, f"a number of candidates of each kernel to compile, 0 to {MOST_REFINED}; 8 is a good one")
+    for switch in ("no_spills", "strict", "tune"):
         expect(isinstance(getattr(asked, switch), bool), switch, getattr(asked, switch), "True or False")
 
 
@@ -447,6 +454,9 @@ def _run(request: Request, before: Planned | None = None, *, quiet: bool = False
     if request.no_spills and found.parts is None:
         with clock.stage("compile"):
             found = replace(found, plan=_without_spills(found))
+    if (request.refine or request.tune) and not quiet:
+        with clock.stage("refine"):
+            found = _refined(found)
     found = replace(found, request=request.without_data(), programs=programs, timings=tuple(clock.stages))
     if before is None and not quiet:
         _debug(found)
@@ -746,6 +756,30 @@ def _without_spills(found: Planned) -> Plan:
         return replace(_extract(found, shares), unsure=found.plan.unsure, written_us=found.plan.written_us)
 
     return without_spills(found.plan, found.request.target, again, lambda plan: replace(found, plan=plan).executable.compile())
+
+
+def _refined(found: Planned) -> Planned:
+    """The plan with kernels that a compiler, or a clock, finds best among several."""
+    from .runtime.refine import TUNED, Asked, Refiner
+
+    request = found.request
+    with Refiner(Asked(request.refine or TUNED, request.tune, request.target)) as refiner:
+        return _refined_by(refiner, found)
+
+
+def _refined_by(refiner: Refiner, found: Planned) -> Planned:
+    """The same, of a plan in regions each different region."""
+    if found.parts is not None:
+        made = {key: _refined_by(refiner, p) for key, p in found.parts.of_key.items()}
+        again = _composed(found, found.parts.partition, found.parts.regions, made)
+        return replace(again, plan=replace(again.plan, decisions=found.plan.decisions))
+    request, plan = found.request, found.plan
+    key = _key("refine", request, found.rules, plan.program, request.time_budget, found.choice)
+
+    def lists() -> Shortlists:
+        return Shortlists(found.graph, request.target, plan, request.time_budget)
+
+    return replace(found, plan=refiner(plan, lists, key.name if key else None))
 
 
 def _accurate(request: Request, factor: float) -> Planned:

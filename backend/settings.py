@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import OptionError, expect
 from ..pipeline import Request, checked
 
-OF_OPTIMIZE = ("target", "licence", "rules", "disable", "node_budget", "time_budget", "objective", "no_spills", "strict")
+OF_OPTIMIZE = ("target", "licence", "rules", "disable", "node_budget", "time_budget", "objective", "no_spills", "refine", "tune", "strict")
 RUNS = ("auto", "interpret", "torch")
 
 

@@ -367,7 +367,7 @@ KINDS = {
     "-warm": warm,
     "-cpu": cpu,
 }
-ELSEWHERE = ("-operators", "-cpu-ranking")  # docs/operators.md and docs/decisions/cpu.md have them
+ELSEWHERE = ("-operators", "-cpu-ranking", "-refined")  # docs/operators.md, and cpu.md and machine_code.md of docs/decisions have them
 
 
 def tables(folder=HERE / "results"):

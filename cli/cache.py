@@ -37,7 +37,7 @@ def cache_command(args: argparse.Namespace) -> int:
         return 0
     print(f"{where}: {len(found)} entries, {sum(e.bytes for e in found):,} bytes")
     if found:
-        show_table(("program", "target", "plans", "orders", "graphs", "damaged", "bytes", "last read"), _rows(found))
+        show_table(("program", "target", "plans", "orders", "judged", "graphs", "damaged", "bytes", "last read"), _rows(found))
     return 0
 
 
@@ -49,11 +49,13 @@ def _of(entry: Entry) -> dict[str, str]:
 
 
 def _kind(entry: Entry) -> str:
-    """A plan; what a graph of torch.compile became; the note that no other order of a program is better; or a file that is not as it was
+    """A plan; what a graph of torch.compile became; the note that no other order of a program is better; what a compiler or a clock said of
+    kernels; or a file that is not as it was
     written, and is never read."""
     if not isinstance(entry.data, dict):
         return "damaged"
-    return "plan" if "plan" in entry.data else "order" if "best" in entry.data else "graph"
+    kinds = {"plan": "plan", "best": "order", "judged": "judged", "refined": "judged"}
+    return next((kind for key, kind in kinds.items() if key in entry.data), "graph")
 
 
 def _rows(found: Sequence[Entry]) -> list[tuple[str, ...]]:
@@ -65,6 +67,6 @@ def _rows(found: Sequence[Entry]) -> list[tuple[str, ...]]:
     for of, group in sorted(groups.items(), key=lambda g: -max(e.read for e in g[1])):
         kinds = Counter(map(_kind, group))
         when = datetime.fromtimestamp(max(e.read for e in group)).astimezone().strftime("%Y-%m-%d %H:%M")
-        counts = (str(kinds[k]) for k in ("plan", "order", "graph", "damaged"))
+        counts = (str(kinds[k]) for k in ("plan", "order", "judged", "graph", "damaged"))
         rows.append((*of, *counts, f"{sum(e.bytes for e in group):,}", when))
     return rows

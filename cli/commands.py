@@ -19,8 +19,8 @@ def _compiled(args: argparse.Namespace) -> tuple[Compiled, Any, tuple[Any, ...]]
     function, example = load_program(args)
     import eqfuse
 
-    no_spills = getattr(args, "no_spills", False)
-    return eqfuse.optimize(function, example, target=args.target, licence=args.licence, no_spills=no_spills, strict=True), function, example
+    more = {option: getattr(args, option) for option in ("no_spills", "refine", "tune") if hasattr(args, option)}
+    return eqfuse.optimize(function, example, target=args.target, licence=args.licence, strict=True, **more), function, example
 
 
 def optimize_command(args: argparse.Namespace) -> int:

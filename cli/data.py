@@ -56,6 +56,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
                 "passes": {str(getattr(a, "name", a)): n for a, n in k.passes.items()},
                 "rules": list(k.rules),
                 "cost": plain(k.cost),
+                **({"refined": plain(k.refined)} if k.refined else {}),
             }
             for k in plan.kernels
         ],

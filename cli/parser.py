@@ -80,6 +80,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--compile", metavar="ARCH", action="append", default=[], help="compile for sm_80, sm_90, sm_100 or gfx942")
     p.add_argument("--no-spills", action="store_true", help="compile the plan for its target, and plan again with smaller tiles for "
                    "kernels that spill registers")  # fmt: skip
+    p.add_argument("--refine", metavar="K", type=int, default=0, help="compile so many candidates of each kernel, and take the best by "
+                   "machine code (seconds for each; for a CPU by its clock)")  # fmt: skip
+    p.add_argument("--tune", action="store_true", help="order candidates by the clock of the GPU at hand")
     p.add_argument("--save", metavar="OUT.py", type=Path, help="write a standalone module (needs only torch and triton)")
     p.add_argument("--overwrite", action="store_true", help="let --save and --graph replace a file that EqFuse did not write")
     p.add_argument("--graph", metavar="OUT.json", type=Path, help="write the e-graph, for `eqfuse extract` and other tools "

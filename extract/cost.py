@@ -137,6 +137,16 @@ def _shared(counts: Counts, stages: int) -> int:
     return counts.dot_operand_bytes * stages + counts.staged_bytes * (stages - 1) + counts.static_operand_bytes
 
 
+def launched_with(counts: Counts, fitted: Fit, warps: int, stages: int) -> Fit:
+    """The footprint with other warps and stages, whatever fits."""
+    return replace(fitted, warps=warps, stages=stages, shared_bytes=_shared(counts, stages))
+
+
+def may_compile(fitted: Fit, target: Target) -> bool:
+    """Whether a compiler may find room for what does not fit by the count of registers: all the registers that the threads have hold it."""
+    return fitted.resource == "registers" and fitted.register_bytes <= 4 * fitted.warps * target.warp_size * target.registers_per_thread
+
+
 def _warps_wanted(counts: Counts) -> int:
     """More warps for more work per step: a thread should hold a few vectors of every tile."""
     if counts.dots:

@@ -13,6 +13,7 @@ from ..tiles.outside import OutsideCall
 from ..tiles.program import TileProgram
 from ..tiles.walk import shares
 from .quantities import bytes_text, plural
+from .refined import Refined
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class PlannedKernel:
     cost: Cost = field(repr=False)
     rules: tuple[str, ...]  # the rules that introduced its nodes
     passes: Mapping[str, int]  # loops over each streamed axis
+    refined: Refined | None = field(default=None, compare=False)  # its candidates, where a compiler or a clock has judged them
 
     def __repr__(self) -> str:
         roles = " ".join(f"{a.name}={r}" for a, r in self.kernel.roles.items())
@@ -289,6 +291,7 @@ def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = Mapp
         f"    cost    {c.us:.1f} us, bound by {c.bound}; {bytes_text(c.dram_bytes)} DRAM, {bytes_text(c.l2_bytes)} L2, "
         f"{c.flops / 1e9:.1f} GFLOP, {c.simt / 1e9:.2f} G instructions" + ("" if on_cpu else f"; {bytes_text(c.shared_bytes)} shared")
     )
+    lines += [f"    judged  {line}" for line in (k.refined.lines(on_cpu) if k.refined else ())]
     if k.rules:
         lines.append(f"    rules   {', '.join(k.rules)}")
     return lines

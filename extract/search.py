@@ -25,7 +25,7 @@ from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
-from .cost import Fit, fit, persistent, price, registers, running
+from .cost import Fit, fit, may_compile, persistent, price, registers, running
 from .plan import Cost, PlannedKernel
 from .program_order import ordered
 from .reindexing import Places, reindexings
@@ -151,6 +151,7 @@ class KernelSearch:
         self.hasty = False  # the first candidate that fits is taken
         self.copies = True  # numbers of rows are counted with their copies (:func:`.cost.fit`)
         self.too_many_copies = False  # and refused something that would fit without
+        self.listed: list[_Candidate] | None = None  # every candidate that was priced, if anybody wants more than the best
 
     def best(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
         """The cheapest kernel that stores the roots, or why there is none."""
@@ -174,6 +175,25 @@ class KernelSearch:
                 return found
             self.memo[key] = found
         return self.memo[key]
+
+    def candidates(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], most: int) -> tuple[PlannedKernel, ...]:
+        """The kernels that the search priced lowest, the cheapest first; of those with the same nodes, grid and price the one with least
+        arithmetic.
+
+        Those that are too large for registers by the model's count are among them, with the price that they would have: whoever compiles
+        them finds out.  What moves every byte once does not end this search, as others may do so, too."""
+        self.listed = []
+        try:
+            self._search(name, roots, leaves)
+            distinct: dict[tuple[object, ...], _Candidate] = {}
+            for c in sorted(self.listed, key=lambda c: (c.cost.us, c.cost.simt)):
+                # whether products take a sum in parts or whole is one thing to the model: one of them stands for both
+                shown = [(a, r) for a, r in c.kernel.roles.items() if r.kind == "grid" or not c.counts.dots]
+                grid = tuple((a, r.kind, r.kind == "grid" and r.tile) for a, r in shown)
+                distinct.setdefault((c.kernel.nodes, grid, float(f"{c.cost.us:.3g}")), c)
+            return tuple(c.planned() for c in itertools.islice(distinct.values(), most))
+        finally:
+            self.listed = None
 
     def _search(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
         best: _Candidate | None = None
@@ -335,6 +355,8 @@ class KernelSearch:
 
     def _ideal(self, c: _Candidate) -> bool:
         """Nothing costs less: it moves every byte once, with the whole device, and takes no longer than that."""
+        if self.listed is not None:
+            return False
         loaded: dict[str, int] = {}
         for t in c.counts.loads:
             loaded[t.buffer] = loaded.get(t.buffer, 0) + t.in_sectors
@@ -499,6 +521,9 @@ class _Form:
         if fitted.reason and model is None:
             self.search.too_many_copies |= fitted.by_copies
             self.reasons.append(_misfit(fitted, kernel))
+            if self.search.listed is not None and may_compile(fitted, target):
+                kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages)
+                self.search.listed.append(_Candidate(dict(roles), kernel, counts, price(kernel, counts, fitted, target)))
             return None
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
@@ -516,7 +541,10 @@ class _Form:
             if (there.us, there.dram_bytes) < (cost.us, cost.dram_bytes):
                 kernel, cost = again, there
         described = model.descriptors if model is not None else 0 < target.descriptor_us * DESCRIBED < cost.us and counts.dots > 0
-        return _Candidate(dict(roles), replace(kernel, descriptors=described), counts, cost)
+        found = _Candidate(dict(roles), replace(kernel, descriptors=described), counts, cost)
+        if self.search.listed is not None:
+            self.search.listed.append(found)
+        return found
 
     def _ordered(self, kernel: Kernel, dims: frozenset[Axis]) -> Kernel:
         """The kernel with the best order of its dims; an order that served another form of it is taken if it serves as well."""

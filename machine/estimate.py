@@ -68,9 +68,12 @@ class Estimate:
         return f"{self.us:.1f} us static, {said}" if self.us is not None else f"{said}; {self.reason}"
 
 
-def estimate(listing: Listing, work: Work, target: Target, accesses: Accesses | None = None) -> Estimate:
+def estimate(
+    listing: Listing, work: Work, target: Target, accesses: Accesses | None = None, most: float = math.inf
+) -> Estimate:
     """The time of a kernel with that machine code on a device.  ``accesses``: what layouts say of conflicts and sectors; without it shared
-    memory is taken to have no conflicts, and sectors to be used whole.
+    memory is taken to have no conflicts, and sectors to be used whole.  What takes ``most`` microseconds by its floors alone is not
+    simulated.
 
     Raises :class:`~eqfuse.errors.CompileError` for an architecture of which there is no file.
     """
@@ -81,6 +84,8 @@ def estimate(listing: Listing, work: Work, target: Target, accesses: Accesses | 
     issued = round(extrapolated(lambda o, i: routes.total(_slots, o, i, work.warps, p), (work.outer, inner), ((1, 2), (1, 2))))
     if reason := _unknown(routes, p):
         return Estimate(least, None, inner, issued, reason)
+    if max(least.values()) >= most:
+        return Estimate(least, None, inner, issued, f"not simulated, as another takes {most:.1f} us")
     return Estimate(least, max(_simulated(routes, inner, work, p), *least.values()), inner, issued)
 
 

@@ -51,6 +51,9 @@ class StaticReport:
     occupancy: int  # CTAs per SM; 0 cannot be launched
     exceeded: tuple[str, ...]
     compile_ms: float
+    modelled_us: float | None = field(default=None, compare=False)  # what a launch takes: by the model of plans,
+    static_us: float | None = field(default=None, compare=False)  # by its machine code, and by a clock, where optimize(refine=...) asked
+    measured_us: float | None = field(default=None, compare=False)
     instructions: Mapping[str, int] | None = field(default=None, compare=False)  # static counts by group, if asked for
     assembly: str = field(default="", repr=False, compare=False)  # PTX or AMD assembly
     ttgir: str = field(default="", repr=False, compare=False)  # Triton's IR of it on the GPU
@@ -65,8 +68,15 @@ class StaticReport:
         verdict = "ok" if self.ok else "; ".join(self.exceeded)
         return (
             f"{self.kernel} {self.arch}: {self.registers} registers, {self.spill_bytes} B spilled, {self.shared_bytes} B shared, "
-            f"{self.occupancy} CTAs/SM, {self.compile_ms:.0f} ms: {verdict}"
+            f"{self.occupancy} CTAs/SM, {self.compile_ms:.0f} ms{self.times}: {verdict}"
         )
+
+    @property
+    def times(self) -> str:
+        """What a launch takes, as far as it is known."""
+        by = {"modelled": self.modelled_us, "static": self.static_us, "measured": self.measured_us}
+        known = ", ".join(f"{us:.1f} us {how}" for how, us in by.items() if us is not None)
+        return f", {known}" if known else ""
 
 
 def compile_kernel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,9 +43,14 @@ def accesses_of(layouts: KernelLayouts) -> Accesses:
 
 
 def kernel_estimate(
-    report: StaticReport, kernels: Sequence[PlannedKernel], target: Target, layouts: KernelLayouts | None = None
+    report: StaticReport,
+    kernels: Sequence[PlannedKernel],
+    target: Target,
+    layouts: KernelLayouts | None = None,
+    most: float = math.inf,
 ) -> KernelEstimate:
-    """What one launch takes; several kernels in one are not told apart.  ``layouts``: of this launch, for conflicts and sectors."""
+    """What one launch takes; several kernels in one are not told apart.  ``layouts``: of this launch, for conflicts and sectors.  What
+    takes ``most`` microseconds by its floors alone is not simulated."""
     modelled = sum(k.cost.us for k in kernels)
 
     def unknown(reason: str) -> KernelEstimate:
@@ -54,15 +60,19 @@ def kernel_estimate(
         return unknown("several kernels share this launch")
     if not report.occupancy:
         return unknown("it cannot be launched")
-    (k,) = kernels
+    work = work_of(kernels[0], report.warps, report.occupancy)
+    try:
+        listing = assembled(report.assembly) if target.vendor == "amd" else disassemble(report.machine_code)
+        known = accesses_of(layouts) if layouts and target.warp_size == WARP else None
+        return KernelEstimate(report.kernel, report.arch, modelled, estimate(listing, work, target, known, most))
+    except CompileError as error:
+        return unknown(error.message)
+
+
+def work_of(k: PlannedKernel, warps: int, resident: int) -> Work:
+    """What a launch of a kernel does, with so many warps in each program and programs at a time on a multiprocessor."""
     counts = walk(k.tiles)
     moved = counts.load_bytes + counts.store_bytes
     blocks = min(counts.programs, k.kernel.persistent or counts.programs)
     outer = max(1.0, (counts.programs if k.kernel.persistent else counts.refills) / blocks)
-    work = Work(blocks, report.warps, report.occupancy, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer)
-    try:
-        listing = assembled(report.assembly) if target.vendor == "amd" else disassemble(report.machine_code)
-        known = accesses_of(layouts) if layouts and target.warp_size == WARP else None
-        return KernelEstimate(report.kernel, report.arch, modelled, estimate(listing, work, target, known))
-    except CompileError as error:
-        return unknown(error.message)
+    return Work(blocks, warps, resident, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer)

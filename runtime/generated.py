@@ -169,19 +169,20 @@ class Generated:
         from .modules import load_module
 
         module = load_module(self.called_source, "aot")
-        return [
-            compile_kernel(
-                module,
-                name,
-                params,
-                self.target,
-                num_warps=kernels[0].kernel.warps,
-                num_stages=kernels[0].kernel.stages,
-                registers=kernels[0].kernel.registers,
-                contract=kernels[0].contracts,
-            )
-            for kernels, name, params in self._functions
-        ]
+        planned = {k.kernel.name: k for k in self.plan.kernels}
+        reports = []
+        for tiles, name, params in self._functions:
+            kernel = tiles[0].kernel
+            report = compile_kernel(
+                module, name, params, self.target, num_warps=kernel.warps, num_stages=kernel.stages, registers=kernel.registers,
+                contract=tiles[0].contracts,
+            )  # fmt: skip
+            members = [planned[t.kernel.name] for t in tiles]
+            known = members[0].refined if len(members) == 1 else None
+            times = (known.best.static_us, known.best.measured_us) if known else (None, None)
+            modelled = sum(k.cost.us for k in members)
+            reports.append(replace(report, modelled_us=modelled, static_us=times[0], measured_us=times[1]))
+        return reports
 
     def layouts(self) -> list[KernelLayouts]:
         """Compile every launch, and read who holds its tensors at each level."""

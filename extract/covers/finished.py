@@ -76,7 +76,12 @@ def _noted(maker: CoverMaker, planned: PlannedKernel) -> PlannedKernel:
     computed = {r.buffer: original[specs[r.buffer].cls] for r in planned.kernel.roots if specs[r.buffer].cls in original}
     lines = equations(computed)
     lines += [f"{r.buffer}: a partial result" for r in planned.kernel.roots if r.buffer not in computed]
-    notes = {"": "\n".join(lines), **planned.kernel.notes}
+    return headed(planned, "\n".join(lines))
+
+
+def headed(planned: PlannedKernel, computed: str) -> PlannedKernel:
+    """The kernel with a header that begins with what it computes."""
+    notes = {"": computed, **{k: v for k, v in planned.kernel.notes.items() if k}}
     if planned.rules:
         notes["rules"] = ", ".join(planned.rules)
     notes["moves"] = f"{bytes_text(planned.cost.dram_bytes)} of memory for the planned sizes; bound by {planned.cost.bound}"

@@ -16,9 +16,13 @@ from ...ir.dtypes import INPUTS, DType
 from ...ir.index import Axis, FloorDiv, IndexExpr, Mod
 from ...tiles.kernel import Buffer, Kernel, Node, Role, Root
 from ..plan import Alternative, Cost, Decision, Launch, Split
+from ..refined import Refined, Tried
 
 CLASSES: Mapping[str, type] = {
-    c.__name__: c for c in (Axis, FloorDiv, Mod, IndexExpr, Node, Role, Buffer, Root, Kernel, Cost, Alternative, Decision, Launch, Split)
+    c.__name__: c
+    for c in (
+        Axis, FloorDiv, Mod, IndexExpr, Node, Role, Buffer, Root, Kernel, Cost, Alternative, Decision, Launch, Split, Refined, Tried,
+    )
 }
 PLAIN = (str, int, bool, type(None))
 

@@ -241,7 +241,7 @@ def test_the_key_hangs_on_what_kernels_hang_on(monkeypatch):
     g = OTHERS["x+y"]()
     asked = [
         {}, {"target": load_target("a100")}, {"target": H200.with_level("dram", gb_s=1.0)}, {"licence": "exact"}, {"disable": ("repair",)},
-        {"objective": "memory"}, {"memory_limit": 1e9}, {"node_budget": 100}, {"time_budget": 1.0}, {"no_spills": True}, {"strict": True},
+        {"objective": "memory"}, {"memory_limit": 1e9}, {"node_budget": 100}, {"time_budget": 1.0}, {"no_spills": True}, {"refine": 2}, {"tune": True}, {"strict": True},
     ]  # fmt: skip
     names = [kept.key("graph", request(**changed), g) for changed in asked]
     values = [torch.empty(4, 6), torch.empty(6, 4).t(), torch.empty(4, 6, dtype=torch.float16), 4, 4.0]

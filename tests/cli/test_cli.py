@@ -208,7 +208,7 @@ def test_cache_shows_and_clears(capsys, monkeypatch, tmp_path, file):
     (tmp_path / "plans" / f"{listed[0]['name']}.plan").write_text("eqfuse-plan-1 0\n{}")
     code, out, _ = run(capsys, "cache")
     damaged = next(line.split() for line in out.splitlines() if line.startswith("?"))
-    assert code == 0 and damaged[:6] == ["?", "?", "0", "0", "0", "1"], "one entry is not as it was written"
+    assert code == 0 and damaged[:7] == ["?", "?", "0", "0", "0", "0", "1"], "one entry is not as it was written"
     code, out, _ = run(capsys, "cache", "clear")
     assert code == 0 and f"removed {len(listed)} entries" in out
     assert json.loads(run(capsys, "cache", "--json")[1])["entries"] == []

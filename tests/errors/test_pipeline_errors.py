@@ -73,6 +73,8 @@ WRONG = [
     *[("objective", v) for v in (None, "speed", 3)],
     *[("accuracy_factor", v) for v in ("a", -1, 0, float("nan"), [])],
     *[("no_spills", v) for v in (None, 1, "yes")],
+    *[("refine", v) for v in (None, -1, True, 1.5, 65)],
+    *[("tune", v) for v in (None, 1)],
     *[("disable", v) for v in (None, "repair", 3)],
     *[("fusion", v) for v in (3, "out")],
     *[("rules", v) for v in (3, "repair", eqfuse.rules()[0])],
