@@ -17,11 +17,12 @@ from .inplace import overwrite
 from .multiply_adds import fuse
 from .offsets import widen
 from .parameters import parametrise
+from .parts import part
 from .starts import start
 
 Pass = Callable[[TileProgram], TileProgram]
 PRICED: tuple[Pass, ...] = (start, hint, contract)
-FINAL: tuple[Pass, ...] = (fuse, overwrite, widen, parametrise)
+FINAL: tuple[Pass, ...] = (part, fuse, overwrite, widen, parametrise)
 
 
 def finish(program: TileProgram) -> TileProgram:
