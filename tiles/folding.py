@@ -14,7 +14,7 @@ Found = dict[str, Operand | bool]  # value name -> what it is
 def folded(body: Body, known: Mapping[Value, bool], results: Iterable[Value]) -> tuple[Body, dict[str, Value]]:
     """The statements (without loops) that make ``results`` where conditions are ``known``, and values that are others now, by name.
 
-    A value takes the place of another one where it has its dims and type; a statement whose dims would change stays as it is.
+    A value takes the place of another one of its type where what reads it keeps its dims.
     """
     found: Found = {v.name: truth for v, truth in known.items()}
     kept: list[Statement] = []
@@ -24,7 +24,8 @@ def folded(body: Body, known: Mapping[Value, bool], results: Iterable[Value]) ->
         elif isinstance(s, Cast) and isinstance(truth := found.get(s.src.name), bool) and s.dst.dtype.is_float:
             found[s.dst.name] = Literal(float(truth))
         kept.append(_reading(s, found))
-    same = {name: v for name, v in found.items() if isinstance(v, Value)}
+    made = {v.name: v for s in body for v in defines(s)}
+    same = {name: v for name, v in found.items() if isinstance(v, Value) and _alike(v, made[name])}
     wanted = {same.get(v.name, v).name for v in results}
     needed: list[Statement] = []
     for s in reversed(kept):
@@ -52,13 +53,15 @@ def _let(s: Let, found: Found) -> Let:
         neutral = 1.0 if s.op == "mul" else 0.0
         rest = [a for a in args if a != Literal(neutral)]
         value = rest[0] if len(rest) == 1 else None
-    if isinstance(value, Value) and (value.dims, value.dtype) != (s.dst.dims, s.dst.dtype):
-        value = None
-    if value is not None:
+    if value is not None and not (isinstance(value, Value) and value.dtype != s.dst.dtype):
         found[s.dst.name] = value
     operands = tuple(old if isinstance(new, bool) else new for old, new in zip(s.args, args, strict=True))
     dims = {d for a in operands if isinstance(a, Value) for d in a.dims}
     return replace(s, args=operands) if dims == set(s.dst.dims) else s
+
+
+def _alike(x: Value, y: Value) -> bool:
+    return (x.dims, x.dtype) == (y.dims, y.dtype)
 
 
 def _reading(s: Statement, found: Found) -> Statement:
@@ -71,7 +74,7 @@ def _reading(s: Statement, found: Found) -> Statement:
         if isinstance(x, tuple):
             return tuple(map(now, x))
         other = found.get(x.name) if isinstance(x, Value) else None
-        return other if isinstance(other, Value) else x
+        return other if isinstance(other, Value) and isinstance(x, Value) and _alike(other, x) else x
 
     return replace(s, **{n: now(getattr(s, n)) for n in names if hasattr(s, n)})
 
