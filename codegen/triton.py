@@ -146,8 +146,10 @@ class KernelPrinter:
             self.write("pid = tl.program_id(0)")
         for b in reversed(grid):
             name, first = self.start_name(b), b is grid[0]
-            blocks = "" if first else self.blocks(b)
+            blocks = self.blocks(b)
             index = "pid" if first else f"(pid % {blocks})"
+            if b in self.program.backwards:
+                index = f"({blocks} - 1 - {index})"
             self.write(f"{name} = {index}.to(tl.int64)" + (f" * {self.tile(b.axis)}" if b.tile > 1 else ""))
             if not first:
                 self.write(f"pid = pid // {blocks}")

@@ -424,7 +424,7 @@ class TileProgram:
 
     ``split``: loops could not be shared by axis without a cycle, so they were placed by one global reduction depth.
     ``contracts``: the compiler may make one operation of a product and a sum.  ``parameters``: what a printed kernel takes, in order;
-    none before the program is finished.
+    none before the program is finished.  ``backwards``: grid bindings whose tiles are taken from the last to the first.
     """
 
     kernel: Kernel
@@ -434,6 +434,7 @@ class TileProgram:
     split: bool = False
     contracts: bool = True
     parameters: tuple[Param, ...] = ()
+    backwards: tuple[Binding, ...] = ()
 
     @property
     def name(self) -> str:
@@ -523,7 +524,7 @@ def direct_uses(s: Statement) -> tuple[Value, ...]:
 # text: one statement to a line, for people and for tests, not for a compiler -----------------------------------------------------------
 def program_text(program: TileProgram) -> str:
     """The whole program."""
-    grid = ", ".join(f"{b.name}/{b.tile}" for b in program.grid)
+    grid = ", ".join(f"{b.name}/{b.tile}{' backwards' * (b in program.backwards)}" for b in program.grid)
     return "\n".join([f"{program.name}[{grid}]", *_block(program.body, 1)])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..ir.index import Atom, Axis, FloorDiv, IndexExpr
 from ..ir.strides import MOST_UNIT, SECTOR_BYTES, spread
 from .kernel import Buffer, Role
-from .program import Access, Binding, Dim, Edge, Load, Loop, Store, TileProgram, Value, edges_of, evaluated
+from .program import Access, Binding, Bound, Dim, Edge, Load, Loop, Store, TileProgram, Value, edges_of, evaluated
 from .reach import reach
 
 VECTOR_BYTES = 16  # a full-width memory instruction
@@ -116,7 +116,17 @@ class Sizes:
             self._taken[key] = self._share(whole, self.steps(loop.binding), over, ()) / taken if usable else 0.0
         return self._taken[key]
 
-    def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str]) -> float:
+    def along(self, loop: Loop, b: Binding) -> np.ndarray | None:
+        """The steps that a loop takes on average in each tile of a binding (or in a sample of them); ``None`` if they do not depend on it."""
+        over = _over(loop)
+        if b not in over or not self.steps(loop.binding) or not all(map(self.steps, over)):
+            return None
+        _, _, taken = self._visits(loop, over)
+        return np.mean(np.moveaxis(taken, over.index(b), 0).reshape(taken.shape[over.index(b)], -1), axis=1)
+
+    def _visits(self, loop: Loop, over: list[Binding]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+        """For the tiles of the bindings that say which tiles a loop visits (an axis for each): where they begin, the first tile that it
+        visits, and how many."""
         tile = {b.name: self.roles[b.axis].tile for b in over}
         tiles = [np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int)) for b in over]
         at = np.meshgrid(*(t * tile[b.name] for b, t in zip(over, tiles, strict=True)), indexing="ij") if over else []
@@ -125,18 +135,24 @@ class Sizes:
         def edge(e: Edge) -> np.ndarray:
             return np.asarray(e.const + sum(c * (where[b.name] + (tile[b.name] - 1) * last) for b, c, last in e.terms))
 
+        def position(b: Bound) -> np.ndarray:
+            return evaluated(b, edge, np.minimum, np.maximum)
+
+        mine = self.roles[loop.binding.axis].tile
+        r = reach(loop, mine, np.asarray(loop.binding.axis.size), position, np.minimum, np.maximum)
+        taken, clear = np.maximum(-((r.first - r.end) // mine), 0), (r.clear_end - r.clear) // mine
+        taken = clear if loop.part == "whole" else taken - clear
+        return where, r.first, np.broadcast_to(taken, np.broadcast_shapes(taken.shape, *(p.shape for p in at)))
+
+    def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str]) -> float:
+        where, first, taken = self._visits(loop, over)
         mine, size = self.roles[loop.binding.axis].tile, loop.binding.axis.size
-        r = reach(loop, mine, np.asarray(size), lambda b: evaluated(b, edge, np.minimum, np.maximum), np.minimum, np.maximum)
-        taken = np.maximum(-((r.first - r.end) // mine), 0)
-        if loop.part:
-            clear = (r.clear_end - r.clear) // mine
-            taken = clear if loop.part == "whole" else taken - clear
-        visited = np.minimum(taken * mine, np.maximum(size - r.first, 0)) if loop.part != "whole" else taken * mine
+        visited = np.minimum(taken * mine, np.maximum(size - first, 0)) if loop.part != "whole" else taken * mine
         shares = visited / size if loop.binding.name in ragged else taken / steps
         weights = np.asarray(1)
         for b in over:
             if b.name in ragged:
-                weights = weights * np.minimum(tile[b.name], b.axis.size - where[b.name])
+                weights = weights * np.minimum(self.roles[b.axis].tile, b.axis.size - where[b.name])
         return float(np.average(shares, weights=np.broadcast_to(weights, shares.shape)))
 
     def run(self, at: Access, buffer: Buffer) -> int:

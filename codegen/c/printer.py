@@ -88,6 +88,8 @@ class Printer(Bypass):
         for b in reversed(grid):
             n = f"({self.extent(b.axis)} + {b.tile - 1}) / {b.tile}" if b.tile > 1 else self.extent(b.axis)
             index = "q" if b is grid[0] else f"q % ({n})"
+            if b in self.program.backwards:
+                index = f"({n} - 1 - {index})"
             self.write(f"const int64_t {text.start(b)} = {text.scaled(index, b.tile)};" + ("" if b is grid[0] else f" q /= ({n});"))
         for b in self.program.fixed:
             self.count_lanes(b)

@@ -14,6 +14,7 @@ from ..spec import check_tiles
 from .contraction import contract
 from .hints import hint
 from .inplace import overwrite
+from .launching import launch
 from .multiply_adds import fuse
 from .offsets import widen
 from .parameters import parametrise
@@ -22,7 +23,7 @@ from .starts import start
 
 Pass = Callable[[TileProgram], TileProgram]
 PRICED: tuple[Pass, ...] = (start, hint, contract)
-FINAL: tuple[Pass, ...] = (part, fuse, overwrite, widen, parametrise)
+FINAL: tuple[Pass, ...] = (part, fuse, overwrite, widen, launch, parametrise)
 
 
 def finish(program: TileProgram) -> TileProgram:
