@@ -51,6 +51,7 @@ from .program import (
     walk_statements,
 )
 
+
 def skip(
     body: tuple[Statement, ...], temporary: Collection[str], outside: Made = MappingProxyType({}), results: frozenset[str] = frozenset()
 ) -> tuple[Statement, ...]:

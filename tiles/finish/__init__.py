@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ...ir.spec import wanted
 from ..program import TileProgram
 from ..spec import check_tiles
+from .base_two import to_base_two
 from .contraction import contract
 from .hints import hint
 from .inplace import overwrite
@@ -23,7 +24,7 @@ from .starts import start
 
 Pass = Callable[[TileProgram], TileProgram]
 PRICED: tuple[Pass, ...] = (start, hint, contract)
-FINAL: tuple[Pass, ...] = (part, fuse, overwrite, widen, launch, parametrise)
+FINAL: tuple[Pass, ...] = (to_base_two, part, fuse, overwrite, widen, launch, parametrise)
 
 
 def finish(program: TileProgram) -> TileProgram:

@@ -10,13 +10,15 @@ are those of the one loop in another order, which is nothing to states of reduct
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
 from ...ir.monoids import MONOIDS
 from ..folding import folded, gone
+from ..names import unused
 from ..operations import operation
-from ..program import Accumulator, Cast, Dot, Let, Loop, Reduce, Statement, TileProgram, Value, Where, defines
+from ..program import Accumulator, Cast, Let, Loop, Reduce, Statement, TileProgram, Value, Where, defines
 from ..sizes import Sizes
 
 LEAST = 0.02  # the share of a loop's instructions that a second copy of its body has to save
@@ -27,7 +29,7 @@ def part(program: TileProgram) -> TileProgram:
     if program.kernel.exact:
         return program
     sizes = Sizes(program, program.kernel.roles, {})
-    taken = {v.name for s in program.statements() for v in defines(s)}
+    name = unused(program)
     scanned = {n.attrs[1] for n in program.kernel.nodes if n.op == "scan"}
 
     def block(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
@@ -36,7 +38,7 @@ def part(program: TileProgram) -> TileProgram:
             if isinstance(s, Loop):
                 s = replace(s, body=block(s.body))
                 free = s.binding.axis not in scanned and all(_in_any_order(a) for a in s.accumulators)
-                found += _parted(s, taken) if s.clear is not None and free and _saved(s, sizes) >= LEAST else [replace(s, clear=None)]
+                found += _parted(s, name) if s.clear is not None and free and _saved(s, sizes) >= LEAST else [replace(s, clear=None)]
             else:
                 found.append(s)
         return tuple(found)
@@ -61,17 +63,13 @@ def _saved(loop: Loop, sizes: Sizes) -> float:
     return less / every * sizes.clear(loop) if every else 0.0
 
 
-def _parted(loop: Loop, taken: set[str]) -> list[Loop]:
+def _parted(loop: Loop, name: Callable[[str], str]) -> list[Loop]:
     assert loop.clear is not None
     new: dict[str, str] = {}
 
     def fresh(v: Value) -> Value:
         if v.name not in new:
-            name, n = f"{v.name}_edge", 2
-            while name in taken:
-                name, n = f"{v.name}_edge_{n}", n + 1
-            taken.add(name)
-            new[v.name] = name
+            new[v.name] = name(f"{v.name}_edge")
         return replace(v, name=new[v.name])
 
     own = {v.name for s in loop.body for v in defines(s)} | {a.old.name for a in loop.accumulators}
