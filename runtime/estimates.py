@@ -11,6 +11,7 @@ from ..extract.targets import Target
 from ..ir.strides import SECTOR_BYTES
 from ..machine import Accesses, Estimate, Work, assembled, disassemble, estimate
 from ..machine.accesses import MATRIX, mean
+from ..tiles.program import Loop
 from ..tiles.walk import walk
 from .aot import StaticReport
 from .levels import KernelLayouts
@@ -59,7 +60,10 @@ def kernel_estimate(
     moved = counts.load_bytes + counts.store_bytes
     blocks = min(counts.programs, k.kernel.persistent or counts.programs)
     outer = max(1.0, (counts.programs if k.kernel.persistent else counts.refills) / blocks)
-    work = Work(blocks, report.warps, report.occupancy, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer)
+    loops = [s for s in k.tiles.statements() if isinstance(s, Loop) and s.innermost]
+    steps = [counts.sizes.taken(s) * counts.sizes.steps(s.binding) for s in loops]
+    shares = tuple(n / max(steps) for n in steps) if any(s.part for s in loops) and max(steps) > 0 else ()
+    work = Work(blocks, report.warps, report.occupancy, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer, shares)
     try:
         listing = assembled(report.assembly) if target.vendor == "amd" else disassemble(report.machine_code)
         known = accesses_of(layouts) if layouts and target.warp_size == WARP else None

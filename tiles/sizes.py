@@ -117,7 +117,7 @@ class Sizes:
         return self._taken[key]
 
     def along(self, loop: Loop, b: Binding) -> np.ndarray | None:
-        """The steps that a loop takes on average in each tile of a binding, or in a sample of them; ``None`` if they do not depend on it."""
+        """The steps that a loop takes on average in each tile of a binding (or in a sample); ``None`` if they do not depend on it."""
         over = _over(loop)
         if b not in over or not self.steps(loop.binding) or not all(map(self.steps, over)):
             return None
