@@ -358,7 +358,7 @@ class KernelPrinter:
         if s.stops and s.part != "whole":
             end = self.scalar(f"{identifier(b.name)}_to", self.nested("tl.minimum", [n, *map(self.bound, s.stops)]))
         if s.part:
-            self.part(s, first, end, inplace)
+            self.stretch(s, first, end, inplace)
         elif s.peeled:
             stop = f"{identifier(b.name)}_full"
             self.write(f"{stop} = {n} // {tile} * {tile}")
@@ -373,7 +373,7 @@ class KernelPrinter:
             self.one_loop(s, f"for {name} in tl.range({first}, {end}, {tile}):", inplace)
         self.names = outside
 
-    def part(self, s: Loop, first: str, end: str, inplace: dict[str, str]) -> None:
+    def stretch(self, s: Loop, first: str, end: str, inplace: dict[str, str]) -> None:
         """The tiles around the clear stretch of a loop, in one loop that jumps over it, or those in it."""
         assert s.clear is not None
         b, tile = s.binding, self.tile(s.binding.axis)

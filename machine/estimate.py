@@ -33,7 +33,7 @@ class Work:
     """What a launch does: ``blocks`` of ``warps``, ``resident`` at a time on a multiprocessor; ``flops`` of the matrix unit, bytes
     through the second level
     (``moved``) and bytes from and to device memory (``device_bytes``), over all blocks.  ``outer``: how often loops around loops run, in
-    one block; ``shares``: of each inner loop, in order, how often it runs beside the one that runs most, where that is known."""
+    one block; ``trips``: how often each inner loop runs, in order, 0 for the one that does what is left, where that is known."""
 
     blocks: int
     warps: int
@@ -42,7 +42,7 @@ class Work:
     moved: float
     device_bytes: float
     outer: float = 1.0
-    shares: tuple[float, ...] = ()
+    trips: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def estimate(listing: Listing, work: Work, target: Target, accesses: Accesses | 
 
     Raises :class:`~eqfuse.errors.CompileError` for an architecture of which there is no file.
     """
-    routes = Routes(accesses.of(listing) if accesses else listing, work.shares)
+    routes = Routes(accesses.of(listing) if accesses else listing, work.trips)
     p = processor(target)
     inner = routes.trips(work, p)
     least = _floors(routes, inner, work, p)
@@ -102,15 +102,15 @@ def _slots(listing: Listing, way: list[int], warps: int, p: Processor) -> float:
 
 class Routes:
     """The ways through a listing whose loops are at most two deep: all outer loops run equally often, and so do all inner ones; but if
-    there are as many of these as ``shares``, each runs its share of the trips, and at least once."""
+    there are as many of these as ``trips``, those run so often of which it says so."""
 
-    def __init__(self, listing: Listing, shares: tuple[float, ...] = ()) -> None:
+    def __init__(self, listing: Listing, trips: tuple[int, ...] = ()) -> None:
         self.listing = listing
         self.spans = loops(listing)
         inner = set(innermost(self.spans))
         self._around = [s not in inner for s in self.spans]
-        given = iter(shares if len(shares) == len(inner) else (1.0,) * len(inner))
-        self._shares = [1.0 if around else next(given) for around in self._around]
+        given = iter(trips if len(trips) == len(inner) else (0,) * len(inner))
+        self._given = [0 if around else next(given) for around in self._around]
         outer = [s for s in self.spans if s not in inner]
         self.nested = bool(outer)
         self.deep = len(innermost(outer)) < len(outer)
@@ -120,7 +120,7 @@ class Routes:
         return path(self.listing, self._trips(outer, inner))
 
     def _trips(self, outer: int, inner: int) -> list[int]:
-        return [outer if around else max(1, round(inner * n)) for around, n in zip(self._around, self._shares, strict=True)]
+        return [outer if around else n or inner for around, n in zip(self._around, self._given, strict=True)]
 
     def others(self, outer: int, inner: int) -> list[int] | None:
         """The same for all but the first warp of a block; ``None``: as that."""

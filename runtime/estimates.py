@@ -62,8 +62,8 @@ def kernel_estimate(
     outer = max(1.0, (counts.programs if k.kernel.persistent else counts.refills) / blocks)
     loops = [s for s in k.tiles.statements() if isinstance(s, Loop) and s.innermost]
     steps = [counts.sizes.taken(s) * counts.sizes.steps(s.binding) for s in loops]
-    shares = tuple(n / max(steps) for n in steps) if any(s.part for s in loops) and max(steps) > 0 else ()
-    work = Work(blocks, report.warps, report.occupancy, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer, shares)
+    trips = tuple(0 if n == max(steps) else max(1, round(n)) for n in steps) if any(s.part for s in loops) else ()
+    work = Work(blocks, report.warps, report.occupancy, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer, trips)
     try:
         listing = assembled(report.assembly) if target.vendor == "amd" else disassemble(report.machine_code)
         known = accesses_of(layouts) if layouts and target.warp_size == WARP else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from .program import Cast, Let, Literal, Loop, Operand, Statement, Store, Value, defines, uses
 
@@ -70,7 +71,7 @@ def _reading(s: Statement, found: Found) -> Statement:
         return s
     names = ("src", "parts", "new", "kept", "small", "a", "b", "acc")
 
-    def now(x: object) -> object:
+    def now(x: Any) -> Any:
         if isinstance(x, tuple):
             return tuple(map(now, x))
         other = found.get(x.name) if isinstance(x, Value) else None

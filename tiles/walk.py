@@ -302,9 +302,9 @@ class _Walk:
                 self.dot_bytes, self.dot_instructions = here
             elif isinstance(s, Let):
                 op = operation(s.op)
-                n = elements(s.dst) * self.often.get(s.dst.name, 1.0)
-                work["let"] += trips * n * op.cost if not s.contracted else 0.0
-                self.special += trips * n * op.special
+                made = trips * elements(s.dst) * self.often.get(s.dst.name, 1.0)
+                work["let"] += made * op.cost if not s.contracted else 0.0
+                self.special += made * op.special
             elif isinstance(s, Load):
                 self.loads.append(self._traffic(s.access, around, bounded))
                 if in_loop and len(s.dst.dims) > 1:

@@ -172,7 +172,7 @@ class Printer(Bypass):
         until = f"end_{name}"
         first = first if first == "0" else f"{first} / {b.tile} * {b.tile}"
         if s.part:
-            self.part(s, first, end)
+            self.stretch(s, first, end)
             return
         if b.name not in self.values.padded:
             with self.braces(f"for (int64_t {name} = {first}, {until} = {end}; {name} < {until}; {name} += {b.tile})"):
@@ -188,7 +188,7 @@ class Printer(Bypass):
                 self.step(s)
             self.masked.discard(b.name)
 
-    def part(self, s: Loop, first: str, end: str) -> None:
+    def stretch(self, s: Loop, first: str, end: str) -> None:
         """The tiles around the clear stretch of a loop, in one loop that jumps over it, or those in it."""
         assert s.clear is not None
         b, padded = s.binding, s.binding.name in self.values.padded

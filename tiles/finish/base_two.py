@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ..names import unused
-from ..program import Let, Literal, Operand, Statement, TileProgram, Value, direct_uses
+from ..program import Let, Literal, Loop, Operand, Statement, TileProgram, Value, direct_uses
 
 LOG2E = 1.0 / math.log(2.0)
 
@@ -29,12 +29,13 @@ def to_base_two(program: TileProgram) -> TileProgram:
     gone: set[str] = set()
     name = unused(program)
     for e in found.values():
-        x, by = e.args[0], LOG2E
-        assert isinstance(x, Value)
+        argument = e.args[0]
+        assert isinstance(argument, Value)
+        x, by = argument, LOG2E
         while (factor := _factor(made.get(x.name))) is not None and readers[x.name] == 1:
             gone.add(x.name)
             x, by = factor[0], by * factor[1]
-        scaled[e.dst.name] = Let(replace(e.args[0], name=name("scaled")), "mul", (x, Literal(by)))  # type: ignore[type-var]
+        scaled[e.dst.name] = Let(replace(argument, name=name("scaled")), "mul", (x, Literal(by)))
 
     def block(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         out: list[Statement] = []
@@ -43,7 +44,7 @@ def to_base_two(program: TileProgram) -> TileProgram:
                 product = scaled[s.dst.name]
                 out += [product, replace(s, op="exp2", args=(product.dst,))]
             elif not (isinstance(s, Let) and s.dst.name in gone):
-                out.append(replace(s, body=block(s.body)) if hasattr(s, "body") else s)
+                out.append(replace(s, body=block(s.body)) if isinstance(s, Loop) else s)
         return tuple(out)
 
     return replace(program, body=block(program.body))
