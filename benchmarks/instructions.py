@@ -139,12 +139,19 @@ def theirs(job, kernel, path, target, folder):
         if not report.occupancy:
             return {"failed": "; ".join(report.exceeded)}
         moved = max(kernel.moved() if kernel.moved else job.device_bytes, job.device_bytes)
-        work = Work(kernel.blocks, report.warps, report.occupancy, job.flops, moved, job.device_bytes, edge=kernel.edge)
         listing = disassemble(report.machine_code)
+        work = Work(kernel.blocks, report.warps, report.occupancy, job.flops, moved, job.device_bytes, trips=trips_of(listing, kernel.edge))
         row = counted(job, report, estimate(listing, work, target), kernel.blocks)
         return row | {"per_unit": by_loop(listing), "us": None} if kernel.by_loop else row
     except CompileError as error:
         return {"failed": error.message.splitlines()[0][:200]}
+
+
+def trips_of(listing, edge):
+    """How often each inner loop runs: the longest is the one that masks, and runs ``edge`` times, the others do what is left."""
+    inner = innermost(loops(listing))
+    longest = max(inner, key=lambda s: s.last - s.first, default=None)
+    return tuple(max(1, round(edge)) if s == longest else 0 for s in sorted(inner)) if edge is not None and len(inner) > 1 else ()
 
 
 def by_loop(listing):

@@ -8,6 +8,7 @@ does not divide runs a main loop without masks, then its last tile with them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from ..tiles.operations import operation
 from ..tiles.program import (
     Access,
     Binding,
+    Bound,
     CacheHint,
     Cast,
     Count,
@@ -44,6 +46,7 @@ from ..tiles.program import (
     TileProgram,
     Value,
     Where,
+    evaluated,
 )
 from . import states as states_text
 from .text import broadcast, number, position, product, split_index, total, type_name, wrap
@@ -147,8 +150,10 @@ class KernelPrinter:
             self.write_group(grid[-2], grid[-1], alone=len(grid) == 2)
         for b in reversed(grid[:-2] if self.kernel.grouped else grid):
             name, first = self.start_name(b), b is grid[0]
-            blocks = "" if first else self.blocks(b)
+            blocks = self.blocks(b)
             index = "pid" if first else f"(pid % {blocks})"
+            if b in self.program.backwards:
+                index = f"({blocks} - 1 - {index})"
             self.write(f"{name} = {index}.to(tl.int64)" + self.scaled(b))
             if not first:
                 self.write(f"pid = pid // {blocks}")
@@ -392,14 +397,13 @@ class KernelPrinter:
             self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims)) if a.start is None else self.name(a.start)}")
         inplace = {a.new.name: a.old.name for a in s.accumulators if a.inplace}
         first, end = "0", n
-        if s.starts:
-            first = f"{identifier(b.name)}_from"
-            edges = [f"tl.maximum({self.edge(e)}, 0)" for e in s.starts]
-            self.write(f"{first} = ({_nested('tl.maximum', edges)} // {tile} * {tile}).to(tl.int32)")
-        if s.stops:
-            end = f"{identifier(b.name)}_to"
-            self.write(f"{end} = {_nested('tl.minimum', [n, *map(self.edge, s.stops)])}.to(tl.int32)")
-        if s.peeled:
+        if s.starts and s.part != "whole":
+            first = self.scalar(f"{identifier(b.name)}_from", f"{self.most('0', s.starts)} // {tile} * {tile}")
+        if s.stops and s.part != "whole":
+            end = self.scalar(f"{identifier(b.name)}_to", self.nested("tl.minimum", [n, *map(self.bound, s.stops)]))
+        if s.part:
+            self.stretch(s, first, end, inplace)
+        elif s.peeled:
             stop = f"{identifier(b.name)}_full"
             self.write(f"{stop} = {n} // {tile} * {tile}")
             self.full.add(b.name)
@@ -413,6 +417,46 @@ class KernelPrinter:
             self.one_loop(s, f"for {name} in tl.range({first}, {end}, {tile}):", inplace)
         self.names = outside
 
+    def stretch(self, s: Loop, first: str, end: str, inplace: dict[str, str]) -> None:
+        """The tiles around the clear stretch of a loop, in one loop that jumps over it, or those in it."""
+        assert s.clear is not None
+        b, tile = s.binding, self.tile(s.binding.axis)
+        name, clear, until = (f"{identifier(b.name)}_{word}" for word in ("start", "clear", "clear_to"))
+        if s.part == "whole":
+            self.full.add(b.name)
+            self.one_loop(s, f"for {name} in tl.range({clear if s.clear.starts else self.first_of(s)}, {until}, {tile}):", inplace)
+            self.full.discard(b.name)
+            return
+        start = self.scalar(clear, f"tl.cdiv({self.most(first, s.clear.starts)}, {tile}) * {tile}") if s.clear.starts else first
+        stop = self.nested("tl.minimum", [end, *map(self.bound, s.clear.stops)])
+        self.scalar(until, f"tl.maximum({stop} // {tile} * {tile}, {start})")
+        if not s.clear.starts:
+            self.one_loop(s, f"for {name} in tl.range({until}, {end}, {tile}):", inplace)
+        else:
+            step = f"{identifier(b.name)}_step"
+            jump = f"{name} = {step} + tl.where({step} < {start}, 0, {until} - {start})"
+            self.one_loop(s, f"for {step} in tl.range({first}, {end} - ({until} - {start}), {tile}):", inplace, jump)
+
+    def first_of(self, s: Loop) -> str:
+        return f"{identifier(s.binding.name)}_from" if s.starts else "0"
+
+    def scalar(self, name: str, text: str) -> str:
+        """A position under a name."""
+        self.write(f"{name} = ({text}).to(tl.int32)")
+        return name
+
+    def most(self, least: str, bounds: tuple[Bound, ...]) -> str:
+        """The largest of some bounds, and of a position."""
+        return self.nested("tl.maximum", [*map(self.bound, bounds), least])
+
+    def nested(self, function: str, parts: list[str]) -> str:
+        """A function of two arguments over several."""
+        return functools.reduce(f"{function}({{}}, {{}})".format, parts)
+
+    def bound(self, b: Bound) -> str:
+        """The position of a bound."""
+        return evaluated(b, self.edge, "tl.minimum({}, {})".format, "tl.maximum({}, {})".format)
+
     def edge(self, e: Edge) -> str:
         """The position of an edge."""
         const, text = e.const, ""
@@ -424,10 +468,13 @@ class KernelPrinter:
                 text += sign + (p if abs(c) == 1 else f"{abs(c)} * {p}")
         return f"{text} {'+-'[const < 0]} {abs(const)}" if text and const else text or str(const)
 
-    def one_loop(self, s: Loop, head: str, inplace: dict[str, str]) -> None:
+    def one_loop(self, s: Loop, head: str, inplace: dict[str, str], first: str = "") -> None:
+        """``first``: a line at the beginning of a step."""
         b = s.binding
         self.write(head)
         self.indent += 1
+        if first:
+            self.write(first)
         mask_at = len(self.lines)
         self.names.update(inplace)
         outer_masks, self.masks_used = self.masks_used, {}
@@ -540,10 +587,3 @@ def _grouped(parts: list[str]) -> str:
     text = total(parts)
     return f"({text})" if len(parts) > 1 or "*" in text else text
 
-
-def _nested(function: str, parts: list[str]) -> str:
-    """A function of two arguments over several."""
-    text = parts[0]
-    for p in parts[1:]:
-        text = f"{function}({text}, {p})"
-    return text

@@ -114,7 +114,8 @@ def kernel():
         while printed and not printed[0].startswith(start):
             rows.append(("", printed.pop(0)))
         rows.append((statement, printed.pop(0)))
-    return columns(rows)
+    digits = re.compile(r"(\d\.\d{4})\d+")  # of long numbers the first
+    return columns([tuple(digits.sub(r"\1", cell) for cell in row) for row in rows])
 
 
 def body(source, name):

@@ -286,6 +286,7 @@ def _step_lines(k: PlannedKernel | PlannedCall, called: Mapping[str, str] = Mapp
         lines.append(f"    copies  {', '.join(called.get(b, b) for b in blocks)} in blocks by tensor descriptors")
     passes = ", ".join(f"{a} x{n}" for a, n in k.passes.items()) or "none (whole rows on chip)"
     passes += "".join(f"; {share:.0%} of the tiles of {a}, the others being masked" for a, share in shares(k.tiles).items())
+    passes += "".join(f"; the tiles of {b.axis.name} from the last to the first, for the last have most steps" for b in k.tiles.backwards)
     lines.append(f"    loops   {passes}")
     lines.append(
         f"    cost    {c.us:.1f} us, bound by {c.bound}; {bytes_text(c.dram_bytes)} DRAM, {bytes_text(c.l2_bytes)} L2, "

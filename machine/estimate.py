@@ -33,7 +33,7 @@ class Work:
     """What a launch does: ``blocks`` of ``warps``, ``resident`` at a time on a multiprocessor; ``flops`` of the matrix unit, bytes
     through the second level
     (``moved``) and bytes from and to device memory (``device_bytes``), over all blocks.  ``outer``: how often loops around loops run, in
-    one block.  ``edge``: how often one of several inner loops runs whatever the work, the one with most instructions: it masks."""
+    one block; ``trips``: how often each inner loop runs, in order, 0 for the one that does what is left, where that is known."""
 
     blocks: int
     warps: int
@@ -42,7 +42,7 @@ class Work:
     moved: float
     device_bytes: float
     outer: float = 1.0
-    edge: float | None = None
+    trips: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def estimate(
 
     Raises :class:`~eqfuse.errors.CompileError` for an architecture of which there is no file.
     """
-    routes = Routes(accesses.of(listing) if accesses else listing, work.edge)
+    routes = Routes(accesses.of(listing) if accesses else listing, work.trips)
     p = processor(target)
     inner = routes.trips(work, p)
     least = _floors(routes, inner, work, p)
@@ -109,16 +109,16 @@ def _slots(listing: Listing, way: list[int], warps: int, p: Processor) -> float:
 
 
 class Routes:
-    """The ways through a listing whose loops are at most two deep: all outer loops run equally often, and so do all inner ones, or all but
-    the longest, which runs ``edge`` times."""
+    """The ways through a listing whose loops are at most two deep: all outer loops run equally often, and so do all inner ones; but if
+    there are as many of these as ``trips``, those run so often of which it says so."""
 
-    def __init__(self, listing: Listing, edge: float | None = None) -> None:
+    def __init__(self, listing: Listing, trips: tuple[int, ...] = ()) -> None:
         self.listing = listing
         self.spans = loops(listing)
         inner = set(innermost(self.spans))
         self._around = [s not in inner for s in self.spans]
-        longest = max(inner, key=lambda s: s.last - s.first, default=None)
-        self._edges = {longest: max(1, round(edge))} if edge is not None and len(inner) > 1 else {}
+        given = iter(trips if len(trips) == len(inner) else (0,) * len(inner))
+        self._given = [0 if around else next(given) for around in self._around]
         outer = [s for s in self.spans if s not in inner]
         self.nested = bool(outer)
         self.deep = len(innermost(outer)) < len(outer)
@@ -127,16 +127,15 @@ class Routes:
         """The positions that a warp passes."""
         return path(self.listing, self._trips(outer, inner))
 
+    def _trips(self, outer: int, inner: int) -> list[int]:
+        return [outer if around else n or inner for around, n in zip(self._around, self._given, strict=True)]
+
     def others(self, outer: int, inner: int) -> list[int] | None:
         """The same for all but the first warp of a block; ``None``: as that."""
         if alike(self.listing):
             return None
         found = path(self.listing, self._trips(outer, inner), first=False)
         return [i for i in found if not (self.listing[i].arriving or self.listing[i].name == "UTMALDG")]
-
-    def _trips(self, outer: int, inner: int) -> list[int]:
-        """Of each loop."""
-        return [outer if around else self._edges.get(s, inner) for s, around in zip(self.spans, self._around, strict=True)]
 
     def total(self, of: Count, outer: int, inner: int, warps: int, p: Processor) -> float:
         """Of all warps of a block together."""

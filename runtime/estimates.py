@@ -12,6 +12,7 @@ from ..extract.targets import Target
 from ..ir.strides import SECTOR_BYTES
 from ..machine import Accesses, Estimate, Work, assembled, disassemble, estimate
 from ..machine.accesses import MATRIX, mean
+from ..tiles.program import Loop
 from ..tiles.walk import walk
 from .aot import StaticReport
 from .levels import KernelLayouts
@@ -75,4 +76,7 @@ def work_of(k: PlannedKernel, warps: int, resident: int) -> Work:
     moved = counts.load_bytes + counts.store_bytes
     blocks = min(counts.programs, k.kernel.persistent or counts.programs)
     outer = max(1.0, (counts.programs if k.kernel.persistent else counts.refills) / blocks)
-    return Work(blocks, warps, resident, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer)
+    loops = [s for s in k.tiles.statements() if isinstance(s, Loop) and s.innermost]
+    steps = [counts.sizes.taken(s) * counts.sizes.steps(s.binding) for s in loops]
+    trips = tuple(0 if n == max(steps) else max(1, round(n)) for n in steps) if any(s.part for s in loops) else ()
+    return Work(blocks, warps, resident, k.cost.flops, moved, min(moved, k.cost.dram_bytes), outer, trips)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
+from collections.abc import Callable
 
 from ..ir.index import Axis
 from .kernel import Kernel
+from .program import TileProgram, defines
 
 # what Triton, Python and the host function call something; a printer of a language with other words marks the names of values
 RESERVED = frozenset(("tl", "triton", "torch", "math", "pid", "task", "tasks", "run", "float", "int", "min", "max", "sum", "abs", "range"))
@@ -80,3 +83,15 @@ class Names:
         name = identifier(axis.name) if n == 0 else f"{identifier(axis.name)}_{'abcdefghijklmnopqrstuvwxyz'[n % 26]}{n // 26 or ''}"
         self._reserve(name, axis)
         return name
+
+
+def unused(program: TileProgram) -> Callable[[str], str]:
+    """Names that no value of a tile program has yet, like the one that is asked for."""
+    taken = {v.name for s in program.statements() for v in defines(s)}
+
+    def fresh(like: str) -> str:
+        name = next(n for k in itertools.count(1) if (n := like if k == 1 else f"{like}_{k}") not in taken)
+        taken.add(name)
+        return name
+
+    return fresh

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..ir import dtypes
 from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
+from .folding import gone
 from .operations import operation
 from .program import (
     Access,
@@ -110,6 +111,7 @@ class Native:
         self.special: dict[str, float] = {}
         self.array_bytes = self.vector = self.loops = self.extrema = 0.0
         self.scattered: list[tuple[float, float]] = []
+        self.often: dict[str, float] = {}  # of values that clear stretches of loops do without, the share of steps that make them
 
     def _lanes(self, a: Axis) -> float:
         """Lanes that exist, on average over the tiles."""
@@ -135,6 +137,7 @@ class Native:
             if isinstance(s, Loop):
                 self._flush(rows, trips)
                 n = self.sizes.steps(s.binding) * self.sizes.taken(s)
+                self.often.update(dict.fromkeys(gone(s), 1.0 - self.sizes.clear(s)))
                 self._block(s.body, trips * n, (*around, (id(s), n, s.binding.axis)))
                 for a in s.accumulators:  # made before the loop
                     self.loops += trips if len(a.old.dims) > 1 else 0
@@ -212,7 +215,7 @@ class Native:
             if op.special:
                 self.special[s.op] = self.special.get(s.op, 0.0) + n
                 return 1e-9
-            return 0.0 if s.contracted else op.cost
+            return 0.0 if s.contracted else op.cost * self.often.get(s.dst.name, 1.0)
         if isinstance(s, Load | Store):
             buffer = self.buffers[s.access.buffer]
             return NARROW if buffer.dtype.itemsize == 2 else 1.0

@@ -12,10 +12,12 @@ loops, one inside the other even, so statements name bindings and never axes.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
+from typing import TypeVar
 
 from ..ir.dtypes import DType
 from ..ir.index import Axis, IndexExpr
@@ -322,19 +324,60 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class Extreme:
+    """The least or the largest of several positions."""
+
+    largest: bool
+    of: tuple[Bound, ...]
+
+
+Bound = Edge | Extreme
+T = TypeVar("T")
+
+
+def edges_of(bound: Bound) -> Iterator[Edge]:
+    """The edges in a bound."""
+    if isinstance(bound, Edge):
+        yield bound
+    else:
+        for b in bound.of:
+            yield from edges_of(b)
+
+
+def evaluated(bound: Bound, edge: Callable[[Edge], T], least: Callable[[T, T], T], largest: Callable[[T, T], T]) -> T:
+    """A bound in terms of what its edges are."""
+    if isinstance(bound, Edge):
+        return edge(bound)
+    return functools.reduce(largest if bound.largest else least, [evaluated(b, edge, least, largest) for b in bound.of])
+
+
+@dataclass(frozen=True)
+class Clear:
+    """A stretch of a loop in which conditions are ``known``: tiles all of whose elements are at or above every bound of ``starts``, below
+    every one of ``stops``, and exist.  In others they may be anything."""
+
+    known: tuple[tuple[Value, bool], ...]
+    starts: tuple[Bound, ...]
+    stops: tuple[Bound, ...]
+
+
+@dataclass(frozen=True)
 class Loop:
     """Steps over the tiles of a streamed axis.  ``level``: how many loops over this axis ran before it.
 
-    Only tiles with an element at or above every edge of ``starts`` and below every edge of ``stops`` are visited: the others would
-    change nothing (:mod:`.skipping`).
+    Only tiles with an element at or above every bound of ``starts`` and below every bound of ``stops`` are visited: the others would
+    change nothing (:mod:`.skipping`).  Of these ``part`` leaves the tiles of the clear stretch (``whole``) or those around it (``edges``,
+    in order); a loop that is not parted visits all of them (:mod:`.finish.parts`).
     """
 
     binding: Binding
     level: int
     accumulators: tuple[Accumulator, ...]
     body: tuple[Statement, ...]
-    starts: tuple[Edge, ...] = ()
-    stops: tuple[Edge, ...] = ()
+    starts: tuple[Bound, ...] = ()
+    stops: tuple[Bound, ...] = ()
+    clear: Clear | None = None
+    part: OneOf["", "edges", "whole"] = ""
 
     @property
     def innermost(self) -> bool:
@@ -344,7 +387,12 @@ class Loop:
     @property
     def peeled(self) -> bool:
         """Full tiles run without masks, and the ragged last tile in a copy of the body with masks."""
-        return not self.binding.even and self.innermost
+        return not self.binding.even and self.innermost and not self.part
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """All bounds that say which tiles it visits."""
+        return self.starts + self.stops + (self.clear.starts + self.clear.stops if self.clear is not None and self.part else ())
 
 
 Statement = (
@@ -380,7 +428,7 @@ class TileProgram:
 
     ``split``: loops could not be shared by axis without a cycle, so they were placed by one global reduction depth.
     ``contracts``: the compiler may make one operation of a product and a sum.  ``parameters``: what a printed kernel takes, in order;
-    none before the program is finished.
+    none before the program is finished.  ``backwards``: grid bindings whose tiles are taken from the last to the first.
     """
 
     kernel: Kernel
@@ -390,6 +438,7 @@ class TileProgram:
     split: bool = False
     contracts: bool = True
     parameters: tuple[Param, ...] = ()
+    backwards: tuple[Binding, ...] = ()
 
     @property
     def name(self) -> str:
@@ -479,7 +528,7 @@ def direct_uses(s: Statement) -> tuple[Value, ...]:
 # text: one statement to a line, for people and for tests, not for a compiler -----------------------------------------------------------
 def program_text(program: TileProgram) -> str:
     """The whole program."""
-    grid = ", ".join(f"{b.name}/{b.tile}" for b in program.grid)
+    grid = ", ".join(f"{b.name}/{b.tile}{' backwards' * (b in program.backwards)}" for b in program.grid)
     return "\n".join([f"{program.name}[{grid}]", *_block(program.body, 1)])
 
 
@@ -513,6 +562,10 @@ def _hint(hint: str) -> str:
     return f", {hint} it cached" if hint == "keep" else ", drop it from the cache" if hint else ""
 
 
+def _bound(b: Bound) -> str:
+    return evaluated(b, _edge, "min({}, {})".format, "max({}, {})".format)
+
+
 def _edge(e: Edge) -> str:
     return " + ".join([*(f"{c} * {'last' if last else 'first'}({b.name})" for b, c, last in e.terms), str(e.const)])
 
@@ -521,7 +574,12 @@ def statement_text(s: Statement) -> str:
     """One statement; of a loop, its head."""
     if isinstance(s, Loop):
         states = ", ".join(f"{_value(a.old)} = {a.identity if a.start is None else a.start.name}" for a in s.accumulators)
-        edges = "".join(f" from {_edge(e)}" for e in s.starts) + "".join(f" to {_edge(e)}" for e in s.stops)
+        edges = "".join(f" from {_bound(e)}" for e in s.starts) + "".join(f" to {_bound(e)}" for e in s.stops)
+        if s.clear is not None:
+            inner = "".join(f" from {_bound(e)}" for e in s.clear.starts) + "".join(f" to {_bound(e)}" for e in s.clear.stops)
+            facts = ", ".join(f"{v.name}" if truth else f"not {v.name}" for v, truth in s.clear.known)
+            words = {"": f"; {facts} in whole tiles{inner}", "edges": f" without whole tiles{inner}", "whole": f"; whole tiles{inner}"}
+            edges += words[s.part]
         return f"for {s.binding.name}/{s.binding.tile}{edges} (level {s.level})" + (f" carrying {states}" if states else "")
     if isinstance(s, Store):
         once = f" once per {', '.join(b.name for b in s.once)}" if s.once else ""

@@ -46,7 +46,9 @@ from .program import (
     TileProgram,
     Value,
     Where,
+    evaluated,
 )
+from .reach import reach
 
 _UNWRITTEN = 0x5EEDFEED5EEDFEED  # what stands in integer outputs that are never stored
 
@@ -159,21 +161,24 @@ class _Simulation:
             start: np.ndarray = np.full([d.size for d in a.old.dims], a.old.dtype.number(a.identity), kind)
             env[a.old.name] = start if a.start is None else env[a.start.name]
         b = s.binding
-        for at in range(*self.reach(s), b.tile):
+        for at in self.visits(s):
             self.start[b.name] = at
             inner = dict(env)
             self.block(s.body, inner, {a.new.name: a.old.name for a in accumulators if a.inplace})
             for a in accumulators:
                 env[a.old.name] = inner[a.new.name]
 
-    def reach(self, s: Loop) -> tuple[int, int]:
-        """From the first tile that the loop visits to the end of the last one."""
+    def visits(self, s: Loop) -> list[int]:
+        """The starts of the tiles that the loop visits."""
 
         def position(e: Edge) -> int:
             return e.const + sum(c * (self.start[b.name] + (b.tile - 1) * last) for b, c, last in e.terms)
 
-        first = max([0, *map(position, s.starts)])
-        return first // s.binding.tile * s.binding.tile, min([s.binding.axis.size, *map(position, s.stops)])
+        tile = s.binding.tile
+        r = reach(s, tile, s.binding.axis.size, lambda b: evaluated(b, position, min, max))
+        if s.part == "whole":
+            return list(range(r.clear, r.clear_end, tile))
+        return [t for t in range(r.first, r.end, tile) if not r.clear <= t < r.clear_end]
 
     def store(self, s: Store, env: dict[str, np.ndarray]) -> None:
         if any(self.start[b.name] for b in s.once):

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir.index import Atom, Axis, FloorDiv, IndexExpr
 from ..ir.strides import MOST_UNIT, SECTOR_BYTES, spread
 from .kernel import Buffer, Role
-from .program import Access, Binding, Dim, Edge, Load, Loop, Store, TileProgram, Value
+from .program import Access, Binding, Bound, Dim, Edge, Load, Loop, Store, TileProgram, Value, edges_of, evaluated
+from .reach import reach
 
 VECTOR_BYTES = 16  # a full-width memory instruction
 SAMPLES = 256  # tiles along an axis that an average is taken over
@@ -90,9 +92,9 @@ class Sizes:
         """The share of its steps that a loop takes, on average over the tiles that its edges depend on; of an access in it along some
         bindings, the share of its elements, of which the last tile of an axis may have fewer."""
         steps = self.steps(loop.binding)
-        if not steps or not (loop.starts or loop.stops):
+        if not steps or not loop.bounds:
             return 1.0
-        over = list(dict.fromkeys(b for e in (*loop.starts, *loop.stops) for b, _, _ in e.terms))
+        over = _over(loop)
         if not all(map(self.steps, over)):
             return 1.0  # no program runs it
         ragged = frozenset(b.name for b in (*over, loop.binding) if b.name in along and b.axis.size % self.roles[b.axis].tile)
@@ -101,28 +103,56 @@ class Sizes:
             self._taken[key] = self._share(loop, steps, over, ragged)
         return self._taken[key]
 
-    def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str]) -> float:
+    def clear(self, loop: Loop) -> float:
+        """Of the steps that a loop takes, the share in its clear stretch, on average."""
+        taken = self.taken(loop)
+        if loop.clear is None or loop.part or not taken:
+            return 0.0
+        key = id(loop), frozenset(("clear",))
+        if key not in self._taken:
+            whole = replace(loop, part="whole")
+            over = _over(whole)
+            usable = self.steps(loop.binding) and all(map(self.steps, over))
+            self._taken[key] = self._share(whole, self.steps(loop.binding), over, ()) / taken if usable else 0.0
+        return self._taken[key]
+
+    def along(self, loop: Loop, b: Binding) -> np.ndarray | None:
+        """The steps that a loop takes on average in each tile of a binding (or in a sample); ``None`` if they do not depend on it."""
+        over = _over(loop)
+        if b not in over or not self.steps(loop.binding) or not all(map(self.steps, over)):
+            return None
+        _, _, taken = self._visits(loop, over)
+        return np.mean(np.moveaxis(taken, over.index(b), 0).reshape(taken.shape[over.index(b)], -1), axis=1)
+
+    def _visits(self, loop: Loop, over: list[Binding]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+        """For the tiles of the bindings that say which tiles a loop visits (an axis for each): where they begin, the first tile that it
+        visits, and how many."""
         tile = {b.name: self.roles[b.axis].tile for b in over}
         tiles = [np.unique(np.linspace(0, self.steps(b) - 1, min(self.steps(b), SAMPLES)).astype(int)) for b in over]
         at = np.meshgrid(*(t * tile[b.name] for b, t in zip(over, tiles, strict=True)), indexing="ij") if over else []
         where = {b.name: p for b, p in zip(over, at, strict=True)}
 
-        def position(e: Edge) -> np.ndarray:
+        def edge(e: Edge) -> np.ndarray:
             return np.asarray(e.const + sum(c * (where[b.name] + (tile[b.name] - 1) * last) for b, c, last in e.terms))
 
+        def position(b: Bound) -> np.ndarray:
+            return evaluated(b, edge, np.minimum, np.maximum)
+
         mine = self.roles[loop.binding.axis].tile
-        first, end = np.asarray(0), np.asarray(loop.binding.axis.size)
-        for e in loop.starts:
-            first = np.maximum(first, position(e) // mine * mine)
-        for e in loop.stops:
-            end = np.minimum(end, position(e))
-        taken = np.maximum(-((first - end) // mine), 0)
-        size = loop.binding.axis.size
-        shares = np.minimum(taken * mine, size - first).clip(0) / size if loop.binding.name in ragged else taken / steps
+        r = reach(loop, mine, np.asarray(loop.binding.axis.size), position, np.minimum, np.maximum)
+        taken, clear = np.maximum(-((r.first - r.end) // mine), 0), (r.clear_end - r.clear) // mine
+        taken = clear if loop.part == "whole" else taken - clear
+        return where, r.first, np.broadcast_to(taken, np.broadcast_shapes(taken.shape, *(p.shape for p in at)))
+
+    def _share(self, loop: Loop, steps: int, over: list[Binding], ragged: Collection[str]) -> float:
+        where, first, taken = self._visits(loop, over)
+        mine, size = self.roles[loop.binding.axis].tile, loop.binding.axis.size
+        visited = np.minimum(taken * mine, np.maximum(size - first, 0)) if loop.part != "whole" else taken * mine
+        shares = visited / size if loop.binding.name in ragged else taken / steps
         weights = np.asarray(1)
         for b in over:
             if b.name in ragged:
-                weights = weights * np.minimum(tile[b.name], b.axis.size - where[b.name])
+                weights = weights * np.minimum(self.roles[b.axis].tile, b.axis.size - where[b.name])
         return float(np.average(shares, weights=np.broadcast_to(weights, shares.shape)))
 
     def run(self, at: Access, buffer: Buffer) -> int:
@@ -174,3 +204,8 @@ class Sizes:
         """Bytes per memory instruction: the longest run of neighbouring lanes that are neighbours in memory and surely aligned."""
         wide = self._wide[id(at)]
         return itemsize if wide is None else min(VECTOR_BYTES, self.roles[wide[0]].tile * itemsize, wide[1] * itemsize)
+
+
+def _over(loop: Loop) -> list[Binding]:
+    """The bindings that say which tiles a loop visits."""
+    return list(dict.fromkeys(b for bound in loop.bounds for e in edges_of(bound) for b, _, _ in e.terms))

@@ -2,8 +2,9 @@
 
 Below ``where(j <= i, s, -inf)`` a tile beyond the diagonal adds nothing to a maximum, nor exp(-inf - max) to a sum.  That is not looked up
 but executed: one step of the loop on symbols, the condition being known to fail in the whole tile.  If every accumulator ends as it
-began, the step may be left out; and if the condition is an inequality between positions, the steps that it rules out are those
-beyond an *edge*, which the loop need not reach.
+began, the step may be left out; and if the condition is made of inequalities between positions, the steps that it rules out are those
+beyond an *edge* (:mod:`.edges`), which the loop need not reach.  The same inequalities say in which tiles the condition rules out
+nothing: in that *clear* stretch of the loop it need not be looked at (:mod:`.finish.parts`).
 
 The symbols stand for finite numbers, and exact ones: zero times an infinite element, of which the program makes NaN, is zero here, and
 what rounding loses is nothing.  Results of reductions around the loop may be infinite: a maximum of which nothing was kept is -inf, and
@@ -15,24 +16,23 @@ maximum must leave them there.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 
-from ..ir.index import Axis
 from ..ir.monoids import MONOIDS
+from .edges import Made, conditions, defined, halves, parts, regions, united
 from .operations import by_parts, operation
 from .program import (
     Accumulator,
-    Binding,
+    Bound,
     Cast,
+    Clear,
     Count,
     Dot,
-    Edge,
     Fill,
-    IndexValue,
     IsFirst,
     Let,
     Literal,
@@ -52,23 +52,24 @@ from .program import (
     walk_statements,
 )
 
-Made = Mapping[str, Statement]  # value name -> the statement that computes it
-
 
 def skip(
     body: tuple[Statement, ...], temporary: Collection[str], outside: Made = MappingProxyType({}), results: frozenset[str] = frozenset()
 ) -> tuple[Statement, ...]:
-    """The statements, with the edges of every loop that has some.
+    """The statements, with the edges and the clear stretch of every loop that has some.
 
     ``temporary``: buffers that other kernels make; ``outside``: what the statements around compute; ``results``: which values around
     come from reductions.
     """
-    made = {**outside, **{s.dst.name: s for s in body if isinstance(s, Let | IndexValue)}}
+    made = {**outside, **defined(body)}
     found: list[Statement] = []
     for s in body:
         if isinstance(s, Loop):
             s = replace(s, body=skip(s.body, temporary, made, results | {a.old.name for a in s.accumulators}))
-            s = _bounded(s, made, results)
+            s = _bounded(s, _idle(s, results), made)
+            idle = _idle(s, frozenset())  # whatever is around: what a condition is known to be may be used anywhere
+            if idle and s.innermost and not _in_order(s):
+                s = replace(s, clear=_clear(s, idle, made))
         made_before = isinstance(s, Load) and s.access.buffer in temporary
         if made_before or isinstance(s, Loop | Reduce) or any(v.name in results for v in uses(s)):
             results |= {v.name for v in defines(s)}
@@ -76,112 +77,43 @@ def skip(
     return tuple(found)
 
 
-def _bounded(loop: Loop, outside: Made, results: frozenset[str]) -> Loop:
-    statements = tuple(walk_statements(loop.body))
-    if not loop.accumulators or any(isinstance(s, Store) for s in statements):
-        return loop
-    ordered = any(isinstance(s, IsFirst | Count) or (isinstance(s, Mean) and s.binding is not None) for s in statements)
-    stops: dict[Edge, None] = {}
-    starts: dict[Edge, None] = {}
-    made = {**outside, **{s.dst.name: s for s in loop.body if isinstance(s, Let | IndexValue)}}
-    for condition, truth in _conditions(loop):
-        edges = list(_edges(condition, truth, loop.binding, made))
-        if edges and _does_nothing(loop, condition, truth, results):
-            stops.update((e, None) for up, e in edges if up)
-            starts.update((e, None) for up, e in edges if not up and not ordered)
-    return replace(loop, starts=tuple(starts), stops=tuple(stops))
+def _idle(loop: Loop, results: frozenset[str]) -> dict[Value, bool]:
+    """The conditions of choices under whose one truth, in a whole tile, a step does nothing, and that truth."""
+    if not loop.accumulators or any(isinstance(s, Store) for s in walk_statements(loop.body)):
+        return {}
+    return {c: truth for c in conditions(loop.body) for truth in (True, False) if _does_nothing(loop, c, truth, results)}
 
 
-def _conditions(loop: Loop) -> Iterator[tuple[Value, bool]]:
-    """The conditions of choices in the loop, known to be true and known to be false."""
-    found = {s.args[0]: None for s in loop.body if isinstance(s, Let) and s.op == "where" and isinstance(s.args[0], Value)}
-    for c in found:
-        yield c, True
-        yield c, False
+def _bounded(loop: Loop, idle: Mapping[Value, bool], outside: Made) -> Loop:
+    made = {**outside, **defined(loop.body)}
+    sides = [h for c, truth in idle.items() for h in halves(regions(c, truth, loop.binding, made))]
+    starts = () if _in_order(loop) else tuple(dict.fromkeys(b for upper, b in sides if not upper))
+    return replace(loop, starts=starts, stops=tuple(dict.fromkeys(b for upper, b in sides if upper)))
 
 
-# edges -------------------------------------------------------------------------------------------------------------------------------
+def _in_order(loop: Loop) -> bool:
+    """Whether a loop must begin with its first tile: something counts its steps."""
+    statements = walk_statements(loop.body)
+    return any(isinstance(s, IsFirst | Count) or (isinstance(s, Mean) and s.binding is not None) for s in statements)
 
 
-@dataclass(frozen=True)
-class _Affine:
-    """``const + sum(coefficient * position)``."""
-
-    terms: tuple[tuple[Binding, int], ...]
-    const: int
-
-    def plus(self, other: _Affine, factor: int = 1) -> _Affine:
-        total = dict(self.terms)
-        for b, c in other.terms:
-            total[b] = total.get(b, 0) + factor * c
-        return _Affine(tuple((b, c) for b, c in total.items() if c), self.const + factor * other.const)
-
-
-def _edges(condition: Operand, truth: bool, over: Binding, made: Made) -> Iterator[tuple[bool, Edge]]:
-    """Edges beyond which the condition has the given truth in the whole tile: (upper, edge)."""
-    for positive in _inequalities(condition, truth, made):
-        mine = [c for b, c in positive.terms if b == over]
-        others = [(b, c) for b, c in positive.terms if b != over]
-        if len(mine) != 1 or abs(mine[0]) != 1 or any(b.axis == over.axis for b, _ in others):
-            continue
-        # c * x + others + const > 0 everywhere in the tile: at the lanes where the others are least
-        if mine[0] > 0:
-            yield True, Edge(tuple((b, -c, c < 0) for b, c in others), 1 - positive.const)
-        else:
-            yield False, Edge(tuple((b, c, c < 0) for b, c in others), positive.const)
-
-
-def _inequalities(condition: Operand, truth: bool, made: Made) -> Iterator[_Affine]:
-    """Affine forms, each of which, where it is positive, gives the condition that truth: |x| > y where x > y, and where -x > y."""
-    s = made.get(condition.name) if isinstance(condition, Value) else None
-    if not isinstance(s, Let):
-        return
-    if s.op == "not":
-        yield from _inequalities(s.args[0], not truth, made)
-    elif (s.op, truth) in (("or", True), ("and", False)):
-        for x in s.args:
-            yield from _inequalities(x, truth, made)
-    elif s.op in ("le", "lt", "ge", "gt"):
-        small, large = s.args if s.op in ("le", "lt") else s.args[::-1]
-        strict = s.op in ("lt", "gt")
-        # of integers, x < y: y - x > 0, else x - y + 1 > 0;  x <= y: y - x + 1 > 0, else x - y > 0
-        more, less = (large, small) if truth else (small, large)
-        least = _affine(less, made)
-        for form in _signed(more, made) if least is not None else ():
-            yield replace(form.plus(least, -1), const=form.const - least.const + (strict != truth))
-
-
-def _signed(v: Operand, made: Made) -> Iterator[_Affine]:
-    """Affine forms, each of which is at most the value: of |x|, x and -x."""
-    s = made.get(v.name) if isinstance(v, Value) else None
-    inside = s.args[0] if isinstance(s, Let) and s.op == "abs" else None
-    if (form := _affine(v if inside is None else inside, made)) is not None:
-        yield form
-        if inside is not None:
-            yield _Affine((), 0).plus(form, -1)
-
-
-def _affine(v: Operand, made: Made) -> _Affine | None:
-    if isinstance(v, Literal):
-        return _Affine((), int(v.value)) if math.isfinite(v.value) and float(v.value).is_integer() else None
-    s = made.get(v.name)
-    if v.dtype.kind != "int" or s is None:
-        return None
-    if isinstance(s, IndexValue):
-        of = {b.axis: b for b in s.bindings}
-        if not all(isinstance(a, Axis) for a, _ in s.expr.terms):
-            return None
-        return _Affine(tuple((of[a], c) for a, c in s.expr.terms), s.expr.const)  # type: ignore[index]
-    return by_parts(s.op, [_affine(a, made) for a in s.args], _sum) if isinstance(s, Let) and s.op in ("add", "neg", "sub") else None
-
-
-def _sum(op: str, args: list[_Affine | None]) -> _Affine | None:
-    total = _Affine((), 0)
-    for a in args:
-        if a is None:
-            return None
-        total = total.plus(a, -1 if op == "neg" else 1)
-    return total
+def _clear(loop: Loop, idle: Mapping[Value, bool], outside: Made) -> Clear | None:
+    """Where no condition makes a step idle.  Of parts of a condition that is taken where of the whole nothing is known, as beside a mask
+    that is data."""
+    made = {**outside, **defined(loop.body)}
+    known: dict[Value, bool] = {}
+    starts: dict[Bound, None] = {}
+    stops: dict[Bound, None] = {}
+    taken: set[str] = set()
+    for condition, truth in idle.items():
+        found = regions(condition, not truth, loop.binding, made)
+        if found and condition.name not in taken:
+            known[condition] = not truth
+            taken |= parts(condition, made)
+            first, last = united(found)
+            starts.update(dict.fromkeys(first))
+            stops.update(dict.fromkeys(last))
+    return Clear(tuple(known.items()), tuple(starts), tuple(stops)) if known else None
 
 
 # one step on symbols -------------------------------------------------------------------------------------------------------------------

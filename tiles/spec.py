@@ -37,7 +37,6 @@ from .program import (
     Count,
     Dim,
     Dot,
-    Edge,
     ExtentValue,
     Fill,
     IndexValue,
@@ -55,6 +54,7 @@ from .program import (
     TileProgram,
     Value,
     Where,
+    edges_of,
     statement_text,
     uses,
 )
@@ -127,8 +127,7 @@ def _bindings(s: Statement) -> Iterator[Binding | None]:
     elif isinstance(s, Count | IsFirst | Mean):
         yield s.binding
     elif isinstance(s, Loop):
-        edges: tuple[Edge, ...] = (*s.starts, *s.stops)
-        yield from (b for e in edges for b, _, _ in e.terms)
+        yield from (b for bound in s.bounds for e in edges_of(bound) for b, _, _ in e.terms)
 
 
 def _dims(s: Statement | Accumulator) -> Iterator[Dim]:

@@ -16,6 +16,7 @@ from ..ir.index import Axis, FloorDiv, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.strides import SECTOR_BYTES
 from .addresses import Addresses, Tile
+from .folding import gone
 from .inside import shares as inside_shares
 from .kernel import Role
 from .liveness import ADDRESS_BYTES, ASYNC_BYTES, Liveness
@@ -135,8 +136,11 @@ def walk(program: TileProgram) -> Counts:
 def shares(program: TileProgram) -> dict[str, float]:
     """The share of its steps that a loop takes, on average, of every loop that leaves some out; by the name of its axis."""
     sizes = Sizes(program, program.kernel.roles, {})
-    loops = (s for s in program.statements() if isinstance(s, Loop) and (s.starts or s.stops))
-    return {s.binding.axis.name: sizes.taken(s) for s in loops}
+    found: dict[str, float] = {}
+    for s in program.statements():
+        if isinstance(s, Loop) and (s.starts or s.stops):  # its parts together
+            found[s.binding.axis.name] = sizes.taken(s) + (found[s.binding.axis.name] if s.part == "whole" else 0.0)
+    return found
 
 
 class Counter:
@@ -151,6 +155,7 @@ class Counter:
         self._kept = any(isinstance(s, Load) and s.hint for s in program.statements())
         self._wide = wide_axes(program)
         self._inside = inside_shares(program)
+        self._gone = {id(s): gone(s) for s in program.statements() if isinstance(s, Loop) and s.clear is not None}
 
     def at(self, roles: Mapping[Axis, Role]) -> Counts:
         """The counts with these tile sizes."""
@@ -159,14 +164,17 @@ class Counter:
         rows = None
         if widest is not None and widest[1].rows > 1:
             rows = -(-self._liveness.numbers(sizes, widest[0]) // widest[1].rows), widest[1]
-        return _Walk(self.program, sizes, self._inside).counts(
+        return _Walk(self.program, sizes, self._inside, self._gone).counts(
             self._passes, self._liveness.worst(sizes), self._addresses.at(sizes), rows, self._kept
         )
 
 
 class _Walk:
-    def __init__(self, program: TileProgram, sizes: Sizes, inside: Mapping[int, float]) -> None:
-        self.program, self.sizes, self.inside = program, sizes, inside
+    def __init__(
+        self, program: TileProgram, sizes: Sizes, inside: Mapping[int, float], gone: Mapping[int, frozenset[str]]
+    ) -> None:
+        self.program, self.sizes, self.inside, self.gone = program, sizes, inside, gone
+        self.often: dict[str, float] = {}  # of values that clear stretches of loops do without, the share of steps that make them
         self.buffers = program.kernel.buffers
         self.loads: list[Traffic] = []
         self.stores: list[Traffic] = []
@@ -277,19 +285,21 @@ class _Walk:
                 self.refills += trips if in_loop and s.innermost else 0
                 self.accumulators += sum(self.sizes.bytes(a.old) for a in s.accumulators if a.start not in self.states)
                 self.states.update(a.old for a in s.accumulators)
-                ragged = not s.binding.even
+                if s.clear is not None:
+                    self.often.update(dict.fromkeys(self.gone[id(s)], 1.0 - self.sizes.clear(s)))
+                ragged = not s.binding.even and s.part != "whole"
                 share = (1.0 / max(n, 1) if s.peeled else 1.0) if ragged else masked
-                self.masked += ragged and not s.peeled
-                inner = (*bounded, s) if s.starts or s.stops else bounded
+                self.masked += ragged and not s.peeled and not s.part
+                inner = (*bounded, s) if s.bounds else bounded
                 here, self.dot_bytes, self.dot_instructions = (self.dot_bytes, self.dot_instructions), 0, 0
                 self._block(s.body, trips * n * taken, {**around, s.binding.name: n}, share, inner)
                 most_bytes, most_instructions = max(most_bytes, self.dot_bytes), max(most_instructions, self.dot_instructions)
                 self.dot_bytes, self.dot_instructions = here
             elif isinstance(s, Let):
                 op = operation(s.op)
-                n = elements(s.dst)
-                work["let"] += trips * n * op.cost if not s.contracted else 0.0
-                self.special += trips * n * op.special
+                made = trips * elements(s.dst) * self.often.get(s.dst.name, 1.0)
+                work["let"] += made * op.cost if not s.contracted else 0.0
+                self.special += made * op.special
             elif isinstance(s, Load):
                 self.loads.append(self._traffic(s.access, around, bounded))
                 if in_loop and len(s.dst.dims) > 1:
@@ -318,7 +328,7 @@ class _Walk:
             elif isinstance(s, Lost):
                 work["let"] += trips * elements(s.dst) * LOST
             elif isinstance(s, Mean | Fill | IndexValue):
-                work["let"] += trips * elements(s.dst)
+                work["let"] += trips * elements(s.dst) * self.often.get(s.dst.name, 1.0)
         self.dot_bytes += most_bytes
         self.dot_instructions += most_instructions
 

@@ -6,6 +6,7 @@ micro-kernel of the runtime header (:mod:`.products`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from ...errors import PlanError
@@ -13,6 +14,7 @@ from ...ir.index import Axis
 from ...tiles.names import identifier
 from ...tiles.program import (
     Binding,
+    Bound,
     Dot,
     Edge,
     Loop,
@@ -23,6 +25,7 @@ from ...tiles.program import (
     Store,
     TileProgram,
     Value,
+    evaluated,
     uses,
 )
 from . import text
@@ -88,6 +91,8 @@ class Printer(Bypass):
         for b in reversed(grid[:-2] if grouped else grid):
             n = self.tiles(b)
             index = "q" if b is grid[0] else f"q % ({n})"
+            if b in self.program.backwards:
+                index = f"({n} - 1 - {index})"
             self.write(f"const int64_t {text.start(b)} = {text.scaled(index, b.tile)};" + ("" if b is grid[0] else f" q /= ({n});"))
         for b in self.program.fixed:
             self.count_lanes(b)
@@ -107,10 +112,10 @@ class Printer(Bypass):
         self.write(f"const int64_t {text.start(inner)} = {text.scaled('(within / height)', inner.tile)};")
         self.write(f"const int64_t {text.start(outer)} = {text.scaled('(first + within % height)', outer.tile)};")
 
-    def count_lanes(self, b: Binding) -> None:
-        if b.axis in self.has_lanes:
+    def count_lanes(self, b: Binding, *, whole: bool = False) -> None:
+        if b.axis in self.has_lanes and not (whole and b.name in self.values.padded):
             left = self.extent(b.axis) + ("" if b.kind == "resident" else f" - {text.start(b)}")
-            self.write(f"const int64_t {text.count(b.axis)} = {b.tile if b.even else f'eq_least({b.tile}, {left})'};")
+            self.write(f"const int64_t {text.count(b.axis)} = {b.tile if b.even or whole else f'eq_least({b.tile}, {left})'};")
 
     # -- blocks --------------------------------------------------------------------------------------------------------------
     def block(self, body: tuple[Statement, ...]) -> None:
@@ -178,13 +183,12 @@ class Printer(Bypass):
             self.copy(a.old, a.start if a.start is not None else None, text.number(a.identity, a.old.dtype))
         b = s.binding
         name, n = text.start(b), self.extent(b.axis)
-        first, end = "0", n
-        for e in s.starts:
-            first = f"eq_most({first}, {self.edge(e)})"
-        for e in s.stops:
-            end = f"eq_least({end}, {self.edge(e)})"
+        first, end = self.most("0", s.starts), self.least(n, s.stops)
         until = f"end_{name}"
         first = first if first == "0" else f"{first} / {b.tile} * {b.tile}"
+        if s.part:
+            self.stretch(s, first, end)
+            return
         if b.name not in self.values.padded:
             with self.braces(f"for (int64_t {name} = {first}, {until} = {end}; {name} < {until}; {name} += {b.tile})"):
                 self.count_lanes(b)
@@ -198,6 +202,43 @@ class Printer(Bypass):
             with self.braces(f"if ({name} < {until})"):
                 self.step(s)
             self.masked.discard(b.name)
+
+    def stretch(self, s: Loop, first: str, end: str) -> None:
+        """The tiles around the clear stretch of a loop, in one loop that jumps over it, or those in it."""
+        assert s.clear is not None
+        b, padded = s.binding, s.binding.name in self.values.padded
+        name, until = text.start(b), f"end_{text.start(b)}"
+        with self.braces(""):
+            begin, last, clear = (f"{word}_{name}" for word in ("first", "last", "clear"))
+            self.write(f"const int64_t {begin} = {first}, {last} = {end};")
+            start = f"({self.most(begin, s.clear.starts)} + {b.tile - 1}) / {b.tile} * {b.tile}" if s.clear.starts else begin
+            stop = f"{self.least(last, s.clear.stops)} / {b.tile} * {b.tile}"
+            self.write(f"const int64_t {clear} = {start}, {until} = eq_most({stop}, {clear});")
+            if s.part == "whole":
+                with self.braces(f"for (int64_t {name} = {clear}; {name} < {until}; {name} += {b.tile})"):
+                    self.count_lanes(b, whole=True)
+                    self.step(s)
+                return
+            self.masked |= {b.name} if padded else set()
+            with self.braces(f"for (int64_t {name} = {begin} < {clear} ? {begin} : {until}; {name} < {last};)"):
+                if not padded:
+                    self.count_lanes(b)
+                self.step(s)
+                self.write(f"{name} += {b.tile};")
+                self.write(f"if ({name} == {clear}) {name} = {until};")
+            self.masked.discard(b.name)
+
+    def most(self, start: str, bounds: tuple[Bound, ...]) -> str:
+        """The largest of some bounds, and of a position."""
+        return functools.reduce("eq_most({}, {})".format, map(self.bound, bounds), start)
+
+    def least(self, end: str, bounds: tuple[Bound, ...]) -> str:
+        """The least of some bounds, and of a position."""
+        return functools.reduce("eq_least({}, {})".format, map(self.bound, bounds), end)
+
+    def bound(self, b: Bound) -> str:
+        """The position of a bound."""
+        return evaluated(b, self.edge, "eq_least({}, {})".format, "eq_most({}, {})".format)
 
     def step(self, s: Loop) -> None:
         """The body of a loop, and what it carries on."""

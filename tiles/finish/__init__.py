@@ -11,18 +11,21 @@ from collections.abc import Callable
 from ...ir.spec import wanted
 from ..program import TileProgram
 from ..spec import check_tiles
+from .base_two import to_base_two
 from .contraction import contract
 from .descriptors import describe
 from .hints import hint
 from .inplace import overwrite
+from .launching import launch
 from .multiply_adds import fuse
 from .offsets import widen
 from .parameters import parametrise
+from .parts import part
 from .starts import start
 
 Pass = Callable[[TileProgram], TileProgram]
 PRICED: tuple[Pass, ...] = (start, hint, contract)
-FINAL: tuple[Pass, ...] = (fuse, overwrite, widen, describe, parametrise)
+FINAL: tuple[Pass, ...] = (to_base_two, part, fuse, overwrite, widen, describe, launch, parametrise)
 
 
 def finish(program: TileProgram) -> TileProgram:

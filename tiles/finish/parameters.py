@@ -57,7 +57,8 @@ def _extents(program: TileProgram) -> set[Axis]:
     statements = list(program.statements())
     loops = [s.binding for s in statements if isinstance(s, Loop)]
     slowest = program.kernel.persistent or (program.kernel.grouped and len(program.grid) == 2)
-    bindings = [*loops, *(b for b in program.fixed if not b.even), *program.grid[0 if slowest else 1 :]]
+    asked = (*program.grid[0 if slowest else 1 :], *program.backwards)
+    bindings = [*loops, *(b for b in program.fixed if not b.even), *asked]
     numbers = [s.axis for s in statements if isinstance(s, ExtentValue) or (isinstance(s, Mean) and s.binding is None)]
     masks = [i.axis for s in statements if isinstance(s, Load | Store) for i in s.access.inside if i.axis is not None]
     looked = [a for s in statements if isinstance(s, Load) for a in s.access.places]

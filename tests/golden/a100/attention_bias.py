@@ -73,10 +73,11 @@ def attention_bias_out(
         empty = max_k_rows_new == float("-inf")
         safe = tl.where(empty, 0.0, max_k_rows_new)
         diff = safe - max_k_rows
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = add - safe[:, None]
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         tile_sum = tl.sum(exp_2, axis=1)
         sum_k_rows = tl.fma(sum_k_rows, exp, tile_sum)
         mul_3 = sum_k_rows_2 * exp[:, None]

@@ -1,8 +1,8 @@
-"""plan for attention_causal on a100: 1 kernel, 640.3 us estimated
+"""plan for attention_causal on a100: 1 kernel, 575.9 us estimated
   attention_causal_out: k, q, v -> out
     roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (2048 programs, 8 warps, 2 stages)
-    loops   k_rows x1; 52% of the tiles of k_rows, the others being masked
-    cost    640.3 us, bound by tensor; 134.22 MB DRAM, 2.28 GB L2, 141.7 GFLOP, 2.95 G instructions; 147.46 kB shared
+    loops   k_rows x1; 52% of the tiles of k_rows, the others being masked; the tiles of q_rows from the last to the first, for the last have most steps
+    cost    575.9 us, bound by tensor; 134.22 MB DRAM, 2.28 GB L2, 141.7 GFLOP, 1.90 G instructions; 147.46 kB shared
     rules   written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (7645.3 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -44,7 +44,7 @@ def attention_causal_out(
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
     pid = pid // tl.cdiv(N_v_cols, T_v_cols)
-    q_rows_start = (pid % tl.cdiv(N_q_rows, T_q_rows)).to(tl.int64) * T_q_rows
+    q_rows_start = (tl.cdiv(N_q_rows, T_q_rows) - 1 - (pid % tl.cdiv(N_q_rows, T_q_rows))).to(tl.int64) * T_q_rows
     pid = pid // tl.cdiv(N_q_rows, T_q_rows)
     batch_start = pid.to(tl.int64)
     r_q_rows = tl.arange(0, T_q_rows)
@@ -55,21 +55,50 @@ def attention_causal_out(
     q = tl.load(
         q_ptr + (batch_start * q_stride_batch + q_rows_start * q_stride_q_rows) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
     )
-    sum_k_rows = tl.zeros([T_q_rows], tl.float32)
-    max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
-    sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
-    k_rows_to = tl.minimum(N_k_rows, q_rows_start + T_q_rows).to(tl.int32)
-    for k_rows_start in tl.range(0, k_rows_to, T_k_rows):
-        at_k_rows = tl.cast(k_rows_start, tl.int32) + r_k_rows
-        diff = at_k_rows[None, :] - at_q_rows[:, None]
-        le = diff <= 0
-        vnot = le == 0
+    sum_k_rows_edge = tl.zeros([T_q_rows], tl.float32)
+    max_k_rows_edge = tl.full([T_q_rows], float("-inf"), tl.float32)
+    sum_k_rows_2_edge = tl.zeros([T_q_rows, T_v_cols], tl.float32)
+    k_rows_to = (tl.minimum(N_k_rows, q_rows_start + T_q_rows)).to(tl.int32)
+    k_rows_clear_to = (tl.maximum(tl.minimum(k_rows_to, q_rows_start + 1) // T_k_rows * T_k_rows, 0)).to(tl.int32)
+    for k_rows_start in tl.range(k_rows_clear_to, k_rows_to, T_k_rows):
+        at_k_rows_edge = tl.cast(k_rows_start, tl.int32) + r_k_rows
+        diff_edge = at_k_rows_edge[None, :] - at_q_rows[:, None]
+        le_edge = diff_edge <= 0
+        vnot_edge = le_edge == 0
+        k_edge = tl.load(
+            k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
+        )
+        dot_q_cols_edge = tl.dot(q, k_edge, out_dtype=tl.float32)
+        where_edge = tl.where(vnot_edge, float("-inf"), dot_q_cols_edge)
+        tile_max_edge = _max(where_edge, axis=1)
+        max_k_rows_new_edge = _maximum(max_k_rows_edge, tile_max_edge)
+        empty_edge = max_k_rows_new_edge == float("-inf")
+        safe_edge = tl.where(empty_edge, 0.0, max_k_rows_new_edge)
+        diff_2_edge = safe_edge - max_k_rows_edge
+        mul_edge = diff_2_edge * 0.12751743082459868
+        neg_3_edge = -mul_edge
+        exp2_edge = tl.exp2(neg_3_edge)
+        diff_3_edge = where_edge - safe_edge[:, None]
+        mul_3_edge = diff_3_edge * 0.12751743082459868
+        exp2_2_edge = tl.exp2(mul_3_edge)
+        tile_sum_edge = tl.sum(exp2_2_edge, axis=1)
+        sum_k_rows_edge = tl.fma(sum_k_rows_edge, exp2_edge, tile_sum_edge)
+        mul_4_edge = sum_k_rows_2_edge * exp2_edge[:, None]
+        exp2_2_fp16_edge = exp2_2_edge.to(tl.float16)
+        v_edge = tl.load(
+            v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
+        )
+        sum_k_rows_2_edge = tl.dot(exp2_2_fp16_edge, v_edge, mul_4_edge, out_dtype=tl.float32)
+        max_k_rows_edge = max_k_rows_new_edge
+    sum_k_rows = sum_k_rows_edge
+    max_k_rows = max_k_rows_edge
+    sum_k_rows_2 = sum_k_rows_2_edge
+    for k_rows_start in tl.range(0, k_rows_clear_to, T_k_rows):
         k = tl.load(
             k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
         )
         dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
-        where = tl.where(vnot, float("-inf"), dot_q_cols)
-        tile_max = _max(where, axis=1)
+        tile_max = _max(dot_q_cols, axis=1)
         max_k_rows_new = _maximum(max_k_rows, tile_max)
         empty = max_k_rows_new == float("-inf")
         safe = tl.where(empty, 0.0, max_k_rows_new)
@@ -77,7 +106,7 @@ def attention_causal_out(
         mul = diff_2 * 0.12751743082459868
         neg_3 = -mul
         exp2 = tl.exp2(neg_3)
-        diff_3 = where - safe[:, None]
+        diff_3 = dot_q_cols - safe[:, None]
         mul_3 = diff_3 * 0.12751743082459868
         exp2_2 = tl.exp2(mul_3)
         tile_sum = tl.sum(exp2_2, axis=1)

@@ -69,10 +69,11 @@ def cross_entropy_out(
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
         diff = safe - max_cols
-        neg_3 = -diff
-        exp = tl.exp(neg_3)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = logits_f - safe[:, None]
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         sum_lanes_cols = tl.fma(sum_lanes_cols, exp[:, None], exp_2)
         at_cols = tl.cast(cols_start, tl.int32) + r_cols
         eq_2 = at_cols[None, :] == where[:, None]

@@ -95,13 +95,14 @@ def linear_cross_entropy_few_rows_part4_part5_part6_part7(
         eq_2 = max_w_rows_i2 == float("-inf")
         where_2 = tl.where(eq_2, 0.0, max_w_rows_i2)
         diff = where - where_2
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         mul = sum_w_rows_i2 * exp
         empty_2 = max_w_rows_i2 == float("-inf")
         where_3 = tl.where(empty_2, sum_w_rows_i2, mul)
         diff_2 = sum_cols - where[:, None]
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         exp_2_ok = tl.where(w_rows_i2_ok[None, :], exp_2, 0.0)
         tile_sum = tl.sum(exp_2_ok, axis=1)
         sum_w_rows_i2 = where_3 + tile_sum
@@ -191,8 +192,8 @@ def linear_cross_entropy_few_rows_out(
     max_w_rows_o2 = _max(part4_ok, axis=1)
     where = tl.where(eq_3, 0.0, part4)
     diff = max_w_rows_o2[:, None] - where
-    neg_2 = -diff
-    exp = tl.exp(neg_2)
+    scaled = diff * -1.4426950408889634
+    exp = tl.exp2(scaled)
     where_2 = tl.where(eq_3, 1.0, exp)
     mul = where_2 * part5
     where_3 = tl.where(eq_2, 0.0, mul)

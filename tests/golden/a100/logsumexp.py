@@ -61,12 +61,13 @@ def logsumexp_out(
         eq_2 = abs_3 == float("inf")
         where_2 = tl.where(eq_2, 0.0, max_cols)
         diff = where - where_2
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         empty_2 = max_cols == float("-inf")
         factor = tl.where(empty_2, 1.0, exp)
         diff_2 = x_f - where
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         sum_lanes_cols = tl.fma(sum_lanes_cols, factor, exp_2)
         max_cols = max_cols_new
     for cols_start in tl.range(cols_full, N_cols, T_cols, num_stages=1):  # the ragged last tile
@@ -89,12 +90,13 @@ def logsumexp_out(
         eq_2 = abs_3 == float("inf")
         where_2 = tl.where(eq_2, 0.0, max_cols)
         diff = where - where_2
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         empty_2 = max_cols == float("-inf")
         factor = tl.where(empty_2, 1.0, exp)
         diff_2 = x_f - where
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         exp_2_ok = tl.where(cols_ok, exp_2, 0.0)
         sum_lanes_cols = tl.fma(sum_lanes_cols, factor, exp_2_ok)
         max_cols = max_cols_new

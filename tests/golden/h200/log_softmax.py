@@ -57,10 +57,11 @@ def log_softmax_out(
             empty = max_cols_new == float("-inf")
             safe = tl.where(empty, 0.0, max_cols_new)
             diff_2 = safe - max_cols
-            neg_3 = -diff_2
-            exp = tl.exp(neg_3)
+            scaled = diff_2 * -1.4426950408889634
+            exp = tl.exp2(scaled)
             diff_3 = x_2_f - safe
-            exp_2 = tl.exp(diff_3)
+            scaled_2 = diff_3 * 1.4426950408889634
+            exp_2 = tl.exp2(scaled_2)
             sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2)
             max_cols = max_cols_new
         for cols_b_start in tl.range(cols_b_full, N_cols, T_cols, num_stages=1):  # the ragged last tile
@@ -78,10 +79,11 @@ def log_softmax_out(
             empty = max_cols_new == float("-inf")
             safe = tl.where(empty, 0.0, max_cols_new)
             diff_2 = safe - max_cols
-            neg_3 = -diff_2
-            exp = tl.exp(neg_3)
+            scaled = diff_2 * -1.4426950408889634
+            exp = tl.exp2(scaled)
             diff_3 = x_2_f - safe
-            exp_2 = tl.exp(diff_3)
+            scaled_2 = diff_3 * 1.4426950408889634
+            exp_2 = tl.exp2(scaled_2)
             exp_2_ok = tl.where(cols_b_ok, exp_2, 0.0)
             sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2_ok)
             max_cols = max_cols_new

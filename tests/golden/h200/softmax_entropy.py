@@ -59,9 +59,11 @@ def softmax_entropy_out(
         safe = tl.where(empty, 0.0, max_cols_new)
         diff = safe - max_cols
         neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = neg_2 * 1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = x_f - safe
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2)
         mul_4 = neg_2 * exp
         tile_sum = tl.sum(exp_2, axis=0)
@@ -92,9 +94,11 @@ def softmax_entropy_out(
         safe = tl.where(empty, 0.0, max_cols_new)
         diff = safe - max_cols
         neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = neg_2 * 1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = x_f - safe
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         exp_2_ok = tl.where(cols_ok, exp_2, 0.0)
         sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2_ok)
         mul_4 = neg_2 * exp

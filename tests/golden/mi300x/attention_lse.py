@@ -95,14 +95,15 @@ def attention_lse_out0_out1(
         eq_2 = abs_3 == float("inf")
         where_2 = tl.where(eq_2, 0.0, mul_7)
         diff_3 = where - where_2
-        neg_5 = -diff_3
-        exp = tl.exp(neg_5)
+        scaled = diff_3 * -1.4426950408889634
+        exp = tl.exp2(scaled)
         mul_8 = sum_k_rows_3 * exp
         empty_2 = max_k_rows == float("-inf")
         where_3 = tl.where(empty_2, sum_k_rows_3, mul_8)
         mul_9 = dot_q_cols * 0.08838834764831845
         diff_4 = mul_9 - where[:, None]
-        exp_2 = tl.exp(diff_4)
+        scaled_2 = diff_4 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         tile_sum_2 = tl.sum(exp_2, axis=1)
         sum_k_rows_3 = where_3 + tile_sum_2
         max_k_rows = max_k_rows_new
