@@ -17,7 +17,7 @@ from .text import wrap
 
 @dataclass(frozen=True)
 class Joint:
-    """Kernels that are launched together, none persistent and all with the same options of a launch."""
+    """Kernels that are launched together, none persistent or with descriptors and all with the same options of a launch."""
 
     members: tuple[TileProgram, ...]
 
@@ -42,7 +42,7 @@ class Joint:
     @property
     def parameters(self) -> tuple[Param, ...]:
         """What the function takes, in order."""
-        return tuple(p for kind in ("pointer", "descriptor", "int", "constexpr") for p in self._known[0].values() if p.kind == kind)
+        return tuple(p for kind in ("pointer", "int", "constexpr") for p in self._known[0].values() if p.kind == kind)
 
     @property
     def text(self) -> str:

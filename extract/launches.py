@@ -116,7 +116,7 @@ def _alike(steps: Sequence[Step]) -> dict[int, int]:
     kinds = {
         at: (k.kernel.warps, k.kernel.stages, k.tiles.contracts)
         for at, k in enumerate(steps)
-        if isinstance(k, PlannedKernel) and not (k.kernel.persistent or k.kernel.registers)
+        if isinstance(k, PlannedKernel) and not (k.kernel.persistent or k.kernel.registers or k.kernel.descriptors)
     }
     return {at: next(first for first, other in kinds.items() if other == kind) for at, kind in kinds.items()}
 
