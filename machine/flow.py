@@ -38,10 +38,11 @@ def loops(listing: Listing) -> tuple[LoopSpan, ...]:
 
 @functools.lru_cache(4)
 def _all_loops(listing: Listing) -> tuple[LoopSpan, ...]:
-    """All that lead back to where every way to them begins: code out of line that comes back to its place is no loop."""
+    """All branches back to where a way leads to them again, not out of the code between: code out of line that comes back to its place is no
+    loop, and one that is entered in its middle is."""
     last: dict[int, int] = {}
     for i, x in enumerate(listing.instructions):
-        if x.target is not None and x.target <= i and i not in _reached(listing, without=x.target):
+        if x.target is not None and x.target <= i and _again(listing, x.target, i):
             last[x.target] = i
     return tuple(sorted((LoopSpan(first, end) for first, end in last.items()), key=lambda s: (s.first, -s.last)))
 
@@ -51,13 +52,13 @@ def _waits(listing: Listing, span: LoopSpan) -> bool:
     return "NANOSLEEP" in names or names <= _WAITS
 
 
-def _reached(listing: Listing, without: int) -> set[int]:
-    """Positions that a way from the beginning leads to, not through one of them."""
+def _again(listing: Listing, first: int, last: int) -> bool:
+    """Whether a way leads from one position to another through what is between."""
     found: set[int] = set()
-    left = [0]
+    left = [first]
     while left:
         at = left.pop()
-        if at in found or at == without or at >= len(listing):
+        if at in found or not first <= at <= last:
             continue
         found.add(at)
         x = listing[at]
@@ -65,7 +66,7 @@ def _reached(listing: Listing, without: int) -> set[int]:
             left.append(x.target)
         if x.predicate or not (x.name in ("EXIT", "RET") or x.opcode == "BRA"):
             left.append(at + 1)
-    return found
+    return last in found
 
 
 def innermost(spans: Sequence[LoopSpan]) -> tuple[LoopSpan, ...]:
@@ -114,12 +115,17 @@ class _Walk:
             span = next((s for s in self._spans if s.first == to and at in s), None)
             if span is None:  # a wait that is over at once
                 return at + 1 if x.predicate else to
+            if x.predicate and at != span.last:  # the next trip begins early where there is nothing to do
+                return at + 1
             again = not x.predicate or self._done[span] + 1 < self._wanted[span]
             self._done[span] = self._done[span] + 1 if again else 0
             return to if again else at + 1
-        if not x.predicate:
-            return to
-        return to if self._taken(at, to) else at + 1
+        if x.predicate and not self._taken(at, to):
+            return at + 1
+        for s in self._spans:
+            if to in s and at not in s and to != s.first:
+                self._done[s] = -1  # entered in its middle: the first way back begins no further trip
+        return to
 
     def _taken(self, at: int, to: int) -> bool:
         """Whether a branch forward on a condition is taken: out of a loop that ends by it in the last trip, where going on would jump

@@ -1,6 +1,6 @@
 """The day of a GPU, prepared.
 
-    python -m benchmarks.device write FOLDER [--target h100] [--only WORD] [--no-static]
+    python -m benchmarks.device write FOLDER [--target h100] [--only WORD ...] [--no-static]
                                                             here: half an hour; goes on where it was cut short
     python -m benchmarks.device run FOLDER [--minutes 25]   there; the same as `cd FOLDER; python -m there`
     python -m benchmarks.device fit FOLDER/results.json     here: constants, rank correlation, regret
@@ -23,7 +23,7 @@ def main():
     one = commands.add_parser("write")
     one.add_argument("folder", type=Path)
     one.add_argument("--target", default="h100")
-    one.add_argument("--only", default="")
+    one.add_argument("--only", nargs="*", default=[], metavar="WORD", help="cases whose names have one of these")
     one.add_argument("--no-static", action="store_true", help="without the times by machine code, which take most of the time")
     one = commands.add_parser("run")
     one.add_argument("folder", type=Path)

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from .cases import Wanted, described, tensors, wanted, with_tiles
 THERE = Path(__file__).parent / "there"
 
 
-def write(folder: Path, target: str, only: str = "", static: bool = True) -> int:
+def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = True) -> int:
     """Fill a folder; what is there already of the same commit is kept.  Returns how many cases could not be made."""
     kernels = folder / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
@@ -34,7 +35,7 @@ def write(folder: Path, target: str, only: str = "", static: bool = True) -> int
     shutil.copy(Path(programs.__file__), folder / "there" / "programs.py")
     made = _Writer(folder, target, static)
     for w in wanted():
-        if only in w.name:
+        if not only or any(word in w.name for word in only):
             made.add(w)
     return made.failed
 

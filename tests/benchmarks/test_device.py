@@ -26,10 +26,9 @@ def package():
 
 def test_a_folder_is_written_run_and_read(package, tmp_path, capsys):
     write, predict = package["write"].write, package["predict"]
-    for only in ("rmsnorm 1 w4", "rmsnorm 2 w4", "rmsnorm 4 w4", "gqa_decode 128"):
-        assert write(tmp_path, "h100", only, static=False) == 0
+    assert write(tmp_path, "h100", ["rmsnorm 1 w4", "rmsnorm 2 w4", "rmsnorm 4 w4", "gqa_decode 128"], static=False) == 0
     before = (tmp_path / "manifest.json").read_text()
-    assert write(tmp_path, "h100", "gqa_decode 128", static=False) == 0
+    assert write(tmp_path, "h100", ["gqa_decode 128"], static=False) == 0
     assert (tmp_path / "manifest.json").read_text() == before, "what is there is kept"
     wrong, breaks = (tmp_path / "kernels" / f"tiles_rmsnorm_{n}_w4_s1_small.py" for n in (1, 2))
     wrong.write_text(wrong.read_text().replace("tl.rsqrt", "0.9 * tl.rsqrt"))

@@ -62,6 +62,13 @@ def test_code_out_of_line_that_comes_back_is_no_loop():
     assert path(code, [2]) == [0, 1, *[2, 3, 4] * 2, 5]
 
 
+def test_a_loop_that_is_entered_in_its_middle():
+    code = listing(("BRA", 3), "FMUL", ("@P0 BRA", 6), ("@P1 BRA", 1), "FADD", ("BRA", 1), "EXIT")
+    assert loops(code) == (LoopSpan(1, 5),)
+    for trips in (1, 2, 9):
+        assert path(code, [trips]) == [0, *[3, 4, 5, 1, 2] * trips, 6]
+
+
 def test_a_way_without_end_is_refused():
     with pytest.raises(CompileError, match="no way through"):
         path(listing("FADD", ("BRA", 0)), [2])
