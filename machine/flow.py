@@ -38,8 +38,8 @@ def loops(listing: Listing) -> tuple[LoopSpan, ...]:
 
 @functools.lru_cache(4)
 def _all_loops(listing: Listing) -> tuple[LoopSpan, ...]:
-    """All branches back to where a way leads to them again, not out of the code between: code out of line that comes back to its place is no
-    loop, and one that is entered in its middle is."""
+    """All branches back to where a way leads to them again, through the code between alone: code out of line that comes back to its place
+    is no loop, and one that is entered in its middle is."""
     last: dict[int, int] = {}
     for i, x in enumerate(listing.instructions):
         if x.target is not None and x.target <= i and _again(listing, x.target, i):
