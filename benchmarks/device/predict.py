@@ -38,10 +38,12 @@ def tables(manifest: dict[str, Any]) -> str:
         c["whole_us"] = None if c["static_us"] is None else c["static_us"] + launch * c["launches"]
     lines = [f"{where} Microseconds, modelled / static, both with {launch} for each launch (a dash: not known).", ""]
     lengths = [n for n in LENGTHS if any(f"{name} {n}" in cases for name in NAMES)]
-    lines += [f"| operator | {' | '.join(map(str, lengths))} |", f"| --- |{' ---: |' * len(lengths)}"]
-    lines += [f"| {name} | {' | '.join(_cell(cases.get(f'{name} {n}')) for n in lengths)} |" for name in NAMES]
+    if lengths:
+        lines += [f"| operator | {' | '.join(map(str, lengths))} |", f"| --- |{' ---: |' * len(lengths)}"]
+        lines += [f"| {name} | {' | '.join(_cell(cases.get(f'{name} {n}')) for n in lengths)} |" for name in NAMES]
+        lines += [""]
     corpus = [c for c in cases.values() if c["kind"] == "corpus"]
-    lines += ["", "| program of the corpus | modelled | static | bound by |", "| --- | ---: | ---: | --- |"]
+    lines += ["| program of the corpus | modelled | static | bound by |", "| --- | ---: | ---: | --- |"]
     for c in corpus:
         bound = max(c["floors"], key=c["floors"].get) if c["floors"] else "-"
         lines.append(f"| {c['program']} | {c['modelled_us']:.1f} | {_us(c['whole_us'])} | {bound} |")
