@@ -3,7 +3,7 @@
     python benchmarks/refined.py                        every job on h100 and a100, as a table
     python benchmarks/refined.py attention --target a100
     python benchmarks/refined.py --save --resume        also write benchmarks/results/DATE-refined.json, after every job
-    python benchmarks/refined.py --show FILE            the table of a file
+    python benchmarks/refined.py --show FILE            the table of a file, which docs/decisions/machine_code.md has
 
 No GPU is needed: kernels are compiled and judged statically (docs/decisions/machine_code.md).  Nothing is read from the disk cache, so that
 the seconds are those of a first time; they are CPU seconds of this process where it is told to use one processor (`taskset -c 0`).
