@@ -85,7 +85,7 @@ def optimize(
     ``no_spills``: compile the plan ahead of time, which takes seconds and no GPU, and plan again with smaller tiles for every kernel of
     which the compiler spills registers to memory; the plan says what was tried, and what spills still if nothing helped.  Without it
     registers are counted by a model, which is right for most kernels and not for all (docs/decisions/registers.md has the numbers).
-    ``refine``: compile so many candidates of each kernel (8 is a good number; some three seconds of CPU for each, in parallel, and
+    ``refine``: compile so many candidates of each kernel (8 is a good number; one to three seconds of CPU for each, in parallel, and
     remembered on disk), refuse those that spill or cannot be launched, and take the best by machine code; the plan prints what the
     model, the machine code and a clock say.  No GPU is needed.  ``tune``: order them by the clock of the GPU at hand, if it is that of the
     target.  For a CPU ``refine`` is by its clock (docs/decisions/machine_code.md).
