@@ -5,15 +5,17 @@
     python benchmarks/instructions.py ... --save before                      also write benchmarks/results/DATE-WORD-instructions.json
 
 Checkouts are the user's; a folder with a file COMMIT in place of a repository will do.  Nothing of them is copied: kernels are taken out
-of their files by name (others/taken.py), in the variants that others/compiled.py lists, and compiled by the Triton that compiles ours, without
-a GPU.  What was compiled before is not compiled again (--cache): its key is the source, the arguments, the versions and the code that counts.
+of their files by name (others/taken.py), in the variants that others/compiled.py lists, and compiled by the Triton that compiles ours,
+without a GPU.  What was compiled before is not compiled again (--cache): its key is the source, the arguments, the versions and the code
+that counts.
 
-Instructions are those that all warps of a launch issue, by the machine code and the work (:mod:`eqfuse.machine`), masked loops as often
-as they run.  For theirs and ours alike shared memory is taken to have no conflicts.
+Instructions are those that all warps of a launch issue, by the machine code and the work (:mod:`eqfuse.machine`), masked loops as often as
+they run.  For theirs and ours alike shared memory is taken to have no conflicts.
 """
 
 import argparse
 import hashlib
+import inspect
 import json
 import subprocess
 import sys
@@ -198,8 +200,8 @@ class Cache:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         machine = sorted(Path(eqfuse.machine.__file__).parent.rglob("*.*"))
-        here = [Path(__file__), *(p for p in machine if p.suffix in (".py", ".toml"))]
-        self.code = hashlib.sha256(b"".join(p.read_bytes() for p in here)).hexdigest()
+        text = b"".join(p.read_bytes() for p in machine if p.suffix in (".py", ".toml"))
+        self.code = hashlib.sha256(text + "".join(map(inspect.getsource, (theirs, counted, by_loop))).encode()).hexdigest()
         self.versions = str(host("torch", "triton") | dict.fromkeys(("date", "load"), None))
 
     def get(self, key, make):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from coverage_tables import coverage
 from cpu_tables import cpu
+from kernel_tables import attention, instructions
 from layout_tables import layout_rules, layouts, placements, strides
 from models_table import models
 from table_parts import machine, markdown
@@ -366,6 +367,8 @@ KINDS = {
     "-trained": trained,
     "-warm": warm,
     "-cpu": cpu,
+    "-instructions": instructions,
+    "-attention": attention,
 }
 ELSEWHERE = ("-operators", "-cpu-ranking", "-refined")  # docs/operators.md, and cpu.md and machine_code.md of docs/decisions have them
 

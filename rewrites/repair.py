@@ -102,6 +102,17 @@ def choice_by_reference(t, c, x, r, cn, co, xn, xo, a: Scalar, j: Axis, arms: Ei
     )
 
 
+@fact_rule(family=FAMILY, phase=PHASE)
+def shift_of_larger(t, x, b, r, xn, xo, j: Axis, o: Each["maximum", "minimum"]):
+    """max(new, b) = max(old, b) + (max(new, b) - max(old, b)), for b that is ready before r: a reference that an element beside a row has
+    a part in."""
+    new, old = Map(o, xn, b), Map(o, xo, b)
+    return (
+        [function_of(j, x, r, xn, xo), needs_repair(t, j), match(t, Map(o, x, b)), earlier(b, r, j)],
+        [changes_by_term("run", j, t, r, new, new - old)],
+    )
+
+
 # change by a term ----------------------------------------------------------------------------------------------------------------
 
 

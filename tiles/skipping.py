@@ -128,18 +128,30 @@ class _Old:
     least: float = -math.inf
 
 
+@dataclass(frozen=True)
+class _Of:
+    """A finite number that is made of states and of values around the loop, by an operator of finite results."""
+
+    op: str
+    args: tuple[object, ...]
+
+
+FINITE = ("maximum", "minimum", "add", "mul", "neg")
+
+
 class _Unknown:
     """A finite number, or a truth value, of which nothing is known."""
 
 
 UNKNOWN = _Unknown()
 RESULT = _Unknown()  # what may be infinite, too
-_Symbol = float | bool | _Old | _Unknown
+_Symbol = float | bool | _Old | _Of | _Unknown
 
 
 def _does_nothing(loop: Loop, condition: Value, truth: bool, results: frozenset[str]) -> bool:
     """Whether a step leaves all states as they are, if a condition has one truth in the whole tile."""
-    around: dict[str, _Symbol] = dict.fromkeys(results, RESULT)
+    made = {v.name for s in walk_statements(loop.body) for v in defines(s)} | {a.old.name for a in loop.accumulators}
+    around: dict[str, _Symbol] = {v.name: RESULT if v.name in results else _Old(v.name) for v in uses(loop) if v.name not in made}
     selective = [a for a in loop.accumulators if MONOIDS[a.monoid].copies == "one" and math.isinf(a.identity)]
     if len(selective) > 1:
         return False
@@ -252,4 +264,8 @@ def _applied(op: str, args: list[_Symbol]) -> _Symbol:
         x, y = args
         if op == "add" and isinstance(x, _Old) and isinstance(y, _Old) and x.name == y.name and x.negative != y.negative:
             return 0.0
+        if op == "add" and (_Of("neg", (x,)) == y or _Of("neg", (y,)) == x):
+            return 0.0
+    if op in FINITE and all(isinstance(a, float | _Old | _Of) and not (isinstance(a, float) and math.isinf(a)) for a in args):
+        return _Of(op, tuple(args))
     return UNKNOWN

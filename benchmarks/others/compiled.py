@@ -16,7 +16,8 @@ DECODE = {"batch": 16, "heads": 32, "key_heads": 8, "keys": 8192, "depth": 128}
 
 
 ATTENTION_TILES = (  # of the tutorial's list, and whether by descriptors: rows, keys, warps, stages
-    (128, 64, 4, 3, False), (128, 64, 8, 3, False), (128, 32, 4, 4, False), (128, 128, 8, 3, False), (128, 64, 8, 3, True), (128, 128, 8, 3, True),
+    (128, 64, 4, 3, False), (128, 64, 8, 3, False), (128, 32, 4, 4, False), (128, 128, 8, 3, False),
+    (128, 64, 8, 3, True), (128, 128, 8, 3, True),
 )  # fmt: skip
 PRODUCT_TILES = (  # of the tutorial's list: rows, columns, depth, warps, stages
     (128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (128, 128, 32, 4, 4),
@@ -120,7 +121,8 @@ def _rows():
         "rms norm", "unsloth", "unsloth/kernels/rms_layernorm.py", "_rms_layernorm_forward", "Unsloth",
         {
             "Y": "*fp16", "Y_row_stride": Const(COLUMNS), "X": "*fp16", "X_row_stride": Const(COLUMNS), "W": "*fp16",
-            "W_row_stride": Const(1), "r": "*fp32", "r_row_stride": Const(1), "n_cols": Const(COLUMNS), "eps": Const(1e-6), "BLOCK_SIZE": Const(COLUMNS),
+            "W_row_stride": Const(1), "r": "*fp32", "r_row_stride": Const(1), "n_cols": Const(COLUMNS), "eps": Const(1e-6),
+            "BLOCK_SIZE": Const(COLUMNS),
         }, 8, 3, ROWS,
     )  # fmt: skip
     yield Public(

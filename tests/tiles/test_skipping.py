@@ -177,6 +177,33 @@ def test_a_part_of_a_condition_is_known():
         assert "where" in ops[1]
 
 
+@pytest.mark.unaudited
+@pytest.mark.parametrize("name", ["causal", "first rows keep nothing", "window"])
+def test_a_reference_with_an_element_beside_the_row(name):
+    """exp(s - max(max s, x)), of which a masked tile changes nothing whatever x is, in one loop."""
+    mask, sizes = MASKS[name], (36, 41, 4, 4)
+
+    def f(s, v):
+        i, j = torch.arange(s.shape[0])[:, None], torch.arange(s.shape[1])[None, :]
+        s = torch.where(mask(i, j), s, -INF)
+        top = s.amax(-1, True).clamp(min=0.25)
+        e = torch.exp(s - top)
+        return (e @ v) / (e.sum(-1, True) + torch.exp(0.25 - top))
+
+    rows, columns, *tiles = sizes
+    program, data, kernels = programs(f, rows, columns, tiles)
+    expected = evaluate(program, data)
+    one = 0
+    for k in kernels:
+        tiles_ = lower(k, min_dot_k=2)
+        found = simulate(tiles_, data)
+        assert all(relative_error(found[out], value) < 1e-12 for out, value in expected.items())
+        if sum(isinstance(s, Loop) for s in tiles_.statements()) == 1:
+            one += 1
+            assert visited(tiles_, data) == needed(mask, rows, columns, tiles)
+    assert one
+
+
 def formula(rng: random.Random, depth: int = 2):
     if depth == 0 or rng.random() < 0.4:
         a, b, c = rng.choice((-2, -1, 0, 1, 2)), rng.choice((-1, 1)), rng.randint(-12, 12)
