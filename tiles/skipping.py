@@ -66,8 +66,10 @@ def skip(
     for s in body:
         if isinstance(s, Loop):
             s = replace(s, body=skip(s.body, temporary, made, results | {a.old.name for a in s.accumulators}))
-            s = _bounded(s, _idle(s, results), made)
-            idle = _idle(s, frozenset())  # whatever is around: what a condition is known to be may be used anywhere
+            idle = _idle(s, results)
+            s = _bounded(s, idle, made)
+            if results:  # what a condition is known to be may be used whatever is around
+                idle = _idle(s, frozenset())
             if idle and s.innermost and not _in_order(s):
                 s = replace(s, clear=_clear(s, idle, made))
         made_before = isinstance(s, Load) and s.access.buffer in temporary

@@ -159,6 +159,16 @@ def choice_by_reference_from_other_arm(t, c, x, r, cn, co, xn, xo, a: Scalar, j:
     )
 
 
+@mutant("shift_of_larger", "term lost", lambda: (True, close(np.maximum(new, 3.0), np.maximum(old, 3.0) + (np.maximum(new, 3.0) - old))), out(sum_over(j, exp(x_ - maximum(M_, 0.25)) * v_)))
+def shift_of_larger_from_old_alone(t, x, b, r, xn, xo, j: Axis):
+    """A maximum of r and b changes by max(new, b) - old."""
+    larger = Map("maximum", xn, b)
+    return (
+        [function_of(j, x, r, xn, xo), needs_repair(t, j), match(t, Map("maximum", x, b)), earlier(b, r, j)],
+        [changes_by_term("run", j, t, r, larger, larger - xo)],
+    )
+
+
 @mutant("shift_through_additive", "trait", lambda: (True, close(np.exp(old + 3), np.exp(old) + np.exp(3.0))), WEIGHTED)
 def shift_through_exponential(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
     """o(x+d) = o(x) + o(d) for an exponential."""
