@@ -222,7 +222,7 @@ class _Choice:
         n = self._elements.get(c)
         if n is None:
             n = 1.0
-            for a in self.places.axes(sorted(self.graph.axes[c])):
+            for a in sorted(self.places.axes_of(c, self.graph.axes[c])):
                 role = self.roles.get(a)
                 if role is not None:
                     n *= role.tile if role.kind == "grid" else max(a.size, 1)

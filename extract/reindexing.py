@@ -22,10 +22,12 @@ from .fusibility import Leaf
 
 @dataclass(frozen=True)
 class Places:
-    """Where the axes of results are, over the axes of a kernel; ``part``: that it takes parts of an axis, by the axis that says which."""
+    """Where the axes of results are, over the axes of a kernel; ``part``: that it takes parts of an axis, by the axis that says which;
+    ``without``: axes of the kernel on which a class does not depend, though on others in the place of the same axis."""
 
     at: Mapping[Axis, IndexExpr] = field(default_factory=dict)
     part: Axis | None = None
+    without: Mapping[int, frozenset[Axis]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.at)
@@ -37,6 +39,10 @@ class Places:
     def axes(self, axes: Sequence[Axis]) -> list[Axis]:
         """The axes of the kernel in the places of some."""
         return [b for a in axes for b in (sorted(self.at[a].axes()) if a in self.at else (a,))]
+
+    def axes_of(self, c: int, axes: frozenset[Axis]) -> frozenset[Axis]:
+        """The axes of the kernel on which a class depends that has some axes."""
+        return frozenset(self.axes(sorted(axes))) - self.without.get(c, frozenset()) if self.at else axes
 
     def shows(self, n: ENode) -> bool:
         """Whether a view shows a value where it is."""

@@ -26,9 +26,11 @@ from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
 from .cost import Fit, fit, may_compile, persistent, price, registers, running
+from .grouping import grouped
 from .plan import Cost, PlannedKernel
 from .program_order import ordered
 from .reindexing import Places, reindexings
+from .splits import busy
 from .structure import Structure, analyse, reachable
 from .targets import Target
 from .traffic import held
@@ -36,6 +38,8 @@ from .traffic import held
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
 LONG_LIMIT = 65536  # the same for rows that a CPU goes over one by one: a quarter of a megabyte
+SIDES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # positions of an axis that is packed with others into the rows or columns of a product
+LEAST_SIDE = 16  # rows or columns of a product on a matrix unit
 RUNS = (64, 256, 1024, 4096)  # elements that a CPU reads in one piece, as vectors; it takes the lanes of other axes one by one
 ROUNDS = 3
 FIRST_ORDERS, FIRST_STARTS = 6, 2  # orders of dims, and starts, that are tried where the first kernel that fits is taken
@@ -148,6 +152,7 @@ class KernelSearch:
         self.exact = exact  # kernels compute what is written, to the bit
         self.register_shares = register_shares  # what :func:`.cost.fit` may use, by the buffers a kernel stores
         self.meter = chooser.meter
+        self.least_side = 1 if target.on_cpu else LEAST_SIDE
         self.hasty = False  # the first candidate that fits is taken
         self.copies = True  # numbers of rows are counted with their copies (:func:`.cost.fit`)
         self.too_many_copies = False  # and refused something that would fit without
@@ -220,8 +225,9 @@ class KernelSearch:
         """The structure below some roots, in each of the places in which a kernel may be made."""
         graph, classes, layouts = self.chooser.graph, tuple(r.cls for r in roots), tuple(r.layout for r in roots)
         stored = frozenset(a for layout in layouts for a in layout if a is not None)
-        for places in reindexings(graph, reachable(graph, classes, leaves), stored, leaves):
-            yield analyse(graph, classes, layouts, leaves, places)
+        below = reachable(graph, classes, leaves)
+        for places in reindexings(graph, below, stored, leaves):
+            yield analyse(graph, classes, layouts, leaves, places or grouped(graph, below, stored, leaves))
 
     def like(
         self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel
@@ -249,6 +255,7 @@ class KernelSearch:
         for _, nodes, positions, _ in self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles, places=structure.places):
             form = _Form(self, name, roots, nodes, positions, reasons, structure.places)
             form.orders[frozenset(order)] = order
+            form.packs = tuple(tuple(a for n in p for a in roles if here(a) == there(n)) for p in model.kernel.packs)
             found = form.evaluate(roles, model.kernel)
             if found is None:
                 continue
@@ -298,6 +305,8 @@ class KernelSearch:
         if a in s.parts:
             return [1]
         if s.has_contraction:
+            if pack := s.pack(a):
+                return [t for t in SIDES if t <= (whole if a != _main(pack) else max(whole, self.least_side))]
             if a not in s.tiled:
                 return [1]
             few = (whole,) if self.target.on_cpu and whole < 16 else ()  # whose products have no rows but those that there are
@@ -311,10 +320,15 @@ class KernelSearch:
             want = 1024 if a == last else 1
         else:
             want = {"grid": 1 if a in s.batch else side, "stream": side if s.has_contraction else 16 * side, "resident": tiles[0]}[kind]
+            pack = s.pack(a)
+            if pack and kind == "grid":
+                return _lanes(pack, want, self.least_side)[a]
         return max((t for t in tiles if t <= want), default=tiles[0])
 
     def _shrunk(self, a: Axis, role: Role, s: Structure, factor: int) -> int:
         tiles = self._tiles(a, role.kind, s)
+        if (pack := s.pack(a)) and a == _main(pack):
+            tiles = [t for t in tiles if t >= self.least_side]
         return max((t for t in tiles if t * factor <= role.tile), default=tiles[0])
 
     # -- descent -------------------------------------------------------------------------------------------------------------
@@ -332,7 +346,7 @@ class KernelSearch:
         best: _Candidate | None = None
         first = 3 if choices and recast(choices[0][1]) else 2
         kept = choices[:first] + choices[first:][-1:]
-        forms = [_Form(self, name, roots, nodes, positions, reasons, s.places) for _, nodes, positions, _ in kept]
+        forms = [_Form(self, name, roots, nodes, positions, reasons, s.places, s.packed) for _, nodes, positions, _ in kept]
         while forms:
             form = forms.pop(0)
             starts = self._starts(roles, s)
@@ -345,7 +359,7 @@ class KernelSearch:
                 found = self._climb(form, start, kinds, s)
                 if found is None:
                     break
-                if best is None or _cheaper(found.cost, best.cost):
+                if best is None or self._cheaper(found.cost, best.cost):
                     best = found
                 if self._ideal(best):
                     return best
@@ -354,14 +368,16 @@ class KernelSearch:
         return best
 
     def _ideal(self, c: _Candidate) -> bool:
-        """Nothing costs less: it moves every byte once, with the whole device, and takes no longer than that."""
+        """Nothing costs less: it moves every byte once, with the whole device, and takes no longer than that; operands of products once
+        through the second level as well, for what reads them again multiplies them again."""
         if self.listed is not None:
             return False
         loaded: dict[str, int] = {}
         for t in c.counts.loads:
             loaded[t.buffer] = loaded.get(t.buffer, 0) + t.in_sectors
         once = c.counts.store_bytes + sum(self.buffers[name].moved(n) for name, n in loaded.items())
-        return c.cost.us <= (once / (self.target.dram_gb_s * 1e3) + self.target.launch_us) * (1 + 1e-9)
+        least = once / (self.target.dram_gb_s * 1e3) + self.target.launch_us
+        return c.cost.us <= least * (1 + 1e-9) and (self.target.on_cpu or not c.counts.dots or LEANER * c.cost.l2_bytes <= once)
 
     def _starts(self, roles: dict[Axis, Role], s: Structure) -> list[dict[Axis, Role]]:
         starts = [roles]
@@ -416,8 +432,25 @@ class KernelSearch:
         gain = best.cost.us / found.cost.us - 1
         # steps of a loop with products wait for each other, which the model does not count: they are not made shorter for a few bytes
         shorter = found.counts.dots and found.counts.steps > best.counts.steps
-        leaner = found.cost.dram_bytes < LEANER * best.cost.dram_bytes and not shorter
+        leaner = not shorter and (
+            found.cost.dram_bytes < LEANER * best.cost.dram_bytes
+            or (
+                found.counts.dots > 0
+                and found.cost.dram_bytes <= best.cost.dram_bytes
+                and found.cost.l2_bytes < LEANER * best.cost.l2_bytes
+                and self._as_full(found.cost, best.cost)
+            )
+        )
         return found if gain > TIE or (leaner and gain > -TIE) else best
+
+    def _as_full(self, a: Cost, b: Cost) -> bool:
+        """The programs of one keep as much of the device at work as those of another, as if all take one time."""
+        return busy(a.programs, self.target.sm_count) >= LEANER * busy(b.programs, self.target.sm_count)
+
+    def _cheaper(self, a: Cost, b: Cost) -> bool:
+        """It takes less time; or the same on a device that is as full, with less arithmetic that something else is said to hide."""
+        gain = b.us / a.us - 1
+        return gain > TIE or (gain >= 0 and a.simt < LEANER * b.simt and self._as_full(a, b))
 
     def _larger(self, a: Axis, role: Role, s: Structure) -> int | None:
         """The next larger tile to try for an axis."""
@@ -430,6 +463,21 @@ class KernelSearch:
         return tiles[: tiles.index(role.tile)][::-1] if role.tile in tiles else []
 
 
+def _main(pack: Collection[Axis]) -> Axis:
+    """The longest axis of several."""
+    return max(pack, key=lambda a: (a.size, a))
+
+
+def _lanes(pack: Collection[Axis], most: int, least: int) -> dict[Axis, int]:
+    """Tiles to start from of axes whose positions together are the rows of a product: the longest axis first, the others while there is
+    room; all have at least so many positions, and more than there are if need be."""
+    tiles: dict[Axis, int] = {}
+    for a in sorted(pack, key=lambda a: (a.size, a), reverse=True):
+        tiles[a] = max(1, min(power(a.size), most // math.prod(tiles.values())))
+    tiles[_main(pack)] *= max(1, least // math.prod(tiles.values()))
+    return tiles
+
+
 def _partial(s: Structure, roots: Sequence[RootSpec]) -> set[Axis]:
     """Axes of length 0 that some root lacks: in a grid over one no program would store that root."""
     own = [s.places.axes([a for a in r.layout if a is not None]) for r in roots]
@@ -440,12 +488,6 @@ def _earlier(graph: FrozenGraph) -> list[tuple[Axis, Axis, Axis]]:
     """The parts of axes once more, where a scan reduces those before its own: as rows of the relation ``split``."""
     inner = {outer: inner for _, outer, inner in graph.facts.get("split", ())}
     return [(whole, again, inner[outer]) for whole, outer, again in graph.facts.get("before", ())]
-
-
-def _cheaper(a: Cost, b: Cost) -> bool:
-    """It takes less time; or the same, with less arithmetic that something else is said to hide."""
-    gain = b.us / a.us - 1
-    return gain > TIE or (gain >= 0 and a.simt < LEANER * b.simt)
 
 
 def _with_tiles(roles: Mapping[Axis, Role], tiles: Mapping[Axis, int]) -> dict[Axis, Role]:
@@ -465,8 +507,9 @@ class _Form:
         positions: tuple[int, ...],
         reasons: list[Refusal],
         places: Places,
+        packs: tuple[tuple[Axis, ...], ...] = (),
     ) -> None:
-        self.search, self.name, self.nodes, self.reasons = search, name, nodes, reasons
+        self.search, self.name, self.nodes, self.reasons, self.packs = search, name, nodes, reasons, packs
         self.roots = tuple(
             Root(p, r.buffer, tuple(index(0) if a is None else places.of(index(a)) for a in r.layout))
             for p, r in zip(positions, roots, strict=True)
@@ -496,6 +539,9 @@ class _Form:
         self.search.meter.work += len(self.nodes)
         mine = {a: r for a, r in roles.items() if a in self.axes}
         dims = frozenset(a for a, r in mine.items() if r.tile > 1)
+        packs = tuple(kept for p in self.packs if len(kept := tuple(a for a in p if a in dims)) > 1)
+        if model is None and any(math.prod(mine[a].tile for a in p) < self.search.least_side for p in self.packs if mine.keys() >= {*p}):
+            return None
         kernel = Kernel(
             name=self.name,
             nodes=self.nodes,
@@ -504,6 +550,7 @@ class _Form:
             roles=mine,
             order=self.orders.get(dims, tuple(a for a in mine if a in dims)),
             grid=tuple(a for a, r in mine.items() if r.kind == "grid"),
+            packs=packs,
             splits=tuple(s for s in graph.facts.get("split", ()) if not {*s[1:]}.isdisjoint(mine))
             + tuple(s for s in _earlier(graph) if s[1] in mine),
             exact=self.search.exact,

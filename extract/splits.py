@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 
 from ..ir.index import Axis
 from ..ir.program import Program
-from ..ir.terms import Reduce, Scan, Term
-from .baseline import is_contraction
+from ..ir.terms import Map, Reduce, Scan, Term, View
 from .cost import SECTOR_BYTES
+from .grouping import divisors
 from .layouts import in_memory
 from .targets import Target
 
 SHORTEST_PART = 128  # elements of the axis that one part should at least have
 ON_CHIP = 8192  # elements that one program holds at a time without spilling registers, statistics of them included
 TILE = 64  # rows or columns of a matrix product that one program would take
+WIDE = 128  # columns, of one whose rows are made by another product: each program that takes some of the columns makes the rows again
 FULL = 0.75  # a device of which so much works is not worth splitting for
 FULLER = 0.8  # and this much should work when a reduction is split
 AROUND = (1, 1 / 4, 4)  # numbers of parts that are offered, by the one that fills the device: fewer store less, smaller tiles want more
@@ -31,13 +32,7 @@ MOST_WAVES = 16  # programs per multiprocessor that a split may make in order to
 def propose_splits(program: Program, target: Target) -> dict[Axis, tuple[int, ...]]:
     """Axis -> numbers of parts to choose from, for every axis worth offering, the one first that fills the device."""
     terms = program.terms()
-    # one program takes a tile of the rows and columns of a matrix product (the longest axis of each side), of any other axis one position
-    rows: dict[Term, frozenset[Axis]] = {}  # those of the products that a term is made of
-    for t in terms:
-        rows[t] = frozenset[Axis]().union(*(rows[a] for a in t.args))
-        if is_contraction(t):
-            left, right = (x.axes for x in t.args[0].args)
-            rows[t] |= {max(side, key=lambda a: (a.size, a)) for side in (left - right, right - left)}
+    rows = _tiles(terms)
     # and of the neighbours in memory as many as fill a sector
     near: dict[Axis, int] = {}
     for i in program.inputs:
@@ -47,7 +42,7 @@ def propose_splits(program: Program, target: Target) -> dict[Axis, tuple[int, ..
     for t in terms:
         if isinstance(t, Reduce | Scan) and any(t.axis in x.axes for x in t.args):
             beside = t.axes - {t.axis}
-            count = math.prod(math.ceil(a.size / (TILE if a in rows[t] else near.get(a, 1))) for a in beside)
+            count = math.prod(math.ceil(a.size / rows[t].get(a, near.get(a, 1))) for a in beside)
             programs[t.axis] = min((count, bool(rows[t])), programs.get(t.axis, (count, True)))
     wanted = {a: _parts(n, a.size, target.sm_count, tiled) for a, (n, tiled) in programs.items()}
     offers = {a: _around(parts, a.size) for a, parts in wanted.items() if parts >= 2}
@@ -59,6 +54,32 @@ def propose_splits(program: Program, target: Target) -> dict[Axis, tuple[int, ..
             axis, parts, least = found
             offers[axis] = _around(parts, axis.size, least)
     return _bounded(offers)
+
+
+def _tiles(terms: Sequence[Term]) -> dict[Term, dict[Axis, int]]:
+    """Of the products that a term is made of, how many positions of its axes one program takes: a tile of the rows and columns (the longest
+    axis of each side, and others while there is room), and of an axis whose groups share an operand a group."""
+    found: dict[Term, dict[Axis, int]] = {}
+    groups: dict[Term, dict[Axis, int]] = {}  # axis -> how many positions of it read what a term is made of at one place
+    for t in terms:
+        groups[t] = {a: n for x in t.args for a, n in groups[x].items() if all(a in groups[y] for y in t.args if a in y.axes)}
+        if isinstance(t, View):
+            groups[t] |= {a: d if quotient else a.size // d for a, d, quotient in divisors(t.index)}
+        found[t] = {a: n for x in t.args for a, n in found[x].items()}
+        if not (isinstance(t, Reduce) and t.monoid == "sum" and isinstance(t.args[0], Map) and t.args[0].op == "mul"):
+            continue
+        x, y = t.args[0].args
+        shared = [{a: n for a, n in groups[q].items() if a in p.axes and a not in groups[p]} for p, q in ((x, y), (y, x))]
+        sides = (x.axes - y.axes, y.axes - x.axes)
+        if t.axis not in x.axes & y.axes or not all(own or group for own, group in zip(sides, shared, strict=True)):
+            continue
+        for own, group, other in zip(sides, shared, (y, x), strict=True):
+            room = WIDE if found[other] else TILE
+            for a in sorted(own, key=lambda a: (a.size, a), reverse=True):
+                found[t][a] = room
+                room = max(1, room // max(a.size, 1))
+            found[t] |= group
+    return found
 
 
 def _around(parts: int, size: int, least: int = 2) -> tuple[int, ...]:
@@ -100,7 +121,7 @@ def _parts_of_nest(program: Program, nest: Sequence[Reduce], sms: int) -> tuple[
     whole = [i for i in program.inputs if {*axes} <= {*i.layout}]
     lanes = {a: SECTOR_BYTES // i.dtype.itemsize for i in whole for a in in_memory(program, i)[-1:]}
     programs = math.prod(math.ceil(a.size / lanes.get(a, 1)) for a in nest[0].axes)
-    if not programs or (programs >= sms and _busy(programs, sms) >= FULL):
+    if not programs or (programs >= sms and busy(programs, sms) >= FULL):
         return None
     room = ON_CHIP // math.prod(min(lanes.get(a, 1), a.size) for a in nest[0].axes)
     for k, a in enumerate(axes):
@@ -122,22 +143,22 @@ def _parts(programs: float, size: int, sms: int, tiled: bool) -> int:
     if size < 2:
         return 1  # some part would be empty, and all parts of nothing are one value: where they are stored would be no question
     most = _floor_power(size / SHORTEST_PART)
-    if programs >= sms and _busy(programs, sms) >= FULL:
+    if programs >= sms and busy(programs, sms) >= FULL:
         return 1
     parts = min(_floor_power(2 * sms / max(programs, 1)), most)
     if not tiled:
         return parts
 
-    def busy(parts: int) -> float:
-        return min(_busy(programs * parts, sms), _busy(math.ceil(programs / 2) * parts, sms))
+    def filled(parts: int) -> float:
+        return min(busy(programs * parts, sms), busy(math.ceil(programs / 2) * parts, sms))
 
     wanted = max(parts, 2)
-    while busy(wanted) < FULLER and 2 * wanted <= most and 2 * wanted * programs <= MOST_WAVES * sms:
+    while filled(wanted) < FULLER and 2 * wanted <= most and 2 * wanted * programs <= MOST_WAVES * sms:
         wanted *= 2
-    return wanted if busy(wanted) > busy(parts) else parts
+    return wanted if filled(wanted) > filled(parts) else parts
 
 
-def _busy(programs: float, sms: int) -> float:
+def busy(programs: float, sms: int) -> float:
     """The share of the device that works, on average over the waves that so many programs take."""
     return programs / (math.ceil(programs / sms) * sms) if programs else 1.0
 

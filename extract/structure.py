@@ -5,13 +5,16 @@ Read off the e-graph once per (roots, leaves); the tile search uses it to propos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis
 from .fusibility import Leaf
 from .reindexing import EVERYWHERE, Places
+
+MOST_ROWS = 128  # of a matrix product, beyond which other axes are not packed with one: the other operand is read seldom enough
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Structure:
     runs along.  ``contracted``: those that a
     sum of products removes.  ``free``: axes that belong to one side of some contraction (rows and columns of a matrix product);
     an axis on both sides of all contractions is a batch axis.  A matrix product has one row and one column dim: of several free
-    axes on one side the longest is ``tiled``, the others take one position per program.  ``summed``: batch axes that a sum removes
+    axes on one side the longest is ``tiled``; where it is short, others are ``packed`` into one dim with it, and what is left takes one
+    position per program.  ``summed``: batch axes that a sum removes
     later; a product of rows with several axes is a sum of matrix products.  ``batch``: axes that some contraction has on both sides, which
     in another form of the program may be free.  ``derived``: axes of every layout that only forms which rules made reduce.
     ``places``: where the axes of the roots are.
@@ -39,6 +43,11 @@ class Structure:
     batch: frozenset[Axis] = frozenset()
     derived: frozenset[Axis] = frozenset()
     places: Places = EVERYWHERE
+    packed: tuple[tuple[Axis, ...], ...] = ()
+
+    def pack(self, a: Axis) -> tuple[Axis, ...]:
+        """The axes that an axis is packed with, itself among them, if it is with some."""
+        return next((p for p in self.packed if a in p), ())
 
     @property
     def has_contraction(self) -> bool:
@@ -108,6 +117,7 @@ def analyse(
     contracted: set[Axis] = set()
     free: set[Axis] = set()
     tiled: set[Axis] = set()
+    sides: dict[tuple[Axis, frozenset[Axis]], None] = {}
     batch: set[Axis] = set()
     for c in below:
         if c in leaves or (c not in roots and _views(graph, c, leaves)) or _gathers(graph, c, leaves, True):
@@ -118,11 +128,12 @@ def analyse(
                 continue
             reduced[axis] = found[axis] = None
             for left, right in _factors(graph, n.args[0]) if n.reduction else ():
-                a, b = graph.axes[left], graph.axes[right]
+                a, b = (places.axes_of(x, graph.axes[x]) for x in (left, right))
                 if n.attrs[0] == "sum" and axis in a and axis in b and a - b and b - a:
                     contracted.add(axis)
                     free |= a ^ b
                     batch |= (a & b) - {axis}
+                    sides |= {(axis, a - b): None, (axis, b - a): None}
                     tiled |= {max(side, key=lambda x: (x.size, x)) for side in (a - b, b - a)}
     for c in reachable(graph, roots, leaves, tables=False):
         found.update((a, None) for a in places.axes(sorted(graph.axes[c])))
@@ -144,7 +155,11 @@ def analyse(
     for c in reachable(graph, roots, leaves, written=True) if derived else ():
         if c not in leaves:
             derived -= {n.in_order for n in graph.classes[c] if n.in_order and n.rule is None}
-    order = [a for a in (*graph.program.axes, *sorted(set(found) - set(graph.program.axes))) if a in found and a not in excluded]
+    known = dict.fromkeys(places.axes(graph.program.axes))
+    order = [a for a in (*known, *sorted(set(found) - set(known))) if a in found and a not in excluded]
+    whole = [frozenset(places.axes([a for a in layout if a is not None])) for layout in layouts]
+    own = dict.fromkeys(side for axis, side in sides if axis not in excluded)
+    rows = [x for x in own if not x & (excluded | reduced.keys() | batch) and all(x <= layout for layout in whole)]
     return Structure(
         tuple(order),
         tuple(a for a in order if a in stored),
@@ -157,4 +172,22 @@ def analyse(
         frozenset(batch - excluded),
         frozenset(derived - excluded),
         places,
+        _packed(rows, own, order),
     )
+
+
+def _packed(
+    rows: Sequence[frozenset[Axis]], sides: Collection[frozenset[Axis]], order: Sequence[Axis]
+) -> tuple[tuple[Axis, ...], ...]:
+    """Axes that are together on the same sides of all products, so that their positions together can be its rows or columns, each group in
+    program order: the longest, and others while there are few rows."""
+    found: list[tuple[Axis, ...]] = []
+    for row in sorted(rows, key=len, reverse=True):
+        taken: list[Axis] = []
+        for a in sorted(row, key=lambda x: (x.size, x), reverse=True):
+            if math.prod(x.size for x in taken) < MOST_ROWS:
+                taken.append(a)
+        apart = any(row & side and not row <= side for side in sides) or any(a in p for a in row for p in found)
+        if len(taken) > 1 and not apart:
+            found.append(tuple(a for a in order if a in taken))
+    return tuple(found)

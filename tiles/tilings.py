@@ -22,7 +22,7 @@ from .walk import Counter, Counts
 
 def shape(kernel: Kernel) -> tuple[Any, ...]:
     """What lowering asks of the tile sizes and the order of a kernel."""
-    return kernel.order, tuple(_answers(kernel, a, r) for a, r in kernel.roles.items())
+    return kernel.order, kernel.packs, tuple(_answers(kernel, a, r) for a, r in kernel.roles.items())
 
 
 def _answers(kernel: Kernel, axis: Axis, role: Role) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@
 #endif
 #define EQ_NR (2 * EQ_LANES)
 #define EQ_FEW 4
+#define EQ_NEAR 16384  // bytes, half of the nearest cache
 typedef float eq_vector __attribute__((vector_size(4 * EQ_LANES), aligned(4), may_alias));
 // one broadcast lives at a time: without it gcc loads all of them first, and spills the sums (36 in place of 60 GFLOP/s on Zen 3)
 #define EQ_IN_ORDER __asm__ volatile("" ::: "memory")
@@ -144,12 +145,12 @@ EQ_INLINE void eq_turn(eq_vector *v) {
   } \
   EQ_INLINE void eq_inner_##name( \
       int64_t M, int64_t N, int64_t K, const float *a, int64_t am, const T *b, int64_t bn, float *c, int64_t ldc, int add) { \
-    for (int64_t m = 0; m < M; m++) { \
-      const float *x = a + m * am; \
-      float *row = c + m * ldc; \
-      int64_t n = 0; \
-      for (; n + 4 <= N; n += 4) { \
-        const T *y = b + n * bn; \
+    int64_t n = 0; \
+    for (; n + 4 <= N; n += 4) { \
+      const T *y = b + n * bn; \
+      for (int64_t m = 0; m < M; m++) { \
+        const float *x = a + m * am; \
+        float *at = c + m * ldc + n; \
         float s0 = 0, s1 = 0, s2 = 0, s3 = 0; \
         _Pragma("omp simd reduction(+:s0, s1, s2, s3)") for (int64_t k = 0; k < K; k++) { \
           s0 = EQ_FMA(x[k], READ(y[k]), s0); \
@@ -157,15 +158,18 @@ EQ_INLINE void eq_turn(eq_vector *v) {
           s2 = EQ_FMA(x[k], READ(y[k + 2 * bn]), s2); \
           s3 = EQ_FMA(x[k], READ(y[k + 3 * bn]), s3); \
         } \
-        row[n] = add ? row[n] + s0 : s0; \
-        row[n + 1] = add ? row[n + 1] + s1 : s1; \
-        row[n + 2] = add ? row[n + 2] + s2 : s2; \
-        row[n + 3] = add ? row[n + 3] + s3 : s3; \
+        at[0] = add ? at[0] + s0 : s0; \
+        at[1] = add ? at[1] + s1 : s1; \
+        at[2] = add ? at[2] + s2 : s2; \
+        at[3] = add ? at[3] + s3 : s3; \
       } \
-      for (; n < N; n++) { \
+    } \
+    for (; n < N; n++) { \
+      for (int64_t m = 0; m < M; m++) { \
+        const float *x = a + m * am; \
         float sum = 0; \
         _Pragma("omp simd reduction(+:sum)") for (int64_t k = 0; k < K; k++) sum = EQ_FMA(x[k], READ(b[k + n * bn]), sum); \
-        row[n] = add ? row[n] + sum : sum; \
+        c[m * ldc + n] = add ? c[m * ldc + n] + sum : sum; \
       } \
     } \
   } \
@@ -177,7 +181,9 @@ EQ_INLINE void eq_turn(eq_vector *v) {
       return; \
     } \
     const int64_t there = WHERE_IT_IS && bn == 1 && M <= 2 * EQ_MR ? N / EQ_NR * EQ_NR : 0; \
-    eq_panels(M, there, K, a, am, ak, (const float *)b, bk, EQ_NR, c, ldc, add); \
+    const int64_t near = 4 * there <= EQ_NEAR / 16 ? eq_most(16, EQ_NEAR / eq_most(4 * there, 1)) : K; /* rows of b in the nearest cache */ \
+    for (int64_t k = 0; there && k < eq_most(K, 1); k += near) \
+      eq_panels(M, there, eq_least(near, K - k), a + k * ak, am, ak, (const float *)b + k * bk, bk, EQ_NR, c, ldc, add || k > 0); \
     eq_pack_##name(N - there, K, b + there * bn, bk, bn, panel); \
     eq_panels(M, N - there, K, a, am, ak, panel, EQ_NR, K * EQ_NR, c + there, ldc, add); \
   }

@@ -1,6 +1,6 @@
 """plan for attention_grouped on mi300x: 1 kernel, 287.1 us estimated
   attention_grouped_out: k, q, v -> out
-    roles   q_batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (2048 programs, 8 warps, 1 stages)
+    roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (2048 programs, 8 warps, 1 stages)
     loops   k_rows x1
     cost    287.1 us, bound by tensor; 83.89 MB DRAM, 4.36 GB L2, 274.9 GFLOP, 4.11 G instructions; 49.15 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
@@ -30,8 +30,9 @@ def _max(x, axis: tl.constexpr):
 @triton.jit
 def attention_grouped_out(
     q_ptr, k_ptr, v_ptr, out_ptr,
-    N_q_rows, N_k_rows, N_v_cols, q_stride_q_batch, q_stride_q_rows, q_stride_q_cols, k_stride_1, k_stride_k_rows,
-    k_stride_q_cols, v_stride_1, v_stride_k_rows, v_stride_v_cols, out_stride_q_batch, out_stride_q_rows, out_stride_v_cols,
+    N_q_batch_in_group, N_q_rows, N_k_rows, N_v_cols, q_stride_1, q_stride_q_rows, q_stride_q_cols, k_stride_q_batch_group,
+    k_stride_k_rows, k_stride_q_cols, v_stride_q_batch_group, v_stride_k_rows, v_stride_v_cols, out_stride_1,
+    out_stride_q_rows, out_stride_v_cols,
     T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr, T_v_cols: tl.constexpr,
 ):
     """t0[q_batch, q_rows, k_rows] = sum_q_cols(q * k[q_batch_outer = (q_batch) // 4]) * 0.0883883
@@ -45,20 +46,22 @@ def attention_grouped_out(
     pid = pid // tl.cdiv(N_v_cols, T_v_cols)
     q_rows_start = (pid % tl.cdiv(N_q_rows, T_q_rows)).to(tl.int64) * T_q_rows
     pid = pid // tl.cdiv(N_q_rows, T_q_rows)
-    q_batch_start = pid.to(tl.int64)
+    q_batch_in_group_start = (pid % N_q_batch_in_group).to(tl.int64)
+    pid = pid // N_q_batch_in_group
+    q_batch_group_start = pid.to(tl.int64)
     r_q_rows = tl.arange(0, T_q_rows)
     r_q_cols = tl.arange(0, T_q_cols)
     r_k_rows = tl.arange(0, T_k_rows)
     r_v_cols = tl.arange(0, T_v_cols)
     q = tl.load(
-        q_ptr + (q_batch_start * q_stride_q_batch + q_rows_start * q_stride_q_rows) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
+        q_ptr + ((q_batch_group_start * 4 + q_batch_in_group_start) * q_stride_1 + q_rows_start * q_stride_q_rows) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
     )
     sum_k_rows = tl.zeros([T_q_rows], tl.float32)
     max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
     for k_rows_start in tl.range(0, N_k_rows, T_k_rows):
         k = tl.load(
-            k_ptr + (((q_batch_start) // 4) * k_stride_1 + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
+            k_ptr + (q_batch_group_start * k_stride_q_batch_group + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
         )
         dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
         tile_max = _max(dot_q_cols, axis=1)
@@ -77,14 +80,14 @@ def attention_grouped_out(
         mul_4 = sum_k_rows_2 * exp2[:, None]
         exp2_2_fp16 = exp2_2.to(tl.float16)
         v = tl.load(
-            v_ptr + (((q_batch_start) // 4) * v_stride_1 + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
+            v_ptr + (q_batch_group_start * v_stride_q_batch_group + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
         max_k_rows = max_k_rows_new
     recip = 1.0 / sum_k_rows
     mul_5 = recip[:, None] * sum_k_rows_2
     tl.store(
-        out_ptr + (q_batch_start * out_stride_q_batch + q_rows_start * out_stride_q_rows + v_cols_start * out_stride_v_cols) + (r_q_rows[:, None] * out_stride_q_rows + r_v_cols[None, :] * out_stride_v_cols),
+        out_ptr + ((q_batch_group_start * 4 + q_batch_in_group_start) * out_stride_1 + q_rows_start * out_stride_q_rows + v_cols_start * out_stride_v_cols) + (r_q_rows[:, None] * out_stride_q_rows + r_v_cols[None, :] * out_stride_v_cols),
         mul_5.to(tl.float16),
     )
 
@@ -114,9 +117,9 @@ def run(q, k, v):
     out = torch.empty((1, 32, N_q_rows, N_v_cols), dtype=torch.float16, device=q.device)
     _check_reach("out", out.stride(), (0, 0, 63, 127))
     with torch.cuda.device_of(q):
-        attention_grouped_out[_grid(32 * triton.cdiv(N_q_rows, 64) * triton.cdiv(N_v_cols, 128))](
+        attention_grouped_out[_grid(8 * 4 * triton.cdiv(N_q_rows, 64) * triton.cdiv(N_v_cols, 128))](
             q, k, v, out,
-            N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
+            4, N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
             v.stride(1), v.stride(2), v.stride(3), out.stride(1), out.stride(2), out.stride(3),
             T_q_rows=64, T_q_cols=128, T_k_rows=64, T_v_cols=128,
             num_warps=8, num_stages=1, enable_fp_fusion=True,
