@@ -25,7 +25,7 @@ from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
-from .cost import Fit, fit, persistent, price, registers
+from .cost import Fit, fit, persistent, pipelined, price, registers
 from .plan import Cost, PlannedKernel
 from .reindexing import Places, reindexings
 from .structure import Structure, analyse, reachable
@@ -481,6 +481,7 @@ class _Form:
             + tuple(s for s in _earlier(graph) if s[1] in mine),
             exact=self.search.exact,
             stepwise=self.stepwise,
+            lanes=not (target.on_cpu or self.search.exact) if model is None else model.lanes,
         )
         try:
             if dims not in self.orders:
@@ -495,14 +496,17 @@ class _Form:
             self.search.too_many_copies |= fitted.by_copies
             self.reasons.append(_misfit(fitted, kernel))
             return None
+        once = fitted
+        fitted = pipelined(counts, fitted, target, model.persistent if model else 0)
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
         if model is not None:
             kernel = replace(kernel, persistent=model.persistent, registers=model.registers)
         cost = price(kernel, counts, fitted, target)
-        fewer = persistent(kernel, counts, fitted, target) if model is None else 0
+        fewer = persistent(kernel, counts, once, target) if model is None else 0
         if fewer:
-            again = replace(kernel, persistent=fewer, registers=registers(fewer, fitted, target))
+            fitted = pipelined(counts, once, target, fewer)
+            again = replace(kernel, stages=fitted.stages, persistent=fewer, registers=registers(fewer, fitted, target))
             there = price(again, counts, fitted, target)
             if (there.us, there.dram_bytes) < (cost.us, cost.dram_bytes):
                 kernel, cost = again, there

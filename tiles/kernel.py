@@ -118,7 +118,8 @@ class Kernel:
     ``registers``: how many a thread may take; 0 leaves it to the compiler, which would rather spill than let fewer programs run at a time.
     ``splits``: axes that are taken in parts, each with the axes of its parts (how many there are, and what is in one, of which the last may
     have less).  ``exact``: the nodes are computed as they are written.
-    ``stepwise``: every operation is rounded by itself, none contracted with another."""
+    ``stepwise``: every operation is rounded by itself, none contracted with another.  ``lanes``: loops keep a state for each few
+    neighbours, where they can (:mod:`.lanes`)."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -136,6 +137,7 @@ class Kernel:
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
     exact: bool = False
     stepwise: bool = False
+    lanes: bool = False
 
     def __str__(self) -> str:
         return kernel_text(self)
@@ -171,6 +173,7 @@ def kernel_text(kernel: Kernel) -> str:
     launch = f"{kernel.warps} warps, {kernel.stages} stages" + (f", {kernel.persistent} persistent programs" if kernel.persistent else "")
     launch += f", {kernel.registers} registers" if kernel.registers else ""
     flags = ", exact" if kernel.exact else ", stepwise" if kernel.stepwise else ""
+    flags += ", states by lanes" if kernel.lanes else ""
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     roles += [f"  {a.name} of {a.size}: in parts {outer.name}, {inner.name}" for a, outer, inner in kernel.splits]
     lists = [f"grid {_names(kernel.grid)}; dims {_names(kernel.order)}", *(f"packed {_names(p)}" for p in kernel.packs)]
