@@ -36,8 +36,16 @@ def gather_as_sum(t, x, j: Axis, p):
 def sum_as_gather(t, x, j: Axis, p, d: TypeName, g: Each["sum", "isum"], both: EitherWay):
     """sum_j where(index(j) == p, x, 0) = x[j = p], for whole numbers p free of j."""
     here = Where(Map("eq", *both(Index(j), p)), x, 0.0)
-    given = [free(p, j), depends(x, j), has_type(p, d), one_of(d, *WHOLE), only_selected(j)]
+    given = [free(p, j), depends(x, j), has_type(p, d), one_of(d, *WHOLE)]
     return [match(t, Reduce(g, j, here)), *given], [equal(t, Gather(x, j, p))]
+
+
+@fact_rule(family=FAMILY)
+def sum_of_one_constant(t, x, j: Axis, p, d: TypeName, g: Each["sum", "isum"], both: EitherWay):
+    """sum_j where(index(j) == p, x, 0) = where(0 <= p < size(j), x, 0), for whole numbers p and x free of j."""
+    here = Where(Map("eq", *both(Index(j), p)), x, 0.0)
+    given = [free(p, j), free(x, j), has_type(p, d), one_of(d, *WHOLE)]
+    return [match(t, Reduce(g, j, here)), *given], [equal(t, Where(_inside(p, j), x, 0.0))]
 
 
 @fact_rule(family=FAMILY, licence="exact")
