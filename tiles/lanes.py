@@ -18,6 +18,7 @@ seen (a mean), whose tile is not simply combined with the state, or whose runnin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -46,7 +47,7 @@ from .program import (
     uses,
     walk_statements,
 )
-from .sizes import VECTOR_BYTES, run_dim
+from .sizes import VECTOR_BYTES, wide_axis
 
 PROBES = 3  # of a merge
 LEAST_TILE = 64  # of a loop whose states are kept so: shorter ones are a vector for each of a few threads
@@ -124,15 +125,18 @@ class _Program:
         return loop, merge.statements, {v.name for v in reduced.values()}
 
     def dims(self, s: Loop) -> tuple[Dim, Dim]:
-        """The dim of a loop's tiles, whose neighbours are neighbours in memory, and that of as many neighbours each as a vector has."""
+        """The dim of a loop's tiles, whose neighbours are neighbours in memory, and that of as many neighbours each as a vector has.  More,
+        or neighbours that threads load one by one, would be of several threads."""
         buffers = self.program.kernel.buffers
         dim = next((d for d in self.program.dims if d.axes == (s.binding.axis,)), None)
-        loads = (t.access for t in s.body if isinstance(t, Load))
-        sizes = [buffers[at.buffer].dtype.itemsize for at in loads if dim is not None and run_dim(at, buffers[at.buffer]) == dim]
-        if dim is None or not sizes or dim.size < LEAST_TILE or any(a.start is not None for a in s.accumulators):
+        if dim is None or dim.size < LEAST_TILE or any(a.start is not None for a in s.accumulators):
             raise _OneState
-        each = VECTOR_BYTES // max(min(sizes), 1)
-        tile = dim.size // each
+        each = 0
+        for at in (t.access for t in s.body if isinstance(t, Load) and dim in t.access.dims):
+            axis, unit = wide_axis(at, buffers[at.buffer]) or (None, 1)
+            vector = VECTOR_BYTES // max(buffers[at.buffer].dtype.itemsize, 1) if axis == s.binding.axis else 1
+            each = math.gcd(each, vector, unit)
+        tile = dim.size // max(each, 1)
         if each < 2 or tile * each != dim.size:
             raise _OneState
         return dim, Dim(f"{dim.name}_by_{each}", dim.axes, (tile,), tile, each)

@@ -39,7 +39,7 @@ def crossings(program):
     return sum(isinstance(t, Reduce) and t.lanes is None for s in loops for t in s.body)
 
 
-@pytest.mark.parametrize("length", [2, 63, 64, 65, 200])
+@pytest.mark.parametrize("length", [8, 56, 64, 72, 200])
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("size", [2, 4])
 def test_lanes_merge_to_the_reduction(name, length, size):
@@ -91,6 +91,12 @@ def test_a_step_that_changes_a_state_between_equal_references_is_not_merged():
     r = g.roll("sum", j, g.load("x", i, j), g.map("square", g.acc()))
     buffers = [Buffer("x", dtypes.float32, (3, 256)), Buffer("y", dtypes.float32, (3,), "output")]
     k = kernels.kernel("odd", g, [(r, "y", (i,))], buffers, {i: Role("grid", 1), j: Role("stream", 64)})
+    assert lower(replace(k, lanes=True)).body == lower(k).body
+
+
+def test_rows_that_are_not_aligned_keep_one_state():
+    """Their neighbours are loaded one by one, each by another thread."""
+    k, _ = ROWS["softmax"](201)
     assert lower(replace(k, lanes=True)).body == lower(k).body
 
 
