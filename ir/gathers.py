@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .index import Axis
 from .program import Program
-from .terms import Const, Gather, Index, Map, Reduce, Term, selected
+from .terms import Gather, Reduce, Term, selected
 
 
 def one_of_each(program: Program, t: Gather) -> bool:

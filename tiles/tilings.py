@@ -29,7 +29,8 @@ def shape(kernel: Kernel) -> tuple[Any, ...]:
 def _answers(kernel: Kernel, axis: Axis, role: Role) -> tuple[Any, ...]:
     if role.kind == "resident":
         return axis, role.kind, role.tile
-    return axis, role.kind, role.tile > 1, role.tile >= MIN_DOT_K, kernel.lanes and role.tile >= LEAST_TILE, role.tile >= axis.size, kernel.even(axis)
+    lanes = kernel.lanes and role.tile >= LEAST_TILE
+    return axis, role.kind, role.tile > 1, role.tile >= MIN_DOT_K, lanes, role.tile >= axis.size, kernel.even(axis)
 
 
 class Tilings:

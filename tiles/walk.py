@@ -86,7 +86,7 @@ class Counts:
     special: float  # special-function instructions, per element
     work: Mapping[str, float]  # simt by kind: let, reduce, where, cast
     steps: float  # loop steps, all programs
-    crossings: float  # how often all threads of a program reduce something together in a step of a loop, all programs
+    crossings: float  # without contractions, how often all threads of a program reduce something together in a step of a loop, all programs
     refills: float  # how often a loop starts inside another one, all programs: its pipeline of loads is empty then
     trips: tuple[tuple[str, int, int], ...]  # (loop, level, steps per entry), in program order
     passes: Mapping[Axis, int]  # loops in sequence over each streamed axis
@@ -210,7 +210,7 @@ class _Walk:
             special=self.special,
             work=self.work,
             steps=self.steps,
-            crossings=self.crossings,
+            crossings=0.0 if self.dots else self.crossings,  # beside one a row is with four threads
             refills=self.refills,
             trips=tuple(self.trips),
             passes=passes,
