@@ -8,8 +8,8 @@ selects one element,
 
     x[j = p] = sum_j where(index(j) == p, x, 0),
 
-and both forms stay: the sum costs nothing in a loop over j that reads x anyway, as a cross-entropy's does, and laws of sums hold of it;
-the gather reads one element.  Where no loop over j reads x anyway, gathers sink to the leaves like views, so that what is computed from a
+and both forms stay: laws of sums hold of the sum, which a loop over j that makes x has anyway; the gather reads one element of what is in
+memory.  Where no loop over j reads x anyway, gathers sink to the leaves like views, so that what is computed from a
 table is computed for the rows that are read: o(x, y)[j = p] = where(0 <= p < size(j), o(x[j = p], y[j = p]), 0).
 """
 

@@ -211,8 +211,8 @@ class _Changed:
                 raise _OneState
             for k, a in enumerate(args):
                 if isinstance(a, Value) and self.dim in a.dims:
-                    dims = tuple(d for d in self.order if d in {self.lanes, *a.dims} - {self.dim})
-                    part = Value(f"{t.dst.name}_part", dims, a.dtype)  # no other value is named so: the state's next value has one part
+                    left = tuple(d for d in self.order if d in {self.lanes, *a.dims} - {self.dim})
+                    part = Value(f"{t.dst.name}_part", left, a.dtype)  # no other value is named so: the state's next value has one part
                     self.body.append(Reduce(part, step.monoid, self.dim, a, lanes=self.lanes))
                     self.now[part.name] = args[k] = part
                     self.running.add(part.name)
@@ -256,13 +256,17 @@ class _Merge:
         """Whether a lane that is merged with nothing stays what it is: a step between equal references changes no state."""
         rng = np.random.default_rng(0)
         for _ in range(PROBES):
-            env = {a.old.name: np.float64(rng.uniform(-2, 2) if n in self.found else a.identity) for n, a in self.states.items()}
+            env = {a.old.name: np.asarray(rng.uniform(-2, 2) if n in self.found else a.identity) for n, a in self.states.items()}
             for t in self.statements:
-                args = [np.float64(v.value) if isinstance(v, Literal) else env.setdefault(v.name, rng.uniform(-2, 2)) for v in _operands(t)]
-                env[t.dst.name] = apply(t.op, *args) if isinstance(t, Let) else args[0] if args else np.float64(t.value)  # type: ignore[union-attr]
-            for n, to in self.found.items():
-                if to is not None and not np.isclose(env[to.name], env[self.states[n].old.name], rtol=1e-9):
-                    return False
+                args = [
+                    np.asarray(v.value) if isinstance(v, Literal) else env.setdefault(v.name, np.asarray(rng.uniform(-2, 2)))
+                    for v in (t.args if isinstance(t, Let) else uses(t))
+                ]
+                (to,) = defines(t)
+                env[to.name] = apply(t.op, *args) if isinstance(t, Let) else np.asarray(t.value) if isinstance(t, Fill) else args[0]
+            merged = ((v, self.states[n].old) for n, v in self.found.items() if v is not None)
+            if not all(np.isclose(env[v.name], env[old.name], rtol=1e-9) for v, old in merged):
+                return False
         return True
 
     def step(self, name: str, v: Operand, combined: bool) -> Operand:
@@ -316,10 +320,6 @@ class _Merge:
         else:
             self.statements.append(replace(made, dst=dst))
         return dst
-
-
-def _operands(s: Statement) -> tuple[Operand, ...]:
-    return s.args if isinstance(s, Let) else uses(s)
 
 
 def _renamed(s: Statement, names: Mapping[str, Value]) -> Statement:
