@@ -164,13 +164,13 @@ def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> i
 
 def pipelined(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> Fit:
     """The fit with the stages of loops without a contraction (:mod:`.flight`), of ``limit`` programs at most, if not 0; as many as leave
-    room for all that run at a time."""
+    room for all that run at a time, in a quarter of shared memory: the rest is a cache, or other kernels' of the launch."""
     if counts.dots or not counts.copied_bytes or target.vendor != "nvidia":
         return fitted
     programs = running(counts, fitted, target, limit)
     for stages in range(flight.stages(counts, programs, target), 1, -1):
         found = replace(fitted, stages=stages, shared_bytes=counts.copied_bytes * (stages - 1))
-        if found.shared_bytes <= target.shared_bytes_per_block and running(counts, found, target, limit) >= programs:
+        if found.shared_bytes <= target.shared_bytes_per_block // 4 and running(counts, found, target, limit) >= programs:
             return found
     return fitted
 
