@@ -218,10 +218,25 @@ class KernelPrinter:
         return tile_name(axis) if self.kernel.tile(axis) > 1 else "1"
 
     def dim_size(self, d: Dim) -> str:
-        return product([self.tile(a) for a in d.axes])
+        return product([self.tile(a) for a in d.axes]) + (f" // {d.each}" if d.each > 1 else "")
 
     def shape(self, dims: tuple[Dim, ...]) -> str:
         return "[" + ", ".join(self.dim_size(d) for d in dims) + "]"
+
+    def shape_apart(self, dims: tuple[Dim, ...]) -> str:
+        """The shape of a tile with what each lane is for in a dim of its own, behind that of the lane."""
+        return "[" + ", ".join(self.dim_size(d) + (f", {d.each}" if d.each > 1 else "") for d in dims) + "]"
+
+    def spread(self, v: Value, dims: tuple[Dim, ...]) -> str:
+        """A tile expanded to other dims, each of its lanes for its neighbours."""
+        coarse = next((d for d in v.dims if d.each > 1 and d not in dims), None)
+        if coarse is None:
+            return broadcast(self.name(v), v.dims, dims)
+        own = {d.axes for d in v.dims}
+        fine = tuple(d for d in dims if d.axes in own)
+        apart = ", ".join(":, None" if d == coarse else ":" for d in v.dims)
+        text = f"tl.reshape(tl.broadcast_to({self.name(v)}[{apart}], {self.shape_apart(v.dims)}), {self.shape(fine)})"
+        return broadcast(text, fine, dims)
 
     def lanes_text(self, axis: Axis) -> str:
         d = self.dim_of[axis]
@@ -397,45 +412,48 @@ class KernelPrinter:
             self.write(f"{a.old.name} = {fill.format(self.shape(a.old.dims)) if a.start is None else self.name(a.start)}")
         inplace = {a.new.name: a.old.name for a in s.accumulators if a.inplace}
         first, end = "0", n
+        # the compiler pipelines a loop by itself only if it has a contraction
+        deep = s.innermost and self.kernel.stages > 1 and not any(isinstance(t, Dot) for t in self.program.statements())
+        stages = f", num_stages={self.kernel.stages}" if deep else ""
         if s.starts and s.part != "whole":
             first = self.scalar(f"{identifier(b.name)}_from", f"{self.most('0', s.starts)} // {tile} * {tile}")
         if s.stops and s.part != "whole":
             end = self.scalar(f"{identifier(b.name)}_to", self.nested("tl.minimum", [n, *map(self.bound, s.stops)]))
         if s.part:
-            self.stretch(s, first, end, inplace)
+            self.stretch(s, first, end, inplace, stages)
         elif s.peeled:
             stop = f"{identifier(b.name)}_full"
             self.write(f"{stop} = {n} // {tile} * {tile}")
             self.full.add(b.name)
             until = f"tl.minimum({stop}, {end})" if s.stops else stop
-            self.one_loop(s, f"for {name} in tl.range({first}, {until}, {tile}):", inplace)
+            self.one_loop(s, f"for {name} in tl.range({first}, {until}, {tile}{stages}):", inplace)
             self.full.discard(b.name)
             self.names = dict(outside)
             since = f"tl.maximum({stop}, {first})" if s.starts else stop
             self.one_loop(s, f"for {name} in tl.range({since}, {end}, {tile}, num_stages=1):  # the ragged last tile", inplace)
         else:
-            self.one_loop(s, f"for {name} in tl.range({first}, {end}, {tile}):", inplace)
+            self.one_loop(s, f"for {name} in tl.range({first}, {end}, {tile}{stages}):", inplace)
         self.names = outside
 
-    def stretch(self, s: Loop, first: str, end: str, inplace: dict[str, str]) -> None:
+    def stretch(self, s: Loop, first: str, end: str, inplace: dict[str, str], stages: str) -> None:
         """The tiles around the clear stretch of a loop, in one loop that jumps over it, or those in it."""
         assert s.clear is not None
         b, tile = s.binding, self.tile(s.binding.axis)
         name, clear, until = (f"{identifier(b.name)}_{word}" for word in ("start", "clear", "clear_to"))
         if s.part == "whole":
             self.full.add(b.name)
-            self.one_loop(s, f"for {name} in tl.range({clear if s.clear.starts else self.first_of(s)}, {until}, {tile}):", inplace)
+            self.one_loop(s, f"for {name} in tl.range({clear if s.clear.starts else self.first_of(s)}, {until}, {tile}{stages}):", inplace)
             self.full.discard(b.name)
             return
         start = self.scalar(clear, f"tl.cdiv({self.most(first, s.clear.starts)}, {tile}) * {tile}") if s.clear.starts else first
         stop = self.nested("tl.minimum", [end, *map(self.bound, s.clear.stops)])
         self.scalar(until, f"tl.maximum({stop} // {tile} * {tile}, {start})")
         if not s.clear.starts:
-            self.one_loop(s, f"for {name} in tl.range({until}, {end}, {tile}):", inplace)
+            self.one_loop(s, f"for {name} in tl.range({until}, {end}, {tile}{stages}):", inplace)
         else:
             step = f"{identifier(b.name)}_step"
             jump = f"{name} = {step} + tl.where({step} < {start}, 0, {until} - {start})"
-            self.one_loop(s, f"for {step} in tl.range({first}, {end} - ({until} - {start}), {tile}):", inplace, jump)
+            self.one_loop(s, f"for {step} in tl.range({first}, {end} - ({until} - {start}), {tile}{stages}):", inplace, jump)
 
     def first_of(self, s: Loop) -> str:
         return f"{identifier(s.binding.name)}_from" if s.starts else "0"
@@ -502,7 +520,7 @@ class KernelPrinter:
         self.indent -= len(s.once)
 
     def operand(self, v: Operand, dims: tuple[Dim, ...], *, whole: bool = False) -> str:
-        return number(v.value, whole=whole) if isinstance(v, Literal) else broadcast(self.name(v), v.dims, dims)
+        return number(v.value, whole=whole) if isinstance(v, Literal) else self.spread(v, dims)
 
     def expression(self, s: Statement) -> str:
         """The right-hand side of a statement."""
@@ -517,6 +535,9 @@ class KernelPrinter:
         if isinstance(s, Where):
             fill = number(s.dst.dtype.number(s.fill), whole=s.dst.dtype.kind == "int")
             return f"tl.where({' & '.join(self.valid(s.bindings, s.src.dims))}, {self.name(s.src)}, {fill})"
+        if isinstance(s, Reduce) and s.lanes:
+            src = f"tl.reshape({self.name(s.src)}, {self.shape_apart(s.dst.dims)})"
+            return MONOIDS[s.monoid].triton.format(src, s.dst.dims.index(s.lanes) + 1)
         if isinstance(s, Reduce):
             return MONOIDS[s.monoid].triton.format(self.name(s.src), s.src.dims.index(s.dim))
         if isinstance(s, Scan):

@@ -59,7 +59,7 @@ def merged(graph: FrozenGraph, members: Sequence[Sequence[ENode]], row: Row) -> 
         elements = float(math.prod(a.size for a in graph.axes[c]))
         found: list[tuple[ENode | None, Member]] = []
         for n in members[c]:
-            over = n.in_order
+            over = n.attrs[0] if n.op == "gather" else n.in_order  # a part has not the element of another
             if not (over in apart or over == whole or over == (inner if later else outer) or apart & graph.axes[c]):
                 cost = elements if n.op != "reduce" else float(math.prod(a.size for a in graph.axes[n.args[0]]))
                 found.append((n, Member("", tuple(2 * a + later for a in n.args), cost + (n.rule is not None))))

@@ -22,7 +22,7 @@ from ..ir.nodes import KINDS
 from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.reference import round_to
-from ..ir.terms import Cast, Const, Gather, Input, Map, Reduce, Scan, Term, View
+from ..ir.terms import Cast, Const, Gather, Index, Input, Map, Reduce, Scan, Term, View
 from ..rewrites.patterns import number_text
 from .schema import CONSTRUCTORS, TRACED
 
@@ -107,7 +107,7 @@ def encode(program: Program, book: Codebook) -> tuple[list[str], dict[Term, str]
         lines.append(f"(let {names[t]} {_text(t, names, book)})")
     lines += [f"(movable {names[t]})" for t in _lone_casts(program)]
     lines += [f"(summable {names[t]})" for t in _summable(program)]
-    lines += [f'(has-type {names[t.args[1]]} "{t.args[1].dtype.name}")' for t in program.terms() if isinstance(t, Gather)]
+    lines += [f'(has-type {names[p]} "{p.dtype.name}")' for p in _positions(program)]
     for t in (t for t in program.terms() if isinstance(t, Input)):
         lines += [f'(has-type {names[t]} "{t.dtype.name}")', f"(set (axes {names[t]}) {book.mask(t.axes)})", f"(settled {names[t]})"]
     lines += [f'(typed {names[t]} "{d.name}")' for t, d in _types(program).items()]
@@ -130,6 +130,15 @@ def _summable(program: Program) -> list[Term]:
     """Gathers of floats along axes that something else reduces over, one element of each row."""
     floats = (t for t in program.terms() if isinstance(t, Gather) and t.dtype is not None and t.dtype.is_float)
     return [t for t in floats if one_of_each(program, t)]
+
+
+def _positions(program: Program) -> list[Term]:
+    """Values that say where an axis is read: by a gather, or by a comparison with its positions, which selects what it reads."""
+    found = dict.fromkeys(t.args[1] for t in program.terms() if isinstance(t, Gather))
+    for t in program.terms():
+        if isinstance(t, Map) and t.op == "eq" and any(isinstance(a, Index) for a in t.args):
+            found |= dict.fromkeys(a for a in t.args if not isinstance(a, Index) and a.dtype is not None and a.dtype.kind == "int")
+    return list(found)
 
 
 def _types(program: Program) -> dict[Term, DType]:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError
-from ..ir.gathers import one_of_each, selections_only
+from ..ir.gathers import one_of_each
 from ..ir.index import Axis, IndexExpr, index, order_key
 from ..ir.ops import OPS
 from ..ir.program import Program
@@ -615,7 +615,6 @@ def _axis_facts(program: Program, parts: list[tuple[Axis, Axis, Axis]], book: Co
     kin: dict[Axis, set[Axis]] = {a: {a} for a in book.bits}
     looked = {t.axis for t in program.terms() if isinstance(t, Gather) and not one_of_each(program, t)}
     facts = [f"(looked-up {book.bit(a)})" for a in sorted(looked)]
-    facts += [f"(selected {book.bit(a)})" for a in sorted(selections_only(program))]
     for axis, outer, inner in parts:
         at = index(outer) * inner.size + index(inner)
         kind = "split" if outer.size * inner.size == axis.size else "ragged"

@@ -72,7 +72,6 @@ def schema(claims: bool = False) -> str:
         "(relation united (String T))",
         "(relation axis (i64))",
         "(relation looked-up (i64))",
-        "(relation selected (i64))",
         "(relation summable (T))",
         "(relation related (i64 i64))",
         "(relation unrelated (i64 i64))",

@@ -19,6 +19,7 @@ from ..tiles.kernel import Kernel
 from ..tiles.liveness import ADDRESS_BYTES
 from ..tiles.sizes import VECTOR_BYTES
 from ..tiles.walk import Counts, Traffic
+from . import flight
 from .core_time import core_terms
 from .plan import Cost, PlannedKernel
 from .targets import Target
@@ -27,6 +28,8 @@ from .traffic import passing, spilled
 
 OVERLAP = 0.6  # share of SIMT and special-function work that tensor-core work does not hide (assumption, to be calibrated)
 STEP_US = 0.35  # latency of one dependent loop step that loads memory (assumption)
+CROSSING_US = 0.3  # latency of a reduction over all threads of a program, shuffles and a barrier (assumption; compiled: 0.25 to 0.5)
+CROSSING = 30.0  # and its instructions, of each thread (compiled)
 PER_SM_SHARE = 2.0  # one SM can draw this many times its fair share of memory bandwidth (assumption)
 BASE_REGISTERS = 40  # addresses, indices and scalars
 # how many programs run at a time at most: a compiler needs no fewer registers than these, and this share of the tiles
@@ -60,7 +63,7 @@ def fit(counts: Counts, target: Target, share: float = 1.0, copies: bool = True)
     if target.core is not None:
         return _fit_core(counts, target)
     limit = target.shared_bytes_per_block
-    stages = 3 if counts.dot_operand_bytes else 2 if counts.trips else 1
+    stages = 3 if counts.dot_operand_bytes else 2 if counts.dots and counts.trips else 1
     while stages > 1 and _shared(counts, stages) > limit:
         stages -= 1
     shared = _shared(counts, stages)
@@ -169,6 +172,19 @@ def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> i
     return most // target.sm_count * target.sm_count or most  # every multiprocessor gets as many
 
 
+def pipelined(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> Fit:
+    """The fit with the stages of loops without a contraction (:mod:`.flight`), of ``limit`` programs at most, if not 0; as many as leave
+    room for all that run at a time, in a quarter of shared memory: the rest is a cache, or other kernels' of the launch."""
+    if counts.dots or not counts.copied_bytes or target.vendor != "nvidia":
+        return fitted
+    programs = running(counts, fitted, target, limit)
+    for stages in range(flight.stages(counts, programs, target), 1, -1):
+        found = replace(fitted, stages=stages, shared_bytes=counts.copied_bytes * (stages - 1))
+        if found.shared_bytes <= target.shared_bytes_per_block // 4 and running(counts, found, target, limit) >= programs:
+            return found
+    return fitted
+
+
 def registers(programs: int, fitted: Fit, target: Target) -> int:
     """How many registers a thread may take if no more programs are launched; 0 where a compiler cannot be told.
 
@@ -188,16 +204,18 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     programs = min(tiles, kernel.persistent or tiles)
     bandwidth, idle, waves = _filling(tiles, programs, fitted, target)
     at_a_time = running(counts, fitted, target, kernel.persistent)
+    bandwidth = min(bandwidth, flight.share(counts, fitted.stages, at_a_time, target))
     dram = passing(kernel, counts, at_a_time, target.cache, marked(target), waves=True).bytes
     l2 = counts.load_bytes + counts.store_bytes
+    simt = counts.simt + CROSSING * counts.crossings * fitted.warps * target.warp_size
     tensor = sum(f / (target.tensor_rate(_operand(p)) * 1e6) for p, f in counts.tensor_flops.items())
     terms = {
         "dram": dram / (target.dram_gb_s * 1e3 * bandwidth),
         "l2": sum(_effective(t) for t in (*counts.loads, *counts.stores)) / (target.l2_gb_s * 1e3 * bandwidth),
         "tensor": tensor * idle * _small_rows(counts),
-        "simt": counts.simt / (target.simt_gops * 1e3) * idle,
+        "simt": simt / (target.simt_gops * 1e3) * idle,
         "special": counts.special / (target.special_gops * 1e3) * idle,
-        "latency": (counts.steps / max(1, fitted.stages - 1) + counts.refills) / tiles * STEP_US * waves,
+        "latency": (_waits(counts, fitted) * STEP_US + counts.crossings * CROSSING_US) / tiles * waves,
     }
     vector = max("simt", "special", key=lambda k: terms[k])
     exposed = terms[vector] * (OVERLAP if counts.dots else 1.0)
@@ -210,7 +228,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         dram_bytes=dram,
         l2_bytes=l2,
         flops=sum(counts.tensor_flops.values()),
-        simt=counts.simt,
+        simt=simt,
         special=counts.special,
         programs=programs,
         shared_bytes=fitted.shared_bytes,
@@ -218,6 +236,11 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         bound=bound,
         terms=terms,
     )
+
+
+def _waits(counts: Counts, fitted: Fit) -> float:
+    """Steps of loops that wait for memory."""
+    return counts.steps / max(1, fitted.stages - 1) + counts.refills
 
 
 def _price_core(kernel: Kernel, counts: Counts, fitted: Fit, target: Target, core: Core) -> Cost:

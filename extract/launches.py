@@ -114,7 +114,7 @@ def _joined(u: Unit, v: Unit) -> Unit:
 def _alike(steps: Sequence[Step]) -> dict[int, int]:
     """The kernels that may be members of a launch, each with the first one of the same kind."""
     kinds = {
-        at: (k.kernel.warps, k.kernel.stages, k.tiles.contracts)
+        at: (k.kernel.warps, k.kernel.stages if k.cost.flops else 0, k.tiles.contracts)
         for at, k in enumerate(steps)
         if isinstance(k, PlannedKernel) and not (k.kernel.persistent or k.kernel.registers or k.kernel.descriptors)
     }

@@ -25,7 +25,7 @@ from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
-from .cost import Fit, fit, may_compile, persistent, price, registers, running
+from .cost import Fit, fit, may_compile, persistent, pipelined, price, registers, running
 from .grouping import grouped
 from .plan import Cost, PlannedKernel
 from .program_order import ordered
@@ -555,6 +555,7 @@ class _Form:
             + tuple(s for s in _earlier(graph) if s[1] in mine),
             exact=self.search.exact,
             stepwise=self.stepwise,
+            lanes=not (target.on_cpu or self.search.exact) if model is None else model.lanes,
         )
         try:
             if dims not in self.orders:
@@ -572,6 +573,8 @@ class _Form:
                 kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages)
                 self.search.listed.append(_Candidate(dict(roles), kernel, counts, price(kernel, counts, fitted, target)))
             return None
+        once = fitted
+        fitted = pipelined(counts, fitted, target, model.persistent if model else 0)
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
         if model is not None:
@@ -581,9 +584,10 @@ class _Form:
         elif not target.on_cpu:
             kernel = ordered(kernel, counts, running(counts, fitted, target), held(target.cache))
         cost = price(kernel, counts, fitted, target)
-        fewer = persistent(kernel, counts, fitted, target) if model is None else 0
+        fewer = persistent(kernel, counts, once, target) if model is None else 0
         if fewer:
-            again = replace(kernel, persistent=fewer, registers=registers(fewer, fitted, target))
+            fitted = pipelined(counts, once, target, fewer)
+            again = replace(kernel, stages=fitted.stages, persistent=fewer, registers=registers(fewer, fitted, target))
             there = price(again, counts, fitted, target)
             if (there.us, there.dram_bytes) < (cost.us, cost.dram_bytes):
                 kernel, cost = again, there

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .index import Axis
 from .program import Program
-from .terms import Const, Gather, Index, Map, Reduce, Term, selected
+from .terms import Gather, Reduce, Term, selected
 
 
 def one_of_each(program: Program, t: Gather) -> bool:
@@ -40,21 +39,3 @@ def summed(program: Program) -> Program:
         names={n: tuple(new[t] for t in ts if t in new) for n, ts in program.names.items()},
         widened=frozenset(new[t] for t in program.widened),
     )
-
-
-def selections_only(program: Program) -> frozenset[Axis]:
-    """The axes over which nothing is reduced but sums that select an element at a position: no loop over them reads what these read."""
-    found: dict[Axis, bool] = {}
-    for t in program.terms():
-        if isinstance(t, Reduce):
-            found[t.axis] = found.get(t.axis, True) and _selects(t)
-    return frozenset(a for a, only in found.items() if only)
-
-
-def _selects(t: Reduce) -> bool:
-    """Whether it is ``sum_j where(index(j) == p, x, 0)``."""
-    body = t.args[0]
-    if t.monoid not in ("sum", "isum") or not (isinstance(body, Map) and body.op == "where" and body.args[2] is Const(0.0)):
-        return False
-    here = body.args[0]
-    return isinstance(here, Map) and here.op == "eq" and Index(t.axis) in here.args

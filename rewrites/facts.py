@@ -580,11 +580,6 @@ def looked_up(axis: AxisVar) -> Search:
     return Search("(looked-up {0})", (axis,))
 
 
-def only_selected(axis: AxisVar) -> Search:
-    """Nothing is reduced over the axis but sums that select an element at a position."""
-    return Search("(selected {0})", (axis,))
-
-
 # spelled like functions in rules
 free, depends, nonneg, positive, finite, truth, settled = Free, Depends, NonNeg, Positive, Finite, Truth, Settled
 nonpos, at_least_one, at_most_one, within, finite_or, moderate = NonPos, AtLeastOne, AtMostOne, Within, FiniteOr, Moderate

@@ -8,8 +8,8 @@ selects one element,
 
     x[j = p] = sum_j where(index(j) == p, x, 0),
 
-and both forms stay: the sum costs nothing in a loop over j that reads x anyway, as a cross-entropy's does, and laws of sums hold of it;
-the gather reads one element.  Where no loop over j reads x anyway, gathers sink to the leaves like views, so that what is computed from a
+and both forms stay: laws of sums hold of the sum, which a loop over j that makes x has anyway; the gather reads one element of what is in
+memory.  Where no loop over j reads x anyway, gathers sink to the leaves like views, so that what is computed from a
 table is computed for the rows that are read: o(x, y)[j = p] = where(0 <= p < size(j), o(x[j = p], y[j = p]), 0).
 """
 
@@ -36,8 +36,16 @@ def gather_as_sum(t, x, j: Axis, p):
 def sum_as_gather(t, x, j: Axis, p, d: TypeName, g: Each["sum", "isum"], both: EitherWay):
     """sum_j where(index(j) == p, x, 0) = x[j = p], for whole numbers p free of j."""
     here = Where(Map("eq", *both(Index(j), p)), x, 0.0)
-    given = [free(p, j), depends(x, j), has_type(p, d), one_of(d, *WHOLE), only_selected(j)]
+    given = [free(p, j), depends(x, j), has_type(p, d), one_of(d, *WHOLE)]
     return [match(t, Reduce(g, j, here)), *given], [equal(t, Gather(x, j, p))]
+
+
+@fact_rule(family=FAMILY)
+def sum_of_one_constant(t, x, j: Axis, p, d: TypeName, g: Each["sum", "isum"], both: EitherWay):
+    """sum_j where(index(j) == p, x, 0) = where(0 <= p < size(j), x, 0), for whole numbers p and x free of j."""
+    here = Where(Map("eq", *both(Index(j), p)), x, 0.0)
+    given = [free(p, j), free(x, j), has_type(p, d), one_of(d, *WHOLE)]
+    return [match(t, Reduce(g, j, here)), *given], [equal(t, Where(_inside(p, j), x, 0.0))]
 
 
 @fact_rule(family=FAMILY, licence="exact")

@@ -120,7 +120,8 @@ class Kernel:
     ``registers``: how many a thread may take; 0 leaves it to the compiler, which would rather spill than let fewer programs run at a time.
     ``splits``: axes that are taken in parts, each with the axes of its parts (how many there are, and what is in one, of which the last may
     have less).  ``exact``: the nodes are computed as they are written.
-    ``stepwise``: every operation is rounded by itself, none contracted with another."""
+    ``stepwise``: every operation is rounded by itself, none contracted with another.  ``lanes``: loops keep a state for each few
+    neighbours, where they can (:mod:`.lanes`)."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -140,6 +141,7 @@ class Kernel:
     notes: Mapping[str, str] = field(default_factory=dict)  # header lines: equation, rules, bytes
     exact: bool = False
     stepwise: bool = False
+    lanes: bool = False
 
     def __str__(self) -> str:
         return kernel_text(self)
@@ -176,6 +178,7 @@ def kernel_text(kernel: Kernel) -> str:
     launch += f", {kernel.registers} registers" if kernel.registers else ""
     launch += ", tensor descriptors" if kernel.descriptors else ""
     flags = ", exact" if kernel.exact else ", stepwise" if kernel.stepwise else ""
+    flags += ", states by lanes" if kernel.lanes else ""
     roles = [f"  {a.name} of {a.size}: {r}" for a, r in kernel.roles.items()]
     roles += [f"  {a.name} of {a.size}: in parts {outer.name}, {inner.name}" for a, outer, inner in kernel.splits]
     groups = f" in groups of {kernel.grouped} along {kernel.grid[-2].name}" if kernel.grouped > 1 else ""

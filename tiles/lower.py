@@ -39,6 +39,7 @@ from .builder import POSITIONS, Builder, Mode
 from .finish import PRICED
 from .kernel import Kernel, Node
 from .kernel_spec import check_kernel
+from .lanes import by_lanes
 from .masks import access, padded
 from .program import (
     Access,
@@ -103,6 +104,8 @@ class Lowering(Builder):
         if not self.kernel.exact:
             body = skip(body, {name for name, b in self.kernel.buffers.items() if b.role == "temporary"})
         made = TileProgram(self.kernel, self.dims, self.fixed, body, self.facts.split)
+        if self.kernel.lanes:
+            made = by_lanes(made)
         for decide in PRICED:
             made = decide(made)
         return made

@@ -72,6 +72,10 @@ class Names:
         name = f"{hint}_{n}"
         return name if self._used.setdefault(name, 0) == 0 and not self._mark(name) else self.fresh(hint)
 
+    def take(self, name: str) -> None:
+        """Something has this name."""
+        self._used.setdefault(name, 1)
+
     def _mark(self, name: str) -> bool:
         self._used[name] = 1
         return False

@@ -26,12 +26,14 @@ from .kernel import Kernel
 
 @dataclass(frozen=True)
 class Dim:
-    """A dimension of a tile: its axes, slowest first, with the tile size of each."""
+    """A dimension of a tile: its axes, slowest first, with the tile size of each.  ``each``: how many neighbours along its axis, of which
+    it has one, each of its lanes is for (:mod:`.lanes`)."""
 
     name: str
     axes: tuple[Axis, ...]
     tiles: tuple[int, ...]
     size: int  # the product of the tiles
+    each: int = 1
 
     def stride(self, axis: Axis) -> int:
         """Lanes between neighbouring positions of one axis of a pack."""
@@ -235,13 +237,15 @@ class Where:
 @dataclass(frozen=True)
 class Reduce:
     """``dst =`` the reduction of ``src`` over one dim.  ``parts``: of a state of several, what all of them are made of, ``src`` one of
-    these; those that do not vary along a dim that others have lack it."""
+    these; those that do not vary along a dim that others have lack it.  ``lanes``: the dim of which each lane has the reduction of its own
+    neighbours, in place of one for all."""
 
     dst: Value
     monoid: str  # sum | max | min
     dim: Dim
     src: Value
     parts: tuple[Value, ...] = ()
+    lanes: Dim | None = None
 
 
 @dataclass(frozen=True)
@@ -428,7 +432,8 @@ class TileProgram:
 
     ``split``: loops could not be shared by axis without a cycle, so they were placed by one global reduction depth.
     ``contracts``: the compiler may make one operation of a product and a sum.  ``parameters``: what a printed kernel takes, in order;
-    none before the program is finished.  ``backwards``: grid bindings whose tiles are taken from the last to the first.
+    none before the program is finished.  ``backwards``: grid bindings whose tiles are taken from the last to the first.  ``coarse``: dims
+    whose lanes are for several neighbours each, beside ``dims``.
     """
 
     kernel: Kernel
@@ -439,6 +444,7 @@ class TileProgram:
     contracts: bool = True
     parameters: tuple[Param, ...] = ()
     backwards: tuple[Binding, ...] = ()
+    coarse: tuple[Dim, ...] = ()
 
     @property
     def name(self) -> str:
@@ -597,7 +603,8 @@ def _right(s: Statement) -> str:
     if isinstance(s, Where):
         return f"{s.src.name} where {', '.join(b.name for b in s.bindings)} ok else {s.fill}"
     if isinstance(s, Reduce):
-        return f"{s.monoid} {s.dim.name} of {', '.join(v.name for v in s.parts or (s.src,))}"
+        to = f" by {s.lanes.each}" if s.lanes else ""
+        return f"{s.monoid} {s.dim.name}{to} of {', '.join(v.name for v in s.parts or (s.src,))}"
     if isinstance(s, Scan):
         return f"{s.monoid} up to {s.dim.name} of {', '.join(v.name for v in s.parts or (s.src,))}"
     if isinstance(s, Dot):

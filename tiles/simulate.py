@@ -198,8 +198,12 @@ class _Simulation:
     def operand(self, v: Operand, dims: tuple[Dim, ...], env: Mapping[str, np.ndarray]) -> np.ndarray:
         if isinstance(v, Literal):
             return np.asarray(v.value)
-        shape = [d.size if d in v.dims else 1 for d in dims]
-        return env[v.name].reshape(shape)
+        x = env[v.name]
+        for i, d in enumerate(v.dims):
+            if d.each > 1 and d not in dims:  # a lane for several neighbours
+                x = np.repeat(x, d.each, axis=i)
+        axes = {d.axes for d in v.dims}
+        return x.reshape([d.size if d.axes in axes else 1 for d in dims])
 
     def value(self, s: Statement, env: dict[str, np.ndarray]) -> Any:
         if isinstance(s, Load):
@@ -219,6 +223,10 @@ class _Simulation:
             return np.where(np.isfinite(off), off, 0.0)
         if isinstance(s, Where):
             return np.where(self.valid(s.bindings, s.src.dims), env[s.src.name], s.dst.dtype.number(s.fill))
+        if isinstance(s, Reduce) and s.lanes:
+            at, shape = s.src.dims.index(s.dim), [d.size for d in s.src.dims]
+            apart = env[s.src.name].reshape([*shape[:at], s.lanes.size, s.lanes.each, *shape[at + 1 :]])
+            return MONOIDS[s.monoid].reduce(apart, axis=at + 1)
         if isinstance(s, Reduce):
             dims = self.reduced_dims(s)
             return MONOIDS[s.monoid].reduce(*(self.operand(v, dims, env) for v in s.parts or (s.src,)), axis=dims.index(s.dim))
@@ -249,8 +257,8 @@ class _Simulation:
 
     def reduced_dims(self, s: Reduce) -> tuple[Dim, ...]:
         """The dims of what is reduced: all that a part of it has."""
-        dims = {d for v in s.parts or (s.src,) for d in v.dims}
-        return tuple(d for d in self.program.dims if d in dims)
+        dims = {d for v in s.parts for d in v.dims}
+        return tuple(d for d in self.program.dims if d in dims) if s.parts else s.src.dims
 
     def seen(self, b: Binding, which: str) -> int:
         """Elements of the axis before this tile, up to its end, or in it."""

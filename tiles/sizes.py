@@ -69,6 +69,7 @@ class Sizes:
     def __init__(self, program: TileProgram, roles: Mapping[Axis, Role], wide: Mapping[int, tuple[Axis, int] | None]) -> None:
         self.roles = roles
         self.dims = {d.name: math.prod([roles[a].tile for a in d.axes]) for d in program.dims}  # dim name -> lanes
+        self.dims |= {d.name: math.prod([roles[a].tile for a in d.axes]) // d.each for d in program.coarse}
         self._wide = wide
         self._elements: dict[str, int] = {}  # value name -> lanes
         self._taken: dict[tuple[int, frozenset[str]], float] = {}

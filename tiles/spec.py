@@ -142,12 +142,14 @@ def _dims(s: Statement | Accumulator) -> Iterator[Dim]:
 
 def _of_program(at: _Scope, s: Statement) -> bool:
     found = list(_dims(s))
-    return all(d in at.program.dims for d in found) and (isinstance(s, Loop) or len(set(found)) == len(found))
+    known = (*at.program.dims, *at.program.coarse)
+    return all(d in known for d in found) and (isinstance(s, Loop) or len(set(found)) == len(found))
 
 
 def _broadcast(s: Let) -> bool:
     """The dims of the result are those of its arguments, which have them in the same order."""
-    tiles = [a.dims for a in s.args if isinstance(a, Value)]
+    fine = {d.axes: d for d in s.dst.dims if d.each == 1}  # a lane for several neighbours goes to each of them
+    tiles = [tuple(fine.get(d.axes, d) for d in a.dims) for a in s.args if isinstance(a, Value)]
     return set(s.dst.dims) == {d for dims in tiles for d in dims} and all(
         tuple(d for d in s.dst.dims if d in dims) == dims for dims in tiles
     )
@@ -198,10 +200,18 @@ def printed(name: str) -> bool:
 def _together(at: _Scope, s: Reduce | Scan) -> tuple[Dim, ...] | None:
     """The dims of what is reduced or scanned: of all parts of a state, of which the value is one."""
     parts, m = s.parts or (s.src,), MONOIDS[s.monoid]
-    found = tuple(d for d in at.program.dims if any(d in v.dims for v in parts))
+    found = tuple(d for d in at.program.dims if any(d in v.dims for v in parts)) if s.parts else s.src.dims
     known = len(parts) == m.parts and parts[m.part] == s.src and s.dst.dtype == s.src.dtype
     ordered = all(v.dims == tuple(d for d in found if d in v.dims) for v in parts)
     return found if known and ordered and s.dim in found and len(s.dim.axes) == 1 else None
+
+
+def _left(s: Reduce, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The dims that a reduction leaves."""
+    if s.lanes is None:
+        return tuple(d for d in dims if d != s.dim)
+    by_lane = s.lanes.axes == s.dim.axes and s.lanes.each * s.lanes.size == s.dim.size and not s.parts
+    return tuple(s.lanes if d == s.dim else d for d in dims) if by_lane else ()
 
 
 def _indexed(at: _Scope, access: Access) -> bool:
@@ -247,7 +257,11 @@ def _made_of(program: TileProgram) -> bool:
         d.tiles == tuple(program.kernel.tile(a) for a in d.axes) and d.size == d.stride(d.axes[0]) * d.tiles[0]
         for d in program.dims
     )
-    return len(set(axes)) == len(axes) and sizes
+    coarse = all(
+        any((d.axes, d.tiles[0]) == (f.axes, f.size // d.each) for f in program.dims) and d.tiles == (d.size,) and d.each > 1
+        for d in program.coarse
+    )
+    return len(set(axes)) == len(axes) and sizes and coarse
 
 
 def _complete(program: TileProgram) -> bool:
@@ -397,8 +411,8 @@ TILES: Spec = Spec(
         ),
         Row(
             "reduced dim",
-            "a reduction takes one dim of one axis away",
-            lambda at, s: (dims := _together(at, s)) is not None and s.dst.dims == tuple(d for d in dims if d != s.dim),
+            "a reduction takes one dim of one axis away, or leaves a lane for so many of its neighbours",
+            lambda at, s: (dims := _together(at, s)) is not None and s.dst.dims == _left(s, dims),
             (Reduce,),
         ),
         Row(

@@ -15,6 +15,7 @@ from ..ir.index import Axis
 from .analysis import Facts
 from .dots import MIN_DOT_K
 from .kernel import Kernel, Role
+from .lanes import LEAST_TILE
 from .lower import lowered
 from .program import TileProgram
 from .walk import Counter, Counts
@@ -22,13 +23,14 @@ from .walk import Counter, Counts
 
 def shape(kernel: Kernel) -> tuple[Any, ...]:
     """What lowering asks of the tile sizes and the order of a kernel."""
-    return kernel.order, kernel.packs, tuple(_answers(kernel, a, r) for a, r in kernel.roles.items())
+    return kernel.order, kernel.packs, kernel.lanes, tuple(_answers(kernel, a, r) for a, r in kernel.roles.items())
 
 
 def _answers(kernel: Kernel, axis: Axis, role: Role) -> tuple[Any, ...]:
     if role.kind == "resident":
         return axis, role.kind, role.tile
-    return axis, role.kind, role.tile > 1, role.tile >= MIN_DOT_K, role.tile >= axis.size, kernel.even(axis)
+    lanes = kernel.lanes and role.tile >= LEAST_TILE
+    return axis, role.kind, role.tile > 1, role.tile >= MIN_DOT_K, lanes, role.tile >= axis.size, kernel.even(axis)
 
 
 class Tilings:

@@ -8,7 +8,7 @@ because they are computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -87,12 +87,14 @@ class Counts:
     special: float  # special-function instructions, per element
     work: Mapping[str, float]  # simt by kind: let, reduce, where, cast
     steps: float  # loop steps, all programs
+    crossings: float  # without contractions, how often all threads of a program reduce something together in a step of a loop, all programs
     refills: float  # how often a loop starts inside another one, all programs: its pipeline of loads is empty then
     trips: tuple[tuple[str, int, int], ...]  # (loop, level, steps per entry), in program order
     passes: Mapping[Axis, int]  # loops in sequence over each streamed axis
     dot_operand_bytes: int  # per program and pipeline stage: operands of contractions in loops
     dot_operand_instructions: int  # that load them; what is too narrow for the asynchronous copy counts with the live values
     staged_bytes: int  # per program and stage but one: other tiles that loops with contractions load
+    copied_bytes: int  # the same of the loop without contractions that loads most, as asynchronous copies
     static_operand_bytes: int  # per program: operands of contractions that stay
     accumulator_bytes: int  # per program
     live_bytes: int  # per program: registers of live values at the worst point, accumulators included
@@ -180,10 +182,10 @@ class _Walk:
         self.stores: list[Traffic] = []
         self.flops: dict[tuple[str, str], float] = {}
         self.work = {"let": 0.0, "reduce": 0.0, "where": 0.0, "cast": 0.0}
-        self.special = self.steps = self.refills = 0.0
+        self.special = self.steps = self.crossings = self.refills = 0.0
         self.trips: list[tuple[str, int, int]] = []
         self.dot_bytes = self.dot_instructions = self.static_bytes = self.accumulators = self.permutes = self.dots = self.masked = 0
-        self.smallest_m = 0
+        self.smallest_m = self.copied = 0
         self.wide_dots: dict[tuple[int, int, int], None] = {}
         self.streamed: dict[str, int] = {}  # tiles loaded inside a loop, and their bytes: the pipeline holds several of them
         self.vectors: dict[str, int] = {}  # and the bytes that an instruction of theirs moves
@@ -211,12 +213,14 @@ class _Walk:
             special=self.special,
             work=self.work,
             steps=self.steps,
+            crossings=0.0 if self.dots else self.crossings,  # beside one a row is with four threads
             refills=self.refills,
             trips=tuple(self.trips),
             passes=passes,
             dot_operand_bytes=self.dot_bytes,
             dot_operand_instructions=self.dot_instructions,
             staged_bytes=sum(n for v, n in self.streamed.items() if v not in self.operands) if self.dots else 0,
+            copied_bytes=0 if self.dots else self.copied,
             static_operand_bytes=self.static_bytes,
             accumulator_bytes=self.accumulators,
             live_bytes=live_bytes,
@@ -292,9 +296,12 @@ class _Walk:
                 self.masked += ragged and not s.peeled and not s.part
                 inner = (*bounded, s) if s.bounds else bounded
                 here, self.dot_bytes, self.dot_instructions = (self.dot_bytes, self.dot_instructions), 0, 0
+                loaded = len(self.loads)
                 self._block(s.body, trips * n * taken, {**around, s.binding.name: n}, share, inner)
                 most_bytes, most_instructions = max(most_bytes, self.dot_bytes), max(most_instructions, self.dot_instructions)
                 self.dot_bytes, self.dot_instructions = here
+                if s.innermost:
+                    self.copied = max(self.copied, self._copied(s, self.loads[loaded:]))
             elif isinstance(s, Let):
                 op = operation(s.op)
                 made = trips * elements(s.dst) * self.often.get(s.dst.name, 1.0)
@@ -309,6 +316,7 @@ class _Walk:
                 combined = trips * max(map(elements, s.parts or (s.src,)))
                 work["reduce"] += combined * _combining(s)
                 self.special += combined * _combining(s, special=True)
+                self.crossings += trips if in_loop and s.lanes is None and not s.parts[1:] else 0
             elif isinstance(s, Scan):  # a step of all lanes for each doubling of what a prefix has seen
                 combined = trips * elements(s.dst) * max(1.0, math.log2(self.sizes.dims[s.dim.name]))
                 work["reduce"] += combined * _combining(s)
@@ -331,6 +339,11 @@ class _Walk:
                 work["let"] += trips * elements(s.dst) * self.often.get(s.dst.name, 1.0)
         self.dot_bytes += most_bytes
         self.dot_instructions += most_instructions
+
+    def _copied(self, loop: Loop, loads: Sequence[Traffic]) -> int:
+        """Bytes of a step's loads that are wide enough for the asynchronous copy."""
+        tiles = (s.dst for s in loop.body if isinstance(s, Load))
+        return sum(self.sizes.bytes(v) for v, t in zip(tiles, loads, strict=True) if v.dims and t.vector >= ASYNC_BYTES)
 
     def _dot(self, s: Dot, trips: float, in_loop: bool) -> None:
         m, k, n = (self.sizes.dims[d.name] for d in (*s.a.dims, s.b.dims[1]))

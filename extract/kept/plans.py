@@ -23,7 +23,7 @@ from ...tiles.kernel import Buffer, Kernel, input_buffers
 from ...tiles.kernel_spec import check_kernel
 from ...tiles.lower import lower
 from ...tiles.walk import walk
-from ..cost import fit, price
+from ..cost import fit, pipelined, price
 from ..launches import check_launches
 from ..launches import like as launches_like
 from ..plan import Cost, Plan, PlannedKernel
@@ -125,7 +125,7 @@ def _step(kernel: Kernel, cost: Cost, buffers: Mapping[str, Buffer], target: Tar
     tiles = lower(kernel)
     counts = walk(tiles)
     for copies in (True, False):
-        fitted = fit(counts, target, copies=copies)
+        fitted = pipelined(counts, fit(counts, target, copies=copies), target, kernel.persistent)
         if not fitted.reason and (fitted.warps, fitted.stages) == (kernel.warps, kernel.stages):
             found = price(kernel, counts, fitted, target)
             if found == cost:

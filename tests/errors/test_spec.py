@@ -318,7 +318,7 @@ TILE_MUTANTS = {
     "loaded tile": [lambda: changed(tiles(), t.Load, dst(dtype=dtypes.float32)), lambda: changed(tiles(), t.Load, dst(dims=()))],
     "stored tile": [lambda: changed(tiles(), t.Store, transposed_store)],
     "one number": [lambda: changed(tiles("mean_variance"), t.Count, dst(dims=tiles("mean_variance").dims[:1]))],
-    "position": [lambda: changed(tiles("cross_entropy"), t.IndexValue, dst(dtype=dtypes.float32)), lambda: changed(tiles("cross_entropy"), t.IndexValue, lambda s: replace(s, bindings=()))],
+    "position": [lambda: changed(tiles("linear_cross_entropy"), t.IndexValue, dst(dtype=dtypes.float32)), lambda: changed(tiles("linear_cross_entropy"), t.IndexValue, lambda s: replace(s, bindings=()))],
     "broadcast": [lambda: changed(tiles(), t.Let, dst(dims=())), lambda: changed(tiles(), t.Let, lambda s: replace(s, dst=replace(s.dst, dims=tiles().dims[:2])))],
     "types agree": [
         lambda: changed(tiles(), t.Let, dst(dtype=dtypes.float16)),
@@ -328,7 +328,7 @@ TILE_MUTANTS = {
     ],
     "same tile": [lambda: changed(tiles("mean_variance"), t.Lost, dst(dtype=dtypes.float16)), lambda: changed(tiles("cross_entropy"), t.Where, dst(dims=()))],
     "padded along": [lambda: changed(tiles("cross_entropy"), t.Where, lambda s: replace(s, bindings=()))],
-    "reduced dim": [lambda: changed(tiles(), t.Reduce, lambda s: replace(s, dst=replace(s.dst, dims=s.src.dims))), lambda: changed(tiles(), t.Reduce, lambda s: replace(s, dim=tiles().dims[1]))],
+    "reduced dim": [lambda: changed(tiles(), t.Reduce, lambda s: replace(s, dst=replace(s.dst, dims=s.src.dims))), lambda: changed(tiles(), t.Reduce, lambda s: replace(s, dim=tiles().dims[1])), lambda: changed(tiles("cross_entropy"), t.Reduce, lambda s: replace(s, lanes=None), lambda s: s.lanes)],
     "scanned monoid": [lambda: changed(tiles(), t.Load, after(prefixes("mean")))],
     "scanned dim": [lambda: changed(tiles(), t.Load, after(prefixes("max", kept=1)))],
     "mean": [lambda: changed(tiles("mean_variance"), t.Mean, lambda s: replace(s, which="final" if s.binding else "old"))],

@@ -1,8 +1,8 @@
 """plan for attention_decode on a100: 2 kernels, 72.9 us estimated
   attention_decode_part0_part1_part4: k, q, v -> part0, part1, part4
-    roles   batch=grid:1 q_cols=resident:128 v_cols=grid:128 rows_i=stream:256 rows_o=grid:1   (128 programs, 16 warps, 2 stages)
+    roles   batch=grid:1 q_cols=resident:128 v_cols=grid:128 rows_i=stream:256 rows_o=grid:1   (128 programs, 16 warps, 1 stages)
     loops   rows_i x1
-    cost    69.4 us, bound by dram; 134.29 MB DRAM, 134.32 MB L2, 0.0 GFLOP, 0.14 G instructions; 0 B shared
+    cost    69.4 us, bound by dram; 134.29 MB DRAM, 134.32 MB L2, 0.0 GFLOP, 0.20 G instructions; 0 B shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product
   attention_decode_out: part0, part1, part4 -> out
     roles   batch=grid:1 v_cols=grid:8 rows_o=resident:4   (512 programs, 1 warps, 1 stages)
@@ -12,7 +12,7 @@
   memory: 134.37 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (235.6 us)
   split: rows in 4 parts over the grid, chosen among 4, 2, 16
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 78.1 us, 134.23 MB: 5.2 us slower: 1 kernel, attention_decode_out is bound by l2
+  runner-up: one kernel, 84.3 us, 134.23 MB: 11.4 us slower: 1 kernel, attention_decode_out is bound by latency
   search ended: bound
 """
 
@@ -224,7 +224,7 @@ def run(q, k, v):
             part4.stride(1), part4.stride(2),
             T_q_cols=128, T_v_cols=128, T_rows_i=256, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
             S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
-            num_warps=16, num_stages=2, enable_fp_fusion=True,
+            num_warps=16, num_stages=1, enable_fp_fusion=True,
         )
         attention_decode_out[_grid(N_batch * triton.cdiv(N_v_cols, 8))](
             part1, part0, part4, out,

@@ -6,7 +6,7 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 19.46 GB in 11 kernels (9583.7 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 4920.2 us, 6.58 GB: 3220.4 us slower: 5 kernels, attention_softcap_t15 is bound by simt
+  runner-up: one kernel per reduction, 4969.3 us, 6.58 GB: 3269.4 us slower: 5 kernels, attention_softcap_t15 is bound by simt
   search ended: exhausted
 """
 

@@ -2,7 +2,7 @@
   softmax_entropy_out: x -> out
     roles   rows=grid:1 cols=stream:1024   (4096 programs, 2 warps, 2 stages)
     loops   cols x1
-    cost    221.9 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 4.78 G instructions; 0 B shared
+    cost    221.9 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 5.95 G instructions; 2.05 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, late_term_out_of_sum, form_times_factor, own_accumulator, product_of_terms, other_accumulator, sum_of_forms, roll_by_form, factor_out
   memory: 1.05 GB; compulsory 1.05 GB; unfused 14.71 GB in 9 kernels (3091.5 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -43,42 +43,41 @@ def softmax_entropy_out(
     pid = tl.program_id(0)
     rows_start = pid.to(tl.int64)
     r_cols = tl.arange(0, T_cols)
-    sum_lanes_cols = tl.zeros([T_cols], tl.float32)
-    max_cols = tl.full([], float("-inf"), tl.float32)
-    sum_cols_2 = tl.zeros([], tl.float32)
-    sum_cols_3 = tl.zeros([], tl.float32)
+    sum_lanes_cols = tl.zeros([T_cols // 8], tl.float32)
+    max_cols_by_lane = tl.full([T_cols // 8], float("-inf"), tl.float32)
+    sum_cols_2_by_lane = tl.zeros([T_cols // 8], tl.float32)
+    sum_cols_3_by_lane = tl.zeros([T_cols // 8], tl.float32)
     cols_full = N_cols // T_cols * T_cols
-    for cols_start in tl.range(0, cols_full, T_cols):
+    for cols_start in tl.range(0, cols_full, T_cols, num_stages=2):
         x = tl.load(
             x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
         )
         x_f = x.to(tl.float32)
-        tile_max = _max(x_f, axis=0)
-        max_cols_new = _maximum(max_cols, tile_max)
+        tile_max = _max(tl.reshape(x_f, [T_cols // 8, 8]), axis=1)
+        max_cols_new = _maximum(max_cols_by_lane, tile_max)
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
-        diff = safe - max_cols
+        diff = safe - max_cols_by_lane
         neg_2 = -diff
-        scaled = neg_2 * 1.4426950408889634
-        exp = tl.exp2(scaled)
-        diff_2 = x_f - safe
-        scaled_2 = diff_2 * 1.4426950408889634
-        exp_2 = tl.exp2(scaled_2)
-        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2)
+        exp = tl.exp(neg_2)
+        diff_2 = x_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
+        exp_2 = tl.exp(diff_2)
+        sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2, [T_cols // 8, 8]), axis=1)
+        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
         mul_4 = neg_2 * exp
-        tile_sum = tl.sum(exp_2, axis=0)
-        sum_cols_3_new = tl.fma(sum_cols_3, exp, tile_sum)
-        mul_6 = mul_4 * sum_cols_3
-        add = tl.fma(exp, sum_cols_2, mul_6)
-        empty_2 = max_cols == float("-inf")
-        empty_3 = sum_cols_3 == 0.0
+        tile_sum = tl.sum(tl.reshape(exp_2, [T_cols // 8, 8]), axis=1)
+        sum_cols_3_new = tl.fma(sum_cols_3_by_lane, exp, tile_sum)
+        mul_6 = mul_4 * sum_cols_3_by_lane
+        add = tl.fma(exp, sum_cols_2_by_lane, mul_6)
+        empty_2 = max_cols_by_lane == float("-inf")
+        empty_3 = sum_cols_3_by_lane == 0.0
         empty_4 = empty_2 | empty_3
-        where = tl.where(empty_4, sum_cols_2, add)
+        where = tl.where(empty_4, sum_cols_2_by_lane, add)
         mul_7 = diff_2 * exp_2
-        tile_sum_2 = tl.sum(mul_7, axis=0)
-        sum_cols_2 = where + tile_sum_2
-        max_cols = max_cols_new
-        sum_cols_3 = sum_cols_3_new
+        tile_sum_2 = tl.sum(tl.reshape(mul_7, [T_cols // 8, 8]), axis=1)
+        sum_cols_2_by_lane = where + tile_sum_2
+        max_cols_by_lane = max_cols_new
+        sum_cols_3_by_lane = sum_cols_3_new
     for cols_start in tl.range(cols_full, N_cols, T_cols, num_stages=1):  # the ragged last tile
         cols_ok = cols_start + r_cols < N_cols
         x = tl.load(
@@ -88,35 +87,54 @@ def softmax_entropy_out(
         )
         x_f = x.to(tl.float32)
         x_f_ok = tl.where(cols_ok, x_f, float("-inf"))
-        tile_max = _max(x_f_ok, axis=0)
-        max_cols_new = _maximum(max_cols, tile_max)
+        tile_max = _max(tl.reshape(x_f_ok, [T_cols // 8, 8]), axis=1)
+        max_cols_new = _maximum(max_cols_by_lane, tile_max)
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
-        diff = safe - max_cols
+        diff = safe - max_cols_by_lane
         neg_2 = -diff
-        scaled = neg_2 * 1.4426950408889634
-        exp = tl.exp2(scaled)
-        diff_2 = x_f - safe
-        scaled_2 = diff_2 * 1.4426950408889634
-        exp_2 = tl.exp2(scaled_2)
+        exp = tl.exp(neg_2)
+        diff_2 = x_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
+        exp_2 = tl.exp(diff_2)
         exp_2_ok = tl.where(cols_ok, exp_2, 0.0)
-        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, exp_2_ok)
+        sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2_ok, [T_cols // 8, 8]), axis=1)
+        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
         mul_4 = neg_2 * exp
-        tile_sum = tl.sum(exp_2_ok, axis=0)
-        sum_cols_3_new = tl.fma(sum_cols_3, exp, tile_sum)
-        mul_6 = mul_4 * sum_cols_3
-        add = tl.fma(exp, sum_cols_2, mul_6)
-        empty_2 = max_cols == float("-inf")
-        empty_3 = sum_cols_3 == 0.0
+        tile_sum = tl.sum(tl.reshape(exp_2_ok, [T_cols // 8, 8]), axis=1)
+        sum_cols_3_new = tl.fma(sum_cols_3_by_lane, exp, tile_sum)
+        mul_6 = mul_4 * sum_cols_3_by_lane
+        add = tl.fma(exp, sum_cols_2_by_lane, mul_6)
+        empty_2 = max_cols_by_lane == float("-inf")
+        empty_3 = sum_cols_3_by_lane == 0.0
         empty_4 = empty_2 | empty_3
-        where = tl.where(empty_4, sum_cols_2, add)
+        where = tl.where(empty_4, sum_cols_2_by_lane, add)
         mul_7 = diff_2 * exp_2
         mul_7_ok = tl.where(cols_ok, mul_7, 0.0)
-        tile_sum_2 = tl.sum(mul_7_ok, axis=0)
-        sum_cols_2 = where + tile_sum_2
-        max_cols = max_cols_new
-        sum_cols_3 = sum_cols_3_new
-    sum_cols = tl.sum(sum_lanes_cols, axis=0)
+        tile_sum_2 = tl.sum(tl.reshape(mul_7_ok, [T_cols // 8, 8]), axis=1)
+        sum_cols_2_by_lane = where + tile_sum_2
+        max_cols_by_lane = max_cols_new
+        sum_cols_3_by_lane = sum_cols_3_new
+    max_cols = _max(max_cols_by_lane, axis=0)
+    empty_5 = max_cols == float("-inf")
+    safe_2 = tl.where(empty_5, 0.0, max_cols)
+    diff_3 = safe_2 - max_cols_by_lane
+    neg_2_2 = -diff_3
+    exp_3 = tl.exp(neg_2_2)
+    mul_9 = sum_lanes_cols * exp_3
+    sum_cols = tl.sum(mul_9, axis=0)
+    empty_2_2 = max_cols_by_lane == float("-inf")
+    empty_3_2 = sum_cols_3_by_lane == 0.0
+    empty_4_2 = empty_2_2 | empty_3_2
+    empty_6 = max_cols == float("-inf")
+    safe_3 = tl.where(empty_6, 0.0, max_cols)
+    diff_4 = safe_3 - max_cols_by_lane
+    neg_2_3 = -diff_4
+    exp_4 = tl.exp(neg_2_3)
+    mul_4_2 = neg_2_3 * exp_4
+    mul_6_2 = mul_4_2 * sum_cols_3_by_lane
+    add_3 = tl.fma(exp_4, sum_cols_2_by_lane, mul_6_2)
+    where_2 = tl.where(empty_4_2, sum_cols_2_by_lane, add_3)
+    sum_cols_2 = tl.sum(where_2, axis=0)
     recip = 1.0 / sum_cols
     log = tl.log(sum_cols)
     neg_4 = -log

@@ -2,8 +2,8 @@
   linear_cross_entropy_out: labels, w, x -> out
     roles   x_rows=grid:64 cols=stream:64 w_rows=stream:128   (256 programs, 8 warps, 2 stages)
     loops   w_rows x1, cols x1
-    cost    23462.9 us, bound by l2; 1.19 GB DRAM, 403.46 GB L2, 17214.2 GFLOP, 17.10 G instructions; 49.15 kB shared
-    rules   late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
+    cost    23462.9 us, bound by l2; 1.19 GB DRAM, 403.46 GB L2, 17214.2 GFLOP, 16.99 G instructions; 49.15 kB shared
+    rules   sum_of_one_constant, late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
   memory: 1.19 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (22760.5 us)
   time against memory: 16687.3 us holding 4.20 GB (2 kernels); 23462.9 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
@@ -40,7 +40,7 @@ def linear_cross_entropy_out(
     t1[x_rows, w_rows] = sum_cols(x * w)
     t2[x_rows, w_rows] = t1 - max_w_rows(t1)
     out[x_rows] = where(t0, -sum_w_rows(where(eq(index(w_rows), where(t0, labels, 0)), t2 - log(sum_w_rows(exp(t2))), 0)), 0)
-    rules: late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
+    rules: sum_of_one_constant, late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
     moves: 1.19 GB of memory for the planned sizes; bound by l2
     """
     pid = tl.program_id(0)
@@ -52,9 +52,8 @@ def linear_cross_entropy_out(
     ne = labels != -100
     where = tl.where(ne, labels, 0)
     sum_w_rows = tl.zeros([T_x_rows], tl.float32)
-    sum_w_rows_2 = tl.zeros([T_x_rows], tl.float32)
     max_w_rows = tl.full([T_x_rows], float("-inf"), tl.float32)
-    sum_w_rows_3 = tl.zeros([T_x_rows], tl.float32)
+    sum_w_rows_2 = tl.zeros([T_x_rows], tl.float32)
     for w_rows_start in tl.range(0, N_w_rows, T_w_rows):
         sum_cols = tl.zeros([T_x_rows, T_w_rows], tl.float32)
         for cols_start in tl.range(0, N_cols, T_cols):
@@ -70,40 +69,35 @@ def linear_cross_entropy_out(
         empty = max_w_rows_new == float("-inf")
         safe = tl.where(empty, 0.0, max_w_rows_new)
         diff = safe - max_w_rows
-        scaled = diff * -1.4426950408889634
-        exp = tl.exp2(scaled)
+        neg_2 = -diff
+        exp = tl.exp(neg_2)
         diff_2 = sum_cols - safe[:, None]
-        scaled_2 = diff_2 * 1.4426950408889634
-        exp_2 = tl.exp2(scaled_2)
+        exp_2 = tl.exp(diff_2)
         tile_sum = tl.sum(exp_2, axis=1)
-        sum_w_rows_2 = tl.fma(sum_w_rows_2, exp, tile_sum)
+        sum_w_rows = tl.fma(sum_w_rows, exp, tile_sum)
         at_w_rows = tl.cast(w_rows_start, tl.int32) + r_w_rows
         eq_2 = at_w_rows[None, :] == where[:, None]
         where_5 = tl.where(eq_2, sum_cols, 0.0)
         tile_sum_2 = tl.sum(where_5, axis=1)
-        sum_w_rows_3 = sum_w_rows_3 + tile_sum_2
-        first = tl.cast(w_rows_start, tl.int64)
-        after = where - first
-        here_w_rows = tl.full([], T_w_rows, tl.float32)
-        ge = after >= 0
-        after_f = after.to(tl.float32)
-        lt = after_f < here_w_rows
-        here = ge & lt
-        where_2 = tl.where(here, 1.0, 0.0)
-        sum_w_rows = sum_w_rows + where_2
+        sum_w_rows_2 = sum_w_rows_2 + tile_sum_2
         max_w_rows = max_w_rows_new
-    eq = sum_w_rows == 0.0
-    log = tl.log(sum_w_rows_2)
-    neg_5 = -log
-    mul_2 = neg_5 * sum_w_rows
+    log = tl.log(sum_w_rows)
+    neg_4 = -log
+    ge = where >= 0
+    n_w_rows = tl.full([], N_w_rows, tl.int64)
+    lt = where < n_w_rows
+    vand = ge & lt
+    where_2 = tl.where(vand, 1.0, 0.0)
+    mul_2 = neg_4 * where_2
+    eq = where_2 == 0.0
     where_3 = tl.where(eq, 0.0, mul_2)
-    neg_6 = -max_w_rows
-    mul_3 = neg_6 * sum_w_rows
+    neg_5 = -max_w_rows
+    mul_3 = neg_5 * where_2
     where_4 = tl.where(eq, 0.0, mul_3)
-    add = where_4 + sum_w_rows_3
+    add = where_4 + sum_w_rows_2
     add_2 = where_3 + add
-    neg_7 = -add_2
-    where_6 = tl.where(ne, neg_7, 0.0)
+    neg_6 = -add_2
+    where_6 = tl.where(ne, neg_6, 0.0)
     tl.store(out_ptr + x_rows_start * out_stride_x_rows + r_x_rows * out_stride_x_rows, where_6.to(tl.float16))
 
 

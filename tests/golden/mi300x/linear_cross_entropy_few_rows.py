@@ -1,19 +1,19 @@
-"""plan for linear_cross_entropy_few_rows on mi300x: 2 kernels, 5884.4 us estimated
-  linear_cross_entropy_few_rows_part0_part1_part2_part3: labels, w, x -> part0, part1, part2, part3
+"""plan for linear_cross_entropy_few_rows on mi300x: 2 kernels, 5884.3 us estimated
+  linear_cross_entropy_few_rows_part0_part1_part3: labels, w, x -> part0, part1, part3
     roles   x_rows=grid:128 cols=stream:64 w_rows_i=stream:64 w_rows_o=grid:1   (256 programs, 8 warps, 2 stages)
     loops   w_rows_i x1, cols x1
-    cost    5878.3 us, bound by l2; 1.08 GB DRAM, 101.00 GB L2, 4312.1 GFLOP, 5.98 G instructions; 49.15 kB shared
+    cost    5878.2 us, bound by l2; 1.08 GB DRAM, 101.00 GB L2, 4312.1 GFLOP, 5.92 G instructions; 49.15 kB shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
-  linear_cross_entropy_few_rows_out: labels, part0, part1, part2, part3 -> out
+  linear_cross_entropy_few_rows_out: labels, part0, part1, part3 -> out
     roles   x_rows=grid:16 w_rows_o=resident:16   (256 programs, 1 warps, 1 stages)
     loops   none (whole rows on chip)
-    cost    6.1 us, bound by launch; 565.25 kB DRAM, 565.25 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
-    rules   split_reduction, late_term_out_of_choice, merge_selection_parts, local_selection, shift_through_additive, factor_of_exponential, term_out_of_single_choice
+    cost    6.1 us, bound by launch; 434.18 kB DRAM, 434.18 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
+    rules   sum_of_one_constant, late_term_out_of_choice, merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 1.09 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (5748.6 us)
   split: w_rows in 8 parts over the grid, chosen among 8, 2, 32
-  time against memory: 4180.8 us holding 1.05 GB (2 kernels); 5884.4 us holding 524.29 kB (2 kernels)
+  time against memory: 4180.8 us holding 1.05 GB (2 kernels); 5884.3 us holding 393.22 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 4180.8 us, 3.19 GB: 1703.6 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 4180.8 us, 3.19 GB: 1703.5 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 
@@ -38,17 +38,16 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def linear_cross_entropy_few_rows_part0_part1_part2_part3(
-    labels_ptr, x_ptr, w_ptr, part0_ptr, part1_ptr, part2_ptr, part3_ptr,
+def linear_cross_entropy_few_rows_part0_part1_part3(
+    labels_ptr, x_ptr, w_ptr, part0_ptr, part1_ptr, part3_ptr,
     N_cols, N_w_rows_i, N_w_rows_o, labels_stride_x_rows, x_stride_x_rows, x_stride_cols, w_stride_0, w_stride_cols,
-    part0_stride_x_rows, part0_stride_w_rows_o, part1_stride_x_rows, part1_stride_w_rows_o, part2_stride_x_rows,
-    part2_stride_w_rows_o, part3_stride_x_rows, part3_stride_w_rows_o,
+    part0_stride_x_rows, part0_stride_w_rows_o, part1_stride_x_rows, part1_stride_w_rows_o, part3_stride_x_rows,
+    part3_stride_w_rows_o,
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows_i: tl.constexpr, S_part0: tl.constexpr, S_part1: tl.constexpr,
-    S_part2: tl.constexpr, S_part3: tl.constexpr,
+    S_part3: tl.constexpr,
 ):
     """part0: a partial result
     part1: a partial result
-    part2: a partial result
     part3: a partial result
     rules: view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
     moves: 1.08 GB of memory for the planned sizes; bound by l2
@@ -56,7 +55,6 @@ def linear_cross_entropy_few_rows_part0_part1_part2_part3(
     # for the compiler, which does not know that these are multiples of 2**S
     part0_stride_x_rows = part0_stride_x_rows >> S_part0 << S_part0
     part1_stride_x_rows = part1_stride_x_rows >> S_part1 << S_part1
-    part2_stride_x_rows = part2_stride_x_rows >> S_part2 << S_part2
     part3_stride_x_rows = part3_stride_x_rows >> S_part3 << S_part3
     pid = tl.program_id(0)
     w_rows_o_start = (pid % N_w_rows_o).to(tl.int64)
@@ -71,7 +69,6 @@ def linear_cross_entropy_few_rows_part0_part1_part2_part3(
     max_w_rows_i = tl.full([T_x_rows], float("-inf"), tl.float32)
     sum_w_rows_i = tl.zeros([T_x_rows], tl.float32)
     sum_w_rows_i_2 = tl.zeros([T_x_rows], tl.float32)
-    sum_w_rows_i_3 = tl.zeros([T_x_rows], tl.float32)
     for w_rows_i_start in tl.range(0, N_w_rows_i, T_w_rows_i):
         w_rows_i_ok = w_rows_i_start + r_w_rows_i < N_w_rows_i
         sum_cols = tl.zeros([T_x_rows, T_w_rows_i], tl.float32)
@@ -95,32 +92,22 @@ def linear_cross_entropy_few_rows_part0_part1_part2_part3(
         eq_2 = max_w_rows_i == float("-inf")
         where_2 = tl.where(eq_2, 0.0, max_w_rows_i)
         diff = where - where_2
-        scaled = diff * -1.4426950408889634
-        exp = tl.exp2(scaled)
+        neg_2 = -diff
+        exp = tl.exp(neg_2)
         mul = sum_w_rows_i * exp
         empty_2 = max_w_rows_i == float("-inf")
         where_3 = tl.where(empty_2, sum_w_rows_i, mul)
         diff_2 = sum_cols - where[:, None]
-        scaled_2 = diff_2 * 1.4426950408889634
-        exp_2 = tl.exp2(scaled_2)
+        exp_2 = tl.exp(diff_2)
         exp_2_ok = tl.where(w_rows_i_ok[None, :], exp_2, 0.0)
         tile_sum = tl.sum(exp_2_ok, axis=1)
         sum_w_rows_i = where_3 + tile_sum
         at = tl.cast(w_rows_i_start + w_rows_o_start * 16032, tl.int32) + r_w_rows_i
         eq_3 = at[None, :] == where_4[:, None]
-        where_6 = tl.where(eq_3, sum_cols, 0.0)
-        where_6_ok = tl.where(w_rows_i_ok[None, :], where_6, 0.0)
-        tile_sum_2 = tl.sum(where_6_ok, axis=1)
-        sum_w_rows_i_3 = sum_w_rows_i_3 + tile_sum_2
-        first = tl.cast(w_rows_i_start + w_rows_o_start * 16032, tl.int64)
-        after = where_4 - first
-        here_w_rows_i = tl.cast(tl.minimum(T_w_rows_i, N_w_rows_i - w_rows_i_start), tl.float32)
-        ge = after >= 0
-        after_f = after.to(tl.float32)
-        lt = after_f < here_w_rows_i
-        here = ge & lt
-        where_5 = tl.where(here, 1.0, 0.0)
-        sum_w_rows_i_2 = sum_w_rows_i_2 + where_5
+        where_5 = tl.where(eq_3, sum_cols, 0.0)
+        where_5_ok = tl.where(w_rows_i_ok[None, :], where_5, 0.0)
+        tile_sum_2 = tl.sum(where_5_ok, axis=1)
+        sum_w_rows_i_2 = sum_w_rows_i_2 + tile_sum_2
         max_w_rows_i = max_w_rows_i_new
     tl.store(
         part0_ptr + (x_rows_start * part0_stride_x_rows + w_rows_o_start * part0_stride_w_rows_o) + r_x_rows * part0_stride_x_rows,
@@ -131,33 +118,28 @@ def linear_cross_entropy_few_rows_part0_part1_part2_part3(
         sum_w_rows_i,
     )
     tl.store(
-        part2_ptr + (x_rows_start * part2_stride_x_rows + w_rows_o_start * part2_stride_w_rows_o) + r_x_rows * part2_stride_x_rows,
-        sum_w_rows_i_2,
-    )
-    tl.store(
         part3_ptr + (x_rows_start * part3_stride_x_rows + w_rows_o_start * part3_stride_w_rows_o) + r_x_rows * part3_stride_x_rows,
-        sum_w_rows_i_3,
+        sum_w_rows_i_2,
     )
 
 
 @triton.jit
 def linear_cross_entropy_few_rows_out(
-    labels_ptr, part2_ptr, part1_ptr, part0_ptr, part3_ptr, out_ptr,
-    N_w_rows_o, labels_stride_x_rows, part2_stride_x_rows, part2_stride_w_rows_o, part1_stride_x_rows, part1_stride_w_rows_o,
-    part0_stride_x_rows, part0_stride_w_rows_o, part3_stride_x_rows, part3_stride_w_rows_o, out_stride_x_rows,
-    T_x_rows: tl.constexpr, T_w_rows_o: tl.constexpr, S_N_w_rows_o: tl.constexpr, S_part2: tl.constexpr,
-    S_part1: tl.constexpr, S_part0: tl.constexpr, S_part3: tl.constexpr,
+    labels_ptr, part1_ptr, part0_ptr, part3_ptr, out_ptr,
+    N_w_rows_o, N_w_rows, labels_stride_x_rows, part1_stride_x_rows, part1_stride_w_rows_o, part0_stride_x_rows,
+    part0_stride_w_rows_o, part3_stride_x_rows, part3_stride_w_rows_o, out_stride_x_rows,
+    T_x_rows: tl.constexpr, T_w_rows_o: tl.constexpr, S_N_w_rows_o: tl.constexpr, S_part1: tl.constexpr,
+    S_part0: tl.constexpr, S_part3: tl.constexpr,
 ):
     """t0[x_rows] = ne(labels, -100)
     t1[x_rows, w_rows] = sum_cols(x * w)
     t2[x_rows, w_rows] = t1 - max_w_rows(t1)
     out[x_rows] = where(t0, -sum_w_rows(where(eq(index(w_rows), where(t0, labels, 0)), t2 - log(sum_w_rows(exp(t2))), 0)), 0)
-    rules: split_reduction, late_term_out_of_choice, merge_selection_parts, local_selection, shift_through_additive, factor_of_exponential, term_out_of_single_choice
-    moves: 565.25 kB of memory for the planned sizes; bound by launch
+    rules: sum_of_one_constant, late_term_out_of_choice, merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, term_out_of_single_choice
+    moves: 434.18 kB of memory for the planned sizes; bound by launch
     """
     # for the compiler, which does not know that these are multiples of 2**S
     N_w_rows_o = N_w_rows_o >> S_N_w_rows_o << S_N_w_rows_o
-    part2_stride_x_rows = part2_stride_x_rows >> S_part2 << S_part2
     part1_stride_x_rows = part1_stride_x_rows >> S_part1 << S_part1
     part0_stride_x_rows = part0_stride_x_rows >> S_part0 << S_part0
     part3_stride_x_rows = part3_stride_x_rows >> S_part3 << S_part3
@@ -168,13 +150,13 @@ def linear_cross_entropy_few_rows_out(
     w_rows_o_ok = r_w_rows_o < N_w_rows_o
     labels = tl.load(labels_ptr + x_rows_start * labels_stride_x_rows + r_x_rows * labels_stride_x_rows)
     ne = labels != -100
-    part2 = tl.load(
-        part2_ptr + x_rows_start * part2_stride_x_rows + (r_x_rows[:, None] * part2_stride_x_rows + r_w_rows_o[None, :] * part2_stride_w_rows_o),
-        mask=w_rows_o_ok[None, :],
-        other=0.0,
-    )
-    sum_w_rows_o = tl.sum(part2, axis=1)
-    eq = sum_w_rows_o == 0.0
+    where = tl.where(ne, labels, 0)
+    ge = where >= 0
+    n_w_rows = tl.full([], N_w_rows, tl.int64)
+    lt = where < n_w_rows
+    vand = ge & lt
+    where_2 = tl.where(vand, 1.0, 0.0)
+    eq = where_2 == 0.0
     part1 = tl.load(
         part1_ptr + x_rows_start * part1_stride_x_rows + (r_x_rows[:, None] * part1_stride_x_rows + r_w_rows_o[None, :] * part1_stride_w_rows_o),
         mask=w_rows_o_ok[None, :],
@@ -189,43 +171,43 @@ def linear_cross_entropy_few_rows_out(
     eq_3 = part0 == float("-inf")
     part0_ok = tl.where(w_rows_o_ok[None, :], part0, float("-inf"))
     max_w_rows_o = _max(part0_ok, axis=1)
-    where = tl.where(eq_3, 0.0, part0)
-    diff = max_w_rows_o[:, None] - where
-    scaled = diff * -1.4426950408889634
-    exp = tl.exp2(scaled)
-    where_2 = tl.where(eq_3, 1.0, exp)
-    mul = where_2 * part1
-    where_3 = tl.where(eq_2, 0.0, mul)
-    where_3_ok = tl.where(w_rows_o_ok[None, :], where_3, 0.0)
-    sum_w_rows_o_2 = tl.sum(where_3_ok, axis=1)
-    log = tl.log(sum_w_rows_o_2)
+    where_3 = tl.where(eq_3, 0.0, part0)
+    diff = max_w_rows_o[:, None] - where_3
+    neg_2 = -diff
+    exp = tl.exp(neg_2)
+    where_4 = tl.where(eq_3, 1.0, exp)
+    mul = where_4 * part1
+    where_5 = tl.where(eq_2, 0.0, mul)
+    where_5_ok = tl.where(w_rows_o_ok[None, :], where_5, 0.0)
+    sum_w_rows_o = tl.sum(where_5_ok, axis=1)
+    log = tl.log(sum_w_rows_o)
     neg_3 = -log
-    mul_2 = neg_3 * sum_w_rows_o
-    where_4 = tl.where(eq, 0.0, mul_2)
+    mul_2 = neg_3 * where_2
+    where_6 = tl.where(eq, 0.0, mul_2)
     neg_4 = -max_w_rows_o
-    mul_3 = neg_4 * sum_w_rows_o
-    where_5 = tl.where(eq, 0.0, mul_3)
+    mul_3 = neg_4 * where_2
+    where_7 = tl.where(eq, 0.0, mul_3)
     part3 = tl.load(
         part3_ptr + x_rows_start * part3_stride_x_rows + (r_x_rows[:, None] * part3_stride_x_rows + r_w_rows_o[None, :] * part3_stride_w_rows_o),
         mask=w_rows_o_ok[None, :],
         other=0.0,
     )
-    sum_w_rows_o_3 = tl.sum(part3, axis=1)
-    add = where_5 + sum_w_rows_o_3
-    add_2 = where_4 + add
+    sum_w_rows_o_2 = tl.sum(part3, axis=1)
+    add = where_7 + sum_w_rows_o_2
+    add_2 = where_6 + add
     neg_5 = -add_2
-    where_6 = tl.where(ne, neg_5, 0.0)
-    tl.store(out_ptr + x_rows_start * out_stride_x_rows + r_x_rows * out_stride_x_rows, where_6.to(tl.float16))
+    where_8 = tl.where(ne, neg_5, 0.0)
+    tl.store(out_ptr + x_rows_start * out_stride_x_rows + r_x_rows * out_stride_x_rows, where_8.to(tl.float16))
 
 
 def run(x, w, labels):
     """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
     _check_tensor("x", x, torch.float16, 2)
-    _check_device("x", x, x.device, linear_cross_entropy_few_rows_part0_part1_part2_part3)
+    _check_device("x", x, x.device, linear_cross_entropy_few_rows_part0_part1_part3)
     _check_tensor("w", w, torch.float16, 2)
-    _check_device("w", w, x.device, linear_cross_entropy_few_rows_part0_part1_part2_part3)
+    _check_device("w", w, x.device, linear_cross_entropy_few_rows_part0_part1_part3)
     _check_tensor("labels", labels, torch.int64, 1)
-    _check_device("labels", labels, x.device, linear_cross_entropy_few_rows_part0_part1_part2_part3)
+    _check_device("labels", labels, x.device, linear_cross_entropy_few_rows_part0_part1_part3)
     N_x_rows = x.shape[0]
     N_cols = x.shape[1]
     N_w_rows = w.shape[0]
@@ -245,27 +227,23 @@ def run(x, w, labels):
         _check_reach("part0", part0.stride(), (127, 15))
         part1 = torch.empty((N_x_rows, N_w_rows_o), dtype=torch.float32, device=x.device)
         _check_reach("part1", part1.stride(), (127, 15))
-        part2 = torch.empty((N_x_rows, N_w_rows_o), dtype=torch.float32, device=x.device)
-        _check_reach("part2", part2.stride(), (127, 15))
         part3 = torch.empty((N_x_rows, N_w_rows_o), dtype=torch.float32, device=x.device)
         _check_reach("part3", part3.stride(), (127, 15))
-        linear_cross_entropy_few_rows_part0_part1_part2_part3[_grid(triton.cdiv(N_x_rows, 128) * N_w_rows_o)](
-            labels, x, w, part0, part1, part2, part3,
+        linear_cross_entropy_few_rows_part0_part1_part3[_grid(triton.cdiv(N_x_rows, 128) * N_w_rows_o)](
+            labels, x, w, part0, part1, part3,
             N_cols, 16032, N_w_rows_o, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), part0.stride(0),
-            part0.stride(1), part1.stride(0), part1.stride(1), part2.stride(0), part2.stride(1), part3.stride(0),
-            part3.stride(1),
+            part0.stride(1), part1.stride(0), part1.stride(1), part3.stride(0), part3.stride(1),
             T_x_rows=128, T_cols=64, T_w_rows_i=64, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
-            S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1, S_part2=math.gcd(8, part2.stride(0)).bit_length() - 1,
-            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
+            S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1, S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
             num_warps=8, num_stages=2, enable_fp_fusion=True,
         )
         linear_cross_entropy_few_rows_out[_grid(triton.cdiv(N_x_rows, 16))](
-            labels, part2, part1, part0, part3, out,
-            N_w_rows_o, labels.stride(0), part2.stride(0), part2.stride(1), part1.stride(0), part1.stride(1),
-            part0.stride(0), part0.stride(1), part3.stride(0), part3.stride(1), out.stride(0),
+            labels, part1, part0, part3, out,
+            N_w_rows_o, N_w_rows, labels.stride(0), part1.stride(0), part1.stride(1), part0.stride(0), part0.stride(1),
+            part3.stride(0), part3.stride(1), out.stride(0),
             T_x_rows=16, T_w_rows_o=16, S_N_w_rows_o=math.gcd(8, N_w_rows_o).bit_length() - 1,
-            S_part2=math.gcd(8, part2.stride(0)).bit_length() - 1, S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1,
-            S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1, S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
+            S_part1=math.gcd(8, part1.stride(0)).bit_length() - 1, S_part0=math.gcd(8, part0.stride(0)).bit_length() - 1,
+            S_part3=math.gcd(8, part3.stride(0)).bit_length() - 1,
             num_warps=1, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)

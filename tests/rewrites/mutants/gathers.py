@@ -41,9 +41,19 @@ def gather_through_op_unmasked(t, x: Arguments, j: Axis, p, o: AnyOp, d: TypeNam
     out(sum_over(j, select(equals_(iota(j), p_), x_, 3.0))),
 )  # fmt: skip
 def sum_as_gather_beside_anything(t, x, y, j: Axis, p, d: TypeName, g: SUMS, both: EitherWay):
-    """sum_j where(index(j) == p, x, y) = x[j = p], also where no loop selects nothing else, which the rule leaves alone for their cost."""
+    """sum_j where(index(j) == p, x, y) = x[j = p], whatever the others are."""
     given = [free(p, j), depends(x, j), has_type(p, d), one_of(d, *WHOLE)]
     return [match(t, Reduce(g, j, Where(Map("eq", *both(Index(j), p)), x, y))), *given], [equal(t, Gather(x, j, p))]
+
+
+@mutant(
+    "sum_of_one_constant", "condition dropped", lambda: (True, close(sum(np.where(np.arange(2) == 7, 3.0, 0.0)), 3.0)),
+    out(sum_over(j, select(equals_(iota(j), p_), tensor("c", i), 0.0))),
+)  # fmt: skip
+def sum_of_one_constant_anywhere(t, x, j: Axis, p, d: TypeName, g: SUMS, both: EitherWay):
+    """sum_j where(index(j) == p, x, 0) = x, also where p is no position."""
+    given = [free(p, j), free(x, j), has_type(p, d), one_of(d, *WHOLE)]
+    return [match(t, Reduce(g, j, Where(Map("eq", *both(Index(j), p)), x, 0.0))), *given], [equal(t, x)]
 
 
 @mutant("gather_of_constant", "condition dropped", lambda: (True, close(read(np.full(2, 3.0), 7), 3.0)), out(gather(sum_over(j, x_) * x_, j, p_)))
