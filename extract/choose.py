@@ -413,6 +413,7 @@ class _Builder:
     def __init__(self, best: Best, stored: Mapping[int, DType]) -> None:
         self.best, self.stored = best, stored
         self.nodes: list[Node] = []
+        self.reduced: list[frozenset[Axis]] = []  # of each node, the axes of the reductions in it, and below
         self.memo: dict[State, int] = {}
         self.ids: dict[tuple[object, ...], int] = {}
 
@@ -435,6 +436,8 @@ class _Builder:
         return self.memo[root]
 
     def _add(self, what: ENode | Access, args: tuple[int, ...], stored: DType | None, cls: int | None) -> int:
+        if isinstance(what, ENode) and what.op == "ref" and what.attrs[1] not in self.reduced[args[0]]:
+            return args[0]  # another kernel made it: it is the same before and after a step
         if isinstance(what, Access):
             if what.buffer is None:
                 node = Node("index", (what.index[0],), (), what.axes, cls=cls)
@@ -448,4 +451,6 @@ class _Builder:
         if key not in self.ids:
             self.ids[key] = len(self.nodes)
             self.nodes.append(node)
+            along = frozenset((node.attrs[1],)) if node.op in nodes.REDUCTIONS else frozenset()
+            self.reduced.append(along.union(*(self.reduced[a] for a in args)))
         return self.ids[key]

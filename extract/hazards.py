@@ -209,9 +209,14 @@ class _Facts(Facts):
         n = self.nodes[node]
         if n.op == "ref":
             return n.args[0]
-        few = [a for a in n.args if self._one_of(a) is None] if n.scalar == "mul" else []
+        few = [a for a in n.args if self._one_of(a) is None and not self._whether(a)] if n.scalar == "mul" else []
         rest = [a for a in n.args[1:] if self.nodes[a].op != "const"] if n.scalar == "where" else few if len(few) < len(n.args) else []
         return rest[0] if len(rest) == 1 else node
+
+    def _whether(self, node: int) -> bool:
+        """1 or 0, by a condition: whether a row has an element at a position."""
+        n = self.nodes[node]
+        return n.scalar == "where" and {self.number(a) for a in n.args[1:]} == {0.0, 1.0}
 
     def shift(self, node: int) -> bool:
         """c x - c R(x) stands here, for a reduction R of that very x, final or running; or two reductions of one value."""
@@ -258,8 +263,10 @@ class _Facts(Facts):
 
     @by_arguments
     def _one_of(self, node: int) -> int | None:
-        """x, if a node is sum_j where(position == at, x, 0): at most one of its terms is not zero."""
+        """x, if a node is sum_j where(position == at, x, 0): at most one of its terms is not zero; or x is read there."""
         n = self.nodes[node]
+        if n.op == "load" and n.attrs[2]:
+            return next((k for k, o in enumerate(self.nodes) if o.op == "load" and o.attrs == (*n.attrs[:2], ())), None)
         if n.op != "reduce" or n.attrs[0] != "sum":
             return None
         body = self.nodes[n.args[0]]

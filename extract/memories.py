@@ -154,7 +154,8 @@ class _Counting:
             read, written = counts.load_bytes, counts.store_bytes
         else:
             around, cache, at_a_time = self.around(i), self.levels[i + 1], self.at_a_time(inner)
-            moved = passing(tile.kernel, tile.counts, at_a_time, cache, marked(self.target), around.loads if around else None)
+            waves = not self.target.on_cpu and cache is self.target.cache  # as the price has them
+            moved = passing(tile.kernel, tile.counts, at_a_time, cache, marked(self.target), around.loads if around else None, waves)
             read, written, lines = sum(moved.reads.values()), moved.writes, moved.bytes
         return replace(held, read=read, written=written, us=lines / (level.gb_s * 1e3))
 

@@ -249,6 +249,8 @@ class Lowering(Builder):
         n = self.nodes[node]
         monoid, axis = n.attrs
         times = MONOIDS[monoid].copies == "times"
+        if not times and axis.size == 0:
+            return Literal(MONOIDS[monoid].identity)
         v: Operand = yield self.emit(n.args[0], where, mode)
         if monoid in INTEGERS and mode is None:
             kind = self.state_type(node)

@@ -255,8 +255,8 @@ class _Walk:
         vector, run = self.sizes.vector(at, size), self.sizes.run(at, buffer)
         touched = self._touched(at)
         spread = self.sizes.spread(at, buffer) if touched is None else 1.0
-        axes = frozenset(b.name for b in self.program.grid if b.name in used)
-        return Traffic(at.buffer, axes, round(elements * size * visited), round(requests * steps), vector, run, touched, spread)
+        along = frozenset(b.name for b in self.program.grid if b.name in used)
+        return Traffic(at.buffer, along, round(elements * size * visited), round(requests * steps), vector, run, touched, spread)
 
     def _touched(self, at: Access) -> int | None:
         """Bytes of the sectors that an access reads where data say: each position once, however many programs read it."""

@@ -241,8 +241,8 @@ class Extractor:
     def _store_along(self, best: Cover) -> list[Cover]:
         """Store values one at a time, from a cover that stores none, as long as the time falls.
 
-        This is the way to what lies between that cover and everything stored where all the way down from there is dear: of attention on
-        normalised keys the keys alone are worth storing, and every cover that stores them and the scores is slower than one kernel.
+        This is the way to what lies between that cover and everything stored where all the way down from there is dear: of a product
+        whose operand is computed first that alone may be worth storing, and every cover that stores it and the product is slower than one kernel.
         """
         found: list[Cover] = []
         kept: list[int] = []

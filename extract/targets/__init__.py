@@ -209,14 +209,15 @@ def _target(table: dict[str, Any], path: Path) -> Target:
         levels = levels_of(table["levels"])
     except ValueError as wrong:
         raise UnknownTargetError(str(wrong), where=str(path)) from None
-    values = {key: _field(key, declared[key], table[key], path) for key in declared if key in table and key != "levels"}
+    absent = {f.name for f in fields(Target) if f.default == 0.0}
+    values = {key: _field(key, declared[key], table[key], path, key in absent) for key in declared if key in table and key != "levels"}
     if values["vendor"] == "cpu" and "core" not in values:
         raise UnknownTargetError("a target file of a CPU without a table [core]", where=str(path), cure="eqfuse calibrate --output")
     return Target(**values, levels=levels)
 
 
-def _field(key: str, declared: str, value: Any, path: Path) -> Any:
-    """One value, converted to its declared type."""
+def _field(key: str, declared: str, value: Any, path: Path, zero: bool) -> Any:
+    """One value, converted to its declared type.  ``zero``: a number may be 0, for what a device has not."""
     if declared == "str" and isinstance(value, str):
         return value
     if declared.startswith("Core"):
@@ -226,7 +227,7 @@ def _field(key: str, declared: str, value: Any, path: Path) -> Any:
             raise UnknownTargetError(f"core: {wrong}", where=str(path)) from None
     if declared == "int" and type(value) is int and value >= 0:
         return value
-    if declared == "float" and type(value) in (int, float) and value > 0:
+    if declared == "float" and type(value) in (int, float) and (value > 0 or (zero and value == 0)):
         return float(value)
     if declared.startswith("tuple") and isinstance(value, list) and all(isinstance(v, str) for v in value):
         return tuple(value)

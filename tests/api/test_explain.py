@@ -258,7 +258,7 @@ def partition(x):
 
 
 def test_savings_are_what_plans_without_a_rule_cost():
-    rows = empty(512, 100_000, dtype=torch.float32)
+    rows = empty(512, 1_000_000, dtype=torch.float32)
     c = eqfuse.optimize(partition, (rows,), target="h200")
     explained = c.explain(costs=True)
     assert set(explained.savings) == {s.rule for s in explained.steps} | {""}
@@ -318,7 +318,7 @@ def planned(p):
 
 def test_a_step_saves_the_difference_of_two_plans():
     """The only step of a program: nothing of the chain's own machinery is in the expected number."""
-    i, j = axes(i=512, j=100_000)
+    i, j = axes(i=512, j=1_000_000)
     x = tensor("x", i, j)
     p = program("rows", y=(sum_over(j, exp(x - maximum_over(j, x))), (i,)))
     graph = saturate(p)
@@ -328,7 +328,7 @@ def test_a_step_saves_the_difference_of_two_plans():
     fusion, share = adds_up_to(found, plan)
     assert step.rule == share.parts[0].rule == "roll_by_factor"
     assert share.saved_us == written.estimated_us - plan.estimated_us > 0
-    assert share.saved_bytes == written.dram_bytes - plan.dram_bytes >= 512 * 100_000 * 4
+    assert share.saved_bytes == written.dram_bytes - plan.dram_bytes >= 512 * 1_000_000 * 4
     assert fusion.saved_bytes == plan.baseline_bytes - written.dram_bytes
 
 
@@ -385,7 +385,7 @@ def test_programs_without_time_are_not_asked(monkeypatch):
     c = costed("cross_entropy")[0]
     explained = c.explain(costs=True)
     (_, share) = adds_up(c, explained)
-    assert [p.kind for p in share.parts] == ["step"] * 3
+    assert [p.kind for p in share.parts] == ["step"] * len(explained.steps)
     assert not share.asked
     assert "was not asked for a plan" in share.reason
     assert "there was no time to plan what stands here" in str(explained)

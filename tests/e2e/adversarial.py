@@ -49,7 +49,7 @@ LENGTHS = {
     "rows": {"r": 7, "c": 2503},
     "long rows": {"r": 7, "c": 65537},  # for tiles of half a row
     "linear": {"r": 67, "c": 1201, "k": 131, "n": 73},
-    "attention": {"b": 1, "h": 2, "g": 1, "q": 131, "k": 197, "d": 113, "v": 101},
+    "attention": {"b": 1, "h": 4, "g": 2, "q": 131, "k": 197, "d": 113, "v": 101},
     "decode": {"b": 1, "h": 3, "g": 1, "q": 1, "k": 613, "d": 113, "v": 101},
 }
 # lengths for plans of their own, with one axis of length 1 in turn

@@ -271,6 +271,7 @@ KERNEL_MUTANTS = {
     "roles": [lambda: replace(kernel(), roles={a: r for a, r in kernel().roles.items() if r.kind != "stream"})],
     "running value": [lambda: node("ref", args=lambda n: (0,), axes=lambda n: kernel().nodes[0].axes)],
     "prefix": [lambda: node("pre", "mean_variance", args=(0,), axes=lambda n: kernel("mean_variance").nodes[0].axes - {n.attrs[-1]})],
+    "groups of tiles": [lambda: replace(kernel(), grouped=1)],
     "kinds of roles": [
         lambda: replace(kernel(), roles=dict.fromkeys(kernel().roles, Role("block", 16))),
         lambda: replace(kernel(), roles=dict.fromkeys(kernel().roles, Role("grid", 3))),
@@ -334,6 +335,7 @@ TILE_MUTANTS = {
     "mean": [lambda: changed(tiles("mean_variance"), t.Mean, lambda s: replace(s, which="final" if s.binding else "old"))],
     "product": [lambda: changed(tiles(), t.Dot, lambda s: replace(s, a=s.b, b=s.a)), lambda: changed(tiles(), t.Dot, lambda s: replace(s, dst=replace(s.dst, dims=s.dst.dims[::-1])))],
     "precision": [lambda: changed(tiles(), t.Dot, lambda s: replace(s, precision="tf32")), lambda: changed(tiles(), t.Dot, dst(dtype=dtypes.float16))],
+    "block": [lambda: changed(tiles(), t.Load, lambda s: replace(s, block=(1,)), lambda s: len(s.access.index) > 1)],
     "other order": [lambda: changed(tiles(), t.Load, after(lambda s: t.Permute(tile_of(s, *s.dst.dims), s.dst)))],
     "other type": [lambda: changed(tiles(), t.Cast, dst(dtype=FLOAT8)), lambda: changed(tiles(), t.Cast, dst(dims=()))],
     "loop": [

@@ -8,7 +8,7 @@ import torch
 from eqfuse.egraph import saturate
 from eqfuse.extract import extract
 from eqfuse.extract.fusibility import Verdicts
-from eqfuse.extract.splits import FULLER, TILE, _busy, _parts, propose_splits
+from eqfuse.extract.splits import FULLER, TILE, busy, _parts, propose_splits
 from eqfuse.extract.targets import load_target, targets
 from eqfuse.frontends import trace
 from eqfuse.testing.programs import PROGRAMS
@@ -23,8 +23,8 @@ def test_parts_fill_the_device_whichever_tile_is_taken(target, tokens):
     tiles = tokens / TILE
     parts = _parts(tiles, VOCABULARY, sms, True)
     assert parts > 1
-    assert _busy(tiles * parts, sms) >= FULLER
-    assert _busy(tiles / 2 * parts, sms) >= FULLER
+    assert busy(tiles * parts, sms) >= FULLER
+    assert busy(tiles / 2 * parts, sms) >= FULLER
 
 
 def test_a_last_wave_that_is_half_empty_is_worth_splitting():

@@ -57,10 +57,11 @@ def log_softmax_out(
             empty = max_cols_new == float("-inf")
             safe = tl.where(empty, 0.0, max_cols_new)
             diff_2 = safe - max_cols_by_lane
-            neg_3 = -diff_2
-            exp = tl.exp(neg_3)
+            scaled = diff_2 * -1.4426950408889634
+            exp = tl.exp2(scaled)
             diff_3 = x_2_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
-            exp_2 = tl.exp(diff_3)
+            scaled_2 = diff_3 * 1.4426950408889634
+            exp_2 = tl.exp2(scaled_2)
             sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2, [T_cols // 8, 8]), axis=1)
             sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
             max_cols_by_lane = max_cols_new
@@ -79,10 +80,11 @@ def log_softmax_out(
             empty = max_cols_new == float("-inf")
             safe = tl.where(empty, 0.0, max_cols_new)
             diff_2 = safe - max_cols_by_lane
-            neg_3 = -diff_2
-            exp = tl.exp(neg_3)
+            scaled = diff_2 * -1.4426950408889634
+            exp = tl.exp2(scaled)
             diff_3 = x_2_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
-            exp_2 = tl.exp(diff_3)
+            scaled_2 = diff_3 * 1.4426950408889634
+            exp_2 = tl.exp2(scaled_2)
             exp_2_ok = tl.where(cols_b_ok, exp_2, 0.0)
             sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2_ok, [T_cols // 8, 8]), axis=1)
             sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
@@ -91,8 +93,8 @@ def log_softmax_out(
         empty_2 = max_cols == float("-inf")
         safe_2 = tl.where(empty_2, 0.0, max_cols)
         diff_2_2 = safe_2 - max_cols_by_lane
-        neg_3_2 = -diff_2_2
-        exp_3 = tl.exp(neg_3_2)
+        scaled_3 = diff_2_2 * -1.4426950408889634
+        exp_3 = tl.exp2(scaled_3)
         mul_2 = sum_lanes_cols * exp_3
         sum_cols = tl.sum(mul_2, axis=0)
         log = tl.log(sum_cols)

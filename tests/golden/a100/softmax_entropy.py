@@ -58,9 +58,11 @@ def softmax_entropy_out(
         safe = tl.where(empty, 0.0, max_cols_new)
         diff = safe - max_cols_by_lane
         neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = neg_2 * 1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = x_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2, [T_cols // 8, 8]), axis=1)
         sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
         mul_4 = neg_2 * exp
@@ -81,8 +83,8 @@ def softmax_entropy_out(
     empty_5 = max_cols == float("-inf")
     safe_2 = tl.where(empty_5, 0.0, max_cols)
     diff_3 = safe_2 - max_cols_by_lane
-    neg_2_2 = -diff_3
-    exp_3 = tl.exp(neg_2_2)
+    scaled_3 = diff_3 * -1.4426950408889634
+    exp_3 = tl.exp2(scaled_3)
     mul_9 = sum_lanes_cols * exp_3
     sum_cols = tl.sum(mul_9, axis=0)
     empty_2_2 = max_cols_by_lane == float("-inf")
@@ -92,7 +94,8 @@ def softmax_entropy_out(
     safe_3 = tl.where(empty_6, 0.0, max_cols)
     diff_4 = safe_3 - max_cols_by_lane
     neg_2_3 = -diff_4
-    exp_4 = tl.exp(neg_2_3)
+    scaled_4 = neg_2_3 * 1.4426950408889634
+    exp_4 = tl.exp2(scaled_4)
     mul_4_2 = neg_2_3 * exp_4
     mul_6_2 = mul_4_2 * sum_cols_3_by_lane
     add_3 = tl.fma(exp_4, sum_cols_2_by_lane, mul_6_2)

@@ -12,7 +12,7 @@
   memory: 134.50 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (115.2 us)
   split: rows in 8 parts over the grid, chosen among 8, 2, 32
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 50.2 us, 134.23 MB: 16.2 us slower: 1 kernel, attention_decode_out is bound by latency
+  runner-up: one kernel, 67.0 us, 134.23 MB: 33.0 us slower: 1 kernel, attention_decode_out is bound by latency
   search ended: bound
 """
 

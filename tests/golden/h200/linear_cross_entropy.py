@@ -1,13 +1,14 @@
 """plan for linear_cross_entropy on h200: 1 kernel, 35394.1 us estimated
   linear_cross_entropy_out: labels, w, x -> out
     roles   x_rows=grid:128 cols=stream:64 w_rows=stream:128   (128 programs, 8 warps, 3 stages)
+    copies  w, x in blocks by tensor descriptors
     loops   w_rows x1, cols x1
     cost    35394.1 us, bound by l2; 1.19 GB DRAM, 268.97 GB L2, 17214.2 GFLOP, 16.97 G instructions; 98.30 kB shared
     rules   sum_of_one_constant, late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
   memory: 1.19 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (27944.6 us)
   time against memory: 27977.9 us holding 4.20 GB (2 kernels); 35394.1 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 27977.9 us, 9.59 GB: 7416.2 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 27977.9 us, 16.95 GB: 7416.2 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 
@@ -15,6 +16,7 @@
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -32,6 +34,7 @@ def _max(x, axis: tl.constexpr):
 @triton.jit
 def linear_cross_entropy_out(
     labels_ptr, x_ptr, w_ptr, out_ptr,
+    x_block, w_block,
     N_cols, N_w_rows, labels_stride_x_rows, x_stride_x_rows, x_stride_cols, w_stride_w_rows, w_stride_cols,
     out_stride_x_rows,
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
@@ -57,22 +60,29 @@ def linear_cross_entropy_out(
     for w_rows_start in tl.range(0, N_w_rows, T_w_rows):
         sum_cols = tl.zeros([T_x_rows, T_w_rows], tl.float32)
         for cols_start in tl.range(0, N_cols, T_cols):
-            x = tl.load(
-                x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + (r_x_rows[:, None] * x_stride_x_rows + r_cols[None, :] * x_stride_cols),
-            )
-            w = tl.load(
-                w_ptr + (tl.cast(w_rows_start, tl.int64) * w_stride_w_rows + tl.cast(cols_start, tl.int64) * w_stride_cols) + (r_w_rows[None, :] * w_stride_w_rows + r_cols[:, None] * w_stride_cols),
-            )
+            if x_block is not None:
+                x = x_block.load([tl.cast(x_rows_start, tl.int32), tl.cast(cols_start, tl.int32)])
+            else:
+                x = tl.load(
+                    x_ptr + (x_rows_start * x_stride_x_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + (r_x_rows[:, None] * x_stride_x_rows + r_cols[None, :] * x_stride_cols),
+                )
+            if w_block is not None:
+                w = tl.permute(w_block.load([tl.cast(w_rows_start, tl.int32), tl.cast(cols_start, tl.int32)]), (1, 0))
+            else:
+                w = tl.load(
+                    w_ptr + (tl.cast(w_rows_start, tl.int64) * w_stride_w_rows + tl.cast(cols_start, tl.int64) * w_stride_cols) + (r_w_rows[None, :] * w_stride_w_rows + r_cols[:, None] * w_stride_cols),
+                )
             sum_cols = tl.dot(x, w, sum_cols, out_dtype=tl.float32)
         tile_max = _max(sum_cols, axis=1)
         max_w_rows_new = _maximum(max_w_rows, tile_max)
         empty = max_w_rows_new == float("-inf")
         safe = tl.where(empty, 0.0, max_w_rows_new)
         diff = safe - max_w_rows
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = sum_cols - safe[:, None]
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         tile_sum = tl.sum(exp_2, axis=1)
         sum_w_rows = tl.fma(sum_w_rows, exp, tile_sum)
         at_w_rows = tl.cast(w_rows_start, tl.int32) + r_w_rows
@@ -125,6 +135,7 @@ def run(x, w, labels):
     with torch.cuda.device_of(x):
         linear_cross_entropy_out[_grid(triton.cdiv(N_x_rows, 128))](
             labels, x, w, out,
+            _block(x, (128, 64)), _block(w, (128, 64)),
             N_cols, N_w_rows, labels.stride(0), x.stride(0), x.stride(1), w.stride(0), w.stride(1), out.stride(0),
             T_x_rows=128, T_cols=64, T_w_rows=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,

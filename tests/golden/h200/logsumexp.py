@@ -2,8 +2,8 @@
   logsumexp_out: x -> out
     roles   rows=grid:1 cols=stream:1024   (4096 programs, 2 warps, 2 stages)
     loops   cols x1
-    cost    221.9 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 4.13 G instructions; 2.05 kB shared
-    rules   seed_shift, function1, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
+    cost    221.9 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 3.69 G instructions; 2.05 kB shared
+    rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
   memory: 1.05 GB; compulsory 1.05 GB; unfused 6.30 GB in 9 kernels (1340.4 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: bound
@@ -34,16 +34,15 @@ def logsumexp_out(
     T_cols: tl.constexpr,
 ):
     """t0[rows] = max_cols(x)
-    t1[rows] = where(eq(abs(t0), inf), 0, t0)
-    out[rows] = log(sum_cols(exp(x - t1))) + t1
-    rules: seed_shift, function1, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
+    out[rows] = where(eq(abs(t0), inf), t0, log(sum_cols(exp(x - t0))) + t0)
+    rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
     moves: 1.05 GB of memory for the planned sizes; bound by dram
     """
     pid = tl.program_id(0)
     rows_start = pid.to(tl.int64)
     r_cols = tl.arange(0, T_cols)
-    sum_lanes_cols = tl.zeros([T_cols // 8], tl.float32)
     max_cols_by_lane = tl.full([T_cols // 8], float("-inf"), tl.float32)
+    sum_lanes_cols = tl.zeros([T_cols // 8], tl.float32)
     cols_full = N_cols // T_cols * T_cols
     for cols_start in tl.range(0, cols_full, T_cols, num_stages=2):
         x = tl.load(
@@ -54,21 +53,14 @@ def logsumexp_out(
         max_cols_new = _maximum(max_cols_by_lane, tile_max)
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
-        abs_2 = tl.abs(safe)
-        eq = abs_2 == float("inf")
-        where = tl.where(eq, 0.0, safe)
-        abs_3 = tl.abs(max_cols_by_lane)
-        eq_2 = abs_3 == float("inf")
-        where_2 = tl.where(eq_2, 0.0, max_cols_by_lane)
-        diff = where - where_2
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
-        empty_2 = max_cols_by_lane == float("-inf")
-        factor = tl.where(empty_2, 1.0, exp)
-        diff_2 = x_f - tl.reshape(tl.broadcast_to(where[:, None], [T_cols // 8, 8]), [T_cols])
-        exp_2 = tl.exp(diff_2)
+        diff = safe - max_cols_by_lane
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
+        diff_2 = x_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2, [T_cols // 8, 8]), axis=1)
-        sum_lanes_cols = tl.fma(sum_lanes_cols, factor, sum_lanes_cols_new_part)
+        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
         max_cols_by_lane = max_cols_new
     for cols_start in tl.range(cols_full, N_cols, T_cols, num_stages=1):  # the ragged last tile
         cols_ok = cols_start + r_cols < N_cols
@@ -83,45 +75,30 @@ def logsumexp_out(
         max_cols_new = _maximum(max_cols_by_lane, tile_max)
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
-        abs_2 = tl.abs(safe)
-        eq = abs_2 == float("inf")
-        where = tl.where(eq, 0.0, safe)
-        abs_3 = tl.abs(max_cols_by_lane)
-        eq_2 = abs_3 == float("inf")
-        where_2 = tl.where(eq_2, 0.0, max_cols_by_lane)
-        diff = where - where_2
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
-        empty_2 = max_cols_by_lane == float("-inf")
-        factor = tl.where(empty_2, 1.0, exp)
-        diff_2 = x_f - tl.reshape(tl.broadcast_to(where[:, None], [T_cols // 8, 8]), [T_cols])
-        exp_2 = tl.exp(diff_2)
+        diff = safe - max_cols_by_lane
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
+        diff_2 = x_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         exp_2_ok = tl.where(cols_ok, exp_2, 0.0)
         sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2_ok, [T_cols // 8, 8]), axis=1)
-        sum_lanes_cols = tl.fma(sum_lanes_cols, factor, sum_lanes_cols_new_part)
+        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
         max_cols_by_lane = max_cols_new
-    empty_2_2 = max_cols_by_lane == float("-inf")
     max_cols = _max(max_cols_by_lane, axis=0)
-    empty_3 = max_cols == float("-inf")
-    safe_2 = tl.where(empty_3, 0.0, max_cols)
-    abs_2_2 = tl.abs(safe_2)
-    eq_4 = abs_2_2 == float("inf")
-    where_4 = tl.where(eq_4, 0.0, safe_2)
-    abs_3_2 = tl.abs(max_cols_by_lane)
-    eq_2_2 = abs_3_2 == float("inf")
-    where_2_2 = tl.where(eq_2_2, 0.0, max_cols_by_lane)
-    diff_3 = where_4 - where_2_2
-    neg_2_2 = -diff_3
-    exp_3 = tl.exp(neg_2_2)
-    factor_2 = tl.where(empty_2_2, 1.0, exp_3)
-    mul_2 = sum_lanes_cols * factor_2
+    empty_2 = max_cols == float("-inf")
+    safe_2 = tl.where(empty_2, 0.0, max_cols)
+    diff_3 = safe_2 - max_cols_by_lane
+    scaled_3 = diff_3 * -1.4426950408889634
+    exp_3 = tl.exp2(scaled_3)
+    mul_2 = sum_lanes_cols * exp_3
     sum_cols = tl.sum(mul_2, axis=0)
+    abs_2 = tl.abs(max_cols)
+    eq = abs_2 == float("inf")
     log = tl.log(sum_cols)
-    abs_4 = tl.abs(max_cols)
-    eq_3 = abs_4 == float("inf")
-    where_3 = tl.where(eq_3, 0.0, max_cols)
-    add = log + where_3
-    tl.store(out_ptr + rows_start * out_stride_rows, add.to(tl.float16))
+    add = log + max_cols
+    where = tl.where(eq, max_cols, add)
+    tl.store(out_ptr + rows_start * out_stride_rows, where.to(tl.float16))
 
 
 def run(x):

@@ -57,10 +57,11 @@ def row_softmax_out(
             empty = max_cols_new == float("-inf")
             safe = tl.where(empty, 0.0, max_cols_new)
             diff_2 = safe - max_cols_by_lane
-            neg_3 = -diff_2
-            exp_2 = tl.exp(neg_3)
+            scaled = diff_2 * -1.4426950408889634
+            exp_2 = tl.exp2(scaled)
             diff_3 = x_2_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
-            exp_3 = tl.exp(diff_3)
+            scaled_2 = diff_3 * 1.4426950408889634
+            exp_3 = tl.exp2(scaled_2)
             sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_3, [T_cols // 8, 8]), axis=1)
             sum_lanes_cols = tl.fma(sum_lanes_cols, exp_2, sum_lanes_cols_new_part)
             max_cols_by_lane = max_cols_new
@@ -79,10 +80,11 @@ def row_softmax_out(
             empty = max_cols_new == float("-inf")
             safe = tl.where(empty, 0.0, max_cols_new)
             diff_2 = safe - max_cols_by_lane
-            neg_3 = -diff_2
-            exp_2 = tl.exp(neg_3)
+            scaled = diff_2 * -1.4426950408889634
+            exp_2 = tl.exp2(scaled)
             diff_3 = x_2_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
-            exp_3 = tl.exp(diff_3)
+            scaled_2 = diff_3 * 1.4426950408889634
+            exp_3 = tl.exp2(scaled_2)
             exp_3_ok = tl.where(cols_b_ok, exp_3, 0.0)
             sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_3_ok, [T_cols // 8, 8]), axis=1)
             sum_lanes_cols = tl.fma(sum_lanes_cols, exp_2, sum_lanes_cols_new_part)
@@ -91,8 +93,8 @@ def row_softmax_out(
         empty_2 = max_cols == float("-inf")
         safe_2 = tl.where(empty_2, 0.0, max_cols)
         diff_2_2 = safe_2 - max_cols_by_lane
-        neg_3_2 = -diff_2_2
-        exp_2_2 = tl.exp(neg_3_2)
+        scaled_3 = diff_2_2 * -1.4426950408889634
+        exp_2_2 = tl.exp2(scaled_3)
         mul_3 = sum_lanes_cols * exp_2_2
         sum_cols = tl.sum(mul_3, axis=0)
         recip = 1.0 / sum_cols
@@ -104,7 +106,8 @@ def row_softmax_out(
             )
             x_f = x.to(tl.float32)
             diff = x_f - max_cols
-            exp = tl.exp(diff)
+            scaled_4 = diff * 1.4426950408889634
+            exp = tl.exp2(scaled_4)
             mul_2 = exp * recip
             tl.store(
                 out_ptr + (rows_start * out_stride_rows + tl.cast(cols_start, tl.int64) * out_stride_cols) + r_cols * out_stride_cols,
@@ -121,7 +124,8 @@ def row_softmax_out(
             )
             x_f = x.to(tl.float32)
             diff = x_f - max_cols
-            exp = tl.exp(diff)
+            scaled_4 = diff * 1.4426950408889634
+            exp = tl.exp2(scaled_4)
             mul_2 = exp * recip
             tl.store(
                 out_ptr + (rows_start * out_stride_rows + tl.cast(cols_start, tl.int64) * out_stride_cols) + r_cols * out_stride_cols,

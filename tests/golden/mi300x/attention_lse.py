@@ -1,12 +1,12 @@
-"""plan for attention_lse on mi300x: 1 kernel, 330.0 us estimated
+"""plan for attention_lse on mi300x: 1 kernel, 287.1 us estimated
   attention_lse_out0_out1: k, q, v -> out0, out1
     roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (2048 programs, 8 warps, 1 stages)
     loops   k_rows x1
-    cost    330.0 us, bound by tensor; 134.48 MB DRAM, 4.36 GB L2, 274.9 GFLOP, 6.92 G instructions; 49.15 kB shared
-    rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out, function1, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential
-  memory: 134.48 MB; compulsory 134.48 MB; unfused 18.39 GB in 16 kernels (3566.2 us)
+    cost    287.1 us, bound by tensor; 134.48 MB DRAM, 4.36 GB L2, 274.9 GFLOP, 4.11 G instructions; 49.15 kB shared
+    rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
+  memory: 134.48 MB; compulsory 134.48 MB; unfused 13.02 GB in 13 kernels (2535.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per output, 452.5 us, 201.59 MB: 122.6 us slower: 2 kernels, attention_lse_out0 is bound by tensor
+  runner-up: one kernel per output, 443.7 us, 201.59 MB: 156.6 us slower: 2 kernels, attention_lse_out0 is bound by tensor
   search ended: exhausted
 """
 
@@ -39,10 +39,10 @@ def attention_lse_out0_out1(
     """t0[batch, q_rows, k_rows] = sum_q_cols(q * k) * 0.0883883
     t1[batch, q_rows] = max_k_rows(t0)
     t2[batch, q_rows, k_rows] = exp(t0 - t1)
-    out0[batch, q_rows, v_cols] = sum_k_rows(t2 / sum_k_rows(t2) * v)
-    t4[batch, q_rows] = where(eq(abs(t1), inf), 0, t1)
-    out1[batch, q_rows] = log(sum_k_rows(exp(t0 - t4))) + t4
-    rules: factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out, function1, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential
+    t3[batch, q_rows] = sum_k_rows(t2)
+    out0[batch, q_rows, v_cols] = sum_k_rows(t2 / t3 * v)
+    out1[batch, q_rows] = where(eq(abs(t1), inf), t1, log(t3) + t1)
+    rules: factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
     moves: 134.48 MB of memory for the planned sizes; bound by tensor
     """
     pid = tl.program_id(0)
@@ -61,7 +61,6 @@ def attention_lse_out0_out1(
     sum_k_rows = tl.zeros([T_q_rows], tl.float32)
     max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
-    sum_k_rows_3 = tl.zeros([T_q_rows], tl.float32)
     for k_rows_start in tl.range(0, N_k_rows, T_k_rows):
         k = tl.load(
             k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
@@ -86,26 +85,6 @@ def attention_lse_out0_out1(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
-        mul_6 = 0.08838834764831845 * safe
-        abs_2 = tl.abs(mul_6)
-        eq = abs_2 == float("inf")
-        where = tl.where(eq, 0.0, mul_6)
-        mul_7 = 0.08838834764831845 * max_k_rows
-        abs_3 = tl.abs(mul_7)
-        eq_2 = abs_3 == float("inf")
-        where_2 = tl.where(eq_2, 0.0, mul_7)
-        diff_3 = where - where_2
-        scaled = diff_3 * -1.4426950408889634
-        exp = tl.exp2(scaled)
-        mul_8 = sum_k_rows_3 * exp
-        empty_2 = max_k_rows == float("-inf")
-        where_3 = tl.where(empty_2, sum_k_rows_3, mul_8)
-        mul_9 = dot_q_cols * 0.08838834764831845
-        diff_4 = mul_9 - where[:, None]
-        scaled_2 = diff_4 * 1.4426950408889634
-        exp_2 = tl.exp2(scaled_2)
-        tile_sum_2 = tl.sum(exp_2, axis=1)
-        sum_k_rows_3 = where_3 + tile_sum_2
         max_k_rows = max_k_rows_new
     recip = 1.0 / sum_k_rows
     mul_5 = recip[:, None] * sum_k_rows_2
@@ -113,16 +92,16 @@ def attention_lse_out0_out1(
         out0_ptr + (batch_start * out0_stride_batch + q_rows_start * out0_stride_q_rows + v_cols_start * out0_stride_v_cols) + (r_q_rows[:, None] * out0_stride_q_rows + r_v_cols[None, :] * out0_stride_v_cols),
         mul_5.to(tl.float16),
     )
-    log = tl.log(sum_k_rows_3)
-    mul_10 = 0.08838834764831845 * max_k_rows
-    abs_4 = tl.abs(mul_10)
-    eq_3 = abs_4 == float("inf")
-    where_4 = tl.where(eq_3, 0.0, mul_10)
-    add = log + where_4
+    mul_6 = 0.08838834764831845 * max_k_rows
+    abs_2 = tl.abs(mul_6)
+    eq = abs_2 == float("inf")
+    log = tl.log(sum_k_rows)
+    add = log + mul_6
+    where = tl.where(eq, mul_6, add)
     if v_cols_start == 0:
         tl.store(
             out1_ptr + (batch_start * out1_stride_batch + q_rows_start * out1_stride_q_rows) + r_q_rows * out1_stride_q_rows,
-            add.to(tl.float16),
+            where.to(tl.float16),
         )
 
 
@@ -160,6 +139,6 @@ def run(q, k, v):
             v.stride(1), v.stride(2), v.stride(3), out0.stride(1), out0.stride(2), out0.stride(3), out1.stride(1),
             out1.stride(2),
             T_q_rows=64, T_q_cols=128, T_k_rows=64, T_v_cols=128,
-            num_warps=8, num_stages=1, enable_fp_fusion=False,
+            num_warps=8, num_stages=1, enable_fp_fusion=True,
         )
     return (out0, out1)

@@ -6,7 +6,7 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 19.46 GB in 11 kernels (3738.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 983.2 us, 271.06 MB: 549.1 us slower: 3 kernels, attention_softcap_out is bound by tensor
+  runner-up: one kernel per reduction, 983.2 us, 271.06 MB: 549.0 us slower: 3 kernels, attention_softcap_out is bound by tensor
   search ended: exhausted
 """
 

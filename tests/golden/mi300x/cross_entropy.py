@@ -55,10 +55,11 @@ def cross_entropy_out(
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
         diff = safe - max_cols_by_lane
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = logits_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2, [T_cols // 8, 8]), axis=1)
         sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
         max_cols_by_lane = max_cols_new
@@ -76,10 +77,11 @@ def cross_entropy_out(
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
         diff = safe - max_cols_by_lane
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = logits_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         exp_2_ok = tl.where(cols_ok, exp_2, 0.0)
         sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2_ok, [T_cols // 8, 8]), axis=1)
         sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
@@ -88,8 +90,8 @@ def cross_entropy_out(
     empty_2 = max_cols == float("-inf")
     safe_2 = tl.where(empty_2, 0.0, max_cols)
     diff_3 = safe_2 - max_cols_by_lane
-    neg_2_2 = -diff_3
-    exp_3 = tl.exp(neg_2_2)
+    scaled_3 = diff_3 * -1.4426950408889634
+    exp_3 = tl.exp2(scaled_3)
     mul_4 = sum_lanes_cols * exp_3
     sum_cols = tl.sum(mul_4, axis=0)
     log = tl.log(sum_cols)

@@ -69,10 +69,11 @@ def linear_cross_entropy_out(
         empty = max_w_rows_new == float("-inf")
         safe = tl.where(empty, 0.0, max_w_rows_new)
         diff = safe - max_w_rows
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         diff_2 = sum_cols - safe[:, None]
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         tile_sum = tl.sum(exp_2, axis=1)
         sum_w_rows = tl.fma(sum_w_rows, exp, tile_sum)
         at_w_rows = tl.cast(w_rows_start, tl.int32) + r_w_rows

@@ -92,13 +92,14 @@ def linear_cross_entropy_few_rows_part0_part1_part3(
         eq_2 = max_w_rows_i == float("-inf")
         where_2 = tl.where(eq_2, 0.0, max_w_rows_i)
         diff = where - where_2
-        neg_2 = -diff
-        exp = tl.exp(neg_2)
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
         mul = sum_w_rows_i * exp
         empty_2 = max_w_rows_i == float("-inf")
         where_3 = tl.where(empty_2, sum_w_rows_i, mul)
         diff_2 = sum_cols - where[:, None]
-        exp_2 = tl.exp(diff_2)
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         exp_2_ok = tl.where(w_rows_i_ok[None, :], exp_2, 0.0)
         tile_sum = tl.sum(exp_2_ok, axis=1)
         sum_w_rows_i = where_3 + tile_sum
@@ -173,8 +174,8 @@ def linear_cross_entropy_few_rows_out(
     max_w_rows_o = _max(part0_ok, axis=1)
     where_3 = tl.where(eq_3, 0.0, part0)
     diff = max_w_rows_o[:, None] - where_3
-    neg_2 = -diff
-    exp = tl.exp(neg_2)
+    scaled = diff * -1.4426950408889634
+    exp = tl.exp2(scaled)
     where_4 = tl.where(eq_3, 1.0, exp)
     mul = where_4 * part1
     where_5 = tl.where(eq_2, 0.0, mul)
