@@ -242,7 +242,7 @@ class Extractor:
         """Store values one at a time, from a cover that stores none, as long as the time falls.
 
         This is the way to what lies between that cover and everything stored where all the way down from there is dear: of a product
-        whose operand is computed first that alone may be worth storing, and every cover that stores it and the product is slower than one kernel.
+        whose operand is computed first that alone may be worth storing, and every cover that stores both is slower than one kernel.
         """
         found: list[Cover] = []
         kept: list[int] = []

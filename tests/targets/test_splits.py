@@ -8,7 +8,7 @@ import torch
 from eqfuse.egraph import saturate
 from eqfuse.extract import extract
 from eqfuse.extract.fusibility import Verdicts
-from eqfuse.extract.splits import FULLER, TILE, busy, _parts, propose_splits
+from eqfuse.extract.splits import FULLER, TILE, _parts, busy, propose_splits
 from eqfuse.extract.targets import load_target, targets
 from eqfuse.frontends import trace
 from eqfuse.testing.programs import PROGRAMS
