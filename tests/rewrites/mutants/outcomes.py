@@ -12,7 +12,4 @@ SILENT = [
     "roll_by_local_factor", "roll_of_maximum_by_factor", "own_accumulator_by_local_factor", "own_accumulator_of_nothing",
 ]  # fmt: skip
 
-# the audit fails, and names the rule that used what the mutant claimed
-FOUND = ["shift_of_larger_from_old_alone"]
-
-OUTCOME = dict.fromkeys(SILENT, "silent") | dict.fromkeys(FOUND, "finds")  # else: it blames the mutant
+OUTCOME = dict.fromkeys(SILENT, "silent")  # else: it blames the mutant

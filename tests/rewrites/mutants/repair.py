@@ -159,7 +159,7 @@ def choice_by_reference_from_other_arm(t, c, x, r, cn, co, xn, xo, a: Scalar, j:
     )
 
 
-@mutant("shift_of_larger", "term lost", lambda: (True, close(np.maximum(new, 3.0), np.maximum(old, 3.0) + (np.maximum(new, 3.0) - old))), out(sum_over(j, exp(x_ - maximum(M_, 0.25)) * v_)))
+@mutant("shift_of_larger", "term lost", lambda: (True, close(np.maximum(new, 3.0), np.maximum(old, 3.0) + (np.maximum(new, 3.0) - old))), out(sum_over(j, exp(x_ - maximum(M_, 3.0)) * v_)))
 def shift_of_larger_from_old_alone(t, x, b, r, xn, xo, j: Axis):
     """A maximum of r and b changes by max(new, b) - old."""
     larger = Map("maximum", xn, b)
