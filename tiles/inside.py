@@ -40,7 +40,7 @@ def _share(masks: Sequence[Inside], axes: Sequence[Axis]) -> float:
     if not axes:
         return 1.0
     *others, longest = axes
-    if longest.size == 0 or math.prod(a.size for a in others) > MOST:
+    if any(a.size == 0 for a in axes) or math.prod(a.size for a in others) > MOST:
         return 1.0
     grid = np.meshgrid(*(np.arange(a.size) for a in others), indexing="ij") if others else []
     at: dict[Atom, np.ndarray] = dict(zip(others, grid, strict=True))

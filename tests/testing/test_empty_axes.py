@@ -206,3 +206,6 @@ def test_kernels_of_a_cpu_that_read_a_diagonal_of_nothing():
     product = sum_over(i, tensor("x", j, i) * tensor("y", i, k))
     c = eqfuse.optimize(program("p", o=(View(product, k, index(j)), (j,))), target="cpu")
     assert c(torch.zeros(0, 3), torch.zeros(3, 8)).shape == (0,)
+    m = Axis("m", 9)
+    windows = View(exp(tensor("x", k)), k, index(m) + index(j))  # over the end, and without any position
+    assert eqfuse.optimize(program("p", o=(windows, (m, j))), target="cpu")(torch.zeros(8)).shape == (9, 0)
