@@ -1,8 +1,7 @@
 """The cost of a plan taken apart, so that two plans can be compared term by term.
 
-The model's time of a kernel is its slowest resource plus the launch, so a kernel's time belongs to the resource that binds it; where
-arithmetic binds, to the matrix unit and to the exposed share of the vector units.  On a CPU the terms add up to it.  The parts add up
-to the time, and their differences to the difference of two times.
+The time of a kernel is what its resources add to it (:mod:`eqfuse.extract.overlap`; on a CPU all of what each takes) and the launch.  The
+parts add up to the time, and their differences to the difference of two times.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..extract.cost import OVERLAP
 from ..extract.plan import Cost, PlannedCall, PlannedKernel
 
 Planned = PlannedKernel | PlannedCall
@@ -19,9 +17,11 @@ TERMS = {
     "dram": "memory traffic",
     "l2": "cache traffic",
     "tensor": "matrix products",
+    "issue": "instructions",
+    "shared": "shared memory",
     "simt": "vector arithmetic",
     "special": "exponentials and other special functions",
-    "latency": "loop steps that wait for memory",
+    "latency": "loop steps that wait for one another",
     "products": "matrix products",
     "packing": "packing of operands",
     "rows": "beginnings of rows",
@@ -55,20 +55,9 @@ class TermDifference:
 
 def shares(cost: Cost, launch_us: float) -> dict[str, float]:
     """The time of one kernel by term; the parts add up to ``cost.us``."""
-    terms = cost.terms
-    body = cost.us - launch_us
-    if not terms or body < 0:
+    if not cost.parts or cost.us < launch_us:
         return {"other": cost.us}
-    if "streams" in terms:  # a CPU's add up
-        return {t: us for t, us in terms.items() if us > 0} | {"launch": launch_us}
-    vector = "simt" if terms.get("simt", 0.0) >= terms.get("special", 0.0) else "special"
-    exposed = terms.get(vector, 0.0) * (OVERLAP if cost.flops else 1.0)
-    arithmetic = {"tensor": terms.get("tensor", 0.0), vector: exposed}
-    ways = [{t: terms.get(t, 0.0)} for t in ("dram", "l2", "latency")] + [arithmetic]
-    found = max(ways, key=lambda way: sum(way.values()))
-    rest = body - sum(found.values())
-    found = {t: us for t, us in found.items() if us > 0} | {"launch": launch_us}
-    return found | ({"other": rest} if abs(rest) > 1e-6 * max(body, 1e-9) else {})
+    return {t: us for t, us in cost.parts.items() if us > 0} | {"launch": launch_us}
 
 
 def times(steps: Iterable[Planned], launch_us: float) -> dict[str, float]:

@@ -21,23 +21,29 @@ from ..tiles.sizes import VECTOR_BYTES
 from ..tiles.walk import Counts, Traffic
 from . import flight
 from .core_time import core_terms
+from .overlap import MEMORY, PHASES, contributions
 from .plan import Cost, PlannedKernel
 from .targets import Target
 from .targets.core import Core
 from .traffic import passing, spilled
+from .units import exchanged, units, way
 
-OVERLAP = 0.6  # share of SIMT and special-function work that tensor-core work does not hide (assumption, to be calibrated)
-STEP_US = 0.35  # latency of one dependent loop step that loads memory (assumption)
-CROSSING_US = 0.3  # latency of a reduction over all threads of a program, shuffles and a barrier (assumption; compiled: 0.25 to 0.5)
-CROSSING = 30.0  # and its instructions, of each thread (compiled)
+# what a program waits for, beside the work of units (fitted to static times: docs/decisions/cost_model.md)
+START_US = 0.1  # where a program begins
+FILL_US = 0.8  # where a loop begins: its first loads
+STEP_US = 0.1  # in a step of a loop
+CROSSING_US = 0.05  # in a reduction over all threads of a program: shuffles and a barrier
+VECTOR = 0.6  # of the instructions on elements run on the unit that multiplies and adds (compiled: 0.45 to 0.75)
 PER_SM_SHARE = 2.0  # one SM can draw this many times its fair share of memory bandwidth (assumption)
 BASE_REGISTERS = 40  # addresses, indices and scalars
-# how many programs run at a time at most: a compiler needs no fewer registers than these, and this share of the tiles
-LEAST_REGISTERS = 12  # (measured on the compiled corpus)
-LEAST_SHARE = 0.8  # (measured on the compiled corpus)
+# registers of a thread that a compiler takes: so many, and this share of those of its tiles, by who multiplies.  Warps hold what they have
+# loaded as well.  (measured: docs/decisions/cost_model.md)
+REGISTERS = {"warp": (30, 1.4), "group": (30, 0.85), "block": (30, 1.0), "": (12, 0.8)}
 POINTERS = 1 / 3  # of the pointers that a loop could hold, how many a compiler does hold (measured on the compiled corpus)
 ROWS = 0.5  # of the numbers that a thread has for its rows, how many a compiler holds at a time (measured: docs/decisions/registers.md)
 MAX_THREADS = 1024  # of a CTA
+WARPS_OF_PRODUCTS = (4, 8)  # groups of four warps run the matrix unit
+MOST_STAGES = 4  # of loops with products; compilers are given no more
 AHEAD = 0.3  # of the operands of a product on the general units, how much a compiler keeps in registers (measured on the compiled corpus)
 
 
@@ -63,25 +69,43 @@ def fit(counts: Counts, target: Target, share: float = 1.0, copies: bool = True)
     if target.core is not None:
         return _fit_core(counts, target)
     limit = target.shared_bytes_per_block
-    stages = 3 if counts.dot_operand_bytes else 2 if counts.dots and counts.trips else 1
-    while stages > 1 and _shared(counts, stages) > limit:
-        stages -= 1
-    shared = _shared(counts, stages)
-    if shared > limit:
-        over = shared - limit
-        return Fit(8, 1, shared, registers, f"a tile needs {over} bytes more shared memory than the device has", "shared memory", over)
-    possible = [w for w in ((4, 8) if counts.dots else (1, 2, 4, 8, 16)) if w * target.warp_size <= MAX_THREADS]
+    most = 3 if counts.dot_operand_bytes else 2 if counts.dots and counts.trips else 1
+    possible = [w for w in (WARPS_OF_PRODUCTS if counts.dots else (1, 2, 4, 8, 16)) if w * target.warp_size <= MAX_THREADS]
+    stages = {w: next((n for n in range(most, 1, -1) if _shared(counts, n, w, target) <= limit), 1) for w in possible}
+    shared = {w: _shared(counts, n, w, target) for w, n in stages.items()}
+    if (over := min(shared.values()) - limit) > 0:
+        reason = f"a tile needs {over} bytes more shared memory than the device has"
+        return Fit(8, 1, min(shared.values()), registers, reason, "shared memory", over)
+    possible = [w for w in possible if shared[w] <= limit]
     single = {w: registers + _operands(counts, w, target) + _pointers(counts, w, target) for w in possible}
     needed = {w: n + copies * _rows(counts, w, target) for w, n in single.items()}
     able = [w for w in possible if needed[w] <= share * _tile_bytes(w, target)]
     if able:
         wanted = _warps_wanted(counts)
         warps = next((w for w in able if w >= wanted), able[-1])
-        return Fit(warps, stages, shared, needed[warps])
+        return Fit(warps, stages[warps], shared[warps], needed[warps])
     over = min(needed[w] - int(share * _tile_bytes(w, target)) for w in possible)
     reason = f"a tile needs {over} bytes more registers than a block can use"
     by_copies = any(single[w] <= share * _tile_bytes(w, target) for w in possible)
-    return Fit(8, stages, shared, registers, reason, "registers", over, by_copies)
+    warps = possible[-1] if len(possible) < 4 else 8
+    return Fit(warps, stages[warps], shared[warps], registers, reason, "registers", over, by_copies)
+
+
+def launchable(counts: Counts, fitted: Fit, target: Target, share: float = 1.0) -> list[Fit]:
+    """A fit, and other warps and more stages with which products fit as well: what they cost decides."""
+    found = [fitted]
+    if not counts.products or fitted.reason or target.core is not None:
+        return found
+    registers = max(counts.live_bytes, counts.accumulator_bytes) + counts.address_bytes
+    for warps in (w for w in WARPS_OF_PRODUCTS if w * target.warp_size <= MAX_THREADS):
+        needed = registers + _operands(counts, warps, target) + _pointers(counts, warps, target)
+        if needed > share * _tile_bytes(warps, target):
+            continue
+        for stages in range(fitted.stages, MOST_STAGES + 1) if counts.dot_operand_bytes else (fitted.stages,):
+            other = replace(launched_with(counts, fitted, warps, stages, target), register_bytes=needed)
+            if other.shared_bytes <= target.shared_bytes_per_block and (warps, stages) != (fitted.warps, fitted.stages):
+                found.append(other)
+    return found
 
 
 def _fit_core(counts: Counts, target: Target) -> Fit:
@@ -113,7 +137,8 @@ def _operands(counts: Counts, warps: int, target: Target) -> int:
     if target.vendor != "nvidia":
         return 0
     threads = warps * target.warp_size
-    return max((int(AHEAD * threads * 4 * k * 2 * math.sqrt(m * n / threads)) for m, k, n in counts.wide_dots), default=0)
+    wide = (p for p in counts.products if p.precision == "ieee")
+    return max((int(AHEAD * threads * 4 * p.k * 2 * math.sqrt(p.m * p.n / threads)) for p in wide), default=0)
 
 
 def _pointers(counts: Counts, warps: int, target: Target) -> int:
@@ -136,13 +161,20 @@ def _rows(counts: Counts, warps: int, target: Target) -> int:
     return int(ROWS * values * (tile.pointers(threads) * threads - tile.rows)) * 4
 
 
-def _shared(counts: Counts, stages: int) -> int:
-    return counts.dot_operand_bytes * stages + counts.staged_bytes * (stages - 1) + counts.static_operand_bytes
+def _buffers(counts: Counts, stages: int, target: Target) -> int:
+    """Of the operands of products: what the matrix unit reads by itself it still reads when the next copies arrive; what warps load into
+    registers first is free by then."""
+    return max(1, stages if any(way(p, target) != "warp" for p in counts.products) else stages - 1)
 
 
-def launched_with(counts: Counts, fitted: Fit, warps: int, stages: int) -> Fit:
+def _shared(counts: Counts, stages: int, warps: int, target: Target) -> int:
+    operands = counts.dot_operand_bytes * _buffers(counts, stages, target) + counts.static_operand_bytes
+    return operands + counts.staged_bytes * (stages - 1) + exchanged(counts, warps, target)
+
+
+def launched_with(counts: Counts, fitted: Fit, warps: int, stages: int, target: Target) -> Fit:
     """The footprint with other warps and stages, whatever fits."""
-    return replace(fitted, warps=warps, stages=stages, shared_bytes=_shared(counts, stages))
+    return replace(fitted, warps=warps, stages=stages, shared_bytes=_shared(counts, stages, warps, target))
 
 
 def may_compile(fitted: Fit, target: Target) -> bool:
@@ -202,45 +234,58 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         return _price_core(kernel, counts, fitted, target, target.core)
     tiles = max(counts.programs, 1)
     programs = min(tiles, kernel.persistent or tiles)
-    bandwidth, idle, waves = _filling(tiles, programs, fitted, target)
     at_a_time = running(counts, fitted, target, kernel.persistent)
-    bandwidth = min(bandwidth, flight.share(counts, fitted.stages, at_a_time, target))
+    bandwidth, idle = _filling(tiles, programs, target)
+    rounds = math.ceil(tiles / min(programs, target.sm_count))  # of programs on the busiest multiprocessor
     dram = passing(kernel, counts, at_a_time, target.cache, marked(target), waves=True).bytes
-    l2 = counts.load_bytes + counts.store_bytes
-    simt = counts.simt + CROSSING * counts.crossings * fitted.warps * target.warp_size
-    tensor = sum(f / (target.tensor_rate(_operand(p)) * 1e6) for p, f in counts.tensor_flops.items())
+    work = units(counts, fitted.warps, target)
+    waited = _begun(counts) * FILL_US + counts.steps * STEP_US + counts.crossings * CROSSING_US
+    clocks = target.sm_count * target.clock_ghz * 1e3  # a microsecond, of all multiprocessors
     terms = {
         "dram": dram / (target.dram_gb_s * 1e3 * bandwidth),
         "l2": sum(_effective(t) for t in (*counts.loads, *counts.stores)) / (target.l2_gb_s * 1e3 * bandwidth),
-        "tensor": tensor * idle * _small_rows(counts),
-        "simt": simt / (target.simt_gops * 1e3) * idle,
+        "tensor": work.matrix_us * idle,
+        "issue": max(work.instructions / (clocks * target.issue_per_clock), VECTOR * counts.simt / (target.simt_gops * 1e3)) * idle,
         "special": counts.special / (target.special_gops * 1e3) * idle,
-        "latency": (_waits(counts, fitted) * STEP_US + counts.crossings * CROSSING_US) / tiles * waves,
+        "shared": work.shared / (target.on_chip.gb_s * 1e3) * idle,
+        "latency": (waited / tiles + START_US) * rounds,
     }
-    vector = max("simt", "special", key=lambda k: terms[k])
-    exposed = terms[vector] * (OVERLAP if counts.dots else 1.0)
-    ways = {k: terms[k] for k in ("dram", "l2", "latency")}
-    ways["tensor" if terms["tensor"] >= exposed else vector] = terms["tensor"] + exposed  # arithmetic, by the larger part of it
-    body = max(ways.values())
-    bound = "launch" if body < target.launch_us else max(ways, key=lambda k: ways[k])
+    ahead, apart = _ahead(counts, fitted), _apart(counts, fitted.warps, target)
+    parts = contributions(terms, max(1.0, at_a_time / target.sm_count), ahead, apart)
+    body = sum(parts.values())
+    bound = "launch" if body < target.launch_us else max(parts, key=lambda k: parts[k])
     return Cost(
         us=body + target.launch_us,
         dram_bytes=dram,
-        l2_bytes=l2,
-        flops=sum(counts.tensor_flops.values()),
-        simt=simt,
+        l2_bytes=counts.load_bytes + counts.store_bytes,
+        flops=counts.flops,
+        simt=counts.simt,
         special=counts.special,
         programs=programs,
         shared_bytes=fitted.shared_bytes,
         register_bytes=fitted.register_bytes,
         bound=bound,
         terms=terms,
+        parts=parts,
     )
 
 
-def _waits(counts: Counts, fitted: Fit) -> float:
-    """Steps of loops that wait for memory."""
-    return counts.steps / max(1, fitted.stages - 1) + counts.refills
+def _apart(counts: Counts, warps: int, target: Target) -> float:
+    """Into how many parts a program falls that are not in step: warps that multiply by themselves meet once a step, groups of four wait for
+    every product (fitted to static times, as a power of the warps of a scheduler)."""
+    return max(1.0, warps / 4) ** 0.5 if any(way(p, target) == "warp" for p in counts.products) else 1.0
+
+
+def _begun(counts: Counts) -> float:
+    """How often loops begin, those with no other inside."""
+    return counts.refills or (counts.programs if counts.steps else 0)
+
+
+def _ahead(counts: Counts, fitted: Fit) -> float:
+    """The share of the steps of loops whose loads began while another step was worked on: all but those that fill the buffers."""
+    steps = counts.steps - counts.refills  # of loops with no other inside
+    begun = fitted.stages - 2  # steps beside the one that is worked on: a buffer is free when the step after its own has begun
+    return max(0.0, 1.0 - (begun + 1) * _begun(counts) / steps) if steps and begun > 0 else 0.0
 
 
 def _price_core(kernel: Kernel, counts: Counts, fitted: Fit, target: Target, core: Core) -> Cost:
@@ -254,7 +299,7 @@ def _price_core(kernel: Kernel, counts: Counts, fitted: Fit, target: Target, cor
         us=body + target.launch_us,
         dram_bytes=passing(kernel, counts, cores, target.cache, marked(target)).bytes,
         l2_bytes=counts.load_bytes + counts.store_bytes,
-        flops=sum(counts.tensor_flops.values()),
+        flops=counts.flops,
         simt=counts.simt,
         special=counts.special,
         programs=max(counts.programs, 1),
@@ -262,16 +307,14 @@ def _price_core(kernel: Kernel, counts: Counts, fitted: Fit, target: Target, cor
         register_bytes=0,
         bound="launch" if body < target.launch_us else max(terms, key=lambda k: terms[k]),
         terms=terms,
+        parts=terms,
     )
 
 
-def _filling(tiles: int, programs: int, fitted: Fit, target: Target) -> tuple[float, float, int]:
-    """How so many programs, for so many tiles, fill a device: the share of its bandwidth that they can draw, how many times longer work
-    takes than on all of it, and their waves.  Work runs on whole SMs: a device that is not full, or a last wave that is not, leaves some of
-    them idle."""
-    idle = math.ceil(tiles / min(programs, target.sm_count)) * target.sm_count / tiles
-    waves = math.ceil(tiles / min(programs, _slots(fitted, target, BASE_REGISTERS)))
-    return min(1.0, PER_SM_SHARE * programs / target.sm_count), idle, waves
+def _filling(tiles: int, programs: int, target: Target) -> tuple[float, float]:
+    """How so many programs, for so many tiles, fill a device: the share of its bandwidth that they can draw, and how many times longer work
+    takes than on all of it.  Work runs on whole SMs: a device that is not full, or a last wave that is not, leaves some of them idle."""
+    return min(1.0, PER_SM_SHARE * programs / target.sm_count), math.ceil(tiles / min(programs, target.sm_count)) * target.sm_count / tiles
 
 
 def together(kernels: Sequence[PlannedKernel], target: Target) -> float:
@@ -289,21 +332,18 @@ def together(kernels: Sequence[PlannedKernel], target: Target) -> float:
     if neediest.shared_bytes > target.shared_bytes_per_block:
         return math.inf
     programs = sum(k.cost.programs for k in kernels)
-    bandwidth, idle, waves = _filling(programs, programs, neediest, target)
-    least, dram, l2, arithmetic, latency = 0.0, 0.0, 0.0, 0.0, 0.0
+    bandwidth, idle = _filling(programs, programs, target)
+    total = dict.fromkeys(("latency", *(t for pair in PHASES for t in pair)), 0.0)
     for k in kernels:
-        c, terms = k.cost, k.cost.terms
-        fitted = replace(neediest, shared_bytes=c.shared_bytes, register_bytes=c.register_bytes)
-        own_bandwidth, own_idle, own_waves = _filling(c.programs, c.programs, fitted, target)
-        least = max(least, c.us - target.launch_us)
-        dram += terms["dram"] * own_bandwidth
-        l2 += terms["l2"] * own_bandwidth
-        arithmetic += (terms["tensor"] + max(terms["simt"], terms["special"]) * (OVERLAP if c.flops else 1.0)) / own_idle
-        latency = max(latency, terms["latency"] / own_waves)
-    return max(least, dram / bandwidth, l2 / bandwidth, arithmetic * idle, latency * waves) + target.launch_us
+        own_bandwidth, own_idle = _filling(k.cost.programs, k.cost.programs, target)
+        for term, us in k.cost.terms.items():
+            total[term] += us * own_bandwidth / bandwidth if term in MEMORY else us / own_idle * idle
+    at_a_time = max(1.0, min(_slots(neediest, target), programs) / target.sm_count)
+    least = max(k.cost.us - target.launch_us for k in kernels)
+    return max(least, sum(contributions(total, at_a_time, float(first.stages > 1)).values())) + target.launch_us
 
 
-def _slots(fitted: Fit, target: Target, others: int, share: float = 1.0) -> int:
+def _slots(fitted: Fit, target: Target, others: int = BASE_REGISTERS, share: float = 1.0) -> int:
     """Programs that run at a time, if a thread needs registers for this share of its tiles and so many others."""
     registers = others + int(share * fitted.register_bytes) // (4 * fitted.warps * target.warp_size)
     blocks = target.occupancy(
@@ -312,25 +352,16 @@ def _slots(fitted: Fit, target: Target, others: int, share: float = 1.0) -> int:
     return target.sm_count * max(blocks, 1)
 
 
-def _operand(precision: tuple[str, str]) -> str:
-    """The key of the target's rate table: tf32 is a type of its own there."""
-    return "tf32" if precision[1] == "tf32" else precision[0]
-
-
 def _effective(t: Traffic) -> float:
     """Bytes, weighted for narrow instructions: a scalar access occupies the memory pipeline like a wider one would.  And for pieces that
     are shorter than the sectors that memory is moved in."""
     return t.bytes * max(1.0, VECTOR_BYTES / max(t.vector, 1) / 2, SECTOR_BYTES / max(t.run, 1))
 
 
-def _small_rows(counts: Counts) -> float:
-    """Tensor cores of recent devices take 64 rows at once; fewer rows run on the slower, older instruction."""
-    return 1.0 if counts.smallest_m >= 64 else 1.6
-
-
 def running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int:
     """Programs that run at a time at most, of ``limit`` launched ones."""
-    return min(max(counts.programs, 1), _slots(fitted, target, LEAST_REGISTERS, LEAST_SHARE), limit or counts.programs or 1)
+    slots = _slots(fitted, target, *REGISTERS[way(counts.products[0], target) if counts.products else ""])
+    return min(max(counts.programs, 1), slots, limit or counts.programs or 1)
 
 
 def marked(target: Target) -> bool:

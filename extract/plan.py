@@ -29,8 +29,9 @@ class Cost:
     programs: int
     shared_bytes: int
     register_bytes: int  # per program
-    bound: str  # the term of the model that decides: dram | l2 | tensor | simt | special | latency | launch, or one of a CPU
-    terms: Mapping[str, float] = field(default_factory=dict)  # microseconds of each term
+    bound: str  # the term of the model that decides: dram | l2 | tensor | issue | special | shared | latency | launch, or one of a CPU
+    terms: Mapping[str, float] = field(default_factory=dict)  # microseconds of each term, if there were no other
+    parts: Mapping[str, float] = field(default_factory=dict)  # what each adds to the time: with the launch they are all of it
 
 
 @dataclass(frozen=True)

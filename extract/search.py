@@ -25,7 +25,7 @@ from ..tiles.tilings import Tilings
 from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
-from .cost import Fit, fit, may_compile, persistent, pipelined, price, registers, running
+from .cost import Fit, fit, launchable, launched_with, may_compile, persistent, pipelined, price, registers, running
 from .grouping import grouped
 from .plan import Cost, PlannedKernel
 from .program_order import ordered
@@ -45,6 +45,7 @@ ROUNDS = 3
 FIRST_ORDERS, FIRST_STARTS = 6, 2  # orders of dims, and starts, that are tried where the first kernel that fits is taken
 DESCRIBED = 20  # tensor descriptors are for kernels that take so many times what a launch takes longer for one
 TIE = 1e-3  # times that differ by this share are the same
+TELLS = 0.03  # and by this share are not told apart, where one of two kernels moves less (docs/decisions/cost_model.md)
 LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
 
@@ -209,7 +210,7 @@ class KernelSearch:
             if self.meter.spent():
                 break
             found = self._descend(name, roots, leaves, structure, kinds, reasons)
-            if found is not None and (best is None or found.cost.us < best.cost.us * (1 - 1e-9)):
+            if found is not None and (best is None or self._cheaper(found.cost, best.cost)):
                 best = found
             if best is not None and (self.hasty or self._ideal(best)):
                 break
@@ -448,8 +449,14 @@ class KernelSearch:
         return busy(a.programs, self.target.sm_count) >= LEANER * busy(b.programs, self.target.sm_count)
 
     def _cheaper(self, a: Cost, b: Cost) -> bool:
-        """It takes less time; or the same on a device that is as full, with less arithmetic that something else is said to hide."""
+        """It takes less time, or about the same and moves less; or the same on a device that is as full, with less arithmetic that
+        something else is said to hide."""
         gain = b.us / a.us - 1
+        if not self.target.on_cpu and abs(gain) <= TELLS:
+            for leaner, other in ((a, b), (b, a)):
+                less = leaner.dram_bytes <= other.dram_bytes and leaner.l2_bytes < LEANER * other.l2_bytes
+                if less and self._as_full(leaner, other):
+                    return leaner is a
         return gain > TIE or (gain >= 0 and a.simt < LEANER * b.simt and self._as_full(a, b))
 
     def _larger(self, a: Axis, role: Role, s: Structure) -> int | None:
@@ -573,6 +580,8 @@ class _Form:
                 kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages)
                 self.search.listed.append(_Candidate(dict(roles), kernel, counts, price(kernel, counts, fitted, target)))
             return None
+        if model is not None and counts.dots and not target.on_cpu:
+            fitted = launched_with(counts, fitted, model.warps, model.stages, target)
         once = fitted
         fitted = pipelined(counts, fitted, target, model.persistent if model else 0)
         chosen = model or fitted
@@ -584,6 +593,11 @@ class _Form:
         elif not target.on_cpu:
             kernel = ordered(kernel, counts, running(counts, fitted, target), held(target.cache))
         cost = price(kernel, counts, fitted, target)
+        for other in launchable(counts, fitted, target, self.share)[1:] if model is None else ():
+            there = price(kernel, counts, other, target)
+            if there.us < cost.us * (1 - TIE):
+                fitted, cost = other, there
+        kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages) if model is None else kernel
         fewer = persistent(kernel, counts, once, target) if model is None else 0
         if fewer:
             fitted = pipelined(counts, once, target, fewer)

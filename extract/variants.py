@@ -15,12 +15,11 @@ from ..tiles.finish import finish
 from ..tiles.kernel import Kernel, Role
 from ..tiles.lower import lower
 from ..tiles.walk import Counts, walk
-from .cost import MAX_THREADS, Fit, fit, launched_with, may_compile, price
+from .cost import MAX_THREADS, WARPS_OF_PRODUCTS, Fit, fit, launched_with, may_compile, price
 from .plan import PlannedKernel
 from .targets import Target
 
 WARPS = (1, 2, 4, 8, 16)
-WARPS_OF_PRODUCTS = (4, 8)  # groups of four warps run the matrix unit
 MOST_STAGES = 5
 
 
@@ -67,7 +66,7 @@ def _tiled(kernel: Kernel, roles: Mapping[Axis, Role], target: Target) -> Planne
 
 def _priced(kernel: Kernel, counts: Counts, target: Target, warps: int, stages: int, fitted: Fit | None = None) -> PlannedKernel:
     """The kernel with some warps and stages.  What the model says of few programs at a time (``persistent``) stays as it is."""
-    footprint = launched_with(counts, fitted or fit(counts, target), warps, stages)
+    footprint = launched_with(counts, fitted or fit(counts, target), warps, stages, target)
     kernel = replace(kernel, warps=warps, stages=stages)
     rules = tuple(dict.fromkeys(n.rule for n in kernel.nodes if n.rule))
     passes = {a.name: n for a, n in counts.passes.items()}

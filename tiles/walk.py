@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..ir.dtypes import DType
 from ..ir.index import Axis, FloorDiv, IndexExpr
 from ..ir.monoids import MONOIDS
 from ..ir.strides import SECTOR_BYTES
@@ -76,33 +77,50 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Product:
+    """Contractions of ``m x k`` with ``k x n`` tiles, so many ``times`` over all programs.  ``left``, ``right``: where an operand comes
+    from: "step" where each step of a loop loads it, "kept" where it was loaded before, "made" where it is computed."""
+
+    m: int
+    k: int
+    n: int
+    times: float
+    dtype: DType
+    precision: str
+    left: str
+    right: str
+
+    @property
+    def flops(self) -> float:
+        """Operations of the matrix unit, which computes 16 rows at least."""
+        return self.times * 2.0 * max(self.m, MIN_DOT_M) * self.n * self.k
+
+
+@dataclass(frozen=True)
 class Counts:
     """What a tile program does."""
 
     programs: int
     loads: tuple[Traffic, ...]  # one entry per load statement
     stores: tuple[Traffic, ...]
-    tensor_flops: Mapping[tuple[str, str], float]  # (operand type, precision) -> operations on the matrix unit, M padded to 16
+    products: tuple[Product, ...]  # of the matrix unit, by statement
     simt: float  # float32 instructions, per element
     special: float  # special-function instructions, per element
     work: Mapping[str, float]  # simt by kind: let, reduce, where, cast
     steps: float  # loop steps, all programs
-    crossings: float  # without contractions, how often all threads of a program reduce something together in a step of a loop, all programs
+    crossings: float  # without contractions, how often all threads of a program reduce something together, all programs
     refills: float  # how often a loop starts inside another one, all programs: its pipeline of loads is empty then
     trips: tuple[tuple[str, int, int], ...]  # (loop, level, steps per entry), in program order
     passes: Mapping[Axis, int]  # loops in sequence over each streamed axis
-    dot_operand_bytes: int  # per program and pipeline stage: operands of contractions in loops
+    dot_operand_bytes: int  # per program and pipeline stage: operands of contractions in loops without another one inside
     dot_operand_instructions: int  # that load them; what is too narrow for the asynchronous copy counts with the live values
     staged_bytes: int  # per program and stage but one: other tiles that loops with contractions load
     copied_bytes: int  # the same of the loop without contractions that loads most, as asynchronous copies
-    static_operand_bytes: int  # per program: operands of contractions that stay
+    static_operand_bytes: int  # per program: operands of contractions that are there once
     accumulator_bytes: int  # per program
     live_bytes: int  # per program: registers of live values at the worst point, accumulators included
-    dots: int
-    smallest_m: int  # smallest row count of a contraction, 0 without one
     addressed: tuple[tuple[Tile, ...], ...]  # of each loop: what it accesses by addresses that it holds in registers
     rows: tuple[int, Tile] | None  # the widest tile, and how many values with a number for each row of it live at a time
-    wide_dots: tuple[tuple[int, int, int], ...]  # rows, contracted length and columns of contractions in full float32
     permutes: int  # layout changes
     masked_loops: int  # loops that run all their steps with masks
     kept: bool  # what one loop leaves for the next is marked, so that the L2 keeps it and not what passes beside it
@@ -113,6 +131,16 @@ class Counts:
     def native(self) -> Work:
         """What it does on a CPU."""
         return native_work(self.program, self.sizes)
+
+    @property
+    def dots(self) -> int:
+        """How many statements multiply matrices."""
+        return len(self.products)
+
+    @property
+    def flops(self) -> float:
+        """Operations of the matrix unit."""
+        return sum(p.flops for p in self.products)
 
     @property
     def address_bytes(self) -> int:
@@ -180,13 +208,11 @@ class _Walk:
         self.buffers = program.kernel.buffers
         self.loads: list[Traffic] = []
         self.stores: list[Traffic] = []
-        self.flops: dict[tuple[str, str], float] = {}
         self.work = {"let": 0.0, "reduce": 0.0, "where": 0.0, "cast": 0.0}
         self.special = self.steps = self.crossings = self.refills = 0.0
         self.trips: list[tuple[str, int, int]] = []
-        self.dot_bytes = self.dot_instructions = self.static_bytes = self.accumulators = self.permutes = self.dots = self.masked = 0
-        self.smallest_m = self.copied = 0
-        self.wide_dots: dict[tuple[int, int, int], None] = {}
+        self.dot_bytes = self.dot_instructions = self.static_bytes = self.accumulators = self.permutes = self.masked = self.copied = 0
+        self.products: list[Product] = []
         self.streamed: dict[str, int] = {}  # tiles loaded inside a loop, and their bytes: the pipeline holds several of them
         self.vectors: dict[str, int] = {}  # and the bytes that an instruction of theirs moves
         self.operands: set[str] = set()  # values that a contraction takes straight from memory
@@ -208,27 +234,24 @@ class _Walk:
             programs=self.programs,
             loads=tuple(self.loads),
             stores=tuple(self.stores),
-            tensor_flops=self.flops,
+            products=tuple(self.products),
             simt=sum(self.work.values()),
             special=self.special,
             work=self.work,
             steps=self.steps,
-            crossings=0.0 if self.dots else self.crossings,  # beside one a row is with four threads
+            crossings=0.0 if self.products else self.crossings,  # beside one a row is with four threads
             refills=self.refills,
             trips=tuple(self.trips),
             passes=passes,
             dot_operand_bytes=self.dot_bytes,
             dot_operand_instructions=self.dot_instructions,
-            staged_bytes=sum(n for v, n in self.streamed.items() if v not in self.operands) if self.dots else 0,
-            copied_bytes=0 if self.dots else self.copied,
+            staged_bytes=sum(n for v, n in self.streamed.items() if v not in self.operands) if self.products else 0,
+            copied_bytes=0 if self.products else self.copied,
             static_operand_bytes=self.static_bytes,
             accumulator_bytes=self.accumulators,
             live_bytes=live_bytes,
-            dots=self.dots,
-            smallest_m=self.smallest_m,
             addressed=addressed,
             rows=rows,
-            wide_dots=tuple(self.wide_dots),
             permutes=self.permutes,
             masked_loops=self.masked,
             kept=kept,
@@ -316,7 +339,7 @@ class _Walk:
                 combined = trips * max(map(elements, s.parts or (s.src,)))
                 work["reduce"] += combined * _combining(s)
                 self.special += combined * _combining(s, special=True)
-                self.crossings += trips if in_loop and s.lanes is None and not s.parts[1:] else 0
+                self.crossings += trips if s.lanes is None and not s.parts[1:] else 0
             elif isinstance(s, Scan):  # a step of all lanes for each doubling of what a prefix has seen
                 combined = trips * elements(s.dst) * max(1.0, math.log2(self.sizes.dims[s.dim.name]))
                 work["reduce"] += combined * _combining(s)
@@ -326,7 +349,7 @@ class _Walk:
             elif isinstance(s, Cast):
                 work["cast"] += trips * elements(s.dst) * (0.5 if s.dst.dtype.itemsize == 2 else 1.0)
             elif isinstance(s, Dot):
-                self._dot(s, trips, in_loop)
+                self._dot(s, trips, in_loop and not any(isinstance(x, Loop) for x in body))
             elif isinstance(s, Store):
                 once = {b.name for b in s.once}
                 self.stores.append(self._traffic(s.access, {k: v for k, v in around.items() if k not in once}))
@@ -345,18 +368,17 @@ class _Walk:
         tiles = (s.dst for s in loop.body if isinstance(s, Load))
         return sum(self.sizes.bytes(v) for v, t in zip(tiles, loads, strict=True) if v.dims and t.vector >= ASYNC_BYTES)
 
-    def _dot(self, s: Dot, trips: float, in_loop: bool) -> None:
+    def _dot(self, s: Dot, trips: float, pipelined: bool) -> None:
         m, k, n = (self.sizes.dims[d.name] for d in (*s.a.dims, s.b.dims[1]))
-        key = (s.a.dtype.name, s.precision)
-        self.flops[key] = self.flops.get(key, 0.0) + trips * 2.0 * max(m, MIN_DOT_M) * n * k
-        self.dots += 1
-        self.smallest_m = min(self.smallest_m or m, m)
-        if s.precision == "ieee":
-            self.wide_dots[m, k, n] = None
+        left, right = (
+            "step" if loaded and x.name in self.streamed else "kept" if loaded else "made"
+            for x, loaded in zip((s.a, s.b), s.loaded, strict=True)
+        )
+        self.products.append(Product(m, k, n, trips, s.a.dtype, s.precision, left, right))
         for operand, loaded in ((s.a, s.loaded[0]), (s.b, s.loaded[1])):
             if operand.name in self.operands:
                 continue
-            if loaded and in_loop and operand.name in self.streamed:
+            if loaded and pipelined and operand.name in self.streamed:
                 self.operands.add(operand.name)
                 self.dot_bytes += self.sizes.bytes(operand)
                 vector = self.vectors[operand.name]

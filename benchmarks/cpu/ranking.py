@@ -21,13 +21,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from ..ranks import near, regret, spearman
+
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "EQFUSE_CACHE": "0"}
 NO_FAULTS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}  # outputs are in memory that was used before
 GRID = (1, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512)
 STREAM = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 FORMS = 3
 LARGE = 64  # a tile of at least so many elements, or a whole axis
-NEAR = 2.0  # times as long as the best
 RESULTS = Path(__file__).parents[1] / "results"
 
 
@@ -167,28 +168,6 @@ def runnable(compiled, at, kernel, cost, target):
         return None
 
 
-def ranks(values):
-    """The rank of each, ties sharing theirs."""
-    order = sorted(range(len(values)), key=lambda i: values[i])
-    out, i = [0.0] * len(values), 0
-    while i < len(order):
-        j = i
-        while j + 1 < len(order) and values[order[j + 1]] == values[order[i]]:
-            j += 1
-        for k in order[i : j + 1]:
-            out[k] = (i + j) / 2
-        i = j + 1
-    return out
-
-
-def spearman(a, b):
-    """Rank correlation; 0 where one of them says nothing."""
-    a, b = ranks(a), ranks(b)
-    if len(set(a)) < 2 or len(set(b)) < 2:
-        return 0.0
-    return statistics.correlation(a, b)
-
-
 def run(name, function, arguments, target, options):
     """The kernels of one program, modelled and run."""
     draw = random.Random(options.seed)
@@ -246,15 +225,14 @@ def ordered(compiled, function, arguments):
 def summary(rows):
     """What the model is worth on some rows."""
     us, model = [r["us"] for r in rows], [r["model_us"] for r in rows]
-    pick = us[model.index(min(model))]
-    near = [(u, m) for u, m in zip(us, model, strict=True) if u <= NEAR * min(us)]
+    close = near(us, model)
     return {
         "kernels": len(rows),
         "spearman": round(spearman(model, us), 3),
-        "near": len(near),
-        "spearman_near": round(spearman([m for _, m in near], [u for u, _ in near]), 3),
+        "near": len(close[0]),
+        "spearman_near": round(spearman(*close), 3),
         "repeats": round(spearman(*([r["halves_us"][h] for r in rows] for h in (0, 1))), 3),
-        "regret": round(pick / min(us), 3),
+        "regret": round(regret(us, model), 3),
         "ratio": round(statistics.median(u / m for u, m in zip(us, model, strict=True)), 3),
         "error": round(statistics.median(abs(m / u - 1) for u, m in zip(us, model, strict=True)), 3),
         "best_us": min(us), "worst_us": max(us),

@@ -10,7 +10,7 @@ import torch
 
 from eqfuse.compiled import Compiled
 from eqfuse.errors import PlanError
-from eqfuse.extract.cost import fit, price
+from eqfuse.extract.cost import fit, launched_with, price
 from eqfuse.extract.plan import PlannedKernel
 from eqfuse.extract.search import power
 from eqfuse.runtime.executable import Executable
@@ -115,7 +115,7 @@ def with_tiles(c: Compiled, tiles: tuple[dict[str, int], int, int]) -> Executabl
     except PlanError:
         return None
     counts = walk(program)
-    fitted = replace(fit(counts, c.target), warps=warps, stages=stages)
+    fitted = launched_with(counts, fit(counts, c.target), warps, stages, c.target)
     cost = price(other, counts, fitted, c.target)
     plan = replace(c.plan, steps=(PlannedKernel(other, finish(program), cost, (), {}),), launches=(), estimated_us=cost.us)
     return Executable(c.traced, Generated(c.traced, True, plan, c.target), plan, c.target)

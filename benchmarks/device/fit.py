@@ -11,13 +11,13 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from eqfuse.extract.targets import Target, load_target
 
-from ..cpu.ranking import spearman
+from ..ranks import regret, spearman
 
 SHARES = [k / 100 for k in range(50, 121, 2)]
 LAUNCHES = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0]
@@ -87,11 +87,6 @@ def _errors(rows: Sequence[Row], constants: Constants) -> list[float]:
     return [abs(math.log(r["us"] / predicted(r, constants))) for r in rows]
 
 
-def regret(rows: Sequence[Row], by: Callable[[Row], float]) -> float:
-    """The measured time of the choice over that of the best."""
-    return float(min(rows, key=by)["us"] / min(r["us"] for r in rows))
-
-
 def _kind(kind: str, rows: Sequence[Row]) -> None:
     static = [r for r in rows if r["static_us"]]
     us = [r["us"] for r in rows]
@@ -101,7 +96,7 @@ def _kind(kind: str, rows: Sequence[Row]) -> None:
         for key, of in (("modelled_us", rows), ("static_us", static))
     ]
     chosen = [
-        f"{regret(of, lambda r, key=key: r[key]):5.2f}" if same and of else "    -"  # type: ignore[misc]
+        f"{regret([r['us'] for r in of], [r[key] for r in of]):5.2f}" if same and of else "    -"
         for key, of in (("modelled_us", rows), ("static_us", static))
     ]
     model = statistics.median(u / r["modelled_us"] for u, r in zip(us, rows, strict=True))

@@ -23,7 +23,7 @@ from ...tiles.kernel import Buffer, Kernel, input_buffers
 from ...tiles.kernel_spec import check_kernel
 from ...tiles.lower import lower
 from ...tiles.walk import walk
-from ..cost import fit, pipelined, price
+from ..cost import fit, launchable, pipelined, price
 from ..launches import check_launches
 from ..launches import like as launches_like
 from ..plan import Cost, Plan, PlannedKernel
@@ -125,8 +125,9 @@ def _step(kernel: Kernel, cost: Cost, buffers: Mapping[str, Buffer], target: Tar
     tiles = lower(kernel)
     counts = walk(tiles)
     for copies in (True, False):
-        fitted = pipelined(counts, fit(counts, target, copies=copies), target, kernel.persistent)
-        if not fitted.reason and (fitted.warps, fitted.stages) == (kernel.warps, kernel.stages):
+        for fitted in launchable(counts, pipelined(counts, fit(counts, target, copies=copies), target, kernel.persistent), target):
+            if fitted.reason or (fitted.warps, fitted.stages) != (kernel.warps, kernel.stages):
+                continue
             found = price(kernel, counts, fitted, target)
             if found == cost:
                 rules = tuple(dict.fromkeys(n.rule for n in kernel.nodes if n.rule))

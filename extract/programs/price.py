@@ -22,7 +22,6 @@ from ...ir import dtypes, ops
 from ...ir.index import Axis
 from ...ir.program import Output
 from ...ir.terms import Cast, Const, Extent, Gather, Index, Input, Map, Reduce, Term, View, postorder
-from ..cost import OVERLAP
 from ..targets import Target
 
 Wide = Collection[Term]
@@ -37,6 +36,7 @@ class Look:
 
 
 LONG = 2**16  # elements of a reduction that one program does not reduce
+BESIDE = 0.6  # of the pointwise work of a stage with a product, how much the product does not hide (assumption)
 LOOKS = (Look(1.0, 1.0), Look(0.0, 0.0), Look(0.3, 3.0))  # all is stored; all stays on chip; something between
 
 
@@ -125,7 +125,7 @@ class _Stages:
                 self.read.add((depth, t))
                 moved += stored_bytes(t, self.wide) * (self.look.stored if isinstance(t, Reduce) else 1.0)
         vector = max(instructions / (self.target.simt_gops * 1e3), special / (self.target.special_gops * 1e3))
-        return max(tensor + vector * (OVERLAP if tensor else 1.0), moved / (self.target.dram_gb_s * 1e3))
+        return max(tensor + vector * (BESIDE if tensor else 1.0), moved / (self.target.dram_gb_s * 1e3))
 
     def operand_type(self, body: Term) -> str:
         """The type of the operands of a product: one of float16 that may exceed it is multiplied in tf32."""

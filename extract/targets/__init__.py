@@ -55,6 +55,9 @@ class Target:
     link_us: float  # what a collective takes however little it moves
     tensor_tflops: Mapping[str, float]  # dense TFLOP/s by "float16" | "bfloat16" | "tf32"
     levels: tuple[Level, ...]  # memories, outermost first
+    issue_per_clock: float = 4.0  # instructions of warps that an SM issues
+    matrix_way: str = "warp"  # who multiplies: "warp" | "group" of four warps | "block" (:mod:`eqfuse.extract.units`)
+    warp_share: float = 1.0  # of the rate of the matrix unit, by products of a warp
     descriptor_us: float = 0.0  # what a launch takes longer for each tensor descriptor; 0 where none are used
     library_us: float = 5.0  # what a call of the vendor's library takes before it computes
     library_tflops: Mapping[str, float] = field(default_factory=dict)  # its matrix products by element type; of no other is one called

@@ -67,7 +67,7 @@ def test_a_file_of_the_user(tmp_path):
     [
         (("sm_count = 132", "sm_count = 'many'"), "sm_count = 'many' is not a valid int"),
         (("sm_count = 132", "sm_counts = 132"), "missing sm_count and unknown sm_counts"),
-        (("gb_s = 4800.0", "gb_s = -1.0"), "gb_s = -1.0 of a level is not a valid float"),
+        (("gb_s = 4270.0", "gb_s = -1.0"), "gb_s = -1.0 of a level is not a valid float"),
         (("line_bytes = 64", "lines = 64"), "a level with missing line_bytes and unknown lines"),
         (('scope = "node"', 'scope = "sm"'), "do not go from the outside to the inside: node, device, die, sm"),
         (('name = "l2"', 'name = "dram"'), "two levels of one name"),
