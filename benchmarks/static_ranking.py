@@ -2,8 +2,8 @@
 
     python -m benchmarks.static_ranking compile FILE        every program for a100, h100, b200; half an hour of one core, goes on with FILE
     python -m benchmarks.static_ranking compile FILE rows   some families, programs or devices
-    python -m benchmarks.static_ranking price FILE [OTHER]  the model as it is now, for the kernels of a file (written to OTHER)
-    python -m benchmarks.static_ranking show FILE [AFTER]   correlation and regret; each term of the model beside what the code says of it
+    python -m benchmarks.static_ranking price FILE          the model as it is now, for the kernels of a file; --before: as one before
+    python -m benchmarks.static_ranking show FILE           correlation and regret; each term of the model beside what the code says of it
 
 No GPU is needed: times are static ones (docs/decisions/machine_code.md), not measured.  The kernels of a program are those that its search
 priced for the heaviest kernel of the plan, drawn at random, half of them from the cheaper third, and up to two steps away from there: twice
@@ -25,7 +25,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from .host import commit, host, write
+from .host import commit, host
 from .ranks import in_order, near, regret, spearman
 from .table_parts import markdown
 
@@ -238,7 +238,7 @@ def compile_all(path, only, jobs):
                     rows.append({"family": family, "program": name, "target": target, "form": known[text]} | differing(k.kernel))
                 found = enough(rows, result["forms"], target, jobs)
                 result["rows"] += found
-                write(path, result)
+                keep(path, result)
                 us = [r["static_us"] for r in found if "static_us" in r]
                 said = f"{len(us)} of {len(found)}" + (f": {min(us):.0f} to {max(us):.0f} us" if us else "")
                 print(f"{family:18} {name:38} {target} {said} ({time.perf_counter() - start:.0f} s)", flush=True)
@@ -255,37 +255,48 @@ def enough(rows, forms, target, jobs):
     return found
 
 
-def price_all(path, other):
+def price_all(path, before):
     """The model's time of every kernel, and its terms."""
     from eqfuse.extract.targets import load_target
 
     result = json.loads(path.read_text())
     targets = {t: load_target(t) for t in TARGETS}
     for row in result["rows"]:
-        if "static_us" not in row:
-            continue
-        cost = modelled(again(result["forms"][row["form"]], row), targets[row["target"]])
-        row |= {"model_us": cost.us - targets[row["target"]].launch_us, "terms": {t: round(v, 3) for t, v in cost.terms.items()}, "bound": cost.bound}
-    result["environment"]["priced"] = commit()
-    write(other, result)
+        if "static_us" in row:
+            target = targets[row["target"]]
+            cost = modelled(again(result["forms"][row["form"]], row), target)
+            row["before_us" if before else "model_us"] = round(cost.us - target.launch_us, 3)
+            if not before:
+                row |= {"terms": {t: round(v, 3) for t, v in cost.terms.items()}, "bound": cost.bound}
+    result["environment"]["priced_before" if before else "priced"] = commit()
+    keep(path, result)
     return result
+
+
+def keep(path, result):
+    """The file in one step, a line for each kernel and form."""
+    lines = [f'"environment": {json.dumps(result["environment"])}']
+    lines += [f'"{key}": [\n' + ",\n".join(json.dumps(r, separators=(",", ":")) for r in result[key]) + "\n]" for key in ("forms", "rows")]
+    part = path.with_suffix(".part")
+    part.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    part.replace(path)
 
 
 def groups(rows):
     """(family, target) -> the rows of each of its programs."""
     out = {}
     for r in rows:
-        if "model_us" in r:
+        if "static_us" in r:
             out.setdefault((r["family"], r["target"]), {}).setdefault(r["program"], []).append(r)
     return out
 
 
-def cell(by_program):
+def cell(by_program, key):
     """What the model is worth on some programs of a family: kernels, mean correlation, the same near the best, pairs in order, regret,
     static time over the model's."""
     whole, close, ordered, regrets, ratios, n = [], [], [], [], [], 0
     for rows in by_program.values():
-        us, model = [r["static_us"] for r in rows], [r["model_us"] for r in rows]
+        us, model = [r["static_us"] for r in rows], [r[key] for r in rows]
         n += len(rows)
         whole.append((len(rows), spearman(model, us)))
         a, b = near(us, model)
@@ -300,47 +311,50 @@ def cell(by_program):
 TERMS = {"issue": "issue", "tensor": "matrix", "special": "special", "shared": "shared", "l2": "second level", "dram": "device memory"}
 
 
-def show(result, after=None):
-    """Correlation and regret by family and device, then each term beside the floor that the code has."""
-    both = [groups(result["rows"])] + ([groups(after["rows"])] if after else [])
+def ranked(result):
+    """The table of correlation and regret by family and device, of the model before, if there is one, and of that now."""
+    found = groups(result["rows"])
+    keys = [k for k in ("before_us", "model_us") if any(k in r for r in result["rows"])]
     rows = []
-    for family in dict.fromkeys(f for f, _ in both[0]):
-        of = [[key for key in both[0] if key[0] == family and target in ("", key[1])] for target in ("", *TARGETS)]
-        for target, keys in zip(("all", *TARGETS), of, strict=True):
-            cells = [cell({(key, p): r for key in keys for p, r in g[key].items()}) for g in both if keys]
-            if cells:
+    for family in dict.fromkeys(f for f, _ in found):
+        for target in ("all", *TARGETS):
+            mine = {(t, p): r for (f, t), programs in found.items() for p, r in programs.items() if f == family and target in ("all", t)}
+            if mine:
+                cells = [cell(mine, k) for k in keys]
                 rows.append((family, target, str(cells[0][0]), *(" -> ".join(f"{c[i]:.2f}" for c in cells) for i in range(1, 6))))
-    header = ("family", "device", "kernels", "Spearman", "near the best", "pairs in order", "regret", "static / model")
-    print(markdown(header, rows), "\n")
-    last = (after or result)["rows"]
+    return markdown(("family", "device", "kernels", "Spearman", "near the best", "pairs in order", "regret", "static / model"), rows)
+
+
+def termwise(result):
+    """The table of the model's terms beside the floors of the code."""
     table = []
-    for family in dict.fromkeys(r["family"] for r in last):
+    for family in dict.fromkeys(r["family"] for r in result["rows"]):
         for term, unit in TERMS.items():
             logs = [
                 math.log(r["terms"][term] / r["floors"][unit])
-                for r in last
-                if r["family"] == family and "terms" in r and r["terms"].get(term) and r["floors"].get(unit)
+                for r in result["rows"]
+                if r["family"] == family and "terms" in r and r["terms"].get(term) and r["floors"].get(unit, 0) > 0.05 * r["static_us"]
             ]
             if logs:
                 middle = statistics.median(logs)
                 spread = statistics.median(abs(x - middle) for x in logs)
                 table.append((family, term, str(len(logs)), f"{math.exp(middle):.2f}", f"{math.exp(spread):.2f}"))
-    print(markdown(("family", "term", "kernels", "model / code", "spread"), table))
+    return markdown(("family", "term", "kernels", "model / code", "spread"), table)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("compile", "price", "show"))
     parser.add_argument("file", type=Path)
-    parser.add_argument("rest", nargs="*")
+    parser.add_argument("only", nargs="*", help="families, programs or devices")
+    parser.add_argument("--before", action="store_true", help="the model that runs is the one before")
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile (default %(default)s)")
     options = parser.parse_args()
     if options.action == "compile":
-        compile_all(options.file, options.rest, options.jobs)
-    elif options.action == "price":
-        show(price_all(options.file, Path(options.rest[0]) if options.rest else options.file))
-    else:
-        show(json.loads(options.file.read_text()), json.loads(Path(options.rest[0]).read_text()) if options.rest else None)
+        compile_all(options.file, options.only, options.jobs)
+        return 0
+    result = price_all(options.file, options.before) if options.action == "price" else json.loads(options.file.read_text())
+    print(ranked(result), termwise(result), sep="\n\n")
     return 0
 
 

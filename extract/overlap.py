@@ -16,7 +16,7 @@ MEMORY = ("dram", "l2")
 PHASES = (("tensor", "shared"), ("issue", "special"), MEMORY)  # matrix products; arithmetic; memory
 # shares of the lesser one of two that show, for a program that is alone (fitted to static times: docs/decisions/cost_model.md)
 BESIDE = (0.0, 0.3, 0.0)  # of two units of a phase
-WAITED, AHEAD = 0.8, 0.1  # of memory and the chip, for data that are waited for and for those that are loaded ahead
+WAITED, AHEAD = 0.8, 0.05  # of memory and the chip, for data that are waited for and for those that are loaded ahead
 
 
 def contributions(terms: Mapping[str, float], at_a_time: float, ahead: float, parts: float = 1.0) -> dict[str, float]:
