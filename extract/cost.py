@@ -18,7 +18,7 @@ from ..ir.strides import SECTOR_BYTES
 from ..tiles.kernel import Kernel
 from ..tiles.liveness import ADDRESS_BYTES
 from ..tiles.sizes import VECTOR_BYTES
-from ..tiles.walk import Counts, Traffic, walk
+from ..tiles.walk import Counts, Traffic
 from . import flight
 from .core_time import core_terms
 from .overlap import MEMORY, PHASES, contributions
@@ -39,7 +39,6 @@ BASE_REGISTERS = 40  # addresses, indices and scalars
 # registers of a thread that a compiler takes: so many, and this share of those of its tiles, by who multiplies.  Warps hold what they have
 # loaded as well.  (measured: docs/decisions/cost_model.md)
 REGISTERS = {"warp": (30, 1.4), "group": (30, 0.85), "block": (30, 1.0), "": (12, 0.8)}
-SPARED = 1.33  # times the registers that tiles may take, where operands of all products are in none (compiled: 2 of 44 kernels there spill)
 POINTERS = 1 / 3  # of the pointers that a loop could hold, how many a compiler does hold (measured on the compiled corpus)
 ROWS = 0.5  # of the numbers that a thread has for its rows, how many a compiler holds at a time (measured: docs/decisions/registers.md)
 MAX_THREADS = 1024  # of a CTA
@@ -66,7 +65,7 @@ def fit(counts: Counts, target: Target, share: float = 1.0, copies: bool = True)
     """Choose warps and stages by the footprint; ``reason`` is set when nothing fits.  ``share`` of the registers that tiles may take
     by the model: less than 1 for a kernel of which a compiler has shown that it needs more than the model counts.  Without ``copies``
     those of the numbers of rows are not counted: what does not fit for them alone spills, but runs."""
-    registers = max(counts.live_bytes, counts.accumulator_bytes) + counts.address_bytes
+    registers = _tiles(counts, target)
     if target.core is not None:
         return _fit_core(counts, target)
     limit = target.shared_bytes_per_block
@@ -80,14 +79,14 @@ def fit(counts: Counts, target: Target, share: float = 1.0, copies: bool = True)
     possible = [w for w in possible if shared[w] <= limit]
     single = {w: registers + _operands(counts, w, target) + _pointers(counts, w, target) for w in possible}
     needed = {w: n + copies * _rows(counts, w, target) for w, n in single.items()}
-    able = [w for w in possible if needed[w] <= share * _tile_bytes(counts, w, target)]
+    able = [w for w in possible if needed[w] <= share * _tile_bytes(w, target)]
     if able:
         wanted = _warps_wanted(counts)
         warps = next((w for w in able if w >= wanted), able[-1])
         return Fit(warps, stages[warps], shared[warps], needed[warps])
-    over = min(needed[w] - int(share * _tile_bytes(counts, w, target)) for w in possible)
+    over = min(needed[w] - int(share * _tile_bytes(w, target)) for w in possible)
     reason = f"a tile needs {over} bytes more registers than a block can use"
-    by_copies = any(single[w] <= share * _tile_bytes(counts, w, target) for w in possible)
+    by_copies = any(single[w] <= share * _tile_bytes(w, target) for w in possible)
     warps = possible[-1] if len(possible) < 4 else 8
     return Fit(warps, stages[warps], shared[warps], registers, reason, "registers", over, by_copies)
 
@@ -97,10 +96,10 @@ def launchable(counts: Counts, fitted: Fit, target: Target, share: float = 1.0) 
     found = [fitted]
     if not counts.products or fitted.reason or target.core is not None:
         return found
-    registers = max(counts.live_bytes, counts.accumulator_bytes) + counts.address_bytes
+    registers = _tiles(counts, target)
     for warps in (w for w in WARPS_OF_PRODUCTS if w * target.warp_size <= MAX_THREADS):
         needed = registers + _operands(counts, warps, target) + _pointers(counts, warps, target)
-        if needed > share * _tile_bytes(counts, warps, target):
+        if needed > share * _tile_bytes(warps, target):
             continue
         for stages in range(fitted.stages, MOST_STAGES + 1) if counts.dot_operand_bytes else (fitted.stages,):
             other = replace(launched_with(counts, fitted, warps, stages, target), register_bytes=needed)
@@ -118,17 +117,21 @@ def _fit_core(counts: Counts, target: Target) -> Fit:
     return Fit(1, 1, held, 0)
 
 
-def _tile_bytes(counts: Counts, warps: int, target: Target) -> int:
+def _tile_bytes(warps: int, target: Target) -> int:
     """Bytes of registers that the tiles of a program may take: all its warps must fit a multiprocessor."""
     threads = warps * target.warp_size
-    apart = bool(counts.products) and all(way(p, target) != "warp" for p in counts.products)
-    most = int(target.tile_registers * (SPARED if apart else 1.0))
-    return 4 * threads * min(most, target.registers_per_sm // threads - BASE_REGISTERS)
+    return 4 * threads * min(target.tile_registers, target.registers_per_sm // threads - BASE_REGISTERS)
+
+
+def _tiles(counts: Counts, target: Target) -> int:
+    """Bytes of registers for the tiles of a program, and for the addresses of a pipelined loop, of which descriptors need none."""
+    described = target.descriptor_us and counts.products and all(way(p, target) != "warp" for p in counts.products)
+    return max(counts.live_bytes, counts.accumulator_bytes) + (0 if described else counts.address_bytes)
 
 
 def register_share(planned: PlannedKernel, target: Target) -> float:
     """The share of the registers that tiles may take which a kernel takes, by the model."""
-    return planned.cost.register_bytes / _tile_bytes(walk(planned.tiles), planned.kernel.warps, target)
+    return planned.cost.register_bytes / _tile_bytes(planned.kernel.warps, target)
 
 
 def _operands(counts: Counts, warps: int, target: Target) -> int:

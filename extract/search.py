@@ -431,18 +431,17 @@ class KernelSearch:
         if found is None:
             return best
         gain = best.cost.us / found.cost.us - 1
-        # steps of a loop with products wait for each other, which the model does not count: they are not made shorter for a few bytes
+        # steps of a loop with products are not made shorter for a few bytes
         shorter = found.counts.dots and found.counts.steps > best.counts.steps
-        leaner = not shorter and (
-            found.cost.dram_bytes < LEANER * best.cost.dram_bytes
-            or (
-                found.counts.dots > 0
-                and found.cost.dram_bytes <= best.cost.dram_bytes
-                and found.cost.l2_bytes < LEANER * best.cost.l2_bytes
-                and self._as_full(found.cost, best.cost)
-            )
-        )
-        return found if gain > TIE or (leaner and gain > -TIE) else best
+        leaner = not shorter and (found.cost.dram_bytes < LEANER * best.cost.dram_bytes or self._leaner(found.cost, best.cost))
+        tells = TELLS if found.counts.dots and not self.target.on_cpu else TIE
+        return found if gain > TIE or (leaner and found.cost.us <= (1 + tells) * form.fastest) else best
+
+    def _leaner(self, a: Cost, b: Cost) -> bool:
+        """It moves less through the second level, without products: has less arithmetic (a row is gone over once), no more from memory, and
+        keeps as much of the device at work."""
+        less = a.l2_bytes < LEANER * b.l2_bytes if a.flops else a.simt < LEANER * b.simt
+        return less and a.dram_bytes <= b.dram_bytes and self._as_full(a, b)
 
     def _as_full(self, a: Cost, b: Cost) -> bool:
         """The programs of one keep as much of the device at work as those of another, as if all take one time."""
@@ -452,11 +451,8 @@ class KernelSearch:
         """It takes less time, or about the same and moves less; or the same on a device that is as full, with less arithmetic that
         something else is said to hide."""
         gain = b.us / a.us - 1
-        if not self.target.on_cpu and abs(gain) <= TELLS:
-            for leaner, other in ((a, b), (b, a)):
-                less = leaner.dram_bytes <= other.dram_bytes and leaner.l2_bytes < LEANER * other.l2_bytes
-                if less and self._as_full(leaner, other):
-                    return leaner is a
+        if not self.target.on_cpu and abs(gain) <= TELLS and self._leaner(a, b) is not self._leaner(b, a):
+            return self._leaner(a, b)
         return gain > TIE or (gain >= 0 and a.simt < LEANER * b.simt and self._as_full(a, b))
 
     def _larger(self, a: Axis, role: Role, s: Structure) -> int | None:
@@ -529,6 +525,7 @@ class _Form:
         self.share = search.register_shares.get(tuple(r.buffer for r in roots), 1.0)
         self.tilings = Tilings()
         self.orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}  # dims -> their order
+        self.fastest = math.inf  # of those that were evaluated
         self._seen: dict[tuple[int, ...], _Candidate | None] = {}
 
     def evaluate(self, roles: dict[Axis, Role], model: Kernel | None = None) -> _Candidate | None:
@@ -538,7 +535,8 @@ class _Form:
         if key not in self._seen:
             if self.search.meter.late():
                 return None
-            self._seen[key] = self._evaluate(roles, model)
+            self._seen[key] = found = self._evaluate(roles, model)
+            self.fastest = min(self.fastest, found.cost.us if found is not None else math.inf)
         return self._seen[key]
 
     def _evaluate(self, roles: dict[Axis, Role], model: Kernel | None) -> _Candidate | None:
@@ -603,7 +601,7 @@ class _Form:
             fitted = pipelined(counts, once, target, fewer)
             again = replace(kernel, stages=fitted.stages, persistent=fewer, registers=registers(fewer, fitted, target))
             there = price(again, counts, fitted, target)
-            if (there.us, there.dram_bytes) < (cost.us, cost.dram_bytes):
+            if there.us < cost.us or (there.us <= (1 + TELLS) * cost.us and there.dram_bytes < LEANER * cost.dram_bytes):
                 kernel, cost = again, there
         described = model.descriptors if model is not None else 0 < target.descriptor_us * DESCRIBED < cost.us and counts.dots > 0
         found = _Candidate(dict(roles), replace(kernel, descriptors=described), counts, cost)

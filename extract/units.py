@@ -38,8 +38,8 @@ class Units:
 
 
 def way(p: Product, target: Target) -> str:
-    """Who multiplies: a warp, a group or the block."""
-    return target.matrix_way if p.m >= 64 else "warp"
+    """Who multiplies: a warp, a group or the block.  What is too small for these, and full float32, warps do."""
+    return target.matrix_way if p.m >= ROWS["group"] and p.precision != "ieee" else "warp"
 
 
 def layout(p: Product, counts: Counts, warps: int) -> tuple[int, int]:

@@ -69,7 +69,7 @@ def test_a_normalised_row_is_one_pass_before_a_product(dtype):
     kernel = c.plan.kernels[-1]
     assert len(c.plan.kernels) == (2 if dtype == torch.float16 else 1)
     assert all(set(k.passes.values()) == {1} for k in c.plan.kernels)
-    assert walk(kernel.tiles).tensor_flops.keys() == {(str(dtype).removeprefix("torch."), "")}
+    assert {(p.dtype.name, p.precision) for p in walk(kernel.tiles).products} == {(str(dtype).removeprefix("torch."), "")}
     assert sum(b.bytes for b in c.plan.buffers.values() if b.role == "temporary") <= 4 * 4096
     for size, gain in ((3.0, 1.0), (3e-6, 1e-3), (1e4, 100.0)):
         g = torch.Generator().manual_seed(0)
@@ -92,7 +92,7 @@ def test_attention_on_normalised_queries_and_keys_takes_one_pass(dtype):
     c = eqfuse.optimize(attention, empty(heads, heads, heads, gains, gains, dtype=dtype), target="h200")
     (kernel,) = c.plan.kernels
     assert set(kernel.passes.values()) == {1}
-    assert c.plan.estimated_us < 2.25 * kernel.cost.terms["tensor"], "with the factor outside it is 2.8 times the products"
+    assert walk(kernel.tiles).products[0].right == "made", "keys are normalised before the product, not its results"
     g = torch.Generator().manual_seed(0)
     shapes = (2, 3, 37, 64), (2, 3, 131, 64), (2, 3, 131, 64), gains, gains
     args = tuple(torch.randn(s, generator=g).to(dtype) for s in shapes)

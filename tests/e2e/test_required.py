@@ -78,21 +78,19 @@ def test_logits_are_not_stored(target, dtype, tokens):
     labels = torch.empty(tokens, dtype=torch.int64, device="meta")
     plan = eqfuse.optimize(MANY.fn, (x, w, labels), target=target, **LITTLE).plan
     assert held(plan) < 4e6, str(plan)
-    assert plan.dram_bytes <= 1.1 * plan.compulsory_bytes, str(plan)
+    assert plan.dram_bytes < 0.5 * plan.baseline_bytes, str(plan)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("target", GPUS)
 def test_normalised_rows_are_not_stored(target, dtype):
-    """rmsnorm -> linear within little memory: one kernel and one pass where the type holds the rows before they are normalised.  Float16 does not: their statistics
-    come first, one number for each row, from a kernel of its own or from a pass of their own, and the products are of float16 all the same."""
+    """rmsnorm -> linear within little memory: one pass where the type holds the rows before they are normalised, or their statistics come
+    first, one number for each row, from a kernel of its own.  Float16 does not hold them: it has that kernel, or a pass, and the products
+    are of float16 all the same."""
     case = PROGRAMS["rmsnorm_linear"]
     plan = eqfuse.optimize(case.fn, case.args("bench", dtype, device="meta"), target=target, **LITTLE).plan
     passes = [dict(k.passes)["cols"] for k in plan.kernels]
-    if dtype != "float16":
-        assert passes == [1], str(plan)
-        assert not held(plan)
-        return
-    assert passes == ([2] if target == "a100" else [1, 1]), str(plan)
-    assert held(plan) == (0 if target == "a100" else 4 * 4096)
-    assert set(walk(plan.kernels[-1].tiles).tensor_flops) == {("float16", "")}
+    assert passes in ([1, 1], [2] if dtype == "float16" else [1]), str(plan)
+    assert held(plan) == (4 * 4096 if len(passes) == 2 else 0)
+    if dtype == "float16":
+        assert {(p.dtype.name, p.precision) for p in walk(plan.kernels[-1].tiles).products} == {("float16", "")}

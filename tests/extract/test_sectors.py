@@ -75,7 +75,7 @@ def test_pieces_of_several_axes_are_one(fn, shape):
     plan = planned(fn, *shape, dtype="float16")
     assert runs(plan)["x"] >= SECTOR_BYTES
     whole = 1e-3 * plan.compulsory_bytes / load_target("h200").dram_gb_s  # us, if each byte is moved once
-    assert all(us < 1.5 * whole for k in plan.kernels for us in k.cost.terms.values()), plan
+    assert all(us < 1.5 * whole for k in plan.kernels for us in k.cost.parts.values()), plan
 
 
 @pytest.mark.parametrize("shapes", [((64, 16384), (16384, 512)), ((128, 4096), (4096, 128))], ids=str)
