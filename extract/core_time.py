@@ -15,7 +15,7 @@ from ..tiles.native import LINE, PAGE, Product, Work
 from .targets.core import Core, Level
 
 SHARE = 0.8  # of a level that holds what is said to be in it (assumption)
-INNER = 4  # rows or columns of inner products that are not packed: EQ_FEW of products.h
+INNER = 4
 
 # functions by those that were measured: elements of these, and instructions
 FUNCTIONS: dict[str, tuple[tuple[tuple[str, float], ...], float]] = {
@@ -67,19 +67,25 @@ def _line(level: Level, core: Core) -> float:
 # -- products ------------------------------------------------------------------------------------------------------------------
 
 
-def _is_inner(p: Product) -> bool:
-    return p.inner and min(p.m, p.n) <= INNER
+def _is_inner(p: Product, core: Core) -> bool:
+    return p.inner and (p.m <= _few(core) or p.n <= INNER)
+
+
+def _few(core: Core) -> int:
+    """Rows that do not repay packing: EQ_FEW of products.h."""
+    return 2 * core.rows
 
 
 def _unpacked(p: Product, core: Core) -> int:
     """Columns that are read where they are."""
-    return p.n // core.columns * core.columns if p.there and p.m <= 2 * core.rows else 0
+    return p.n // core.columns * core.columns if p.there and p.m <= _few(core) else 0
 
 
 def _product(p: Product, core: Core) -> float:
     """Nanoseconds of one call, its operands packed."""
-    if _is_inner(p):
-        return p.m * p.n * (2 * p.k / core.inner_gflops + core.inner_ns)
+    if _is_inner(p, core):  # fewer rows than are taken at a time have as many columns to load
+        rows = sum((rows + INNER - 1) / (2 * INNER - 1) * INNER for rows in _groups(p.m, INNER))
+        return rows * math.ceil(p.n / INNER) * INNER * (2 * p.k / core.inner_gflops + core.inner_ns)
     full = 2 * core.rows * core.columns / core.product_gflops  # a step of the micro-kernel
     panels = math.ceil(p.n / core.columns)
     result, panel = 4.0 * p.m * panels * core.columns, 4.0 * core.columns * p.k
@@ -107,7 +113,7 @@ def _groups(m: int, most: int) -> Iterable[int]:
 
 def _packing(p: Product, core: Core) -> float:
     """Nanoseconds to pack the right operand of one call."""
-    if _is_inner(p):
+    if _is_inner(p, core):
         return 0.0
     columns = p.n - _unpacked(p, core)
     padded = math.ceil(columns / core.columns) * core.columns
