@@ -30,7 +30,12 @@
 typedef float eq_vector __attribute__((vector_size(4 * EQ_LANES), aligned(4), may_alias));
 // one broadcast lives at a time: without it gcc loads all of them first, and spills the sums (36 in place of 60 GFLOP/s on Zen 3)
 #define EQ_IN_ORDER __asm__ volatile("" ::: "memory")
-#define EQ_EACH_ROW _Pragma("GCC unroll 12") for (int i = 0; i < rows; i++)  // unrolled, or the sums would be an array in memory
+#ifdef __clang__
+#define EQ_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define EQ_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define EQ_EACH_ROW EQ_UNROLL for (int i = 0; i < rows; i++)  // unrolled, or the sums would be an array in memory
 // Asks memory for an element that is used later: few rows leave no time to wait for it, and processors follow neither short pieces nor rows
 // that end.  Nothing has to be there.
 #define EQ_ASK(p, far) __builtin_prefetch((const void *)((uintptr_t)(p) + sizeof *(p) * (uintptr_t)(far)))
@@ -94,47 +99,51 @@ __attribute__((noinline, unused)) static void eq_panels(
   }
 }
 
-// A square of EQ_LANES vectors, turned over: at a distance of s, s = EQ_LANES / 2 ... 1, pairs of vectors exchange their halves (Eklundh
-// 1972).  Only gcc takes the lanes as a vector.
+// Lanes of two vectors, at a distance of s, a power of two: lane l is that of a, or l - s of b where l has s; the upper ones are s lanes
+// further.  gcc takes lanes as a vector, others as constants.
 #if defined(__GNUC__) && !defined(__clang__)
 typedef int32_t eq_lanes __attribute__((vector_size(4 * EQ_LANES)));
-EQ_INLINE void eq_turn(eq_vector *v) {
+EQ_INLINE eq_vector eq_halves_of(eq_vector a, eq_vector b, const int s, const int upper) {
   eq_lanes lane;
   for (int l = 0; l < EQ_LANES; l++) lane[l] = l;
-  _Pragma("GCC unroll 4") for (int s = EQ_LANES / 2; s > 0; s /= 2) {
-    const eq_lanes upper = (lane & s) != 0, low = lane + (upper & (EQ_LANES - s)), high = low + s;
-    _Pragma("GCC unroll 16") for (int i = 0; i < EQ_LANES; i++) {
+  return __builtin_shuffle(a, b, lane + (((lane & s) != 0) & (EQ_LANES - s)) + upper * s);
+}
+#else
+#define EQ_FROM(l, s, upper) ((((l) & (s) ? (l) + EQ_LANES - (s) : (l)) + (upper) * (s)) % (2 * EQ_LANES))
+#define EQ_FOUR(l, ...) EQ_FROM(l, __VA_ARGS__), EQ_FROM(l + 1, __VA_ARGS__), EQ_FROM(l + 2, __VA_ARGS__), EQ_FROM(l + 3, __VA_ARGS__)
+#if EQ_LANES == 16
+#define EQ_LANES_AT(...) EQ_FOUR(0, __VA_ARGS__), EQ_FOUR(4, __VA_ARGS__), EQ_FOUR(8, __VA_ARGS__), EQ_FOUR(12, __VA_ARGS__)
+#elif EQ_LANES == 8
+#define EQ_LANES_AT(...) EQ_FOUR(0, __VA_ARGS__), EQ_FOUR(4, __VA_ARGS__)
+#else
+#define EQ_LANES_AT(...) EQ_FOUR(0, __VA_ARGS__)
+#endif
+#define EQ_AT(s) (upper ? __builtin_shufflevector(a, b, EQ_LANES_AT(s, 1)) : __builtin_shufflevector(a, b, EQ_LANES_AT(s, 0)))
+EQ_INLINE eq_vector eq_halves_of(eq_vector a, eq_vector b, const int s, const int upper) {
+  return s == 8 ? EQ_AT(8) : s == 4 ? EQ_AT(4) : s == 2 ? EQ_AT(2) : EQ_AT(1);
+}
+#endif
+// A square of EQ_LANES vectors, turned over: pairs of them exchange their halves at distances of EQ_LANES / 2 ... 1 (Eklundh 1972).
+EQ_INLINE void eq_turn(eq_vector *v) {
+  EQ_UNROLL for (int s = EQ_LANES / 2; s > 0; s /= 2) {
+    EQ_UNROLL for (int i = 0; i < EQ_LANES; i++) {
       if (!(i & s)) {
         const eq_vector a = v[i], b = v[i + s];
-        v[i] = __builtin_shuffle(a, b, low);
-        v[i + s] = __builtin_shuffle(a, b, high);
+        v[i] = eq_halves_of(a, b, s, 0);
+        v[i + s] = eq_halves_of(a, b, s, 1);
       }
     }
   }
 }
-#define EQ_TURNS 1
-#else
-#define eq_turn(v) ((void)(v))
-#define EQ_TURNS 0
-#endif
 
 // A vector whose lane i is the sum of all lanes of v[i]: at a distance of s, pairs of vectors add their halves.  If n are fewer than the
 // lanes, lanes repeat.
-EQ_INLINE eq_vector eq_fold(eq_vector a, eq_vector b, const int s) {
-#if EQ_TURNS
-  eq_lanes lane;
-  for (int l = 0; l < EQ_LANES; l++) lane[l] = l;
-  const eq_lanes low = lane + (((lane & s) != 0) & (EQ_LANES - s));
-  return __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, low + s);
-#else
-  eq_vector sum;
-  for (int l = 0; l < EQ_LANES; l++) sum[l] = l & s ? b[l - s] + b[l] : a[l] + a[l + s];
-  return sum;
-#endif
-}
 EQ_INLINE eq_vector eq_sums(const int n, eq_vector *v) {
-  _Pragma("GCC unroll 4") for (int s = EQ_LANES / 2; s > 0; s /= 2) {
-    _Pragma("GCC unroll 8") for (int i = 0; i < (s < n ? s : n); i++) v[i] = eq_fold(v[i], v[i + s < n ? i + s : i], s);
+  EQ_UNROLL for (int s = EQ_LANES / 2; s > 0; s /= 2) {
+    EQ_UNROLL for (int i = 0; i < (s < n ? s : n); i++) {
+      const eq_vector a = v[i], b = v[i + s < n ? i + s : i];
+      v[i] = eq_halves_of(a, b, s, 0) + eq_halves_of(a, b, s, 1);
+    }
   }
   return v[0];
 }
@@ -166,14 +175,14 @@ EQ_INLINE eq_vector eq_vector_f16(const eq_f16 *x) {  // eq_from_f16
       } else if (w == EQ_NR && bk == 1) { \
         for (int64_t k0 = 0; k0 < K; k0 += EQ_LANES) { \
           const int64_t deep = eq_least(K, k0 + EQ_LANES); \
-          if (EQ_TURNS && deep == k0 + EQ_LANES) { \
+          if (deep == k0 + EQ_LANES) { \
             for (int half = 0; half < EQ_NR; half += EQ_LANES) { \
               eq_vector v[EQ_LANES]; \
-              _Pragma("GCC unroll 16") for (int j = 0; j < EQ_LANES; j++) { \
+              EQ_UNROLL for (int j = 0; j < EQ_LANES; j++) { \
                 v[j] = eq_vector_##name(b + k0 + (n + half + j) * bn); \
               } \
               eq_turn(v); \
-              _Pragma("GCC unroll 16") for (int l = 0; l < EQ_LANES; l++) *(eq_vector *)(to + (k0 + l) * EQ_NR + half) = v[l]; \
+              EQ_UNROLL for (int l = 0; l < EQ_LANES; l++) *(eq_vector *)(to + (k0 + l) * EQ_NR + half) = v[l]; \
             } \
             continue; \
           } \
@@ -188,21 +197,21 @@ EQ_INLINE eq_vector eq_vector_f16(const eq_f16 *x) {  // eq_from_f16
   } \
   EQ_INLINE void eq_inner_step_##name(const int rows, const float *a, int64_t am, const T *const *b, int64_t k, eq_vector *sum) { \
     eq_vector y[4]; \
-    _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) y[j] = eq_vector_##name(b[j] + k); \
+    EQ_UNROLL for (int j = 0; j < 4; j++) y[j] = eq_vector_##name(b[j] + k); \
     EQ_EACH_ROW { \
       const eq_vector x = eq_vector_f32(a + i * am + k); \
-      _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) sum[4 * i + j] = EQ_VFMA(x, y[j], sum[4 * i + j]); \
+      EQ_UNROLL for (int j = 0; j < 4; j++) sum[4 * i + j] = EQ_VFMA(x, y[j], sum[4 * i + j]); \
       EQ_IN_ORDER; \
     } \
   } \
   EQ_INLINE void eq_inner_rows_##name( \
       const int rows, int N, int64_t K, const float *a, int64_t am, const T *const *b, int64_t far, float *c, int64_t ldc, int add) { \
     eq_vector sum[16]; \
-    _Pragma("GCC unroll 16") for (int i = 0; i < 4 * rows; i++) sum[i] = (eq_vector){0}; \
+    EQ_UNROLL for (int i = 0; i < 4 * rows; i++) sum[i] = (eq_vector){0}; \
     int64_t k = 0; \
     for (; k + EQ_LANES <= K; k += EQ_LANES) { \
       if (k * sizeof(T) % EQ_LINE < EQ_LANES * sizeof(T)) { \
-        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) EQ_ASK(b[j] + k, far); \
+        EQ_UNROLL for (int j = 0; j < 4; j++) EQ_ASK(b[j] + k, far); \
       } \
       eq_inner_step_##name(rows, a, am, b, k, sum); \
     } \
@@ -216,10 +225,10 @@ EQ_INLINE eq_vector eq_vector_f16(const eq_f16 *x) {  // eq_from_f16
       } \
       eq_inner_step_##name(rows, x[0], EQ_LANES, at, 0, sum); \
     } \
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4 * rows; i += EQ_LANES) { \
+    EQ_UNROLL for (int i = 0; i < 4 * rows; i += EQ_LANES) { \
       eq_vector v[EQ_LANES]; \
       float found[EQ_LANES]; \
-      _Pragma("GCC unroll 16") for (int l = 0; l < EQ_LANES; l++) v[l] = sum[i + l < 4 * rows ? i + l : i]; \
+      EQ_UNROLL for (int l = 0; l < EQ_LANES; l++) v[l] = sum[i + l < 4 * rows ? i + l : i]; \
       *(eq_vector *)found = eq_sums(4 * rows - i < EQ_LANES ? 4 * rows - i : EQ_LANES, v); \
       for (int l = 0; l < EQ_LANES && i + l < 4 * rows; l++) { \
         float *at = c + (i + l) / 4 * ldc + l % 4; \
