@@ -30,7 +30,7 @@ from ...tiles.program import (
     uses,
 )
 from . import text
-from .bypass import CACHE, Bypass
+from .bypass import CACHE, LINE, Bypass
 from .expressions import arguments
 from .nests import Nest, Path, nests, places, shared
 from .values import ROW, dims_of, tile_of
@@ -162,6 +162,9 @@ class Printer(Bypass):
             for s in n.statements:
                 self.statement(s)
             return
+        if n.axis == self.values.across and len(n.parts) == 1 and n.parts[0].axis is not None and n.parts[0].innermost:
+            self.in_strips(n.axis, n.parts[0])
+            return
         growing = [s for s in n.statements if isinstance(s, Reduce | Scan) and n.axis in s.dim.axes]
 
         def body() -> None:
@@ -173,6 +176,20 @@ class Printer(Bypass):
             self.in_lines(n.axis, stored, body)
         else:
             self.reduced(n.axis, growing, n.innermost, body)
+
+    def in_strips(self, outer: Axis, n: Nest) -> None:
+        """Strips of a loop, in each the loop over ``outer``: a transpose (:mod:`.order`)."""
+        assert n.axis is not None
+        stored = [self.kernel.buffers[s.access.buffer].dtype.itemsize for s in n.statements if isinstance(s, Store)]
+        lanes = LINE // min(stored, default=4)
+        lane, count = text.lane(n.axis), text.count(n.axis)
+        with self.braces(f"for (int64_t first_{lane} = 0; first_{lane} < {count}; first_{lane} += {lanes})"):
+            self.write(f"const int64_t end_{lane} = eq_least({count}, first_{lane} + {lanes});")
+            with self.lanes((outer,)):
+                self.write('_Pragma("omp simd")')
+                with self.braces(f"for (int64_t {lane} = first_{lane}; {lane} < end_{lane}; {lane}++)"):
+                    for p in n.parts:
+                        self.nest(p)
 
     def loop(self, s: Loop) -> None:
         olds = {a.old.name for a in s.accumulators}
