@@ -41,7 +41,8 @@ typedef float eq_vector __attribute__((vector_size(4 * EQ_LANES), aligned(4), ma
 #define EQ_ASK(p, far) __builtin_prefetch((const void *)((uintptr_t)(p) + sizeof *(p) * (uintptr_t)(far)))
 
 EQ_INLINE void eq_micro(
-    const int rows, int64_t K, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, int64_t far, float *c, int64_t ldc, int add) {
+    const int rows, int64_t K, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, int64_t far, float *c,
+    int64_t ldc, int add) {
   eq_vector sum[EQ_MR][2];
   EQ_EACH_ROW {
     sum[i][0] = add ? *(eq_vector *)(c + i * ldc) : (eq_vector){0};
