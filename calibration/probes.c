@@ -40,7 +40,7 @@ float eq_probe_pieces(const float *restrict x, float *restrict unused, int64_t n
 // the micro-kernel, over K rows of one panel
 #define EQ_PROBE_ROWS(rows) \
   float eq_probe_rows_##rows(const float *restrict x, float *restrict y, int64_t n, int64_t times) { \
-    for (int64_t t = 0; t < times; t++) eq_micro_##rows(n, x, n, 1, x + EQ_MR * n, EQ_NR, y, EQ_NR, 1); \
+    for (int64_t t = 0; t < times; t++) eq_micro_##rows(n, x, n, 1, x + EQ_MR * n, EQ_NR, 0, y, EQ_NR, 1); \
     return y[0]; \
   }
 EQ_PROBE_ROWS(1) EQ_PROBE_ROWS(4)
@@ -52,7 +52,7 @@ EQ_PROBE_ROWS(8)
 EQ_PROBE_ROWS(6)
 #endif
 float eq_probe_inner(const float *restrict x, float *restrict y, int64_t n, int64_t times) {
-  for (int64_t t = 0; t < times; t++) eq_inner_f32(4, 8, n, x, n, x + 4 * n, n, y, 8, 1);
+  for (int64_t t = 0; t < times; t++) eq_inner_f32(4, 8, n, x, n, x + 4 * n, n, 0, y, 8, 1);
   return y[0];
 }
 // n elements, EQ_NR in a row, to panels; and columns of EQ_NR

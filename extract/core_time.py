@@ -15,7 +15,8 @@ from ..tiles.native import LINE, PAGE, Product, Work
 from .targets.core import Core, Level
 
 SHARE = 0.8  # of a level that holds what is said to be in it (assumption)
-INNER = 4  # rows or columns of inner products that are not packed: EQ_FEW of products.h
+NEAR = 16384  # bytes of rows that are read where they are, panel by panel, before the next ones: EQ_NEAR of products.h
+INNER = 4  # rows and columns of inner products that are taken at a time
 
 # functions by those that were measured: elements of these, and instructions
 FUNCTIONS: dict[str, tuple[tuple[tuple[str, float], ...], float]] = {
@@ -67,34 +68,44 @@ def _line(level: Level, core: Core) -> float:
 # -- products ------------------------------------------------------------------------------------------------------------------
 
 
-def _is_inner(p: Product) -> bool:
-    return p.inner and min(p.m, p.n) <= INNER
+def _is_inner(p: Product, core: Core) -> bool:
+    return p.inner and (p.m <= _few(core) or p.n <= INNER)
+
+
+def _few(core: Core) -> int:
+    """Rows that do not repay packing: EQ_FEW of products.h."""
+    return 2 * core.rows
 
 
 def _unpacked(p: Product, core: Core) -> int:
     """Columns that are read where they are."""
-    return p.n // core.columns * core.columns if p.there and p.m <= 2 * core.rows else 0
+    return p.n // core.columns * core.columns if p.there and p.m <= _few(core) else 0
 
 
 def _product(p: Product, core: Core) -> float:
     """Nanoseconds of one call, its operands packed."""
-    if _is_inner(p):
-        return p.m * p.n * (2 * p.k / core.inner_gflops + core.inner_ns)
+    if _is_inner(p, core):  # fewer rows than are taken at a time have as many columns to load
+        rows = sum((rows + INNER - 1) / (2 * INNER - 1) * INNER for rows in _groups(p.m, INNER))
+        return rows * math.ceil(p.n / INNER) * INNER * (2 * p.k / core.inner_gflops + core.inner_ns)
     full = 2 * core.rows * core.columns / core.product_gflops  # a step of the micro-kernel
+    more = max(full - core.step_ns, 0.0) / max(core.rows - 1, 1)  # of it a row more than one
+    near = max(16, NEAR // (4 * p.n)) if _unpacked(p, core) and 64 * p.n <= NEAR else p.k
+    pieces = max(math.ceil(p.k / near), 1)
     panels = math.ceil(p.n / core.columns)
     result, panel = 4.0 * p.m * panels * core.columns, 4.0 * core.columns * p.k
+    left = core.level((p.left_sets * p.m * p.k * 4.0 + result + panel) / SHARE)
     time = 0.0
     for rows in _groups(p.m, core.rows):
-        step = max(core.step_ns, full * rows / core.rows)
-        time += p.k * step + core.call_ns * rows / core.rows
-    nearest, second = core.levels[0], core.levels[min(1, len(core.levels) - 1)]
-    where = core.level((result + panel) / SHARE)
-    left = core.level((p.left_sets * p.m * p.k * 4.0 + result + panel) / SHARE)
-    if core.levels.index(left) > 1:  # what the second level brings hides behind the micro-kernel
-        time += 4.0 * p.m * p.k * (1 / left.read_gb_s - 1 / second.read_gb_s)
-    if where is not nearest:  # sums are read and written where the tile of the result is
-        time += 4.0 * p.m * core.columns * (1 + p.adds) * (1 / where.copy_gb_s - 1 / nearest.copy_gb_s)
+        step = max(core.step_ns + (rows - 1) * more, 4.0 * rows / left.read_gb_s)  # it is read while the last rows are multiplied
+        time += p.k * step + pieces * core.call_ns * rows / core.rows
+    # sums are read and written where the tile of the result is
+    time += 4.0 * p.m * core.columns * (2 * pieces - 1 + p.adds) * _farther(core.level((result + panel) / SHARE), core)
     return panels * time
+
+
+def _farther(level: Level, core: Core) -> float:
+    """Nanoseconds that a byte of an array takes longer than in the nearest level."""
+    return 1 / level.copy_gb_s - 1 / core.levels[0].copy_gb_s
 
 
 def _groups(m: int, most: int) -> Iterable[int]:
@@ -107,11 +118,12 @@ def _groups(m: int, most: int) -> Iterable[int]:
 
 def _packing(p: Product, core: Core) -> float:
     """Nanoseconds to pack the right operand of one call."""
-    if _is_inner(p):
+    if _is_inner(p, core):
         return 0.0
     columns = p.n - _unpacked(p, core)
-    padded = math.ceil(columns / core.columns) * core.columns
-    return padded * p.k / (core.turn_gelem_s if p.turned else core.pack_gelem_s)
+    elements = math.ceil(columns / core.columns) * core.columns * p.k
+    time = elements / (core.turn_gelem_s if p.turned else core.pack_gelem_s)
+    return time + 8.0 * elements * _farther(core.level(4.0 * elements / SHARE), core)  # panels are written where they lie
 
 
 # -- memory --------------------------------------------------------------------------------------------------------------------

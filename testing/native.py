@@ -39,15 +39,20 @@ class Native:
             made = np.empty(buffers[b].shape, _stored(np.zeros(()), buffers[b].dtype).dtype)
             made.view(np.uint8 if made.ndim else made.dtype).fill(0xFF if made.ndim else _unwritten(made.dtype))
             memory[b] = made
-        given: list[ctypes.c_int64 | ctypes.c_void_p] = []
+        given: list[int | np.ndarray] = [program.tasks]
         for p in arguments(program):
             if p.buffer is None or p.kind == "int":
                 assert p.value is not None
-                given.append(ctypes.c_int64(p.value))
+                given.append(p.value)
             else:
-                given.append(ctypes.c_void_p(memory[p.buffer].ctypes.data))
-        self._library[function_name(program)](ctypes.c_int64(program.tasks), *given)
+                given.append(memory[p.buffer])
+        self.call(at, given)
         return {b: _meant(memory[b], buffers[b].dtype) for b in program.stores()}
+
+    def call(self, at: int, given: Sequence[int | np.ndarray]) -> None:
+        """Call the function of the program ``at``, which writes into arrays among its arguments."""
+        values = [ctypes.c_int64(x) if isinstance(x, int) else ctypes.c_void_p(x.ctypes.data) for x in given]
+        self._library[function_name(self.programs[at])](*values)
 
 
 def _unwritten(dtype: np.dtype) -> float:

@@ -138,9 +138,13 @@ class Native:
                 self._flush(rows, trips)
                 n = self.sizes.steps(s.binding) * self.sizes.taken(s)
                 self.often.update(dict.fromkeys(gone(s), 1.0 - self.sizes.clear(s)))
+                for v in (a.old for a in s.accumulators if len(a.old.dims) > 1):  # made before the loop
+                    self.loops += trips
+                    self.vector += trips * self._elements(v.dims)
+                    self._array(v, trips)
+                    self.segment_of[v.name] = self.segment
+                self.segment += 1
                 self._block(s.body, trips * n, (*around, (id(s), n, s.binding.axis)))
-                for a in s.accumulators:  # made before the loop
-                    self.loops += trips if len(a.old.dims) > 1 else 0
                 self.segment += 1
             elif isinstance(s, Dot):
                 self._flush(rows, trips)
@@ -206,7 +210,8 @@ class Native:
 
     def _array(self, v: Value, trips: float) -> None:
         size = 4.0 * self._elements(v.dims)
-        self.arrays[v.name] = size
+        if v.name not in self.states:  # which lie where what they become does
+            self.arrays[v.name] = size
         self.array_bytes += trips * size
 
     def _instructions(self, s: Statement, n: float) -> float:

@@ -16,7 +16,7 @@ from .nests import Nest
 from .reductions import Reductions
 
 CACHE = 1 << 25  # bytes that the caches which a few cores share hold, about
-_LINE = 64
+LINE = 64
 
 
 class Bypass(Reductions):
@@ -53,7 +53,7 @@ class Bypass(Reductions):
         self.bypasses = True
         lane, n, first, more = text.lane(axis), text.count(axis), f"first_{text.lane(axis)}", f"more_{text.lane(axis)}"
         dtype = self.kernel.buffers[s.access.buffer].dtype
-        lanes = _LINE // dtype.itemsize
+        lanes = LINE // dtype.itemsize
         with self.braces(""):
             self.write(f"int64_t {first} = {n};")
             with self.braces("if (bypass)"):

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #define EQ_INLINE static inline __attribute__((always_inline, unused))
-#ifdef FP_FAST_FMAF
+#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)  // clang does not say the first
 #define EQ_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #else
 #define EQ_FMA(a, b, c) ((a) * (b) + (c))

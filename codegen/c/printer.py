@@ -13,6 +13,7 @@ from ...errors import PlanError
 from ...ir.index import Axis
 from ...tiles.names import identifier
 from ...tiles.program import (
+    Access,
     Binding,
     Bound,
     Dot,
@@ -29,7 +30,7 @@ from ...tiles.program import (
     uses,
 )
 from . import text
-from .bypass import CACHE, Bypass
+from .bypass import CACHE, LINE, Bypass
 from .expressions import arguments
 from .nests import Nest, Path, nests, places, shared
 from .values import ROW, dims_of, tile_of
@@ -52,6 +53,7 @@ class Printer(Bypass):
         assert program.parameters, f"{program.name} is not finished"
         super().__init__(program)
         self.original = program
+        self.around: list[Binding] = []  # of the loops around, outermost first
         for v in self.values.states.values():
             self.kept[v.name] = self.values.over(v)
 
@@ -160,6 +162,9 @@ class Printer(Bypass):
             for s in n.statements:
                 self.statement(s)
             return
+        if n.axis == self.values.across and len(n.parts) == 1 and n.parts[0].axis is not None and n.parts[0].innermost:
+            self.in_strips(n.axis, n.parts[0])
+            return
         growing = [s for s in n.statements if isinstance(s, Reduce | Scan) and n.axis in s.dim.axes]
 
         def body() -> None:
@@ -171,6 +176,20 @@ class Printer(Bypass):
             self.in_lines(n.axis, stored, body)
         else:
             self.reduced(n.axis, growing, n.innermost, body)
+
+    def in_strips(self, outer: Axis, n: Nest) -> None:
+        """Strips of a loop, in each the loop over ``outer``: a transpose (:mod:`.order`)."""
+        assert n.axis is not None
+        stored = [self.kernel.buffers[s.access.buffer].dtype.itemsize for s in n.statements if isinstance(s, Store)]
+        lanes = LINE // min(stored, default=4)
+        lane, count = text.lane(n.axis), text.count(n.axis)
+        with self.braces(f"for (int64_t first_{lane} = 0; first_{lane} < {count}; first_{lane} += {lanes})"):
+            self.write(f"const int64_t end_{lane} = eq_least({count}, first_{lane} + {lanes});")
+            with self.lanes((outer,)):
+                self.write('_Pragma("omp simd")')
+                with self.braces(f"for (int64_t {lane} = first_{lane}; {lane} < end_{lane}; {lane}++)"):
+                    for p in n.parts:
+                        self.nest(p)
 
     def loop(self, s: Loop) -> None:
         olds = {a.old.name for a in s.accumulators}
@@ -242,7 +261,9 @@ class Printer(Bypass):
 
     def step(self, s: Loop) -> None:
         """The body of a loop, and what it carries on."""
+        self.around.append(s.binding)
         self.block(s.body)
+        self.around.pop()
         for a in s.accumulators:
             if a.new.name != a.old.name and self.values.root.get(a.new.name) != a.old.name:
                 self.copy(a.old, a.new, "")
@@ -308,7 +329,7 @@ class Printer(Bypass):
         rows, columns = self.lanes_of(m.axes), self.lanes_of(n.axes)
         c = f"(float *)(memory + {out.offset}), {out.strides[m.axes[-1]]}"
         self.write(
-            f"eq_product_{kind}({rows}, {columns}, {self.lanes_of(k.axes)}, {a}, {am}, {ak}, {b}, {bk}, {bn}, {c}, "
+            f"eq_product_{kind}({rows}, {columns}, {self.lanes_of(k.axes)}, {a}, {am}, {ak}, {b}, {bk}, {bn}, {self.next_step(s.b)}, {c}, "
             f"{int(s.acc is not None)}, (float *)(memory + {panel}));"
         )
 
@@ -321,19 +342,21 @@ class Printer(Bypass):
         """An operand: where it begins, its strides along two dims, and what its elements are."""
         at = self.values.direct(v, left)
         if at is not None:
-            strides = []
-            for (a,) in (outer, inner):
-                parts = [
-                    text.scaled(str(self.strides.get((at.buffer, p), "1")), c)
-                    for p, e in enumerate(at.index)
-                    for atom, c in e.terms
-                    if atom == a
-                ]
-                strides.append(text.total(parts))
+            strides = [self.apart(at, a) for (a,) in (outer, inner)]
             kinds = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
             return f"&{self.place(at, lanes=False)}", strides[0], strides[1], kinds[self.kernel.buffers[at.buffer].dtype.name]
         array = self.values.array(v.name, self.kept[v.name], 4)
         return f"(const float *)(memory + {array.offset})", str(array.strides[outer[-1]]), str(array.strides[inner[-1]]), "f32"
+
+    def apart(self, at: Access, axis: Axis) -> str:
+        """How many elements are between neighbours along an axis."""
+        strides = [(str(self.strides.get((at.buffer, p), "1")), e.terms) for p, e in enumerate(at.index)]
+        return text.total([text.scaled(stride, c) for stride, terms in strides for atom, c in terms if atom == axis])
+
+    def next_step(self, v: Value) -> str:
+        """How many elements the next step of the loop around is away in an operand from memory; 0 where there is none."""
+        at = self.values.direct(v, False)
+        return text.scaled(self.apart(at, self.around[-1].axis), self.around[-1].tile) if at is not None and self.around else "0"
 
 
 def _indented(lines: list[str]) -> Iterator[str]:

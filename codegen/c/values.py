@@ -101,7 +101,7 @@ class Values:
     def __init__(self, program: TileProgram) -> None:
         self.program, self.kernel = program, program.kernel
         self.padded = padded(program)
-        self.opened, self.loops = loop_order(program)
+        self.opened, self.loops, self.across = loop_order(program)
         self.statements = tuple(program.statements())
         self.states = {a.old.name: a.old for s in self.statements if isinstance(s, Loop) for a in s.accumulators}
         self.maker = {s.dst.name: s for s in self.statements if not isinstance(s, Loop | Store)}

@@ -8,9 +8,12 @@ from __future__ import annotations
 import copy
 import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +22,8 @@ from torch._higher_order_ops.associative_scan import associative_scan
 
 import eqfuse
 from eqfuse.backend import compile_graph
+from eqfuse.codegen.c.host import FLAGS, translation_unit
+from eqfuse.codegen.c.printer import arguments, function_name
 from eqfuse.runtime.native import compiler
 from eqfuse.testing.native import Native
 from eqfuse.testing.programs import PROGRAMS
@@ -29,26 +34,80 @@ ROUNDINGS = {"float32": 2e-6, "float16": 2**-9, "bfloat16": 2**-6}  # of the lar
 TYPED = ("rmsnorm_linear", "cross_entropy", "attention_grouped")  # these run in 16-bit types as well
 
 
+class Neon(Native):
+    """Kernels in C for a processor with NEON, which an emulator runs: a program that reads its arguments and gives back the arrays."""
+
+    CALLS = """
+    #include <stdio.h>
+    static int64_t next(void) { int64_t x; if (fread(&x, 8, 1, stdin) != 1) exit(1); return x; }
+    int main(void) {
+      int64_t x[256], size[256], at = next(), n = next();
+      for (int64_t k = 0; k < n; k++) {
+        size[k] = next();
+        if (size[k] < 0) { x[k] = next(); continue; }
+        x[k] = (int64_t)aligned_alloc(64, (size_t)(size[k] / 64 + 1) * 64);
+        if (fread((void *)x[k], 1, (size_t)size[k], stdin) != (size_t)size[k]) exit(1);
+      }
+      switch (at) { %s }
+      for (int64_t k = 0; k < n; k++) if (size[k] > 0) fwrite((void *)x[k], 1, (size_t)size[k], stdout);
+    }
+    """
+    COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+
+    def __init__(self, programs):
+        self.programs = tuple(replace(p, kernel=replace(p.kernel, name=f"k{at}")) for at, p in enumerate(programs))
+        cases = ""
+        for at, p in enumerate(self.programs):
+            given = ", ".join(f"{'(void *)' * (a.kind != 'int')}x[{k}]" for k, a in enumerate(arguments(p), 1))
+            cases += f"case {at}: {function_name(p)}(x[0], {given}); break;\n"
+        self.folder = tempfile.TemporaryDirectory()
+        self.made, flags = f"{self.folder.name}/kernels", [f for f in FLAGS if f not in ("-march=native", "-shared", "-fPIC")]
+        source = translation_unit(self.programs) + self.CALLS % cases
+        command = [self.COMPILER, *flags, "-static", "-fopenmp", "-o", self.made, "-x", "c", "-", "-lm"]
+        subprocess.run(command, input=source.encode(), check=True)
+
+    def call(self, at, given):
+        words = [np.int64([-1, x]).tobytes() if isinstance(x, int) else np.int64(x.nbytes).tobytes() + x.tobytes() for x in given]
+        said = b"".join([np.int64([at, len(given)]).tobytes(), *words])
+        got = subprocess.run([self.EMULATOR, self.made], input=said, capture_output=True, check=True).stdout
+        for x in given:
+            if not isinstance(x, int):
+                np.copyto(x, np.frombuffer(got[: x.nbytes], x.dtype).reshape(x.shape))
+                got = got[x.nbytes :]
+
+
 @pytest.fixture(scope="module")
 def corpus():
-    """All programs at the shapes that no tile divides, with the plans of the bench shapes, compiled as one file."""
+    """All programs at the shapes that no tile divides, with the plans of the bench shapes, compiled as one file for a machine."""
 
     @functools.cache
-    def made(at_check):
+    def made(machine, at_check):
         wanted = [(name, "float32") for name in PROGRAMS] + [(name, t) for name in TYPED for t in ("float16", "bfloat16")]
         plans = {x: at_check(*x).plan for x in wanted}
-        return plans, Native([k.tiles for p in plans.values() for k in p.kernels])
+        return plans, machine([k.tiles for p in plans.values() for k in p.kernels])
 
     return made
 
 
-@pytest.mark.parametrize(
+EVERY = pytest.mark.parametrize(
     ("name", "dtype"), [(name, t) for name in PROGRAMS for t in ROUNDINGS if t == "float32" or name in TYPED]
 )
+
+
+@EVERY
 def test_the_corpus_runs_in_c(name, dtype, at_check, corpus):
+    check(name, dtype, *corpus(Native, at_check))
+
+
+@EVERY
+@pytest.mark.skipif(not (shutil.which(Neon.COMPILER) and shutil.which(Neon.EMULATOR)), reason=f"no {Neon.COMPILER}, or no {Neon.EMULATOR}")
+def test_the_corpus_runs_with_neon(name, dtype, at_check, corpus):
+    check(name, dtype, *corpus(Neon, at_check))
+
+
+def check(name, dtype, plans, native):
     case = PROGRAMS[name]
     args = case.args("check", dtype)
-    plans, native = corpus(at_check)
     plan = plans[name, dtype]
     first = sum(len(p.kernels) for x, p in list(plans.items())[: list(plans).index((name, dtype))])
     arrays = {

@@ -95,7 +95,7 @@ def test_the_sums_of_the_micro_kernel_stay_in_registers(tmp_path):
     """A compiler that spills them costs half the speed; one that finds no registers for the tallest kernel may save it on entry."""
     if not shutil.which("objdump"):
         pytest.skip("there is no objdump")
-    source = header() + header("products.h") + "void use(float *x) { eq_product_f32(64, 64, 64, x, 64, 1, x, 64, 1, x, 64, 0, x); }"
+    source = header() + header("products.h") + "void use(float *x) { eq_product_f32(64, 64, 64, x, 64, 1, x, 64, 1, 0, x, 64, 0, x); }"
     (tmp_path / "k.c").write_text(source)
     command = [native.compiler(), *FLAGS, *ATTEMPTS[0], "-o", tmp_path / "k.so", tmp_path / "k.c", "-lm"]
     if subprocess.run(command, capture_output=True).returncode:
