@@ -7,9 +7,12 @@ from dataclasses import replace
 import hand_kernels as kernels
 import numpy as np
 import pytest
+import torch
 
+import eqfuse
 from eqfuse.codegen.triton import print_kernel
 from eqfuse.ir import build as b
+from eqfuse.ir.terms import Map
 from eqfuse.tiles import operations
 from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.finish import finish
@@ -25,6 +28,10 @@ from eqfuse.tiles.walk import walk
 
 I, J = b.axes(i=8, j=8)
 X, Y, Z, W = b.tensor("x", I, J), b.tensor("y", I, J), b.tensor("z", I, J), b.tensor("w", I)
+
+
+def exp2(x):
+    return Map("exp2", (x,))
 
 
 def kernel(*values, roles=None, exact=False):
@@ -123,6 +130,82 @@ def test_below_exponentials_nothing_is_contracted():
     assert not rounded.contracts
     assert not contracts(rounded)
     assert not any(s.contracted for s in rounded.statements() if isinstance(s, Let))
+
+
+# references of rows -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (lambda x, y, w: exp2((x - w) * 0.5), ["abs", "ge", "where", "mul", "maximum", "fms", "exp2"]),
+        (lambda x, y, w: exp2(-((w - x) * 0.5)), ["abs", "ge", "where", "mul", "maximum", "fms", "exp2"]),
+        (lambda x, y, w: b.exp((x - w) * 0.5), ["abs", "ge", "where", "mul", "maximum", "fms", "exp2"]),
+        (lambda x, y, w: exp2((x - w) * 1.5), ["sub", "mul", "exp2"]),  # a reference times this may be infinite where it is not
+        (lambda x, y, w: exp2((x - y) * 0.5), ["sub", "mul", "exp2"]),  # each element has its own
+        (lambda x, y, w: exp2((x - w) * y), ["sub", "mul", "exp2"]),
+    ],
+)
+def test_what_is_scaled_once_for_a_row(of, expected):
+    def ops(lanes, **options):
+        i, j = b.axes(i=64, j=64)
+        p = b.program("k", o=(of(b.tensor("x", i, j), b.tensor("y", i, j), b.tensor("w", i)), (i, j)))
+        return done(finish(lower(replace(kernel_from_program(p, {i: Role("grid", lanes), j: Role("resident", 64)}), **options))))
+
+    assert ops(16) == expected
+    assert "fms" not in ops(8)  # fewer elements than a reference takes instructions
+    assert "fms" not in ops(16, exact=True)
+
+
+def attention(queries, keys, causal=False):
+    """The finished kernel of attention, 16 deep, whose loop takes several steps."""
+
+    def f(q, k, v):
+        s = q @ k.transpose(-1, -2) * 0.25
+        seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril()
+        return torch.softmax(s.masked_fill(~seen, float("-inf")) if causal else s, -1) @ v
+
+    args = [torch.empty(n, 16, device="meta") for n in (queries, keys, keys)]
+    (planned,) = eqfuse.optimize(f, args, target="h200").plan.kernels
+    roles = {a: Role(r.kind, 16) if r.kind == "stream" else r for a, r in planned.kernel.roles.items()}
+    return finish(lower(replace(planned.kernel, roles=roles, warps=1)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_loop_carries_its_scaled_reference(causal):
+    program = attention(1024, 1024, causal)
+    assert not {"empty", "safe"} & {s.dst.name for s in program.statements() if isinstance(s, Let)}
+    for loop in (s for s in program.statements() if isinstance(s, Loop)):
+        ops = [s.op for s in loop.body if isinstance(s, Let)]
+        assert ops.count("exp2") == 2
+        assert ops.count("fms") == 1
+        assert len({a.old.name.partition("_edge")[0] for a in loop.accumulators if a.monoid == "max"}) == 2
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0**20, 2.0**27, 2.0**28, 2.0**29, 2.0**30, 2.0**31, 2.0**40, 2.0**100])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_references_of_all_sizes(size, sign):
+    """Finite, and what the program gives where scores are no neighbours: from below, where every tile has a new reference, and from above."""
+    program = attention(32, 256)
+    rng = np.random.default_rng(0)
+    q, v = np.full((32, 16), np.sqrt(size)), rng.standard_normal((256, 16))
+    keys = np.sort(sign * rng.uniform(0.5, 1.0, (256, 1)), axis=0) * np.ones(16) * np.sqrt(size)
+    scores = (q.astype(np.float32) @ keys.astype(np.float32).T).astype(np.float64) * 0.25
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    for order in (slice(None), slice(None, None, -1)):
+        (found,) = simulate(program, {"q": q, "k": keys[order], "v": v[order]}, np.float32).values()
+        np.testing.assert_allclose(found, expected, atol=1e-5 if size == 1 else 1e-3)
+
+
+def test_a_row_whose_first_elements_are_masked_has_a_reference():
+    program = attention(256, 256, causal=True)
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((256, 16)) for _ in range(3))
+    scores = np.where(np.tri(256) > 0, q @ k.T * 0.25, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    (found,) = simulate(program, {"q": q, "k": k, "v": v}, np.float32).values()
+    np.testing.assert_allclose(found, weights / weights.sum(-1, keepdims=True) @ v, atol=1e-5)
 
 
 # accumulators -----------------------------------------------------------------------------------------------------------------------
