@@ -75,7 +75,7 @@ def attention_grouped_out(
         max_k_rows = _maximum(max_k_rows, tile_max)
         size = tl.abs(max_k_rows)
         large = size >= 1052544166.9587716
-        by = tl.where(large, 0.25, 0.12751743082459868)
+        by = tl.where(large, 1.0, 0.12751743082459868)
         mul_6 = max_k_rows * by
         reference = _maximum(mul_6, -3.4028234663852886e+38)
         diff_3 = reference_2 - reference

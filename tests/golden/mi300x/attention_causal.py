@@ -75,7 +75,7 @@ def attention_causal_out(
         max_k_rows_edge = _maximum(max_k_rows_edge, tile_max_edge)
         size_edge = tl.abs(max_k_rows_edge)
         large_edge = size_edge >= 1052544166.9587716
-        by_edge = tl.where(large_edge, 0.25, 0.12751743082459868)
+        by_edge = tl.where(large_edge, 1.0, 0.12751743082459868)
         mul_6_edge = max_k_rows_edge * by_edge
         reference_edge = _maximum(mul_6_edge, -3.4028234663852886e+38)
         diff_4_edge = reference_2_edge - reference_edge
@@ -104,7 +104,7 @@ def attention_causal_out(
         max_k_rows = _maximum(max_k_rows, tile_max)
         size = tl.abs(max_k_rows)
         large = size >= 1052544166.9587716
-        by = tl.where(large, 0.25, 0.12751743082459868)
+        by = tl.where(large, 1.0, 0.12751743082459868)
         mul_6 = max_k_rows * by
         reference = _maximum(mul_6, -3.4028234663852886e+38)
         diff_4 = reference_2 - reference
