@@ -151,9 +151,9 @@ def theirs(job, kernel, path, target, folder):
 
 def trips_of(listing, edge):
     """How often each inner loop runs: the longest is the one that masks, and runs ``edge`` times, the others do what is left."""
-    inner = innermost(loops(listing))
+    inner = sorted(innermost(loops(listing)), key=lambda s: s.first)
     longest = max(inner, key=lambda s: s.last - s.first, default=None)
-    return tuple(max(1, round(edge)) if s == longest else 0 for s in sorted(inner)) if edge is not None and len(inner) > 1 else ()
+    return tuple(max(1, round(edge)) if s == longest else 0 for s in inner) if edge is not None and len(inner) > 1 else ()
 
 
 def by_loop(listing):

@@ -5,9 +5,10 @@ kernels then fill the device together, and there is one launch to pay for.  This
 search compares plans whose kernels are launched one by one, but for splits, which small kernels do not need to fill a device together.
 
 Members have the same warps, stages and rounding, which belong to a launch, and give every tile a program.  All programs have the registers
-of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  Groups grow greedily: of
-all pairs of launches (n * n / 2 at first, n more for each pair that is joined) the one that saves most, as long as a model can tell it from
-the two (:data:`.objective.TIE`).
+of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  A kernel without a product
+may take the warps of another one, and load nothing ahead: beside others it need not keep memory busy by itself, and its copies would take
+the shared memory of all.  Groups grow greedily: of all pairs of launches (n * n / 2 at first, n more for each pair that is joined) the one
+that saves most, as long as a model can tell it from the two (:data:`.objective.TIE`).
 """
 
 from __future__ import annotations
@@ -20,30 +21,57 @@ from .cost import together
 from .objective import TIE
 from .plan import Launch, PlannedCall, PlannedKernel
 from .targets import Target
+from .variants import with_launch
 
 Step = PlannedKernel | PlannedCall
 Unit = tuple[int, ...]  # places of steps, in order
 
 
-def launches(steps: Sequence[Step], target: Target, most: float) -> tuple[Launch, ...]:
-    """The launches of some steps that may hold so many bytes at a time; none if each step is better off by itself."""
+def launches(steps: Sequence[Step], target: Target, most: float) -> tuple[tuple[Step, ...], tuple[Launch, ...]]:
+    """The launches of some steps that may hold so many bytes at a time, and the steps with the warps and stages that these give them; no
+    launches if each step is better off by itself."""
     units: list[Unit] = [(k,) for k in range(len(steps))]
-    us: dict[Unit, float] = {}
+    members: dict[Unit, tuple[float, tuple[PlannedKernel, ...]]] = {}
+    forms: dict[tuple[int, int, int], PlannedKernel] = {}
     refused: set[Unit] = set()
+    able = {at for at, k in enumerate(steps) if _shares(k)} if target.core is None else set()
+
+    def form(at: int, warps: int, stages: int) -> PlannedKernel:
+        k = steps[at]
+        assert isinstance(k, PlannedKernel)
+        if (warps, stages) == (k.kernel.warps, k.kernel.stages):
+            return k
+        if (at, warps, stages) not in forms:
+            forms[at, warps, stages] = with_launch(k, target, warps, stages)
+        return forms[at, warps, stages]
+
+    def cheapest(joint: Unit) -> tuple[float, tuple[PlannedKernel, ...]]:
+        """The time of one launch, and its members."""
+        own = {at: k for at in joint if isinstance(k := steps[at], PlannedKernel)}
+        given = {k.kernel.warps for k in own.values() if k.cost.flops} or {k.kernel.warps for k in own.values()}
+        found = (math.inf, tuple(own.values()))
+        for warps in sorted(given):
+            for ahead in (True, False):
+                if not ahead and all(k.kernel.stages == 1 or k.cost.flops for k in own.values()):
+                    continue
+                these = tuple(form(at, warps, k.kernel.stages if ahead or k.cost.flops else 1) for at, k in own.items())
+                found = min(found, (together(these, target), these), key=lambda f: f[0])
+        return found
 
     def gain(u: Unit, v: Unit) -> float:
         joint = _joined(u, v)
-        if joint not in us:
-            us[joint] = together([k for k in (steps[at] for at in joint) if isinstance(k, PlannedKernel)], target)
-        apart = sum(us.get(one, steps[one[0]].cost.us) for one in (u, v))
-        return apart - us[joint] if apart > TIE * us[joint] else 0.0
+        apart = sum(members[one][0] if one in members else steps[one[0]].cost.us for one in (u, v))
+        if joint not in members:
+            if apart <= TIE * (sum(steps[at].cost.dram_bytes for at in joint) / (target.dram_gb_s * 1e3) + target.launch_us):
+                return 0.0  # memory alone takes as long
+            members[joint] = cheapest(joint)
+        return apart - members[joint][0] if apart > TIE * members[joint][0] else 0.0
 
-    alike = _alike(steps)
     while True:
         before = _reached(steps, units)
-        of_a_kind = ((u, v) for u, v in itertools.combinations(units, 2) if u[0] in alike and alike[u[0]] == alike.get(v[0]))
-        able = [(u, v) for u, v in of_a_kind if u not in before[v] and v not in before[u] and _joined(u, v) not in refused]
-        gained, u, v = max(((gain(u, v), u, v) for u, v in able), key=lambda found: found[0], default=(0.0, (), ()))
+        of_a_kind = ((u, v) for u, v in itertools.combinations(units, 2) if {*u, *v} <= able and _one_launch([steps[k] for k in (*u, *v)]))
+        free = [(u, v) for u, v in of_a_kind if u not in before[v] and v not in before[u] and _joined(u, v) not in refused]
+        gained, u, v = max(((gain(u, v), u, v) for u, v in free), key=lambda found: found[0], default=(0.0, (), ()))
         if gained <= 0:
             break
         joined = in_order(steps, [w for w in units if w not in (u, v)] + [_joined(u, v)])
@@ -51,7 +79,14 @@ def launches(steps: Sequence[Step], target: Target, most: float) -> tuple[Launch
             refused.add(_joined(u, v))
         else:
             units = joined
-    return tuple(Launch(u, us.get(u, steps[u[0]].cost.us)) for u in units) if len(units) < len(steps) else ()
+    if len(units) == len(steps):
+        return tuple(steps), ()
+    found = list(steps)
+    for u in units:
+        if len(u) > 1:
+            for at, k in zip(u, members[u][1], strict=True):
+                found[at] = k
+    return tuple(found), tuple(Launch(u, members[u][0] if len(u) > 1 else steps[u[0]].cost.us) for u in units)
 
 
 def like(steps: Sequence[Step], target: Target, model: Sequence[Launch]) -> tuple[Launch, ...]:
@@ -111,12 +146,24 @@ def _joined(u: Unit, v: Unit) -> Unit:
     return tuple(sorted((*u, *v)))
 
 
+def _shares(k: Step) -> bool:
+    """Whether a step may be a member of a launch."""
+    return isinstance(k, PlannedKernel) and not (k.kernel.persistent or k.kernel.registers or k.kernel.descriptors)
+
+
+def _one_launch(steps: Sequence[Step]) -> bool:
+    """Whether kernels can be members of one launch, with the warps of some of them: those with products keep theirs, and their stages."""
+    kernels = [k for k in steps if isinstance(k, PlannedKernel)]
+    products = {(k.kernel.warps, k.kernel.stages) for k in kernels if k.cost.flops}
+    return len(products) <= 1 and len({k.tiles.contracts for k in kernels}) == 1
+
+
 def _alike(steps: Sequence[Step]) -> dict[int, int]:
-    """The kernels that may be members of a launch, each with the first one of the same kind."""
+    """The kernels that may be members of a launch as they are, each with the first one of the same kind."""
     kinds = {
         at: (k.kernel.warps, k.kernel.stages if k.cost.flops else 0, k.tiles.contracts)
         for at, k in enumerate(steps)
-        if isinstance(k, PlannedKernel) and not (k.kernel.persistent or k.kernel.registers or k.kernel.descriptors)
+        if isinstance(k, PlannedKernel) and _shares(k)
     }
     return {at: next(first for first, other in kinds.items() if other == kind) for at, kind in kinds.items()}
 

@@ -35,6 +35,22 @@ def again(kernel: Kernel, target: Target) -> PlannedKernel:
     return _priced(kernel, walk(lower(kernel)), target, kernel.warps, kernel.stages)
 
 
+def with_launch(planned: PlannedKernel, target: Target, warps: int, stages: int) -> PlannedKernel:
+    """A kernel without a product as a member of a launch: with the warps of that, and its own stages or none."""
+    counts, cost, k = walk(planned.tiles), planned.cost, planned.kernel
+    own = replace(fit(counts, target), stages=k.stages, shared_bytes=cost.shared_bytes, register_bytes=cost.register_bytes)
+    kernel = replace(k, warps=warps, stages=stages)
+    cost = price(kernel, counts, of_launch(counts, own, warps, stages), target)
+    return replace(planned, kernel=kernel, tiles=replace(planned.tiles, kernel=kernel), cost=cost)
+
+
+def of_launch(counts: Counts, fitted: Fit, warps: int, stages: int) -> Fit:
+    """How a kernel without a product fits as a member of a launch."""
+    assert not counts.dots
+    assert stages in (1, fitted.stages)
+    return replace(fitted, warps=warps, stages=stages, shared_bytes=fitted.shared_bytes if stages > 1 else 0)
+
+
 def _near(kernel: Kernel, target: Target) -> Iterator[PlannedKernel | None]:
     if not target.on_cpu:
         counts = walk(lower(kernel))

@@ -30,14 +30,15 @@ def finished(
     ``stopped``: why the search ended.  ``refused``: why offers were not taken.
     """
     program, objective = maker.program, record.objective
-    best = replace(best, steps=tuple(_noted(maker, k) if isinstance(k, PlannedKernel) else k for k in best.steps))
     used = {b.name for k in best.steps for b in k.stores} | {i.name for i in program.inputs}
     if model is None:
         limit = objective.limit if objective.by == "time" else 0
-        found = launches(best.steps, maker.target, max(limit, best.temporary_bytes))
+        steps, found = launches(best.steps, maker.target, max(limit, best.temporary_bytes))
+        best = replace(best, steps=steps)
     else:
         found = launches_like(best.steps, maker.target, model)
     check_launches(best.steps, found)
+    best = replace(best, steps=tuple(_noted(maker, k) if isinstance(k, PlannedKernel) else k for k in best.steps))
     return Plan(
         program=program,
         target=maker.target.name,
@@ -66,7 +67,7 @@ def finished(
 def launched_us(cover: Cover, target: Target, limit: float) -> float:
     """Modelled time of a cover with its launches."""
     most = max(limit, cover.temporary_bytes)
-    return sum(one.us for one in launches(cover.steps, target, most)) or cover.us
+    return sum(one.us for one in launches(cover.steps, target, most)[1]) or cover.us
 
 
 def _noted(maker: CoverMaker, planned: PlannedKernel) -> PlannedKernel:

@@ -28,6 +28,7 @@ from ..launches import check_launches
 from ..launches import like as launches_like
 from ..plan import Cost, Plan, PlannedKernel
 from ..targets import Target
+from ..variants import of_launch
 from . import folder
 from .codec import Unkept, decoded, encoded
 from .versions import made_by
@@ -107,7 +108,9 @@ def read_plan(of: Key, written: Program) -> Read | None:
         hints = get_type_hints(Plan)
         rest = {f.name: decoded(data["plan"][f.name], hints[f.name]) for f in fields(Plan) if f.name not in GIVEN}
         _check_buffers(rest["buffers"], of.program)
-        steps = tuple(_step(decoded(kernel, Kernel), decoded(cost, Cost), rest["buffers"], of.target) for kernel, cost in data["kernels"])
+        joined = {at for one in rest["launches"] if len(one.steps) > 1 for at in one.steps}
+        known = [(decoded(kernel, Kernel), decoded(cost, Cost)) for kernel, cost in data["kernels"]]
+        steps = tuple(_step(k, cost, rest["buffers"], of.target, at in joined) for at, (k, cost) in enumerate(known))
         check_launches(steps, rest["launches"])
         if launches_like(steps, of.target, rest["launches"]) != rest["launches"]:
             raise Unkept("another cost")
@@ -116,8 +119,9 @@ def read_plan(of: Key, written: Program) -> Read | None:
         return None  # whatever a file says, it is as if there were none
 
 
-def _step(kernel: Kernel, cost: Cost, buffers: Mapping[str, Buffer], target: Target) -> PlannedKernel:
-    """A kernel as a step: lowered, fitted and priced as the search does it.  Raises :class:`Unkept` if that is not what was kept."""
+def _step(kernel: Kernel, cost: Cost, buffers: Mapping[str, Buffer], target: Target, joined: bool) -> PlannedKernel:
+    """A kernel as a step: lowered, fitted and priced as the search does it, or as a member of a launch (``joined``).  Raises
+    :class:`Unkept` if that is not what was kept."""
     names = [kernel.name, *(a.name.replace("'", "_") for a in kernel.roles)]
     if not all(map(_plain, names)) or any(buffers.get(b) != buffer for b, buffer in kernel.buffers.items()):
         raise Unkept("names")
@@ -125,7 +129,10 @@ def _step(kernel: Kernel, cost: Cost, buffers: Mapping[str, Buffer], target: Tar
     tiles = lower(kernel)
     counts = walk(tiles)
     for copies in (True, False):
-        for fitted in launchable(counts, pipelined(counts, fit(counts, target, copies=copies), target, kernel.persistent), target):
+        first = pipelined(counts, fit(counts, target, copies=copies), target, kernel.persistent)
+        if joined and not counts.dots and kernel.stages in (1, first.stages):
+            first = of_launch(counts, first, kernel.warps, kernel.stages)
+        for fitted in launchable(counts, first, target):
             if fitted.reason or (fitted.warps, fitted.stages) != (kernel.warps, kernel.stages):
                 continue
             found = price(kernel, counts, fitted, target)

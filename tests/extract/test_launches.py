@@ -47,6 +47,17 @@ def test_projections_of_few_rows_are_one_launch(rows, groups):
     assert f"saves {found.separate_us - found.estimated_us:.1f} us" in str(found)
 
 
+def test_members_take_the_warps_of_one_another():
+    """The narrow products of one row have half the warps of the wide one, and copies for steps ahead that do not fit beside one another."""
+    found = plan(projections, (1, 4096), (4096, 4096), (4096, 1024), (4096, 1024), dtype=torch.bfloat16)
+    alone = [plan(torch.matmul, (1, 4096), (4096, n), dtype=torch.bfloat16).steps[0].kernel for n in (4096, 1024)]
+    assert len({k.warps for k in alone}) == 2
+    (together,) = found.launched
+    assert len({k.kernel.warps for k in together}) == 1
+    assert sum(k.cost.shared_bytes for k in together) <= H200.shared_bytes_per_block
+    check_launches(found.steps, found.launches)
+
+
 def test_each_launch_comes_after_what_it_needs(two_chains):
     """The first chain is planned before the second one, and they are launched side by side."""
     assert [len(k.loads & {b.name for s in two_chains.steps for b in s.stores}) for k in two_chains.steps] == [0, 1, 1] * 2
@@ -56,7 +67,7 @@ def test_each_launch_comes_after_what_it_needs(two_chains):
 def test_a_law_of_launches(two_chains):
     steps, (first, second, third) = two_chains.steps, two_chains.launches
     check_launches(steps, (first, second, third))
-    alike = [replace(k, kernel=replace(k.kernel, warps=4, stages=3)) for k in steps]
+    alike = [replace(k, kernel=replace(k.kernel, warps=4, stages=3), cost=replace(k.cost, flops=1.0)) for k in steps]
     wrong = {
         "made yet": [(steps, (second, first, third)), (alike, (Launch((0, 1, 2, 3, 4, 5), 1.0),))],
         "launched once": [(steps, (first, second)), (steps, (first, second, third, first))],
@@ -80,8 +91,8 @@ def test_the_price_of_one_launch(two_chains):
     steps = two_chains.steps
     assert all(together([k], H200) == pytest.approx(k.cost.us) for k in steps)
     assert together([steps[0], steps[3]], H200) >= max(steps[0].cost.us, steps[3].cost.us)
-    large = [replace(k, cost=replace(k.cost, shared_bytes=H200.shared_bytes_per_block - 1024)) for k in steps]
-    assert launches(large, H200, float("inf")) == ()
+    large = [replace(k, cost=replace(k.cost, shared_bytes=H200.shared_bytes_per_block - 1024, flops=1.0)) for k in steps]
+    assert launches(large, H200, float("inf"))[1] == ()
 
     def waits(k, us, at_a_time, programs, registers):
         terms = dict.fromkeys(k.cost.terms, 0.0) | {"latency": at_a_time * us}  # of one program after the other
@@ -97,9 +108,9 @@ def test_launches_within_a_limit_of_memory(two_chains):
     """What lies between the kernels of both chains is held at a time if these are launched together."""
     apart, joint = held((k,) for k in two_chains.steps), two_chains.temporary_bytes
     assert apart < joint == held(two_chains.launched)
-    lean = launches(two_chains.steps, H200, joint - 1)
+    lean = launches(two_chains.steps, H200, joint - 1)[1]
     assert held(tuple(two_chains.steps[at] for at in one.steps) for one in lean) < joint
-    assert launches(two_chains.steps, H200, joint) == two_chains.launches
+    assert launches(two_chains.steps, H200, joint) == (two_chains.steps, two_chains.launches)
     assert plan(chains, *CHAINS, objective="memory").temporary_bytes <= apart
 
 

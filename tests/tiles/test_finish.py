@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import hand_kernels as kernels
 import numpy as np
 import pytest
+import torch
 
+import eqfuse
 from eqfuse.codegen.triton import print_kernel
 from eqfuse.ir import build as b
+from eqfuse.ir.terms import Map
 from eqfuse.tiles import operations
 from eqfuse.tiles.direct import kernel_from_program
 from eqfuse.tiles.finish import finish
@@ -25,6 +29,10 @@ from eqfuse.tiles.walk import walk
 
 I, J = b.axes(i=8, j=8)
 X, Y, Z, W = b.tensor("x", I, J), b.tensor("y", I, J), b.tensor("z", I, J), b.tensor("w", I)
+
+
+def exp2(x):
+    return Map("exp2", (x,))
 
 
 def kernel(*values, roles=None, exact=False):
@@ -123,6 +131,120 @@ def test_below_exponentials_nothing_is_contracted():
     assert not rounded.contracts
     assert not contracts(rounded)
     assert not any(s.contracted for s in rounded.statements() if isinstance(s, Let))
+
+
+# references of rows -------------------------------------------------------------------------------------------------------------------
+
+
+ONE = ["abs", "ge", "where", "mul", "maximum"]  # a reference
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (lambda x, y, w: exp2((x * y - w) * 0.5), ["mul", *ONE, "fms", "exp2"]),
+        (lambda x, y, w: exp2(-((w - x * y) * 0.5)), ["mul", *ONE, "fms", "exp2"]),
+        (lambda x, y, w: b.exp((x * y - w) * 0.5), ["mul", *ONE, "fms", "exp2"]),
+        (lambda x, y, w: b.exp(x * y - w), ["mul", *ONE, "fms", "exp2"]),
+        (lambda x, y, w: exp2((b.maximum(-(x + y), x) - w) * 0.5), ["add", "neg", "maximum", "mul", *ONE, "fms", "exp2"]),
+        (lambda x, y, w: exp2((x * y - w) * 2.5), ["mul", "sub", "mul", "exp2"]),
+        (lambda x, y, w: exp2((x - w) * 0.5), ["mul", "sub", "mul", "exp2"]),  # data are exact, and a difference of these
+        (lambda x, y, w: exp2((x * 0.25 - w) * 0.5), ["mul", "mul", "sub", "mul", "exp2"]),  # so are their products with powers of two
+        (lambda x, y, w: exp2((x * y - y) * 0.5), ["mul", "sub", "mul", "exp2"]),  # each element has its own
+        (lambda x, y, w: exp2((x * y - w) * y), ["mul", "sub", "mul", "exp2"]),
+    ],
+)
+def test_what_is_scaled_once_for_a_row(of, expected):
+    def ops(lanes, **options):
+        i, j = b.axes(i=64, j=64)
+        x, y = b.tensor("x", i, j), b.tensor("y", i, j)
+        p = b.program("k", o=(of(x, y, b.maximum_over(j, x * y)), (i, j)))
+        return done(finish(lower(replace(kernel_from_program(p, {i: Role("grid", lanes), j: Role("resident", 64)}), **options))))
+
+    assert ops(32) == expected
+    assert "abs" not in ops(4)  # fewer elements than a reference takes instructions
+    assert "abs" not in ops(32, exact=True)
+
+
+@pytest.mark.parametrize("more", [lambda m: m, lambda m: m * 0.5, lambda m: b.exp(1.0 - m)])
+def test_rows_whose_maximum_others_take_keep_differences(more):
+    i, j = b.axes(i=64, j=64)
+    x = b.tensor("x", i, j) * b.tensor("y", i, j)
+    m = b.maximum_over(j, x)
+    p = b.program("k", o=(exp2((x - m) * 0.5), (i, j)), m=(more(m), (i,)))
+    assert "abs" not in done(finish(lower(kernel_from_program(p, {i: Role("grid", 32), j: Role("resident", 64)}))))
+
+
+@functools.cache
+def attention(queries, keys, causal=False, scale=0.25, bias=False):
+    """The finished kernel of attention, 16 deep, whose loop takes several steps."""
+
+    def f(q, k, v, *more):
+        s = q @ k.transpose(-1, -2) * scale
+        s = s + more[0] if bias else s
+        seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril()
+        return torch.softmax(s.masked_fill(~seen, float("-inf")) if causal else s, -1) @ v
+
+    args = [torch.empty(n, 16, device="meta") for n in (queries, keys, keys)] + [torch.empty(queries, keys, device="meta")] * bias
+    (planned,) = eqfuse.optimize(f, args, target="h200").plan.kernels
+    roles = {a: Role("stream", 32) if a.name == "k_rows" else r for a, r in planned.kernel.roles.items()}
+    program = finish(lower(replace(planned.kernel, roles=roles, warps=1)))
+    assert any(isinstance(s, Loop) for s in program.body)
+    return program
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", [0.25, 1.0])
+def test_a_loop_carries_its_scaled_reference(causal, scale):
+    program = attention(1024, 1024, causal, scale)
+    assert not {"empty", "safe"} & {s.dst.name for s in program.statements() if isinstance(s, Let)}
+    for loop in (s for s in program.statements() if isinstance(s, Loop)):
+        ops = [s.op for s in loop.body if isinstance(s, Let)]
+        assert ops.count("exp2") == 2
+        assert ops.count("fms") == 1
+        assert len({a.old.name.partition("_edge")[0] for a in loop.accumulators if a.monoid == "max"}) == 2
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0**20, 2.0**23, 2.0**25, 2.0**29, 2.0**40, 2.0**100])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("scale", [0.25, 1.0])
+def test_references_of_all_sizes(size, sign, scale):
+    """Finite, and what the program gives where scores are no neighbours: from below, where every tile has a new reference, and from above."""
+    program = attention(1024, 1024, scale=scale)
+    rng = np.random.default_rng(0)
+    q, v = np.full((1024, 16), np.sqrt(size)), rng.standard_normal((1024, 16))
+    keys = np.sort(sign * rng.uniform(0.5, 1.0, (1024, 1)), axis=0) * np.ones(16) * np.sqrt(size)
+    scores = (q.astype(np.float32) @ keys.astype(np.float32).T).astype(np.float64) * scale
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    for order in (slice(None), slice(None, None, -1)):
+        (found,) = simulate(program, {"q": q, "k": keys[order], "v": v[order]}, np.float32).values()
+        np.testing.assert_allclose(found, expected, atol=1e-5 if size == 1 else 1e-3)
+
+
+@pytest.mark.parametrize("masked", [-1e4, -1e9, float(np.finfo(np.float32).min), -np.inf])
+def test_masks_by_numbers(masked):
+    """Rows begin with tiles of which all is masked by a number; some have nothing else, and weigh all alike."""
+    program = attention(1024, 1024, bias=True)
+    rng = np.random.default_rng(2)
+    q, k, v = (rng.standard_normal((n, 16)) for n in (1024,) * 3)
+    seen = np.arange(1024) >= np.arange(1024)[:, None] + 128
+    bias = np.where(seen, 0.0, masked)
+    scores = (q @ k.T * 0.25).astype(np.float32) + bias.astype(np.float32)
+    weights = np.exp(scores.astype(np.float64) - scores.max(-1, keepdims=True))
+    (name,) = {b.name for b in program.kernel.buffers.values() if b.shape == (1024, 1024)}
+    (found,) = simulate(program, {"q": q, "k": k, "v": v, name: bias}, np.float32).values()
+    np.testing.assert_allclose(found, weights / weights.sum(-1, keepdims=True) @ v, atol=1e-4)
+
+
+def test_a_row_whose_first_elements_are_masked_has_a_reference():
+    program = attention(1024, 1024, causal=True)
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((1024, 16)) for _ in range(3))
+    scores = np.where(np.tri(1024) > 0, q @ k.T * 0.25, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    (found,) = simulate(program, {"q": q, "k": k, "v": v}, np.float32).values()
+    np.testing.assert_allclose(found, weights / weights.sum(-1, keepdims=True) @ v, atol=1e-5)
 
 
 # accumulators -----------------------------------------------------------------------------------------------------------------------

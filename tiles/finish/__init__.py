@@ -21,11 +21,12 @@ from .multiply_adds import fuse
 from .offsets import widen
 from .parameters import parametrise
 from .parts import part
+from .references import refer
 from .starts import start
 
 Pass = Callable[[TileProgram], TileProgram]
 PRICED: tuple[Pass, ...] = (start, hint, contract)
-FINAL: tuple[Pass, ...] = (to_base_two, part, fuse, overwrite, widen, describe, launch, parametrise)
+FINAL: tuple[Pass, ...] = (to_base_two, refer, part, fuse, overwrite, widen, describe, launch, parametrise)
 
 
 def finish(program: TileProgram) -> TileProgram:

@@ -58,7 +58,7 @@ def contracts(program: TileProgram) -> bool:
 
 
 def below_exponentials(program: TileProgram) -> frozenset[str]:
-    """The sums that exponentials are taken of, as they are or times a number or the length of an axis."""
+    """The sums that exponentials are taken of, as they are, times a number or the length of an axis, or less what a row has (``fms``)."""
     made = {s.dst.name: s for s in program.statements() if isinstance(s, Let)}
     extents = {s.dst.name for s in program.statements() if isinstance(s, ExtentValue)}
     stack = [v for s in made.values() if s.op in ops.OPS and ("add", "mul") in ops.OPS[s.op].turns for v in uses(s)]
@@ -70,6 +70,6 @@ def below_exponentials(program: TileProgram) -> frozenset[str]:
         if s.op == "add":
             found.add(s.dst.name)
         scaled = s.op == "mul" and any(isinstance(a, Literal) or a.name in extents for a in s.args)
-        if s.op in ("add", "neg", "where") or scaled:
+        if s.op in ("add", "neg", "where", "fms") or scaled:
             stack += uses(s)
     return frozenset(found)

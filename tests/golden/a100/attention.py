@@ -57,22 +57,23 @@ def attention_out(
     sum_k_rows = tl.zeros([T_q_rows], tl.float32)
     max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
+    reference_2 = tl.full([T_q_rows], float("-inf"), tl.float32)
     for k_rows_start in tl.range(0, N_k_rows, T_k_rows):
         k = tl.load(
             k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
         )
         dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
         tile_max = _max(dot_q_cols, axis=1)
-        max_k_rows_new = _maximum(max_k_rows, tile_max)
-        empty = max_k_rows_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_k_rows_new)
-        diff = safe - max_k_rows
-        mul = diff * 0.12751743082459868
-        neg_2 = -mul
-        exp2 = tl.exp2(neg_2)
-        diff_2 = dot_q_cols - safe[:, None]
-        mul_3 = diff_2 * 0.12751743082459868
-        exp2_2 = tl.exp2(mul_3)
+        max_k_rows = _maximum(max_k_rows, tile_max)
+        size = tl.abs(max_k_rows)
+        large = size >= 1052544166.9587716
+        by = tl.where(large, 1.0, 0.12751743082459868)
+        mul_6 = max_k_rows * by
+        reference = _maximum(mul_6, -3.4028234663852886e+38)
+        diff_3 = reference_2 - reference
+        exp2 = tl.exp2(diff_3)
+        scaled = tl.fma(dot_q_cols, by[:, None], -reference[:, None])
+        exp2_2 = tl.exp2(scaled)
         tile_sum = tl.sum(exp2_2, axis=1)
         sum_k_rows = tl.fma(sum_k_rows, exp2, tile_sum)
         mul_4 = sum_k_rows_2 * exp2[:, None]
@@ -81,7 +82,7 @@ def attention_out(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
-        max_k_rows = max_k_rows_new
+        reference_2 = reference
     recip = 1.0 / sum_k_rows
     mul_5 = recip[:, None] * sum_k_rows_2
     tl.store(

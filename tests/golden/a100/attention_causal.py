@@ -58,6 +58,7 @@ def attention_causal_out(
     sum_k_rows_edge = tl.zeros([T_q_rows], tl.float32)
     max_k_rows_edge = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2_edge = tl.zeros([T_q_rows, T_v_cols], tl.float32)
+    reference_2_edge = tl.full([T_q_rows], float("-inf"), tl.float32)
     k_rows_to = (tl.minimum(N_k_rows, q_rows_start + T_q_rows)).to(tl.int32)
     k_rows_clear_to = (tl.maximum(tl.minimum(k_rows_to, q_rows_start + 1) // T_k_rows * T_k_rows, 0)).to(tl.int32)
     for k_rows_start in tl.range(k_rows_clear_to, k_rows_to, T_k_rows):
@@ -71,16 +72,16 @@ def attention_causal_out(
         dot_q_cols_edge = tl.dot(q, k_edge, out_dtype=tl.float32)
         where_edge = tl.where(vnot_edge, float("-inf"), dot_q_cols_edge)
         tile_max_edge = _max(where_edge, axis=1)
-        max_k_rows_new_edge = _maximum(max_k_rows_edge, tile_max_edge)
-        empty_edge = max_k_rows_new_edge == float("-inf")
-        safe_edge = tl.where(empty_edge, 0.0, max_k_rows_new_edge)
-        diff_2_edge = safe_edge - max_k_rows_edge
-        mul_edge = diff_2_edge * 0.12751743082459868
-        neg_3_edge = -mul_edge
-        exp2_edge = tl.exp2(neg_3_edge)
-        diff_3_edge = where_edge - safe_edge[:, None]
-        mul_3_edge = diff_3_edge * 0.12751743082459868
-        exp2_2_edge = tl.exp2(mul_3_edge)
+        max_k_rows_edge = _maximum(max_k_rows_edge, tile_max_edge)
+        size_edge = tl.abs(max_k_rows_edge)
+        large_edge = size_edge >= 1052544166.9587716
+        by_edge = tl.where(large_edge, 1.0, 0.12751743082459868)
+        mul_6_edge = max_k_rows_edge * by_edge
+        reference_edge = _maximum(mul_6_edge, -3.4028234663852886e+38)
+        diff_4_edge = reference_2_edge - reference_edge
+        exp2_edge = tl.exp2(diff_4_edge)
+        scaled_edge = tl.fma(where_edge, by_edge[:, None], -reference_edge[:, None])
+        exp2_2_edge = tl.exp2(scaled_edge)
         tile_sum_edge = tl.sum(exp2_2_edge, axis=1)
         sum_k_rows_edge = tl.fma(sum_k_rows_edge, exp2_edge, tile_sum_edge)
         mul_4_edge = sum_k_rows_2_edge * exp2_edge[:, None]
@@ -89,26 +90,27 @@ def attention_causal_out(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2_edge = tl.dot(exp2_2_fp16_edge, v_edge, mul_4_edge, out_dtype=tl.float32)
-        max_k_rows_edge = max_k_rows_new_edge
+        reference_2_edge = reference_edge
     sum_k_rows = sum_k_rows_edge
     max_k_rows = max_k_rows_edge
     sum_k_rows_2 = sum_k_rows_2_edge
+    reference_2 = reference_2_edge
     for k_rows_start in tl.range(0, k_rows_clear_to, T_k_rows):
         k = tl.load(
             k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
         )
         dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
         tile_max = _max(dot_q_cols, axis=1)
-        max_k_rows_new = _maximum(max_k_rows, tile_max)
-        empty = max_k_rows_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_k_rows_new)
-        diff_2 = safe - max_k_rows
-        mul = diff_2 * 0.12751743082459868
-        neg_3 = -mul
-        exp2 = tl.exp2(neg_3)
-        diff_3 = dot_q_cols - safe[:, None]
-        mul_3 = diff_3 * 0.12751743082459868
-        exp2_2 = tl.exp2(mul_3)
+        max_k_rows = _maximum(max_k_rows, tile_max)
+        size = tl.abs(max_k_rows)
+        large = size >= 1052544166.9587716
+        by = tl.where(large, 1.0, 0.12751743082459868)
+        mul_6 = max_k_rows * by
+        reference = _maximum(mul_6, -3.4028234663852886e+38)
+        diff_4 = reference_2 - reference
+        exp2 = tl.exp2(diff_4)
+        scaled = tl.fma(dot_q_cols, by[:, None], -reference[:, None])
+        exp2_2 = tl.exp2(scaled)
         tile_sum = tl.sum(exp2_2, axis=1)
         sum_k_rows = tl.fma(sum_k_rows, exp2, tile_sum)
         mul_4 = sum_k_rows_2 * exp2[:, None]
@@ -117,7 +119,7 @@ def attention_causal_out(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
-        max_k_rows = max_k_rows_new
+        reference_2 = reference
     recip = 1.0 / sum_k_rows
     mul_5 = recip[:, None] * sum_k_rows_2
     tl.store(

@@ -57,6 +57,7 @@ def attention_bias_out(
     sum_k_rows = tl.zeros([T_q_rows], tl.float32)
     max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
+    reference_2 = tl.full([T_q_rows], float("-inf"), tl.float32)
     for k_rows_start in tl.range(0, N_k_rows, T_k_rows):
         k = tl.load(
             k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
@@ -69,15 +70,21 @@ def attention_bias_out(
         bias_f = bias.to(tl.float32)
         add = mul + bias_f
         tile_max = _max(add, axis=1)
-        max_k_rows_new = _maximum(max_k_rows, tile_max)
-        empty = max_k_rows_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_k_rows_new)
-        diff = safe - max_k_rows
-        scaled = diff * -1.4426950408889634
-        exp = tl.exp2(scaled)
-        diff_2 = add - safe[:, None]
-        scaled_2 = diff_2 * 1.4426950408889634
-        exp_2 = tl.exp2(scaled_2)
+        max_k_rows = _maximum(max_k_rows, tile_max)
+        size = tl.abs(max_k_rows)
+        large = size >= 93032639.74436162
+        by = tl.where(large, 1.0, 1.4426950408889634)
+        mul_5 = max_k_rows * by
+        reference = _maximum(mul_5, -3.4028234663852886e+38)
+        low = max_k_rows <= -93032639.74436162
+        below = tl.where(low, -41185088.255638376, 0.0)
+        high = max_k_rows >= 93032639.74436162
+        beyond = tl.where(high, 41185088.255638376, below)
+        passed = reference + beyond
+        diff_3 = reference_2 - passed
+        exp = tl.exp2(diff_3)
+        scaled_3 = tl.fma(add, by[:, None], -reference[:, None])
+        exp_2 = tl.exp2(scaled_3)
         tile_sum = tl.sum(exp_2, axis=1)
         sum_k_rows = tl.fma(sum_k_rows, exp, tile_sum)
         mul_3 = sum_k_rows_2 * exp[:, None]
@@ -86,7 +93,7 @@ def attention_bias_out(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2 = tl.dot(exp_2_fp16, v, mul_3, out_dtype=tl.float32)
-        max_k_rows = max_k_rows_new
+        reference_2 = passed
     recip = 1.0 / sum_k_rows
     mul_4 = recip[:, None] * sum_k_rows_2
     tl.store(
