@@ -62,15 +62,16 @@ def test_few_queries_are_split_over_the_keys(dtype):
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_a_normalised_row_is_one_pass_before_a_product(dtype):
-    """bfloat16 has the exponents of float32: a row may be rounded before it is normalised.  In float16 it could overflow with the gain, so
-    the statistics of its rows come first, in a kernel of their own: cheaper than products in tf32."""
+    """Normalised rows come first in float16, where a row that is not normalised could overflow with the gain; in bfloat16 the statistics do,
+    which is cheaper than to make them again for every tile of columns.  Products are of 16 bits."""
     shapes = (4096, 4096), (4096,), (4096, 4096)
     c = eqfuse.optimize(norm_in_float32, empty(*shapes, dtype=dtype), target="h200")
     kernel = c.plan.kernels[-1]
-    assert len(c.plan.kernels) == (2 if dtype == torch.float16 else 1)
-    assert all(set(k.passes.values()) == {1} for k in c.plan.kernels)
+    assert len(c.plan.kernels) == 2
+    assert all(set(k.passes.values()) <= {1} for k in c.plan.kernels)
     assert {(p.dtype.name, p.precision) for p in walk(kernel.tiles).products} == {(str(dtype).removeprefix("torch."), "")}
-    assert sum(b.bytes for b in c.plan.buffers.values() if b.role == "temporary") <= 4 * 4096
+    rows = 2 * 4096 * 4096 if dtype == torch.float16 else 4 * 4096
+    assert sum(b.bytes for b in c.plan.buffers.values() if b.role == "temporary") <= rows
     for size, gain in ((3.0, 1.0), (3e-6, 1e-3), (1e4, 100.0)):
         g = torch.Generator().manual_seed(0)
         args = tuple((torch.randn(s, generator=g) * scale).to(dtype) for s, scale in (((33, 257), size), ((257,), gain), ((257, 65), 0.1)))

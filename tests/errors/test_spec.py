@@ -323,9 +323,9 @@ TILE_MUTANTS = {
     "broadcast": [lambda: changed(tiles(), t.Let, dst(dims=())), lambda: changed(tiles(), t.Let, lambda s: replace(s, dst=replace(s.dst, dims=tiles().dims[:2])))],
     "types agree": [
         lambda: changed(tiles(), t.Let, dst(dtype=dtypes.float16)),
-        lambda: changed(tiles(), t.Let, dst(dtype=dtypes.float32), lambda s: s.op == "eq"),
+        lambda: changed(tiles("attention_lse"), t.Let, dst(dtype=dtypes.float32), lambda s: s.op == "eq"),
         lambda: changed(tiles(), t.Cast, after(lambda s: t.Let(replace(s.dst, name="mutant"), "exp", (s.dst,)))),
-        lambda: changed(tiles(), t.Let, lambda s: replace(s, args=(s.args[2], *s.args[1:])), lambda s: s.op == "where"),
+        lambda: changed(tiles("row_softmax"), t.Let, lambda s: replace(s, args=(s.args[2], *s.args[1:])), lambda s: s.op == "where"),
     ],
     "same tile": [lambda: changed(tiles("mean_variance"), t.Lost, dst(dtype=dtypes.float16)), lambda: changed(tiles("cross_entropy"), t.Where, dst(dims=()))],
     "padded along": [lambda: changed(tiles("cross_entropy"), t.Where, lambda s: replace(s, bindings=()))],

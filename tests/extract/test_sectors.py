@@ -41,7 +41,7 @@ def planned(fn, *shapes, dtype):
         (lambda x: x.amax(0), (4096, 4096)),
         (lambda x: x.sum(0), (16384, 4096)),
         (lambda x: x.sum((0, 1)), (8, 2048, 8192)),
-        (lambda x: (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5), (8192, 1024)),
+        (lambda x: (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5), (8192, 4096)),
         (lambda x: x.transpose(0, 1).contiguous() * 2, (8192, 1024)),
         (lambda x: x.sum(0), (100352, 256)),
         (lambda x: x.sum(0), (1 << 20, 64)),

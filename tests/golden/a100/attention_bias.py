@@ -1,11 +1,12 @@
-"""plan for attention_bias on a100: 1 kernel, 1211.5 us estimated
+"""plan for attention_bias on a100: 1 kernel, 1853.7 us estimated
   attention_bias_out: bias, k, q, v -> out
-    roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (2048 programs, 8 warps, 2 stages)
+    roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    1211.5 us, bound by l2; 1.21 GB DRAM, 5.44 GB L2, 274.9 GFLOP, 5.15 G instructions; 163.84 kB shared
+    cost    1853.7 us, bound by shared; 1.21 GB DRAM, 3.29 GB L2, 274.9 GFLOP, 5.73 G instructions; 131.07 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
-  memory: 1.21 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (7996.9 us)
+  memory: 1.21 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (9419.6 us)
   this module has kernels only: run() takes tensors on a GPU
+  runner-up: one kernel per reduction, 3341.4 us, 3.49 GB: 1487.6 us slower: 3 kernels, attention_bias_out is bound by shared
   search ended: exhausted
 """
 
@@ -39,7 +40,7 @@ def attention_bias_out(
     t1[batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v)
     rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
-    moves: 1.21 GB of memory for the planned sizes; bound by l2
+    moves: 1.21 GB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
@@ -126,19 +127,19 @@ def run(q, k, v, bias):
     _check_size("q_cols", N_q_cols == 128, "of 128, on which the program depends")
     _check_size("k_rows", N_k_rows == 4096, "of 4096, on which the program depends")
     _check_size("v_cols", N_v_cols == 128, "of 128, on which the program depends")
-    q = _readable("q", q, (0, 0, 63, 127))
-    k = _readable("k", k, (0, 0, 127, 127))
-    v = _readable("v", v, (0, 0, 127, 127))
-    bias = _readable("bias", bias, (0, 63, 127))
+    q = _readable("q", q, (0, 0, 127, 127))
+    k = _readable("k", k, (0, 0, 63, 127))
+    v = _readable("v", v, (0, 0, 63, 127))
+    bias = _readable("bias", bias, (0, 127, 63))
     out = torch.empty((1, N_batch, N_q_rows, N_v_cols), dtype=torch.float16, device=q.device)
-    _check_reach("out", out.stride(), (0, 0, 63, 127))
+    _check_reach("out", out.stride(), (0, 0, 127, 127))
     with torch.cuda.device_of(q):
-        attention_bias_out[_grid(N_batch * triton.cdiv(N_q_rows, 64) * triton.cdiv(N_v_cols, 128))](
+        attention_bias_out[_grid(N_batch * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_v_cols, 128))](
             q, k, bias, v, out,
             N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
             bias.stride(0), bias.stride(1), bias.stride(2), v.stride(1), v.stride(2), v.stride(3), out.stride(1),
             out.stride(2), out.stride(3),
-            T_q_rows=64, T_q_cols=128, T_k_rows=128, T_v_cols=128,
-            num_warps=8, num_stages=2, enable_fp_fusion=False,
+            T_q_rows=128, T_q_cols=128, T_k_rows=64, T_v_cols=128,
+            num_warps=8, num_stages=3, enable_fp_fusion=False,
         )
     return (out,)

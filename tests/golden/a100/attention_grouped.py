@@ -1,12 +1,14 @@
-"""plan for attention_grouped on a100: 1 kernel, 1104.5 us estimated
+"""plan for attention_grouped on a100: 1 kernel, 1706.2 us estimated
   attention_grouped_out: k, q, v -> out
-    roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (2048 programs, 8 warps, 2 stages)
+    roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    1104.5 us, bound by tensor; 83.89 MB DRAM, 4.36 GB L2, 274.9 GFLOP, 3.54 G instructions; 147.46 kB shared
+    cost    1706.2 us, bound by shared; 83.89 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 4.11 G instructions; 98.30 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
-  memory: 83.89 MB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (6388.9 us)
+  memory: 83.89 MB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (7525.0 us)
+  time against memory: 1691.4 us holding 1.07 GB (2 kernels); 1706.2 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  search ended: bound
+  runner-up: 1 value stored, 1691.4 us, 2.23 GB: 14.8 us faster, less than the model can tell, and holds 1.07 GB of temporary memory
+  search ended: exhausted
 """
 
 
@@ -39,7 +41,7 @@ def attention_grouped_out(
     t1[q_batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[q_batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v[q_batch_outer = (q_batch) // 4])
     rules: factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
-    moves: 83.89 MB of memory for the planned sizes; bound by tensor
+    moves: 83.89 MB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
@@ -112,17 +114,17 @@ def run(q, k, v):
     _check_size("q_cols", N_q_cols == 128, "of 128, on which the program depends")
     _check_size("k_rows", N_k_rows == 4096, "of 4096, on which the program depends")
     _check_size("v_cols", N_v_cols == 128, "of 128, on which the program depends")
-    q = _readable("q", q, (0, 0, 63, 127))
-    k = _readable("k", k, (0, 0, 127, 127))
-    v = _readable("v", v, (0, 0, 127, 127))
+    q = _readable("q", q, (0, 0, 127, 127))
+    k = _readable("k", k, (0, 0, 63, 127))
+    v = _readable("v", v, (0, 0, 63, 127))
     out = torch.empty((1, 32, N_q_rows, N_v_cols), dtype=torch.float16, device=q.device)
-    _check_reach("out", out.stride(), (0, 0, 63, 127))
+    _check_reach("out", out.stride(), (0, 0, 127, 127))
     with torch.cuda.device_of(q):
-        attention_grouped_out[_grid(8 * 4 * triton.cdiv(N_q_rows, 64) * triton.cdiv(N_v_cols, 128))](
+        attention_grouped_out[_grid(8 * 4 * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_v_cols, 128))](
             q, k, v, out,
             4, N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
             v.stride(1), v.stride(2), v.stride(3), out.stride(1), out.stride(2), out.stride(3),
-            T_q_rows=64, T_q_cols=128, T_k_rows=128, T_v_cols=128,
-            num_warps=8, num_stages=2, enable_fp_fusion=True,
+            T_q_rows=128, T_q_cols=128, T_k_rows=64, T_v_cols=128,
+            num_warps=8, num_stages=3, enable_fp_fusion=True,
         )
     return (out,)

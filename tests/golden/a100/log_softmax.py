@@ -1,10 +1,10 @@
-"""plan for log_softmax on a100: 1 kernel, 1034.1 us estimated
+"""plan for log_softmax on a100: 1 kernel, 1285.2 us estimated
   log_softmax_out: x -> out
-    roles   rows=grid:1 cols=stream:4096   (108 programs for 4096 tiles, 8 warps, 4 stages)
+    roles   rows=grid:1 cols=stream:4096   (108 programs for 4096 tiles, 8 warps, 3 stages)
     loops   cols x2
-    cost    1034.1 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 5.40 G instructions; 24.58 kB shared
+    cost    1285.2 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 5.40 G instructions; 16.38 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
-  memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 6 kernels (4143.3 us)
+  memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 6 kernels (4879.6 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: bound
 """
@@ -46,7 +46,7 @@ def log_softmax_out(
         max_cols_by_lane = tl.full([T_cols // 8], float("-inf"), tl.float32)
         sum_lanes_cols = tl.zeros([T_cols // 8], tl.float32)
         cols_b_full = N_cols // T_cols * T_cols
-        for cols_b_start in tl.range(0, cols_b_full, T_cols, num_stages=4):
+        for cols_b_start in tl.range(0, cols_b_full, T_cols, num_stages=3):
             x_2 = tl.load(
                 x_ptr + (rows_start * x_stride_rows + tl.cast(cols_b_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_last",
@@ -99,7 +99,7 @@ def log_softmax_out(
         sum_cols = tl.sum(mul_2, axis=0)
         log = tl.log(sum_cols)
         cols_full = N_cols // T_cols * T_cols
-        for cols_start in tl.range(0, cols_full, T_cols, num_stages=4):
+        for cols_start in tl.range(0, cols_full, T_cols, num_stages=3):
             x = tl.load(
                 x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_first",
@@ -147,6 +147,6 @@ def run(x):
             x, out,
             N_rows, N_cols, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
             T_cols=4096,
-            num_warps=8, num_stages=4, maxnreg=255, enable_fp_fusion=True,
+            num_warps=8, num_stages=3, maxnreg=255, enable_fp_fusion=True,
         )
     return (out,)

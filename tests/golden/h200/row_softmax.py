@@ -1,10 +1,10 @@
-"""plan for row_softmax on h200: 1 kernel, 440.8 us estimated
+"""plan for row_softmax on h200: 1 kernel, 577.3 us estimated
   row_softmax_out: x -> out
-    roles   rows=grid:1 cols=stream:8192   (132 programs for 4096 tiles, 16 warps, 4 stages)
+    roles   rows=grid:1 cols=stream:8192   (132 programs for 4096 tiles, 16 warps, 3 stages)
     loops   cols x2
-    cost    440.8 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 6.52 G instructions; 49.15 kB shared
+    cost    577.3 us, bound by special; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 6.52 G instructions; 32.77 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
-  memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 5 kernels (1766.1 us)
+  memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 5 kernels (1983.5 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: bound
 """
@@ -36,7 +36,7 @@ def row_softmax_out(
     """t0[rows, cols] = exp(x - max_cols(x))
     out[rows, cols] = t0 / sum_cols(t0)
     rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
-    moves: 2.10 GB of memory for the planned sizes; bound by dram
+    moves: 2.10 GB of memory for the planned sizes; bound by special
     """
     r_cols = tl.arange(0, T_cols)
     tasks = N_rows
@@ -46,7 +46,7 @@ def row_softmax_out(
         max_cols_by_lane = tl.full([T_cols // 8], float("-inf"), tl.float32)
         sum_lanes_cols = tl.zeros([T_cols // 8], tl.float32)
         cols_b_full = N_cols // T_cols * T_cols
-        for cols_b_start in tl.range(0, cols_b_full, T_cols, num_stages=4):
+        for cols_b_start in tl.range(0, cols_b_full, T_cols, num_stages=3):
             x_2 = tl.load(
                 x_ptr + (rows_start * x_stride_rows + tl.cast(cols_b_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_last",
@@ -99,7 +99,7 @@ def row_softmax_out(
         sum_cols = tl.sum(mul_3, axis=0)
         recip = 1.0 / sum_cols
         cols_full = N_cols // T_cols * T_cols
-        for cols_start in tl.range(0, cols_full, T_cols, num_stages=4):
+        for cols_start in tl.range(0, cols_full, T_cols, num_stages=3):
             x = tl.load(
                 x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_first",
@@ -151,6 +151,6 @@ def run(x):
             x, out,
             N_rows, N_cols, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
             T_cols=8192,
-            num_warps=16, num_stages=4, maxnreg=128, enable_fp_fusion=True,
+            num_warps=16, num_stages=3, maxnreg=128, enable_fp_fusion=True,
         )
     return (out,)

@@ -1,11 +1,13 @@
-"""plan for attention_causal on mi300x: 1 kernel, 149.4 us estimated
+"""plan for attention_causal on mi300x: 1 kernel, 519.5 us estimated
   attention_causal_out: k, q, v -> out
-    roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (2048 programs, 8 warps, 1 stages)
+    roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (2048 programs, 8 warps, 2 stages)
     loops   k_rows x1; 51% of the tiles of k_rows, the others being masked; the tiles of q_rows from the last to the first, for the last have most steps
-    cost    149.4 us, bound by tensor; 134.22 MB DRAM, 2.25 GB L2, 139.6 GFLOP, 2.13 G instructions; 49.15 kB shared
+    cost    519.5 us, bound by shared; 134.22 MB DRAM, 2.25 GB L2, 139.6 GFLOP, 2.13 G instructions; 57.34 kB shared
     rules   written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
-  memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (2997.1 us)
+  memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (3517.2 us)
+  time against memory: 503.4 us holding 1.07 GB (2 kernels); 519.5 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
+  runner-up: 1 value stored, 503.4 us, 1.76 GB: 16.1 us faster, less than the model can tell, and holds 1.07 GB of temporary memory
   search ended: exhausted
 """
 
@@ -39,7 +41,7 @@ def attention_causal_out(
     t1[batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v)
     rules: written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
-    moves: 134.22 MB of memory for the planned sizes; bound by tensor
+    moves: 134.22 MB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
@@ -160,6 +162,6 @@ def run(q, k, v):
             N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
             v.stride(1), v.stride(2), v.stride(3), out.stride(1), out.stride(2), out.stride(3),
             T_q_rows=64, T_q_cols=128, T_k_rows=64, T_v_cols=128,
-            num_warps=8, num_stages=1, enable_fp_fusion=True,
+            num_warps=8, num_stages=2, enable_fp_fusion=True,
         )
     return (out,)

@@ -1,12 +1,12 @@
-"""plan for row_softmax on mi300x: 1 kernel, 402.5 us estimated
+"""plan for row_softmax on mi300x: 1 kernel, 704.3 us estimated
   row_softmax_out: x -> out
-    roles   rows=grid:1 cols=stream:4096   (304 programs for 4096 tiles, 8 warps, 1 stages)
+    roles   rows=grid:1 cols=stream:8192   (304 programs for 4096 tiles, 16 warps, 1 stages)
     loops   cols x2
-    cost    402.5 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 6.47 G instructions; 0 B shared
+    cost    704.3 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 6.52 G instructions; 0 B shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
-  memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 5 kernels (1615.9 us)
+  memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 5 kernels (1897.9 us)
   this module has kernels only: run() takes tensors on a GPU
-  search ended: bound
+  search ended: exhausted
 """
 
 
@@ -144,13 +144,13 @@ def run(x):
     _check_shape("x", x, (N_rows, N_cols))
     _check_size("rows", N_rows == 4096, "of 4096, on which the program depends")
     _check_size("cols", N_cols == 128256, "of 128256, on which the program depends")
-    x = _readable("x", x, (0, 4095))
+    x = _readable("x", x, (0, 8191))
     out = torch.empty((N_rows, N_cols), dtype=torch.float16, device=x.device)
     with torch.cuda.device_of(x):
         row_softmax_out[(min(N_rows, 304),)](
             x, out,
             N_rows, N_cols, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
-            T_cols=4096,
-            num_warps=8, num_stages=1, enable_fp_fusion=True,
+            T_cols=8192,
+            num_warps=16, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)
