@@ -1,9 +1,9 @@
 """Does the model rank kernels as their machine code does?  Kernels of a few programs are compiled with many tiles, warps and stages.
 
-    python -m benchmarks.static_ranking compile FILE        every program for a100, h100, b200; half an hour of one core, goes on with FILE
-    python -m benchmarks.static_ranking compile FILE rows   some families, programs or devices
-    python -m benchmarks.static_ranking price FILE          the model as it is now, for the kernels of a file; --before: as one before
-    python -m benchmarks.static_ranking show FILE           correlation and regret; each term of the model beside what the code says of it
+    python benchmarks/static_ranking.py compile FILE        every program for a100, h100, b200; half an hour of one core, goes on with FILE
+    python benchmarks/static_ranking.py compile FILE rows   some families, programs or devices
+    python benchmarks/static_ranking.py price FILE          the model as it is now, for the kernels of a file; --before: as one before
+    python benchmarks/static_ranking.py show FILE           correlation and regret; each term of the model beside what the code says of it
 
 No GPU is needed: times are static ones (docs/decisions/machine_code.md), not measured.  The kernels of a program are those that its search
 priced for the heaviest kernel of the plan, drawn at random, half of them from the cheaper third, and up to two steps away from there: twice
@@ -15,21 +15,17 @@ by another model without being compiled.
 
 import argparse
 import json
-import math
 import os
 import random
-import statistics
 import sys
 import time
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from .host import commit, host
-from .ranks import in_order, near, regret, spearman
-from .table_parts import markdown
+from host import commit, host
+from ranking_tables import TARGETS, ranked, termwise
 
-TARGETS = ("a100", "h100", "b200")
 KERNELS = 12  # of a program and a device
 DRAWN = 3  # times as many are drawn as are wanted: some spill
 CHEAPER = 3  # the cheaper part of what the search priced, as a fraction of it
@@ -280,66 +276,6 @@ def keep(path, result):
     part = path.with_suffix(".part")
     part.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     part.replace(path)
-
-
-def groups(rows):
-    """(family, target) -> the rows of each of its programs."""
-    out = {}
-    for r in rows:
-        if "static_us" in r:
-            out.setdefault((r["family"], r["target"]), {}).setdefault(r["program"], []).append(r)
-    return out
-
-
-def cell(by_program, key):
-    """What the model is worth on some programs of a family: kernels, mean correlation, the same near the best, pairs in order, regret,
-    static time over the model's."""
-    whole, close, ordered, regrets, ratios, n = [], [], [], [], [], 0
-    for rows in by_program.values():
-        us, model = [r["static_us"] for r in rows], [r[key] for r in rows]
-        n += len(rows)
-        whole.append((len(rows), spearman(model, us)))
-        a, b = near(us, model)
-        close.append((len(a), spearman(b, a)))
-        ordered.append((len(rows), in_order(us, model)))
-        regrets.append(regret(us, model))
-        ratios += [u / m for u, m in zip(us, model, strict=True)]
-    mean = [sum(k * x for k, x in found) / sum(k for k, _ in found) for found in (whole, close, ordered)]
-    return n, *mean, statistics.geometric_mean(regrets), statistics.median(ratios)
-
-
-TERMS = {"issue": "issue", "tensor": "matrix", "special": "special", "shared": "shared", "l2": "second level", "dram": "device memory"}
-
-
-def ranked(result):
-    """The table of correlation and regret by family and device, of the model before, if there is one, and of that now."""
-    found = groups(result["rows"])
-    keys = [k for k in ("before_us", "model_us") if any(k in r for r in result["rows"])]
-    rows = []
-    for family in dict.fromkeys(f for f, _ in found):
-        for target in ("all", *TARGETS):
-            mine = {(t, p): r for (f, t), programs in found.items() for p, r in programs.items() if f == family and target in ("all", t)}
-            if mine:
-                cells = [cell(mine, k) for k in keys]
-                rows.append((family, target, str(cells[0][0]), *(" -> ".join(f"{c[i]:.2f}" for c in cells) for i in range(1, 6))))
-    return markdown(("family", "device", "kernels", "Spearman", "near the best", "pairs in order", "regret", "static / model"), rows)
-
-
-def termwise(result):
-    """The table of the model's terms beside the floors of the code."""
-    table = []
-    for family in dict.fromkeys(r["family"] for r in result["rows"]):
-        for term, unit in TERMS.items():
-            logs = [
-                math.log(r["terms"][term] / r["floors"][unit])
-                for r in result["rows"]
-                if r["family"] == family and "terms" in r and r["terms"].get(term) and r["floors"].get(unit, 0) > 0.05 * r["static_us"]
-            ]
-            if logs:
-                middle = statistics.median(logs)
-                spread = statistics.median(abs(x - middle) for x in logs)
-                table.append((family, term, str(len(logs)), f"{math.exp(middle):.2f}", f"{math.exp(spread):.2f}"))
-    return markdown(("family", "term", "kernels", "model / code", "spread"), table)
 
 
 def main():

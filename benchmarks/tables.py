@@ -14,6 +14,7 @@ from cpu_tables import cpu
 from kernel_tables import attention, instructions
 from layout_tables import layout_rules, layouts, placements, strides
 from models_table import models
+from ranking_tables import ranking
 from table_parts import machine, markdown
 from training_table import training
 from whole_model_tables import scaling, trained, warm
@@ -369,6 +370,7 @@ KINDS = {
     "-cpu": cpu,
     "-instructions": instructions,
     "-attention": attention,
+    "-static-ranking": ranking,
 }
 ELSEWHERE = ("-operators", "-cpu-ranking", "-refined")  # docs/operators.md, and cpu.md and machine_code.md of docs/decisions have them
 
