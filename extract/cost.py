@@ -1,10 +1,11 @@
-"""What a kernel costs: a roofline read off its tile program, the same program that is printed and simulated.
+"""What a kernel costs: what its tile program, the same that is printed and simulated, has units and memories do, and how much of that
+happens at the same time.
 
-``time = max(DRAM, L2, arithmetic, loop latency) + launch``, with ``arithmetic = tensor + exposed share of SIMT work``, times wave
-quantisation.  On a CPU it is a sum (:mod:`.core_time`).  Traffic, operations and footprint come from :func:`eqfuse.tiles.walk.walk`; rates
-come from the target's data file.
+Traffic, operations and footprint come from :func:`eqfuse.tiles.walk.walk`, what units do of them from :mod:`.units`, what of it shows from
+:mod:`.overlap`; a program also waits where it begins, for the first loads of a loop, in each step.  Rates come from the target's data file.
+On a CPU the time is a sum (:mod:`.core_time`).
 The footprint is a hard limit: what does not fit on chip is rejected, with the number of bytes that are too many.  The model ranks
-plans and explains them; it is not a clock (benchmarks/NOTES.md holds what measurements say of it).
+plans and explains them; it is not a clock (docs/decisions/cost_model.md says what machine code says of it).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ POINTERS = 1 / 3  # of the pointers that a loop could hold, how many a compiler 
 ROWS = 0.5  # of the numbers that a thread has for its rows, how many a compiler holds at a time (measured: docs/decisions/registers.md)
 MAX_THREADS = 1024  # of a CTA
 WARPS_OF_PRODUCTS = (4, 8)  # groups of four warps run the matrix unit
-MOST_STAGES = 4  # of loops with products; compilers are given no more
+STAGES_OF_PRODUCTS = 4  # of loops with products; compilers are given no more
 AHEAD = 0.3  # of the operands of a product on the general units, how much a compiler keeps in registers (measured on the compiled corpus)
 
 
@@ -79,15 +80,15 @@ def fit(counts: Counts, target: Target, share: float = 1.0, copies: bool = True)
     possible = [w for w in possible if shared[w] <= limit]
     single = {w: registers + _operands(counts, w, target) + _pointers(counts, w, target) for w in possible}
     needed = {w: n + copies * _rows(counts, w, target) for w, n in single.items()}
-    able = [w for w in possible if needed[w] <= share * _tile_bytes(w, target)]
+    able = [w for w in possible if needed[w] <= share * tile_bytes(w, target)]
     if able:
         wanted = _warps_wanted(counts)
         warps = next((w for w in able if w >= wanted), able[-1])
         return Fit(warps, stages[warps], shared[warps], needed[warps])
-    over = min(needed[w] - int(share * _tile_bytes(w, target)) for w in possible)
+    over = min(needed[w] - int(share * tile_bytes(w, target)) for w in possible)
     reason = f"a tile needs {over} bytes more registers than a block can use"
-    by_copies = any(single[w] <= share * _tile_bytes(w, target) for w in possible)
-    warps = possible[-1] if len(possible) < 4 else 8
+    by_copies = any(single[w] <= share * tile_bytes(w, target) for w in possible)
+    warps = 8 if 8 in possible else possible[-1]
     return Fit(warps, stages[warps], shared[warps], registers, reason, "registers", over, by_copies)
 
 
@@ -99,9 +100,9 @@ def launchable(counts: Counts, fitted: Fit, target: Target, share: float = 1.0) 
     registers = _tiles(counts, target)
     for warps in (w for w in WARPS_OF_PRODUCTS if w * target.warp_size <= MAX_THREADS):
         needed = registers + _operands(counts, warps, target) + _pointers(counts, warps, target)
-        if needed > share * _tile_bytes(warps, target):
+        if needed > share * tile_bytes(warps, target):
             continue
-        for stages in range(fitted.stages, MOST_STAGES + 1) if counts.dot_operand_bytes else (fitted.stages,):
+        for stages in range(fitted.stages, STAGES_OF_PRODUCTS + 1) if counts.dot_operand_bytes else (fitted.stages,):
             other = replace(launched_with(counts, fitted, warps, stages, target), register_bytes=needed)
             if other.shared_bytes <= target.shared_bytes_per_block and (warps, stages) != (fitted.warps, fitted.stages):
                 found.append(other)
@@ -117,7 +118,7 @@ def _fit_core(counts: Counts, target: Target) -> Fit:
     return Fit(1, 1, held, 0)
 
 
-def _tile_bytes(warps: int, target: Target) -> int:
+def tile_bytes(warps: int, target: Target) -> int:
     """Bytes of registers that the tiles of a program may take: all its warps must fit a multiprocessor."""
     threads = warps * target.warp_size
     return 4 * threads * min(target.tile_registers, target.registers_per_sm // threads - BASE_REGISTERS)
@@ -131,7 +132,7 @@ def _tiles(counts: Counts, target: Target) -> int:
 
 def register_share(planned: PlannedKernel, target: Target) -> float:
     """The share of the registers that tiles may take which a kernel takes, by the model."""
-    return planned.cost.register_bytes / _tile_bytes(planned.kernel.warps, target)
+    return planned.cost.register_bytes / tile_bytes(planned.kernel.warps, target)
 
 
 def _operands(counts: Counts, warps: int, target: Target) -> int:
@@ -175,7 +176,8 @@ def _buffers(counts: Counts, stages: int, target: Target) -> int:
 
 def _shared(counts: Counts, stages: int, warps: int, target: Target) -> int:
     operands = counts.dot_operand_bytes * _buffers(counts, stages, target) + counts.static_operand_bytes
-    return operands + counts.staged_bytes * (stages - 1) + exchanged(counts, warps, target)
+    copies = (counts.staged_bytes + counts.copied_bytes) * (stages - 1)
+    return operands + copies + exchanged(counts, warps, target)
 
 
 def launched_with(counts: Counts, fitted: Fit, warps: int, stages: int, target: Target) -> Fit:
@@ -245,13 +247,14 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     rounds = math.ceil(tiles / min(programs, target.sm_count))  # of programs on the busiest multiprocessor
     dram = passing(kernel, counts, at_a_time, target.cache, marked(target), waves=True).bytes
     work = units(counts, fitted.warps, target)
-    waited = _begun(counts) * FILL_US + counts.steps * STEP_US + counts.crossings * CROSSING_US
+    waited = counts.begun * FILL_US + counts.steps * STEP_US + counts.crossings * CROSSING_US
+    multiplied = VECTOR * counts.simt + work.multiply_adds
     clocks = target.sm_count * target.clock_ghz * 1e3  # a microsecond, of all multiprocessors
     terms = {
         "dram": dram / (target.dram_gb_s * 1e3 * bandwidth),
         "l2": sum(_effective(t) for t in (*counts.loads, *counts.stores)) / (target.l2_gb_s * 1e3 * bandwidth),
         "tensor": work.matrix_us * idle,
-        "issue": max(work.instructions / (clocks * target.issue_per_clock), VECTOR * counts.simt / (target.simt_gops * 1e3)) * idle,
+        "issue": max(work.instructions / (clocks * target.issue_per_clock), multiplied / (target.simt_gops * 1e3)) * idle,
         "special": counts.special / (target.special_gops * 1e3) * idle,
         "shared": work.shared / (target.on_chip.gb_s * 1e3) * idle,
         "latency": (waited / tiles + START_US) * rounds,
@@ -273,6 +276,9 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
         bound=bound,
         terms=terms,
         parts=parts,
+        ahead=ahead,
+        apart=apart,
+        registers=_registers(counts, fitted, target),
     )
 
 
@@ -282,16 +288,10 @@ def _apart(counts: Counts, warps: int, target: Target) -> float:
     return max(1.0, warps / 4) ** 0.5 if any(way(p, target) == "warp" for p in counts.products) else 1.0
 
 
-def _begun(counts: Counts) -> float:
-    """How often loops begin, those with no other inside."""
-    return counts.refills or (counts.programs if counts.steps else 0)
-
-
 def _ahead(counts: Counts, fitted: Fit) -> float:
     """The share of the steps of loops whose loads began while another step was worked on: all but those that fill the buffers."""
-    steps = counts.steps - counts.refills  # of loops with no other inside
     begun = fitted.stages - 2  # steps beside the one that is worked on: a buffer is free when the step after its own has begun
-    return max(0.0, 1.0 - (begun + 1) * _begun(counts) / steps) if steps and begun > 0 else 0.0
+    return max(0.0, 1.0 - (begun + 1) * counts.begun / counts.inner_steps) if counts.inner_steps and begun > 0 else 0.0
 
 
 def _price_core(kernel: Kernel, counts: Counts, fitted: Fit, target: Target, core: Core) -> Cost:
@@ -327,15 +327,13 @@ def together(kernels: Sequence[PlannedKernel], target: Target) -> float:
     """Microseconds of one launch of kernels that do not wait for one another, have the same warps and a program for every tile; infinite
     if it cannot be launched.
 
-    Traffic and arithmetic add up, on a device that the sum of the grids fills; all programs have the registers of the neediest kernel and
-    the shared memory of all (a compiler does not always lay that of one over that of another), and wait for memory in as many waves as all
-    have.  No kernel gets faster than it is alone.
+    Traffic, work and waits add up, on a device that the sum of the grids fills; all programs have the registers of the neediest kernel and
+    the shared memory of all (a compiler does not always lay that of one over that of another).  No kernel gets faster than it is alone.
     """
     if target.core is not None:
         return math.inf  # it has no launches of several kernels
-    first = kernels[0].kernel
-    neediest = Fit(first.warps, first.stages, sum(k.cost.shared_bytes for k in kernels), max(k.cost.register_bytes for k in kernels))
-    if neediest.shared_bytes > target.shared_bytes_per_block:
+    shared = sum(k.cost.shared_bytes for k in kernels)
+    if shared > target.shared_bytes_per_block:
         return math.inf
     programs = sum(k.cost.programs for k in kernels)
     bandwidth, idle = _filling(programs, programs, target)
@@ -344,18 +342,24 @@ def together(kernels: Sequence[PlannedKernel], target: Target) -> float:
         own_bandwidth, own_idle = _filling(k.cost.programs, k.cost.programs, target)
         for term, us in k.cost.terms.items():
             total[term] += us * own_bandwidth / bandwidth if term in MEMORY else us / own_idle * idle
-    at_a_time = max(1.0, min(_slots(neediest, target), programs) / target.sm_count)
+    slots = _slots(max(k.cost.registers for k in kernels), shared, kernels[0].kernel.warps, target)
+    at_a_time = max(1.0, min(slots, programs) / target.sm_count)
+    ahead = sum(k.cost.ahead * k.cost.dram_bytes for k in kernels) / max(1, sum(k.cost.dram_bytes for k in kernels))
     least = max(k.cost.us - target.launch_us for k in kernels)
-    return max(least, sum(contributions(total, at_a_time, float(first.stages > 1)).values())) + target.launch_us
+    joint = contributions(total, at_a_time, ahead, min(k.cost.apart for k in kernels))
+    return max(least, sum(joint.values())) + target.launch_us
 
 
-def _slots(fitted: Fit, target: Target, others: int = BASE_REGISTERS, share: float = 1.0) -> int:
-    """Programs that run at a time, if a thread needs registers for this share of its tiles and so many others."""
-    registers = others + int(share * fitted.register_bytes) // (4 * fitted.warps * target.warp_size)
-    blocks = target.occupancy(
-        registers=min(target.registers_per_thread, registers), shared_bytes=fitted.shared_bytes, num_warps=fitted.warps
-    )
+def _slots(registers: int, shared_bytes: int, warps: int, target: Target) -> int:
+    """Programs that run at a time, if a thread needs so many registers."""
+    blocks = target.occupancy(registers=min(target.registers_per_thread, registers), shared_bytes=shared_bytes, num_warps=warps)
     return target.sm_count * max(blocks, 1)
+
+
+def _registers(counts: Counts, fitted: Fit, target: Target) -> int:
+    """Registers of a thread that a compiler takes for a kernel."""
+    others, share = REGISTERS[way(counts.products[0], target) if counts.products else ""]
+    return others + int(share * fitted.register_bytes) // (4 * fitted.warps * target.warp_size)
 
 
 def _effective(t: Traffic) -> float:
@@ -365,8 +369,8 @@ def _effective(t: Traffic) -> float:
 
 
 def running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int:
-    """Programs that run at a time at most, of ``limit`` launched ones."""
-    slots = _slots(fitted, target, *REGISTERS[way(counts.products[0], target) if counts.products else ""])
+    """Programs that run at a time, of ``limit`` launched ones."""
+    slots = _slots(_registers(counts, fitted, target), fitted.shared_bytes, fitted.warps, target)
     return min(max(counts.programs, 1), slots, limit or counts.programs or 1)
 
 

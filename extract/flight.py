@@ -15,7 +15,7 @@ WAITING = 0.5  # share of the time in which a program that loads nothing ahead h
 MOST_STAGES = 4
 
 
-def share(counts: Counts, stages: int, programs: int, target: Target) -> float:
+def _share(counts: Counts, stages: int, programs: int, target: Target) -> float:
     """The share of the bandwidth of device memory that so many programs at a time can draw with so many stages."""
     if counts.dots or not counts.copied_bytes or target.vendor != "nvidia":
         return 1.0
@@ -26,4 +26,4 @@ def share(counts: Counts, stages: int, programs: int, target: Target) -> float:
 def stages(counts: Counts, programs: int, target: Target) -> int:
     """The stages that so many programs want: the fewest that draw all, or as many as there may be."""
     most = min(MOST_STAGES, max((n for _, _, n in counts.trips), default=1))
-    return next((n for n in range(1, most) if share(counts, n, programs, target) == 1.0), max(most, 1))
+    return next((n for n in range(1, most) if _share(counts, n, programs, target) == 1.0), max(most, 1))

@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from .cost import together
+from .cost import tile_bytes, together
 from .objective import TIE
 from .plan import Launch, PlannedCall, PlannedKernel
 from .targets import Target
@@ -51,6 +51,8 @@ def launches(steps: Sequence[Step], target: Target, most: float) -> tuple[tuple[
         given = {k.kernel.warps for k in own.values() if k.cost.flops} or {k.kernel.warps for k in own.values()}
         found = (math.inf, tuple(own.values()))
         for warps in sorted(given):
+            if any(k.cost.register_bytes > tile_bytes(warps, target) for k in own.values()):
+                continue  # it would spill
             for ahead in (True, False):
                 if not ahead and all(k.kernel.stages == 1 or k.cost.flops for k in own.values()):
                     continue

@@ -32,6 +32,9 @@ class Cost:
     bound: str  # the term of the model that decides: dram | l2 | tensor | issue | special | shared | latency | launch, or one of a CPU
     terms: Mapping[str, float] = field(default_factory=dict)  # microseconds of each term, if there were no other
     parts: Mapping[str, float] = field(default_factory=dict)  # what each adds to the time: with the launch they are all of it
+    ahead: float = 0.0  # the share of steps of loops that find their data loaded
+    apart: float = 1.0  # into how many parts a program falls whose phases are not in step
+    registers: int = 0  # of a thread, by the model
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ class KernelSearch:
         self.register_shares = register_shares  # what :func:`.cost.fit` may use, by the buffers a kernel stores
         self.meter = chooser.meter
         self.least_side = 1 if target.on_cpu else LEAST_SIDE
+        self.fastest = math.inf  # of the candidates of a kernel: what moves less may be so much slower as is not told apart, not more
         self.hasty = False  # the first candidate that fits is taken
         self.copies = True  # numbers of rows are counted with their copies (:func:`.cost.fit`)
         self.too_many_copies = False  # and refused something that would fit without
@@ -205,6 +206,7 @@ class KernelSearch:
         best: _Candidate | None = None
         reasons: list[Refusal] = []
         self.chooser.refused.clear()
+        self.fastest = math.inf
         ways = ((s, k) for s in self._structures(roots, leaves) for k in self._kinds(s, _partial(s, roots)))
         for structure, kinds in ways:
             if self.meter.spent():
@@ -435,11 +437,11 @@ class KernelSearch:
         shorter = found.counts.dots and found.counts.steps > best.counts.steps
         leaner = not shorter and (found.cost.dram_bytes < LEANER * best.cost.dram_bytes or self._leaner(found.cost, best.cost))
         tells = TELLS if found.counts.dots and not self.target.on_cpu else TIE
-        return found if gain > TIE or (leaner and found.cost.us <= (1 + tells) * form.fastest) else best
+        return found if gain > TIE or (leaner and found.cost.us <= (1 + tells) * self.fastest) else best
 
     def _leaner(self, a: Cost, b: Cost) -> bool:
-        """It moves less through the second level, without products: has less arithmetic (a row is gone over once), no more from memory, and
-        keeps as much of the device at work."""
+        """With products it moves less through the second level, without them it has less arithmetic (a row is gone over once); and it
+        moves no more from memory, and keeps as much of the device at work."""
         less = a.l2_bytes < LEANER * b.l2_bytes if a.flops else a.simt < LEANER * b.simt
         return less and a.dram_bytes <= b.dram_bytes and self._as_full(a, b)
 
@@ -451,7 +453,8 @@ class KernelSearch:
         """It takes less time, or about the same and moves less; or the same on a device that is as full, with less arithmetic that
         something else is said to hide."""
         gain = b.us / a.us - 1
-        if not self.target.on_cpu and abs(gain) <= TELLS and self._leaner(a, b) is not self._leaner(b, a):
+        near = not self.target.on_cpu and abs(gain) <= TELLS and a.us <= (1 + TELLS) * self.fastest
+        if near and self._leaner(a, b) is not self._leaner(b, a):
             return self._leaner(a, b)
         return gain > TIE or (gain >= 0 and a.simt < LEANER * b.simt and self._as_full(a, b))
 
@@ -525,7 +528,6 @@ class _Form:
         self.share = search.register_shares.get(tuple(r.buffer for r in roots), 1.0)
         self.tilings = Tilings()
         self.orders: dict[frozenset[Axis], tuple[Axis, ...]] = {}  # dims -> their order
-        self.fastest = math.inf  # of those that were evaluated
         self._seen: dict[tuple[int, ...], _Candidate | None] = {}
 
     def evaluate(self, roles: dict[Axis, Role], model: Kernel | None = None) -> _Candidate | None:
@@ -536,7 +538,7 @@ class _Form:
             if self.search.meter.late():
                 return None
             self._seen[key] = found = self._evaluate(roles, model)
-            self.fastest = min(self.fastest, found.cost.us if found is not None else math.inf)
+            self.search.fastest = min(self.search.fastest, found.cost.us if found is not None else math.inf)
         return self._seen[key]
 
     def _evaluate(self, roles: dict[Axis, Role], model: Kernel | None) -> _Candidate | None:
@@ -595,7 +597,9 @@ class _Form:
             there = price(kernel, counts, other, target)
             if there.us < cost.us * (1 - TIE):
                 fitted, cost = other, there
-        kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages) if model is None else kernel
+        if model is None:
+            kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages)
+            once = fitted if counts.dots else once
         fewer = persistent(kernel, counts, once, target) if model is None else 0
         if fewer:
             fitted = pipelined(counts, once, target, fewer)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..tiles.walk import Counts, Product
+from ..tiles.walk import MIN_DOT_M, Counts, Product
 from .targets import Target
 
-# one instruction of the matrix unit (PTX ISA: mma, wgmma, tcgen05)
+# one instruction of the matrix unit (PTX ISA: mma, wgmma, tcgen05; AMD's are taken to be like those of a warp, an assumption)
 ROWS = {"warp": 16, "group": 64, "block": 128}  # a block may take 64, and half of its time is lost
 COLUMNS = {"warp": 8, "group": 256, "block": 256}  # at most
-DEPTH = 16  # contracted elements
-FRAGMENTS = 512.0  # bytes of operands that a warp loads by one instruction
+DEPTH_BYTES = 32  # of contracted elements
+LOADED = 16.0  # bytes of operands that a lane loads by one instruction
 # instructions of a warp beside those on elements (fitted to compiled kernels: docs/decisions/cost_model.md)
 ACCESS = 3.5  # for a load or store, the addresses and masks of it among them
 STEP = 5.0  # for a step of a loop
@@ -29,10 +29,11 @@ CROSSING = 10.0  # for a reduction over all threads
 
 @dataclass(frozen=True)
 class Units:
-    """Totals over the grid.  ``instructions``: of warps; ``shared``: bytes through shared memory; ``matrix_us``: microseconds of all matrix
-    units together."""
+    """Totals over the grid.  ``instructions``: of warps; ``multiply_adds``: of lanes, for products that no matrix unit does; ``shared``:
+    bytes through shared memory; ``matrix_us``: microseconds of all matrix units together."""
 
     instructions: float
+    multiply_adds: float
     shared: float
     matrix_us: float
 
@@ -59,7 +60,7 @@ def layout(p: Product, counts: Counts, warps: int) -> tuple[int, int]:
 
 def _takes(counts: Counts) -> Product | None:
     """The product whose left operand follows from the result of another one."""
-    return next((p for p in counts.products if p.left == "made"), None) if len(counts.products) > 1 else None
+    return next((p for p in counts.products if p.left_made), None) if len(counts.products) > 1 else None
 
 
 def exchanged(counts: Counts, warps: int, target: Target) -> int:
@@ -73,33 +74,41 @@ def exchanged(counts: Counts, warps: int, target: Target) -> int:
 def units(counts: Counts, warps: int, target: Target) -> Units:
     """What a tile program does with so many warps."""
     instructions = (counts.simt + counts.special) / target.warp_size
-    instructions += sum(t.bytes / (target.warp_size * max(t.vector, 1)) * ACCESS for t in (*counts.loads, *counts.stores))
+    for t in (*counts.loads, *counts.stores):  # each warp has a part of a tile, however narrow
+        instructions += ACCESS * max(t.bytes / (target.warp_size * max(t.vector, 1)), t.requests * warps)
     each = PROGRAM * counts.programs + STEP * counts.steps + PRODUCT * sum(p.times for p in counts.products) + CROSSING * counts.crossings
     instructions += warps * each
-    shared = matrix = 0.0
+    multiply_adds = shared = matrix = 0.0
     for p in counts.products:
         own, moved, us = _product(p, counts, warps, target)
         instructions, shared, matrix = instructions + p.times * own, shared + p.times * moved, matrix + p.times * us
+        if operand(p) not in target.tensor_tflops:
+            multiply_adds += p.flops / 2
     if counts.products and counts.trips:  # copies of loops arrive in shared memory
         shared += counts.load_bytes
-    return Units(instructions, shared, matrix)
+    return Units(instructions + multiply_adds / target.warp_size, multiply_adds, shared, matrix)
+
+
+def operand(p: Product) -> str:
+    """The type of a product's operands as targets have rates for it."""
+    return "tf32" if p.precision == "tf32" else p.dtype.name
 
 
 def _product(p: Product, counts: Counts, warps: int, target: Target) -> tuple[float, float, float]:
-    """Of one product: instructions of all warps, bytes through shared memory, microseconds of all matrix units."""
-    left, right = p.m * p.k * p.dtype.itemsize, p.k * p.n * p.dtype.itemsize
-    made = p.left == "made"  # in registers, or where the unit of a block has them
-    stored = right if p.right == "made" else 0
+    """Of one product: instructions of all warps but multiply-adds, bytes through shared memory, microseconds of all matrix units."""
+    size, of_unit = p.dtype.itemsize, operand(p) in target.tensor_tflops
+    left, right = p.m * p.k * size, p.k * p.n * size
+    stored = right if p.right_made else 0
+    us = 2.0 * max(p.m, MIN_DOT_M) * p.n * p.k / (target.tensor_rate(operand(p)) * 1e6) if of_unit else 0.0
     how = way(p, target)
-    us = p.flops / p.times / (target.tensor_rate("tf32" if p.precision == "tf32" else p.dtype.name) * 1e6) if p.times else 0.0
     if how == "warp":
         rows, columns = layout(p, counts, warps)
         again = max(1.0, rows * ROWS[how] / max(p.m, ROWS[how])) * max(1.0, columns * COLUMNS[how] / p.n)  # warps that do the same
-        moved = right * rows + (left * columns if not made else left * (1 + columns) if columns > 1 else 0)
-        products = again * max(p.m, ROWS[how]) * p.n * p.k / (ROWS[how] * COLUMNS[how] * DEPTH)
-        return moved / FRAGMENTS + products, moved + stored, us * again / target.warp_share
+        moved = right * rows + (left * columns if not p.left_made else left * (1 + columns) if columns > 1 else 0)
+        products = again * max(p.m, ROWS[how]) * p.n * p.k * size / (ROWS[how] * COLUMNS[how] * DEPTH_BYTES) if of_unit else 0.0
+        return moved / (LOADED * target.warp_size) + products, moved + stored, us * again / target.warp_share
     passes, pieces = math.ceil(p.m / ROWS[how]), math.ceil(p.n / COLUMNS[how])
-    moved = right * passes + (0 if made else left * pieces)
+    moved = right * passes + (0 if p.left_made else left * pieces)  # what is made is in registers, or where the unit of a block has it
     if how == "group":
-        return 4.0 * passes * pieces * math.ceil(p.k / DEPTH), moved + stored, us
+        return 4.0 * passes * pieces * math.ceil(p.k * size / DEPTH_BYTES), moved + stored, us
     return 0.0, moved + stored, us * max(1.0, ROWS[how] / p.m)

@@ -94,7 +94,7 @@ def processor(target: Target) -> Processor:
         raise CompileError(f"no file describes the units of {target.arch}", cure="add machine/processors/" + target.arch + ".toml")
     data = tomllib.loads(file.read_text())
     shared, tensor_memory, port = (data.get(f"{of}_bytes_per_clock", 0.0) for of in ("shared", "tensor_memory", "port"))
-    return Processor(target, data["interval"], data["latency"], shared, tensor_memory, port, data["matrix"]["warp_share"])
+    return Processor(target, data["interval"], data["latency"], shared, tensor_memory, port, target.warp_share)
 
 
 def unmodelled(x: Instruction) -> bool:

@@ -72,7 +72,7 @@ def _step(
         "operations": cost.flops + 2 * cost.simt,
         "bound": cost.bound,
         "bound_by": TERMS.get(cost.bound, cost.bound),
-        "terms_us": {k: v for k, v in cost.terms.items() if math.isfinite(v)},
+        "terms_us": {k: v for k, v in cost.parts.items() if v > 0 and math.isfinite(v)},
         "equations": _equations(step.kernel) if isinstance(step, PlannedKernel) else [f"outside {':'.join(step.call.entry)}"],
         "rules": [{"name": r, "law": laws.get(r, "")} for r in (step.rules if isinstance(step, PlannedKernel) else (step.rule,))],
         "loops": dict(step.passes) if isinstance(step, PlannedKernel) else {},

@@ -78,8 +78,8 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Product:
-    """Contractions of ``m x k`` with ``k x n`` tiles, so many ``times`` over all programs.  ``left``, ``right``: where an operand comes
-    from: "step" where each step of a loop loads it, "kept" where it was loaded before, "made" where it is computed."""
+    """Contractions of ``m x k`` with ``k x n`` tiles, so many ``times`` over all programs.  ``left_made``, ``right_made``: an operand is
+    computed, not loaded."""
 
     m: int
     k: int
@@ -87,8 +87,8 @@ class Product:
     times: float
     dtype: DType
     precision: str
-    left: str
-    right: str
+    left_made: bool
+    right_made: bool
 
     @property
     def flops(self) -> float:
@@ -109,7 +109,9 @@ class Counts:
     work: Mapping[str, float]  # simt by kind: let, reduce, where, cast
     steps: float  # loop steps, all programs
     crossings: float  # without contractions, how often all threads of a program reduce something together, all programs
-    refills: float  # how often a loop starts inside another one, all programs: its pipeline of loads is empty then
+    inner_steps: float  # of these, steps of loops with no other inside
+    begun: float  # how often these loops begin, all programs: their pipeline of loads is empty then
+    refills: float  # how often one begins inside another loop
     trips: tuple[tuple[str, int, int], ...]  # (loop, level, steps per entry), in program order
     passes: Mapping[Axis, int]  # loops in sequence over each streamed axis
     dot_operand_bytes: int  # per program and pipeline stage: operands of contractions in loops without another one inside
@@ -209,7 +211,7 @@ class _Walk:
         self.loads: list[Traffic] = []
         self.stores: list[Traffic] = []
         self.work = {"let": 0.0, "reduce": 0.0, "where": 0.0, "cast": 0.0}
-        self.special = self.steps = self.crossings = self.refills = 0.0
+        self.special = self.steps = self.inner_steps = self.crossings = self.begun = self.refills = 0.0
         self.trips: list[tuple[str, int, int]] = []
         self.dot_bytes = self.dot_instructions = self.static_bytes = self.accumulators = self.permutes = self.masked = self.copied = 0
         self.products: list[Product] = []
@@ -240,6 +242,8 @@ class _Walk:
             work=self.work,
             steps=self.steps,
             crossings=0.0 if self.products else self.crossings,  # beside one a row is with four threads
+            inner_steps=self.inner_steps,
+            begun=self.begun,
             refills=self.refills,
             trips=tuple(self.trips),
             passes=passes,
@@ -309,7 +313,10 @@ class _Walk:
                 self.trips.append((s.binding.name, s.level, n))
                 taken = self.sizes.taken(s)
                 self.steps += trips * n * taken
-                self.refills += trips if in_loop and s.innermost else 0
+                if s.innermost:
+                    self.inner_steps += trips * n * taken
+                    self.begun += trips
+                    self.refills += trips if in_loop else 0
                 self.accumulators += sum(self.sizes.bytes(a.old) for a in s.accumulators if a.start not in self.states)
                 self.states.update(a.old for a in s.accumulators)
                 if s.clear is not None:
@@ -370,11 +377,7 @@ class _Walk:
 
     def _dot(self, s: Dot, trips: float, pipelined: bool) -> None:
         m, k, n = (self.sizes.dims[d.name] for d in (*s.a.dims, s.b.dims[1]))
-        left, right = (
-            "step" if loaded and x.name in self.streamed else "kept" if loaded else "made"
-            for x, loaded in zip((s.a, s.b), s.loaded, strict=True)
-        )
-        self.products.append(Product(m, k, n, trips, s.a.dtype, s.precision, left, right))
+        self.products.append(Product(m, k, n, trips, s.a.dtype, s.precision, not s.loaded[0], not s.loaded[1]))
         for operand, loaded in ((s.a, s.loaded[0]), (s.b, s.loaded[1])):
             if operand.name in self.operands:
                 continue

@@ -1,6 +1,7 @@
 """What a run says of the model and of the static times: the few constants of the device, rank correlation, and regret.
 
-A static time is as good as the data sheet's bandwidth where device memory takes longest, and as its clock otherwise; a launch is added.
+A static time is as good as the target's bandwidth (which is said to be reachable already) where device memory takes longest, and as its
+clock otherwise; a launch is added.
 So three numbers are fitted, the shares of bandwidth and clock that are reached and the time of a launch, on every other kernel; errors are
 reported on the rest.
 """

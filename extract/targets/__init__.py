@@ -28,6 +28,7 @@ from .machine import calibrated
 _DIRECTORY = Path(__file__).parent
 VARIABLE = "EQFUSE_TARGET"  # the environment variable that names what "auto" stands for
 _EXAMPLE = "h200"
+WAYS = ("warp", "group", "block")  # who multiplies
 REPRESENTATIVES = {"sm_80": "a100", "sm_89": "rtx6000ada", "sm_90": "h200", "sm_100": "b200", "gfx942": "mi300x"}
 
 
@@ -214,6 +215,8 @@ def _target(table: dict[str, Any], path: Path) -> Target:
         raise UnknownTargetError(str(wrong), where=str(path)) from None
     absent = {f.name for f in fields(Target) if f.default == 0.0}
     values = {key: _field(key, declared[key], table[key], path, key in absent) for key in declared if key in table and key != "levels"}
+    if (way := values.get("matrix_way", "warp")) not in WAYS:
+        raise UnknownTargetError(f"matrix_way = {way!r} is not one of {', '.join(WAYS)}", where=str(path))
     if values["vendor"] == "cpu" and "core" not in values:
         raise UnknownTargetError("a target file of a CPU without a table [core]", where=str(path), cure="eqfuse calibrate --output")
     return Target(**values, levels=levels)

@@ -93,7 +93,7 @@ def test_attention_on_normalised_queries_and_keys_takes_one_pass(dtype):
     c = eqfuse.optimize(attention, empty(heads, heads, heads, gains, gains, dtype=dtype), target="h200")
     (kernel,) = c.plan.kernels
     assert set(kernel.passes.values()) == {1}
-    assert walk(kernel.tiles).products[0].right == "made", "keys are normalised before the product, not its results"
+    assert walk(kernel.tiles).products[0].right_made, "keys are normalised before the product, not its results"
     g = torch.Generator().manual_seed(0)
     shapes = (2, 3, 37, 64), (2, 3, 131, 64), (2, 3, 131, 64), gains, gains
     args = tuple(torch.randn(s, generator=g).to(dtype) for s in shapes)
