@@ -12,7 +12,7 @@
   memory: 134.77 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (271.4 us)
   split: rows in 16 parts over the grid, chosen among 4, 2, 16
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: rows split over the grid into 4 parts, 89.8 us, 134.37 MB: 3.1 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
+  runner-up: rows split over the grid into 4 parts, 89.9 us, 134.37 MB: 3.2 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
   search ended: bound
 """
 

@@ -9,9 +9,9 @@
     loops   none (whole rows on chip)
     cost    140.7 us, bound by dram; 234.91 MB DRAM, 293.60 MB L2, 0.0 GFLOP, 1.32 G instructions; 0 B shared
   memory: 620.79 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (2448.8 us)
-  time against memory: 2082.0 us holding 117.44 MB (2 kernels); 2246.1 us holding 0 B (1 kernel)
+  time against memory: 2082.0 us holding 117.44 MB (2 kernels); 2246.2 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 2246.1 us, 385.93 MB: 164.1 us slower: 1 kernel, linear_gelu_out is bound by shared
+  runner-up: one kernel, 2246.2 us, 385.93 MB: 164.2 us slower: 1 kernel, linear_gelu_out is bound by shared
   search ended: exhausted
 """
 

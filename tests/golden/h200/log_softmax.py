@@ -1,8 +1,8 @@
-"""plan for log_softmax on h200: 1 kernel, 544.5 us estimated
+"""plan for log_softmax on h200: 1 kernel, 568.1 us estimated
   log_softmax_out: x -> out
     roles   rows=grid:1 cols=stream:8192   (132 programs for 4096 tiles, 16 warps, 3 stages)
     loops   cols x2
-    cost    544.5 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 5.44 G instructions; 32.77 kB shared
+    cost    568.1 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 5.44 G instructions; 32.77 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
   memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 6 kernels (1986.5 us)
   this module has kernels only: run() takes tensors on a GPU

@@ -10,7 +10,7 @@
     loops   cols x1
     cost    350.0 us, bound by l2; 134.22 MB DRAM, 2.47 GB L2, 206.2 GFLOP, 0.00 G instructions; 147.46 kB shared
   memory: 201.33 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (284.4 us)
-  time against memory: 369.1 us holding 33.55 MB (2 kernels); 449.4 us holding 16.38 kB (2 kernels)
+  time against memory: 369.1 us holding 33.55 MB (2 kernels); 449.5 us holding 16.38 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
   runner-up: one kernel per reduction, 379.9 us, 234.92 MB: 10.8 us slower: 3 kernels, rmsnorm_linear_out is bound by l2
   search ended: exhausted

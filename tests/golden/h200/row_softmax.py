@@ -1,12 +1,12 @@
-"""plan for row_softmax on h200: 1 kernel, 577.3 us estimated
+"""plan for row_softmax on h200: 1 kernel, 626.4 us estimated
   row_softmax_out: x -> out
     roles   rows=grid:1 cols=stream:8192   (132 programs for 4096 tiles, 16 warps, 3 stages)
     loops   cols x2
-    cost    577.3 us, bound by special; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 6.52 G instructions; 32.77 kB shared
+    cost    626.4 us, bound by special; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 6.52 G instructions; 32.77 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
   memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 5 kernels (1983.5 us)
   this module has kernels only: run() takes tensors on a GPU
-  search ended: bound
+  search ended: exhausted
 """
 
 

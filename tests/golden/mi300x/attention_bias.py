@@ -1,17 +1,17 @@
-"""plan for attention_bias on mi300x: 2 kernels, 803.1 us estimated
+"""plan for attention_bias on mi300x: 2 kernels, 799.8 us estimated
   attention_bias_t3: k, q -> t3
     roles   batch=grid:1 q_rows=grid:128 q_cols=stream:32 k_rows=grid:128   (32768 programs, 8 warps, 3 stages)
     loops   q_cols x1
-    cost    293.2 us, bound by issue; 1.14 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
+    cost    290.0 us, bound by dram; 1.14 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
   attention_bias_out: bias, t3, v -> out
     roles   batch=grid:1 q_rows=grid:64 k_rows=stream:32 v_cols=grid:128   (2048 programs, 4 warps, 3 stages)
     loops   k_rows x1
-    cost    509.9 us, bound by dram; 2.21 GB DRAM, 4.33 GB L2, 137.4 GFLOP, 7.41 G instructions; 32.77 kB shared
+    cost    509.8 us, bound by dram; 2.21 GB DRAM, 4.33 GB L2, 137.4 GFLOP, 7.41 G instructions; 32.77 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
   memory: 3.36 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (3663.2 us)
-  time against memory: 803.1 us holding 1.07 GB (2 kernels); 1098.9 us holding 0 B (1 kernel)
+  time against memory: 799.8 us holding 1.07 GB (2 kernels); 1070.9 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 1098.9 us, 1.21 GB: 295.8 us slower: 1 kernel, attention_bias_out is bound by shared
+  runner-up: one kernel, 1070.9 us, 1.21 GB: 271.1 us slower: 1 kernel, attention_bias_out is bound by shared
   search ended: exhausted
 """
 
@@ -41,7 +41,7 @@ def attention_bias_t3(
     T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr,
 ):
     """t3[batch, q_rows, k_rows] = sum_q_cols(q * k)
-    moves: 1.14 GB of memory for the planned sizes; bound by issue
+    moves: 1.14 GB of memory for the planned sizes; bound by dram
     """
     pid = tl.program_id(0)
     k_rows_start = (pid % tl.cdiv(N_k_rows, T_k_rows)).to(tl.int64) * T_k_rows

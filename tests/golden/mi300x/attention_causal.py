@@ -1,13 +1,12 @@
-"""plan for attention_causal on mi300x: 1 kernel, 519.5 us estimated
+"""plan for attention_causal on mi300x: 1 kernel, 505.3 us estimated
   attention_causal_out: k, q, v -> out
     roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (2048 programs, 8 warps, 2 stages)
     loops   k_rows x1; 51% of the tiles of k_rows, the others being masked; the tiles of q_rows from the last to the first, for the last have most steps
-    cost    519.5 us, bound by shared; 134.22 MB DRAM, 2.25 GB L2, 139.6 GFLOP, 2.13 G instructions; 57.34 kB shared
+    cost    505.3 us, bound by shared; 134.22 MB DRAM, 2.25 GB L2, 139.6 GFLOP, 2.13 G instructions; 57.34 kB shared
     rules   written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (3517.2 us)
-  time against memory: 503.4 us holding 1.07 GB (2 kernels); 519.5 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 503.4 us, 1.76 GB: 16.1 us faster, less than the model can tell, and holds 1.07 GB of temporary memory
+  runner-up: one kernel per reduction, 1196.7 us, 271.06 MB: 691.4 us slower: 3 kernels, attention_causal_out is bound by issue
   search ended: exhausted
 """
 

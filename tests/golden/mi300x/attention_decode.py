@@ -2,7 +2,7 @@
   attention_decode_part10_part11_part14: k, q, v -> part10, part11, part14
     roles   batch=grid:1 q_cols=stream:64 v_cols=grid:128 rows_i3=stream:16 rows_o3=grid:1   (2048 programs, 2 warps, 1 stages)
     loops   rows_i3 x1, q_cols x1
-    cost    36.5 us, bound by dram; 135.29 MB DRAM, 139.48 MB L2, 0.0 GFLOP, 0.19 G instructions; 0 B shared
+    cost    36.6 us, bound by dram; 135.29 MB DRAM, 139.48 MB L2, 0.0 GFLOP, 0.19 G instructions; 0 B shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product
   attention_decode_out: part10, part11, part14 -> out
     roles   batch=grid:1 v_cols=grid:8 rows_o3=resident:64   (512 programs, 1 warps, 1 stages)
@@ -12,7 +12,7 @@
   memory: 136.36 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (150.9 us)
   split: rows in 64 parts over the grid, chosen among 16, 4, 64
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: rows split over the grid into 16 parts, 44.5 us, 134.77 MB: 1.5 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
+  runner-up: rows split over the grid into 16 parts, 44.6 us, 134.77 MB: 1.5 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
   search ended: bound
 """
 

@@ -1,17 +1,17 @@
-"""plan for attention_grouped on mi300x: 2 kernels, 687.6 us estimated
+"""plan for attention_grouped on mi300x: 2 kernels, 668.8 us estimated
   attention_grouped_t4: k, q -> t4
     roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:128 q_cols=stream:32 k_rows=grid:128   (32768 programs, 8 warps, 3 stages)
     loops   q_cols x1
-    cost    292.6 us, bound by issue; 1.12 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
+    cost    284.7 us, bound by issue; 1.12 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
   attention_grouped_out: t4, v -> out
     roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    395.0 us, bound by issue; 1.12 GB DRAM, 2.18 GB L2, 137.4 GFLOP, 5.78 G instructions; 32.77 kB shared
+    cost    384.1 us, bound by issue; 1.12 GB DRAM, 2.18 GB L2, 137.4 GFLOP, 5.78 G instructions; 32.77 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 2.23 GB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (2930.2 us)
-  time against memory: 687.6 us holding 1.07 GB (2 kernels); 767.4 us holding 0 B (1 kernel)
+  time against memory: 668.8 us holding 1.07 GB (2 kernels); 736.2 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 767.4 us, 83.89 MB: 79.8 us slower: 1 kernel, attention_grouped_out is bound by issue
+  runner-up: one kernel, 736.2 us, 83.89 MB: 67.5 us slower: 1 kernel, attention_grouped_out is bound by issue
   search ended: exhausted
 """
 

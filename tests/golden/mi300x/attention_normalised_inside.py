@@ -1,17 +1,17 @@
-"""plan for attention_normalised_inside on mi300x: 2 kernels, 688.3 us estimated
+"""plan for attention_normalised_inside on mi300x: 2 kernels, 674.2 us estimated
   attention_normalised_inside_t3: k, q -> t3
     roles   batch=grid:1 q_rows=grid:128 q_cols=stream:32 k_rows=grid:128   (32768 programs, 8 warps, 3 stages)
     loops   q_cols x1
-    cost    293.2 us, bound by issue; 1.14 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
+    cost    290.0 us, bound by dram; 1.14 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
   attention_normalised_inside_out: t3, v -> out
     roles   batch=grid:1 q_rows=grid:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    395.1 us, bound by issue; 1.14 GB DRAM, 2.18 GB L2, 137.4 GFLOP, 5.78 G instructions; 32.77 kB shared
+    cost    384.2 us, bound by issue; 1.14 GB DRAM, 2.18 GB L2, 137.4 GFLOP, 5.78 G instructions; 32.77 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 2.28 GB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (2941.4 us)
-  time against memory: 688.3 us holding 1.07 GB (2 kernels); 767.4 us holding 0 B (1 kernel)
+  time against memory: 674.2 us holding 1.07 GB (2 kernels); 736.2 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 767.4 us, 134.22 MB: 79.2 us slower: 1 kernel, attention_normalised_inside_out is bound by issue
+  runner-up: one kernel, 736.2 us, 134.22 MB: 62.0 us slower: 1 kernel, attention_normalised_inside_out is bound by issue
   search ended: exhausted
 """
 
@@ -41,7 +41,7 @@ def attention_normalised_inside_t3(
     T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr,
 ):
     """t3[batch, q_rows, k_rows] = sum_q_cols(q * k)
-    moves: 1.14 GB of memory for the planned sizes; bound by issue
+    moves: 1.14 GB of memory for the planned sizes; bound by dram
     """
     pid = tl.program_id(0)
     k_rows_start = (pid % tl.cdiv(N_k_rows, T_k_rows)).to(tl.int64) * T_k_rows

@@ -1,8 +1,8 @@
-"""plan for linear_cross_entropy_few_rows on mi300x: 2 kernels, 9300.1 us estimated
+"""plan for linear_cross_entropy_few_rows on mi300x: 2 kernels, 9128.1 us estimated
   linear_cross_entropy_few_rows_part8_part9_part11: labels, w, x -> part8, part9, part11
     roles   x_rows=grid:64 cols=stream:64 w_rows_i3=stream:64 w_rows_o3=grid:1   (2048 programs, 4 warps, 3 stages)
     loops   w_rows_i3 x1, cols x1
-    cost    9293.4 us, bound by shared; 3.57 GB DRAM, 134.89 GB L2, 4329.3 GFLOP, 5.95 G instructions; 32.77 kB shared
+    cost    9121.4 us, bound by shared; 3.57 GB DRAM, 134.89 GB L2, 4329.3 GFLOP, 5.95 G instructions; 32.77 kB shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
   linear_cross_entropy_few_rows_out: labels, part11, part8, part9 -> out
     roles   x_rows=grid:16 w_rows_o3=resident:32   (256 programs, 2 warps, 1 stages)
@@ -11,9 +11,9 @@
     rules   sum_of_one_constant, late_term_out_of_choice, merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 3.58 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (6171.5 us)
   split: w_rows in 32 parts over the grid, chosen among 8, 2, 32
-  time against memory: 6199.6 us holding 1.05 GB (2 kernels); 9300.1 us holding 1.57 MB (2 kernels)
+  time against memory: 5951.5 us holding 1.05 GB (2 kernels); 9128.1 us holding 1.57 MB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 6199.6 us, 3.19 GB: 3100.4 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 5951.5 us, 3.19 GB: 3176.5 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

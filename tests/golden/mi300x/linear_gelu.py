@@ -1,12 +1,12 @@
-"""plan for linear_gelu on mi300x: 1 kernel, 706.2 us estimated
+"""plan for linear_gelu on mi300x: 1 kernel, 678.2 us estimated
   linear_gelu_out: b, w, x -> out
     roles   x_rows=grid:128 cols=stream:32 w_rows=grid:128   (3584 programs, 8 warps, 3 stages)
     order   first along x_rows: loads move 151.02 MB (151.02 MB with half the cache), in the order of the axes 151.02 MB (726.00 MB with half the cache)
     loops   cols x1
-    cost    706.2 us, bound by issue; 268.46 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 32.77 kB shared
+    cost    678.2 us, bound by issue; 268.46 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 32.77 kB shared
   memory: 268.46 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (749.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 738.4 us, 503.35 MB: 32.2 us slower: 2 kernels, linear_gelu_t3 is bound by issue
+  runner-up: one kernel per reduction, 710.3 us, 503.35 MB: 32.1 us slower: 2 kernels, linear_gelu_t3 is bound by issue
   search ended: exhausted
 """
 

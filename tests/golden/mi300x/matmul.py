@@ -1,11 +1,11 @@
-"""plan for matmul on mi300x: 1 kernel, 12.7 us estimated
+"""plan for matmul on mi300x: 1 kernel, 12.5 us estimated
   matmul_out: a, b -> out
     roles   rows=grid:32 a_cols=stream:128 b_cols=grid:64   (160 programs, 8 warps, 3 stages)
     loops   a_cols x1
-    cost    12.7 us, bound by issue; 2.62 MB DRAM, 23.29 MB L2, 0.6 GFLOP, 0.00 G instructions; 49.15 kB shared
+    cost    12.5 us, bound by issue; 2.62 MB DRAM, 23.29 MB L2, 0.6 GFLOP, 0.00 G instructions; 49.15 kB shared
   memory: 2.62 MB; compulsory 2.62 MB; unfused 2.62 MB in 1 kernels (6.6 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: a_cols split over the grid into 3 parts, 17.1 us, 9.82 MB: 4.4 us slower: 2 kernels, matmul_part0 is bound by launch
+  runner-up: a_cols split over the grid into 3 parts, 17.0 us, 9.82 MB: 4.5 us slower: 2 kernels, matmul_part0 is bound by launch
   search ended: exhausted
 """
 

@@ -1,4 +1,4 @@
-"""plan for rmsnorm_linear on mi300x: 2 kernels, 363.7 us estimated
+"""plan for rmsnorm_linear on mi300x: 2 kernels, 349.7 us estimated
   rmsnorm_linear_t8: weight, x -> t8
     roles   x_rows=grid:1 cols=resident:4096   (4096 programs, 8 warps, 1 stages)
     loops   none (whole rows on chip)
@@ -6,11 +6,11 @@
   rmsnorm_linear_out: t8, w -> out
     roles   x_rows=grid:128 cols=stream:32 w_rows=grid:128   (1536 programs, 8 warps, 3 stages)
     loops   cols x1
-    cost    342.4 us, bound by issue; 134.22 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 32.77 kB shared
+    cost    328.4 us, bound by issue; 134.22 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 32.77 kB shared
   memory: 201.33 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (251.9 us)
-  time against memory: 363.7 us holding 33.55 MB (2 kernels); 434.7 us holding 16.38 kB (2 kernels)
+  time against memory: 349.7 us holding 33.55 MB (2 kernels); 426.5 us holding 16.38 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 376.9 us, 234.92 MB: 13.2 us slower: 3 kernels, rmsnorm_linear_out is bound by issue
+  runner-up: one kernel per reduction, 362.9 us, 234.92 MB: 13.2 us slower: 3 kernels, rmsnorm_linear_out is bound by issue
   search ended: exhausted
 """
 
