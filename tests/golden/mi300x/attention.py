@@ -1,17 +1,12 @@
-"""plan for attention on mi300x: 2 kernels, 674.2 us estimated
-  attention_t3: k, q -> t3
-    roles   batch=grid:1 q_rows=grid:128 q_cols=stream:32 k_rows=grid:128   (32768 programs, 8 warps, 3 stages)
-    loops   q_cols x1
-    cost    290.0 us, bound by dram; 1.14 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
-  attention_out: t3, v -> out
-    roles   batch=grid:1 q_rows=grid:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
+"""plan for attention on mi300x: 1 kernel, 498.9 us estimated
+  attention_out: k, q, v -> out
+    roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    384.2 us, bound by issue; 1.14 GB DRAM, 2.18 GB L2, 137.4 GFLOP, 5.78 G instructions; 32.77 kB shared
+    cost    498.9 us, bound by shared; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 5.25 G instructions; 65.54 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
-  memory: 2.28 GB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (2941.4 us)
-  time against memory: 674.2 us holding 1.07 GB (2 kernels); 736.2 us holding 0 B (1 kernel)
+  memory: 134.22 MB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (2941.4 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 736.2 us, 134.22 MB: 62.0 us slower: 1 kernel, attention_out is bound by issue
+  runner-up: one kernel per reduction, 911.8 us, 271.06 MB: 412.9 us slower: 3 kernels, attention_out is bound by shared
   search ended: exhausted
 """
 
@@ -34,51 +29,18 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def attention_t3(
-    q_ptr, k_ptr, t3_ptr,
-    N_q_rows, N_q_cols, N_k_rows, q_stride_batch, q_stride_q_rows, q_stride_q_cols, k_stride_batch, k_stride_k_rows,
-    k_stride_q_cols, t3_stride_batch, t3_stride_q_rows, t3_stride_k_rows,
-    T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr,
-):
-    """t3[batch, q_rows, k_rows] = sum_q_cols(q * k)
-    moves: 1.14 GB of memory for the planned sizes; bound by dram
-    """
-    pid = tl.program_id(0)
-    k_rows_start = (pid % tl.cdiv(N_k_rows, T_k_rows)).to(tl.int64) * T_k_rows
-    pid = pid // tl.cdiv(N_k_rows, T_k_rows)
-    q_rows_start = (pid % tl.cdiv(N_q_rows, T_q_rows)).to(tl.int64) * T_q_rows
-    pid = pid // tl.cdiv(N_q_rows, T_q_rows)
-    batch_start = pid.to(tl.int64)
-    r_q_rows = tl.arange(0, T_q_rows)
-    r_q_cols = tl.arange(0, T_q_cols)
-    r_k_rows = tl.arange(0, T_k_rows)
-    sum_q_cols = tl.zeros([T_q_rows, T_k_rows], tl.float32)
-    for q_cols_start in tl.range(0, N_q_cols, T_q_cols):
-        q = tl.load(
-            q_ptr + (batch_start * q_stride_batch + q_rows_start * q_stride_q_rows + tl.cast(q_cols_start, tl.int64) * q_stride_q_cols) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
-        )
-        k = tl.load(
-            k_ptr + (batch_start * k_stride_batch + k_rows_start * k_stride_k_rows + tl.cast(q_cols_start, tl.int64) * k_stride_q_cols) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
-        )
-        sum_q_cols = tl.dot(q, k, sum_q_cols, out_dtype=tl.float32)
-    tl.store(
-        t3_ptr + (batch_start * t3_stride_batch + q_rows_start * t3_stride_q_rows + k_rows_start * t3_stride_k_rows) + (r_q_rows[:, None] * t3_stride_q_rows + r_k_rows[None, :] * t3_stride_k_rows),
-        sum_q_cols.to(tl.float16),
-    )
-
-
-@triton.jit
 def attention_out(
-    t3_ptr, v_ptr, out_ptr,
-    N_q_rows, N_k_rows, N_v_cols, t3_stride_batch, t3_stride_q_rows, t3_stride_k_rows, v_stride_batch, v_stride_k_rows,
-    v_stride_v_cols, out_stride_batch, out_stride_q_rows, out_stride_v_cols,
-    T_q_rows: tl.constexpr, T_k_rows: tl.constexpr, T_v_cols: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, out_ptr,
+    N_q_rows, N_k_rows, N_v_cols, q_stride_batch, q_stride_q_rows, q_stride_q_cols, k_stride_batch, k_stride_k_rows,
+    k_stride_q_cols, v_stride_batch, v_stride_k_rows, v_stride_v_cols, out_stride_batch, out_stride_q_rows,
+    out_stride_v_cols,
+    T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr, T_v_cols: tl.constexpr,
 ):
     """t0[batch, q_rows, k_rows] = sum_q_cols(q * k) * 0.0883883
     t1[batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v)
     rules: factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
-    moves: 1.14 GB of memory for the planned sizes; bound by issue
+    moves: 134.22 MB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
@@ -87,27 +49,32 @@ def attention_out(
     pid = pid // tl.cdiv(N_q_rows, T_q_rows)
     batch_start = pid.to(tl.int64)
     r_q_rows = tl.arange(0, T_q_rows)
+    r_q_cols = tl.arange(0, T_q_cols)
     r_k_rows = tl.arange(0, T_k_rows)
     r_v_cols = tl.arange(0, T_v_cols)
+    q = tl.load(
+        q_ptr + (batch_start * q_stride_batch + q_rows_start * q_stride_q_rows) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
+    )
     sum_k_rows = tl.zeros([T_q_rows], tl.float32)
     max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
+    reference_2 = tl.full([T_q_rows], float("-inf"), tl.float32)
     for k_rows_start in tl.range(0, N_k_rows, T_k_rows):
-        t3 = tl.load(
-            t3_ptr + (batch_start * t3_stride_batch + q_rows_start * t3_stride_q_rows + tl.cast(k_rows_start, tl.int64) * t3_stride_k_rows) + (r_q_rows[:, None] * t3_stride_q_rows + r_k_rows[None, :] * t3_stride_k_rows),
+        k = tl.load(
+            k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
         )
-        t3_f = t3.to(tl.float32)
-        tile_max = _max(t3_f, axis=1)
-        max_k_rows_new = _maximum(max_k_rows, tile_max)
-        empty = max_k_rows_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_k_rows_new)
-        diff = safe - max_k_rows
-        mul = diff * 0.12751743082459868
-        neg_2 = -mul
-        exp2 = tl.exp2(neg_2)
-        diff_2 = t3_f - safe[:, None]
-        mul_3 = diff_2 * 0.12751743082459868
-        exp2_2 = tl.exp2(mul_3)
+        dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
+        tile_max = _max(dot_q_cols, axis=1)
+        max_k_rows = _maximum(max_k_rows, tile_max)
+        size = tl.abs(max_k_rows)
+        large = size >= 1052544166.9587716
+        by = tl.where(large, 1.0, 0.12751743082459868)
+        mul_6 = max_k_rows * by
+        reference = _maximum(mul_6, -3.4028234663852886e+38)
+        diff_3 = reference_2 - reference
+        exp2 = tl.exp2(diff_3)
+        scaled = tl.fma(dot_q_cols, by[:, None], -reference[:, None])
+        exp2_2 = tl.exp2(scaled)
         tile_sum = tl.sum(exp2_2, axis=1)
         sum_k_rows = tl.fma(sum_k_rows, exp2, tile_sum)
         mul_4 = sum_k_rows_2 * exp2[:, None]
@@ -116,7 +83,7 @@ def attention_out(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
-        max_k_rows = max_k_rows_new
+        reference_2 = reference
     recip = 1.0 / sum_k_rows
     mul_5 = recip[:, None] * sum_k_rows_2
     tl.store(
@@ -126,13 +93,13 @@ def attention_out(
 
 
 def run(q, k, v):
-    """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
+    """Return the tuple (out), computed by 1 kernel on the device of the arguments."""
     _check_tensor("q", q, torch.float16, 4)
-    _check_device("q", q, q.device, attention_t3)
+    _check_device("q", q, q.device, attention_out)
     _check_tensor("k", k, torch.float16, 4)
-    _check_device("k", k, q.device, attention_t3)
+    _check_device("k", k, q.device, attention_out)
     _check_tensor("v", v, torch.float16, 4)
-    _check_device("v", v, q.device, attention_t3)
+    _check_device("v", v, q.device, attention_out)
     N_batch = q.shape[1]
     N_q_rows = q.shape[2]
     N_q_cols = q.shape[3]
@@ -146,26 +113,17 @@ def run(q, k, v):
     _check_size("q_cols", N_q_cols == 128, "of 128, on which the program depends")
     _check_size("k_rows", N_k_rows == 4096, "of 4096, on which the program depends")
     _check_size("v_cols", N_v_cols == 128, "of 128, on which the program depends")
-    q = _readable("q", q, (0, 0, 127, 31))
-    k = _readable("k", k, (0, 0, 127, 31))
+    q = _readable("q", q, (0, 0, 127, 127))
+    k = _readable("k", k, (0, 0, 31, 127))
     v = _readable("v", v, (0, 0, 31, 127))
     out = torch.empty((1, N_batch, N_q_rows, N_v_cols), dtype=torch.float16, device=q.device)
     _check_reach("out", out.stride(), (0, 0, 127, 127))
     with torch.cuda.device_of(q):
-        t3 = torch.empty((N_batch, N_q_rows, N_k_rows), dtype=torch.float16, device=q.device)
-        _check_reach("t3", t3.stride(), (0, 127, 127))
-        attention_t3[_grid(N_batch * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_k_rows, 128))](
-            q, k, t3,
-            N_q_rows, N_q_cols, N_k_rows, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
-            t3.stride(0), t3.stride(1), t3.stride(2),
-            T_q_rows=128, T_q_cols=32, T_k_rows=128,
-            num_warps=8, num_stages=3, enable_fp_fusion=True,
-        )
         attention_out[_grid(N_batch * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_v_cols, 128))](
-            t3, v, out,
-            N_q_rows, N_k_rows, N_v_cols, t3.stride(0), t3.stride(1), t3.stride(2), v.stride(1), v.stride(2), v.stride(3),
-            out.stride(1), out.stride(2), out.stride(3),
-            T_q_rows=128, T_k_rows=32, T_v_cols=128,
+            q, k, v, out,
+            N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
+            v.stride(1), v.stride(2), v.stride(3), out.stride(1), out.stride(2), out.stride(3),
+            T_q_rows=128, T_q_cols=128, T_k_rows=32, T_v_cols=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,
         )
     return (out,)

@@ -1,17 +1,12 @@
-"""plan for attention_bias on mi300x: 2 kernels, 799.8 us estimated
-  attention_bias_t3: k, q -> t3
-    roles   batch=grid:1 q_rows=grid:128 q_cols=stream:32 k_rows=grid:128   (32768 programs, 8 warps, 3 stages)
-    loops   q_cols x1
-    cost    290.0 us, bound by dram; 1.14 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
-  attention_bias_out: bias, t3, v -> out
-    roles   batch=grid:1 q_rows=grid:64 k_rows=stream:32 v_cols=grid:128   (2048 programs, 4 warps, 3 stages)
+"""plan for attention_bias on mi300x: 1 kernel, 680.4 us estimated
+  attention_bias_out: bias, k, q, v -> out
+    roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:16 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    509.8 us, bound by dram; 2.21 GB DRAM, 4.33 GB L2, 137.4 GFLOP, 7.41 G instructions; 32.77 kB shared
+    cost    680.4 us, bound by shared; 1.21 GB DRAM, 3.29 GB L2, 274.9 GFLOP, 9.17 G instructions; 57.34 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
-  memory: 3.36 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (3663.2 us)
-  time against memory: 799.8 us holding 1.07 GB (2 kernels); 1070.9 us holding 0 B (1 kernel)
+  memory: 1.21 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (3663.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 1070.9 us, 1.21 GB: 271.1 us slower: 1 kernel, attention_bias_out is bound by shared
+  runner-up: one kernel per reduction, 1234.3 us, 3.49 GB: 554.0 us slower: 3 kernels, attention_bias_out is bound by shared
   search ended: exhausted
 """
 
@@ -34,52 +29,18 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def attention_bias_t3(
-    q_ptr, k_ptr, t3_ptr,
-    N_q_rows, N_q_cols, N_k_rows, q_stride_batch, q_stride_q_rows, q_stride_q_cols, k_stride_batch, k_stride_k_rows,
-    k_stride_q_cols, t3_stride_batch, t3_stride_q_rows, t3_stride_k_rows,
-    T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr,
-):
-    """t3[batch, q_rows, k_rows] = sum_q_cols(q * k)
-    moves: 1.14 GB of memory for the planned sizes; bound by dram
-    """
-    pid = tl.program_id(0)
-    k_rows_start = (pid % tl.cdiv(N_k_rows, T_k_rows)).to(tl.int64) * T_k_rows
-    pid = pid // tl.cdiv(N_k_rows, T_k_rows)
-    q_rows_start = (pid % tl.cdiv(N_q_rows, T_q_rows)).to(tl.int64) * T_q_rows
-    pid = pid // tl.cdiv(N_q_rows, T_q_rows)
-    batch_start = pid.to(tl.int64)
-    r_q_rows = tl.arange(0, T_q_rows)
-    r_q_cols = tl.arange(0, T_q_cols)
-    r_k_rows = tl.arange(0, T_k_rows)
-    sum_q_cols = tl.zeros([T_q_rows, T_k_rows], tl.float32)
-    for q_cols_start in tl.range(0, N_q_cols, T_q_cols):
-        q = tl.load(
-            q_ptr + (batch_start * q_stride_batch + q_rows_start * q_stride_q_rows + tl.cast(q_cols_start, tl.int64) * q_stride_q_cols) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
-        )
-        k = tl.load(
-            k_ptr + (batch_start * k_stride_batch + k_rows_start * k_stride_k_rows + tl.cast(q_cols_start, tl.int64) * k_stride_q_cols) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
-        )
-        sum_q_cols = tl.dot(q, k, sum_q_cols, out_dtype=tl.float32)
-    tl.store(
-        t3_ptr + (batch_start * t3_stride_batch + q_rows_start * t3_stride_q_rows + k_rows_start * t3_stride_k_rows) + (r_q_rows[:, None] * t3_stride_q_rows + r_k_rows[None, :] * t3_stride_k_rows),
-        sum_q_cols.to(tl.float16),
-    )
-
-
-@triton.jit
 def attention_bias_out(
-    t3_ptr, bias_ptr, v_ptr, out_ptr,
-    N_q_rows, N_k_rows, N_v_cols, t3_stride_batch, t3_stride_q_rows, t3_stride_k_rows, bias_stride_batch, bias_stride_q_rows,
-    bias_stride_k_rows, v_stride_batch, v_stride_k_rows, v_stride_v_cols, out_stride_batch, out_stride_q_rows,
-    out_stride_v_cols,
-    T_q_rows: tl.constexpr, T_k_rows: tl.constexpr, T_v_cols: tl.constexpr,
+    q_ptr, k_ptr, bias_ptr, v_ptr, out_ptr,
+    N_q_rows, N_k_rows, N_v_cols, q_stride_batch, q_stride_q_rows, q_stride_q_cols, k_stride_batch, k_stride_k_rows,
+    k_stride_q_cols, bias_stride_batch, bias_stride_q_rows, bias_stride_k_rows, v_stride_batch, v_stride_k_rows,
+    v_stride_v_cols, out_stride_batch, out_stride_q_rows, out_stride_v_cols,
+    T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr, T_v_cols: tl.constexpr,
 ):
     """t0[batch, q_rows, k_rows] = sum_q_cols(q * k) * 0.0883883 + bias
     t1[batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v)
     rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
-    moves: 2.21 GB of memory for the planned sizes; bound by dram
+    moves: 1.21 GB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
@@ -88,39 +49,36 @@ def attention_bias_out(
     pid = pid // tl.cdiv(N_q_rows, T_q_rows)
     batch_start = pid.to(tl.int64)
     r_q_rows = tl.arange(0, T_q_rows)
+    r_q_cols = tl.arange(0, T_q_cols)
     r_k_rows = tl.arange(0, T_k_rows)
     r_v_cols = tl.arange(0, T_v_cols)
+    q = tl.load(
+        q_ptr + (batch_start * q_stride_batch + q_rows_start * q_stride_q_rows) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
+    )
     sum_k_rows = tl.zeros([T_q_rows], tl.float32)
     max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
-    reference_2 = tl.full([T_q_rows], float("-inf"), tl.float32)
     for k_rows_start in tl.range(0, N_k_rows, T_k_rows):
-        t3 = tl.load(
-            t3_ptr + (batch_start * t3_stride_batch + q_rows_start * t3_stride_q_rows + tl.cast(k_rows_start, tl.int64) * t3_stride_k_rows) + (r_q_rows[:, None] * t3_stride_q_rows + r_k_rows[None, :] * t3_stride_k_rows),
+        k = tl.load(
+            k_ptr + (batch_start * k_stride_batch + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
         )
-        t3_f = t3.to(tl.float32)
-        mul = t3_f * 0.08838834764831845
+        dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
+        mul = dot_q_cols * 0.08838834764831845
         bias = tl.load(
             bias_ptr + (batch_start * bias_stride_batch + q_rows_start * bias_stride_q_rows + tl.cast(k_rows_start, tl.int64) * bias_stride_k_rows) + (r_q_rows[:, None] * bias_stride_q_rows + r_k_rows[None, :] * bias_stride_k_rows),
         )
         bias_f = bias.to(tl.float32)
         add = mul + bias_f
         tile_max = _max(add, axis=1)
-        max_k_rows = _maximum(max_k_rows, tile_max)
-        size = tl.abs(max_k_rows)
-        large = size >= 93032639.74436162
-        by = tl.where(large, 1.0, 1.4426950408889634)
-        mul_5 = max_k_rows * by
-        reference = _maximum(mul_5, -3.4028234663852886e+38)
-        low = max_k_rows <= -93032639.74436162
-        below = tl.where(low, -41185088.255638376, 0.0)
-        high = max_k_rows >= 93032639.74436162
-        beyond = tl.where(high, 41185088.255638376, below)
-        passed = reference + beyond
-        diff_3 = reference_2 - passed
-        exp = tl.exp2(diff_3)
-        scaled_3 = tl.fma(add, by[:, None], -reference[:, None])
-        exp_2 = tl.exp2(scaled_3)
+        max_k_rows_new = _maximum(max_k_rows, tile_max)
+        empty = max_k_rows_new == float("-inf")
+        safe = tl.where(empty, 0.0, max_k_rows_new)
+        diff = safe - max_k_rows
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
+        diff_2 = add - safe[:, None]
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         tile_sum = tl.sum(exp_2, axis=1)
         sum_k_rows = tl.fma(sum_k_rows, exp, tile_sum)
         mul_3 = sum_k_rows_2 * exp[:, None]
@@ -129,7 +87,7 @@ def attention_bias_out(
             v_ptr + (batch_start * v_stride_batch + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2 = tl.dot(exp_2_fp16, v, mul_3, out_dtype=tl.float32)
-        reference_2 = passed
+        max_k_rows = max_k_rows_new
     recip = 1.0 / sum_k_rows
     mul_4 = recip[:, None] * sum_k_rows_2
     tl.store(
@@ -139,15 +97,15 @@ def attention_bias_out(
 
 
 def run(q, k, v, bias):
-    """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
+    """Return the tuple (out), computed by 1 kernel on the device of the arguments."""
     _check_tensor("q", q, torch.float16, 4)
-    _check_device("q", q, q.device, attention_bias_t3)
+    _check_device("q", q, q.device, attention_bias_out)
     _check_tensor("k", k, torch.float16, 4)
-    _check_device("k", k, q.device, attention_bias_t3)
+    _check_device("k", k, q.device, attention_bias_out)
     _check_tensor("v", v, torch.float16, 4)
-    _check_device("v", v, q.device, attention_bias_t3)
+    _check_device("v", v, q.device, attention_bias_out)
     _check_tensor("bias", bias, torch.float16, 3)
-    _check_device("bias", bias, q.device, attention_bias_t3)
+    _check_device("bias", bias, q.device, attention_bias_out)
     N_batch = q.shape[1]
     N_q_rows = q.shape[2]
     N_q_cols = q.shape[3]
@@ -162,27 +120,19 @@ def run(q, k, v, bias):
     _check_size("q_cols", N_q_cols == 128, "of 128, on which the program depends")
     _check_size("k_rows", N_k_rows == 4096, "of 4096, on which the program depends")
     _check_size("v_cols", N_v_cols == 128, "of 128, on which the program depends")
-    q = _readable("q", q, (0, 0, 127, 31))
-    k = _readable("k", k, (0, 0, 127, 31))
-    v = _readable("v", v, (0, 0, 31, 127))
-    bias = _readable("bias", bias, (0, 63, 31))
+    q = _readable("q", q, (0, 0, 127, 127))
+    k = _readable("k", k, (0, 0, 15, 127))
+    v = _readable("v", v, (0, 0, 15, 127))
+    bias = _readable("bias", bias, (0, 127, 15))
     out = torch.empty((1, N_batch, N_q_rows, N_v_cols), dtype=torch.float16, device=q.device)
-    _check_reach("out", out.stride(), (0, 0, 63, 127))
+    _check_reach("out", out.stride(), (0, 0, 127, 127))
     with torch.cuda.device_of(q):
-        t3 = torch.empty((N_batch, N_q_rows, N_k_rows), dtype=torch.float16, device=q.device)
-        _check_reach("t3", t3.stride(), (0, 127, 127))
-        attention_bias_t3[_grid(N_batch * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_k_rows, 128))](
-            q, k, t3,
-            N_q_rows, N_q_cols, N_k_rows, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
-            t3.stride(0), t3.stride(1), t3.stride(2),
-            T_q_rows=128, T_q_cols=32, T_k_rows=128,
-            num_warps=8, num_stages=3, enable_fp_fusion=True,
-        )
-        attention_bias_out[_grid(N_batch * triton.cdiv(N_q_rows, 64) * triton.cdiv(N_v_cols, 128))](
-            t3, bias, v, out,
-            N_q_rows, N_k_rows, N_v_cols, t3.stride(0), t3.stride(1), t3.stride(2), bias.stride(0), bias.stride(1),
-            bias.stride(2), v.stride(1), v.stride(2), v.stride(3), out.stride(1), out.stride(2), out.stride(3),
-            T_q_rows=64, T_k_rows=32, T_v_cols=128,
-            num_warps=4, num_stages=3, enable_fp_fusion=False,
+        attention_bias_out[_grid(N_batch * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_v_cols, 128))](
+            q, k, bias, v, out,
+            N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
+            bias.stride(0), bias.stride(1), bias.stride(2), v.stride(1), v.stride(2), v.stride(3), out.stride(1),
+            out.stride(2), out.stride(3),
+            T_q_rows=128, T_q_cols=128, T_k_rows=16, T_v_cols=128,
+            num_warps=8, num_stages=3, enable_fp_fusion=False,
         )
     return (out,)

@@ -1,17 +1,12 @@
-"""plan for attention_grouped on mi300x: 2 kernels, 668.8 us estimated
-  attention_grouped_t4: k, q -> t4
-    roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:128 q_cols=stream:32 k_rows=grid:128   (32768 programs, 8 warps, 3 stages)
-    loops   q_cols x1
-    cost    284.7 us, bound by issue; 1.12 GB DRAM, 3.22 GB L2, 137.4 GFLOP, 0.00 G instructions; 32.77 kB shared
-  attention_grouped_out: t4, v -> out
-    roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
+"""plan for attention_grouped on mi300x: 1 kernel, 498.9 us estimated
+  attention_grouped_out: k, q, v -> out
+    roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    384.1 us, bound by issue; 1.12 GB DRAM, 2.18 GB L2, 137.4 GFLOP, 5.78 G instructions; 32.77 kB shared
+    cost    498.9 us, bound by shared; 83.89 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 5.25 G instructions; 65.54 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
-  memory: 2.23 GB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (2930.2 us)
-  time against memory: 668.8 us holding 1.07 GB (2 kernels); 736.2 us holding 0 B (1 kernel)
+  memory: 83.89 MB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (2930.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 736.2 us, 83.89 MB: 67.5 us slower: 1 kernel, attention_grouped_out is bound by issue
+  runner-up: one kernel per reduction, 911.7 us, 170.39 MB: 412.9 us slower: 3 kernels, attention_grouped_out is bound by shared
   search ended: exhausted
 """
 
@@ -34,53 +29,18 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def attention_grouped_t4(
-    q_ptr, k_ptr, t4_ptr,
-    N_q_batch_in_group, N_q_rows, N_q_cols, N_k_rows, q_stride_1, q_stride_q_rows, q_stride_q_cols, k_stride_q_batch_group,
-    k_stride_k_rows, k_stride_q_cols, t4_stride_0, t4_stride_q_rows, t4_stride_k_rows,
-    T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr,
-):
-    """t4[q_batch, q_rows, k_rows] = sum_q_cols(q * k[q_batch_outer = (q_batch) // 4])
-    moves: 1.12 GB of memory for the planned sizes; bound by issue
-    """
-    pid = tl.program_id(0)
-    k_rows_start = (pid % tl.cdiv(N_k_rows, T_k_rows)).to(tl.int64) * T_k_rows
-    pid = pid // tl.cdiv(N_k_rows, T_k_rows)
-    q_rows_start = (pid % tl.cdiv(N_q_rows, T_q_rows)).to(tl.int64) * T_q_rows
-    pid = pid // tl.cdiv(N_q_rows, T_q_rows)
-    q_batch_in_group_start = (pid % N_q_batch_in_group).to(tl.int64)
-    pid = pid // N_q_batch_in_group
-    q_batch_group_start = pid.to(tl.int64)
-    r_q_rows = tl.arange(0, T_q_rows)
-    r_q_cols = tl.arange(0, T_q_cols)
-    r_k_rows = tl.arange(0, T_k_rows)
-    sum_q_cols = tl.zeros([T_q_rows, T_k_rows], tl.float32)
-    for q_cols_start in tl.range(0, N_q_cols, T_q_cols):
-        q = tl.load(
-            q_ptr + ((q_batch_group_start * 4 + q_batch_in_group_start) * q_stride_1 + q_rows_start * q_stride_q_rows + tl.cast(q_cols_start, tl.int64) * q_stride_q_cols) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
-        )
-        k = tl.load(
-            k_ptr + (q_batch_group_start * k_stride_q_batch_group + k_rows_start * k_stride_k_rows + tl.cast(q_cols_start, tl.int64) * k_stride_q_cols) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
-        )
-        sum_q_cols = tl.dot(q, k, sum_q_cols, out_dtype=tl.float32)
-    tl.store(
-        t4_ptr + ((q_batch_group_start * 4 + q_batch_in_group_start) * t4_stride_0 + q_rows_start * t4_stride_q_rows + k_rows_start * t4_stride_k_rows) + (r_q_rows[:, None] * t4_stride_q_rows + r_k_rows[None, :] * t4_stride_k_rows),
-        sum_q_cols.to(tl.float16),
-    )
-
-
-@triton.jit
 def attention_grouped_out(
-    t4_ptr, v_ptr, out_ptr,
-    N_q_batch_in_group, N_q_rows, N_k_rows, N_v_cols, t4_stride_0, t4_stride_q_rows, t4_stride_k_rows,
-    v_stride_q_batch_group, v_stride_k_rows, v_stride_v_cols, out_stride_1, out_stride_q_rows, out_stride_v_cols,
-    T_q_rows: tl.constexpr, T_k_rows: tl.constexpr, T_v_cols: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, out_ptr,
+    N_q_batch_in_group, N_q_rows, N_k_rows, N_v_cols, q_stride_1, q_stride_q_rows, q_stride_q_cols, k_stride_q_batch_group,
+    k_stride_k_rows, k_stride_q_cols, v_stride_q_batch_group, v_stride_k_rows, v_stride_v_cols, out_stride_1,
+    out_stride_q_rows, out_stride_v_cols,
+    T_q_rows: tl.constexpr, T_q_cols: tl.constexpr, T_k_rows: tl.constexpr, T_v_cols: tl.constexpr,
 ):
     """t0[q_batch, q_rows, k_rows] = sum_q_cols(q * k[q_batch_outer = (q_batch) // 4]) * 0.0883883
     t1[q_batch, q_rows, k_rows] = exp(t0 - max_k_rows(t0))
     out[q_batch, q_rows, v_cols] = sum_k_rows(t1 / sum_k_rows(t1) * v[q_batch_outer = (q_batch) // 4])
     rules: factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
-    moves: 1.12 GB of memory for the planned sizes; bound by issue
+    moves: 83.89 MB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
@@ -91,27 +51,32 @@ def attention_grouped_out(
     pid = pid // N_q_batch_in_group
     q_batch_group_start = pid.to(tl.int64)
     r_q_rows = tl.arange(0, T_q_rows)
+    r_q_cols = tl.arange(0, T_q_cols)
     r_k_rows = tl.arange(0, T_k_rows)
     r_v_cols = tl.arange(0, T_v_cols)
+    q = tl.load(
+        q_ptr + ((q_batch_group_start * 4 + q_batch_in_group_start) * q_stride_1 + q_rows_start * q_stride_q_rows) + (r_q_rows[:, None] * q_stride_q_rows + r_q_cols[None, :] * q_stride_q_cols),
+    )
     sum_k_rows = tl.zeros([T_q_rows], tl.float32)
     max_k_rows = tl.full([T_q_rows], float("-inf"), tl.float32)
     sum_k_rows_2 = tl.zeros([T_q_rows, T_v_cols], tl.float32)
+    reference_2 = tl.full([T_q_rows], float("-inf"), tl.float32)
     for k_rows_start in tl.range(0, N_k_rows, T_k_rows):
-        t4 = tl.load(
-            t4_ptr + ((q_batch_group_start * 4 + q_batch_in_group_start) * t4_stride_0 + q_rows_start * t4_stride_q_rows + tl.cast(k_rows_start, tl.int64) * t4_stride_k_rows) + (r_q_rows[:, None] * t4_stride_q_rows + r_k_rows[None, :] * t4_stride_k_rows),
+        k = tl.load(
+            k_ptr + (q_batch_group_start * k_stride_q_batch_group + tl.cast(k_rows_start, tl.int64) * k_stride_k_rows) + (r_k_rows[None, :] * k_stride_k_rows + r_q_cols[:, None] * k_stride_q_cols),
         )
-        t4_f = t4.to(tl.float32)
-        tile_max = _max(t4_f, axis=1)
-        max_k_rows_new = _maximum(max_k_rows, tile_max)
-        empty = max_k_rows_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_k_rows_new)
-        diff = safe - max_k_rows
-        mul = diff * 0.12751743082459868
-        neg_2 = -mul
-        exp2 = tl.exp2(neg_2)
-        diff_2 = t4_f - safe[:, None]
-        mul_3 = diff_2 * 0.12751743082459868
-        exp2_2 = tl.exp2(mul_3)
+        dot_q_cols = tl.dot(q, k, out_dtype=tl.float32)
+        tile_max = _max(dot_q_cols, axis=1)
+        max_k_rows = _maximum(max_k_rows, tile_max)
+        size = tl.abs(max_k_rows)
+        large = size >= 1052544166.9587716
+        by = tl.where(large, 1.0, 0.12751743082459868)
+        mul_6 = max_k_rows * by
+        reference = _maximum(mul_6, -3.4028234663852886e+38)
+        diff_3 = reference_2 - reference
+        exp2 = tl.exp2(diff_3)
+        scaled = tl.fma(dot_q_cols, by[:, None], -reference[:, None])
+        exp2_2 = tl.exp2(scaled)
         tile_sum = tl.sum(exp2_2, axis=1)
         sum_k_rows = tl.fma(sum_k_rows, exp2, tile_sum)
         mul_4 = sum_k_rows_2 * exp2[:, None]
@@ -120,7 +85,7 @@ def attention_grouped_out(
             v_ptr + (q_batch_group_start * v_stride_q_batch_group + tl.cast(k_rows_start, tl.int64) * v_stride_k_rows + v_cols_start * v_stride_v_cols) + (r_k_rows[:, None] * v_stride_k_rows + r_v_cols[None, :] * v_stride_v_cols),
         )
         sum_k_rows_2 = tl.dot(exp2_2_fp16, v, mul_4, out_dtype=tl.float32)
-        max_k_rows = max_k_rows_new
+        reference_2 = reference
     recip = 1.0 / sum_k_rows
     mul_5 = recip[:, None] * sum_k_rows_2
     tl.store(
@@ -130,13 +95,13 @@ def attention_grouped_out(
 
 
 def run(q, k, v):
-    """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
+    """Return the tuple (out), computed by 1 kernel on the device of the arguments."""
     _check_tensor("q", q, torch.float16, 4)
-    _check_device("q", q, q.device, attention_grouped_t4)
+    _check_device("q", q, q.device, attention_grouped_out)
     _check_tensor("k", k, torch.float16, 4)
-    _check_device("k", k, q.device, attention_grouped_t4)
+    _check_device("k", k, q.device, attention_grouped_out)
     _check_tensor("v", v, torch.float16, 4)
-    _check_device("v", v, q.device, attention_grouped_t4)
+    _check_device("v", v, q.device, attention_grouped_out)
     N_q_rows = q.shape[2]
     N_q_cols = q.shape[3]
     N_k_rows = k.shape[2]
@@ -148,26 +113,17 @@ def run(q, k, v):
     _check_size("q_cols", N_q_cols == 128, "of 128, on which the program depends")
     _check_size("k_rows", N_k_rows == 4096, "of 4096, on which the program depends")
     _check_size("v_cols", N_v_cols == 128, "of 128, on which the program depends")
-    q = _readable("q", q, (0, 0, 127, 31))
-    k = _readable("k", k, (0, 0, 127, 31))
+    q = _readable("q", q, (0, 0, 127, 127))
+    k = _readable("k", k, (0, 0, 31, 127))
     v = _readable("v", v, (0, 0, 31, 127))
     out = torch.empty((1, 32, N_q_rows, N_v_cols), dtype=torch.float16, device=q.device)
     _check_reach("out", out.stride(), (0, 0, 127, 127))
     with torch.cuda.device_of(q):
-        t4 = torch.empty((32, N_q_rows, N_k_rows), dtype=torch.float16, device=q.device)
-        _check_reach("t4", t4.stride(), (0, 127, 127))
-        attention_grouped_t4[_grid(8 * 4 * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_k_rows, 128))](
-            q, k, t4,
-            4, N_q_rows, N_q_cols, N_k_rows, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
-            t4.stride(0), t4.stride(1), t4.stride(2),
-            T_q_rows=128, T_q_cols=32, T_k_rows=128,
-            num_warps=8, num_stages=3, enable_fp_fusion=True,
-        )
         attention_grouped_out[_grid(8 * 4 * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_v_cols, 128))](
-            t4, v, out,
-            4, N_q_rows, N_k_rows, N_v_cols, t4.stride(0), t4.stride(1), t4.stride(2), v.stride(1), v.stride(2), v.stride(3),
-            out.stride(1), out.stride(2), out.stride(3),
-            T_q_rows=128, T_k_rows=32, T_v_cols=128,
+            q, k, v, out,
+            4, N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
+            v.stride(1), v.stride(2), v.stride(3), out.stride(1), out.stride(2), out.stride(3),
+            T_q_rows=128, T_q_cols=128, T_k_rows=32, T_v_cols=128,
             num_warps=8, num_stages=3, enable_fp_fusion=True,
         )
     return (out,)

@@ -1,16 +1,16 @@
-"""plan for rmsnorm_linear on mi300x: 2 kernels, 349.7 us estimated
+"""plan for rmsnorm_linear on mi300x: 2 kernels, 277.2 us estimated
   rmsnorm_linear_t8: weight, x -> t8
     roles   x_rows=grid:1 cols=resident:4096   (4096 programs, 8 warps, 1 stages)
     loops   none (whole rows on chip)
-    cost    21.3 us, bound by dram; 67.12 MB DRAM, 100.66 MB L2, 0.0 GFLOP, 0.08 G instructions; 0 B shared
+    cost    21.1 us, bound by dram; 67.12 MB DRAM, 100.66 MB L2, 0.0 GFLOP, 0.08 G instructions; 0 B shared
   rmsnorm_linear_out: t8, w -> out
     roles   x_rows=grid:128 cols=stream:32 w_rows=grid:128   (1536 programs, 8 warps, 3 stages)
     loops   cols x1
-    cost    328.4 us, bound by issue; 134.22 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 32.77 kB shared
+    cost    256.1 us, bound by shared; 134.22 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 32.77 kB shared
   memory: 201.33 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (251.9 us)
-  time against memory: 349.7 us holding 33.55 MB (2 kernels); 426.5 us holding 16.38 kB (2 kernels)
+  time against memory: 277.2 us holding 33.55 MB (2 kernels); 306.1 us holding 16.38 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 362.9 us, 234.92 MB: 13.2 us slower: 3 kernels, rmsnorm_linear_out is bound by issue
+  runner-up: one kernel per reduction, 290.6 us, 234.92 MB: 13.4 us slower: 3 kernels, rmsnorm_linear_out is bound by shared
   search ended: exhausted
 """
 
@@ -53,7 +53,7 @@ def rmsnorm_linear_out(
     T_x_rows: tl.constexpr, T_cols: tl.constexpr, T_w_rows: tl.constexpr,
 ):
     """out[x_rows, w_rows] = sum_cols(x * rsqrt(mean_cols(square(x)) + 1e-06) * weight * w)
-    moves: 134.22 MB of memory for the planned sizes; bound by issue
+    moves: 134.22 MB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     w_rows_start = (pid % tl.cdiv(N_w_rows, T_w_rows)).to(tl.int64) * T_w_rows
