@@ -108,11 +108,11 @@ class NodeBuilder:
                 return self.load(x.name, *(0 if a is None else here.get(a, index(a)) for a in x.layout), looked={t.axis: there})
             return (yield self._term(selected(t), at, memo))
         if isinstance(t, Scan):
-            place = at.get(t.axis, index(t.axis))
-            along = place.as_axis()
+            read = at.get(t.axis, index(t.axis))
+            along = read.as_axis()
             if along is None or any(along in at.get(a, index(a)).axes() for a in t.axes if a != t.axis):
                 if not self.anywhere:
-                    raise PlanError(f"the scan along {t.axis.name} is read at {place}, where its other axes are: store it first")
+                    raise PlanError(f"the scan along {t.axis.name} is read at {read}, where its other axes are: store it first")
                 along, at = t.axis, {a: e for a, e in at.items() if a != t.axis and t.axis not in e.axes()}
             args = []
             for x in t.args:
