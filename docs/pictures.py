@@ -61,7 +61,7 @@ def value():
     sums = [k for k, n in enumerate(kernel.nodes) if n.op == "map" and n.attrs == ("add",) and loads & set(n.args)]
     (known,) = [k for k in sums if kernel.nodes[k].rule is None]
     (running,) = [k for k in sums if k != known]
-    subtractions = re.findall(r"^ +(\w+): \w+\[rows/\d+, cols/\d+\] = sub", str(c.plan.kernels[0].tiles), re.MULTILINE)
+    subtractions = re.findall(r"^ +(\w+): \w+\[(?:rows/\d+, )?cols/\d+\] = sub", str(c.plan.kernels[0].tiles), re.MULTILINE)
     first, last = subtractions  # of whole tiles, one in each loop
     rows = [
         ("PyTorch", line(Path(__file__).read_text(), r"^    shifted = ")),
