@@ -34,8 +34,8 @@ START_US = 0.1  # where a program begins
 FILL_US = 0.8  # where a loop begins: its first loads
 STEP_US = 0.1  # in a step of a loop
 CROSSING_US = 0.05  # in a reduction over all threads of a program: shuffles and a barrier
-VECTOR = 0.6  # of the instructions on elements run on the unit that multiplies and adds (compiled: 0.45 to 0.75)
-PER_SM_SHARE = 1.5  # one SM can draw this many times its fair share of memory bandwidth (assumption; by machine code 1.3 in decoding)
+VECTOR = 0.6  # of the instructions on elements run on the unit that multiplies and adds (assumption; compiled rows have 0.4 to 1.2)
+PER_SM_SHARE = 1.5  # one SM can draw this many times its fair share of memory bandwidth (assumption)
 BASE_REGISTERS = 40  # addresses, indices and scalars
 # registers of a thread that a compiler takes: so many, and this share of those of its tiles, by who multiplies.  Warps hold what they have
 # loaded as well.  (measured: docs/decisions/cost_model.md)
