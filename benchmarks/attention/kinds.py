@@ -48,10 +48,11 @@ class Kind:
     flops: Callable = field(default=lambda s: 2 * (s.depth + (s.width or s.depth)))
     decode: bool = False
 
-    def args(self, size="large", seed=0):
+    def args(self, size="large", seed=0, device="cpu"):
         s = self.sizes if size == "large" else self.sizes.small()
-        g = torch.Generator().manual_seed(seed)
-        return tuple(a.half() if a.is_floating_point() else a for a in (self.make or partial(plain, self.extra))(s, g))
+        g = torch.Generator(device).manual_seed(seed)
+        with torch.device(device):
+            return tuple(a.half() if a.is_floating_point() else a for a in (self.make or partial(plain, self.extra))(s, g))
 
     def work(self):
         """Operations that the products need, for the pairs that are seen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import re
@@ -18,13 +19,14 @@ import eqfuse
 from eqfuse.compiled import Compiled
 from eqfuse.errors import EqFuseError
 from eqfuse.extract.targets import load_target
-from eqfuse.runtime.executable import Executable
 from eqfuse.testing import programs
 
 from ..host import commit
-from .cases import Wanted, described, tensors, wanted, with_tiles
+from .cases import Wanted, described, tensors, wanted
+from .ranked import Sampled, sampled
 
 THERE = Path(__file__).parent / "there"
+ATTENTION = Path(__file__).parents[1] / "attention"
 
 
 def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = True) -> int:
@@ -32,8 +34,12 @@ def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = Tr
     kernels = folder / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
     shutil.copytree(THERE, folder / "there", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(Path(programs.__file__), folder / "there" / "programs.py")
+    for path in (Path(programs.__file__), ATTENTION / "kinds.py", ATTENTION / "decode.py"):
+        shutil.copy(path, folder / "there")
     made = _Writer(folder, target, static)
+    for one in sampled(target):
+        if not only or any(word in one.name for word in only):
+            made.take(one)
     for w in wanted():
         if not only or any(word in w.name for word in only):
             made.add(w)
@@ -43,7 +49,6 @@ def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = Tr
 class _Writer:
     def __init__(self, folder: Path, target: str, static: bool) -> None:
         self.folder, self.target, self.static, self.failed = folder, target, static, 0
-        self._planned: dict[tuple[str, str], Compiled] = {}  # of the program that is being worked on
         versions = {"torch": torch.__version__, "triton": triton.__version__, "eqfuse": eqfuse.__version__}
         where = {"target": target, "arch": load_target(target).arch, "commit": commit()}
         self._path = folder / "manifest.json"
@@ -66,25 +71,30 @@ class _Writer:
             self.failed += 1
             print(f"{w.name}: {type(error).__name__}: {error.message}", flush=True)
             return
-        if case is None:
-            return
         self._manifest["cases"].append(case)
-        self._path.write_text(json.dumps(self._manifest, indent=1) + "\n")
+        self._save()
         told = f", {case['static_us']:.1f} static" if case["static_us"] else ""
         print(f"{w.name}: {case['modelled_us']:.1f} us modelled{told} ({time.process_time() - started:.1f} s)", flush=True)
 
-    def _case(self, w: Wanted) -> dict[str, Any] | None:
-        best = self._plan(w, "bench")
-        chosen: Executable | None = best if w.tiles is None else with_tiles(best, w.tiles)
-        if chosen is None:
-            return None
+    def take(self, one: Sampled) -> None:
+        """Keep a kernel as it is: what it was priced at and its static time are known."""
+        if any(c["name"] == one.name for c in self._manifest["cases"]):
+            return
+        name = f"kernels/{_plain(one.name)}.py"
+        (self.folder / name).write_text(one.source())
+        case = one.case | {"files": {"bench": {"file": name, "arguments": one.arguments}}}
+        first = next((c["like"] for c in self._manifest["cases"] if c.get("form") == case["form"]), name)
+        self._manifest["cases"].append(case | {"like": first})
+        self._save()
+
+    def _save(self) -> None:
+        self._path.write_text(json.dumps(self._manifest, indent=1) + "\n")
+
+    def _case(self, w: Wanted) -> dict[str, Any]:
+        chosen = self._plan(w, "bench")
         estimates = chosen.estimates() if self.static and not w.checked else []
-        if any(e.static is None and e.reason == "it cannot be launched" for e in estimates):
-            return None  # such tiles are not timed
         files = {} if w.checked else {"bench": self._file(w, "bench", chosen)}
-        for size in w.sizes:
-            if size != "bench" and (made := self._at(w, size, best)) is not None:
-                files[size] = self._file(w, size, made)
+        files |= {size: self._file(w, size, self._at(w, size, chosen)) for size in w.sizes if size != "bench"}
         found = [e.static for e in estimates if e.static is not None]
         whole = bool(found) and len(found) == len(estimates) and all(s.us is not None for s in found)
         floors: dict[str, float] = {}
@@ -98,25 +108,20 @@ class _Writer:
         }  # fmt: skip
 
     def _plan(self, w: Wanted, size: str) -> Compiled:
-        key = (f"{w.source} {w.program} {w.dtypes} {[a.shape for a in w.sizes[size]]}", size)
-        if key not in self._planned:
-            if size == "bench":
-                self._planned.clear()
-            self._planned[key] = eqfuse.optimize(w.fn, tensors(w, size), target=self.target, name=w.program, **w.options)
-        return self._planned[key]
+        return eqfuse.optimize(w.fn, tensors(w, size), target=self.target, name=re.sub(r"\W+", "_", w.program), **w.options)
 
-    def _at(self, w: Wanted, size: str, best: Compiled) -> Executable | None:
+    def _at(self, w: Wanted, size: str, best: Compiled) -> Compiled:
         """At other sizes the same plan, if it can be had there, but for odd sizes: there the best one."""
         if size != "odd":
-            try:
-                there = best.at(*tensors(w, size))
-                return there if w.tiles is None else with_tiles(there, w.tiles)
-            except EqFuseError:  # another program at these sizes
-                if w.tiles is not None:
-                    return None
+            with contextlib.suppress(EqFuseError):  # another program at these sizes
+                return best.at(*tensors(w, size))
         return self._plan(w, size)
 
-    def _file(self, w: Wanted, size: str, made: Executable) -> dict[str, Any]:
-        name = f"kernels/{re.sub(r'[^a-z0-9]+', '_', w.name.lower())}_{size}.py"
+    def _file(self, w: Wanted, size: str, made: Compiled) -> dict[str, Any]:
+        name = f"kernels/{_plain(w.name)}_{size}.py"
         (self.folder / name).write_text(made.source)
         return {"file": name, "arguments": described(w, size)}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")

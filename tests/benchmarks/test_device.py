@@ -26,21 +26,26 @@ def package():
 
 def test_a_folder_is_written_run_and_read(package, tmp_path, capsys):
     write, predict = package["write"].write, package["predict"]
-    assert write(tmp_path, "h100", ["rmsnorm 1 w4", "rmsnorm 2 w4", "rmsnorm 4 w4", "gqa_decode 128"], static=False) == 0
+    words = ["corpus layernorm", "corpus logsumexp", "gqa_decode 128", "kind decode: ALiBi", "tiles rms norm 4096 x 8192 3"]
+    assert write(tmp_path, "h100", words, static=False) == 0
     before = (tmp_path / "manifest.json").read_text()
     assert write(tmp_path, "h100", ["gqa_decode 128"], static=False) == 0
     assert (tmp_path / "manifest.json").read_text() == before, "what is there is kept"
-    wrong, breaks = (tmp_path / "kernels" / f"tiles_rmsnorm_{n}_w4_s1_small.py" for n in (1, 2))
-    wrong.write_text(wrong.read_text().replace("tl.rsqrt", "0.9 * tl.rsqrt"))
+    wrong, breaks = (tmp_path / "kernels" / f"corpus_{name}_small.py" for name in ("layernorm", "logsumexp"))
+    changed = wrong.read_text().replace("tl.rsqrt", "0.9 * tl.rsqrt")
+    assert changed != wrong.read_text()
+    wrong.write_text(changed)
     breaks.write_text("import os\n\nos._exit(9)\n")  # as a kernel that takes the device with it
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     command = [sys.executable, "-m", "there", "--interpret"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=1500)
     assert done.returncode == 1, done.stdout + done.stderr
     rows = json.loads((tmp_path / "results.json").read_text())["rows"]
-    assert {n for n, r in rows.items() if "time" in r} == {"tiles rmsnorm 4 w4 s1", "gqa_decode 128"}, done.stdout
-    assert "WRONG" in done.stdout and "its process ended (9)" in str(rows["tiles rmsnorm 2 w4 s1"]["check"])
+    assert {n for n, r in rows.items() if "time" in r} == {"kind decode: ALiBi", "gqa_decode 128"}, done.stdout
+    assert "WRONG" in done.stdout and "its process ended (9)" in str(rows["corpus logsumexp"]["check"])
     assert {"ours", "eager", "sdpa math"} == set(rows["gqa_decode 128"]["time"])
+    kernel = next(c for c in json.loads(before)["cases"] if c["source"] == "kernel")
+    assert kernel["like"] in kernel["files"]["bench"]["file"] and (tmp_path / kernel["like"]).exists()
     again = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=1500)
     assert again.returncode == 1 and " s  " not in again.stdout, "nothing is left to do"
     capsys.readouterr()

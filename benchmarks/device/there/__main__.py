@@ -23,7 +23,8 @@ RESULTS = FOLDER / "results.json"
 LIMIT_S = {"environment": 120, "constants": 120, "check": 90, "time": 60, "warm": 180, "peers": 60}
 UNTIL = {"check": 0.4, "time": 0.75, "warm": 0.9, "peers": 1.0}  # of the time that there is
 INTERPRETED = 10  # times as long where an interpreter stands for the device
-PARALLEL = {"check": 4, "warm": 6}  # processes of stages in which nothing is timed
+CORES = max(1, len(os.sched_getaffinity(0)) - 2)
+PARALLEL = {"check": min(12, CORES), "warm": CORES}  # processes of stages in which nothing is timed
 
 
 class Run:

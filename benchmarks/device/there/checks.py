@@ -1,4 +1,5 @@
-"""Whether kernels are right: against the program in float64 on the device, at most twice as far off as the program in its own types."""
+"""Whether kernels are right: against the program in float64 on the device, at most twice as far off as the program in its own types.
+A kernel by itself, which is part of a program, is compared with another that should make the same."""
 
 import importlib
 import importlib.util
@@ -9,6 +10,7 @@ import torch
 ROWS = 64  # queries of an operator that are compared where all would need too much memory
 ALL = 1024  # queries up to which all are
 FACTOR = 2.0
+LIKE = 8 * torch.finfo(torch.float16).eps  # of two kernels that should make the same: of the largest element
 
 
 def module(folder, file):
@@ -26,11 +28,23 @@ def program(case):
 
     if case["source"] == "operators":
         return operators.operator(case["program"])
+    if case["source"] == "kinds":
+        return _kind(case).fn
     return importlib.import_module(f"{__package__}.programs").PROGRAMS[case["program"]].fn
 
 
-def drawn(arguments, device, seed=0):
+def _kind(case):
+    from . import decode  # noqa: F401  # adds its kinds
+    from .kinds import KINDS
+
+    return KINDS[case["program"]]
+
+
+def drawn(case, size, device, seed=0):
     """Tensors as they are described, drawn on the device."""
+    arguments = case["files"][size]["arguments"]
+    if isinstance(arguments, str):
+        return list(_kind(case).args(arguments, seed, device))
     random = torch.Generator(device).manual_seed(seed)
 
     def one(a):
@@ -53,14 +67,21 @@ def errors(found, exact):
     return off / (torch.where(finite, exact, 0.0).abs_().max().item() or 1.0 if exact.numel() else 1.0), lost
 
 
+def _alike(mine, other):
+    off, lost = errors(mine.double(), other.double())
+    return {"ours": off, "eager": 0.0, "lost": lost, "ok": bool(off <= LIKE and lost == 0 and torch.isfinite(other).all())}
+
+
 def check(case, size, folder, device):
     """The errors of each output, ours and the program's in its own types, and whether ours are good enough.  Memory that a kernel should
     write and does not is NaN."""
-    given = drawn(case["files"][size]["arguments"], device)
+    given = drawn(case, size, device)
     run = module(folder, case["files"][size]["file"]).run
     torch.use_deterministic_algorithms(True)  # fills what torch.empty() gives
     try:
         ours = listed(run(*given))
+        if case["source"] == "kernel":
+            return [_alike(a, b) for a, b in zip(ours, listed(module(folder, case["like"]).run(*given)), strict=True)]
     finally:
         torch.use_deterministic_algorithms(False)
     fn, options = program(case), {}

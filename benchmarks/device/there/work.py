@@ -51,7 +51,7 @@ def checked(case):
 
 def timed(case, contenders):
     """Microseconds of each contender on the same tensors."""
-    given = checks.drawn(case["files"][TIMED]["arguments"], DEVICE)
+    given = checks.drawn(case, TIMED, DEVICE)
     inputs = [given]
     if DEVICE == "cuda":
         inputs = clock.rotations(given, torch.cuda.get_device_properties(0).L2_cache_size, torch.cuda.mem_get_info()[0])
@@ -72,7 +72,7 @@ def ours(case):
 
 def warmed(case):
     """Compile what compiles, so that it is on disk when it is timed."""
-    given = checks.drawn(case["files"][TIMED]["arguments"], DEVICE)
+    given = checks.drawn(case, TIMED, DEVICE)
     for f in peers.heavy(case).values():
         try:
             f(*given)
