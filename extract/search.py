@@ -250,7 +250,8 @@ class KernelSearch:
                     tile = self._tiles(a, "resident", structure)[0]
                     role = Role("resident", max(tile, role.tile) if a in outer else tile)
                 roles[a] = role
-        order = tuple(a for n in model.kernel.order for a in roles if here(a) == there(n))
+        order, grid = (tuple(a for n in of for a in roles if here(a) == there(n)) for of in (model.kernel.order, model.kernel.grid))
+        printed = replace(model.kernel, grid=grid)
         passes = {there(a): model.passes[a.name] for a in model.kernel.roles if a.name in model.passes}
         best: _Candidate | None = None
         reasons: list[Refusal] = []
@@ -259,7 +260,7 @@ class KernelSearch:
             form = _Form(self, name, roots, nodes, positions, reasons, structure.places)
             form.orders[frozenset(order)] = order
             form.packs = tuple(tuple(a for n in p for a in roles if here(a) == there(n)) for p in model.kernel.packs)
-            found = form.evaluate(roles, model.kernel)
+            found = form.evaluate(roles, printed)
             if found is None:
                 continue
             likeness = 2 * ({here(a): n for a, n in found.counts.passes.items()} == passes) + (found.rules == model.rules)
@@ -587,9 +588,9 @@ class _Form:
         chosen = model or fitted
         kernel = replace(kernel, warps=chosen.warps, stages=chosen.stages)
         if model is not None:
-            named = {a.name: a for a in kernel.grid}
-            grid = tuple(named[a.name] for a in model.grid)
-            kernel = replace(kernel, persistent=model.persistent, registers=model.registers, grid=grid, grouped=model.grouped)
+            grid = (*(a for a in model.grid if a in kernel.grid), *(a for a in kernel.grid if a not in model.grid))
+            grouped = model.grouped if grid[-2:] == model.grid[-2:] else 0
+            kernel = replace(kernel, persistent=model.persistent, registers=model.registers, grid=grid, grouped=grouped)
         elif not target.on_cpu:
             kernel = ordered(kernel, counts, running(counts, fitted, target), held(target.cache))
         cost = price(kernel, counts, fitted, target)

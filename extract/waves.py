@@ -36,6 +36,8 @@ def grouped(order: Order, outer: str, inner: str, group: int) -> tuple[tuple[str
 
 def times_read(panels: Collection[Panel], order: Order, at_a_time: int, cache_bytes: float) -> dict[Panel, float]:
     """How often memory gives what each panel reads: 1 if once.  ``cache_bytes``: what the cache may hold of them."""
+    if not all(n for _, n in order):  # no program
+        return dict.fromkeys(panels, 1.0)
     return {p: _times(p, panels, order, max(at_a_time, 1), cache_bytes) for p in panels}
 
 

@@ -1,6 +1,6 @@
 """The day of a GPU, prepared.
 
-    python -m benchmarks.device write FOLDER [--target h100] [--only WORD ...] [--no-static]
+    python -m benchmarks.device write FOLDER [--target h100] [--only WORD ...] [--no-static] [--random 1000]
                                                             here: half an hour; goes on where it was cut short
     python -m benchmarks.device run FOLDER [--minutes 25]   there; the same as `cd FOLDER; python -m there`
     python -m benchmarks.device fit FOLDER/results.json     here: constants, rank correlation, regret
@@ -25,6 +25,7 @@ def main():
     one.add_argument("--target", default="h100")
     one.add_argument("--only", nargs="*", default=[], metavar="WORD", help="cases whose names have one of these")
     one.add_argument("--no-static", action="store_true", help="without the times by machine code, which take most of the time")
+    one.add_argument("--random", type=int, default=1000, metavar="N", help="seeds of random programs (default %(default)s)")
     one = commands.add_parser("run")
     one.add_argument("folder", type=Path)
     one.add_argument("rest", nargs=argparse.REMAINDER)
@@ -37,7 +38,7 @@ def main():
     if options.command == "write":
         from .write import write
 
-        return 1 if write(options.folder, options.target, options.only, not options.no_static) else 0
+        return 1 if write(options.folder, options.target, options.only, not options.no_static, options.random) else 0
     if options.command == "run":
         return subprocess.call([sys.executable, "-m", "there", *options.rest], cwd=options.folder)
     if options.command == "fit":

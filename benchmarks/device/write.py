@@ -23,13 +23,14 @@ from eqfuse.testing import programs
 
 from ..host import commit
 from .cases import Wanted, described, tensors, wanted
+from .drawn import Drawn, drawn
 from .ranked import Sampled, sampled
 
 THERE = Path(__file__).parent / "there"
 ATTENTION = Path(__file__).parents[1] / "attention"
 
 
-def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = True) -> int:
+def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = True, random_programs: int = 0) -> int:
     """Fill a folder; what is there already of the same commit is kept.  Returns how many cases could not be made."""
     kernels = folder / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
@@ -40,6 +41,8 @@ def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = Tr
     for one in sampled(target):
         if not only or any(word in one.name for word in only):
             made.take(one)
+    for program in drawn(target, random_programs):
+        made.draw(program)
     for w in wanted():
         if not only or any(word in w.name for word in only):
             made.add(w)
@@ -83,8 +86,19 @@ class _Writer:
         name = f"kernels/{_plain(one.name)}.py"
         (self.folder / name).write_text(one.source())
         case = one.case | {"files": {"bench": {"file": name, "arguments": one.arguments}}}
-        first = next((c["like"] for c in self._manifest["cases"] if c.get("form") == case["form"]), name)
+        first = next((c["like"] for c in self._manifest["cases"] if c.get("makes") == case["makes"]), name)
         self._manifest["cases"].append(case | {"like": first})
+        self._save()
+
+    def draw(self, one: Drawn) -> None:
+        """Keep a random program with its data."""
+        if any(c["name"] == one.name for c in self._manifest["cases"]):
+            return
+        name = _plain(one.name)
+        (self.folder / "kernels" / f"{name}.py").write_text(one.source)
+        one.keep(self.folder / "kernels" / f"{name}.npz")
+        files = {"small": {"file": f"kernels/{name}.py", "arguments": f"kernels/{name}.npz"}}
+        self._manifest["cases"].append({"name": one.name, **one.case, "files": files})
         self._save()
 
     def _save(self) -> None:

@@ -122,7 +122,7 @@ def _case(seed: int, log: Log) -> Case | None:
     log.programs += 1
     started = time.process_time()
     drawn = draw_program(seed)
-    reason, allowed = _asked(drawn.program, drawn.inputs)
+    reason, allowed = asked(drawn.program, drawn.inputs)
     log.seconds["draw"] += time.process_time() - started  # type: ignore[assignment]
     if reason is not None:
         log.filtered[reason] += 1
@@ -133,7 +133,7 @@ def _case(seed: int, log: Log) -> Case | None:
     return case if case.ways else None
 
 
-def _asked(program: Program, inputs: Mapping[str, np.ndarray]) -> tuple[str | None, Mapping[str, float]]:
+def asked(program: Program, inputs: Mapping[str, np.ndarray]) -> tuple[str | None, Mapping[str, float]]:
     """Why nothing can be asked of a program in float32, or how far its outputs may be moved."""
     reason = filtered(program, inputs) or _beyond(program, inputs)
     allowed = {} if reason else spread(program, inputs, SINGLE, narrow=True, again=True)
@@ -261,7 +261,7 @@ def _finding(case: Case, way: str, message: str, attempts: Sequence[Sequence[str
     def fails(p: Program) -> bool:
         try:
             data = matching(p, case.inputs, case.seed)
-            reason, allowed = _asked(p, data)
+            reason, allowed = asked(p, data)
             if reason is not None:
                 return False
             small = _with_ways(case.seed, p, data, allowed, way == "planned", Log((0, 0), 0, 0))

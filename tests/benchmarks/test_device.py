@@ -27,7 +27,7 @@ def package():
 def test_a_folder_is_written_run_and_read(package, tmp_path, capsys):
     write, predict = package["write"].write, package["predict"]
     words = ["corpus layernorm", "corpus logsumexp", "gqa_decode 128", "kind decode: ALiBi", "tiles rms norm 4096 x 8192 3"]
-    assert write(tmp_path, "h100", words, static=False) == 0
+    assert write(tmp_path, "h100", words, static=False, random_programs=2) == 0
     before = (tmp_path / "manifest.json").read_text()
     assert write(tmp_path, "h100", ["gqa_decode 128"], static=False) == 0
     assert (tmp_path / "manifest.json").read_text() == before, "what is there is kept"
@@ -41,7 +41,8 @@ def test_a_folder_is_written_run_and_read(package, tmp_path, capsys):
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=1500)
     assert done.returncode == 1, done.stdout + done.stderr
     rows = json.loads((tmp_path / "results.json").read_text())["rows"]
-    assert {n for n, r in rows.items() if "time" in r} == {"kind decode: ALiBi", "gqa_decode 128"}, done.stdout
+    drawn = {c["name"] for c in json.loads(before)["cases"] if c["source"] == "data"}
+    assert len(drawn) == 4 and {n for n, r in rows.items() if "time" in r} == {"kind decode: ALiBi", "gqa_decode 128", *drawn}, done.stdout
     assert "WRONG" in done.stdout and "its process ended (9)" in str(rows["corpus logsumexp"]["check"])
     assert {"ours", "eager", "sdpa math"} == set(rows["gqa_decode 128"]["time"])
     kernel = next(c for c in json.loads(before)["cases"] if c["source"] == "kernel")

@@ -1,12 +1,15 @@
 """Whether kernels are right: against the program in float64 on the device, at most twice as far off as the program in its own types.
-A kernel by itself, which is part of a program, is compared with another that should make the same."""
+A kernel by itself, which is part of a program, is compared with another that should make the same; a random program, which comes with
+its data, with the results that it comes with."""
 
 import importlib
 import importlib.util
 from pathlib import Path
 
+import numpy
 import torch
 
+FOLDER = Path(__file__).resolve().parent.parent
 ROWS = 64  # queries of an operator that are compared where all would need too much memory
 ALL = 1024  # queries up to which all are
 FACTOR = 2.0
@@ -40,9 +43,16 @@ def _kind(case):
     return KINDS[case["program"]]
 
 
+def _data(case, size):
+    return numpy.load(FOLDER / case["files"][size]["arguments"], allow_pickle=False)
+
+
 def drawn(case, size, device, seed=0):
-    """Tensors as they are described, drawn on the device."""
+    """Tensors as they are described, drawn on the device; a random program's are given."""
     arguments = case["files"][size]["arguments"]
+    if case["source"] == "data":
+        with _data(case, size) as data:
+            return [torch.from_numpy(data[f"given_{n}"]).to(device, getattr(torch, kind)) for n, kind in enumerate(case["dtypes"])]
     if isinstance(arguments, str):
         return list(_kind(case).args(arguments, seed, device))
     random = torch.Generator(device).manual_seed(seed)
@@ -68,13 +78,29 @@ def errors(found, exact):
 
 
 def _alike(mine, other):
-    off, lost = errors(mine.double(), other.double())
+    off, lost = errors(mine.float(), other.float())
     return {"ours": off, "eager": 0.0, "lost": lost, "ok": bool(off <= LIKE and lost == 0 and torch.isfinite(other).all())}
+
+
+def _as_expected(case, size, folder, device):
+    given = drawn(case, size, device)
+    with _data(case, size) as data:
+        results = [torch.from_numpy(data[f"exact_{n}"]).to(device) for n in range(len(case["allowed"]))]
+    found = []
+    for mine, exact, allowed in zip(listed(module(folder, case["files"][size]["file"]).run(*given)), results, case["allowed"], strict=True):
+        finite = torch.isfinite(exact)
+        mine, exact = mine.double().reshape(exact.shape)[finite], exact[finite].double()
+        lost = int((~torch.isfinite(mine)).sum())
+        off = ((mine - exact).abs().max() / (exact.abs().max() + 1e-3)).item() if exact.numel() else 0.0
+        found.append({"ours": off, "eager": 0.0, "lost": lost, "ok": lost == 0 and off <= allowed})
+    return found
 
 
 def check(case, size, folder, device):
     """The errors of each output, ours and the program's in its own types, and whether ours are good enough.  Memory that a kernel should
     write and does not is NaN."""
+    if case["source"] == "data":
+        return _as_expected(case, size, folder, device)
     given = drawn(case, size, device)
     run = module(folder, case["files"][size]["file"]).run
     torch.use_deterministic_algorithms(True)  # fills what torch.empty() gives
