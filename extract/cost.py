@@ -26,14 +26,14 @@ from .overlap import MEMORY, PHASES, contributions
 from .plan import Cost, PlannedKernel
 from .targets import Target
 from .targets.core import Core
-from .traffic import passing, spilled
+from .traffic import found_near, most_passes, passing, spilled
 from .units import exchanged, units, way
 
-# what a program waits for, beside the work of units (fitted to static times: docs/decisions/cost_model.md)
-START_US = 0.1  # where a program begins
-FILL_US = 0.8  # where a loop begins: its first loads
-STEP_US = 0.1  # in a step of a loop
-CROSSING_US = 0.05  # in a reduction over all threads of a program: shuffles and a barrier
+# what a program waits for, beside the work of units (fitted to times measured on an H100: docs/decisions/cost_model.md)
+FILL_US = 0.6  # where a loop begins: its first loads
+STEP_US = 0.14  # in a step of a loop
+MEMORY_US = 0.55  # in a step that finds its data not loaded ahead, if it is long
+UNROLLED = 150.0  # instructions of a warp: of shorter steps a compiler begins the loads of several together
 VECTOR = 0.6  # of the instructions on elements run on the unit that multiplies and adds (assumption; compiled rows have 0.4 to 1.2)
 PER_SM_SHARE = 1.5  # one SM can draw this many times its fair share of memory bandwidth (assumption)
 BASE_REGISTERS = 40  # addresses, indices and scalars
@@ -198,18 +198,23 @@ def _warps_wanted(counts: Counts) -> int:
     return max(w for w in (1, 2, 4, 8, 16) if w == 1 or elements >= 256 * w)
 
 
-def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> int:
-    """How many programs to launch at most, each of which takes several tiles of the grid in turn; 0 for one program per tile.
+def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> tuple[int, ...]:
+    """How many programs to launch at most, each of which takes several tiles of the grid in turn: what may be better than a program for
+    each tile.
 
-    Fewer programs at a time leave each of them more of the L2, so that a later loop still finds there what an earlier one loaded.
+    Fewer programs at a time leave each of them more of the L2, and of the cache of its multiprocessor, so that a later loop still finds
+    there what an earlier one loaded.
     """
     if target.core is not None:
-        return 0
+        return ()
     slots = running(counts, fitted, target)
     if not _spilled(kernel, counts, slots, target):
-        return 0
+        return ()
     most = bisect.bisect_left(range(1, slots), True, key=lambda n: _spilled(kernel, counts, n, target))
-    return most // target.sm_count * target.sm_count or most  # every multiprocessor gets as many
+    found = [most // target.sm_count * target.sm_count or most]  # every multiprocessor gets as many
+    whole = [n for n in range(1, slots // target.sm_count) if _near(kernel, counts, fitted, n * target.sm_count, target) == 1.0]
+    found.append(target.sm_count * max(whole, default=1))
+    return tuple(dict.fromkeys(n for n in found if 0 < n < counts.programs))
 
 
 def pipelined(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> Fit:
@@ -245,22 +250,24 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     at_a_time = running(counts, fitted, target, kernel.persistent)
     bandwidth, idle = _filling(tiles, programs, target)
     rounds = math.ceil(tiles / min(programs, target.sm_count))  # of programs on the busiest multiprocessor
-    dram = passing(kernel, counts, at_a_time, target.cache, marked(target), waves=True).bytes
+    near = _near(kernel, counts, fitted, at_a_time, target)
+    dram = passing(kernel, counts, at_a_time, target.cache, marked(target), waves=True, near=near).bytes
     work = units(counts, fitted.warps, target)
-    waited = counts.begun * FILL_US + counts.steps * STEP_US + counts.crossings * CROSSING_US
     multiplied = VECTOR * counts.simt + work.multiply_adds
     clocks = target.sm_count * target.clock_ghz * 1e3  # a microsecond, of all multiprocessors
     terms = {
         "dram": dram / (target.dram_gb_s * 1e3 * bandwidth),
-        "l2": sum(_effective(t) for t in (*counts.loads, *counts.stores)) / (target.l2_gb_s * 1e3 * bandwidth),
+        "l2": _through(counts, near) / (target.l2_gb_s * 1e3 * bandwidth),
         "tensor": work.matrix_us * idle,
         "issue": max(work.instructions / (clocks * target.issue_per_clock), multiplied / (target.simt_gops * 1e3)) * idle,
         "special": counts.special / (target.special_gops * 1e3) * idle,
         "shared": work.shared / (target.on_chip.gb_s * 1e3) * idle,
-        "latency": (waited / tiles + START_US) * rounds,
     }
-    ahead, apart = _ahead(counts, fitted), _apart(counts, fitted.warps, target)
-    parts = contributions(terms, max(1.0, at_a_time / target.sm_count), ahead, apart)
+    beside = max(1.0, at_a_time / target.sm_count)
+    busy = max(terms[t] for t in ("tensor", "issue", "special", "shared")) * min(at_a_time, target.sm_count)
+    terms["latency"] = _waits(counts, fitted, work.instructions, busy * beside, near, target) / tiles * rounds
+    ahead, apart = _ahead(counts, fitted), _apart(counts, fitted, target)
+    parts = contributions(terms, beside, ahead, apart)
     body = sum(parts.values())
     bound = "launch" if body < target.launch_us else max(parts, key=lambda k: parts[k])
     return Cost(
@@ -282,10 +289,45 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     )
 
 
-def _apart(counts: Counts, warps: int, target: Target) -> float:
-    """Into how many parts a program falls that are not in step: warps that multiply by themselves meet once a step, groups of four wait for
-    every product (fitted to static times, as a power of the warps of a scheduler)."""
-    return max(1.0, warps / 4) ** 0.5 if any(way(p, target) == "warp" for p in counts.products) else 1.0
+def _waits(counts: Counts, fitted: Fit, instructions: float, busy: float, near: float, target: Target) -> float:
+    """What all programs together wait for, if each is alone: where loops begin, in their steps, and for loads, which begin as many steps
+    ahead as there are buffers.  ``busy``: how long all steps take, on one multiprocessor after the other, by which loads that began ahead
+    have come nearer; ``near``: the share of later loops' that are near.  Of short steps a compiler begins the loads of several together."""
+    found = counts.begun * FILL_US + counts.steps * STEP_US
+    if not counts.inner_steps:
+        return found
+    together = min(1.0, instructions / (fitted.warps * counts.inner_steps) / UNROLLED)
+    far = 1.0 - near * (1.0 - 1.0 / max(most_passes(counts), 1))
+    return found + max(0.0, counts.inner_steps * MEMORY_US * together * far - (fitted.stages - 1) * busy)
+
+
+def _near(kernel: Kernel, counts: Counts, fitted: Fit, at_a_time: int, target: Target) -> float:
+    """The share of what later loops load that the cache of a multiprocessor has: what is no shared memory, of the same memory, and what is
+    copied ahead passes it by."""
+    if target.vendor != "nvidia" or fitted.stages > 1:
+        return 0.0
+    programs = at_a_time / target.sm_count
+    held = target.on_chip.held - max(1.0, programs) * fitted.shared_bytes
+    return found_near(kernel, counts, programs, held, marked(target))
+
+
+def _through(counts: Counts, near: float) -> float:
+    """Bytes through the cache that all multiprocessors share."""
+    first: dict[str, int] = {}
+    total = sum(_effective(t) for t in counts.stores)
+    for t in counts.loads:
+        first[t.buffer] = first.get(t.buffer, 0) + 1
+        total += _effective(t) * (1.0 - near if first[t.buffer] > 1 else 1.0)
+    return total
+
+
+def _apart(counts: Counts, fitted: Fit, target: Target) -> float:
+    """Into how many parts a program falls that are not in step.  Warps that in their steps reduce nothing with others, and wait for no
+    copies that others began, are each for themselves; those that multiply by themselves meet once a step (fitted to static times, as a
+    power of the warps of a scheduler), and groups of four wait for every product."""
+    if counts.products:
+        return max(1.0, fitted.warps / 4) ** 0.5 if any(way(p, target) == "warp" for p in counts.products) else 1.0
+    return float(fitted.warps) if counts.crossings < counts.inner_steps and fitted.stages == 1 else 1.0
 
 
 def _ahead(counts: Counts, fitted: Fit) -> float:

@@ -22,7 +22,7 @@ from .cost import Fit, fit, marked, running
 from .quantities import bytes_text
 from .targets import Target
 from .targets.levels import Level
-from .traffic import SHARE, between, most_passes, passing, spilled
+from .traffic import between, most_passes, passing, spilled
 
 Tiles = Mapping[str, int]  # axis name -> size
 
@@ -175,7 +175,7 @@ class _Counting:
             return AtLevel(level, None)  # of a kernel with one loop nothing has to stay
         tile, at_a_time, around = self.at[inner.name], self.at_a_time(inner), self.around(i)
         lost = spilled(tile.kernel, tile.counts, at_a_time, level, marked(self.target))
-        said = f"what {passes} loops load does not stay in {SHARE:.0%} of it, and is loaded again" if lost else ""
+        said = f"what {passes} loops load does not stay in {level.share:.0%} of it, and is loaded again" if lost else ""
         held = round(between(tile.kernel, tile.counts, at_a_time / level.count, marked(self.target)))
         return AtLevel(level, min(held, around.footprint if around else tensors), said=said)
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 MEMORY = ("dram", "l2")
 PHASES = (("tensor", "shared"), ("issue", "special"), MEMORY)  # matrix products; arithmetic; memory
-# shares of the lesser one of two that show, for a program that is alone (fitted to static times: docs/decisions/cost_model.md)
-BESIDE = (0.0, 0.3, 0.02)  # of two units of a phase; of memories so much that of equal times the one with less traffic is less
-WAITED, AHEAD = 0.8, 0.05  # of memory and the chip, for data that are waited for and for those that are loaded ahead
+# shares of the lesser one of two that show, for a program that is alone (fitted to times measured on an H100: docs/decisions/cost_model.md)
+BESIDE = (0.0, 0.14, 0.02)  # of two units of a phase; of memories so much that of equal times the one with less traffic is less
+WAITED, AHEAD = 0.7, 0.03  # of memory and the chip, for data that are waited for and for those that are loaded ahead
 
 
 def contributions(terms: Mapping[str, float], at_a_time: float, ahead: float, parts: float = 1.0) -> dict[str, float]:
@@ -28,7 +28,7 @@ def contributions(terms: Mapping[str, float], at_a_time: float, ahead: float, pa
     busiest = max(units, key=lambda t: units[t])
     chip = {t: us if t == busiest else us / (at_a_time * parts) for t, us in units.items()}
     chip["latency"] = terms.get("latency", 0.0) / at_a_time
-    return _joined(chip, memory, (ahead * AHEAD + (1.0 - ahead) * WAITED) / at_a_time**2)
+    return _joined(chip, memory, (ahead * AHEAD + (1.0 - ahead) * WAITED) / (at_a_time * parts) ** 2)
 
 
 def _phase(terms: Mapping[str, float], pair: tuple[str, str], beside: float) -> dict[str, float]:

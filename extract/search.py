@@ -33,7 +33,6 @@ from .reindexing import Places, reindexings
 from .splits import busy
 from .structure import Structure, analyse, reachable
 from .targets import Target
-from .traffic import held
 
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
@@ -592,7 +591,7 @@ class _Form:
             grouped = model.grouped if grid[-2:] == model.grid[-2:] else 0
             kernel = replace(kernel, persistent=model.persistent, registers=model.registers, grid=grid, grouped=grouped)
         elif not target.on_cpu:
-            kernel = ordered(kernel, counts, running(counts, fitted, target), held(target.cache))
+            kernel = ordered(kernel, counts, running(counts, fitted, target), target.cache.held)
         cost = price(kernel, counts, fitted, target)
         for other in launchable(counts, fitted, target, self.share)[1:] if model is None else ():
             there = price(kernel, counts, other, target)
@@ -601,13 +600,12 @@ class _Form:
         if model is None:
             kernel = replace(kernel, warps=fitted.warps, stages=fitted.stages)
             once = fitted if counts.dots else once
-        fewer = persistent(kernel, counts, once, target) if model is None else 0
-        if fewer:
-            fitted = pipelined(counts, once, target, fewer)
-            again = replace(kernel, stages=fitted.stages, persistent=fewer, registers=registers(fewer, fitted, target))
-            there = price(again, counts, fitted, target)
-            if there.us < cost.us or (there.us <= (1 + TELLS) * cost.us and there.dram_bytes < LEANER * cost.dram_bytes):
-                kernel, cost = again, there
+        for fewer in persistent(kernel, counts, once, target) if model is None else ():
+            for fitted in dict.fromkeys((pipelined(counts, once, target, fewer), once)):
+                again = replace(kernel, stages=fitted.stages, persistent=fewer, registers=registers(fewer, fitted, target))
+                there = price(again, counts, fitted, target)
+                if there.us < cost.us or (there.us <= (1 + TELLS) * cost.us and there.dram_bytes < LEANER * cost.dram_bytes):
+                    kernel, cost = again, there
         described = model.descriptors if model is not None else 0 < target.descriptor_us * DESCRIBED < cost.us and counts.dots > 0
         found = _Candidate(dict(roles), replace(kernel, descriptors=described), counts, cost)
         if self.search.listed is not None:

@@ -19,12 +19,12 @@ ROWS = {"warp": 16, "group": 64, "block": 128}  # a block may take 64, and half 
 COLUMNS = {"warp": 8, "group": 256, "block": 256}  # at most
 DEPTH_BYTES = 32  # of contracted elements
 LOADED = 16.0  # bytes of operands that a lane loads by one instruction
-# instructions of a warp beside those on elements (fitted to compiled kernels: docs/decisions/cost_model.md)
-ACCESS = 3.5  # for a load or store, the addresses and masks of it among them
-STEP = 5.0  # for a step of a loop
-PRODUCT = 40.0  # for a product: barriers, waits, where its operands lie
+# instructions of a warp beside those on elements (fitted to measured times: docs/decisions/cost_model.md)
+ACCESS = 8.0  # for a load or store, the addresses and masks of it among them
+STEP = 3.0  # for a step of a loop
+PRODUCT = 32.0  # for a product: barriers, waits, where its operands lie
 PROGRAM = 65.0  # for a program: where it begins
-CROSSING = 10.0  # for a reduction over all threads
+CROSSING = 45.0  # for a reduction over all threads
 
 
 @dataclass(frozen=True)

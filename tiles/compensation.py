@@ -13,7 +13,9 @@ lost before they meet the tile, so that the tile is rounded once.  What was lost
 infinite.
 
 Contractions on the matrix unit are left as they are: a step of theirs is as large as their accumulator.  Nor is there anything to gain for
-the parts of a result that products of 16-bit operands are in: its terms were rounded 2^13 times coarser.
+the parts of a result that products of 16-bit operands are in: its terms were rounded 2^13 times coarser.  And an axis that is taken in
+parts has as many steps in each as were planned for, at all lengths: where these are few, each lane's own sum is no longer than the
+branches of a tree, and parts and lanes are the rest of it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..ir.index import Axis
 from ..ir.recursion import Steps, by_arguments
 from . import guards
 from .analysis import Facts
@@ -40,6 +43,7 @@ class Update:
 
 
 ONE = Literal(1.0)
+FEW = 32  # additions of a lane, whose errors grow as the square root of their number: 2^-22 of the whole
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,12 @@ def worthwhile(kernel: Kernel, contractions: Sequence[DotMatch]) -> bool:
     stored = (kernel.buffers[r.buffer] for r in kernel.roots)
     fine = all(m.dtype.itemsize > 2 for m in contractions)
     return any(b.dtype.itemsize > 2 and (fine or b.role == "output") for b in stored)
+
+
+def few_steps(kernel: Kernel, axis: Axis) -> bool:
+    """Whether a loop over an axis has few steps at all lengths."""
+    inside = any(axis == inner for _, _, inner in kernel.splits)
+    return inside and axis.size <= FEW * kernel.roles[axis].tile
 
 
 def update_of(facts: Facts, node: int) -> Update | None:

@@ -13,7 +13,6 @@ import torch
 
 import eqfuse
 from eqfuse.egraph import audit, saturate
-from eqfuse.extract.traffic import SHARE as L2_SHARE
 from eqfuse.frontends import trace
 from eqfuse.testing.programs import PROGRAMS
 
@@ -66,7 +65,7 @@ def test_rows_in_flight_fit_the_l2(name, target, dtype, planned):
     row = 128256 * compiled.program.inputs[0].dtype.itemsize * kernel.kernel.roles[compiled.program.inputs[0].layout[0]].tile
     if compiled.target.vendor == "amd":
         row *= 2  # nothing tells its cache to let go of what is stored
-    assert programs * row <= L2_SHARE * compiled.target.l2_bytes, report
+    assert programs * row <= compiled.target.cache.held, report
     assert compiled.source.count('eviction_policy="evict_last"') >= 1
     most = kernel.kernel.registers  # for programs that are not launched a compiler need leave none
     assert compiled.source.count(f"maxnreg={most}") == bool(most) == bool(kernel.kernel.persistent and compiled.target.vendor == "nvidia")
