@@ -67,7 +67,7 @@ def _one(forms: Any, row: dict[str, Any], number: int, kernel: Kernel, target: T
     final = all(kernel.buffers[r.buffer].role == "output" for r in kernel.roots)  # else what it makes is its form's own
     case = {
         "name": f"tiles {row['program']} {number}", "kind": f"tiles {row['program']}", "source": "kernel", "program": row["program"],
-        "makes": row["program"] if final else row["form"], "alone": True, "flops": 0.0, "launches": 1, "modelled_us": row["model_us"] + target.launch_us,
-        "static_us": row["static_us"], "floors": row["floors"], "bytes": 0,
+        "makes": row["program"] if final else row["form"], "alone": True, "flops": 0.0, "launches": 1, "bytes": 0,
+        "modelled_us": row["model_us"] + target.launch_us, "static_us": row["static_us"], "floors": row["floors"],
     }  # fmt: skip
     return Sampled(case["name"], kernel, case)
