@@ -322,7 +322,7 @@ class Host:
                 yield f"    {line},"
         # said in either case: the default differs between versions of Triton
         most = f" maxnreg={kernel.registers}," if kernel.registers else ""
-        yield f"    num_warps={kernel.warps}, num_stages={kernel.stages},{most} enable_fp_fusion={program.contracts},"
+        yield f"    num_warps={kernel.warps}, num_stages={joint.stages},{most} enable_fp_fusion={program.contracts},"
         yield ")"
 
     def call(self, call: OutsideCall) -> Iterator[str]:

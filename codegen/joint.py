@@ -11,13 +11,14 @@ from functools import cached_property
 
 from ..ir import dtypes
 from ..tiles.names import identifier
-from ..tiles.program import Param, TileProgram
+from ..tiles.program import Dot, Param, TileProgram
 from .text import wrap
 
 
 @dataclass(frozen=True)
 class Joint:
-    """Kernels that are launched together, none persistent or with descriptors and all with the same options of a launch."""
+    """Kernels that are launched together, none persistent or with descriptors and all with the same options of a launch
+    but for the stages of those without a product."""
 
     members: tuple[TileProgram, ...]
 
@@ -25,6 +26,12 @@ class Joint:
     def name(self) -> str:
         """Of the function."""
         return f"joint_{identifier(self.members[0].name)}"
+
+    @property
+    def stages(self) -> int:
+        """Of the launch: those of its products, if it has any; other loops say theirs."""
+        with_products = (m for m in self.members if any(isinstance(s, Dot) for s in m.statements()))
+        return next(with_products, self.members[0]).kernel.stages
 
     @cached_property
     def _known(self) -> tuple[dict[str, Param], tuple[tuple[str, ...], ...], tuple[Param, ...]]:

@@ -4,11 +4,12 @@ A launch is a sum of grids: programs below the number that the first kernel has 
 kernels then fill the device together, and there is one launch to pay for.  This is decided on the finished plan and changes no kernel; the
 search compares plans whose kernels are launched one by one, but for splits, which small kernels do not need to fill a device together.
 
-Members have the same warps, stages and rounding, which belong to a launch, and give every tile a program.  All programs have the registers
-of the neediest kernel and the shared memory of all, so a heavy and a light kernel may lose more than a launch.  A kernel without a product
-may take the warps of another one, and load nothing ahead: beside others it need not keep memory busy by itself, and its copies would take
-the shared memory of all.  Groups grow greedily: of all pairs of launches (n * n / 2 at first, n more for each pair that is joined) the one
-that saves most, as long as a model can tell it from the two (:data:`.objective.TIE`).
+Members have the same warps and rounding, which belong to a launch, and give every tile a program.  The stages of a launch are those of its
+products, which have the same; loops of kernels without one say theirs.  All programs have the registers of the neediest kernel and the
+shared memory of all, so a heavy and a light kernel may lose more than a launch.  A kernel without a product may take the warps of another
+one, and load nothing ahead: beside others it need not keep memory busy by itself, and its copies would take the shared memory of all.
+Groups grow greedily: of all pairs of launches (n * n / 2 at first, n more for each pair that is joined) the one that saves most, as long as
+a model can tell it from the two (:data:`.objective.TIE`).
 """
 
 from __future__ import annotations
@@ -111,10 +112,11 @@ def _fault(steps: Sequence[Step], found: Sequence[Launch]) -> str:
     """What is wrong with launches, if anything."""
     if found and sorted(k for one in found for k in one.steps) != list(range(len(steps))):
         return "a step is not launched once"
-    alike, made = _alike(steps), set[str]()
+    made = set[str]()
     everything = {b.name for k in steps for b in k.stores}
     for one in found:
-        if len({alike.get(k, -1 - k) for k in one.steps}) != 1:
+        members = [steps[k] for k in one.steps]
+        if len(members) > 1 and not (all(map(_shares, members)) and _one_launch(members) and _same_warps(members)):
             return "kernels that cannot be one launch"
         if {name for k in one.steps for name in steps[k].loads} & (everything - made):
             return "a kernel reads what is not made yet"
@@ -160,14 +162,8 @@ def _one_launch(steps: Sequence[Step]) -> bool:
     return len(products) <= 1 and len({k.tiles.contracts for k in kernels}) == 1
 
 
-def _alike(steps: Sequence[Step]) -> dict[int, int]:
-    """The kernels that may be members of a launch as they are, each with the first one of the same kind."""
-    kinds = {
-        at: (k.kernel.warps, k.kernel.stages if k.cost.flops else 0, k.tiles.contracts)
-        for at, k in enumerate(steps)
-        if isinstance(k, PlannedKernel) and _shares(k)
-    }
-    return {at: next(first for first, other in kinds.items() if other == kind) for at, kind in kinds.items()}
+def _same_warps(steps: Sequence[Step]) -> bool:
+    return len({k.kernel.warps for k in steps if isinstance(k, PlannedKernel)}) == 1
 
 
 def _needs(steps: Sequence[Step], units: Sequence[Unit]) -> dict[Unit, set[Unit]]:

@@ -172,9 +172,9 @@ class Generated:
         planned = {k.kernel.name: k for k in self.plan.kernels}
         reports = []
         for tiles, name, params in self._functions:
-            kernel = tiles[0].kernel
+            kernel, stages = tiles[0].kernel, Joint(tiles).stages
             report = compile_kernel(
-                module, name, params, self.target, num_warps=kernel.warps, num_stages=kernel.stages, registers=kernel.registers,
+                module, name, params, self.target, num_warps=kernel.warps, num_stages=stages, registers=kernel.registers,
                 contract=tiles[0].contracts,
             )  # fmt: skip
             members = [planned[t.kernel.name] for t in tiles]

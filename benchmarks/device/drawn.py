@@ -51,9 +51,9 @@ class Drawn:
         np.savez_compressed(path, **given, **{f"exact_{n}": exact[o.name] for n, o in enumerate(self.program.outputs)})
 
 
-def drawn(target: str, many: int) -> Iterator[Drawn]:
+def drawn(target: str, many: int, first: int = FIRST) -> Iterator[Drawn]:
     """The programs of the next seeds of which something can be asked in float32; those that have no such kernel are left out."""
-    for seed in range(FIRST, FIRST + many):
+    for seed in range(first, first + many):
         found = draw_program(seed)
         program, inputs = found.program, found.inputs
         reason, allowed = asked(program, inputs)

@@ -32,12 +32,7 @@ ATTENTION = Path(__file__).parents[1] / "attention"
 
 def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = True, random_programs: int = 0) -> int:
     """Fill a folder; what is there already of the same commit is kept.  Returns how many cases could not be made."""
-    kernels = folder / "kernels"
-    kernels.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(THERE, folder / "there", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in (Path(programs.__file__), ATTENTION / "kinds.py", ATTENTION / "decode.py"):
-        shutil.copy(path, folder / "there")
-    made = _Writer(folder, target, static)
+    made = Writer(folder, target, static)
     for one in sampled(target):
         if not only or any(word in one.name for word in only):
             made.take(one)
@@ -49,8 +44,14 @@ def write(folder: Path, target: str, only: Sequence[str] = (), static: bool = Tr
     return made.failed
 
 
-class _Writer:
+class Writer:
+    """Makes a folder, with what runs there, and puts cases into it."""
+
     def __init__(self, folder: Path, target: str, static: bool) -> None:
+        (folder / "kernels").mkdir(parents=True, exist_ok=True)
+        shutil.copytree(THERE, folder / "there", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        for path in (Path(programs.__file__), ATTENTION / "kinds.py", ATTENTION / "decode.py"):
+            shutil.copy(path, folder / "there")
         self.folder, self.target, self.static, self.failed = folder, target, static, 0
         versions = {"torch": torch.__version__, "triton": triton.__version__, "eqfuse": eqfuse.__version__}
         where = {"target": target, "arch": load_target(target).arch, "commit": commit()}

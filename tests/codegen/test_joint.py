@@ -46,6 +46,22 @@ def test_one_launch_is_compiled_once(compiled):
     assert compiled.source.count("num_warps=") == 1
 
 
+def test_the_stages_of_a_launch_are_those_of_its_product():
+    """The first member is a reduction without a loop."""
+
+    def rows_and_a_product(x, y, w):
+        return torch.tanh(x.sum(-1)), y @ w
+
+    shapes = [(128, 2048), (16, 1024), (1024, 4096)]
+    planned = eqfuse.optimize(rows_and_a_product, [torch.empty(s, device="meta") for s in shapes], target="h200")
+    ((_, product),) = planned.plan.launched
+    assert f"num_stages={product.kernel.stages}," in planned.source and product.kernel.stages > 1
+    small = drawn((5, 2048), (16, 1024), (1024, 64))
+    found = interpret(load_module(planned.source, "interpret"), "run", *small)
+    for f, wanted in zip(found, rows_and_a_product(*small), strict=True):
+        torch.testing.assert_close(f, wanted, rtol=1e-4, atol=1e-3)
+
+
 def test_chains_run_in_the_order_of_launches():
     """Kernels of both chains by turns, which is not the order in which they are planned."""
 

@@ -61,6 +61,23 @@ def test_members_take_the_warps_of_one_another():
     check_launches(found.steps, found.launches)
 
 
+def rows_and_a_product(x, y, w):
+    """What a reduction and a product need of one another: nothing."""
+    return torch.tanh(x.sum(-1)), y @ w
+
+
+def test_a_kernel_without_a_product_beside_one():
+    """The product keeps its stages, which belong to the launch; the loops of the other one would say theirs."""
+    found = plan(rows_and_a_product, (128, 2048), (16, 1024), (1024, 4096))
+    ((rows, product),) = found.launched
+    assert not rows.cost.flops and product.cost.flops
+    assert rows.kernel.warps == product.kernel.warps and (rows.kernel.stages, product.kernel.stages) == (1, 3)
+    check_launches(found.steps, found.launches)
+    other = replace(rows, kernel=replace(rows.kernel, warps=2 * rows.kernel.warps))
+    with pytest.raises(AssertionError, match="cannot be one"):
+        check_launches([other, product], found.launches)
+
+
 def test_each_launch_comes_after_what_it_needs(two_chains):
     """The first chain is planned before the second one, and they are launched side by side."""
     assert [len(k.loads & {b.name for s in two_chains.steps for b in s.stores}) for k in two_chains.steps] == [0, 1, 1] * 2

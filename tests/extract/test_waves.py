@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 import pytest
 
-from eqfuse.extract.waves import Panel, dram_bytes, grouped
+from eqfuse.extract.waves import Panel, dram_bytes, grouped, times_read
 
 ROWS, LENGTH, COLUMNS = 4096, 4096, 14336  # a matrix product in 16 bits
 CHUNK = 256  # of the contracted axis: what programs in step are apart at most
@@ -50,3 +50,11 @@ def test_what_stays_in_the_cache_is_read_once():
 
 def test_grouped_order_of_fewer_programs_than_a_group():
     assert grouped((("b", 2), ("m", 3), ("n", 5)), "m", "n", 8) == (("b", 2), ("m", 1), ("n", 5), ("m", 3))
+
+
+def test_no_programs_read_nothing():
+    """Along an axis without programs, wherever it is in the order; the others would not fit the cache."""
+    panels = [Panel("a", 1e6, frozenset("m")), Panel("b", 1e6, frozenset("n"))]
+    for order in ((("m", 0), ("n", 9)), (("n", 9), ("m", 0))):
+        assert times_read(panels, order, 4, 1e6) == dict.fromkeys(panels, 1.0)
+        assert dram_bytes(panels[:1], order, 4, 1e6) == 0.0

@@ -22,7 +22,7 @@ from eqfuse.tiles.finish.inplace import overwrite
 from eqfuse.tiles.finish.multiply_adds import fuse
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
-from eqfuse.tiles.program import Let, Loop, rewritten
+from eqfuse.tiles.program import Let, Loop, Mean, rewritten
 from eqfuse.tiles.simulate import simulate
 from eqfuse.tiles.skipping import skip
 from eqfuse.tiles.walk import walk
@@ -43,6 +43,28 @@ def kernel(*values, roles=None, exact=False):
 def done(program):
     """The operations of a finished program, in order."""
     return [s.op for s in program.statements() if isinstance(s, Let)]
+
+
+# means that run --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [16384, 13001])
+def test_a_running_mean_is_divided_out_once(columns):
+    """What the moments of a step are moved from is the number that the step before moved them to, whatever a compiler contracts."""
+
+    def mean_variance(x):
+        mean = x.mean(-1, keepdim=True)
+        return mean, ((x - mean) ** 2).mean(-1)
+
+    (planned,) = eqfuse.optimize(mean_variance, [torch.empty(4096, columns, device="meta")], target="h100").plan.kernels
+    (lowered,) = (s for s in lower(planned.kernel).body if isinstance(s, Loop))
+    assert {s.which for s in lowered.body if isinstance(s, Mean)} == {"old", "new"}, "both are asked for"
+    (loop,) = (s for s in planned.tiles.body if isinstance(s, Loop))
+    (mean,) = (s for s in loop.body if isinstance(s, Mean))
+    (state,) = (a for a in loop.accumulators if a.new == mean.dst)
+    assert mean.which == "new"
+    (moved,) = (s for s in loop.body if isinstance(s, Let) and state.old in s.args)
+    assert moved.op == "sub" and moved.args == (mean.dst, state.old)
 
 
 # multiply-adds and subtractions -------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from .descriptors import describe
 from .hints import hint
 from .inplace import overwrite
 from .launching import launch
+from .means import carry
 from .multiply_adds import fuse
 from .offsets import widen
 from .parameters import parametrise
@@ -26,7 +27,7 @@ from .starts import start
 
 Pass = Callable[[TileProgram], TileProgram]
 PRICED: tuple[Pass, ...] = (start, hint, contract)
-FINAL: tuple[Pass, ...] = (to_base_two, refer, part, fuse, overwrite, widen, describe, launch, parametrise)
+FINAL: tuple[Pass, ...] = (to_base_two, refer, carry, part, fuse, overwrite, widen, describe, launch, parametrise)
 
 
 def finish(program: TileProgram) -> TileProgram:

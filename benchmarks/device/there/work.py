@@ -1,6 +1,7 @@
 """One process of a run: cases by name from standard input, a line of JSON for each start and each result.  A kernel that breaks the device
 ends this process and not the run."""
 
+import contextlib
 import json
 import os
 import sys
@@ -15,8 +16,25 @@ import torch  # noqa: E402
 
 from . import checks, clock, peers  # noqa: E402
 
+NOT_REPAIRED = "by Triton alone, which is wrong for some programs (products of bfloat16): install EqFuse, which repairs it"
 DEVICE = "cpu" if INTERPRETED else "cuda"
 TIMED = "small" if INTERPRETED else "bench"
+
+
+def repairs():
+    """What repairs Triton's interpreter, where EqFuse is installed: as it is, it multiplies the bits of bfloat16, among other things."""
+    if INTERPRETED:
+        with contextlib.suppress(ImportError):
+            from eqfuse.runtime.interpreter_patches import patched_interpreter
+
+            return patched_interpreter
+    return None
+
+
+def environment():
+    """What a reader needs to compare two results."""
+    found = clock.environment(DEVICE)
+    return found if repairs() or not INTERPRETED else found | {"device": f"{found['device']} {NOT_REPAIRED}"}
 
 
 def said(error):
@@ -83,7 +101,7 @@ def warmed(case):
 
 STAGES = {
     "constants": lambda case: clock.constants() if DEVICE == "cuda" else {},
-    "environment": lambda case: clock.environment(DEVICE),
+    "environment": lambda case: environment(),
     "check": checked,
     "time": lambda case: timed(case, ours(case) | peers.light(case, DEVICE)) if not case["alone"] else timed(case, ours(case)),
     "warm": warmed,
@@ -94,11 +112,12 @@ STAGES = {
 def main():
     stage = sys.argv[1]
     cases = {c["name"]: c for c in json.loads((FOLDER / "manifest.json").read_text())["cases"]}
-    for name in json.load(sys.stdin):
-        print(json.dumps({"start": name}), flush=True)
-        print(json.dumps({"case": name, "result": STAGES[stage](cases.get(name))}), flush=True)
-        if lost():
-            sys.exit("the device is lost")  # another process goes on
+    with (repairs() or contextlib.nullcontext)():
+        for name in json.load(sys.stdin):
+            print(json.dumps({"start": name}), flush=True)
+            print(json.dumps({"case": name, "result": STAGES[stage](cases.get(name))}), flush=True)
+            if lost():
+                sys.exit("the device is lost")  # another process goes on
 
 
 if __name__ == "__main__":

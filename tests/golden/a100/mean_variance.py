@@ -42,6 +42,7 @@ def mean_variance_out0_out1(
     lost_cols_2 = tl.zeros([], tl.float32)
     sum_cols_3 = tl.zeros([], tl.float32)
     lost_cols_3 = tl.zeros([], tl.float32)
+    mean_cols_3 = tl.zeros([], tl.float32)
     for cols_start in tl.range(0, N_cols, T_cols):
         x = tl.load(
             x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
@@ -51,7 +52,6 @@ def mean_variance_out0_out1(
         sum_cols_new = sum_cols + small
         lost_cols = _lost_digits(sum_cols_new, sum_cols, small)
         mean_cols_2 = sum_cols_new / tl.cast(cols_start + T_cols, tl.float32)
-        mean_cols_3 = sum_cols / tl.cast(tl.maximum(cols_start, 1), tl.float32)
         diff = mean_cols_2 - mean_cols_3
         neg_4 = -diff
         seen_cols = tl.cast(cols_start, tl.float32)
@@ -75,6 +75,7 @@ def mean_variance_out0_out1(
         sum_cols = sum_cols_new
         sum_cols_2 = sum_cols_2_new
         sum_cols_3 = sum_cols_3_new
+        mean_cols_3 = mean_cols_2
     mean_cols = sum_cols / tl.cast(tl.maximum(N_cols, 1), tl.float32)
     tl.store(out0_ptr + rows_start * out0_stride_rows, mean_cols)
     mean_cols_4 = sum_cols_2 / tl.cast(tl.maximum(N_cols, 1), tl.float32)
