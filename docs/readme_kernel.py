@@ -72,8 +72,8 @@ def measured():
             if n > 1
         ),
         "",
-        f"Times in plans are the cost model's. Measured over modelled, the programs of the corpus: {geomean(off):.2f} in the mean, "
-        f"{min(off):.2f} to {max(off):.2f} ([predictions and outcomes](benchmarks/NOTES.md)).",
+        "Times in plans are the cost model's. What was measured over what it had said before, for the programs of the corpus: "
+        f"{geomean(off):.2f} in the mean, {min(off):.2f} to {max(off):.2f} ([predictions and outcomes](benchmarks/NOTES.md)).",
         MEASURED_END,
     ])  # fmt: skip
 

@@ -35,7 +35,7 @@ def read(path: Path) -> Row:
 
 
 def merged(folders: Sequence[Path]) -> Row:
-    """Manifests and results of some folders together, which one device ran for one target."""
+    """Manifests and results of some folders together, which one device ran for one target (as its file is now: keep before it changes)."""
     environment: Row = {}
     constants: dict[str, list[float]] = {}
     written, rows, target = [], [], ""
