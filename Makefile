@@ -52,7 +52,7 @@ demo: $(READY) ## naive attention at Llama-3-8B prefill shape: trace, saturation
 bench: $(READY) ## the table of every program in the corpus, as modelled
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-bench-device: $(READY) ## kernels on a GPU: ARGS="write FOLDER" here, "run FOLDER" there (torch and triton suffice), "fit FOLDER/results.json" here
+bench-device: $(READY) ## kernels on a GPU: ARGS="write FOLDER" here, "run FOLDER" there (torch and triton suffice), "keep FOLDER" and "fit FILE" here
 	@$(BIN)/python -m benchmarks.device $(ARGS)
 
 bench-cpu: $(READY) ## kernels in C against eager, torch's own operations and torch.compile on this machine; ten quiet minutes of two cores

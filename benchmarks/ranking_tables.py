@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from ranks import in_order, near, regret, spearman
+from ranks import judged
 from table_parts import machine, markdown
 
 TARGETS = ("a100", "h100", "b200")
@@ -29,23 +29,6 @@ def groups(rows):
     return out
 
 
-def cell(by_program, key):
-    """What the model is worth on some programs of a family: kernels, mean correlation, the same near the best, pairs in order, regret,
-    static time over the model's."""
-    whole, close, ordered, regrets, ratios, n = [], [], [], [], [], 0
-    for rows in by_program.values():
-        us, model = [r["static_us"] for r in rows], [r[key] for r in rows]
-        n += len(rows)
-        whole.append((len(rows), spearman(model, us)))
-        a, b = near(us, model)
-        close.append((len(a), spearman(b, a)))
-        ordered.append((len(rows), in_order(us, model)))
-        regrets.append(regret(us, model))
-        ratios += [u / m for u, m in zip(us, model, strict=True)]
-    mean = [sum(k * x for k, x in found) / sum(k for k, _ in found) for found in (whole, close, ordered)]
-    return n, *mean, statistics.geometric_mean(regrets), statistics.median(ratios)
-
-
 TERMS = {"issue": "issue", "tensor": "matrix", "special": "special", "shared": "shared", "l2": "second level", "dram": "device memory"}
 
 
@@ -58,7 +41,7 @@ def ranked(result):
         for target in ("all", *TARGETS):
             mine = {(t, p): r for (f, t), programs in found.items() for p, r in programs.items() if f == family and target in ("all", t)}
             if mine:
-                cells = [cell(mine, k) for k in keys]
+                cells = [judged(mine, k, "static_us") for k in keys]
                 rows.append((family, target, str(cells[0][0]), *(" -> ".join(f"{c[i]:.2f}" for c in cells) for i in range(1, 6))))
     return markdown(("family", "device", "kernels", "Spearman", "near the best", "pairs in order", "regret", "static / model"), rows)
 

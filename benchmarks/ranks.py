@@ -44,3 +44,19 @@ def in_order(us, model):
     """Of all pairs whose times differ by 5 % or more, the share that the model has in the right order."""
     pairs = [(a, b) for a, b in itertools.combinations(zip(us, model, strict=True), 2) if max(a[0], b[0]) > APART * min(a[0], b[0])]
     return sum((a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs) / len(pairs) if pairs else 1.0
+
+
+def judged(programs, key, by):
+    """What the number under ``key`` is worth beside that under ``by``, for the rows of some programs: how many there are, mean correlation,
+    the same near the best, pairs in order, regret, and ``by`` over ``key``."""
+    whole, close, ordered, regrets, ratios = [], [], [], [], []
+    for rows in programs.values():
+        us, model = [r[by] for r in rows], [r[key] for r in rows]
+        whole.append((len(rows), spearman(model, us)))
+        a, b = near(us, model)
+        close.append((len(a), spearman(b, a)))
+        ordered.append((len(rows), in_order(us, model)))
+        regrets.append(regret(us, model))
+        ratios += [u / m for u, m in zip(us, model, strict=True)]
+    mean = [sum(k * x for k, x in found) / sum(k for k, _ in found) for found in (whole, close, ordered)]
+    return len(ratios), *mean, statistics.geometric_mean(regrets), statistics.median(ratios)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from coverage_tables import coverage
 from cpu_tables import cpu
+from device_tables import device
 from kernel_tables import attention, instructions
 from layout_tables import layout_rules, layouts, placements, strides
 from models_table import models
@@ -368,6 +369,7 @@ KINDS = {
     "-trained": trained,
     "-warm": warm,
     "-cpu": cpu,
+    "-device": device,
     "-instructions": instructions,
     "-attention": attention,
     "-static-ranking": ranking,
@@ -376,9 +378,9 @@ ELSEWHERE = ("-operators", "-cpu-ranking", "-refined")  # docs/operators.md, and
 
 
 def tables(folder=HERE / "results"):
-    """All sections: programs first, newest first; the logs of random programs are read by the sections that name them."""
+    """All sections: what a GPU ran, programs, the rest; newest first.  Logs of random programs are read by the sections that name them."""
     found = sorted((p for p in folder.glob("*.json") if not p.name.startswith("fuzz-") and not p.stem.endswith(ELSEWHERE)), reverse=True)
-    found.sort(key=lambda p: p.stem.endswith(tuple(KINDS)))
+    found.sort(key=lambda p: (not p.stem.endswith("-device"), p.stem.endswith(tuple(KINDS))))
     return "\n\n".join(map(section, found)) or "No results yet: `make bench ARGS=--save`."
 
 

@@ -3,7 +3,8 @@
     python -m benchmarks.device write FOLDER [--target h100] [--only WORD ...] [--no-static] [--random 1000]
                                                             here: half an hour; goes on where it was cut short
     python -m benchmarks.device run FOLDER [--minutes 25]   there; the same as `cd FOLDER; python -m there`
-    python -m benchmarks.device fit FOLDER/results.json     here: constants, rank correlation, regret
+    python -m benchmarks.device fit FOLDER/results.json     here: constants, rank correlation, regret; also of a file of keep
+    python -m benchmarks.device keep FOLDER ...             here: what they found, into benchmarks/results
     python -m benchmarks.device predict FOLDER --write      here: the prediction, into benchmarks/NOTES.md
 
 The folder needs torch (2.11), triton (3.6) and Python 3.11 or later, not this package.  Correctness comes first: kernels that are not right
@@ -31,6 +32,9 @@ def main():
     one.add_argument("rest", nargs=argparse.REMAINDER)
     one = commands.add_parser("fit")
     one.add_argument("results", type=Path)
+    one = commands.add_parser("keep")
+    one.add_argument("folders", type=Path, nargs="+")
+    one.add_argument("--also", type=Path, nargs="*", default=[], metavar="FILE", help="numbers by name, measured beside them")
     one = commands.add_parser("predict")
     one.add_argument("folder", type=Path)
     one.add_argument("--write", action="store_true")
@@ -45,6 +49,10 @@ def main():
         from .fit import fit
 
         return fit(options.results)
+    if options.command == "keep":
+        from .keep import keep
+
+        return keep(options.folders, options.also)
     from .predict import predict
 
     return predict(options.folder, options.write)

@@ -9,51 +9,65 @@ reported on the rest.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eqfuse.extract.targets import Target, load_target
-
-from ..ranks import regret, spearman
+from ..ranks import judged, regret, spearman  # noqa: F401  # regret is asked for here
+from .keep import MEMORY, read
+from .kept import best_other, family, geomean, tiles, timed
 
 SHARES = [k / 100 for k in range(50, 121, 2)]
 LAUNCHES = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0]
-MEMORY = "device memory"
 Row = dict[str, Any]
 Constants = tuple[float, float, float]
 
 
 def fit(path: Path) -> int:
-    """Print all of it; the manifest lies beside the results."""
-    results = json.loads(path.read_text())
-    manifest = json.loads((path.parent / "manifest.json").read_text())
-    target = load_target(manifest["written"]["target"])
-    rows = timed(manifest["cases"], results["rows"])
-    device = results["rows"].get("device", {})
-    print(f"{device.get('environment', {}).get('device')}, kernels of {manifest['written']['commit']} for {target.name}, {len(rows)} timed")
+    """Print all of it, of what was kept or of the results in a folder."""
+    result = read(path)
+    rows, target = timed(result), result["target"]
+    commits = ", ".join(dict.fromkeys(w["commit"] for w in result["written"]))
+    print(f"{result['environment'].get('device')}, kernels of {commits} for {target['name']}, {len(rows)} timed")
     if len(rows) < 4:
         print("too few to fit anything")
         return 1
-    _constants(rows, device.get("constants", {}), target)
-    print("\nkind                     n   rank: model  static   regret: model  static   measured / model  / static")
-    for kind in dict.fromkeys(r["kind"] for r in rows):
-        _kind(kind, [r for r in rows if r["kind"] == kind])
-    _peers(manifest["cases"], results["rows"])
+    _constants(rows, result["constants"], target)
+    head = "  n   rank: model  static   in order          regret             measured / model, / static"
+    print(f"\n{'tiles, warps and stages of a program':44s} {head}")
+    for name, programs in tiles(rows).items():
+        _judged(name, programs)
+        for program, of in programs.items():
+            _judged(f"  {program}", {program: of})
+    print(f"\n{'different programs':44s}   n   rank: model  static   measured / model  / static")
+    rest = [r for r in rows if not r["kind"].startswith("tiles")]
+    for name in dict.fromkeys(map(family, rest)):
+        of = [r for r in rest if family(r) == name]
+        ranks = [_rank(of, "modelled_us"), _rank([r for r in of if r["whole_us"]], "whole_us")]
+        print(f"{name:44s} {len(of):3d} {ranks[0]:13s} {ranks[1]:7s} {_ratio(of, 'modelled_us'):18s} {_ratio(of, 'whole_us'):9s}")
+    _peers(rows)
     return 0
 
 
-def timed(cases: Sequence[Row], rows: dict[str, Row]) -> list[Row]:
-    """The cases with what was measured of our kernels."""
-    out = []
-    for c in cases:
-        found = rows.get(c["name"], {}).get("time", {}).get("ours", {})
-        if "us" in found:
-            out.append(c | {"us": found["us"]})
-    return out
+def _judged(name: str, programs: dict[str, list[Row]]) -> None:
+    """A line of a family or a program, of its kernels with a static time."""
+    known = {p: [r for r in of if r["whole_us"]] for p, of in programs.items()}
+    if not any(known.values()):
+        return
+    model, static = (judged({p: of for p, of in known.items() if of}, key, "us") for key in ("modelled_us", "whole_us"))
+    pairs = [f"{model[i]:8.2f} {static[i]:7.2f}" for i in (1, 3, 4, 5)]
+    print(f"{name:44s} {model[0]:3d}   {'   '.join(pairs)}")
+
+
+def _rank(rows: Sequence[Row], key: str) -> str:
+    return f"{spearman([r[key] for r in rows], [r['us'] for r in rows]):13.2f}" if len(rows) > 2 else f"{'-':>13s}"
+
+
+def _ratio(rows: Sequence[Row], key: str) -> str:
+    found = [r["us"] / r[key] for r in rows if r[key]]
+    return f"{statistics.median(found):9.2f}" if found else "-"
 
 
 def predicted(row: Row, constants: Constants) -> float:
@@ -65,15 +79,15 @@ def predicted(row: Row, constants: Constants) -> float:
     return launch * row["launches"] + row["static_us"] * then / first
 
 
-def _constants(rows: Sequence[Row], measured: Row, target: Target) -> None:
-    print("measured by themselves:", ", ".join(f"{k} {v:.4g}" for k, v in measured.items() if v) or "nothing")
+def _constants(rows: Sequence[Row], measured: Row, target: Row) -> None:
+    print("measured by themselves:", ", ".join(f"{k} {statistics.median(v):.4g}" for k, v in measured.items()) or "nothing")
     known = [r for r in rows if r["static_us"]]
     if len(known) < 4:
         print("too few static times to fit constants")
         return
     found = fitted(known[::2])
-    before = (1.0, 1.0, target.launch_us)
-    bandwidth, clock = f"{found[0]:.2f} of {target.dram_gb_s:.0f} GB/s", f"{found[1]:.2f} of {target.clock_ghz} GHz"
+    before = (1.0, 1.0, target["launch_us"])
+    bandwidth, clock = f"{found[0]:.2f} of {target['dram_gb_s']:.0f} GB/s", f"{found[1]:.2f} of {target['clock_ghz']} GHz"
     print(f"fitted to every other kernel: bandwidth {bandwidth}, clock {clock}, launch {found[2]} us")
     errors = [math.expm1(statistics.median(_errors(known[1::2], constants))) for constants in (before, found)]
     print(f"median error of static times on the others: {errors[0]:.0%} before, {errors[1]:.0%} after")
@@ -88,32 +102,9 @@ def _errors(rows: Sequence[Row], constants: Constants) -> list[float]:
     return [abs(math.log(r["us"] / predicted(r, constants))) for r in rows]
 
 
-def _kind(kind: str, rows: Sequence[Row]) -> None:
-    static = [r for r in rows if r["static_us"]]
-    us = [r["us"] for r in rows]
-    same = kind.startswith("tiles")  # kernels of one program: only of these one is chosen
-    ranks = [
-        f"{spearman([r[key] for r in of], [r['us'] for r in of]):5.2f}" if len(of) > 2 else "    -"
-        for key, of in (("modelled_us", rows), ("static_us", static))
-    ]
-    chosen = [
-        f"{regret([r['us'] for r in of], [r[key] for r in of]):5.2f}" if same and of else "    -"
-        for key, of in (("modelled_us", rows), ("static_us", static))
-    ]
-    model = statistics.median(u / r["modelled_us"] for u, r in zip(us, rows, strict=True))
-    machine = f"{statistics.median(r['us'] / r['static_us'] for r in static):.2f}" if static else "-"
-    print(f"{kind:22s} {len(rows):3d}   {ranks[0]:>11s}   {ranks[1]:>5s}   {chosen[0]:>13s}   {chosen[1]:>5s}   {model:16.2f}    {machine}")
-
-
-def _peers(cases: Sequence[Row], rows: dict[str, Row]) -> None:
-    print("\nours against the best of the others, geometric mean over lengths (above 1: ours is faster)")
-    for kind in dict.fromkeys(c["kind"] for c in cases if not c["alone"]):
-        logs = []
-        for c in cases:
-            found = rows.get(c["name"], {})
-            times = {**found.get("time", {}), **found.get("peers", {})}
-            others = [t["us"] for name, t in times.items() if name != "ours" and "us" in t]
-            if c["kind"] == kind and others and "us" in times.get("ours", {}):
-                logs.append(math.log(min(others) / times["ours"]["us"]))
-        if logs:
-            print(f"{kind:22s} {len(logs):3d}   {math.exp(statistics.fmean(logs)):.2f}")
+def _peers(rows: Sequence[Row]) -> None:
+    print("\nours against the best of the others, geometric mean (above 1: ours is faster)")
+    for kind in dict.fromkeys(r["kind"] for r in rows if not r["alone"]):
+        found = [best[0] / r["us"] for r in rows if r["kind"] == kind and (best := best_other(r))]
+        if found:
+            print(f"{kind:22s} {len(found):3d}   {geomean(found):.2f}")
