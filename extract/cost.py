@@ -212,7 +212,7 @@ def persistent(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> t
         return ()
     most = bisect.bisect_left(range(1, slots), True, key=lambda n: _spilled(kernel, counts, n, target))
     found = [most // target.sm_count * target.sm_count or most]  # every multiprocessor gets as many
-    whole = [n for n in range(1, slots // target.sm_count) if _near(kernel, counts, fitted, n * target.sm_count, target) == 1.0]
+    whole = [n for n in range(1, slots // target.sm_count) if found_again(kernel, counts, fitted, n * target.sm_count, target) == 1.0]
     found.append(target.sm_count * max(whole, default=1))
     return tuple(dict.fromkeys(n for n in found if 0 < n < counts.programs))
 
@@ -250,7 +250,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     at_a_time = running(counts, fitted, target, kernel.persistent)
     bandwidth, idle = _filling(tiles, programs, target)
     rounds = math.ceil(tiles / min(programs, target.sm_count))  # of programs on the busiest multiprocessor
-    near = _near(kernel, counts, fitted, at_a_time, target)
+    near = found_again(kernel, counts, fitted, at_a_time, target)
     dram = passing(kernel, counts, at_a_time, target.cache, marked(target), waves=True, near=near).bytes
     work = units(counts, fitted.warps, target)
     multiplied = VECTOR * counts.simt + work.multiply_adds
@@ -298,12 +298,15 @@ def _waits(counts: Counts, fitted: Fit, instructions: float, busy: float, near: 
         return found
     together = min(1.0, instructions / (fitted.warps * counts.inner_steps) / UNROLLED)
     far = 1.0 - near * (1.0 - 1.0 / max(most_passes(counts), 1))
-    return found + max(0.0, counts.inner_steps * MEMORY_US * together * far - (fitted.stages - 1) * busy)
+    wait, lead = MEMORY_US * together * far, fitted.stages - 1
+    if lead == 0:
+        return found + counts.inner_steps * wait
+    return found + max(0.0, counts.inner_steps * (wait / lead - STEP_US) - busy)  # in so many steps one wait is over
 
 
-def _near(kernel: Kernel, counts: Counts, fitted: Fit, at_a_time: int, target: Target) -> float:
-    """The share of what later loops load that the cache of a multiprocessor has: what is no shared memory, of the same memory, and what is
-    copied ahead passes it by."""
+def found_again(kernel: Kernel, counts: Counts, fitted: Fit, at_a_time: int, target: Target) -> float:
+    """The share of what later loops load that the cache of a multiprocessor has: that is what is not shared memory of the same memory, and
+    what is copied ahead passes it by."""
     if target.vendor != "nvidia" or fitted.stages > 1:
         return 0.0
     programs = at_a_time / target.sm_count

@@ -18,7 +18,7 @@ from ..tiles.lower import lowered
 from ..tiles.program import TileProgram
 from ..tiles.sizes import Sizes
 from ..tiles.walk import Counts, walk
-from .cost import Fit, fit, marked, running
+from .cost import Fit, fit, found_again, marked, running
 from .quantities import bytes_text
 from .targets import Target
 from .targets.levels import Level
@@ -155,7 +155,9 @@ class _Counting:
         else:
             around, cache, at_a_time = self.around(i), self.levels[i + 1], self.at_a_time(inner)
             waves = not self.target.on_cpu and cache is self.target.cache  # as the price has them
-            moved = passing(tile.kernel, tile.counts, at_a_time, cache, marked(self.target), around.loads if around else None, waves)
+            near = found_again(tile.kernel, tile.counts, self.fitted, at_a_time, self.target) if waves else 0.0
+            loads = around.loads if around else None
+            moved = passing(tile.kernel, tile.counts, at_a_time, cache, marked(self.target), loads, waves, near)
             read, written, lines = sum(moved.reads.values()), moved.writes, moved.bytes
         return replace(held, read=read, written=written, us=lines / (level.gb_s * 1e3))
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 MEMORY = ("dram", "l2")
 PHASES = (("tensor", "shared"), ("issue", "special"), MEMORY)  # matrix products; arithmetic; memory
 # shares of the lesser one of two that show, for a program that is alone (fitted to times measured on an H100: docs/decisions/cost_model.md)
-BESIDE = (0.0, 0.14, 0.02)  # of two units of a phase; of memories so much that of equal times the one with less traffic is less
+BESIDE = (0.0, 0.14, 0.05)  # of two units of a phase; of memories so much that of equal times the one with less traffic is less
 WAITED, AHEAD = 0.7, 0.03  # of memory and the chip, for data that are waited for and for those that are loaded ahead
 
 

@@ -33,6 +33,7 @@ from .reindexing import Places, reindexings
 from .splits import busy
 from .structure import Structure, analyse, reachable
 from .targets import Target
+from .traffic import for_waves
 
 RESIDENT_LIMIT = 16384  # longest axis kept whole on chip
 CONTRACTED_RESIDENT_LIMIT = 256  # longest contracted axis kept whole on chip
@@ -303,7 +304,7 @@ class KernelSearch:
             if a in s.summed:  # a matrix product at a time, in those forms of the program where it is no side of one
                 sizes = (1, *sizes) if a in s.contracted or a in s.free else (1,)
             if a in s.stored and not s.has_contraction:
-                sizes += (8192,)  # few programs may run at a time, and then each has much to load
+                sizes += (8192, 16384)  # few programs may run at a time, and then each has much to load
             return [t for t in sizes if t < whole] or [min(16, whole)]
         if a in s.parts:
             return [1]
@@ -416,15 +417,19 @@ class KernelSearch:
                 for tile in self._tiles(a, kinds[a], s):
                     best = self._better(best, form, {a: tile})
             if best is before:
-                for a, b in itertools.permutations(s.axes, 2):  # no single step helps: grow one tile, shrink another until both fit
-                    up, smaller = self._larger(a, best.roles[a], s), self._smaller(b, best.roles[b], s)
-                    fits = (t for t in smaller if form.evaluate(_with_tiles(best.roles, {a: up, b: t})) is not None) if up else ()
-                    down = next(iter(fits), None)
-                    if up and down:
-                        best = self._better(best, form, {a: up, b: down})
+                for a, b in itertools.permutations(s.axes, 2):  # no single step helps
+                    while (found := self._traded(best, form, a, b, s)) is not best:
+                        best = found
                 if best is before:
                     break
         return best
+
+    def _traded(self, best: _Candidate, form: _Form, a: Axis, b: Axis, s: Structure) -> _Candidate:
+        """One tile grows, another one shrinks until both fit, if that is better."""
+        up, smaller = self._larger(a, best.roles[a], s), self._smaller(b, best.roles[b], s)
+        fits = (t for t in smaller if form.evaluate(_with_tiles(best.roles, {a: up, b: t})) is not None) if up else ()
+        down = next(iter(fits), None)
+        return self._better(best, form, {a: up, b: down}) if up and down else best
 
     def _better(self, best: _Candidate, form: _Form, tiles: Mapping[Axis, int]) -> _Candidate:
         if all(best.roles[a].tile == t for a, t in tiles.items()):
@@ -440,9 +445,10 @@ class KernelSearch:
         return found if gain > TIE or (leaner and found.cost.us <= (1 + tells) * self.fastest) else best
 
     def _leaner(self, a: Cost, b: Cost) -> bool:
-        """With products it moves less through the second level, without them it has less arithmetic (a row is gone over once); and it
-        moves no more from memory, and keeps as much of the device at work."""
-        less = a.l2_bytes < LEANER * b.l2_bytes if a.flops else a.simt < LEANER * b.simt
+        """With products it moves less through the second level, without them it has less arithmetic (a row is gone over once), or as much
+        and moves less in whole sectors; and it moves no more from memory, and keeps as much of the device at work."""
+        whole = a.simt <= b.simt and a.terms.get("l2", 0.0) < LEANER * b.terms.get("l2", 0.0)
+        less = a.l2_bytes < LEANER * b.l2_bytes if a.flops else a.simt < LEANER * b.simt or whole
         return less and a.dram_bytes <= b.dram_bytes and self._as_full(a, b)
 
     def _as_full(self, a: Cost, b: Cost) -> bool:
@@ -591,7 +597,7 @@ class _Form:
             grouped = model.grouped if grid[-2:] == model.grid[-2:] else 0
             kernel = replace(kernel, persistent=model.persistent, registers=model.registers, grid=grid, grouped=grouped)
         elif not target.on_cpu:
-            kernel = ordered(kernel, counts, running(counts, fitted, target), target.cache.held)
+            kernel = ordered(kernel, counts, running(counts, fitted, target), for_waves(target.cache))
         cost = price(kernel, counts, fitted, target)
         for other in launchable(counts, fitted, target, self.share)[1:] if model is None else ():
             there = price(kernel, counts, other, target)

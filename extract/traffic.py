@@ -15,6 +15,13 @@ from ..tiles.walk import Counts
 from .targets.levels import Level
 from .waves import Order, Panel, grouped, times_read
 
+WAVES = 0.8  # of a cache that holds what waves of programs read (assumption; by kernels for products a clock does not tell it from 0.4)
+
+
+def for_waves(cache: Level) -> int:
+    """Bytes that a cache holds of what programs read that run at a time."""
+    return int(WAVES * cache.bytes)
+
 
 @dataclass(frozen=True)
 class Passing:
@@ -115,6 +122,6 @@ def order_of(kernel: Kernel, counts: Counts) -> Order:
 def _waves(kernel: Kernel, counts: Counts, running: int, cache: Level) -> dict[str, float]:
     """How often each buffer is read from behind a cache by so many programs at a time."""
     often: dict[str, float] = {}
-    for p, n in times_read(panels(counts), order_of(kernel, counts), running // cache.count, cache.held).items():
+    for p, n in times_read(panels(counts), order_of(kernel, counts), running // cache.count, for_waves(cache)).items():
         often[p.buffer] = max(often.get(p.buffer, 1.0), n)
     return often

@@ -24,11 +24,11 @@ class Level:
     gb_s: float = 0.0
     count: int = 1  # of a die's: how many a device has
     reserved: int = 0  # bytes of which no program's tiles may take any: what the system, or all else, takes
-    share: float = 0.8  # of a cache that holds what programs come back to (assumption, where no file says otherwise)
+    share: float = 0.8  # of a cache that later loops find (assumption, where no file says otherwise)
 
     @property
     def held(self) -> int:
-        """Bytes that a cache holds for programs that come later, or for a later loop."""
+        """Bytes that a cache holds between two loops."""
         return int(self.share * self.bytes)
 
     @property

@@ -18,7 +18,7 @@ from eqfuse.testing.programs import PROGRAMS
 
 NAMES = sorted(PROGRAMS)
 TYPED = [(n, d) for n in NAMES for d in PROGRAMS[n].dtypes]
-# programs bound by what they read and write: that once is all they may move, the second of two loops reads from the L2
+# programs bound by what they read and write: that once is all they may move, but for rows of which no cache holds all those in flight
 LONG_ROWS = ["row_softmax", "log_softmax"]
 REDUCTIONS = [
     *LONG_ROWS, "logsumexp", "softmax_entropy", "mean_variance", "layernorm", "rmsnorm", "cross_entropy", "attention_decode",
@@ -48,32 +48,36 @@ SLOW = ("linear_cross_entropy_few_rows", "float32")  # its products, on the gene
 @pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, d in TYPED if n in REDUCTIONS and (n, d) != SLOW])
 def test_reductions_move_only_what_they_must(name, dtype, planned):
     plan = planned(name, dtype).plan
-    assert plan.dram_bytes <= 1.1 * plan.compulsory_bytes, str(plan)
+    again = 0.5 if name in LONG_ROWS else 0.1  # of what they read a half and of what they write none, at most: two loops would be 0.5
+    assert plan.dram_bytes < (1 + again) * plan.compulsory_bytes, str(plan)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("target", ["h200", "a100", "b200", "mi300x"])
 @pytest.mark.parametrize("name", LONG_ROWS)
-def test_rows_in_flight_fit_the_l2(name, target, dtype, planned):
-    """The model says that a second loop reads from the L2: the compiled kernel must leave it room, so few may run at a time, and say
-    to the cache what to keep."""
+def test_a_second_loop_finds_what_the_plan_says(name, target, dtype, planned):
+    """Where the model says that a second loop reads less from memory than it loads, the compiled kernel must leave the rows room: all in the
+    L2, or their share in the caches of multiprocessors.  And it says to the L2 what to keep."""
     compiled = planned(name, dtype, target)
     (kernel,), (report,) = compiled.plan.kernels, compiled.compile()
-    assert kernel.passes["cols"] == 2
-    assert compiled.plan.dram_bytes <= 1.1 * compiled.plan.compulsory_bytes
-    programs = min(report.occupancy * compiled.target.sm_count, kernel.kernel.persistent or kernel.tiles.tasks)
+    assert 2 <= kernel.passes["cols"] <= 3
+    device = compiled.target
+    programs = min(report.occupancy * device.sm_count, kernel.kernel.persistent or kernel.tiles.tasks)
     row = 128256 * compiled.program.inputs[0].dtype.itemsize * kernel.kernel.roles[compiled.program.inputs[0].layout[0]].tile
-    if compiled.target.vendor == "amd":
+    if device.vendor == "amd":
         row *= 2  # nothing tells its cache to let go of what is stored
-    assert programs * row <= compiled.target.cache.held, report
+    read = compiled.plan.dram_bytes / (compiled.plan.compulsory_bytes / 2) - 1  # times the input
+    found = 1.0 if programs * row <= device.cache.held else device.on_chip.held / (programs / device.sm_count * row)
+    copied = kernel.kernel.stages > 1 or device.vendor == "amd"  # past the caches of multiprocessors
+    assert read >= 2 - found - 0.01 if found == 1.0 or not copied else read == pytest.approx(2.0, abs=0.01), (read, found, report)
     assert compiled.source.count('eviction_policy="evict_last"') >= 1
     most = kernel.kernel.registers  # for programs that are not launched a compiler need leave none
-    assert compiled.source.count(f"maxnreg={most}") == bool(most) == bool(kernel.kernel.persistent and compiled.target.vendor == "nvidia")
-    if compiled.target.vendor == "amd":
+    assert compiled.source.count(f"maxnreg={most}") == bool(most) == bool(kernel.kernel.persistent and device.vendor == "nvidia")
+    if device.vendor == "amd":
         return
-    assert not most or most * 32 * kernel.kernel.warps * -(-programs // compiled.target.sm_count) <= compiled.target.registers_per_sm
-    assert report.assembly.count("L2::evict_last") >= 1
-    assert report.assembly.count("L2::evict_first") >= 2  # the second loop's loads, and the stores
+    assert not most or most * 32 * kernel.kernel.warps * -(-programs // device.sm_count) <= device.registers_per_sm
+    assert report.assembly.count("L2::evict_last") >= (not copied)  # a copy cannot say it
+    assert report.assembly.count("L2::evict_first") >= 1 + (not copied)  # the second loop's loads, and the stores
 
 
 @pytest.mark.parametrize("name", NAMES)
