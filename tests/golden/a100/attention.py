@@ -1,13 +1,12 @@
-"""plan for attention on a100: 1 kernel, 1706.3 us estimated
+"""plan for attention on a100: 1 kernel, 1690.9 us estimated
   attention_out: k, q, v -> out
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    1706.3 us, bound by shared; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 4.11 G instructions; 98.30 kB shared
+    cost    1690.9 us, bound by shared; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 4.11 G instructions; 98.30 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (7554.1 us)
-  time against memory: 1691.7 us holding 1.07 GB (2 kernels); 1706.3 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 1691.7 us, 2.28 GB: 14.6 us faster, less than the model can tell, and holds 1.07 GB of temporary memory
+  runner-up: one kernel per reduction, 4035.2 us, 6.58 GB: 2344.3 us slower: 5 kernels, attention_t12 is bound by dram
   search ended: exhausted
 """
 

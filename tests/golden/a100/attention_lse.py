@@ -1,12 +1,12 @@
-"""plan for attention_lse on a100: 1 kernel, 1706.4 us estimated
+"""plan for attention_lse on a100: 1 kernel, 1691.0 us estimated
   attention_lse_out0_out1: k, q, v -> out0, out1
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    1706.4 us, bound by shared; 134.48 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 4.11 G instructions; 98.30 kB shared
+    cost    1691.0 us, bound by shared; 134.48 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 4.11 G instructions; 98.30 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.48 MB; compulsory 134.48 MB; unfused 13.02 GB in 13 kernels (7573.4 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per output, 2381.1 us, 201.59 MB: 674.7 us slower: 2 kernels, attention_lse_out0 is bound by shared
+  runner-up: one kernel per output, 2367.8 us, 201.59 MB: 676.8 us slower: 2 kernels, attention_lse_out0 is bound by shared
   search ended: exhausted
 """
 

@@ -1,9 +1,9 @@
-"""plan for linear_cross_entropy_few_rows on a100: 2 kernels, 27892.6 us estimated
+"""plan for linear_cross_entropy_few_rows on a100: 2 kernels, 28011.0 us estimated
   linear_cross_entropy_few_rows_part8_part9_part11: labels, w, x -> part8, part9, part11
     roles   x_rows=grid:64 cols=stream:128 w_rows_i3=stream:128 w_rows_o3=grid:1   (4096 programs, 8 warps, 3 stages)
     order   16 tiles along x_rows, then the next along w_rows_o3: loads move 9.29 GB (9.29 GB with half the cache), in the order of the axes 40.38 GB (40.38 GB with half the cache)
     loops   w_rows_i3 x1, cols x1
-    cost    27887.1 us, bound by shared; 4.52 GB DRAM, 101.61 GB L2, 4398.0 GFLOP, 5.98 G instructions; 98.30 kB shared
+    cost    28005.6 us, bound by shared; 4.52 GB DRAM, 101.61 GB L2, 4398.0 GFLOP, 5.98 G instructions; 98.30 kB shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
   linear_cross_entropy_few_rows_out: labels, part11, part8, part9 -> out
     roles   x_rows=grid:16 w_rows_o3=resident:64   (256 programs, 4 warps, 1 stages)
@@ -12,9 +12,9 @@
     rules   sum_of_one_constant, late_term_out_of_choice, merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 4.53 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (21127.0 us)
   split: w_rows in 64 parts over the grid, chosen among 16, 4, 64
-  time against memory: 17553.2 us holding 1.05 GB (2 kernels); 27892.6 us holding 3.15 MB (2 kernels)
+  time against memory: 18236.3 us holding 1.05 GB (2 kernels); 28011.0 us holding 3.15 MB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 17553.2 us, 4.24 GB: 10339.4 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 18236.3 us, 4.24 GB: 9774.8 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

@@ -1,17 +1,17 @@
-"""plan for rmsnorm_linear on a100: 2 kernels, 900.9 us estimated
+"""plan for rmsnorm_linear on a100: 2 kernels, 936.0 us estimated
   rmsnorm_linear_t8: weight, x -> t8
     roles   x_rows=grid:1 cols=resident:4096   (4096 programs, 8 warps, 1 stages)
     loops   none (whole rows on chip)
-    cost    42.9 us, bound by dram; 67.12 MB DRAM, 100.66 MB L2, 0.0 GFLOP, 0.08 G instructions; 0 B shared
+    cost    43.6 us, bound by dram; 67.12 MB DRAM, 100.66 MB L2, 0.0 GFLOP, 0.08 G instructions; 0 B shared
   rmsnorm_linear_out: t8, w -> out
     roles   x_rows=grid:128 cols=stream:64 w_rows=grid:128   (1536 programs, 4 warps, 3 stages)
     order   16 tiles along x_rows, then the next along w_rows: loads move 134.22 MB (339.27 MB with half the cache), in the order of the axes 749.38 MB (749.38 MB with half the cache)
     loops   cols x1
-    cost    858.0 us, bound by tensor; 184.55 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 65.54 kB shared
+    cost    892.4 us, bound by tensor; 184.55 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 65.54 kB shared
   memory: 251.67 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (821.1 us)
-  time against memory: 900.9 us holding 33.55 MB (2 kernels); 991.9 us holding 16.38 kB (2 kernels)
+  time against memory: 936.0 us holding 33.55 MB (2 kernels); 1146.4 us holding 16.38 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 923.7 us, 285.25 MB: 22.8 us slower: 3 kernels, rmsnorm_linear_out is bound by tensor
+  runner-up: one kernel per reduction, 958.8 us, 285.25 MB: 22.8 us slower: 3 kernels, rmsnorm_linear_out is bound by tensor
   search ended: exhausted
 """
 

@@ -1,8 +1,8 @@
-"""plan for row_softmax on a100: 1 kernel, 1320.9 us estimated
+"""plan for row_softmax on a100: 1 kernel, 1494.8 us estimated
   row_softmax_out: x -> out
-    roles   rows=grid:1 cols=stream:4096   (108 programs for 4096 tiles, 8 warps, 3 stages)
+    roles   rows=grid:1 cols=stream:16384   (65 programs for 4096 tiles, 16 warps, 1 stages)
     loops   cols x2
-    cost    1320.9 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 6.47 G instructions; 16.38 kB shared
+    cost    1494.8 us, bound by issue; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 6.61 G instructions; 0 B shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
   memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 5 kernels (4876.1 us)
   this module has kernels only: run() takes tensors on a GPU
@@ -36,7 +36,7 @@ def row_softmax_out(
     """t0[rows, cols] = exp(x - max_cols(x))
     out[rows, cols] = t0 / sum_cols(t0)
     rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
-    moves: 2.10 GB of memory for the planned sizes; bound by dram
+    moves: 2.10 GB of memory for the planned sizes; bound by issue
     """
     r_cols = tl.arange(0, T_cols)
     tasks = N_rows
@@ -46,7 +46,7 @@ def row_softmax_out(
         max_cols_by_lane = tl.full([T_cols // 8], float("-inf"), tl.float32)
         sum_lanes_cols = tl.zeros([T_cols // 8], tl.float32)
         cols_b_full = N_cols // T_cols * T_cols
-        for cols_b_start in tl.range(0, cols_b_full, T_cols, num_stages=3):
+        for cols_b_start in tl.range(0, cols_b_full, T_cols):
             x_2 = tl.load(
                 x_ptr + (rows_start * x_stride_rows + tl.cast(cols_b_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_last",
@@ -99,7 +99,7 @@ def row_softmax_out(
         sum_cols = tl.sum(mul_3, axis=0)
         recip = 1.0 / sum_cols
         cols_full = N_cols // T_cols * T_cols
-        for cols_start in tl.range(0, cols_full, T_cols, num_stages=3):
+        for cols_start in tl.range(0, cols_full, T_cols):
             x = tl.load(
                 x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_first",
@@ -144,13 +144,13 @@ def run(x):
     _check_shape("x", x, (N_rows, N_cols))
     _check_size("rows", N_rows == 4096, "of 4096, on which the program depends")
     _check_size("cols", N_cols == 128256, "of 128256, on which the program depends")
-    x = _readable("x", x, (0, 4095))
+    x = _readable("x", x, (0, 16383))
     out = torch.empty((N_rows, N_cols), dtype=torch.float16, device=x.device)
     with torch.cuda.device_of(x):
-        row_softmax_out[(min(N_rows, 108),)](
+        row_softmax_out[(min(N_rows, 65),)](
             x, out,
             N_rows, N_cols, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
-            T_cols=4096,
-            num_warps=8, num_stages=3, maxnreg=255, enable_fp_fusion=True,
+            T_cols=16384,
+            num_warps=16, num_stages=1, maxnreg=128, enable_fp_fusion=True,
         )
     return (out,)

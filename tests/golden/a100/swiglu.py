@@ -1,13 +1,13 @@
-"""plan for swiglu on a100: 1 kernel, 4264.8 us estimated
+"""plan for swiglu on a100: 1 kernel, 4460.2 us estimated
   swiglu_out: gate, up, x -> out
     roles   x_rows=grid:128 cols=stream:32 gate_rows=grid:64   (7168 programs, 4 warps, 3 stages)
     order   16 tiles along x_rows, then the next along gate_rows: loads move 503.32 MB (1.58 GB with half the cache), in the order of the axes 7.59 GB (7.59 GB with half the cache)
     loops   cols x1
-    cost    4264.8 us, bound by shared; 620.76 MB DRAM, 15.15 GB L2, 962.1 GFLOP, 0.53 G instructions; 32.77 kB shared
+    cost    4460.2 us, bound by shared; 620.76 MB DRAM, 15.15 GB L2, 962.1 GFLOP, 0.53 G instructions; 32.77 kB shared
   memory: 620.76 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (3644.1 us)
-  time against memory: 4091.4 us holding 234.88 MB (3 kernels); 4180.5 us holding 117.44 MB (2 kernels); 4264.8 us holding 0 B (1 kernel)
+  time against memory: 4249.0 us holding 234.88 MB (3 kernels); 4251.0 us holding 117.44 MB (2 kernels); 4460.2 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 4091.4 us, 1.12 GB: 173.4 us faster, less than the model can tell, and holds 234.88 MB of temporary memory
+  runner-up: one kernel per reduction, 4249.0 us, 1.12 GB: 211.1 us faster, less than the model can tell, and holds 234.88 MB of temporary memory
   search ended: exhausted
 """
 

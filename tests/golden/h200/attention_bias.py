@@ -1,13 +1,13 @@
-"""plan for attention_bias on h200: 1 kernel, 748.6 us estimated
+"""plan for attention_bias on h200: 1 kernel, 751.1 us estimated
   attention_bias_out: bias, k, q, v -> out
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     copies  k, v in blocks by tensor descriptors
     loops   k_rows x1
-    cost    748.6 us, bound by shared; 1.21 GB DRAM, 3.29 GB L2, 274.9 GFLOP, 5.73 G instructions; 163.84 kB shared
+    cost    751.1 us, bound by shared; 1.21 GB DRAM, 3.29 GB L2, 274.9 GFLOP, 5.73 G instructions; 163.84 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
   memory: 1.21 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (3830.6 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1283.8 us, 3.49 GB: 535.3 us slower: 3 kernels, attention_bias_out is bound by shared
+  runner-up: one kernel per reduction, 1314.9 us, 3.49 GB: 563.8 us slower: 3 kernels, attention_bias_out is bound by shared
   search ended: exhausted
 """
 

@@ -1,9 +1,9 @@
-"""plan for attention_causal on h200: 1 kernel, 311.5 us estimated
+"""plan for attention_causal on h200: 1 kernel, 303.5 us estimated
   attention_causal_out: k, q, v -> out
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     copies  k, v in blocks by tensor descriptors
     loops   k_rows x1; 52% of the tiles of k_rows, the others being masked; the tiles of q_rows from the last to the first, for the last have most steps
-    cost    311.5 us, bound by tensor; 134.22 MB DRAM, 1.17 GB L2, 141.7 GFLOP, 1.90 G instructions; 229.38 kB shared
+    cost    303.5 us, bound by tensor; 134.22 MB DRAM, 1.17 GB L2, 141.7 GFLOP, 1.90 G instructions; 229.38 kB shared
     rules   written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (3666.7 us)
   this module has kernels only: run() takes tensors on a GPU

@@ -1,18 +1,18 @@
-"""plan for attention_decode on h200: 2 kernels, 38.5 us estimated
+"""plan for attention_decode on h200: 2 kernels, 38.7 us estimated
   attention_decode_part10_part11_part14: k, q, v -> part10, part11, part14
     roles   batch=grid:1 q_cols=resident:128 v_cols=grid:128 rows_i3=stream:16 rows_o3=grid:1   (1024 programs, 4 warps, 2 stages)
     loops   rows_i3 x1
-    cost    35.1 us, bound by dram; 134.76 MB DRAM, 135.01 MB L2, 0.0 GFLOP, 0.15 G instructions; 8.19 kB shared
+    cost    35.5 us, bound by dram; 134.76 MB DRAM, 135.01 MB L2, 0.0 GFLOP, 0.17 G instructions; 8.19 kB shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product
   attention_decode_out: part10, part11, part14 -> out
     roles   batch=grid:1 v_cols=grid:16 rows_o3=resident:32   (256 programs, 1 warps, 1 stages)
     loops   none (whole rows on chip)
-    cost    3.3 us, bound by launch; 540.67 kB DRAM, 598.02 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
+    cost    3.1 us, bound by launch; 540.67 kB DRAM, 598.02 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
     rules   merge_selection_parts, local_selection, split_reduction, scale_scaled, scale_negation, exponential_to_base_two, factor_out
   memory: 135.30 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (125.8 us)
   split: rows in 32 parts over the grid, chosen among 8, 2, 32
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: rows split over the grid into 8 parts, 38.8 us, 134.50 MB: 0.3 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
+  runner-up: rows split over the grid into 8 parts, 38.8 us, 134.50 MB: 0.1 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
   search ended: bound
 """
 
@@ -32,13 +32,6 @@ def _maximum(a, b):
 def _max(x, axis: tl.constexpr):
     """The largest along an axis; NaN if any is NaN, as in torch (tl.max alone ignores it)."""
     return tl.reduce(x, axis, _maximum)
-
-
-@triton.jit
-def _lost_digits(new, kept, small):
-    """What rounding added to new = kept + small; nothing where it is not finite."""
-    lost = (new - kept) - small
-    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
 
 
 @triton.jit
@@ -67,10 +60,8 @@ def attention_decode_part10_part11_part14(
     q = tl.load(q_ptr + batch_start * q_stride_batch + r_q_cols * q_stride_q_cols)
     q_f = q.to(tl.float32)
     max_rows_i3 = tl.full([], float("-inf"), tl.float32)
-    sum_rows_i3 = tl.zeros([], tl.float32)
-    lost_rows_i3 = tl.zeros([], tl.float32)
-    sum_rows_i3_2 = tl.zeros([T_v_cols], tl.float32)
-    lost_rows_i3_2 = tl.zeros([T_v_cols], tl.float32)
+    sum_lanes_rows_i3 = tl.zeros([T_rows_i3], tl.float32)
+    sum_lanes_rows_i3_2 = tl.zeros([T_v_cols, T_rows_i3], tl.float32)
     for rows_i3_start in tl.range(0, N_rows_i3, T_rows_i3, num_stages=2):
         k = tl.load(
             k_ptr + (batch_start * k_stride_batch + (tl.cast(rows_i3_start, tl.int64) + rows_o3_start * 256) * k_stride_2) + (r_rows_i3[:, None] * k_stride_2 + r_q_cols[None, :] * k_stride_q_cols),
@@ -92,33 +83,25 @@ def attention_decode_part10_part11_part14(
         exp2 = tl.exp2(neg_2)
         empty_2 = max_rows_i3 == float("-inf")
         factor = tl.where(empty_2, 1.0, exp2)
-        mul_3 = sum_rows_i3 * factor
-        mul_4 = lost_rows_i3 * factor
         diff_2 = sum_q_cols - where
-        mul_5 = diff_2 * 0.12751743082459868
-        exp2_2 = tl.exp2(mul_5)
-        tile_sum = tl.sum(exp2_2, axis=0)
-        small = tile_sum - mul_4
-        sum_rows_i3 = mul_3 + small
-        lost_rows_i3 = _lost_digits(sum_rows_i3, mul_3, small)
+        mul_4 = diff_2 * 0.12751743082459868
+        exp2_2 = tl.exp2(mul_4)
+        sum_lanes_rows_i3 = tl.fma(sum_lanes_rows_i3, factor, exp2_2)
         empty_3 = max_rows_i3 == float("-inf")
         factor_2 = tl.where(empty_3, 1.0, exp2)
-        mul_6 = sum_rows_i3_2 * factor_2
-        mul_7 = lost_rows_i3_2 * factor_2
         v = tl.load(
             v_ptr + (batch_start * v_stride_batch + (tl.cast(rows_i3_start, tl.int64) + rows_o3_start * 256) * v_stride_2 + v_cols_start * v_stride_v_cols) + (r_rows_i3[None, :] * v_stride_2 + r_v_cols[:, None] * v_stride_v_cols),
         )
         v_f = v.to(tl.float32)
-        mul_8 = exp2_2[None, :] * v_f
-        tile_sum_2 = tl.sum(mul_8, axis=1)
-        small_2 = tile_sum_2 - mul_7
-        sum_rows_i3_2 = mul_6 + small_2
-        lost_rows_i3_2 = _lost_digits(sum_rows_i3_2, mul_6, small_2)
+        mul_6 = exp2_2[None, :] * v_f
+        sum_lanes_rows_i3_2 = tl.fma(sum_lanes_rows_i3_2, factor_2, mul_6)
         max_rows_i3 = max_rows_i3_new
     if v_cols_start == 0:
         tl.store(part10_ptr + batch_start * part10_stride_batch + rows_o3_start * part10_stride_rows_o3, max_rows_i3)
+    sum_rows_i3 = tl.sum(sum_lanes_rows_i3, axis=0)
     if v_cols_start == 0:
         tl.store(part11_ptr + batch_start * part11_stride_batch + rows_o3_start * part11_stride_rows_o3, sum_rows_i3)
+    sum_rows_i3_2 = tl.sum(sum_lanes_rows_i3_2, axis=1)
     tl.store(
         part14_ptr + (rows_o3_start * part14_stride_rows_o3 + batch_start * part14_stride_batch + v_cols_start * part14_stride_v_cols) + r_v_cols * part14_stride_v_cols,
         sum_rows_i3_2,

@@ -1,13 +1,13 @@
-"""plan for attention_grouped on h200: 1 kernel, 574.6 us estimated
+"""plan for attention_grouped on h200: 1 kernel, 564.4 us estimated
   attention_grouped_out: k, q, v -> out
     roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     copies  k, v in blocks by tensor descriptors
     loops   k_rows x1
-    cost    574.6 us, bound by tensor; 83.89 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 3.54 G instructions; 229.38 kB shared
+    cost    564.4 us, bound by tensor; 83.89 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 3.54 G instructions; 229.38 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 83.89 MB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (3061.4 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1753.0 us, 6.53 GB: 1178.4 us slower: 5 kernels, attention_grouped_t13 is bound by dram
+  runner-up: one kernel per reduction, 1698.6 us, 6.53 GB: 1134.2 us slower: 5 kernels, attention_grouped_t13 is bound by dram
   search ended: exhausted
 """
 

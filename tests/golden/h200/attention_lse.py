@@ -1,13 +1,13 @@
-"""plan for attention_lse on h200: 1 kernel, 574.7 us estimated
+"""plan for attention_lse on h200: 1 kernel, 564.5 us estimated
   attention_lse_out0_out1: k, q, v -> out0, out1
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     copies  k, v in blocks by tensor descriptors
     loops   k_rows x1
-    cost    574.7 us, bound by tensor; 134.48 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 3.54 G instructions; 229.38 kB shared
+    cost    564.5 us, bound by tensor; 134.48 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 3.54 G instructions; 229.38 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.48 MB; compulsory 134.48 MB; unfused 13.02 GB in 13 kernels (3089.0 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per output, 882.2 us, 201.59 MB: 307.5 us slower: 2 kernels, attention_lse_out0 is bound by tensor
+  runner-up: one kernel per output, 869.6 us, 201.59 MB: 305.1 us slower: 2 kernels, attention_lse_out0 is bound by tensor
   search ended: exhausted
 """
 

@@ -1,13 +1,13 @@
-"""plan for attention_normalised_inside on h200: 1 kernel, 574.6 us estimated
+"""plan for attention_normalised_inside on h200: 1 kernel, 564.4 us estimated
   attention_normalised_inside_out: k, q, v -> out
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:128 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     copies  k, v in blocks by tensor descriptors
     loops   k_rows x1
-    cost    574.6 us, bound by tensor; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 3.54 G instructions; 229.38 kB shared
+    cost    564.4 us, bound by tensor; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 3.54 G instructions; 229.38 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (3073.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1759.0 us, 6.58 GB: 1184.4 us slower: 5 kernels, attention_normalised_inside_t12 is bound by dram
+  runner-up: one kernel per reduction, 1704.8 us, 6.58 GB: 1140.4 us slower: 5 kernels, attention_normalised_inside_t12 is bound by dram
   search ended: exhausted
 """
 

@@ -1,13 +1,13 @@
-"""plan for attention_softcap on h200: 1 kernel, 915.4 us estimated
+"""plan for attention_softcap on h200: 1 kernel, 925.5 us estimated
   attention_softcap_out: k, q, v -> out
     roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (2048 programs, 4 warps, 3 stages)
     copies  k, v in blocks by tensor descriptors
     loops   k_rows x1
-    cost    915.4 us, bound by issue; 134.22 MB DRAM, 4.36 GB L2, 274.9 GFLOP, 13.76 G instructions; 114.69 kB shared
+    cost    925.5 us, bound by issue; 134.22 MB DRAM, 4.36 GB L2, 274.9 GFLOP, 13.76 G instructions; 114.69 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 19.46 GB in 11 kernels (4591.0 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 2223.0 us, 6.58 GB: 1307.6 us slower: 5 kernels, attention_softcap_t15 is bound by issue
+  runner-up: one kernel per reduction, 2238.9 us, 6.58 GB: 1313.3 us slower: 5 kernels, attention_softcap_t17 is bound by issue
   search ended: exhausted
 """
 

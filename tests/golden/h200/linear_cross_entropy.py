@@ -1,14 +1,14 @@
-"""plan for linear_cross_entropy on h200: 1 kernel, 38420.2 us estimated
+"""plan for linear_cross_entropy on h200: 1 kernel, 36488.1 us estimated
   linear_cross_entropy_out: labels, w, x -> out
     roles   x_rows=grid:128 cols=stream:128 w_rows=stream:128   (128 programs, 8 warps, 3 stages)
     copies  w, x in blocks by tensor descriptors
     loops   w_rows x1, cols x1
-    cost    38420.2 us, bound by l2; 1.19 GB DRAM, 268.97 GB L2, 17214.2 GFLOP, 16.97 G instructions; 196.61 kB shared
+    cost    36488.1 us, bound by shared; 1.19 GB DRAM, 268.97 GB L2, 17214.2 GFLOP, 16.97 G instructions; 196.61 kB shared
     rules   sum_of_one_constant, late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
   memory: 1.19 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (29248.7 us)
-  time against memory: 29929.3 us holding 4.20 GB (2 kernels); 38420.2 us holding 0 B (1 kernel)
+  time against memory: 28914.6 us holding 4.20 GB (2 kernels); 36488.1 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 29929.3 us, 16.95 GB: 8490.9 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 28914.6 us, 16.95 GB: 7573.5 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 
@@ -44,7 +44,7 @@ def linear_cross_entropy_out(
     t2[x_rows, w_rows] = t1 - max_w_rows(t1)
     out[x_rows] = where(t0, -sum_w_rows(where(eq(index(w_rows), where(t0, labels, 0)), t2 - log(sum_w_rows(exp(t2))), 0)), 0)
     rules: sum_of_one_constant, late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
-    moves: 1.19 GB of memory for the planned sizes; bound by l2
+    moves: 1.19 GB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     x_rows_start = pid.to(tl.int64) * T_x_rows

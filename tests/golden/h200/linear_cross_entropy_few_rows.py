@@ -1,20 +1,20 @@
-"""plan for linear_cross_entropy_few_rows on h200: 2 kernels, 9630.1 us estimated
+"""plan for linear_cross_entropy_few_rows on h200: 2 kernels, 9197.1 us estimated
   linear_cross_entropy_few_rows_part0_part1_part2_part3: labels, w, x -> part0, part1, part2, part3
     roles   x_rows=grid:128 cols=stream:128 w_rows_i=stream:128 w_rows_o=grid:1   (128 programs, 8 warps, 3 stages)
     copies  x in blocks by tensor descriptors
     loops   w_rows_i x1, cols x1
-    cost    9626.7 us, bound by l2; 1.08 GB DRAM, 67.31 GB L2, 4312.1 GFLOP, 5.89 G instructions; 196.61 kB shared
+    cost    9194.0 us, bound by shared; 1.08 GB DRAM, 67.31 GB L2, 4312.1 GFLOP, 5.89 G instructions; 196.61 kB shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
   linear_cross_entropy_few_rows_out: labels, part0, part1, part2, part3 -> out
     roles   x_rows=grid:16 w_rows_o=resident:16   (256 programs, 1 warps, 1 stages)
     loops   none (whole rows on chip)
-    cost    3.4 us, bound by launch; 303.10 kB DRAM, 303.10 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
+    cost    3.1 us, bound by launch; 303.10 kB DRAM, 303.10 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
     rules   split_reduction, late_term_out_of_choice, merge_selection_parts, local_selection, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 1.08 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (7341.4 us)
   split: w_rows in 4 parts over the grid, chosen among 4, 2, 16
-  time against memory: 7483.7 us holding 1.05 GB (2 kernels); 9630.1 us holding 262.14 kB (2 kernels)
+  time against memory: 7260.1 us holding 1.05 GB (2 kernels); 9197.1 us holding 262.14 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 7483.7 us, 3.19 GB: 2146.3 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 7260.1 us, 3.19 GB: 1937.0 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 
@@ -54,7 +54,7 @@ def linear_cross_entropy_few_rows_part0_part1_part2_part3(
     part2: a partial result
     part3: a partial result
     rules: view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
-    moves: 1.08 GB of memory for the planned sizes; bound by l2
+    moves: 1.08 GB of memory for the planned sizes; bound by shared
     """
     # for the compiler, which does not know that these are multiples of 2**S
     part0_stride_x_rows = part0_stride_x_rows >> S_part0 << S_part0

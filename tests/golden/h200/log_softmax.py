@@ -1,10 +1,10 @@
-"""plan for log_softmax on h200: 1 kernel, 568.1 us estimated
+"""plan for log_softmax on h200: 1 kernel, 576.5 us estimated
   log_softmax_out: x -> out
-    roles   rows=grid:1 cols=stream:8192   (132 programs for 4096 tiles, 16 warps, 3 stages)
+    roles   rows=grid:1 cols=stream:16384   (132 programs for 4096 tiles, 16 warps, 1 stages)
     loops   cols x2
-    cost    568.1 us, bound by dram; 2.10 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 5.44 G instructions; 32.77 kB shared
+    cost    576.5 us, bound by dram; 2.39 GB DRAM, 3.15 GB L2, 0.0 GFLOP, 5.53 G instructions; 0 B shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
-  memory: 2.10 GB; compulsory 2.10 GB; unfused 8.41 GB in 6 kernels (1986.5 us)
+  memory: 2.39 GB; compulsory 2.10 GB; unfused 8.41 GB in 6 kernels (1986.5 us)
   this module has kernels only: run() takes tensors on a GPU
   search ended: bound
 """
@@ -36,7 +36,7 @@ def log_softmax_out(
     """t0[rows, cols] = x - max_cols(x)
     out[rows, cols] = t0 - log(sum_cols(exp(t0)))
     rules: seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor
-    moves: 2.10 GB of memory for the planned sizes; bound by dram
+    moves: 2.39 GB of memory for the planned sizes; bound by dram
     """
     r_cols = tl.arange(0, T_cols)
     tasks = N_rows
@@ -46,7 +46,7 @@ def log_softmax_out(
         max_cols_by_lane = tl.full([T_cols // 8], float("-inf"), tl.float32)
         sum_lanes_cols = tl.zeros([T_cols // 8], tl.float32)
         cols_b_full = N_cols // T_cols * T_cols
-        for cols_b_start in tl.range(0, cols_b_full, T_cols, num_stages=3):
+        for cols_b_start in tl.range(0, cols_b_full, T_cols):
             x_2 = tl.load(
                 x_ptr + (rows_start * x_stride_rows + tl.cast(cols_b_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_last",
@@ -99,7 +99,7 @@ def log_softmax_out(
         sum_cols = tl.sum(mul_2, axis=0)
         log = tl.log(sum_cols)
         cols_full = N_cols // T_cols * T_cols
-        for cols_start in tl.range(0, cols_full, T_cols, num_stages=3):
+        for cols_start in tl.range(0, cols_full, T_cols):
             x = tl.load(
                 x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
                 eviction_policy="evict_first",
@@ -140,13 +140,13 @@ def run(x):
     _check_shape("x", x, (N_rows, N_cols))
     _check_size("rows", N_rows == 4096, "of 4096, on which the program depends")
     _check_size("cols", N_cols == 128256, "of 128256, on which the program depends")
-    x = _readable("x", x, (0, 8191))
+    x = _readable("x", x, (0, 16383))
     out = torch.empty((N_rows, N_cols), dtype=torch.float16, device=x.device)
     with torch.cuda.device_of(x):
         log_softmax_out[(min(N_rows, 132),)](
             x, out,
             N_rows, N_cols, x.stride(0), x.stride(1), out.stride(0), out.stride(1),
-            T_cols=8192,
-            num_warps=16, num_stages=3, maxnreg=128, enable_fp_fusion=True,
+            T_cols=16384,
+            num_warps=16, num_stages=1, maxnreg=128, enable_fp_fusion=True,
         )
     return (out,)

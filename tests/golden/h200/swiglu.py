@@ -1,20 +1,20 @@
-"""plan for swiglu on h200: 2 kernels, 1644.2 us estimated
+"""plan for swiglu on h200: 2 kernels, 1645.9 us estimated
   swiglu_t8: up, x -> t8
     roles   x_rows=grid:128 cols=stream:64 gate_rows=grid:256   (1792 programs, 8 warps, 3 stages)
     order   8 tiles along gate_rows, then the next along x_rows: loads move 150.99 MB (462.64 MB with half the cache), in the order of the axes 1.63 GB (1.63 GB with half the cache)
     copies  up, x in blocks by tensor descriptors
     loops   cols x1
-    cost    812.5 us, bound by l2; 268.44 MB DRAM, 5.75 GB L2, 481.0 GFLOP, 0.00 G instructions; 147.46 kB shared
+    cost    805.7 us, bound by shared; 268.44 MB DRAM, 5.75 GB L2, 481.0 GFLOP, 0.00 G instructions; 147.46 kB shared
   swiglu_out: gate, t8, x -> out
     roles   x_rows=grid:128 cols=stream:64 gate_rows=grid:256   (1792 programs, 8 warps, 3 stages)
     order   16 tiles along x_rows, then the next along gate_rows: loads move 385.88 MB (580.08 MB with half the cache), in the order of the axes 1.75 GB (1.75 GB with half the cache)
     copies  gate, x in blocks by tensor descriptors
     loops   cols x1
-    cost    831.8 us, bound by l2; 503.32 MB DRAM, 5.87 GB L2, 481.0 GFLOP, 0.59 G instructions; 147.46 kB shared
+    cost    840.2 us, bound by shared; 503.32 MB DRAM, 5.87 GB L2, 481.0 GFLOP, 0.59 G instructions; 147.46 kB shared
   memory: 771.75 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (1207.4 us)
-  time against memory: 1644.2 us holding 117.44 MB (2 kernels); 1744.5 us holding 0 B (1 kernel)
+  time against memory: 1645.9 us holding 117.44 MB (2 kernels); 1827.5 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1711.4 us, 889.19 MB: 67.1 us slower: 3 kernels, swiglu_t3 is bound by l2
+  runner-up: one kernel per reduction, 1698.8 us, 889.19 MB: 52.9 us slower: 3 kernels, swiglu_t3 is bound by shared
   search ended: exhausted
 """
 
@@ -35,7 +35,7 @@ def swiglu_t8(
 ):
     """t8[x_rows, gate_rows] = sum_cols(x * up)
     order: 8 tiles along gate_rows, then the next along x_rows: loads move 150.99 MB (462.64 MB with half the cache), in the order of the axes 1.63 GB (1.63 GB with half the cache)
-    moves: 268.44 MB of memory for the planned sizes; bound by l2
+    moves: 268.44 MB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     # 8 tiles along gate_rows, then the next along x_rows: what they load stays in the cache
@@ -78,7 +78,7 @@ def swiglu_out(
     """t0[x_rows, gate_rows] = sum_cols(x * gate)
     out[x_rows, gate_rows] = t0 * sigmoid(t0) * sum_cols(x * up)
     order: 16 tiles along x_rows, then the next along gate_rows: loads move 385.88 MB (580.08 MB with half the cache), in the order of the axes 1.75 GB (1.75 GB with half the cache)
-    moves: 503.32 MB of memory for the planned sizes; bound by l2
+    moves: 503.32 MB of memory for the planned sizes; bound by shared
     """
     pid = tl.program_id(0)
     # 16 tiles along x_rows, then the next along gate_rows: what they load stays in the cache

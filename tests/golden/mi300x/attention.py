@@ -1,12 +1,12 @@
-"""plan for attention on mi300x: 1 kernel, 498.9 us estimated
+"""plan for attention on mi300x: 1 kernel, 503.1 us estimated
   attention_out: k, q, v -> out
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    498.9 us, bound by shared; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 5.25 G instructions; 65.54 kB shared
+    cost    503.1 us, bound by shared; 134.22 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 5.25 G instructions; 65.54 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (2941.4 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 911.8 us, 271.06 MB: 412.9 us slower: 3 kernels, attention_out is bound by shared
+  runner-up: one kernel per reduction, 905.7 us, 271.06 MB: 402.5 us slower: 3 kernels, attention_out is bound by shared
   search ended: exhausted
 """
 

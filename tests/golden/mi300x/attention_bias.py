@@ -1,12 +1,12 @@
-"""plan for attention_bias on mi300x: 1 kernel, 680.4 us estimated
+"""plan for attention_bias on mi300x: 1 kernel, 699.9 us estimated
   attention_bias_out: bias, k, q, v -> out
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:16 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    680.4 us, bound by shared; 1.21 GB DRAM, 3.29 GB L2, 274.9 GFLOP, 9.17 G instructions; 57.34 kB shared
+    cost    699.9 us, bound by shared; 1.21 GB DRAM, 3.29 GB L2, 274.9 GFLOP, 9.17 G instructions; 57.34 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
   memory: 1.21 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (3663.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1234.3 us, 3.49 GB: 554.0 us slower: 3 kernels, attention_bias_out is bound by shared
+  runner-up: one kernel per reduction, 1192.5 us, 3.49 GB: 492.6 us slower: 3 kernels, attention_bias_out is bound by shared
   search ended: exhausted
 """
 

@@ -1,12 +1,12 @@
-"""plan for attention_grouped on mi300x: 1 kernel, 498.9 us estimated
+"""plan for attention_grouped on mi300x: 1 kernel, 503.1 us estimated
   attention_grouped_out: k, q, v -> out
     roles   q_batch_group=grid:1 q_batch_in_group=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    498.9 us, bound by shared; 83.89 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 5.25 G instructions; 65.54 kB shared
+    cost    503.1 us, bound by shared; 83.89 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 5.25 G instructions; 65.54 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 83.89 MB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (2930.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 911.7 us, 170.39 MB: 412.9 us slower: 3 kernels, attention_grouped_out is bound by shared
+  runner-up: one kernel per reduction, 905.5 us, 170.39 MB: 402.3 us slower: 3 kernels, attention_grouped_out is bound by shared
   search ended: exhausted
 """
 

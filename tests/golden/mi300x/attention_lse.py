@@ -1,12 +1,12 @@
-"""plan for attention_lse on mi300x: 1 kernel, 498.9 us estimated
+"""plan for attention_lse on mi300x: 1 kernel, 503.1 us estimated
   attention_lse_out0_out1: k, q, v -> out0, out1
     roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:32 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
     loops   k_rows x1
-    cost    498.9 us, bound by shared; 134.48 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 5.25 G instructions; 65.54 kB shared
+    cost    503.1 us, bound by shared; 134.48 MB DRAM, 2.21 GB L2, 274.9 GFLOP, 5.25 G instructions; 65.54 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.48 MB; compulsory 134.48 MB; unfused 13.02 GB in 13 kernels (2972.1 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per output, 722.3 us, 201.59 MB: 223.4 us slower: 2 kernels, attention_lse_out0 is bound by shared
+  runner-up: one kernel per output, 726.3 us, 201.59 MB: 223.2 us slower: 2 kernels, attention_lse_out0 is bound by shared
   search ended: exhausted
 """
 

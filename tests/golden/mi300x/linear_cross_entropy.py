@@ -1,8 +1,8 @@
-"""plan for linear_cross_entropy on mi300x: 2 kernels, 27584.1 us estimated
+"""plan for linear_cross_entropy on mi300x: 2 kernels, 29484.1 us estimated
   linear_cross_entropy_part4_part5_part7: labels, w, x -> part4, part5, part7
     roles   x_rows=grid:64 cols=stream:32 w_rows_i2=stream:128 w_rows_o2=grid:1   (2048 programs, 8 warps, 3 stages)
     loops   w_rows_i2 x1, cols x1
-    cost    27577.7 us, bound by shared; 3.68 GB DRAM, 404.27 GB L2, 17317.3 GFLOP, 23.55 G instructions; 24.58 kB shared
+    cost    29477.7 us, bound by shared; 3.68 GB DRAM, 404.27 GB L2, 17317.3 GFLOP, 23.55 G instructions; 24.58 kB shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
   linear_cross_entropy_out: labels, part4, part5, part7 -> out
     roles   x_rows=grid:16 w_rows_o2=resident:16   (1024 programs, 1 warps, 1 stages)
@@ -11,9 +11,9 @@
     rules   sum_of_one_constant, late_term_out_of_choice, merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 3.68 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (24452.1 us)
   split: w_rows in 8 parts over the grid, chosen among 2, 8
-  time against memory: 18578.5 us holding 4.20 GB (2 kernels); 27584.1 us holding 1.57 MB (2 kernels)
+  time against memory: 19424.9 us holding 4.20 GB (2 kernels); 29484.1 us holding 1.57 MB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 18578.5 us, 9.59 GB: 9005.6 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 19424.9 us, 9.59 GB: 10059.2 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

@@ -1,20 +1,20 @@
-"""plan for linear_cross_entropy_few_rows on mi300x: 2 kernels, 7000.8 us estimated
+"""plan for linear_cross_entropy_few_rows on mi300x: 2 kernels, 7483.6 us estimated
   linear_cross_entropy_few_rows_part8_part9_part11: labels, w, x -> part8, part9, part11
     roles   x_rows=grid:64 cols=stream:32 w_rows_i3=stream:128 w_rows_o3=grid:1   (2048 programs, 8 warps, 3 stages)
     order   16 tiles along w_rows_o3, then the next along x_rows: loads move 3.92 GB (3.92 GB with half the cache), in the order of the axes 4.61 GB (4.61 GB with half the cache)
     loops   w_rows_i3 x1, cols x1
-    cost    6994.3 us, bound by shared; 1.84 GB DRAM, 101.61 GB L2, 4398.0 GFLOP, 5.98 G instructions; 24.58 kB shared
+    cost    7477.2 us, bound by shared; 1.84 GB DRAM, 101.61 GB L2, 4398.0 GFLOP, 5.98 G instructions; 24.58 kB shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, shift_of_term, factor_of_exponential, roll_by_factor
   linear_cross_entropy_few_rows_out: labels, part11, part8, part9 -> out
     roles   x_rows=grid:16 w_rows_o3=resident:32   (256 programs, 2 warps, 1 stages)
     loops   none (whole rows on chip)
-    cost    6.6 us, bound by launch; 1.61 MB DRAM, 1.61 MB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
+    cost    6.4 us, bound by launch; 1.61 MB DRAM, 1.61 MB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
     rules   sum_of_one_constant, late_term_out_of_choice, merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 1.84 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (6171.5 us)
   split: w_rows in 32 parts over the grid, chosen among 8, 2, 32
-  time against memory: 4674.4 us holding 1.05 GB (2 kernels); 7000.8 us holding 1.57 MB (2 kernels)
+  time against memory: 4887.1 us holding 1.05 GB (2 kernels); 7483.6 us holding 1.57 MB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 4674.4 us, 3.19 GB: 2326.5 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: 1 value stored, 4887.1 us, 3.19 GB: 2596.5 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

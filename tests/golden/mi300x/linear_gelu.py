@@ -1,12 +1,12 @@
-"""plan for linear_gelu on mi300x: 1 kernel, 510.0 us estimated
+"""plan for linear_gelu on mi300x: 1 kernel, 533.7 us estimated
   linear_gelu_out: b, w, x -> out
     roles   x_rows=grid:128 cols=stream:32 w_rows=grid:128   (3584 programs, 8 warps, 3 stages)
     order   first along x_rows: loads move 151.02 MB (151.02 MB with half the cache), in the order of the axes 151.02 MB (726.00 MB with half the cache)
     loops   cols x1
-    cost    510.0 us, bound by shared; 268.46 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 32.77 kB shared
+    cost    533.7 us, bound by shared; 268.46 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 32.77 kB shared
   memory: 268.46 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (749.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 565.6 us, 503.35 MB: 55.6 us slower: 2 kernels, linear_gelu_t3 is bound by shared
+  runner-up: one kernel per reduction, 590.0 us, 503.35 MB: 56.3 us slower: 2 kernels, linear_gelu_t3 is bound by shared
   search ended: exhausted
 """
 

@@ -1,18 +1,18 @@
-"""plan for swiglu on mi300x: 2 kernels, 1018.3 us estimated
+"""plan for swiglu on mi300x: 2 kernels, 1065.6 us estimated
   swiglu_t3: gate, x -> t3
     roles   x_rows=grid:128 cols=stream:32 gate_rows=grid:128   (3584 programs, 8 warps, 3 stages)
     order   first along x_rows: loads move 150.99 MB (150.99 MB with half the cache), in the order of the axes 150.99 MB (725.84 MB with half the cache)
     loops   cols x1
-    cost    507.1 us, bound by shared; 268.44 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 0.00 G instructions; 32.77 kB shared
+    cost    531.1 us, bound by shared; 268.44 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 0.00 G instructions; 32.77 kB shared
   swiglu_out: t3, up, x -> out
     roles   x_rows=grid:128 cols=stream:32 gate_rows=grid:128   (3584 programs, 8 warps, 3 stages)
     order   first along x_rows: loads move 268.44 MB (268.44 MB with half the cache), in the order of the axes 268.44 MB (843.28 MB with half the cache)
     loops   cols x1
-    cost    511.2 us, bound by shared; 385.88 MB DRAM, 7.75 GB L2, 481.0 GFLOP, 0.59 G instructions; 32.77 kB shared
+    cost    534.5 us, bound by shared; 385.88 MB DRAM, 7.75 GB L2, 481.0 GFLOP, 0.59 G instructions; 32.77 kB shared
   memory: 654.31 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (974.7 us)
-  time against memory: 1018.3 us holding 117.44 MB (2 kernels); 1235.4 us holding 0 B (1 kernel)
+  time against memory: 1065.6 us holding 117.44 MB (2 kernels); 1279.8 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1018.3 us, 654.31 MB: 0.0 us slower: 2 kernels, swiglu_out is bound by shared
+  runner-up: one kernel per reduction, 1065.6 us, 654.31 MB: 0.0 us slower: 2 kernels, swiglu_out is bound by shared
   search ended: exhausted
 """
 
