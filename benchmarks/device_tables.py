@@ -2,7 +2,7 @@
 
 import statistics
 
-from device.kept import SDPA, best_other, family, geomean, right, tiles, time_of, timed
+from device.kept import SDPA, best_other, family, geomean, priced_now, right, tiles, time_of, timed
 from ranks import judged
 from table_parts import markdown
 
@@ -23,7 +23,7 @@ ELSE = "-"
 
 def device(result, path):
     """All sections of a file."""
-    rows = timed(result)
+    rows = priced_now(timed(result), path.parent, result["target"])
     parts = [f"### {result['environment']['date'][:10]}: measured on an {result['environment']['device']}", where(result), checks(result)]
     for said, table in (
         ("How many times faster ours is than others that compute the same, geometric means:", summary(rows)),
@@ -39,8 +39,9 @@ def device(result, path):
         ),
         ("Where another is faster:", losses(rows)),
         (
-            "Ranks by the clock, model / static: kernels of one program that differ in tiles, warps and stages, those of the table of "
-            "static ranks. Each was compared with another that makes the same, not with float64.",
+            "Ranks by the clock: the model as it was when they ran / static times / the model now, fitted to these kernels. They are "
+            "those of the table of static ranks, kernels of one program that differ in tiles, warps and stages; each was compared with "
+            "another that makes the same, not with float64.",
             ranked(rows),
         ),
         ("Different programs beside each other, model / static:", across(rows)),
@@ -180,10 +181,10 @@ def ranked(rows):
     for name, programs in tiles(rows).items():
         of = [("all", programs), *((p, {p: some}) for p, some in programs.items())]
         for program, some in of if len(programs) > 1 else of[1:]:
-            model, static = (judged(some, key, "us") for key in ("modelled_us", "whole_us"))
+            said = [judged(some, key, "us") for key in ("modelled_us", "whole_us", "now_us")]
             times = [r["us"] for found in some.values() for r in found]
             spread = ELSE if program == "all" else f"{short(min(times))} to {short(max(times))}"
-            table.append([name, program, str(model[0]), spread, *(f"{model[k]:.2f} / {static[k]:.2f}" for k in range(1, 6))])
+            table.append([name, program, str(said[0][0]), spread, *(" / ".join(f"{x[k]:.2f}" for x in said) for k in range(1, 6))])
     header = ("family", "program", "kernels", "us", "Spearman", "near the best", "pairs in order", "regret", "measured / said")
     return markdown(header, table)
 

@@ -1,5 +1,6 @@
 """What is asked of the data kept of a device.  The tables are made with it, too, so it needs the standard library alone."""
 
+import json
 import math
 import statistics
 
@@ -25,6 +26,16 @@ def timed(result):
         for r in result["rows"]
         if "modelled_us" in r and (us := time_of(r, "ours"))
     ]
+
+
+def priced_now(rows, results, target):
+    """The rows of tiles with what the model says of them now (``now_us``), by the file of their kernels, which has their prices."""
+    count, found = {}, {}
+    for r in json.loads(max(results.glob("*-static-ranking.json")).read_text())["rows"]:
+        if r["target"] == target["name"] and "static_us" in r:
+            count[r["program"]] = count.get(r["program"], 0) + 1
+            found[f"tiles {r['program']} {count[r['program']]}"] = r["model_us"] + target["launch_us"]
+    return [r | {"now_us": found.get(r["name"])} for r in rows]
 
 
 def time_of(row, name):

@@ -328,7 +328,7 @@ def test_a_step_saves_the_difference_of_two_plans():
     fusion, share = adds_up_to(found, plan)
     assert step.rule == share.parts[0].rule == "roll_by_factor"
     assert share.saved_us == written.estimated_us - plan.estimated_us > 0
-    assert share.saved_bytes == written.dram_bytes - plan.dram_bytes >= 512 * 1_000_000 * 4
+    assert share.saved_bytes == written.dram_bytes - plan.dram_bytes >= 0.9 * 512 * 1_000_000 * 4  # caches of multiprocessors keep a twentieth
     assert fusion.saved_bytes == plan.baseline_bytes - written.dram_bytes
 
 

@@ -180,8 +180,11 @@ def test_what_is_scaled_once_for_a_row(of, expected):
     def ops(lanes, **options):
         i, j = b.axes(i=64, j=64)
         x, y = b.tensor("x", i, j), b.tensor("y", i, j)
-        p = b.program("k", o=(of(x, y, b.maximum_over(j, x * y)), (i, j)))
-        return done(finish(lower(replace(kernel_from_program(p, {i: Role("grid", lanes), j: Role("resident", 64)}), **options))))
+        e = of(x, y, b.maximum_over(j, x * y))
+        p = b.program("k", o=(e / b.sum_over(j, e), (i, j)))
+        *found, recip, mul = done(finish(lower(replace(kernel_from_program(p, {i: Role("grid", lanes), j: Role("resident", 64)}), **options))))
+        assert (recip, mul) == ("recip", "mul")
+        return found
 
     assert ops(32) == expected
     assert "abs" not in ops(4)  # fewer elements than a reference takes instructions
@@ -195,6 +198,31 @@ def test_rows_whose_maximum_others_take_keep_differences(more):
     m = b.maximum_over(j, x)
     p = b.program("k", o=(exp2((x - m) * 0.5), (i, j)), m=(more(m), (i,)))
     assert "abs" not in done(finish(lower(kernel_from_program(p, {i: Role("grid", 32), j: Role("resident", 64)}))))
+
+
+@pytest.mark.parametrize(
+    ("shown", "of"),
+    [
+        (False, lambda j, e, x: e / b.sum_over(j, e)),
+        (False, lambda j, e, x: b.sum_over(j, e * x) * x / b.sum_over(j, e)),
+        (False, lambda j, e, x: b.log(b.sum_over(j, e))),
+        (False, lambda j, e, x: e * e / (b.sum_over(j, e) * b.sum_over(j, e))),
+        (True, lambda j, e, x: e),
+        (True, lambda j, e, x: b.sum_over(j, e * x)),
+        (True, lambda j, e, x: e * e / b.sum_over(j, e)),
+        (True, lambda j, e, x: (1.0 + b.sum_over(j, e)) * x),
+        (True, lambda j, e, x: b.exp(b.sum_over(j, e))),
+        (True, lambda j, e, x: e / (1.0 + b.sum_over(j, e))),
+    ],
+)
+def test_a_row_whose_factor_is_stored_keeps_differences(shown, of):
+    """A sum that is not divided by another of its row has the factor by which a scaled reference is off."""
+    i, j = b.axes(i=64, j=64)
+    x = b.tensor("x", i, j) * b.tensor("y", i, j)
+    stored = of(j, exp2((x - b.maximum_over(j, x)) * 0.5), x)
+    p = b.program("k", o=(stored, tuple(a for a in (i, j) if a in stored.axes)))
+    found = done(finish(lower(kernel_from_program(p, {i: Role("grid", 32), j: Role("resident", 64)}))))
+    assert ("fms" in found and "maximum" in found) is not shown, found
 
 
 @functools.cache

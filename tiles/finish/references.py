@@ -3,9 +3,10 @@
     2^((x - m) * c)      -->      2^(fma(x, c, -r)),   r = c * m
 
 Any r that all elements of a row share is a reference as good as c * m, whose rounding is then a factor 2^e of the whole row, its sum
-included.  e is half a unit in the last place of c * m, what x * c is off by already where x is rounded.  Elements that are data are exact,
-and so is their difference from m, so theirs stay; and so do those of a row of which parts are merged by m, as it is stored or in another
-exponential.  A step that goes on from an earlier reference takes 2^(r' - r), by the same r, which the loop carries.
+included: so where nothing is stored that has this factor, as a sum has that is not divided by another (:mod:`.degrees`).  e is half a
+unit in the last place of c * m, what x * c is off by already where x is rounded.  Elements that are data are exact, and so is their
+difference from m, so theirs stay; and so do those of a row of which parts are merged by m, as it is stored or in another exponential.
+A step that goes on from an earlier reference takes 2^(r' - r), by the same r, which the loop carries.
 
 From |c * m| = 2^27 on 2^e is no number that 16 bits hold beside others.  There a row takes 1 for c: r is m, e is 0, and other elements have
 next to no weight under either c, as neighbouring scores are 8 apart.  What a step goes on from must not be larger than the next one for any
@@ -45,6 +46,7 @@ from ..program import (
     direct_uses,
     rewritten,
 )
+from .degrees import seen
 
 EXACT = 2.0**27  # from this scaled reference on a row takes a power of two
 MOST = 2.0  # factor: log2 e is one
@@ -109,7 +111,9 @@ def refer(program: TileProgram) -> TileProgram:
     found = [d for d in found if d.key in rows]
     if not found:
         return program
-    differences = {d.exponential.dst.name: d for d in _kept_inside(program, found)}
+    kept = _kept_inside(program, found)
+    shown = seen(program, {d.exponential.dst.name: " ".join(d.key) for d in kept if d.of_a_row})
+    differences = {d.exponential.dst.name: d for d in kept if " ".join(d.key) not in shown}
     if not differences:
         return program
     name = unused(program)
