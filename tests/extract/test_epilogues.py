@@ -54,7 +54,7 @@ def test_a_sum_of_products_takes_no_more_than_its_products(fn, shapes):
     assert compiled.plan.estimated_us < 2 * product.estimated_us
     (report,), (kernel,) = compiled.compile("sm_90"), compiled.plan.kernels
     assert report.spill_bytes == 0
-    assert report.shared_bytes <= kernel.cost.shared_bytes  # the operands of the two loops take turns
+    assert report.shared_bytes <= kernel.cost.shared_bytes + 64  # and barriers; the operands of the two loops take turns
 
 
 @pytest.mark.parametrize(("fn", "shapes"), PRODUCTS)

@@ -48,7 +48,7 @@ def test_copies_have_a_kernel_before_any_rule_removes_them(reduced):
     """A value that does not vary along the axis that is reduced, of elements that are not finite, too."""
 
     def f(x):
-        return reduced((x * 2)[:, None].expand(5, 7)).exp()
+        return reduced((x * 0.5)[:, None].expand(5, 7)).exp()
 
     xs = torch.tensor([0.5, -1, 2, 0, 3]), torch.tensor([0.5, math.inf, -math.inf, math.nan, -3])
     c = eqfuse.optimize(f, xs[:1], target="h200", time_budget=0)

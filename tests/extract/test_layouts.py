@@ -61,4 +61,4 @@ def test_a_temporary_is_read_along_its_memory():
     assert len(plan.kernels) == 2
     (stored,) = plan.kernels[0].stores
     assert stored.shape == (8, 4, 2048, 128)
-    assert plan.estimated_us < plan.baseline_us / 4
+    assert plan.estimated_us < plan.baseline_us / 3
