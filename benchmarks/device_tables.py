@@ -41,7 +41,7 @@ def device(result, path):
         (
             "Ranks by the clock: the model as it was when they ran / static times / the model now, fitted to these kernels. They are "
             "those of the table of static ranks, kernels of one program that differ in tiles, warps and stages; each was compared with "
-            "another that makes the same, not with float64.",
+            "another that makes the same (the first of a program with itself), not with float64.",
             ranked(rows),
         ),
         ("Different programs beside each other, model / static:", across(rows)),

@@ -265,7 +265,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     }
     beside = max(1.0, at_a_time / target.sm_count)
     busy = max(terms[t] for t in ("tensor", "issue", "special", "shared")) * min(at_a_time, target.sm_count)
-    terms["latency"] = _waits(counts, fitted, work.instructions, busy * beside, near, target) / tiles * rounds
+    terms["latency"] = _waits(counts, fitted, work.instructions, busy * beside, near) / tiles * rounds
     ahead, apart = _ahead(counts, fitted), _apart(counts, fitted, target)
     parts = contributions(terms, beside, ahead, apart)
     body = sum(parts.values())
@@ -289,7 +289,7 @@ def price(kernel: Kernel, counts: Counts, fitted: Fit, target: Target) -> Cost:
     )
 
 
-def _waits(counts: Counts, fitted: Fit, instructions: float, busy: float, near: float, target: Target) -> float:
+def _waits(counts: Counts, fitted: Fit, instructions: float, busy: float, near: float) -> float:
     """What all programs together wait for, if each is alone: where loops begin, in their steps, and for loads, which begin as many steps
     ahead as there are buffers.  ``busy``: how long all steps take, on one multiprocessor after the other, by which loads that began ahead
     have come nearer; ``near``: the share of later loops' that are near.  Of short steps a compiler begins the loads of several together."""

@@ -2,8 +2,8 @@
 
 Each of n additions in a loop is rounded at the size of the whole: that loses n * 2^-25 of it where all numbers are equal, and how many
 steps there are is known when the kernel runs.  Beside the rounding of a 16-bit result this is nothing: there each lane of the tile has a
-sum of its own (:meth:`.lower.Lowering._lanes`).  Where a result of float32 is stored, every step reduces its tile, and the one
-accumulator carries what its last addition lost (Kahan):
+sum of its own (:meth:`.lower.Lowering._lanes`), and so it is for the parts of such a result.  Where a result of float32 is stored, every
+step reduces its tile, and the one accumulator carries what its last addition lost (Kahan):
 
     small <- tile - lost;   new <- state + small;   lost <- (new - state) - small
 
@@ -13,9 +13,7 @@ lost before they meet the tile, so that the tile is rounded once.  What was lost
 infinite.
 
 Contractions on the matrix unit are left as they are: a step of theirs is as large as their accumulator.  Nor is there anything to gain for
-the parts of a result that products of 16-bit operands are in: its terms were rounded 2^13 times coarser.  And an axis that is taken in
-parts has as many steps in each as were planned for, at all lengths: where these are few, each lane's own sum is no longer than the
-branches of a tree, and parts and lanes are the rest of it.
+the parts of a result that products of 16-bit operands are in: its terms were rounded 2^13 times coarser.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..ir.index import Axis
 from ..ir.recursion import Steps, by_arguments
 from . import guards
 from .analysis import Facts
@@ -43,7 +40,6 @@ class Update:
 
 
 ONE = Literal(1.0)
-FEW = 32  # additions of a lane, whose errors grow as the square root of their number: 2^-22 of the whole
 
 
 @dataclass(frozen=True)
@@ -59,16 +55,10 @@ class Factor:
 
 
 def worthwhile(kernel: Kernel, contractions: Sequence[DotMatch]) -> bool:
-    """The kernel stores what has digits to lose."""
-    stored = (kernel.buffers[r.buffer] for r in kernel.roots)
+    """The kernel stores what has digits to lose: in more than 16 bits, and no part of a result of these."""
+    stored = (b for r in kernel.roots if not ((b := kernel.buffers[r.buffer]).result and b.result.itemsize <= 2))
     fine = all(m.dtype.itemsize > 2 for m in contractions)
     return any(b.dtype.itemsize > 2 and (fine or b.role == "output") for b in stored)
-
-
-def few_steps(kernel: Kernel, axis: Axis) -> bool:
-    """Whether a loop over an axis has few steps at all lengths."""
-    inside = any(axis == inner for _, _, inner in kernel.splits)
-    return inside and axis.size <= FEW * kernel.roles[axis].tile
 
 
 def update_of(facts: Facts, node: int) -> Update | None:

@@ -52,9 +52,10 @@ class Role:
 @dataclass(frozen=True)
 class Buffer:
     """A tensor in memory.  ``role``: ``input``, ``temporary`` (made by an earlier kernel) or ``output``.  ``narrow``: the type that torch
-    would give the value, which is kept in a wider one because the narrow one may not hold it.  ``unit``: where it is part of a longer row,
-    how many elements surely divide where its own rows start; 0 for as many as they have.  ``strides``: those that are planned for, in
-    elements; ``None`` for no gaps."""
+    would give the value, which is kept in a wider one because the narrow one may not hold it.  ``result``: of a value that is none of the
+    program's, such as a part of one, the widest type that results have.  ``unit``: where it is part of a longer row, how many elements
+    surely divide where its own rows start; 0 for as many as they have.  ``strides``: those that are planned for, in elements; ``None`` for
+    no gaps."""
 
     name: str
     dtype: DType
@@ -63,6 +64,7 @@ class Buffer:
     narrow: DType | None = None
     unit: int = 0
     strides: Strides | None = None
+    result: DType | None = None
 
     @property
     def bytes(self) -> int:

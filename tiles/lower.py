@@ -353,9 +353,7 @@ class Lowering(Builder):
         """Whether a reduction is a sum that carries what its additions lose."""
         n = self.nodes[node]
         body, (monoid, axis) = n.args[0], n.attrs
-        if MONOIDS[monoid].state != "sum" or not self.compensates or compensation.few_steps(self.kernel, axis):
-            return False
-        if dots.match(self, body, axis) is not None:
+        if MONOIDS[monoid].state != "sum" or not self.compensates or dots.match(self, body, axis) is not None:
             return False
         return not self._goes_on(body, axis) and compensation.update_of(self.facts, node) is not None
 

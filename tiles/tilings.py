@@ -1,10 +1,9 @@
 """Kernels that differ in their tile sizes and in the order of their dims alone: what need not be found out again for each of them.
 
 The facts about nodes are the same for all.  And a tile size decides few questions of lowering: whether an axis has lanes at all,
-whether the last tile is padded, whether a contraction is long enough for the matrix unit, whether one tile is the whole axis, whether
-its steps are so few that a sum loses nothing.  Two kernels of one order that answer these alike, have one *shape*: their tile programs
-differ in sizes only, and counting takes the sizes from the roles (:class:`.walk.Counter`).  A search prices hundreds of tilings of a
-dozen shapes.
+whether the last tile is padded, whether a contraction is long enough for the matrix unit, whether one tile is the whole axis.  Two
+kernels of one order that answer these alike, have one *shape*: their tile programs differ in sizes only, and counting takes the
+sizes from the roles (:class:`.walk.Counter`).  A search prices hundreds of tilings of a dozen shapes.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any
 
 from ..errors import PlanError
 from ..ir.index import Axis
-from . import compensation
 from .analysis import Facts
 from .dots import MIN_DOT_K
 from .kernel import Kernel, Role
@@ -32,8 +30,7 @@ def _answers(kernel: Kernel, axis: Axis, role: Role) -> tuple[Any, ...]:
     if role.kind == "resident":
         return axis, role.kind, role.tile
     lanes = kernel.lanes and role.tile >= LEAST_TILE
-    few = compensation.few_steps(kernel, axis)
-    return axis, role.kind, role.tile > 1, role.tile >= MIN_DOT_K, lanes, few, role.tile >= axis.size, kernel.even(axis)
+    return axis, role.kind, role.tile > 1, role.tile >= MIN_DOT_K, lanes, role.tile >= axis.size, kernel.even(axis)
 
 
 class Tilings:

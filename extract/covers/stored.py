@@ -48,7 +48,9 @@ class Stored:
             layout = tuple(sorted(self.graph.axes[c], key=lambda a: (order.get(a, parts), a)))
             spec = RootSpec(c, name, layout, dtype)
             self.temporaries[c] = spec
-            self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary", narrow)
+            results = [o.dtype for o in self.program.outputs if o.dtype.is_float]
+            result = max(results, key=lambda d: d.itemsize) if term is None and results else None
+            self.buffers[spec.buffer] = Buffer(spec.buffer, dtype, tuple(a.size for a in layout), "temporary", narrow, result=result)
         return self.temporaries[c]
 
     def _sums_of_parts(self, c: int) -> list[Reduce | Scan]:

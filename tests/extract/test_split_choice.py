@@ -61,7 +61,7 @@ def test_the_choice_is_as_good_as_a_sweep(name):
     sweep = {n: split_us(traced, length, n) for n in near if length % n == 0 or n & (n - 1) == 0}
     (split,) = plan.splits
     assert split.parts in split.among and len(split.among) > 1
-    assert plan.estimated_us <= 1.08 * min(sweep.values())  # what is offered is a factor of four apart
+    assert plan.estimated_us <= 1.08 * min(sweep.values())  # what is offered is a factor of four apart; 7 % is the worst of these
     if name in ("one long row", "tall and skinny", "few tiles of a product", "all of a matrix"):
         assert plan.estimated_us < 0.97 * sweep[filling], "the choice pays"
 
@@ -124,7 +124,7 @@ def test_an_explanation_says_among_which():
     assert str(c.plan.splits[0]) == f"elements in {parts} parts over the grid, chosen among 250, 64, 1000" and parts in (250, 64, 1000)
     explanation = c.explain()
     assert f"  split: {c.plan.splits[0]}" in str(explanation).splitlines()
-    assert explanation.data()["splits"] == [{"axis": "elements", "parts": 250, "among": (250, 64, 1000)}]
+    assert explanation.data()["splits"] == [{"axis": "elements", "parts": parts, "among": (250, 64, 1000)}]
 
 
 def test_partial_results_are_made_once():

@@ -49,6 +49,13 @@ def error(k, x):
     return float(np.max(np.abs(simulate(lower(k), {"x": x}, np.float32)["y"] - exact) / exact))
 
 
+@pytest.mark.parametrize(("result", "carried"), [(dtypes.float16, False), (dtypes.float32, True), (None, True)])
+def test_parts_carry_what_their_result_has_digits_for(result, carried):
+    k = summed(tile=16)
+    part = replace(k, buffers={n: replace(b, role="temporary", result=result) if n == "y" else b for n, b in k.buffers.items()})
+    assert bool(lost(lower(part))) is carried is not bool(lanes(lower(part)))
+
+
 DATA = {"random": np.random.default_rng(0).random((3, 4096), np.float32) + 1, "equal": np.full((3, 4096), 0.1, np.float32)}
 
 

@@ -205,7 +205,10 @@ def test_rows_whose_maximum_others_take_keep_differences(more):
     [
         (False, lambda j, e, x: e / b.sum_over(j, e)),
         (False, lambda j, e, x: b.sum_over(j, e * x) * x / b.sum_over(j, e)),
-        (False, lambda j, e, x: b.log(b.sum_over(j, e))),
+        (False, lambda j, e, x: b.log(b.sum_over(j, e)) * 2.0 + b.maximum_over(j, x)),
+        (True, lambda j, e, x: b.log(b.sum_over(j, e))),
+        (True, lambda j, e, x: b.log(b.sum_over(j, e)) * x + b.maximum_over(j, x)),
+        (True, lambda j, e, x: b._reduction("prod")(j, e * 1.5)),
         (False, lambda j, e, x: e * e / (b.sum_over(j, e) * b.sum_over(j, e))),
         (True, lambda j, e, x: e),
         (True, lambda j, e, x: b.sum_over(j, e * x)),

@@ -2,13 +2,13 @@
 
 A factor that a row's exponentials share is in their sum once, in its reciprocal once less, in a product of two sums twice; in a quotient of
 two sums it is not.  What has it not is the same whatever the factor is.  A logarithm turns it into a term, which is of the size of the last
-digit of the reference that is added there.
+digit of the reference: so beside that, added to it, it is nothing, and anywhere else it is seen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from ..program import (
     Cast,
@@ -35,39 +35,45 @@ from ..program import (
 Powers = Mapping[str, int]  # name of a factor -> its power, where that is not 0
 ANY: Powers | None = None  # of 0 and of infinities, which no factor changes
 UNKNOWN: Powers = {"?": 1}  # a sum of several powers, or what an operation makes of one
-AT_ONCE = 4  # times around a loop, in which powers are known
+TERM = "log "  # before the name of a factor: the term that a logarithm has made of it
+SAME = ("sum", "mean", "max", "min")  # reductions of values with one power have it, too
 
 
-def seen(program: TileProgram, shared: Mapping[str, str]) -> set[str]:
-    """The factors that some stored value has in a power.  ``shared``: the values that have one once, and its name."""
+def seen(program: TileProgram, shared: Mapping[str, str], references: Mapping[str, Set[str]]) -> set[str]:
+    """The factors that some stored value has in a power.  ``shared``: the values that have one once, and its name; ``references``: by that
+    name, the values that are its reference, or a multiple."""
+    of = {v: TERM + name for name, values in references.items() for v in values}
     powers: dict[str, Powers | None] = {}
+    before: dict[str, Powers | None] | None = None
     found: set[str] = set()
-    for _ in range(AT_ONCE):
-        found = set()
-        _block(program.body, shared, powers, found)
-    return set(shared.values()) if "?" in found else found
+    while powers != before:  # each only becomes less known, so this ends
+        before, found = dict(powers), set()
+        _block(program.body, shared, of, powers, found)
+    return set(shared.values()) if "?" in found else {name.removeprefix(TERM) for name in found}
 
 
-def _block(body: tuple[Statement, ...], shared: Mapping[str, str], powers: dict[str, Powers | None], found: set[str]) -> None:
+def _block(
+    body: tuple[Statement, ...], shared: Mapping[str, str], references: Mapping[str, str], powers: dict[str, Powers | None], found: set[str]
+) -> None:
     for s in body:
         if isinstance(s, Loop):
             for a in s.accumulators:
-                start = ANY if a.start is None else _of(a.start, powers)
+                start = _of(Literal(a.identity) if a.start is None else a.start, powers)
                 powers[a.old.name] = _either(start, powers.get(a.new.name, ANY))
-            _block(s.body, shared, powers, found)
+            _block(s.body, shared, references, powers, found)
             for a in s.accumulators:
                 powers[a.old.name] = _either(powers[a.old.name], powers[a.new.name])
         elif isinstance(s, Store):
             found.update(_of(s.src, powers) or {})
         else:
             for v in defines(s):
-                powers[v.name] = {shared[v.name]: 1} if v.name in shared else _made(s, powers)
+                powers[v.name] = {shared[v.name]: 1} if v.name in shared else _made(s, references, powers)
 
 
-def _made(s: Statement, powers: Mapping[str, Powers | None]) -> Powers | None:
+def _made(s: Statement, references: Mapping[str, str], powers: Mapping[str, Powers | None]) -> Powers | None:
     of = [_of(v, powers) for v in (s.args if isinstance(s, Let) else direct_uses(s))]
     if isinstance(s, Let):
-        return _computed(s, of)
+        return _computed(s, of, references)
     if isinstance(s, Fill):
         return _of(Literal(s.value), powers)
     if isinstance(s, Dot):
@@ -75,7 +81,8 @@ def _made(s: Statement, powers: Mapping[str, Powers | None]) -> Powers | None:
         return product if s.acc is None else _either(product, _of(s.acc, powers))
     if isinstance(s, Where):
         return _either(of[0], _of(Literal(s.fill), powers))
-    if not isinstance(s, Reduce | Scan | Cast | Permute | Lost | Mean):
+    same = isinstance(s, Permute | Lost | Mean) or (isinstance(s, Reduce | Scan) and s.monoid in SAME)
+    if not same and not (isinstance(s, Cast) and s.dst.dtype.is_float):
         return UNKNOWN if any(of) else {}
     found = ANY
     for p in of:
@@ -83,7 +90,9 @@ def _made(s: Statement, powers: Mapping[str, Powers | None]) -> Powers | None:
     return found
 
 
-def _computed(s: Let, of: list[Powers | None]) -> Powers | None:
+def _computed(s: Let, of: list[Powers | None], references: Mapping[str, str]) -> Powers | None:
+    if any(name.startswith(TERM) for p in of for name in p or ()):
+        return _of_term(s, of, references)
     if s.op == "mul":
         return _times(*of)
     if s.op == "div":
@@ -92,8 +101,10 @@ def _computed(s: Let, of: list[Powers | None]) -> Powers | None:
         return _power(of[0], -1)
     if s.op == "where":
         return _either(of[1], of[2]) if not of[0] else UNKNOWN
-    if s.op in ("log", "log2", "log1p") or (s.op in ("eq", "ne") and Literal(0.0) in s.args):
-        return {} if s.op != "log1p" or not of[0] else UNKNOWN
+    if s.op in ("eq", "ne") and Literal(0.0) in s.args:
+        return {}
+    if s.op in ("log", "log2") and of[0] and "?" not in of[0]:
+        return {TERM + next(iter(of[0])): 1} if len(of[0]) == 1 else UNKNOWN
     if s.op in ("fma", "fms"):
         return _either(_times(of[0], of[1]), of[2])
     if s.op in ("add", "maximum", "minimum", "neg", "abs"):
@@ -102,6 +113,18 @@ def _computed(s: Let, of: list[Powers | None]) -> Powers | None:
             found = _either(found, p)
         return found
     return UNKNOWN if any(of) else {}
+
+
+def _of_term(s: Let, of: list[Powers | None], references: Mapping[str, str]) -> Powers | None:
+    """What an operation makes of a logarithm: nothing is left of it beside its own reference."""
+    terms = {name for p in of for name in p or ()}
+    if len(terms) > 1 or "?" in terms:
+        return UNKNOWN
+    (term,) = terms
+    if s.op == "add" and any(isinstance(v, Value) and references.get(v.name) == term for v in s.args):
+        return {}
+    numbers = all(p or isinstance(v, Literal) for v, p in zip(s.args, of, strict=True))
+    return {term: 1} if s.op in ("neg", "mul") and numbers and sum(map(bool, of)) == 1 else UNKNOWN
 
 
 def _of(v: Operand, powers: Mapping[str, Powers | None]) -> Powers | None:

@@ -112,7 +112,9 @@ def refer(program: TileProgram) -> TileProgram:
     if not found:
         return program
     kept = _kept_inside(program, found)
-    shown = seen(program, {d.exponential.dst.name: " ".join(d.key) for d in kept if d.of_a_row})
+    rows_of = [d for d in kept if d.of_a_row]
+    references = {" ".join(d.key): _multiples(program, d.of.name) for d in rows_of}
+    shown = seen(program, {d.exponential.dst.name: " ".join(d.key) for d in rows_of}, references)
     differences = {d.exponential.dst.name: d for d in kept if " ".join(d.key) not in shown}
     if not differences:
         return program
@@ -213,6 +215,19 @@ def _family(program: TileProgram, name: str) -> frozenset[str]:
         for names in states:
             found |= names if names & found else set()
     return frozenset(found)
+
+
+def _multiples(program: TileProgram, name: str) -> set[str]:
+    """The values of a state, and multiples of these."""
+    found = set(_family(program, name))
+    for s in program.statements():
+        if isinstance(s, Cast | Permute) and s.src.name in found:
+            found.add(s.dst.name)
+        if isinstance(s, Let) and any(v.name in found for v in direct_uses(s)):
+            scaled = s.op == "neg" or (s.op == "mul" and any(isinstance(a, Literal) for a in s.args))
+            if scaled or (s.op == "where" and isinstance(s.args[2], Value) and s.args[2].name in found):
+                found.add(s.dst.name)
+    return found
 
 
 def _loaded(program: TileProgram, family: frozenset[str]) -> bool:

@@ -54,7 +54,6 @@ def linear_cross_entropy_out(
     sum_w_rows = tl.zeros([T_x_rows], tl.float32)
     max_w_rows = tl.full([T_x_rows], float("-inf"), tl.float32)
     sum_w_rows_2 = tl.zeros([T_x_rows], tl.float32)
-    reference_2 = tl.full([T_x_rows], float("-inf"), tl.float32)
     for w_rows_start in tl.range(0, N_w_rows, T_w_rows):
         sum_cols = tl.zeros([T_x_rows, T_w_rows], tl.float32)
         for cols_start in tl.range(0, N_cols, T_cols):
@@ -66,21 +65,15 @@ def linear_cross_entropy_out(
             )
             sum_cols = tl.dot(x, w, sum_cols, out_dtype=tl.float32)
         tile_max = _max(sum_cols, axis=1)
-        max_w_rows = _maximum(max_w_rows, tile_max)
-        size = tl.abs(max_w_rows)
-        large = size >= 93032639.74436162
-        by = tl.where(large, 1.0, 1.4426950408889634)
-        mul_4 = max_w_rows * by
-        reference = _maximum(mul_4, -3.4028234663852886e+38)
-        low = max_w_rows <= -93032639.74436162
-        below = tl.where(low, -41185088.255638376, 0.0)
-        high = max_w_rows >= 93032639.74436162
-        beyond = tl.where(high, 41185088.255638376, below)
-        passed = reference + beyond
-        diff_3 = reference_2 - passed
-        exp = tl.exp2(diff_3)
-        scaled_3 = tl.fma(sum_cols, by[:, None], -reference[:, None])
-        exp_2 = tl.exp2(scaled_3)
+        max_w_rows_new = _maximum(max_w_rows, tile_max)
+        empty = max_w_rows_new == float("-inf")
+        safe = tl.where(empty, 0.0, max_w_rows_new)
+        diff = safe - max_w_rows
+        scaled = diff * -1.4426950408889634
+        exp = tl.exp2(scaled)
+        diff_2 = sum_cols - safe[:, None]
+        scaled_2 = diff_2 * 1.4426950408889634
+        exp_2 = tl.exp2(scaled_2)
         tile_sum = tl.sum(exp_2, axis=1)
         sum_w_rows = tl.fma(sum_w_rows, exp, tile_sum)
         at_w_rows = tl.cast(w_rows_start, tl.int32) + r_w_rows
@@ -88,7 +81,7 @@ def linear_cross_entropy_out(
         where_5 = tl.where(eq_2, sum_cols, 0.0)
         tile_sum_2 = tl.sum(where_5, axis=1)
         sum_w_rows_2 = sum_w_rows_2 + tile_sum_2
-        reference_2 = passed
+        max_w_rows = max_w_rows_new
     log = tl.log(sum_w_rows)
     neg_4 = -log
     ge = where >= 0

@@ -12,7 +12,7 @@
   memory: 135.30 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (125.8 us)
   split: rows in 32 parts over the grid, chosen among 8, 2, 32
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: rows split over the grid into 8 parts, 38.8 us, 134.50 MB: 0.1 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
+  runner-up: rows split over the grid into 8 parts, 38.7 us, 134.50 MB: 0.0 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
   search ended: bound
 """
 

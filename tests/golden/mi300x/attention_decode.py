@@ -1,18 +1,18 @@
-"""plan for attention_decode on mi300x: 2 kernels, 43.0 us estimated
-  attention_decode_part10_part11_part14: k, q, v -> part10, part11, part14
-    roles   batch=grid:1 q_cols=stream:16 v_cols=grid:128 rows_i3=stream:64 rows_o3=grid:1   (2048 programs, 4 warps, 1 stages)
-    loops   rows_i3 x1, q_cols x1
-    cost    36.7 us, bound by dram; 135.29 MB DRAM, 136.33 MB L2, 0.0 GFLOP, 0.20 G instructions; 0 B shared
+"""plan for attention_decode on mi300x: 2 kernels, 42.4 us estimated
+  attention_decode_part0_part1_part4: k, q, v -> part0, part1, part4
+    roles   batch=grid:1 q_cols=stream:16 v_cols=grid:128 rows_i=stream:256 rows_o=grid:1   (512 programs, 16 warps, 1 stages)
+    loops   rows_i x1, q_cols x1
+    cost    36.3 us, bound by dram; 134.49 MB DRAM, 134.75 MB L2, 0.0 GFLOP, 0.19 G instructions; 0 B shared
     rules   view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product
-  attention_decode_out: part10, part11, part14 -> out
-    roles   batch=grid:1 v_cols=grid:8 rows_o3=resident:64   (512 programs, 1 warps, 1 stages)
+  attention_decode_out: part0, part1, part4 -> out
+    roles   batch=grid:1 v_cols=grid:16 rows_o=resident:16   (256 programs, 1 warps, 1 stages)
     loops   none (whole rows on chip)
-    cost    6.3 us, bound by launch; 1.07 MB DRAM, 1.32 MB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
+    cost    6.1 us, bound by launch; 274.43 kB DRAM, 303.10 kB L2, 0.0 GFLOP, 0.00 G instructions; 0 B shared
     rules   merge_selection_parts, local_selection, split_reduction, scale_scaled, scale_negation, exponential_to_base_two, factor_out
-  memory: 136.36 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (150.9 us)
-  split: rows in 64 parts over the grid, chosen among 16, 4, 64
+  memory: 134.77 MB; compulsory 134.23 MB; unfused 408.96 MB in 10 kernels (150.9 us)
+  split: rows in 16 parts over the grid, chosen among 16, 4, 64
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: rows split over the grid into 16 parts, 44.1 us, 134.77 MB: 1.2 us slower: 2 kernels, attention_decode_part0_part1_part4 is bound by dram
+  runner-up: one kernel, 52.7 us, 134.23 MB: 10.3 us slower: 1 kernel, attention_decode_out is bound by latency
   search ended: bound
 """
 
@@ -35,151 +35,131 @@ def _max(x, axis: tl.constexpr):
 
 
 @triton.jit
-def _lost_digits(new, kept, small):
-    """What rounding added to new = kept + small; nothing where it is not finite."""
-    lost = (new - kept) - small
-    return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
-
-
-@triton.jit
-def attention_decode_part10_part11_part14(
-    q_ptr, k_ptr, v_ptr, part10_ptr, part11_ptr, part14_ptr,
-    N_q_cols, N_v_cols, N_rows_i3, N_rows_o3, q_stride_batch, q_stride_q_cols, k_stride_batch, k_stride_2, k_stride_q_cols,
-    v_stride_batch, v_stride_2, v_stride_v_cols, part10_stride_batch, part10_stride_rows_o3, part11_stride_batch,
-    part11_stride_rows_o3, part14_stride_rows_o3, part14_stride_batch, part14_stride_v_cols,
-    T_q_cols: tl.constexpr, T_v_cols: tl.constexpr, T_rows_i3: tl.constexpr,
+def attention_decode_part0_part1_part4(
+    q_ptr, k_ptr, v_ptr, part0_ptr, part1_ptr, part4_ptr,
+    N_q_cols, N_v_cols, N_rows_i, N_rows_o, q_stride_batch, q_stride_q_cols, k_stride_batch, k_stride_2, k_stride_q_cols,
+    v_stride_batch, v_stride_2, v_stride_v_cols, part0_stride_batch, part0_stride_rows_o, part1_stride_batch,
+    part1_stride_rows_o, part4_stride_rows_o, part4_stride_batch, part4_stride_v_cols,
+    T_q_cols: tl.constexpr, T_v_cols: tl.constexpr, T_rows_i: tl.constexpr,
 ):
-    """part10: a partial result
-    part11: a partial result
-    part14: a partial result
+    """part0: a partial result
+    part1: a partial result
+    part4: a partial result
     rules: view_through_op, view_through_reduction, split_reduction, seed_shift, function2, choice_by_reference, shift_through_additive, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product
-    moves: 135.29 MB of memory for the planned sizes; bound by dram
+    moves: 134.49 MB of memory for the planned sizes; bound by dram
     """
     pid = tl.program_id(0)
-    rows_o3_start = (pid % N_rows_o3).to(tl.int64)
-    pid = pid // N_rows_o3
+    rows_o_start = (pid % N_rows_o).to(tl.int64)
+    pid = pid // N_rows_o
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
     pid = pid // tl.cdiv(N_v_cols, T_v_cols)
     batch_start = pid.to(tl.int64)
     r_q_cols = tl.arange(0, T_q_cols)
     r_v_cols = tl.arange(0, T_v_cols)
-    r_rows_i3 = tl.arange(0, T_rows_i3)
-    max_rows_i3 = tl.full([], float("-inf"), tl.float32)
-    sum_lanes_rows_i3 = tl.zeros([T_rows_i3], tl.float32)
-    sum_lanes_rows_i3_2 = tl.zeros([T_v_cols, T_rows_i3], tl.float32)
-    for rows_i3_start in tl.range(0, N_rows_i3, T_rows_i3):
-        sum_q_cols = tl.zeros([T_rows_i3], tl.float32)
-        lost_q_cols = tl.zeros([T_rows_i3], tl.float32)
+    r_rows_i = tl.arange(0, T_rows_i)
+    max_rows_i = tl.full([], float("-inf"), tl.float32)
+    sum_lanes_rows_i = tl.zeros([T_rows_i], tl.float32)
+    sum_lanes_rows_i_2 = tl.zeros([T_v_cols, T_rows_i], tl.float32)
+    for rows_i_start in tl.range(0, N_rows_i, T_rows_i):
+        sum_lanes_q_cols = tl.zeros([T_rows_i, T_q_cols], tl.float32)
         for q_cols_start in tl.range(0, N_q_cols, T_q_cols):
             q = tl.load(
                 q_ptr + (batch_start * q_stride_batch + tl.cast(q_cols_start, tl.int64) * q_stride_q_cols) + r_q_cols * q_stride_q_cols,
             )
             k = tl.load(
-                k_ptr + (batch_start * k_stride_batch + (tl.cast(rows_i3_start, tl.int64) + rows_o3_start * 128) * k_stride_2 + tl.cast(q_cols_start, tl.int64) * k_stride_q_cols) + (r_rows_i3[:, None] * k_stride_2 + r_q_cols[None, :] * k_stride_q_cols),
+                k_ptr + (batch_start * k_stride_batch + (tl.cast(rows_i_start, tl.int64) + rows_o_start * 512) * k_stride_2 + tl.cast(q_cols_start, tl.int64) * k_stride_q_cols) + (r_rows_i[:, None] * k_stride_2 + r_q_cols[None, :] * k_stride_q_cols),
             )
             q_f = q.to(tl.float32)
             k_f = k.to(tl.float32)
-            mul = q_f[None, :] * k_f
-            tile_sum = tl.sum(mul, axis=1)
-            small = tile_sum - lost_q_cols
-            sum_q_cols_new = sum_q_cols + small
-            lost_q_cols = _lost_digits(sum_q_cols_new, sum_q_cols, small)
-            sum_q_cols = sum_q_cols_new
+            sum_lanes_q_cols = tl.fma(q_f[None, :], k_f, sum_lanes_q_cols)
+        sum_q_cols = tl.sum(sum_lanes_q_cols, axis=1)
         tile_max = _max(sum_q_cols, axis=0)
-        max_rows_i3_new = _maximum(max_rows_i3, tile_max)
-        empty = max_rows_i3_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_rows_i3_new)
+        max_rows_i_new = _maximum(max_rows_i, tile_max)
+        empty = max_rows_i_new == float("-inf")
+        safe = tl.where(empty, 0.0, max_rows_i_new)
         eq = safe == float("-inf")
         where = tl.where(eq, 0.0, safe)
-        eq_2 = max_rows_i3 == float("-inf")
-        where_2 = tl.where(eq_2, 0.0, max_rows_i3)
+        eq_2 = max_rows_i == float("-inf")
+        where_2 = tl.where(eq_2, 0.0, max_rows_i)
         diff = where - where_2
         mul_2 = diff * 0.12751743082459868
-        neg_3 = -mul_2
-        exp2 = tl.exp2(neg_3)
-        empty_2 = max_rows_i3 == float("-inf")
+        neg_2 = -mul_2
+        exp2 = tl.exp2(neg_2)
+        empty_2 = max_rows_i == float("-inf")
         factor = tl.where(empty_2, 1.0, exp2)
         diff_2 = sum_q_cols - where
         mul_4 = diff_2 * 0.12751743082459868
         exp2_2 = tl.exp2(mul_4)
-        sum_lanes_rows_i3 = tl.fma(sum_lanes_rows_i3, factor, exp2_2)
-        empty_3 = max_rows_i3 == float("-inf")
+        sum_lanes_rows_i = tl.fma(sum_lanes_rows_i, factor, exp2_2)
+        empty_3 = max_rows_i == float("-inf")
         factor_2 = tl.where(empty_3, 1.0, exp2)
         v = tl.load(
-            v_ptr + (batch_start * v_stride_batch + (tl.cast(rows_i3_start, tl.int64) + rows_o3_start * 128) * v_stride_2 + v_cols_start * v_stride_v_cols) + (r_rows_i3[None, :] * v_stride_2 + r_v_cols[:, None] * v_stride_v_cols),
+            v_ptr + (batch_start * v_stride_batch + (tl.cast(rows_i_start, tl.int64) + rows_o_start * 512) * v_stride_2 + v_cols_start * v_stride_v_cols) + (r_rows_i[None, :] * v_stride_2 + r_v_cols[:, None] * v_stride_v_cols),
         )
         v_f = v.to(tl.float32)
         mul_6 = exp2_2[None, :] * v_f
-        sum_lanes_rows_i3_2 = tl.fma(sum_lanes_rows_i3_2, factor_2, mul_6)
-        max_rows_i3 = max_rows_i3_new
+        sum_lanes_rows_i_2 = tl.fma(sum_lanes_rows_i_2, factor_2, mul_6)
+        max_rows_i = max_rows_i_new
     if v_cols_start == 0:
-        tl.store(part10_ptr + batch_start * part10_stride_batch + rows_o3_start * part10_stride_rows_o3, max_rows_i3)
-    sum_rows_i3 = tl.sum(sum_lanes_rows_i3, axis=0)
+        tl.store(part0_ptr + batch_start * part0_stride_batch + rows_o_start * part0_stride_rows_o, max_rows_i)
+    sum_rows_i = tl.sum(sum_lanes_rows_i, axis=0)
     if v_cols_start == 0:
-        tl.store(part11_ptr + batch_start * part11_stride_batch + rows_o3_start * part11_stride_rows_o3, sum_rows_i3)
-    sum_rows_i3_2 = tl.sum(sum_lanes_rows_i3_2, axis=1)
+        tl.store(part1_ptr + batch_start * part1_stride_batch + rows_o_start * part1_stride_rows_o, sum_rows_i)
+    sum_rows_i_2 = tl.sum(sum_lanes_rows_i_2, axis=1)
     tl.store(
-        part14_ptr + (rows_o3_start * part14_stride_rows_o3 + batch_start * part14_stride_batch + v_cols_start * part14_stride_v_cols) + r_v_cols * part14_stride_v_cols,
-        sum_rows_i3_2,
+        part4_ptr + (rows_o_start * part4_stride_rows_o + batch_start * part4_stride_batch + v_cols_start * part4_stride_v_cols) + r_v_cols * part4_stride_v_cols,
+        sum_rows_i_2,
     )
 
 
 @triton.jit
 def attention_decode_out(
-    part11_ptr, part10_ptr, part14_ptr, out_ptr,
-    N_v_cols, N_rows_o3, part11_stride_batch, part11_stride_rows_o3, part10_stride_batch, part10_stride_rows_o3,
-    part14_stride_rows_o3, part14_stride_batch, part14_stride_v_cols, out_stride_batch, out_stride_v_cols,
-    T_v_cols: tl.constexpr, T_rows_o3: tl.constexpr,
+    part1_ptr, part0_ptr, part4_ptr, out_ptr,
+    N_v_cols, N_rows_o, part1_stride_batch, part1_stride_rows_o, part0_stride_batch, part0_stride_rows_o,
+    part4_stride_rows_o, part4_stride_batch, part4_stride_v_cols, out_stride_batch, out_stride_v_cols,
+    T_v_cols: tl.constexpr, T_rows_o: tl.constexpr,
 ):
     """t0[batch, rows] = sum_q_cols(q * k) * 0.0883883
     t1[batch, rows] = exp(t0 - max_rows(t0))
     out[batch, v_cols] = sum_rows(t1 / sum_rows(t1) * v)
     rules: merge_selection_parts, local_selection, split_reduction, scale_scaled, scale_negation, exponential_to_base_two, factor_out
-    moves: 1.07 MB of memory for the planned sizes; bound by launch
+    moves: 274.43 kB of memory for the planned sizes; bound by launch
     """
     pid = tl.program_id(0)
     v_cols_start = (pid % tl.cdiv(N_v_cols, T_v_cols)).to(tl.int64) * T_v_cols
     pid = pid // tl.cdiv(N_v_cols, T_v_cols)
     batch_start = pid.to(tl.int64)
     r_v_cols = tl.arange(0, T_v_cols)
-    r_rows_o3 = tl.arange(0, T_rows_o3)
-    rows_o3_ok = r_rows_o3 < N_rows_o3
-    part11 = tl.load(
-        part11_ptr + batch_start * part11_stride_batch + r_rows_o3 * part11_stride_rows_o3,
-        mask=rows_o3_ok,
-        other=0.0,
-    )
-    eq = part11 == 0.0
-    part10 = tl.load(
-        part10_ptr + batch_start * part10_stride_batch + r_rows_o3 * part10_stride_rows_o3,
-        mask=rows_o3_ok,
-        other=0.0,
-    )
-    eq_2 = part10 == float("-inf")
-    part10_ok = tl.where(rows_o3_ok, part10, float("-inf"))
-    max_rows_o3 = _max(part10_ok, axis=0)
-    where = tl.where(eq_2, 0.0, part10)
-    diff = max_rows_o3 - where
+    r_rows_o = tl.arange(0, T_rows_o)
+    rows_o_ok = r_rows_o < N_rows_o
+    part1 = tl.load(part1_ptr + batch_start * part1_stride_batch + r_rows_o * part1_stride_rows_o, mask=rows_o_ok, other=0.0)
+    eq = part1 == 0.0
+    part0 = tl.load(part0_ptr + batch_start * part0_stride_batch + r_rows_o * part0_stride_rows_o, mask=rows_o_ok, other=0.0)
+    eq_2 = part0 == float("-inf")
+    part0_ok = tl.where(rows_o_ok, part0, float("-inf"))
+    max_rows_o = _max(part0_ok, axis=0)
+    where = tl.where(eq_2, 0.0, part0)
+    diff = max_rows_o - where
     mul = diff * 0.12751743082459868
     neg_2 = -mul
     exp2 = tl.exp2(neg_2)
     where_2 = tl.where(eq_2, 1.0, exp2)
-    mul_2 = where_2 * part11
+    mul_2 = where_2 * part1
     where_3 = tl.where(eq, 0.0, mul_2)
-    where_3_ok = tl.where(rows_o3_ok, where_3, 0.0)
-    sum_rows_o3 = tl.sum(where_3_ok, axis=0)
-    recip = 1.0 / sum_rows_o3
-    part14 = tl.load(
-        part14_ptr + (batch_start * part14_stride_batch + v_cols_start * part14_stride_v_cols) + (r_rows_o3[None, :] * part14_stride_rows_o3 + r_v_cols[:, None] * part14_stride_v_cols),
-        mask=rows_o3_ok[None, :],
+    where_3_ok = tl.where(rows_o_ok, where_3, 0.0)
+    sum_rows_o = tl.sum(where_3_ok, axis=0)
+    recip = 1.0 / sum_rows_o
+    part4 = tl.load(
+        part4_ptr + (batch_start * part4_stride_batch + v_cols_start * part4_stride_v_cols) + (r_rows_o[None, :] * part4_stride_rows_o + r_v_cols[:, None] * part4_stride_v_cols),
+        mask=rows_o_ok[None, :],
         other=0.0,
     )
-    eq_3 = part14 == 0.0
-    mul_3 = where_2[None, :] * part14
+    eq_3 = part4 == 0.0
+    mul_3 = where_2[None, :] * part4
     where_4 = tl.where(eq_3, 0.0, mul_3)
-    where_4_ok = tl.where(rows_o3_ok[None, :], where_4, 0.0)
-    sum_rows_o3_2 = tl.sum(where_4_ok, axis=1)
-    mul_4 = recip * sum_rows_o3_2
+    where_4_ok = tl.where(rows_o_ok[None, :], where_4, 0.0)
+    sum_rows_o_2 = tl.sum(where_4_ok, axis=1)
+    mul_4 = recip * sum_rows_o_2
     tl.store(
         out_ptr + (batch_start * out_stride_batch + v_cols_start * out_stride_v_cols) + r_v_cols * out_stride_v_cols,
         mul_4.to(tl.float16),
@@ -189,16 +169,16 @@ def attention_decode_out(
 def run(q, k, v):
     """Return the tuple (out), computed by 2 kernels on the device of the arguments."""
     _check_tensor("q", q, torch.float16, 4)
-    _check_device("q", q, q.device, attention_decode_part10_part11_part14)
+    _check_device("q", q, q.device, attention_decode_part0_part1_part4)
     _check_tensor("k", k, torch.float16, 4)
-    _check_device("k", k, q.device, attention_decode_part10_part11_part14)
+    _check_device("k", k, q.device, attention_decode_part0_part1_part4)
     _check_tensor("v", v, torch.float16, 4)
-    _check_device("v", v, q.device, attention_decode_part10_part11_part14)
+    _check_device("v", v, q.device, attention_decode_part0_part1_part4)
     N_batch = q.shape[1]
     N_q_cols = q.shape[3]
     N_rows = k.shape[2]
     N_v_cols = v.shape[3]
-    N_rows_o3 = triton.cdiv(N_rows, 128)
+    N_rows_o = triton.cdiv(N_rows, 512)
     _check_shape("q", q, (1, N_batch, 1, N_q_cols))
     _check_shape("k", k, (1, N_batch, N_rows, N_q_cols))
     _check_shape("v", v, (1, N_batch, N_rows, N_v_cols))
@@ -207,27 +187,27 @@ def run(q, k, v):
     _check_size("rows", N_rows == 8192, "of 8192, on which the program depends")
     _check_size("v_cols", N_v_cols == 128, "of 128, on which the program depends")
     q = _readable("q", q, (0, 0, 0, 15))
-    k = _readable("k", k, (0, 0, 63, 15))
-    v = _readable("v", v, (0, 0, 63, 127))
+    k = _readable("k", k, (0, 0, 255, 15))
+    v = _readable("v", v, (0, 0, 255, 127))
     out = torch.empty((1, N_batch, 1, N_v_cols), dtype=torch.float16, device=q.device)
     with torch.cuda.device_of(q):
-        part10 = torch.empty((N_batch, N_rows_o3), dtype=torch.float32, device=q.device)
-        part11 = torch.empty((N_batch, N_rows_o3), dtype=torch.float32, device=q.device)
-        part14 = torch.empty((N_rows_o3, N_batch, N_v_cols), dtype=torch.float32, device=q.device)
-        _check_reach("part14", part14.stride(), (63, 0, 127))
-        attention_decode_part10_part11_part14[_grid(N_batch * triton.cdiv(N_v_cols, 128) * N_rows_o3)](
-            q, k, v, part10, part11, part14,
-            N_q_cols, N_v_cols, 128, N_rows_o3, q.stride(1), q.stride(3), k.stride(1), k.stride(2), k.stride(3), v.stride(1),
-            v.stride(2), v.stride(3), part10.stride(0), part10.stride(1), part11.stride(0), part11.stride(1),
-            part14.stride(0), part14.stride(1), part14.stride(2),
-            T_q_cols=16, T_v_cols=128, T_rows_i3=64,
-            num_warps=4, num_stages=1, enable_fp_fusion=True,
+        part0 = torch.empty((N_batch, N_rows_o), dtype=torch.float32, device=q.device)
+        part1 = torch.empty((N_batch, N_rows_o), dtype=torch.float32, device=q.device)
+        part4 = torch.empty((N_rows_o, N_batch, N_v_cols), dtype=torch.float32, device=q.device)
+        _check_reach("part4", part4.stride(), (15, 0, 127))
+        attention_decode_part0_part1_part4[_grid(N_batch * triton.cdiv(N_v_cols, 128) * N_rows_o)](
+            q, k, v, part0, part1, part4,
+            N_q_cols, N_v_cols, 512, N_rows_o, q.stride(1), q.stride(3), k.stride(1), k.stride(2), k.stride(3), v.stride(1),
+            v.stride(2), v.stride(3), part0.stride(0), part0.stride(1), part1.stride(0), part1.stride(1), part4.stride(0),
+            part4.stride(1), part4.stride(2),
+            T_q_cols=16, T_v_cols=128, T_rows_i=256,
+            num_warps=16, num_stages=1, enable_fp_fusion=True,
         )
-        attention_decode_out[_grid(N_batch * triton.cdiv(N_v_cols, 8))](
-            part11, part10, part14, out,
-            N_v_cols, N_rows_o3, part11.stride(0), part11.stride(1), part10.stride(0), part10.stride(1), part14.stride(0),
-            part14.stride(1), part14.stride(2), out.stride(1), out.stride(3),
-            T_v_cols=8, T_rows_o3=64,
+        attention_decode_out[_grid(N_batch * triton.cdiv(N_v_cols, 16))](
+            part1, part0, part4, out,
+            N_v_cols, N_rows_o, part1.stride(0), part1.stride(1), part0.stride(0), part0.stride(1), part4.stride(0),
+            part4.stride(1), part4.stride(2), out.stride(1), out.stride(3),
+            T_v_cols=16, T_rows_o=16,
             num_warps=1, num_stages=1, enable_fp_fusion=True,
         )
     return (out,)
