@@ -35,6 +35,7 @@ from ..program import (
 Powers = Mapping[str, int]  # name of a factor -> its power, where that is not 0
 ANY: Powers | None = None  # of 0 and of infinities, which no factor changes
 UNKNOWN: Powers = {"?": 1}  # a sum of several powers, or what an operation makes of one
+MOST_ROUNDS = 16  # of loops, until powers are taken for unknown
 TERM = "log "  # before the name of a factor: the term that a logarithm has made of it
 SAME = ("sum", "mean", "max", "min")  # reductions of values with one power have it, too
 
@@ -44,12 +45,13 @@ def seen(program: TileProgram, shared: Mapping[str, str], references: Mapping[st
     name, the values that are its reference, or a multiple."""
     of = {v: TERM + name for name, values in references.items() for v in values}
     powers: dict[str, Powers | None] = {}
-    before: dict[str, Powers | None] | None = None
-    found: set[str] = set()
-    while powers != before:  # each only becomes less known, so this ends
-        before, found = dict(powers), set()
+    for _ in range(MOST_ROUNDS):  # around loops
+        before = dict(powers)
+        found: set[str] = set()
         _block(program.body, shared, of, powers, found)
-    return set(shared.values()) if "?" in found else {name.removeprefix(TERM) for name in found}
+        if powers == before and "?" not in found:
+            return {name.removeprefix(TERM) for name in found}
+    return set(shared.values())
 
 
 def _block(
