@@ -90,8 +90,9 @@ test-all: $(READY) ## every test, an hour on two cores: before a release, and wh
 costs: $(READY) ## what each test took in the last make test-all, for the choice of make test (tests/costs.json)
 	@$(BIN)/python tests/quick.py $(VENV)/costs.jsonl
 
-lint: $(READY) ## ruff
+lint: $(READY) ## ruff: rules, and the layout of the code (ruff format . writes it)
 	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check --quiet . || { echo 'lint: run $(BIN)/python -m ruff format .' >&2; exit 1; }
 
 # The root is the package; a link gives mypy the name it is installed under, whatever the checkout is called.
 types: $(READY) ## mypy

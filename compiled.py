@@ -199,9 +199,7 @@ class Compiled(Executable):
             return self._laid_out(layouts, tensors, args, kwargs)._run_on(tensors, args, kwargs)
         return self._run_on(tensors, args, kwargs)
 
-    def _laid_out(
-        self, layouts: Layouts, tensors: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Executable:
+    def _laid_out(self, layouts: Layouts, tensors: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Executable:
         """This program for tensors of its shapes that lie in memory in another way; found once for each kind of that."""
         found = self._variants.get(layouts)
         if found is None:
@@ -276,9 +274,7 @@ class Compiled(Executable):
 
         return page(page_data([(self.plan, self.target)]), self.program.name)
 
-    def save(
-        self, path: str | os.PathLike[str], *, overwrite: bool = False, sizes: Sequence[Sequence[Any]] = ()
-    ) -> Path:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, sizes: Sequence[Sequence[Any]] = ()) -> Path:
         """Write the generated module to a file that a team can keep: it needs only torch and triton, and the modules of outside
         implementations.  It says what it computes, and run as a script it tests itself (docs/torch_compile.md).
 
@@ -306,9 +302,7 @@ class Compiled(Executable):
         header += [f"  {k}. {str(e.plan).splitlines()[0]}" for k, (e, _, _) in enumerate(self._range.kernels(self), 1)]
         return write_module(path, standalone_range(served, "\n".join(header)), self.program.name, overwrite=overwrite)
 
-    def accuracy(
-        self, *args: Any, runner: str = "auto", factor: float | None = None, orders: int = 0, **kwargs: Any
-    ) -> AccuracyReport:
+    def accuracy(self, *args: Any, runner: str = "auto", factor: float | None = None, orders: int = 0, **kwargs: Any) -> AccuracyReport:
         """Errors against float64 of the generated kernels and of the eager program in its own type.
 
         ``factor``: raise :class:`~eqfuse.errors.AccuracyError` if an output's error is more than so many times eager's.

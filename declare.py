@@ -147,9 +147,7 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _transfer(
-    name: str, arity: int, given: Any, increasing: bool, function: Callable[..., Any], where: str
-) -> Callable[..., Interval]:
+def _transfer(name: str, arity: int, given: Any, increasing: bool, function: Callable[..., Any], where: str) -> Callable[..., Interval]:
     """The range transfer: the given one, one interval for everything, or the ends of an increasing op."""
     if given is None:
         if not (increasing and arity == 1):

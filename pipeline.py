@@ -473,9 +473,7 @@ def _trace(request: Request) -> Traced:
     return traced
 
 
-def _programs(
-    request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None
-) -> FrozenGraph | None:
+def _programs(request: Request, rules: tuple[Rule, ...], traced: Traced, clock: _Clock, before: Planned | None) -> FrozenGraph | None:
     """The e-graph of programs equal to the one that was traced.  A verdict about its values asks for that one."""
     if request.fusion or request.in_order or not ordered(reachable(rules, traced.program)):
         return None

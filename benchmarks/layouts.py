@@ -57,12 +57,8 @@ def drawn(draws):
                 "disagreements": len(failed),
                 "results": counts["results"],
             }
-            rows.append(
-                row | {"refused": counts["refused"], "cpu_seconds": round(time.process_time() - start, 2), "failed": failed[:5]}
-            )
-            print(
-                f"{row['property']:20s}{each:8d} draws{len(failed):6d} disagreements{counts['refused']:8d} refused", flush=True
-            )
+            rows.append(row | {"refused": counts["refused"], "cpu_seconds": round(time.process_time() - start, 2), "failed": failed[:5]})
+            print(f"{row['property']:20s}{each:8d} draws{len(failed):6d} disagreements{counts['refused']:8d} refused", flush=True)
     finally:
         layout_properties.attempt = attempt
     return rows
@@ -83,9 +79,7 @@ FRAGMENT = Layout.parse("(2,8,4,2):(2@reg,4@lane,1@lane,1@reg)")  # accumulator 
 SHARED = Layout.parse("(128,64):(64,1)")
 WARPS = Layout.parse("(2,4):(4@warp,1@warp)")
 MESH = Layout.parse("(2,64,4,128):(1@dp,128,1@tp,1) + [8:8@node]")
-LOOSE = Layout(
-    [(2, 64), (8, 8), (1, 3), (2, 4), (4, 1), (4, 1, "lane"), (2, 1, "reg")], [(2, -8, "warp"), (4, 2, "warp"), (2, 1, "warp")]
-)
+LOOSE = Layout([(2, 64), (8, 8), (1, 3), (2, 4), (4, 1), (4, 1, "lane"), (2, 1, "reg")], [(2, -8, "warp"), (4, 2, "warp"), (2, 1, "warp")])
 TILES = WARPS.tile(FRAGMENT, (2, 4), (16, 8))
 EVERY_EIGHTH, PART = Layout.parse("(16,8):(64,8)"), Layout.parse("(8,4):(64,1)")
 TIMED = {

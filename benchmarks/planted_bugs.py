@@ -269,7 +269,9 @@ def main():
     result = {"planted": commits, "environment": host("numpy", "torch", "triton", "hypothesis"), "rows": rows}
     planted = [r for r in rows if r["fault"] != "as it is"]
     found = [r for r in planted if r["outcome"].startswith("found")]
-    print(f"{len(found)} of {len(planted)} found; plain, 1e-4: {sum(r.get('1e-4', 0) for r in planted)}, 1e-2: {sum(r.get('1e-2', 0) for r in planted)}")
+    print(
+        f"{len(found)} of {len(planted)} found; plain, 1e-4: {sum(r.get('1e-4', 0) for r in planted)}, 1e-2: {sum(r.get('1e-2', 0) for r in planted)}"
+    )
     if options.save:
         path = HERE / "results" / f"{time.strftime('%Y-%m-%d')}-planted-bugs.json"
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
@@ -374,9 +376,7 @@ def judged(case, contiguous, options):
 
     args = [a.map(lambda t: t.contiguous()) for a in case.args] if contiguous else case.args
     try:
-        assert_equivalent(
-            case.reference, case.theirs, args, gradients=case.gradients, examples=EXAMPLES, shrink_seconds=1.0, **options
-        )
+        assert_equivalent(case.reference, case.theirs, args, gradients=case.gradients, examples=EXAMPLES, shrink_seconds=1.0, **options)
         return {"outcome": "passed"}
     except (AccuracyError, KernelBug) as error:
         return {"outcome": "found", "message": str(error)}

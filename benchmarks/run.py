@@ -1,9 +1,9 @@
 """The table of every program in the corpus: what the model says.  Times on a GPU are the business of benchmarks/device.
 
-    python benchmarks/run.py                        every program
-    python benchmarks/run.py attention rmsnorm      programs whose name contains a word
-    python benchmarks/run.py --compile sm_90        with the static report of the compiled kernels
-    python benchmarks/run.py --save                 also write benchmarks/results/DATE-no-gpu.json, after every step
+python benchmarks/run.py                        every program
+python benchmarks/run.py attention rmsnorm      programs whose name contains a word
+python benchmarks/run.py --compile sm_90        with the static report of the compiled kernels
+python benchmarks/run.py --save                 also write benchmarks/results/DATE-no-gpu.json, after every step
 """
 
 import argparse

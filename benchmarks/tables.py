@@ -1,8 +1,8 @@
 """The Markdown tables of benchmarks/README.md, regenerated from the JSON under benchmarks/results/.
 
-    python benchmarks/tables.py             print them
-    python benchmarks/tables.py --write     replace what stands between the markers in benchmarks/README.md
-    python benchmarks/tables.py --check     exit 1 if the file is not what the data says
+python benchmarks/tables.py             print them
+python benchmarks/tables.py --write     replace what stands between the markers in benchmarks/README.md
+python benchmarks/tables.py --check     exit 1 if the file is not what the data says
 """
 
 import argparse

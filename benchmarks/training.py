@@ -77,9 +77,7 @@ PROGRAMS = {
     "swiglu_mlp": (swiglu_mlp, (given(8192, 1024), given(1024, 2816), given(1024, 2816), given(2816, 1024))),
     "cross_entropy": (functional.cross_entropy, (given(8192, 32000), labels(8192))),
     "smoothed": (lambda x, y: functional.cross_entropy(x, y, label_smoothing=0.1), (given(8192, 32000), labels(8192))),
-    "linear_cross_entropy": (
-        lambda h, w, y: functional.cross_entropy(h @ w.t(), y), (given(8192, 1024), given(32000, 1024), labels(8192))
-    ),
+    "linear_cross_entropy": (lambda h, w, y: functional.cross_entropy(h @ w.t(), y), (given(8192, 1024), given(32000, 1024), labels(8192))),
     "attention": (attention, QKV),
     "causal": (causal, QKV),
     "grouped": (grouped, [given(4, 16, 2048, 64), given(4, 4, 2048, 64), given(4, 4, 2048, 64)]),

@@ -42,7 +42,7 @@ def text_of(target: Target, spread: float) -> str:
     assert core is not None
     lines = [
         f"{MARK}: {target.measured}.",
-        f"# The shortest of many runs of each probe; the median run took up to {100 * spread:.0f} % longer.  \"assumption\": not measured.",
+        f'# The shortest of many runs of each probe; the median run took up to {100 * spread:.0f} % longer.  "assumption": not measured.',
     ]
     tables = {f.name: value for f in fields(Target) if isinstance(value := getattr(target, f.name), Mapping)}
     for f in fields(Target):

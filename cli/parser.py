@@ -132,8 +132,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("name", nargs="?", help="show one in full")
     p.add_argument("--json", action="store_true")
 
-    p = command("calibrate", "measure this machine's caches, products and functions, for plans with target=\"cpu\"", calibrate_command)
-    p.add_argument("--output", type=Path, metavar="OUT.toml", help="write this file, in place of the one that target=\"cpu\" reads")
+    p = command("calibrate", 'measure this machine\'s caches, products and functions, for plans with target="cpu"', calibrate_command)
+    p.add_argument("--output", type=Path, metavar="OUT.toml", help='write this file, in place of the one that target="cpu" reads')
     p.add_argument("--json", action="store_true", help="print the target as one JSON object")
 
     p = command("cache", "show or clear the plans that are kept on disk", cache_command)

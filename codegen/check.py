@@ -43,7 +43,7 @@ class Check:
     native: bool = False  # kernels are in C
 
 
-_BEFORE = '''
+_BEFORE = """
 if __name__ == "__main__":  # as a script it tests itself; without a GPU Triton interprets its kernels, which has to be said first
     import os
 
@@ -51,7 +51,7 @@ if __name__ == "__main__":  # as a script it tests itself; without a GPU Triton 
 
     if not torch.cuda.is_available():
         os.environ["TRITON_INTERPRET"] = "1"
-'''
+"""
 
 _CHECK = '''
 def _drawn(name, shape, dtype, below, scale, most):
@@ -100,24 +100,24 @@ def check(device=None):
     assert not off, f"not what torch computes: {', '.join(off)}"
 '''
 
-_MAIN = '''
+_MAIN = """
 if __name__ == "__main__":
     interpreted = not torch.cuda.is_available()
     if interpreted and SECONDS > LONGEST and "--long" not in os.sys.argv:
         os.sys.exit(f"the sizes that this file can be tested at take Triton's interpreter about {SECONDS / 60:.0f} minutes: "
                     "run it where there is a GPU, or with --long")
     print("in Triton's interpreter, without a GPU" if interpreted else torch.cuda.get_device_name())
-'''
+"""
 
 _PLAIN = "    check()\n"
 
-_NATIVE = '''
+_NATIVE = """
 if __name__ == "__main__":
     print("by kernels in C, compiled for this processor")
     check()
-'''
+"""
 
-_NARROW = '''
+_NARROW = """
     if interpreted:  # Triton's interpreter computes with the bits of bfloat16: what is tested is this text with float32 instead
         import importlib.util
         import pathlib
@@ -133,7 +133,7 @@ _NARROW = '''
             module.check()
     else:
         check()
-'''
+"""
 
 
 def said(check: Check | None, why: str = "") -> str:

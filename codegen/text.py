@@ -93,9 +93,7 @@ def split_index(
     return scalars, vectors
 
 
-def position(
-    expr: IndexExpr, has_lanes: Callable[[Axis], bool], start: Callable[[Axis], str | None], lanes: Callable[[Axis], str]
-) -> str:
+def position(expr: IndexExpr, has_lanes: Callable[[Axis], bool], start: Callable[[Axis], str | None], lanes: Callable[[Axis], str]) -> str:
     """An index expression as one sum."""
     scalars, vectors = split_index(expr, has_lanes, start, lanes)
     return total([*scalars, *vectors])

@@ -64,6 +64,8 @@ def _lost_digits(new, kept, small):
     lost = (new - kept) - small
     return tl.where(tl.abs(lost) < float("inf"), lost, 0.0)
 '''
+
+
 def print_kernel(program: TileProgram, member: bool = False) -> str:
     """The finished kernel as text: a ``@triton.jit`` function.  Helpers that it calls are in :func:`helpers`.  ``member``: of a launch of
     several kernels (:mod:`.joint`), so that it is told which of its programs it is."""
@@ -607,4 +609,3 @@ def _eviction(hint: CacheHint) -> str:
 def _grouped(parts: list[str]) -> str:
     text = total(parts)
     return f"({text})" if len(parts) > 1 or "*" in text else text
-

@@ -52,9 +52,7 @@ def _shared_twice(n: ENode, place: Place) -> bool:
     return n.op == "view" and sum(p in n.attrs[1].axes() for p in place if isinstance(p, Axis)) > 1
 
 
-def _along(
-    n: ENode, axes: Sequence[frozenset[Axis]], numbers: Sequence[float | None], p: One, devices: int
-) -> Iterator[tuple[One, ...]]:
+def _along(n: ENode, axes: Sequence[frozenset[Axis]], numbers: Sequence[float | None], p: One, devices: int) -> Iterator[tuple[One, ...]]:
     """The same along one dimension of the mesh."""
     if n.op == "const":
         if p == REPLICATED or (p == PARTIAL and n.attrs[0] == 0):

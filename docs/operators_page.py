@@ -1,8 +1,8 @@
 """docs/operators.md: which ATen ops are read, from the table of the front end, and what PyTorch's OpInfo database says of them.
 
-    python docs/operators_page.py            print the page
-    python docs/operators_page.py --write    write it
-    python docs/operators_page.py --check    exit 1 if it is not up to date
+python docs/operators_page.py            print the page
+python docs/operators_page.py --write    write it
+python docs/operators_page.py --check    exit 1 if it is not up to date
 """
 
 import argparse

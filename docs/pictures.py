@@ -131,9 +131,7 @@ PICTURES = {f.__name__: f for f in (value, egraph, cuts, kernel)}
 
 def page(text):
     """The page with its pictures as they are now."""
-    return re.sub(
-        r"(<!-- picture: (\w+) .*?-->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{PICTURES[m[2]]()}\n{m[3]}", text, flags=re.DOTALL
-    )
+    return re.sub(r"(<!-- picture: (\w+) .*?-->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{PICTURES[m[2]]()}\n{m[3]}", text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The plan, the kernel and what was measured in README.md, regenerated from what `optimize` says today and from the newest data.
 
-    python docs/readme_kernel.py            print the section
-    python docs/readme_kernel.py --write    put it into README.md
-    python docs/readme_kernel.py --check    exit 1 if README.md is not up to date
+python docs/readme_kernel.py            print the section
+python docs/readme_kernel.py --write    put it into README.md
+python docs/readme_kernel.py --check    exit 1 if README.md is not up to date
 """
 
 import argparse

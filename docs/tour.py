@@ -438,9 +438,7 @@ def repairs(g, levels, c, r, busy=()):
 def repair_all(g, axis):
     """Give every sum that waits for another reduction its rolling form."""
     levels = Levels(g, axis)
-    reductions = [
-        (c, op, args[0]) for c in g.classes() for op, attr, args in list(g.nodes[c]) if op in REDUCTIONS and attr == axis
-    ]
+    reductions = [(c, op, args[0]) for c in g.classes() for op, attr, args in list(g.nodes[c]) if op in REDUCTIONS and attr == axis]
     made = 0
     for c, op, body in reductions:
         for r, _, _ in reductions:

@@ -151,9 +151,7 @@ class _Counts:
         return AuditReport(max(nodes), max(rolls), sum(facts), sum(numbers), skipped[-1])
 
 
-def _findings(
-    graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None, counts: _Counts
-) -> Iterator[Finding]:
+def _findings(graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None, counts: _Counts) -> Iterator[Finding]:
     """Everything that is wrong, at old references that are the references, and at free ones."""
     for free_old in (False, True):
         a = _Audit(graph, seed, masked, inputs, free_old)
@@ -168,9 +166,7 @@ def _findings(
 class _Audit(Drawn):
     """One pass."""
 
-    def __init__(
-        self, graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None, free_old: bool
-    ) -> None:
+    def __init__(self, graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None, free_old: bool) -> None:
         super().__init__(graph, seed, masked, inputs, free_old)
         self.counts = [0, 0, 0, 0, 0]
         self.infinite = any(isinstance(t, Const) and math.isinf(t.value) for t in graph.program.terms())

@@ -37,9 +37,7 @@ class Drawn(Values):
     ``free_old``: old references are free as the new ones are, instead of the reductions themselves, as facts are tested.
     """
 
-    def __init__(
-        self, graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None, free_old: bool
-    ) -> None:
+    def __init__(self, graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None, free_old: bool) -> None:
         self.seed, self.masked, self.given, self.free_old = seed, masked, inputs, free_old
         fixed = _fixed(graph)
         shapes = {a: n for t in graph.program.inputs for a, n in zip(t.layout, np.shape(inputs[t.name]), strict=True)} if inputs else {}

@@ -192,8 +192,7 @@ class Decoder:
         sorts = list(f.input_sorts)
         out_sort = f.output_sort if f.output_sort in self._cell else None
         return [
-            tuple(self._value(s, v) for s, v in zip(sorts, r.inputs, strict=True))
-            + ((self._cell[out_sort](r.output),) if out_sort else ())
+            tuple(self._value(s, v) for s, v in zip(sorts, r.inputs, strict=True)) + ((self._cell[out_sort](r.output),) if out_sort else ())
             for r in f.rows
         ]
 
@@ -201,9 +200,7 @@ class Decoder:
         """The nodes of a constructor: its arguments, then the class."""
         f = self.frozen.get(constructor)
         sorts = list(f.input_sorts) if f else []
-        return [
-            (*(self._value(s, v) for s, v in zip(sorts, r.inputs, strict=True)), r.output) for r in (f.rows if f else ())
-        ]
+        return [(*(self._value(s, v) for s, v in zip(sorts, r.inputs, strict=True)), r.output) for r in (f.rows if f else ())]
 
     def _value(self, sort: str, value: Any) -> Any:
         read = self._cell.get(sort)

@@ -122,9 +122,7 @@ class _Search:
             shape = [1 if a is None else a.size for a in i.layout]
             x = np.asarray(self.inputs[i.name]) if i.name in known else np.ones(())
             fits = x.ndim == len(shape) and all(n <= m for n, m in zip(shape, x.shape, strict=True))
-            found[i.name] = (
-                x[tuple(slice(n) for n in shape)] if fits else np.random.default_rng(self.seed).normal(size=shape).round(2)
-            )
+            found[i.name] = x[tuple(slice(n) for n in shape)] if fits else np.random.default_rng(self.seed).normal(size=shape).round(2)
         return found
 
     def disagrees(self, p: Program, rules: tuple[Rule, ...]) -> bool:

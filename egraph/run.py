@@ -222,9 +222,7 @@ class _Run:
             questions = sorted(decoder.rows(f"wanted-{p.table}"))
             self.asked[p.table] = len(questions)
             for question in questions:
-                cells = tuple(
-                    book.exprs[c] if isinstance(v, IndexVar) else book.axes[c] for v, c in zip(p.asked, question, strict=True)
-                )
+                cells = tuple(book.exprs[c] if isinstance(v, IndexVar) else book.axes[c] for v, c in zip(p.asked, question, strict=True))
                 for found in p.answers(cells):
                     row = " ".join(str(book.number(c) if isinstance(c, IndexExpr) else book.bit(c)) for c in found)
                     rows.append(f"(place-{p.table} {row})")
@@ -473,9 +471,7 @@ class Replay:
         return _read(Decoder(self.engine, self.book, tables), self.program, self.names, self.parts, self.run, self.rules)
 
 
-def _saturate(
-    engine: EGraph, program: Program, rules: tuple[Rule, ...], splits: Splits, run: _Run
-) -> FrozenGraph:
+def _saturate(engine: EGraph, program: Program, rules: tuple[Rule, ...], splits: Splits, run: _Run) -> FrozenGraph:
     book, names, parts = _insert(run, program, splits)
 
     def read() -> FrozenGraph:
@@ -795,9 +791,7 @@ class _Reader:
         return tuple(sorted(out, key=order_key))
 
 
-def _claimed(
-    decoder: Decoder, number: dict[Any, int], book: Codebook, rules: tuple[Rule, ...]
-) -> dict[str, tuple[tuple[Any, ...], ...]]:
+def _claimed(decoder: Decoder, number: dict[Any, int], book: Codebook, rules: tuple[Rule, ...]) -> dict[str, tuple[tuple[Any, ...], ...]]:
     """``claimed``: (table, its cells, rule that first concluded the row); ``united-form``: (rule, form)."""
     read = _Reader(decoder, number, book, rules)
     claimed = tuple(

@@ -61,7 +61,6 @@ class _Classes:
                     ready.append(reader)
         return frozenset(found)
 
-
     @cached_property
     def levels(self) -> dict[Axis, dict[int, int]]:
         """The level of every class, by axis."""
@@ -142,9 +141,7 @@ GRAPH: Spec = Spec(
         Row(
             "roots",
             "every output of the program has a class",
-            lambda at, g: (
-                set(g.roots) == {o.name for o in g.program.outputs} and all(0 <= c < len(g.classes) for c in g.roots.values())
-            ),
+            lambda at, g: set(g.roots) == {o.name for o in g.program.outputs} and all(0 <= c < len(g.classes) for c in g.roots.values()),
             ("graph",),
         ),
         Row(

@@ -126,9 +126,7 @@ class Values(Arrays, ABC):
                 raise NoValue("a value has no form that ends")
             return n
 
-        return evaluated(
-            root, lambda c: form(c).args, lambda c: leaf(c, form(c)), lambda c, args: self.apply(form(c), args, limits), memo
-        )
+        return evaluated(root, lambda c: form(c).args, lambda c: leaf(c, form(c)), lambda c, args: self.apply(form(c), args, limits), memo)
 
     # what is drawn -------------------------------------------------------------------------------------------------------------
     def draw(self, t: Input, rng: np.random.Generator) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Attention as the textbook writes it, in plain torch operations.
 
-    python -m eqfuse optimize examples/attention.py:attention --source
-    python -m eqfuse optimize examples/attention.py:attention --check
+python -m eqfuse optimize examples/attention.py:attention --source
+python -m eqfuse optimize examples/attention.py:attention --check
 """
 
 import torch

@@ -1,6 +1,6 @@
 """Decide what shares a kernel: forbid, require, and offer an implementation of your own.
 
-    python examples/own_fusion.py
+python examples/own_fusion.py
 """
 
 import torch

@@ -1,7 +1,7 @@
 """A rule of your own: written, checked, used, switched off.
 
-    python examples/own_rule.py
-    python -m eqfuse rules check examples/own_rule.py
+python examples/own_rule.py
+python -m eqfuse rules check examples/own_rule.py
 """
 
 from eqfuse.rewrites import Axis, Map, NonEmpty, Reduce, Sum, free, rule

@@ -1,7 +1,7 @@
 """Hand-written Triton kernels, tested on a machine without a GPU; and kernels with planted faults, every one caught.
 
-    pytest examples/test_kernels.py
-    python examples/test_kernels.py        the reports
+pytest examples/test_kernels.py
+python examples/test_kernels.py        the reports
 """
 
 import sys

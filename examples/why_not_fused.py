@@ -1,7 +1,7 @@
 """Why do two values (not) share a kernel?  Five programs, five answers.
 
-    python -m eqfuse explain examples/why_not_fused.py:brick --why rows out
-    python -m eqfuse explain examples/why_not_fused.py:attention --args attention_args --costs
+python -m eqfuse explain examples/why_not_fused.py:brick --why rows out
+python -m eqfuse explain examples/why_not_fused.py:attention --args attention_args --costs
 """
 
 import torch

@@ -144,9 +144,7 @@ class KernelForms:
                 self._settle(k, *candidates[k][0], candidates)
         self.loaded = {c for k, c in enumerate(self.cls) if c is not None and c in leaves and kernel.nodes[k].op == "load"}
 
-    def _arguments(
-        self, op: str, args: tuple[int, ...], candidates: list[list[tuple[int, ENode | None]]]
-    ) -> Iterator[tuple[int, ...]]:
+    def _arguments(self, op: str, args: tuple[int, ...], candidates: list[list[tuple[int, ENode | None]]]) -> Iterator[tuple[int, ...]]:
         if op == "pre":  # a kernel names the reduction that keeps the accumulator, the e-graph its body
             for _, n in candidates[args[0]]:
                 if n is not None:

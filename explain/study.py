@@ -27,8 +27,6 @@ from .derivation import Derivation, rules_by_name
 MOST_RULES = 16  # rules that are left out, one at a time, to see what each saves
 
 
-
-
 @dataclass(frozen=True)
 class Options:
     """How the plan was made: what ``optimize`` was given."""
@@ -204,5 +202,3 @@ class Study:
         """The same without the verdicts of fusion rules."""
         graph = replace(self.graph, facts={**self.graph.facts, "fuse": ()})
         return Study(graph, self.plan, self.target, self.options)
-
-

@@ -186,9 +186,7 @@ class _Question:
 
     def _group(self) -> list[int]:
         """The kernels to replace: those of both values that are nearest to each other, and all on paths between them."""
-        first, last = min(
-            ((min(i, j), max(i, j)) for i in self.home[self.a.cls] for j in self.home[self.b.cls]), key=lambda p: p[1] - p[0]
-        )
+        first, last = min(((min(i, j), max(i, j)) for i in self.home[self.a.cls] for j in self.home[self.b.cls]), key=lambda p: p[1] - p[0])
         steps = self.study.plan.steps
         maker = {buffer: k for k, located in enumerate(self.d.kernels) for buffer in located.stores}
         before = {k: {maker[b] for b in s.loads if b in maker} for k, s in enumerate(steps)}
@@ -242,9 +240,7 @@ class _Question:
     def _priced(self, group: Sequence[int], found: PlannedKernel) -> Why:
         """The plan with the group replaced, against the plan."""
         steps = self.study.plan.steps
-        other: tuple[Planned, ...] = tuple(
-            found if k == group[-1] else s for k, s in enumerate(steps) if k not in group or k == group[-1]
-        )
+        other: tuple[Planned, ...] = tuple(found if k == group[-1] else s for k, s in enumerate(steps) if k not in group or k == group[-1])
         terms = self.study.against(other)
         us = sum(s.cost.us for s in other) - self.study.plan.separate_us
         bytes_ = sum(s.cost.dram_bytes for s in other) - self.study.plan.dram_bytes
@@ -364,4 +360,3 @@ def term_data(terms: Sequence[TermDifference]) -> list[dict[str, Any]]:
         for t in terms
         if math.isfinite(t.difference_us)
     ]
-

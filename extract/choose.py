@@ -79,7 +79,10 @@ class Chooser:
         self.stored = {  # class -> the 16-bit type that the program itself keeps it in
             c: t.dtype
             for t, c in zip(graph.program.terms(), graph.original, strict=True)
-            if isinstance(t, Map | Reduce | Scan) and t.dtype is not None and t.dtype.is_float and t.dtype.itemsize == 2
+            if isinstance(t, Map | Reduce | Scan)
+            and t.dtype is not None
+            and t.dtype.is_float
+            and t.dtype.itemsize == 2
             and t not in graph.program.widened
         }
 
@@ -302,8 +305,7 @@ class _Choice:
     def _reduction_cost(self, n: ENode) -> float:
         body = n.args[0]
         product = n.attrs[0] == "sum" and any(
-            m.scalar == "mul" and all(self.graph.axes[x] < self.graph.axes[body] for x in m.args)
-            for m in self.graph.classes[body]
+            m.scalar == "mul" and all(self.graph.axes[x] < self.graph.axes[body] for x in m.args) for m in self.graph.classes[body]
         )
         return max(map(self.elements, n.args)) * (TENSOR_SHARE if product else 1.0) + EPSILON
 

@@ -56,9 +56,7 @@ class Verdicts:
     @property
     def conflicts(self) -> list[tuple[Pair, Pair]]:
         """Pairs that one rule requires and another forbids to share a kernel."""
-        return [
-            (r, f) for r in self.required for f in self.forbidden if {r.outer, r.inner} == {f.outer, f.inner}
-        ]
+        return [(r, f) for r in self.required for f in self.forbidden if {r.outer, r.inner} == {f.outer, f.inner}]
 
     def cure(self, reasons: str) -> str | None:
         """What to try where reasons leave no kernel: the verdicts among them, by name and by who gave them."""

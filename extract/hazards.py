@@ -276,6 +276,7 @@ class _Facts(Facts):
         one = test.scalar == "eq" and any(self.nodes[a].op == "index" for a in test.args)
         return body.args[1] if one and zero.op == "const" and zero.attrs[0] == 0 else None
 
+
 def _of_nodes(kernel: Kernel) -> list[Hazard]:
     """Hazards of the operations of a kernel."""
     facts = _Facts(kernel)

@@ -215,5 +215,3 @@ def _is_read(t: Term) -> bool:
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:LISTED])
     return shown + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "") if names else "none"
-
-

@@ -63,9 +63,7 @@ def offers(graph: FrozenGraph) -> list[Outside]:
         sets = [graph.axes[c] for c in classes]
         for axes in _solutions(dict(bound), list(zip(names, sets, strict=True))):
             values = (offer.result, *offer.reads)
-            made, *given = (
-                Handed(c, v[0].name, tuple(axes[n] for n in order)) for c, v, order in zip(classes, values, names, strict=True)
-            )
+            made, *given = (Handed(c, v[0].name, tuple(axes[n] for n in order)) for c, v, order in zip(classes, values, names, strict=True))
             lengths = {n: a.size for n, a in axes.items()}
             us = partial(_us, offer, lengths)
             found[Outside(offer.by, offer.where, offer.entry, made, tuple(given), us)] = None

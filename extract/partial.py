@@ -60,9 +60,7 @@ class Partials:
         while grown:
             grown = False
             for c, enodes in enumerate(self.graph.classes):
-                if c not in found and any(
-                    n.in_order not in forbidden and all(a in found for a in n.args) for n in enodes
-                ):
+                if c not in found and any(n.in_order not in forbidden and all(a in found for a in n.args) for n in enodes):
                     found.add(c)
                     grown = True
         return found

@@ -232,9 +232,7 @@ class KernelSearch:
         for places in reindexings(graph, below, stored, leaves):
             yield analyse(graph, classes, layouts, leaves, places or grouped(graph, below, stored, leaves))
 
-    def like(
-        self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel
-    ) -> PlannedKernel | Rejection:
+    def like(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
         splits = (*self.chooser.graph.facts.get("split", ()), *_earlier(self.chooser.graph))
         here, there = _Parts(splits), _Parts(model.kernel.splits)

@@ -122,9 +122,7 @@ def _added(facts: Facts) -> frozenset[int]:
         for a in n.args:
             users.setdefault(a, []).append(k)
     sums = {k for k, n in enumerate(facts.nodes) if n.reduction == "sum"}
-    return frozenset(
-        k for k, n in enumerate(facts.nodes) if n.scalar == "mul" and k in users and sums.issuperset(users[k])
-    )
+    return frozenset(k for k, n in enumerate(facts.nodes) if n.scalar == "mul" and k in users and sums.issuperset(users[k]))
 
 
 class _Sizes:

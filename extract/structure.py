@@ -176,9 +176,7 @@ def analyse(
     )
 
 
-def _packed(
-    rows: Sequence[frozenset[Axis]], sides: Collection[frozenset[Axis]], order: Sequence[Axis]
-) -> tuple[tuple[Axis, ...], ...]:
+def _packed(rows: Sequence[frozenset[Axis]], sides: Collection[frozenset[Axis]], order: Sequence[Axis]) -> tuple[tuple[Axis, ...], ...]:
     """Axes that are together on the same sides of all products, so that their positions together can be its rows or columns, each group in
     program order: the longest, and others while there are few rows."""
     found: list[tuple[Axis, ...]] = []

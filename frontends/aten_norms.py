@@ -107,9 +107,7 @@ def _functional(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any,
 
 
 @register("aten.native_batch_norm.default", "aten._native_batch_norm_legit.default", align=_align_batch_norm)
-def _any_batch_norm(
-    call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
-) -> Term:
+def _any_batch_norm(call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float) -> Term:
     if not training:
         return _batch_norm(call, x, weight, bias, mean, var, momentum, eps)
     if mean is not None or var is not None:

@@ -111,6 +111,7 @@ for _name, _op in {
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     pointwise(f"aten.{_name}.Tensor", f"aten.{_name}.Scalar")(lambda x, y, _op=_name: _map(_op, x, y))
 
+
 def _connective(op: str, x: Any, y: Any) -> Term:
     """``and`` / ``or``; with a known operand (the ones of a mask under construction) it is the other operand or the known one."""
     x, y = _truth(x), _truth(y)

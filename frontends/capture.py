@@ -403,9 +403,7 @@ def exported(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symboli
     device = _on_device(obj, names, leaves)
     mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
     with told_as_errors(), mode:
-        fake = [
-            torch.empty_strided(x.shape, x.stride, dtype=x.dtype, device=device) if isinstance(x, TensorSpec) else x for x in leaves
-        ]
+        fake = [torch.empty_strided(x.shape, x.stride, dtype=x.dtype, device=device) if isinstance(x, TensorSpec) else x for x in leaves]
     fake_args, fake_kwargs = pytree.tree_unflatten(fake, in_spec)
     module = obj if isinstance(obj, torch.nn.Module) else _Function(obj)
     if symbolic and kwargs and module is not obj:  # torch.export loses sight of keyword arguments without names of their own

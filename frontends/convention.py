@@ -106,9 +106,7 @@ class Convention:
             tensors = any(isinstance(v, _Traced) and isinstance(self.leaves[v.position], TensorSpec) for v in before)
             if tensors and any(map(_like_tensor, now)):
                 counts = f"{len(before)} values, now {len(now)}" if len(before) != len(now) else "the same values in another structure"
-                raise TraceError(
-                    f"{self.name} was traced with other arguments: {p!r} was {counts}", cure="call it as it was traced"
-                )
+                raise TraceError(f"{self.name} was traced with other arguments: {p!r} was {counts}", cure="call it as it was traced")
             raise self._differs(p, model, given)
         for old, new in zip(before, now, strict=True):
             if isinstance(old, _Traced):
@@ -122,9 +120,7 @@ class Convention:
 
     def _differs(self, p: str, model: Any, given: Any) -> StaticArgumentError:
         before = pytree.tree_map(lambda v: self.leaves[v.position] if isinstance(v, _Traced) else v, model)
-        return StaticArgumentError(
-            f"{self.name} was traced with {p}={shown(before)}, now {shown(given)}", cure="optimise again for it"
-        )
+        return StaticArgumentError(f"{self.name} was traced with {p}={shown(before)}, now {shown(given)}", cure="optimise again for it")
 
 
 def flattened(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:

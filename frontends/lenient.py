@@ -116,4 +116,3 @@ def _computed(term: Term, node: Node) -> Term:
     if term.dtype is not None and term.dtype.name == "float64" and (term.args or isinstance(term, Input)):
         raise UnsupportedOpError(f"the operator {node.target} {_FLOAT64}", where=place_of_node(node), cure="compute in float32")
     return term
-

@@ -214,9 +214,7 @@ class Reader:
         else:
             dims = fresh_dims(self.alignment, node)
         several = isinstance(value, list | tuple)
-        node.meta["eqfuse_dims"] = (
-            tuple(self.alignment.tensor(d) for d in dims) if several else self.alignment.tensor(dims)
-        )
+        node.meta["eqfuse_dims"] = tuple(self.alignment.tensor(d) for d in dims) if several else self.alignment.tensor(dims)
 
     def axis(self, item: int, alias: int = 0) -> Axis:
         """The axis of a dimension; ``alias`` numbers further axes of the same extent."""

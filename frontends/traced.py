@@ -229,9 +229,7 @@ def _trace(obj: Any, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | Non
         given = _check_examples(other or traced, args, kwargs)
         return (other or traced).laid_out(given) if given else other or traced
     if not callable(obj):
-        raise TraceError(
-            f"cannot trace a {type(obj).__name__}", cure="pass a function, nn.Module, ExportedProgram, GraphModule or Program"
-        )
+        raise TraceError(f"cannot trace a {type(obj).__name__}", cure="pass a function, nn.Module, ExportedProgram, GraphModule or Program")
     if args is None and not kwargs:
         raise TraceError("tracing needs example arguments", cure="pass args=(tensor, ...)")
     args, kwargs = tuple(args or ()), dict(kwargs or {})
@@ -317,9 +315,7 @@ def _from_program(program: Program) -> Traced:
     return Traced(program, bind, unflatten)
 
 
-def _from_graph(
-    captured: Captured, obj: Any, eager: Any, name: str, exact: bool, symbolic: Later = NONE
-) -> Traced:
+def _from_graph(captured: Captured, obj: Any, eager: Any, name: str, exact: bool, symbolic: Later = NONE) -> Traced:
     if captured.refused is not None:
         raise captured.refused
     known = {n: known_number(s, captured) for n, s in captured.sources.items()}
@@ -613,6 +609,4 @@ def _check_tensor(name: str, value: Any, expected: TensorSpec) -> None:
             f"argument {name!r} has shape {tuple(value.shape)}, compiled for {expected.shape}", cure="optimise again for this shape"
         )
     if isinstance(value, torch.Tensor) and value.dtype != expected.dtype:
-        raise ShapeError(
-            f"argument {name!r} is {value.dtype}, compiled for {expected.dtype}", cure="optimise again for this type"
-        )
+        raise ShapeError(f"argument {name!r} is {value.dtype}, compiled for {expected.dtype}", cure="optimise again for this type")

@@ -167,18 +167,20 @@ class _Monoids(dict[str, Monoid]):
             return default
 
 
-MONOIDS = _Monoids((
-    Monoid("sum", 0.0, "add", np.sum, "sum", True, False, "isum", "times", "tl.sum({}, axis={})"),
-    Monoid("max", -math.inf, "maximum", _largest, "max", False, True, "imax", "one", "_max({}, axis={})", _MAX),
-    Monoid("min", math.inf, "minimum", _smallest, "min", False, True, "imin", "one", "_min({}, axis={})", _MIN),
-    Monoid("mean", 0.0, "add", _mean, "sum", True, False, copies="one"),
-    Monoid("prod", 1.0, "mul", np.prod, "prod", False, False, "iprod", triton="_prod({}, axis={})", prelude=_PROD),
-    # of integers: exact, modulo 2**64.  They have no traits: a law of real numbers, which a wrapped one may break, does not see them
-    Monoid("isum", 0.0, "add", np.sum, "isum", False, False, "", "times", "tl.sum({}, axis={})"),
-    Monoid("imax", -math.inf, "maximum", _largest, "imax", False, False, "", "one", "tl.max({}, axis={})"),
-    Monoid("imin", math.inf, "minimum", _smallest, "imin", False, False, "", "one", "tl.min({}, axis={})"),
-    Monoid("iprod", 1.0, "mul", np.prod, "iprod", False, False, triton="_prod({}, axis={})", prelude=_PROD),
-))
+MONOIDS = _Monoids(
+    (
+        Monoid("sum", 0.0, "add", np.sum, "sum", True, False, "isum", "times", "tl.sum({}, axis={})"),
+        Monoid("max", -math.inf, "maximum", _largest, "max", False, True, "imax", "one", "_max({}, axis={})", _MAX),
+        Monoid("min", math.inf, "minimum", _smallest, "min", False, True, "imin", "one", "_min({}, axis={})", _MIN),
+        Monoid("mean", 0.0, "add", _mean, "sum", True, False, copies="one"),
+        Monoid("prod", 1.0, "mul", np.prod, "prod", False, False, "iprod", triton="_prod({}, axis={})", prelude=_PROD),
+        # of integers: exact, modulo 2**64.  They have no traits: a law of real numbers, which a wrapped one may break, does not see them
+        Monoid("isum", 0.0, "add", np.sum, "isum", False, False, "", "times", "tl.sum({}, axis={})"),
+        Monoid("imax", -math.inf, "maximum", _largest, "imax", False, False, "", "one", "tl.max({}, axis={})"),
+        Monoid("imin", math.inf, "minimum", _smallest, "imin", False, False, "", "one", "tl.min({}, axis={})"),
+        Monoid("iprod", 1.0, "mul", np.prod, "iprod", False, False, triton="_prod({}, axis={})", prelude=_PROD),
+    )
+)
 
 
 def monoid(name: str) -> Monoid:

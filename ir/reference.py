@@ -192,11 +192,7 @@ def evaluate(program: Program, inputs: Mapping[str, np.ndarray], *, casts: bool 
     """The outputs of a program, each in its own layout, in float64; integers and truth values in int64."""
     values = evaluate_terms(tuple(o.term for o in program.outputs), inputs, casts=casts)
     size = {
-        a: n
-        for i in program.inputs
-        if i.name in inputs
-        for a, n in zip(i.layout, np.shape(inputs[i.name]), strict=True)
-        if a is not None
+        a: n for i in program.inputs if i.name in inputs for a, n in zip(i.layout, np.shape(inputs[i.name]), strict=True) if a is not None
     }
     out = {}
     for o, v in zip(program.outputs, values, strict=True):

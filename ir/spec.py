@@ -116,9 +116,7 @@ def scanned(name: str) -> bool:
 
 KNOWN_OP = "every scalar op is in the table of ops, and has as many arguments as the table says"
 ADD_OP = "declare it: eqfuse.op, or an entry in ir/ops.py"
-KNOWN_MONOID = (
-    "every monoid, and the one that carries its state, is in the table of monoids, with an op that combines two states"
-)
+KNOWN_MONOID = "every monoid, and the one that carries its state, is in the table of monoids, with an op that combines two states"
 ADD_MONOID = "add it to MONOIDS in ir/monoids.py"
 SCANNED_MONOID = "a scan is by a monoid whose states are its values, combined by an op that says what prefixes are"
 ADD_SCAN = "add the op that combines two states to PREFIXES in ir/monoids.py"
@@ -157,9 +155,7 @@ def _axes_of(node: Term | Output) -> list[Any]:
 
 def _inside(_: _Terms, t: View) -> bool:
     lo, hi = t.index.bounds()
-    return (
-        t.axis not in t.args[0].axes or 0 in (t.axis.size, *(a.size for a in t.index.axes())) or (lo >= 0 and hi < t.axis.size)
-    )
+    return t.axis not in t.args[0].axes or 0 in (t.axis.size, *(a.size for a in t.index.axes())) or (lo >= 0 and hi < t.axis.size)
 
 
 def _whole(name: str) -> bool:

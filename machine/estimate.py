@@ -68,9 +68,7 @@ class Estimate:
         return f"{self.us:.1f} us static, {said}" if self.us is not None else f"{said}; {self.reason}"
 
 
-def estimate(
-    listing: Listing, work: Work, target: Target, accesses: Accesses | None = None, most: float = math.inf
-) -> Estimate:
+def estimate(listing: Listing, work: Work, target: Target, accesses: Accesses | None = None, most: float = math.inf) -> Estimate:
     """The time of a kernel with that machine code on a device.  ``accesses``: what layouts say of conflicts and sectors; without it shared
     memory is taken to have no conflicts, and sectors to be used whole.  What takes ``most`` microseconds by its floors alone is not
     simulated.

@@ -112,6 +112,7 @@ class Equal(Fact):
 
 # conditions ------------------------------------------------------------------------------------------------------------------------
 
+
 @dataclass(frozen=True, eq=False)
 class Condition(Fact):
     """A side condition on one value.  ``constrain`` edits the drawing style of a variable; ``holds`` tests a computed value."""

@@ -89,6 +89,7 @@ def nothing_weighed_moved(x, r, s, xn, q, j: Axis):
 #
 # With r and a mean s it moves with r; with r and s that both may have seen nothing, with the lesser of both.
 
+
 def unchanged(change, none):
     """The change of a row's own reference."""
     return change

@@ -233,7 +233,6 @@ def based(x: Any, axis: Any) -> Origin:
 cut = relation("cut", "P f64", "somebody wants the digits of the last so many elements apart from the others", demand=True)
 
 
-
 def unmixed(facts: Iterable[Fact], layouts: bool) -> None:
     """RuleError if facts speak of layouts and are none of a rule on ``layouts``, or speak of values there, or of both in one place."""
     for fact in facts:

@@ -55,12 +55,12 @@ AXES = dict.fromkeys(VALUES, "Extent({0}) is its length, Index({0}) the position
     "truth": "NonEmpty({0}) as a premise",
 }
 NAMES = dict.fromkeys(VALUES, "a name is only used: Map(o, x), Reduce(g, k, x), Cast(t, x)") | {
-    "==": "write the name itself instead of a variable; one_of(t, \"float16\", \"bfloat16\") for types",
+    "==": 'write the name itself instead of a variable; one_of(t, "float16", "bfloat16") for types',
     "!=": "say what must be true of it: linear(g), increasing(o), rounding(t)",
 }
 POSITIONS = dict.fromkeys(VALUES, "positions are computed by + - * // % and read at: View(x, k, e)") | {
     "==": "one variable in two places is one position",
-    "<": "View(Index(k), k, {0}) is the position as a value, of which Map(\"lt\", ...) asks",
+    "<": 'View(Index(k), k, {0}) is the position as a value, of which Map("lt", ...) asks',
 }
 
 

@@ -91,9 +91,7 @@ def extras(given: Collection[Rule]) -> tuple[Rule, ...]:
         admit(rule)
         found = named.setdefault(rule.name, RULES.get(rule.name, rule))
         if found is not rule:
-            raise RuleError(
-                f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
-            )
+            raise RuleError(f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name")
     places.update((r.name, r.where) for r in named.values() if r.phase == "fusion")  # names are unique in a call, not in a process
     return tuple(named.values())
 
@@ -102,9 +100,7 @@ def register(rule: Rule) -> Rule:
     """Add a rule; names are unique, and the rule must pass a quick check."""
     found = RULES.get(known(rule).name)
     if found is not None:
-        raise RuleError(
-            f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name"
-        )
+        raise RuleError(f"rule {rule.name}: the name is already taken by {found.where}", where=rule.where, cure="give it another name")
     if clash := next((r for r in RULES.values() if rule.name == r.family or rule.family == r.name), None):
         raise RuleError(
             f"rule {rule.name} of family {rule.family}: one of these names is that of {clash.name} of family {clash.family}",

@@ -311,9 +311,7 @@ def _sign_of_theorem(o: str) -> float:
     return theorem[4]
 
 
-def _trait(
-    sort: str, name: str, doc: str, test: Callable[[Any], bool], number: Callable[[Any], float] | None = None
-) -> Relation:
+def _trait(sort: str, name: str, doc: str, test: Callable[[Any], bool], number: Callable[[Any], float] | None = None) -> Relation:
     """A property of an op, a monoid or a type, from its row; ``number`` is what the row says with it."""
     known = P.SORTS[sort][1]
     meaning = Trait(lambda n: n in known and test(known[n]), number and (lambda n: number(known[n])), (sort,))

@@ -26,7 +26,6 @@ LEAST = NumberLiteral(-math.inf)  # the identity of a maximum, which is what ``l
 ALWAYS = Const(1.0)  # the condition of facts that hold everywhere
 
 
-
 def stopping(change, new, none):
     """A change of reference that is ``none`` once the reference is infinite and stays so: inf - inf and inf / inf move nothing.
 
@@ -158,8 +157,13 @@ def shift_through_log(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "add", "
     """o(x*q) = o(x) + o(q), for x, q >= 0."""
     return (
         [
-            changes_by_factor(k, j, x, r, xn, q), turns_nonneg(o, "mul", "add"), needs_repair(t, j), match(t, Map(o, x)),
-            nonneg(x), nonneg(xn), nonneg(q),
+            changes_by_factor(k, j, x, r, xn, q),
+            turns_nonneg(o, "mul", "add"),
+            needs_repair(t, j),
+            match(t, Map(o, x)),
+            nonneg(x),
+            nonneg(xn),
+            nonneg(q),
         ],
         [changes_by_term(k, j, t, r, Map(o, xn), Map(o, q))],
     )
@@ -200,8 +204,13 @@ def factor_through_root(t, x, r, xn, q, j: Axis, k: Kind, o: Turns["mul", "mul",
     """o(x*q) = o(x) * o(q), for x, q >= 0."""
     return (
         [
-            changes_by_factor(k, j, x, r, xn, q), turns_nonneg(o, "mul", "mul"), needs_repair(t, j), match(t, Map(o, x)),
-            nonneg(x), nonneg(xn), nonneg(q),
+            changes_by_factor(k, j, x, r, xn, q),
+            turns_nonneg(o, "mul", "mul"),
+            needs_repair(t, j),
+            match(t, Map(o, x)),
+            nonneg(x),
+            nonneg(xn),
+            nonneg(q),
         ],
         [changes_by_factor(k, j, t, r, Map(o, xn), Map(o, q))],
     )
@@ -280,8 +289,13 @@ def factor_through_other_sum(t, x, r, xn, q, j: Axis, i: Axis, k: Kind, g: Linea
     """sum_i x*q = (sum_i x) * q, over another axis that q is free of."""
     return (
         [
-            changes_by_factor(k, j, x, r, xn, q), needs_repair(t, j), match(t, Reduce(g, i, x)), linear(g), OtherAxis(i, j),
-            apart(i, j), free(q, i),
+            changes_by_factor(k, j, x, r, xn, q),
+            needs_repair(t, j),
+            match(t, Reduce(g, i, x)),
+            linear(g),
+            OtherAxis(i, j),
+            apart(i, j),
+            free(q, i),
         ],
         [changes_by_factor(k, j, t, r, Reduce(g, i, xn), q)],
     )
@@ -447,8 +461,13 @@ def roll_by_factor_of_sum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: Linear
     """sum_j t in one loop with a sum r: acc <- acc * q + t(new), for q free of j."""
     return (
         [
-            match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), covers(t, r),
-            match(r, Reduce(h, j, s)), linear(h),
+            match(e, Reduce(g, j, t)),
+            linear(g),
+            changes_by_factor("run", j, t, r, tn, q),
+            free(q, j),
+            covers(t, r),
+            match(r, Reduce(h, j, s)),
+            linear(h),
         ],
         [equal(e, Roll(g, j, tn, Acc() * stopping(q, Ref("new", j, r), 1.0)))],
     )

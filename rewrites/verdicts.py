@@ -200,9 +200,7 @@ def _places(values: tuple[tuple[Any, ...], ...], arrays: list[np.ndarray], world
     return extend({n: int(world.values[n]) for n in names if n in world.values})
 
 
-def offer(
-    entry: str | Callable[..., Any], result: tuple[Any, ...], *reads: tuple[Any, ...], us: float | Callable[..., float]
-) -> Offer:
+def offer(entry: str | Callable[..., Any], result: tuple[Any, ...], *reads: tuple[Any, ...], us: float | Callable[..., float]) -> Offer:
     """Offer an implementation: a function at the top level of a module, or ``"module:name"``; see :class:`Offer`."""
     if inspect.isroutine(entry):
         module, name = entry.__module__, entry.__qualname__

@@ -149,9 +149,7 @@ class Executable:
             )
         kind = tensors[0].device.type if tensors else "cpu"
         if kind not in ("cuda", "cpu", "meta"):
-            raise errors.DeviceError(
-                f"no kernels run on {kind} tensors", where=self.program.name, cure="call it with CUDA or CPU tensors"
-            )
+            raise errors.DeviceError(f"no kernels run on {kind} tensors", where=self.program.name, cure="call it with CUDA or CPU tensors")
         return kind
 
     def _runs_on(self, tensors: Sequence[torch.Tensor]) -> bool:

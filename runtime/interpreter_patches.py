@@ -164,9 +164,7 @@ def _binary(name: str, left: list[Any], right: list[Any], kind: Any, dtype: Any)
 
 
 def _nan_works() -> bool:
-    found = [
-        _binary(name, [np.nan, 1.0], [2.0, np.nan], np.float32, tl.float32) for name in ("create_minnumf", "create_maxnumf")
-    ]
+    found = [_binary(name, [np.nan, 1.0], [2.0, np.nan], np.float32, tl.float32) for name in ("create_minnumf", "create_maxnumf")]
     return found == [[2.0, 1.0]] * 2
 
 
@@ -362,9 +360,7 @@ def _repair_bits(patches: Patches) -> None:
 
     def binary(self: Any, left: Any, right: Any, op: Any) -> Any:
         if op in (np.add, np.subtract, np.multiply) and left.data.dtype == right.data.dtype == np.bool_:
-            return ti.TensorHandle(
-                (op(left.data.astype(np.int8), right.data.astype(np.int8)) & 1).astype(bool), left.dtype.scalar
-            )
+            return ti.TensorHandle((op(left.data.astype(np.int8), right.data.astype(np.int8)) & 1).astype(bool), left.dtype.scalar)
         return original(self, left, right, op)
 
     original = patches.set(ti.InterpreterBuilder, "binary_op", binary)
@@ -480,9 +476,7 @@ def _repair_bfloat16_casts(patches: Patches) -> None:
         return ti.TensorHandle(float32_to_bfloat16(wide.data), tl.bfloat16)
 
     def float_to_float(self: Any, source: Any, to: Any, rounding: Any) -> Any:
-        if (source.dtype.scalar, to.scalar) == (tl.float32, tl.bfloat16) and "rtz" in str(
-            rounding
-        ).lower():  # asked to truncate
+        if (source.dtype.scalar, to.scalar) == (tl.float32, tl.bfloat16) and "rtz" in str(rounding).lower():  # asked to truncate
             bits = np.ascontiguousarray(source.data, dtype=np.float32).view(np.uint32)
             return ti.TensorHandle((bits >> np.uint32(16)).astype(np.uint16), tl.bfloat16)
         if {source.dtype.scalar, to.scalar} == {tl.bfloat16, tl.float32}:

@@ -92,9 +92,7 @@ class KernelLayouts:
         return "\n".join(lines)
 
 
-def levels(
-    report: StaticReport, target: Target, buffers: Mapping[str, Buffer], accesses: tuple[MemoryAccess, ...] = ()
-) -> KernelLayouts:
+def levels(report: StaticReport, target: Target, buffers: Mapping[str, Buffer], accesses: tuple[MemoryAccess, ...] = ()) -> KernelLayouts:
     """The levels of a compiled kernel; ``buffers``: those of its pointer parameters, by the names of these."""
     parameters, operations = _read(report, target)
     everywhere = Layout((), (Iter(target.warp_size, 1, "lane"), Iter(report.warps, 1, "warp")))

@@ -244,9 +244,7 @@ class Sanitizer:
         if self.launch is not None:
             self.launch.wraps.setdefault(_number(program), said)
 
-    def _locate(
-        self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int, what: str
-    ) -> tuple[_Launch, _Region, int] | None:
+    def _locate(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int, what: str) -> tuple[_Launch, _Region, int] | None:
         """The tensor that the active lanes fall in, and the number of the program."""
         if self.launch is None or addresses.size == 0:
             return None

@@ -59,6 +59,7 @@ def dependence(traced: Traced, spec: ModuleSpec) -> Dependence:
     """What the program of a module depends on.  The function is traced once; its user's code runs on tensors without data."""
     if traced.convention is None:  # written in terms: its numbers are the user's own, and lengths are spelled Extent
         return Dependence()
+
     def admitted(other: Traced) -> bool:
         there = {a.name: a.size for a in other.program.every_axis}
         shapes = {i.name: _shape(i) for i in other.program.inputs} | {o.name: _shape(o) for o in other.program.outputs}

@@ -48,6 +48,8 @@ def _is_view(n: Node) -> bool:
 def _bytes(n: Node) -> int:
     value: Any = n.meta.get("val")
     values = value if isinstance(value, list | tuple) else [value]
-    return 0 if n.op == "placeholder" else sum(
-        v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor) and all(isinstance(s, int) for s in v.shape)
+    return (
+        0
+        if n.op == "placeholder"
+        else sum(v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor) and all(isinstance(s, int) for s in v.shape))
     )

@@ -130,4 +130,3 @@ def _key(traced: Traced) -> str:
 
 def _weight(traced: Traced, request: Request) -> tuple[float, float]:
     return len(traced.program.terms()), baseline(traced.program, request.target).us
-

@@ -187,4 +187,3 @@ class Stepped:
 
     def __str__(self) -> str:
         return str(self.plan)
-

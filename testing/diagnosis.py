@@ -204,9 +204,7 @@ def _absolute_error(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float
     return _largest(pairs, lambda a, e: (a - e).abs().max())
 
 
-def _largest(
-    pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], size: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-) -> float:
+def _largest(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], size: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> float:
     if not pairs:
         return torch.inf
     found = [float(size(a, e)) for a, e in pairs if e.numel() and bool((a.isfinite() & e.isfinite()).all())]

@@ -25,7 +25,9 @@ from typing import Any
 HERE = Path(__file__).parent
 COSTS = HERE / "costs.json"
 
-BUDGET = 250.0  # CPU seconds for all: two cores have 600 in five minutes; the rest is for starting, and for plans that tests left out had made
+BUDGET = (
+    250.0  # CPU seconds for all: two cores have 600 in five minutes; the rest is for starting, and for plans that tests left out had made
+)
 FREE = 0.1  # CPU seconds that no one asks about
 FUNCTION = 3  # facts that a function is worth, whatever its parameters
 

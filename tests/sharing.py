@@ -113,7 +113,9 @@ class Sharing:
         ) -> Any:
             def make() -> tuple[Any, int]:
                 share = self.takes_part()  # then the time of an audit does not count, nor what others have made
-                graph = saturated(program, rules, splits, node_budget, time_budget, SHARED if share else engines, inf if share else deadline)
+                graph = saturated(
+                    program, rules, splits, node_budget, time_budget, SHARED if share else engines, inf if share else deadline
+                )
                 return graph, -1 if graph.report.stopped == "time" else graph.enodes
 
             if not self.takes_part():

@@ -132,10 +132,7 @@ class Facts(Ranges):
         if n.op == "cast":
             return self.zero_padded(n.args[0], axis)
         if n.op == "map" and n.attrs[0] == "mul":  # zero times infinity is NaN: the other factor must be finite
-            return any(
-                self.zero_padded(x, axis) and (self.zero_padded(y, axis) or self.harmless(y))
-                for x, y in (n.args, n.args[::-1])
-            )
+            return any(self.zero_padded(x, axis) and (self.zero_padded(y, axis) or self.harmless(y)) for x, y in (n.args, n.args[::-1]))
         if n.op == "map" and n.attrs[0] == "where":
             return all(self.zero_padded(x, axis) or self._is_zero(x) for x in n.args[1:])
         if n.op == "map":

@@ -226,9 +226,7 @@ class Builder(ABC):
             self._negations.add(dst.name)
         return self.put(block, Let(dst, op, typed, stored=stored))
 
-    def _operands(
-        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None, user: Block
-    ) -> tuple[tuple[Operand, ...], DType]:
+    def _operands(self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None, user: Block) -> tuple[tuple[Operand, ...], DType]:
         """Arguments converted to the types that an op works in, and the type of its result."""
         if spec.name in ("and", "or", "not"):
             return tuple(self.as_bool(a, user) for a in args), dtypes.bool_
@@ -242,9 +240,7 @@ class Builder(ABC):
             return lead + rest, dtypes.bool_ if spec.result == "bool" else wide
         return lead + tuple(self.as_float(a, user) for a in rest), dtypes.bool_ if spec.result == "bool" else dtypes.float32
 
-    def _integers(
-        self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None, user: Block
-    ) -> tuple[tuple[Operand, ...], DType]:
+    def _integers(self, spec: ops.ScalarOp, args: tuple[Operand, ...], of: DType | None, user: Block) -> tuple[tuple[Operand, ...], DType]:
         """Integers and truth values in the type that an op computes them in: 64 bits if one of them has more than 32, else 32.
 
         What a sum, product or negation of 32 bits is modulo 2**32 does not depend on the digits above, nor one of 64 bits on those above

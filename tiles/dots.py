@@ -146,8 +146,7 @@ def _operand(
             product = builder.let(block, "mul", (product, (yield builder.emit(f, block, mode))))
         v = builder.as_value(product, block)
     zero = any(
-        facts.zero_padded(f, axis) and all(g == f or facts.zero_padded(g, axis) or facts.harmless(g) for g in factors)
-        for f in factors
+        facts.zero_padded(f, axis) and all(g == f or facts.zero_padded(g, axis) or facts.harmless(g) for g in factors) for f in factors
     )
     if not zero:
         v = builder.masked(block, v, padded((builder.binding(axis, block),)), 0.0)

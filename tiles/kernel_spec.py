@@ -83,9 +83,7 @@ def _axes_named(at: _Nodes, n: Node) -> frozenset[Axis]:
 
 
 def _roles(kernel: Kernel) -> bool:
-    return all(
-        r.kind in ("grid", "stream", "resident") and r.tile > 0 and r.tile & r.tile - 1 == 0 for r in kernel.roles.values()
-    )
+    return all(r.kind in ("grid", "stream", "resident") and r.tile > 0 and r.tile & r.tile - 1 == 0 for r in kernel.roles.values())
 
 
 def _listed(kernel: Kernel) -> bool:

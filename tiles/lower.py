@@ -531,4 +531,3 @@ def _shifts(expr: IndexExpr, axis: Axis) -> bool:
     """Whether an index expression is the position on an axis plus what is free of it."""
     own = [(atom, c) for atom, c in expr.terms if (atom == axis if isinstance(atom, Axis) else axis in atom.numerator.axes())]
     return own == [(axis, 1)]
-

@@ -45,7 +45,10 @@ _ALL = (
     ScalarOp("sub", 2, np.subtract, triton("{} - {}", c="{} - {}"), lambda x, y: ranges.add(x, ranges.neg(y)), "same"),
     ScalarOp("fma", 3, _fused, triton("tl.fma({}, {}, {})", c="EQ_FMA({}, {}, {})"), _range),
     ScalarOp(
-        "fms", 3, lambda x, y, z: _fused(x, y, -z), triton("tl.fma({}, {}, -{})", c="EQ_FMA({}, {}, -{})"),
+        "fms",
+        3,
+        lambda x, y, z: _fused(x, y, -z),
+        triton("tl.fma({}, {}, -{})", c="EQ_FMA({}, {}, -{})"),
         lambda x, y, z: _range(x, y, ranges.neg(z)),
     ),
 )

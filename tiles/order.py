@@ -52,9 +52,7 @@ def _contiguous(at: Access, buffer: Buffer) -> bool:
     return any(coefficient == 1 and atom == at.dims[-1].axes[-1] for atom, coefficient in at.index[last].terms)
 
 
-def choose_order(
-    kernel: Kernel, *, lowered: Callable[[Kernel], TileProgram] = lower, limit: int = LIMIT, on_cpu: bool = False
-) -> Kernel:
+def choose_order(kernel: Kernel, *, lowered: Callable[[Kernel], TileProgram] = lower, limit: int = LIMIT, on_cpu: bool = False) -> Kernel:
     """The kernel with the best of at most ``limit`` orders of its tile dims; the earliest of equals.  ``lowered`` gives the tile program
     of a kernel, or one that differs from it in tile sizes only."""
     firsts = tuple(d.axes[0] for d in tile_dims(kernel))

@@ -400,7 +400,22 @@ class Loop:
 
 
 Statement = (
-    Load | IndexValue | ExtentValue | Count | IsFirst | Fill | Let | Lost | Mean | Where | Reduce | Scan | Dot | Permute | Cast | Store
+    Load
+    | IndexValue
+    | ExtentValue
+    | Count
+    | IsFirst
+    | Fill
+    | Let
+    | Lost
+    | Mean
+    | Where
+    | Reduce
+    | Scan
+    | Dot
+    | Permute
+    | Cast
+    | Store
     | Loop
 )
 

@@ -180,9 +180,7 @@ class Sizes:
 
     def different(self, at: Access, buffer: Buffer, b: Binding) -> int:
         """How many positions of a binding are elements of their own: lanes along strides of 0 read the same one."""
-        repeats = buffer.strides is not None and not any(
-            b.axis in e.axes() for e, s in zip(at.index, buffer.strides, strict=True) if s
-        )
+        repeats = buffer.strides is not None and not any(b.axis in e.axes() for e, s in zip(at.index, buffer.strides, strict=True) if s)
         return self.steps(b) if repeats else b.axis.size
 
     def _span(self, expr: IndexExpr) -> int:

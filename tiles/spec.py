@@ -85,9 +85,7 @@ def _judged(program: TileProgram) -> Iterator[tuple[_Scope, Judged]]:
     """Everything that rows judge, in program order, each with its scope; the accumulators of a loop at the end of its body."""
     given: set[str] = set()
 
-    def block(
-        body: tuple[Statement, ...], values: dict[str, Value], bindings: dict[str, Binding]
-    ) -> Iterator[tuple[_Scope, Judged]]:
+    def block(body: tuple[Statement, ...], values: dict[str, Value], bindings: dict[str, Binding]) -> Iterator[tuple[_Scope, Judged]]:
         scope = _Scope(program, values, bindings, given)
         for s in body:
             yield scope, s
@@ -168,9 +166,7 @@ def _agree(s: Let) -> bool:
         return s.dst.dtype == dtypes.bool_
     whole = s.dst.dtype in (dtypes.int32, dtypes.int64)
     if spec.result in ("float", "int"):
-        return (whole if spec.result == "int" else s.dst.dtype == dtypes.float32) and all(
-            v.dtype.is_float != whole for v in values
-        )
+        return (whole if spec.result == "int" else s.dst.dtype == dtypes.float32) and all(v.dtype.is_float != whole for v in values)
     return (whole or s.dst.dtype == dtypes.float32) and all(v.dtype.is_float != whole for v in values)
 
 
@@ -254,8 +250,7 @@ def _made_of(program: TileProgram) -> bool:
     """A dim is made of axes with their tiles, no axis in two."""
     axes = [a for d in program.dims for a in d.axes]
     sizes = all(
-        d.tiles == tuple(program.kernel.tile(a) for a in d.axes) and d.size == d.stride(d.axes[0]) * d.tiles[0]
-        for d in program.dims
+        d.tiles == tuple(program.kernel.tile(a) for a in d.axes) and d.size == d.stride(d.axes[0]) * d.tiles[0] for d in program.dims
     )
     coarse = all(
         any((d.axes, d.tiles[0]) == (f.axes, f.size // d.each) for f in program.dims) and d.tiles == (d.size,) and d.each > 1
@@ -280,9 +275,7 @@ def _read_after(s: Loop, a: Accumulator) -> bool:
 
 
 _PLACES: tuple[Any, ...] = (Count, IsFirst, ExtentValue)  # one number, whatever the lane
-STATEMENTS: tuple[Any, ...] = (
-    *(Load, IndexValue, *_PLACES, Fill, Let, Lost, Mean, Where, Reduce, Scan, Dot, Permute, Cast, Store, Loop),
-)
+STATEMENTS: tuple[Any, ...] = (*(Load, IndexValue, *_PLACES, Fill, Let, Lost, Mean, Where, Reduce, Scan, Dot, Permute, Cast, Store, Loop),)
 
 TILES: Spec = Spec(
     "tile program",
@@ -360,9 +353,7 @@ TILES: Spec = Spec(
         Row(
             "lanes",
             "the tile of an access has the dims of its bindings that have lanes",
-            lambda at, s: (
-                set(s.access.dims) == {d for d in at.program.dims if any(b.axis in d.axes for b in s.access.bindings)}
-            ),
+            lambda at, s: set(s.access.dims) == {d for d in at.program.dims if any(b.axis in d.axes for b in s.access.bindings)},
             (Load, Store),
         ),
         Row(
@@ -388,9 +379,7 @@ TILES: Spec = Spec(
             ),
             (IndexValue,),
         ),
-        Row(
-            "broadcast", "the result of an op has the dims of its arguments, in one order", lambda at, s: _broadcast(s), (Let,)
-        ),
+        Row("broadcast", "the result of an op has the dims of its arguments, in one order", lambda at, s: _broadcast(s), (Let,)),
         Row(
             "types agree",
             "the arguments of an op are of one kind, floats in float32, and its result is of the type that it makes",
@@ -424,9 +413,7 @@ TILES: Spec = Spec(
         Row(
             "mean",
             "a mean is float32, of the shape of its sum, and final where no loop is named",
-            lambda at, s: (
-                _same(s.dst, s.src) and s.dst.dtype == dtypes.float32 and (s.binding is None) == (s.which == "final")
-            ),
+            lambda at, s: _same(s.dst, s.src) and s.dst.dtype == dtypes.float32 and (s.binding is None) == (s.which == "final"),
             (Mean,),
         ),
         Row(

@@ -185,9 +185,7 @@ def _asked(builder: Builder, node: int) -> tuple[int, ...]:
     return state.before(MONOIDS[name].part for name in same if MONOIDS[name].several == state)
 
 
-def _behind(
-    builder: Builder, node: int, state: State, kinds: list[DType], where: Block, first: Operand, old: Parts, tile: Parts
-) -> Parts:
+def _behind(builder: Builder, node: int, state: State, kinds: list[DType], where: Block, first: Operand, old: Parts, tile: Parts) -> Parts:
     """A state, or each of several, behind one before; as it is where there is none before, and in the parts that nobody asks for."""
     asked, found = _asked(builder, node), list(tile)
     both = state.combined(old, tile, lambda op, *args: builder.let(where, op, args), Literal, asked)

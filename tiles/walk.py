@@ -202,9 +202,7 @@ class Counter:
 
 
 class _Walk:
-    def __init__(
-        self, program: TileProgram, sizes: Sizes, inside: Mapping[int, float], gone: Mapping[int, frozenset[str]]
-    ) -> None:
+    def __init__(self, program: TileProgram, sizes: Sizes, inside: Mapping[int, float], gone: Mapping[int, frozenset[str]]) -> None:
         self.program, self.sizes, self.inside, self.gone = program, sizes, inside, gone
         self.often: dict[str, float] = {}  # of values that clear stretches of loops do without, the share of steps that make them
         self.buffers = program.kernel.buffers

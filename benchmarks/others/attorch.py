@@ -105,11 +105,7 @@ def cases():
             name,
             reference,
             layer,
-            [
-                tensors(torch.float32, (rows, size("columns", 9, 70)), values="normal", layouts=CLOSE)
-                if loses or overflows
-                else x
-            ],
+            [tensors(torch.float32, (rows, size("columns", 9, 70)), values="normal", layouts=CLOSE) if loses or overflows else x],
             examples=6,
         )
         if overflows:
@@ -152,9 +148,7 @@ def cases():
             [tensors(torch.float32, (rows, 34), values=TAME)],
         )
     for name, layer in (("Softmax", nn.Softmax), ("LogSoftmax", nn.LogSoftmax), ("Softmin", nn.Softmin)):
-        yield from undefined_lanes(
-            Case(name, layer(-1), getattr(attorch, name)(-1), [matrix]), torch.arange(6.0).view(2, 3) / 4
-        )
+        yield from undefined_lanes(Case(name, layer(-1), getattr(attorch, name)(-1), [matrix]), torch.arange(6.0).view(2, 3) / 4)
     yield Case(
         "Dropout, what is kept",
         lambda x: (x + 10) / 0.7,
@@ -232,18 +226,12 @@ def cases():
     left = tensors(torch.float32, (rows, size("k", 1, 40)), values="normal")
     bias = tensors(torch.float32, (size("n", 1, 40),), values="normal", layouts=CLOSE)
     ones = torch.ones(3, 5), torch.ones(5, 2), torch.zeros(2)
+    yield from undefined_lanes(Case("Linear", lambda x, w, b: x @ w + b, LinearAutoGrad.apply, [left, square, bias], examples=5), *ones)
     yield from undefined_lanes(
-        Case("Linear", lambda x, w, b: x @ w + b, LinearAutoGrad.apply, [left, square, bias], examples=5), *ones
-    )
-    yield from undefined_lanes(
-        Case(
-            "Linear GELU", linear_gelu, lambda x, w, b: LinearAutoGrad.apply(x, w, b, "gelu"), [left, square, bias], examples=5
-        ),
+        Case("Linear GELU", linear_gelu, lambda x, w, b: LinearAutoGrad.apply(x, w, b, "gelu"), [left, square, bias], examples=5),
         *ones,
     )
-    image = tensors(
-        torch.float32, (size("batch", 1, 2), 4, size("height", 3, 7), size("width", 3, 7)), values="normal", layouts=CLOSE
-    )
+    image = tensors(torch.float32, (size("batch", 1, 2), 4, size("height", 3, 7), size("width", 3, 7)), values="normal", layouts=CLOSE)
     kernel, shift = (
         tensors(torch.float32, (6, 2, 3, 3), values="normal", layouts=CLOSE),
         tensors(torch.float32, (6,), values="normal", layouts=CLOSE),

@@ -73,9 +73,7 @@ def attention(q, k, v):
 
 def forgetting(q, k, v, g):
     total = g.cumsum(1).transpose(1, 2)
-    bias = (total.unsqueeze(-1) - total.unsqueeze(-2)).masked_fill(
-        torch.ones(q.shape[1], q.shape[1]).triu(1).bool(), -torch.inf
-    )
+    bias = (total.unsqueeze(-1) - total.unsqueeze(-2)).masked_fill(torch.ones(q.shape[1], q.shape[1]).triu(1).bool(), -torch.inf)
     return F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), attn_mask=bias).transpose(1, 2)
 
 
@@ -167,16 +165,12 @@ def cases():
     yield Case("fused_recurrent_retention", retention, lambda *a: fused_recurrent_retention(*a)[0], [sq, sk, sv], **few)
     yield Case("chunk_retention", retention, lambda *a: chunk_retention(*a)[0], [q, k, v], **few)
     yield Case("parallel_retention", retention, lambda *a: parallel_retention(*a)[0], [q, k, v], **few)
-    yield Case(
-        "fused_recurrent_simple_gla", of_heads, lambda *a: fused_recurrent_simple_gla(*a)[0], [sq, sk, sv, s_of_head], **few
-    )
+    yield Case("fused_recurrent_simple_gla", of_heads, lambda *a: fused_recurrent_simple_gla(*a)[0], [sq, sk, sv, s_of_head], **few)
     yield Case("chunk_simple_gla", of_heads, lambda *a: chunk_simple_gla(*a)[0], [q, k, v, of_head], **few)
     yield Case("parallel_simple_gla", of_heads, lambda *a: parallel_simple_gla(*a)[0], [q, k, v, of_head], **few)
     yield Case("fused_recurrent_gla", gated, lambda *a: fused_recurrent_gla(*a)[0], [sq, sk, sv, s_decay], **few)
     yield Case("chunk_gla", gated, lambda *a: chunk_gla(*a)[0], [q, k, v, decay], **few)
-    yield Case(
-        "fused_recurrent_delta_rule", delta, lambda *a: fused_recurrent_delta_rule(*a)[0], [sq, s_unit, sv, s_beta], **few
-    )
+    yield Case("fused_recurrent_delta_rule", delta, lambda *a: fused_recurrent_delta_rule(*a)[0], [sq, s_unit, sv, s_beta], **few)
     narrow = [x.map(torch.Tensor.bfloat16) for x in (q, unit, v, beta)]  # float32 is refused
     yield Case("chunk_delta_rule", delta, lambda *a: chunk_delta_rule(*a)[0], narrow, **few)
     yield Case(
@@ -187,9 +181,7 @@ def cases():
         gradients=False,
         **few,
     )
-    yield Case(
-        "chunk_gated_delta_rule", gated_delta, lambda *a: chunk_gated_delta_rule(*a)[0], [q, unit, v, of_head, beta], **few
-    )
+    yield Case("chunk_gated_delta_rule", gated_delta, lambda *a: chunk_gated_delta_rule(*a)[0], [q, unit, v, of_head, beta], **few)
     x, gate = normal(b, t, d), normal(b, t, d).map(F.logsigmoid)
     yield Case(
         "fused_recurrent_hgrn",

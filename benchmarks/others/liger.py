@@ -228,17 +228,13 @@ def cases():
     )
     image = tensors(f32, (size("batch", 1, 3), 4, size("hidden", 2, 40)), values="normal")
     four = tensors(f32, (4,), values="normal", layouts=CLOSE)
-    yield Case(
-        "group_norm", group_norm, lambda x, w, b: ops.LigerGroupNormFunction.apply(x, w, b, 4, 2, 1e-5), [image, four, four]
-    )
+    yield Case("group_norm", group_norm, lambda x, w, b: ops.LigerGroupNormFunction.apply(x, w, b, 4, 2, 1e-5), [image, four, four])
     far = tensors(f32, (size("batch", 1, 3), 4, size("hidden", 2, 40)), values="offset", layouts=CLOSE)
 
     def offset():
         m = torch.linspace(1000, 1001, 16).view(1, 4, 4)
         function, ones, zeros = ops.LigerGroupNormFunction.apply, torch.ones(4), torch.zeros(4)
-        return function(m, ones, zeros, 4, 2, 1e-5)[0, 0, 0].item(), group_norm(m.double(), ones.double(), zeros.double())[
-            0, 0, 0
-        ].item()
+        return function(m, ones, zeros, 4, 2, 1e-5)[0, 0, 0].item(), group_norm(m.double(), ones.double(), zeros.double())[0, 0, 0].item()
 
     yield Case(
         "group_norm, mean of 1000",

@@ -86,9 +86,7 @@ def cases():
         )
     wide = tensors(f32, (rows, size("columns", 2, 70)), values=("normal", "small", "offset"), layouts=CLOSE)
     both = tensors(f32, (size("columns", 2, 70),), values="normal", layouts=CLOSE)
-    yield Case(
-        "layernorm", layer_norm, lambda x, w, b: Fast_Layernorm.apply(x, w.detach(), b.detach(), 1e-5), [wide, both, both]
-    )
+    yield Case("layernorm", layer_norm, lambda x, w, b: Fast_Layernorm.apply(x, w.detach(), b.detach(), 1e-5), [wide, both, both])
     batch, length, v = size("batch", 1, 3), size("length", 1, 5), size("vocab", 2, 40)
     logits, labels = (
         tensors(f32, (batch, length, v), values=("normal", "offset", "large"), layouts=CLOSE),

@@ -93,6 +93,7 @@ def attention(mod, kind, way):
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
         at = [torch.arange(n, device=q.device) for n in scores.shape]
         if way == "vmap":
+
             def called(*args):
                 with TransformGetItemToIndex():  # table[position] under vmap
                     return _vmap_for_bhqkv(mod, prefix=(0,) if kind == "score" else ())(*args)

@@ -62,9 +62,7 @@ def input_gradient_kernel(x_ptr, weight_ptr, gy_ptr, gx_ptr, mean_ptr, rstd_ptr,
 
 
 @triton.jit
-def parameter_gradients_kernel(
-    x_ptr, gy_ptr, mean_ptr, rstd_ptr, gweight_ptr, gbias_ptr, rows, columns, x_row, BLOCK: tl.constexpr
-):
+def parameter_gradients_kernel(x_ptr, gy_ptr, mean_ptr, rstd_ptr, gweight_ptr, gbias_ptr, rows, columns, x_row, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < columns
     gweight = tl.zeros((BLOCK,), tl.float32)

@@ -19,7 +19,6 @@ Step 3 is left out where a cover is already within ``CLOSE`` of the bound.  What
 apart is taken, says the objective (:mod:`..objective`).  The answer is the same for the same input, unless ``time_budget`` ends the search.
 """
 
-
 from __future__ import annotations
 
 import math

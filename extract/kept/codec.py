@@ -21,7 +21,22 @@ from ..refined import Refined, Tried
 CLASSES: Mapping[str, type] = {
     c.__name__: c
     for c in (
-        Axis, FloorDiv, Mod, IndexExpr, Node, Role, Buffer, Root, Kernel, Cost, Alternative, Decision, Launch, Split, Refined, Tried,
+        Axis,
+        FloorDiv,
+        Mod,
+        IndexExpr,
+        Node,
+        Role,
+        Buffer,
+        Root,
+        Kernel,
+        Cost,
+        Alternative,
+        Decision,
+        Launch,
+        Split,
+        Refined,
+        Tried,
     )
 }
 PLAIN = (str, int, bool, type(None))

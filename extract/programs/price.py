@@ -180,8 +180,14 @@ def _is_product(body: Term, summed: frozenset[Axis]) -> bool:
 
 
 def node_us(
-    axes: frozenset[Axis], body: frozenset[Axis], factors: Sequence[Sequence[frozenset[Axis]]], reduced: Axis, operand: str,
-    itemsize: int, target: Target, look: Look,
+    axes: frozenset[Axis],
+    body: frozenset[Axis],
+    factors: Sequence[Sequence[frozenset[Axis]]],
+    reduced: Axis,
+    operand: str,
+    itemsize: int,
+    target: Target,
+    look: Look,
 ) -> float:
     """A reduction by itself, as far as it can be said without knowing what is below: ``factors`` are the ways to write its body as a
     product of two values with these axes."""

@@ -106,4 +106,3 @@ def _merge(program: Program, a: Axis, b: Axis) -> tuple[Program, dict[Term, Term
 def _joined(e: IndexExpr, a: Axis, b: Axis, whole: Axis) -> IndexExpr:
     step = dict(e.terms)[b]
     return IndexExpr(tuple((atom, c) for atom, c in e.terms if atom not in (a, b)), e.const) + index(whole) * step
-

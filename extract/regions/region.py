@@ -92,9 +92,7 @@ def regions(partition: Partition) -> list[Region]:
     return [_region(program, numbers, stored, [terms[k] for k in group]) for group in partition.groups]
 
 
-def _region(
-    whole: Program, numbers: Mapping[Term, int], stored: Mapping[Term, tuple[Output, ...]], roots: Sequence[Term]
-) -> Region:
+def _region(whole: Program, numbers: Mapping[Term, int], stored: Mapping[Term, tuple[Output, ...]], roots: Sequence[Term]) -> Region:
     own = {i.name for i in whole.inputs}
     first = _Builder(whole, stored, roots)
     apart = first.program(f"{whole.name}_{next(o.name for t in roots for o in stored[t])}")

@@ -81,9 +81,7 @@ def from_expressions(places: Mapping[str, IndexExpr | Axis | int], axes: Sequenc
 
     found = recognised(size, value)
     if found is None:
-        raise LayoutError(
-            f"{_text(exprs)} is no list of iters over {shape}", cure="divisors that divide each other in turn, and the sizes"
-        )
+        raise LayoutError(f"{_text(exprs)} is no list of iters over {shape}", cure="divisors that divide each other in turn, and the sizes")
     return found, start
 
 

@@ -134,9 +134,7 @@ class Layout:
         copies = self._copies()
         for axis, (low, high) in self.bounds().items():
             if not -(2**63) <= low <= high < 2**63:
-                raise LayoutError(
-                    f"axis {axis} runs from {low} to {high}, beyond 64 bits", cure="single indices, which are exact"
-                )
+                raise LayoutError(f"axis {axis} runs from {low} to {high}, beyond 64 bits", cure="single indices, which are exact")
         base = {a: np.zeros_like(numbers) for a in copies}
         for it in reversed(self.iters):
             numbers, digit = np.divmod(numbers, it.extent)
@@ -341,9 +339,7 @@ class Layout:
         """Strides and offset in elements; LayoutError names the iter for which a dimension has no one stride."""
         others = [self.replicas[0]] if self.replicas else [Iter(1, v, a) for a, v in self.offset.items() if a != axis]
         if others:
-            raise LayoutError(
-                f"iter {others[0]} of {self} is nothing that strides say", cure="a layout on one axis without replicas"
-            )
+            raise LayoutError(f"iter {others[0]} of {self} is nothing that strides say", cure="a layout on one axis without replicas")
         return strides.strides_of(self.iters, read_shape(shape), axis), self.offset.get(axis, 0)
 
     def to_index(self, positions: Sequence[IndexExpr | Axis | int], shape: Sequence[int] | None = None) -> dict[str, IndexExpr]:

@@ -58,9 +58,7 @@ class Sharding:
                 cure="one for each dimension of the mesh",
             )
         if any(it.axis == MEMORY for it in self.mesh):
-            raise LayoutError(
-                f"the mesh is on the axis {MEMORY}, which is the memory of a device", cure="another name, such as 'gpu'"
-            )
+            raise LayoutError(f"the mesh is on the axis {MEMORY}, which is the memory of a device", cure="another name, such as 'gpu'")
 
     @property
     def local_shape(self) -> tuple[int, ...]:

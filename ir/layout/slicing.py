@@ -101,9 +101,7 @@ def unflat(number: int, shape: Sequence[int]) -> list[int]:
 def read_region(region: Region, shape: Sequence[int]) -> list[tuple[int, int]]:
     """(first, length) of each dimension."""
     if not isinstance(region, Iterable) or len(region) != len(shape):
-        raise LayoutError(
-            f"the region {region!r} is not for the shape {tuple(shape)}", cure="(first, last + 1) for every dimension"
-        )
+        raise LayoutError(f"the region {region!r} is not for the shape {tuple(shape)}", cure="(first, last + 1) for every dimension")
     out = []
     for place, (part, n) in enumerate(zip(region, shape, strict=True)):
         if isinstance(part, slice):

@@ -39,9 +39,7 @@ def strides_of(iters: Iters, shape: Sequence[int], axis: str) -> tuple[int, ...]
 def of_tensor(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Shape, strides and offset in elements of a torch tensor (its offset in its storage) or a numpy array (from its first element)."""
     if not hasattr(tensor, "shape") or not (hasattr(tensor, "stride") or hasattr(tensor, "strides")):
-        raise LayoutError(
-            f"a {type(tensor).__name__} has no shape and strides", cure="a torch tensor, a numpy array, or from_strides"
-        )
+        raise LayoutError(f"a {type(tensor).__name__} has no shape and strides", cure="a torch tensor, a numpy array, or from_strides")
     shape = basic.read_shape(tensor.shape, "the tensor")
     if callable(getattr(tensor, "stride", None)):
         return shape, tuple(tensor.stride()), int(tensor.storage_offset())

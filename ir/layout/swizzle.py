@@ -101,9 +101,7 @@ class Swizzled:
         refused."""
         apart = outer.scale(self.layout.span())
         period, axis = self.swizzle.period, self.swizzle.axis
-        steps = [i for i in (*apart.iters, *apart.replicas) if i.axis == axis and i.extent > 1] + [
-            Iter(1, apart.offset.get(axis, 0), axis)
-        ]
+        steps = [i for i in (*apart.iters, *apart.replicas) if i.axis == axis and i.extent > 1] + [Iter(1, apart.offset.get(axis, 0), axis)]
         for it in steps:
             if it.stride % period:
                 raise LayoutError(
@@ -124,9 +122,7 @@ class Swizzled:
 
         found = recognised(self.size, value)
         if found is None:
-            raise LayoutError(
-                f"{self} is no list of iters: the bits that it reads change", cure="a slice in which they are the same"
-            )
+            raise LayoutError(f"{self} is no list of iters: the bits that it reads change", cure="a slice in which they are the same")
         return Layout(found, (), start)
 
     def index_at(self, address: int) -> int:

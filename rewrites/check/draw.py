@@ -487,9 +487,7 @@ def _exact(x: np.ndarray) -> np.ndarray:
     return out
 
 
-def _fractions(
-    how: str, style: dict[str, Any], shape: list[int], rng: np.random.Generator, named: tuple[float, ...]
-) -> np.ndarray:
+def _fractions(how: str, style: dict[str, Any], shape: list[int], rng: np.random.Generator, named: tuple[float, ...]) -> np.ndarray:
     """Rational numbers that obey the style."""
     n = int(np.prod(shape))
     size = 3 if how in ("plain", "ties") else 9 if how == "small" else 2**20

@@ -140,5 +140,3 @@ def _set(places: Any) -> str:
 
 def _shown(world: World) -> str:
     return "".join(f"\n  {n} = {' '.join(map(_set, v)) if isinstance(v, tuple) else v}" for n, v in world.values.items() if n != WHOLE)
-
-

@@ -176,9 +176,7 @@ class RuleReport:
     error: RuleError | None = None
 
 
-def check_rule(
-    rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = ORACLES, *, seconds: float = math.inf
-) -> RuleReport:
+def check_rule(rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = ORACLES, *, seconds: float = math.inf) -> RuleReport:
     """Test a rule; raises :class:`~eqfuse.errors.UnsoundRuleError` with the smallest counterexample found, or
     :class:`~eqfuse.errors.RuleError` if a conclusion could not be tested at all, its meaning raised an error, or it is no rule.
     ``examples`` is at least 1 and ``oracles`` are some of ``ORACLES``; else :class:`~eqfuse.errors.OptionError`.  No example is begun

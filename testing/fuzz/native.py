@@ -281,4 +281,3 @@ def summary(log: Log) -> Iterator[str]:
         if counts:
             yield f"{title}: {', '.join(f'{n} {name}' for name, n in counts.most_common())}"
     yield f"seconds: {', '.join(f'{name} {n:.0f}' for name, n in log.seconds.items())}"
-

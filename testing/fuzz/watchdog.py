@@ -102,9 +102,7 @@ class _Watch:
             if self.done.wait(1.0):
                 return
         if not self.done.wait(GRACE):
-            self.stuck(
-                f"{self.words()}, in native code that does not return", _stack(sys._current_frames().get(main))
-            )
+            self.stuck(f"{self.words()}, in native code that does not return", _stack(sys._current_frames().get(main)))
 
 
 def _stack(frame: FrameType | None) -> str:

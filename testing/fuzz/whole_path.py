@@ -261,16 +261,12 @@ def _whole(program: Program) -> set[str]:
     return {o.name for o in program.outputs if o.dtype.kind == "int" and not any(map(_has_fractions, postorder(o.term)))}
 
 
-def differs(
-    program: Program, inputs: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], tolerance: Mapping[str, float]
-) -> str:
+def differs(program: Program, inputs: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], tolerance: Mapping[str, float]) -> str:
     """How outputs differ from the reference, where that is finite; empty if they do not."""
     return _difference(evaluate(program, inputs), _whole(program), found, tolerance)
 
 
-def _difference(
-    exact: Mapping[str, np.ndarray], whole: set[str], found: Mapping[str, np.ndarray], tolerance: Mapping[str, float]
-) -> str:
+def _difference(exact: Mapping[str, np.ndarray], whole: set[str], found: Mapping[str, np.ndarray], tolerance: Mapping[str, float]) -> str:
     for name, expected in exact.items():
         got = np.asarray(found[name])
         if name in whole and not np.array_equal(got.reshape(expected.shape).astype(np.int64), expected):
@@ -481,5 +477,3 @@ def _holder() -> tempfile.TemporaryDirectory[str]:
 def _directory() -> str:
     """Where generated modules of this process are written; removed when it ends."""
     return _holder().name
-
-

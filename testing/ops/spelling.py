@@ -141,9 +141,7 @@ def _cure(op: ScalarOp) -> str:
     return f"write {op.spellings['triton'].text!r} with functions of triton.language on blocks of float32"
 
 
-def compare(
-    op: ScalarOp, args: list[np.ndarray], found: np.ndarray, rtol: float, atol: float, language: str = "Triton"
-) -> None:
+def compare(op: ScalarOp, args: list[np.ndarray], found: np.ndarray, rtol: float, atol: float, language: str = "Triton") -> None:
     """UnsoundOpError where what a spelling has made is not what numpy makes of arguments within a few roundings."""
     with np.errstate(all="ignore"):
         exact = value(op, *args).astype(np.float32).astype(np.float64)
@@ -191,6 +189,4 @@ def _compile(op: ScalarOp, source: str, of: DType) -> None:
     try:
         compile_kernel(load_module(source, "aot"), "kernel", params, "h200")
     except CompileError as error:
-        raise OpError(
-            f"op {op.name}: its Triton spelling does not compile: {error.message}", where=op.where, cure=_cure(op)
-        ) from error
+        raise OpError(f"op {op.name}: its Triton spelling does not compile: {error.message}", where=op.where, cure=_cure(op)) from error

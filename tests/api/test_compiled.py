@@ -101,7 +101,9 @@ def test_keyword_arguments():
     torch.testing.assert_close(compiled.interpret(X, shift=shift, scale=3.0), exact.float())
     compiled.accuracy(X, shift=shift, scale=3.0).check()
     small = compiled.at(X[:3, :20], shift=shift[:20], scale=3.0)
-    torch.testing.assert_close(small.simulate(X[:3, :20], shift=shift[:20], scale=3.0), fn(X[:3, :20].double(), shift=shift[:20].double(), scale=3.0))
+    torch.testing.assert_close(
+        small.simulate(X[:3, :20], shift=shift[:20], scale=3.0), fn(X[:3, :20].double(), shift=shift[:20].double(), scale=3.0)
+    )
 
 
 def test_at_keeps_kernels_roles_and_tiles(decode):

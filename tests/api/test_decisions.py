@@ -33,9 +33,7 @@ def test_a_request_that_rules_kernels_out():
     c = optimised(fusion=[("forbid", "bounded", "product")])
     (d,) = c.plan.decisions
     assert d.outcome == "held, bounded is made in layer_out, product in layer_t3"
-    assert told(c) == [
-        f"fusion=('forbid', 'bounded', 'product'): {d.outcome}; it ruled out {d.ruled_out} of the kernels that were tried"
-    ]
+    assert told(c) == [f"fusion=('forbid', 'bounded', 'product'): {d.outcome}; it ruled out {d.ruled_out} of the kernels that were tried"]
     assert d.ruled_out > 0
 
 

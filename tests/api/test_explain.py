@@ -52,7 +52,9 @@ def explanation(compiled):
 
 
 # the chain ----------------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["attention", "attention_decode", "attention_lse", "mean_variance", "softmax_entropy", "linear_cross_entropy"])
+@pytest.mark.parametrize(
+    "name", ["attention", "attention_decode", "attention_lse", "mean_variance", "softmax_entropy", "linear_cross_entropy"]
+)
 def test_the_chain_leads_from_the_program_to_the_plan(name):
     case = PROGRAMS[name]
     c = eqfuse.optimize(case.fn, case.args("bench", device="meta"), **case.options, target="h200")
@@ -302,7 +304,9 @@ def adds_up(c, explained):
     return shares
 
 
-@pytest.mark.parametrize("name", ["rmsnorm", "cross_entropy", "mean_variance", "rmsnorm_linear", "linear_cross_entropy", "attention_decode"])
+@pytest.mark.parametrize(
+    "name", ["rmsnorm", "cross_entropy", "mean_variance", "rmsnorm_linear", "linear_cross_entropy", "attention_decode"]
+)
 def test_what_steps_save_adds_up(name):
     c, explained = costed(name)
     shares = adds_up(c, explained)
@@ -328,7 +332,9 @@ def test_a_step_saves_the_difference_of_two_plans():
     fusion, share = adds_up_to(found, plan)
     assert step.rule == share.parts[0].rule == "roll_by_factor"
     assert share.saved_us == written.estimated_us - plan.estimated_us > 0
-    assert share.saved_bytes == written.dram_bytes - plan.dram_bytes >= 0.9 * 512 * 1_000_000 * 4  # caches of multiprocessors keep a twentieth
+    assert (
+        share.saved_bytes == written.dram_bytes - plan.dram_bytes >= 0.9 * 512 * 1_000_000 * 4
+    )  # caches of multiprocessors keep a twentieth
     assert fusion.saved_bytes == plan.baseline_bytes - written.dram_bytes
 
 
@@ -581,13 +587,44 @@ def test_names_do_not_change_what_a_program_is():
 
 
 # text and JSON --------------------------------------------------------------------------------------------------------------------
-STEP_KEYS = {"rule", "family", "licence", "where", "law", "value", "before", "after", "agrees", "difference", "numbers", "skipped", "matched", "also"}
+STEP_KEYS = {
+    "rule",
+    "family",
+    "licence",
+    "where",
+    "law",
+    "value",
+    "before",
+    "after",
+    "agrees",
+    "difference",
+    "numbers",
+    "skipped",
+    "matched",
+    "also",
+}
 KERNEL_KEYS = {
     "name", "stores", "loads", "rules", "passes", "us", "bound", "dram_bytes", "terms_us", "computes", "outside", "where", "steps",
 }  # fmt: skip
 TOP_KEYS = {
-    "schema", "program", "target", "kernels", "saved_bytes", "saved_us", "saturation", "alternatives", "runner_up", "savings", "chain",
-    "verdicts", "values", "stopped", "numbers", "launches", "rewritten", "splits",
+    "schema",
+    "program",
+    "target",
+    "kernels",
+    "saved_bytes",
+    "saved_us",
+    "saturation",
+    "alternatives",
+    "runner_up",
+    "savings",
+    "chain",
+    "verdicts",
+    "values",
+    "stopped",
+    "numbers",
+    "launches",
+    "rewritten",
+    "splits",
 }
 SHARE_KEYS = {"parts", "saved_us", "saved_bytes", "saved_temporary_bytes", "after", "reason", "asked"}
 PART_KEYS = {"kind", "rule", "number", "kernel", "index"}

@@ -189,16 +189,16 @@ def test_forbidden():
 def test_lifting_the_verdict_is_what_it_takes():
     """A kernel that costs more is not called forbidden because some verdict speaks of other values."""
     shapes = ((8192, 1024), (1024, 4096), (4096, 1024))
-    c = eqfuse.optimize(
-        feed_forward, tuple(empty(*s, dtype=torch.float16) for s in shapes), target="h200", rules=[maximum_on_its_own]
-    )
+    c = eqfuse.optimize(feed_forward, tuple(empty(*s, dtype=torch.float16) for s in shapes), target="h200", rules=[maximum_on_its_own])
     assert c.why("first", "out").verdict == "costs more"
 
 
 # a split reduction -------------------------------------------------------------------------------------------------------------------
 def test_parts_of_a_split_axis():
     """The scores of decoding are computed in parts (through a view), and one kernel for both parts and their merge costs more."""
-    c = eqfuse.optimize(attention, (empty(8, 1, 128, dtype=torch.float16), *(empty(8, 16384, 128, dtype=torch.float16),) * 2), target="h200")
+    c = eqfuse.optimize(
+        attention, (empty(8, 1, 128, dtype=torch.float16), *(empty(8, 16384, 128, dtype=torch.float16),) * 2), target="h200"
+    )
     assert len(c.plan.kernels) == 2
     found = answered(c, "scores", "out")
     assert found.verdict == "costs more"

@@ -99,9 +99,10 @@ def test_4000_and_4096_are_one_plan_prefill_and_decode_are_two(on_device, counte
     c._serving(meta(2, 8192), {})
     assert len(c._range._plans) == 2
     prefill, decode = c._range._plans
-    assert decode.planned.plan.estimated_us * (1 + ranges.MARGIN) < pipeline.like(
-        prefill.planned, decode.planned.request, decode.planned.traced
-    ).plan.estimated_us
+    assert (
+        decode.planned.plan.estimated_us * (1 + ranges.MARGIN)
+        < pipeline.like(prefill.planned, decode.planned.request, decode.planned.traced).plan.estimated_us
+    )
 
 
 def cache(keys, seed=0):
@@ -183,10 +184,10 @@ def test_what_the_kernels_need_of_sizes_is_said():
     c = eqfuse.optimize(lambda x: torch.softmax(x, -1), (torch.ones(64, 2048),), target="h200")
     assert all(g.holds({"x": (64, 2048)}) for g in c.guards)
     x = torch.ones(64, 2000)
-    assert all(g.holds({"x": x.shape}) for g in c.guards) == (c.traced.at((x,), {}) is not None and c.serving(c.traced.at((x,), {})) is not None)
+    assert all(g.holds({"x": x.shape}) for g in c.guards) == (
+        c.traced.at((x,), {}) is not None and c.serving(c.traced.at((x,), {})) is not None
+    )
     assert all(f'{g.axis}", ' in c.source and g.requirement in c.source for g in c.guards)
-
-
 
 
 LENGTHS = {

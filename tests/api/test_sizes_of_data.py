@@ -43,7 +43,11 @@ SAYS = {
     "by length": (by_length, (S, V)),
     "rms": (rms, (S, (KEYS,), V)),
 }
-SAYS_NOTHING = {"softmax": (softmax, (Q, K, V)), "masked": (masked, (S, S, V)), "late": (lambda s, v: (s @ v) / s.sum(-1, keepdim=True), (S, V))}
+SAYS_NOTHING = {
+    "softmax": (softmax, (Q, K, V)),
+    "masked": (masked, (S, S, V)),
+    "late": (lambda s, v: (s @ v) / s.sum(-1, keepdim=True), (S, V)),
+}
 
 
 def streamed(fn, shapes, dtype=torch.float32, **options):

@@ -54,9 +54,17 @@ PROGRAMS = {  # the function, its arguments, and how many bytes may be saved: to
     "turned": (turned, (randn(2, 7, 6), randn(7, 3, learned=False), randn(7, 3, learned=False, seed=1)), None),
     "half": (root_mean_square, (randn(5, 33).half().detach().requires_grad_(), randn(33).half().detach().requires_grad_()), None),
     "normed": (Normed(), (randn(4, 3, 5),), None),
-    "repeated": (lambda x: (x.softmax(0).expand(5, 4), functional.layer_norm(v := x.expand(5, 3).cumsum(1), (3,)), v), (randn(5, 1),), None),
+    "repeated": (
+        lambda x: (x.softmax(0).expand(5, 4), functional.layer_norm(v := x.expand(5, 3).cumsum(1), (3,)), v),
+        (randn(5, 1),),
+        None,
+    ),
     "pooled": (lambda x: functional.avg_pool2d(x.sin(), 3, 2, 1), (randn(2, 5, 6),), None),
-    "products": (lambda x: x.cumprod(1).sum(), (torch.tensor([[0.5, 2.0, -1.5], [0.0, 3.0, 1.0], [2.0, 0.0, 0.0]]).requires_grad_(),), None),
+    "products": (
+        lambda x: x.cumprod(1).sum(),
+        (torch.tensor([[0.5, 2.0, -1.5], [0.0, 3.0, 1.0], [2.0, 0.0, 0.0]]).requires_grad_(),),
+        None,
+    ),
 }
 
 
@@ -83,7 +91,9 @@ def test_gradients_of_kernels_are_those_of_float64(name, monkeypatch):
     wide = copy.deepcopy(fn).double() if isinstance(fn, torch.nn.Module) else fn
     given = [a.detach().double().requires_grad_(a.requires_grad) if a.is_floating_point() else a for a in args]
     out = wide(*given)
-    cotangents = [randn(*x.shape, learned=False, seed=9) for x in (out if isinstance(out, tuple) else (out,)) if isinstance(x, torch.Tensor)]
+    cotangents = [
+        randn(*x.shape, learned=False, seed=9) for x in (out if isinstance(out, tuple) else (out,)) if isinstance(x, torch.Tensor)
+    ]
     if isinstance(wide, torch.nn.Module):
         wide.load_state_dict(fn.state_dict())  # as before the call
     expected = differentiated(lambda: wide(*given), learned(wide, given), cotangents)

@@ -60,7 +60,14 @@ def test_masks_groups_and_rows_without_scores_have_the_gradients_of_the_library(
     mask[2] = False
     library = F.scaled_dot_product_attention
     agree(lambda *t: library(*t, enable_gqa=True), parted(lambda *t: differentiable_attention(*t, enable_gqa=True)), q, k, v, mask)
-    agree(lambda *t: library(*t, enable_gqa=True), parted(lambda *t: differentiable_attention(*t, enable_gqa=True)), q, k, v, torch.randn(4, 6, 6))
+    agree(
+        lambda *t: library(*t, enable_gqa=True),
+        parted(lambda *t: differentiable_attention(*t, enable_gqa=True)),
+        q,
+        k,
+        v,
+        torch.randn(4, 6, 6),
+    )
     s, w = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True), torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(differentiable_values, (s, w))  # w for both, its gradient summed
 
@@ -85,7 +92,9 @@ class Layer(torch.nn.Module):
 
     def forward(self, x, attention):
         y = self.normed(x)
-        q, k, v = (f(y).unflatten(-1, (n, -1)).transpose(1, 2) for f, n in ((self.q, self.heads), (self.k, self.groups), (self.v, self.groups)))
+        q, k, v = (
+            f(y).unflatten(-1, (n, -1)).transpose(1, 2) for f, n in ((self.q, self.heads), (self.k, self.groups), (self.v, self.groups))
+        )
         x = x + self.o(attention(self.turned(q), self.turned(k), v, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(2))
         y = self.normed(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))

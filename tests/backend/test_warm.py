@@ -246,7 +246,11 @@ def test_the_key_hangs_on_what_kernels_hang_on(monkeypatch):
     names = [kept.key("graph", request(**changed), g) for changed in asked]
     values = [torch.empty(4, 6), torch.empty(6, 4).t(), torch.empty(4, 6, dtype=torch.float16), 4, 4.0]
     names += [kept.key("graph", request(), g, [v], ["x"]) for v in values]
-    names += [kept.key("graph", request(), g, values[:1], ["y"]), kept.key("joint", request(), g), kept.key("graph", request(), g, outputs=1)]
+    names += [
+        kept.key("graph", request(), g, values[:1], ["y"]),
+        kept.key("joint", request(), g),
+        kept.key("graph", request(), g, outputs=1),
+    ]
     torch.set_default_dtype(torch.float64)
     try:
         names.append(kept.key("graph", request(), g))

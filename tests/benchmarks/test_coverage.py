@@ -18,7 +18,7 @@ def load(name):
         sys.path.remove(str(BENCHMARKS))
 
 
-FILE = '''
+FILE = """
 import nowhere
 from nowhere.else_ import wonder
 from test.help import half
@@ -34,7 +34,7 @@ def inner(x):
 
 def unused(x):
     return missing(x)
-'''
+"""
 
 
 def test_definitions_come_without_what_their_file_imports_and_does(tmp_path):
@@ -72,7 +72,15 @@ ROWS = [
 
 
 def test_table():
-    environment = {"date": "2026-01-02T00:00:00", "torch": "2", "python": "3", "cores": 2, "cpu": "Some CPU", "load": 1, "commit": "abcdef0"}
+    environment = {
+        "date": "2026-01-02T00:00:00",
+        "torch": "2",
+        "python": "3",
+        "cores": 2,
+        "cpu": "Some CPU",
+        "load": 1,
+        "commit": "abcdef0",
+    }
     text = load("coverage_tables").coverage({"environment": environment, "target": "h200", "rows": ROWS}, None)
     assert "| some level 1 | 4 | 1 | 2 | 1 | 0.7 |" in text
     assert "| `aten.x` | 2 | 1 | some 2 |" in text and "| `aten.y` | 1 | 0 | some 1 |" in text

@@ -24,14 +24,28 @@ def module(name, folder=ROOT, package="benchmarks.cpu."):
 
 
 CASES = module("cases").cases()
-SMALLER = {4: 1, 300: 23, 512: 24, 777: 19, 1000: 17, 1024: 48, 2816: 44, 3072: 36, 4096: 40, 8192: 56, 16000: 72, 32000: 88}  # masks keep 2048
+SMALLER = {
+    4: 1,
+    300: 23,
+    512: 24,
+    777: 19,
+    1000: 17,
+    1024: 48,
+    2816: 44,
+    3072: 36,
+    4096: 40,
+    8192: 56,
+    16000: 72,
+    32000: 88,
+}  # masks keep 2048
 
 
 @pytest.mark.parametrize("name", [n for n, c in CASES.items() if "torch" in c.library])
 def test_what_torch_has_of_its_own_is_the_same(name):
     case = CASES[name]
     shapes = tuple(
-        replace(a, shape=tuple(SMALLER.get(n, n) for n in a.shape), labels=a.labels and SMALLER.get(a.labels, a.labels)) for a in case.shapes
+        replace(a, shape=tuple(SMALLER.get(n, n) for n in a.shape), labels=a.labels and SMALLER.get(a.labels, a.labels))
+        for a in case.shapes
     )
     args = replace(case, shapes=shapes).args()
     want = case.function(*args)
@@ -99,7 +113,8 @@ def test_tables_from_data(tmp_path):
         timed("softmax 8192x512", 1, eager=8.0, torch=1.0, torch_compile=3.0, eqfuse=2.0),
         timed("softmax 8192x512", 2, eager=8.0, torch=1.0, eqfuse=1.0) | {"absent": {"torch.compile": "no C++ compiler"}},
         {"case": "softmax 4096x4096", "family": "rows", "threads": 2, "ended": "its process ended with -11"},
-        timed("linear + cross-entropy 1024x512x16000", 1, eager=5.0, eqfuse=4.0) | {"added_bytes": {"eager": 65_000_000, "torch.compile": None, "eqfuse": 4096}},
+        timed("linear + cross-entropy 1024x512x16000", 1, eager=5.0, eqfuse=4.0)
+        | {"added_bytes": {"eager": 65_000_000, "torch.compile": None, "eqfuse": 4096}},
     ]
     means = main.geomeans(rows)
     assert [(g["family"], g["peer"], g["threads"], round(g["geomean"], 3), g["least"]) for g in means] == [
@@ -118,7 +133,10 @@ def test_tables_from_data(tmp_path):
     path.write_text(json.dumps({"environment": env, "rows": rows, "geomeans": means, "structured": found}))
     text = module("tables", ROOT / "benchmarks", "").section(path)
     assert "2 cores of Some CPU, load 0.5 before and 1.5 at the end; commit abcdef0." in text
-    assert "| softmax 8192x512 | 1 kernel | 2.00 (1.50..2.50) | 4.00 | 0.50 | 1.50 | 1.00 (0.50..1.50) | 8.00 | 1.00 | - | - | 2e-07 | 1e-07 |" in text
+    assert (
+        "| softmax 8192x512 | 1 kernel | 2.00 (1.50..2.50) | 4.00 | 0.50 | 1.50 | 1.00 (0.50..1.50) | 8.00 | 1.00 | - | - | 2e-07 | 1e-07 |"
+        in text
+    )
     assert "softmax 8192x512, 2 threads: torch.compile (no C++ compiler)" in text
     assert "softmax 4096x4096, 2 threads: its process ended with -11" in text
     assert "| rows | torch | 1 | 2 | 1.00 | 1.00 | yes | 1.30 | 0.50 |" in text

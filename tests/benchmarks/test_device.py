@@ -45,7 +45,9 @@ def test_a_folder_is_written_run_and_read(package, tmp_path, capsys):
     rows = json.loads((tmp_path / "results.json").read_text())["rows"]
     drawn = {c["name"] for c in json.loads(before)["cases"] if c["source"] == "data"}
     assert len(drawn) == 4 and all(rows[n]["check"]["small"][0]["ok"] for n in drawn), done.stdout
-    assert {n for n, r in rows.items() if "time" in r} == {"kind decode: ALiBi", "gqa_decode 128"}, "nothing is predicted of random programs"
+    assert {n for n, r in rows.items() if "time" in r} == {"kind decode: ALiBi", "gqa_decode 128"}, (
+        "nothing is predicted of random programs"
+    )
     assert "by Triton alone" in done.stdout
     assert "WRONG" in done.stdout and "its process ended (9)" in str(rows["corpus logsumexp"]["check"])
     assert {"ours", "eager", "sdpa math"} == set(rows["gqa_decode 128"]["time"])

@@ -53,7 +53,9 @@ def test_folders_are_kept_as_one_file(package, tmp_path, monkeypatch, capsys):
     keep, kept = package["keep"], package["kept"]
     good = {"ours": 1.23456e-4, "eager": 2e-4, "lost": 0, "ok": True}
     times = {"ours": {"us": 20.0, "p10": 19.0, "p90": 21.0, "n": 40, "how": "graph"}, "eager": {"failed": "Error: all. At /some/where"}}
-    rows = {"corpus one": {"check": {"bench": [good]}, "time": times, "warm": True, "peers": {"flex": {"us": 15.0}, "sdpa math": {"us": 30.0}}}}
+    rows = {
+        "corpus one": {"check": {"bench": [good]}, "time": times, "warm": True, "peers": {"flex": {"us": 15.0}, "sdpa math": {"us": 30.0}}}
+    }
     first = folder(tmp_path / "first", "abcdef0", [case("corpus one")], rows)
     random = case("random 1 tiles", "random", alone=True, modelled_us=0.0, static_us=None, floors={})
     wrong = {"random 1 tiles": {"check": {"small": [good | {"ok": False, "lost": 1}]}}}

@@ -44,7 +44,10 @@ def test_the_table(planted):
 
     row = {"library": "a", "function": "f", "1e-4": False, "1e-2": False}
     rows = [row | {"fault": "as it is", "outcome": "passed"}, row | {"fault": "off by one", "outcome": "found", "1e-4": True}]
-    rows += [row | {"fault": "a loop", "outcome": "found by what the warning says"}, row | {"fault": "none", "outcome": "passed", "why": "it is none"}]
+    rows += [
+        row | {"fault": "a loop", "outcome": "found by what the warning says"},
+        row | {"fault": "none", "outcome": "passed", "why": "it is none"},
+    ]
     environment = {"date": "2026-01-02", "cores": 2, "cpu": "x", "load": 1}
     text = tables.planted({"planted": {"a": "0123456789"}, "environment": environment, "rows": rows})
     assert "2 of 3 faults in 1 kernels found, 1 of them by what a warning says; by a plain comparison at 1e-4 1, at 1e-2 0." in text

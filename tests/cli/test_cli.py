@@ -11,7 +11,7 @@ from eqfuse import cli
 from eqfuse.cli import programs
 from eqfuse.rewrites.table import RULES
 
-PROGRAM = '''
+PROGRAM = """
 import torch
 
 def rows(x):
@@ -32,7 +32,7 @@ class Block(torch.nn.Module):
 
 def make():
     return (torch.randn(8, 100, generator=torch.Generator().manual_seed(0)),)
-'''
+"""
 
 
 @pytest.fixture
@@ -87,7 +87,10 @@ def test_help_loads_no_heavy_library():
         (["optimize", "{file}:rows", "--shape", "y=1,2"], "takes x"),
         (["optimize", "{file}:rows", "--shape", "x=1", "--shape", "x=2"], "twice"),
         (["optimize", "{file}:two", "--shape", "x=4,4"], "no --shape for 'y' of two(x, y) (cli_example.py:7)\n  try: --shape y=DIMS"),
-        (["explain", "{file}:two"], "the arguments of two(x, y) (cli_example.py:7) with --shape or --args\n  try: --shape x=DIMS --shape y=DIMS"),
+        (
+            ["explain", "{file}:two"],
+            "the arguments of two(x, y) (cli_example.py:7) with --shape or --args\n  try: --shape x=DIMS --shape y=DIMS",
+        ),
         (["optimize", "{file}:row", "--shape", "x=1"], "cli_example.py:rows"),
         (["rules", "--family", "repare"], "try: --family repair"),
         (["rules", "--name", "log_of_ex"], "try: --name "),
@@ -269,7 +272,10 @@ def test_disabled_rules_are_marked(capsys):
         ("def f(x):\n\treturn x\n        return x\n", "file_in_error.py:3  return x: TabError"),
         ("import nowhere_to_be_found\n", "file_in_error.py:1  import nowhere_to_be_found: ModuleNotFoundError"),
         ("def half():\n    return 1 / 0\n\nhalf()\n", "file_in_error.py:2  return 1 / 0: ZeroDivisionError"),
-        ("def example_args():\n    raise ValueError('no data')\n\ndef f(x):\n    return x\n", "file_in_error.py:2  raise ValueError('no data')"),
+        (
+            "def example_args():\n    raise ValueError('no data')\n\ndef f(x):\n    return x\n",
+            "file_in_error.py:2  raise ValueError('no data')",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_executed(text, says, tmp_path, capsys):

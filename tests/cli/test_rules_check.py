@@ -28,7 +28,9 @@ def beside(x):
     return x + x, x * 2.0
 '''
 
-BAD = GOOD + '''
+BAD = (
+    GOOD
+    + '''
 
 @rule(family="mine")
 def without_free(x, c, k: Axis):
@@ -49,6 +51,7 @@ def wrong(x, y):
     """x - y = y - x, wrongly."""
     return x - y, y - x
 '''
+)
 
 
 def run(capsys, *argv):

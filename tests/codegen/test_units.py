@@ -26,9 +26,7 @@ def normalised(x, w):
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * w
 
 
-@pytest.mark.parametrize(
-    ("columns", "unit"), [(9000, 8), (1004, 4), (1006, 2), (1001, None), (1008, None), (4096, None)]
-)
+@pytest.mark.parametrize(("columns", "unit"), [(9000, 8), (1004, 4), (1006, 2), (1001, None), (1008, None), (4096, None)])
 def test_units_of_rows(columns, unit):
     found = units(planned(normalised, (64, columns), (columns,)))
     assert set(found.values()) == ({unit} if unit else set())

@@ -98,7 +98,10 @@ def cheapest(space, allowed):
     assert all(order.index(c) < order.index(a) for c in classes for a in users[c]), "users first"
     given = space.given(allowed)
     roots = [
-        [(space.forms.graph.roots[o.name], p) for p in allowed.outputs.get(o.name, [q for q in space.places[space.forms.graph.roots[o.name]] if P not in q])]
+        [
+            (space.forms.graph.roots[o.name], p)
+            for p in allowed.outputs.get(o.name, [q for q in space.places[space.forms.graph.roots[o.name]] if P not in q])
+        ]
         for o in space.forms.program.outputs
     ]
 
@@ -179,7 +182,9 @@ def test_plans_of_random_programs():
             want, got = evaluate(p, values), simulate(plan, values)
         for o in want:
             both = [np.where(np.isfinite(x[o]), x[o], np.nan) for x in (got, want)]
-            np.testing.assert_allclose(*both, rtol=1e-7, atol=1e-8 * max(1.0, np.nanmax(np.abs(both[1]), initial=1)), err_msg=f"{p}\n{plan}")
+            np.testing.assert_allclose(
+                *both, rtol=1e-7, atol=1e-8 * max(1.0, np.nanmax(np.abs(both[1]), initial=1)), err_msg=f"{p}\n{plan}"
+            )
     assert spread_out > 20
 
 

@@ -45,7 +45,9 @@ def drawn(compiled: Compiled, name: str, kind: str, runner: str) -> tuple[np.nda
     for seed in range(DRAWS):
         args = DATA[kind](name, arguments(name, LENGTHS[family(name)], "float32", seed))
         tensors = compiled.traced.bind(*args)
-        exact = reference.evaluate(compiled.program, {n: t.double().numpy() if t.is_floating_point() else t.numpy() for n, t in tensors.items()})
+        exact = reference.evaluate(
+            compiled.program, {n: t.double().numpy() if t.is_floating_point() else t.numpy() for n, t in tensors.items()}
+        )
 
         def off(outputs: list[Tensor], exact=exact) -> list[float]:
             return [

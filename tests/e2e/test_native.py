@@ -89,9 +89,7 @@ def corpus():
     return made
 
 
-EVERY = pytest.mark.parametrize(
-    ("name", "dtype"), [(name, t) for name in PROGRAMS for t in ROUNDINGS if t == "float32" or name in TYPED]
-)
+EVERY = pytest.mark.parametrize(("name", "dtype"), [(name, t) for name in PROGRAMS for t in ROUNDINGS if t == "float32" or name in TYPED])
 
 
 @EVERY
@@ -110,9 +108,7 @@ def check(name, dtype, plans, native):
     args = case.args("check", dtype)
     plan = plans[name, dtype]
     first = sum(len(p.kernels) for x, p in list(plans.items())[: list(plans).index((name, dtype))])
-    arrays = {
-        i.name: (x.float() if x.is_floating_point() else x).numpy() for i, x in zip(plan.program.inputs, args, strict=True)
-    }
+    arrays = {i.name: (x.float() if x.is_floating_point() else x).numpy() for i, x in zip(plan.program.inputs, args, strict=True)}
     for at in range(len(plan.kernels)):
         arrays |= native.run(first + at, arrays)
     exact = case.fn(*(x.double() if x.is_floating_point() else x for x in args))

@@ -221,7 +221,14 @@ def test_a_value_that_the_program_defines_is_kept(fn, columns):
     """Where the program is finite so is the plan, and has its value; where it is not, the plan is not."""
     x = not_finite(columns)
     w = torch.randn(columns, 8, generator=torch.Generator().manual_seed(1))
-    args = [x, *(w if s == (columns, 8) else x.flip(0) if k == 1 else (x.roll(3, 0) > 0).float() for k, s in enumerate(shapes(fn, 11, columns)) if k)]
+    args = [
+        x,
+        *(
+            w if s == (columns, 8) else x.flip(0) if k == 1 else (x.roll(3, 0) > 0).float()
+            for k, s in enumerate(shapes(fn, 11, columns))
+            if k
+        ),
+    ]
     expected = fn(*(a.double() for a in args)).numpy()
     found = planned(fn).at(*args).simulate(*args).double().numpy()
     finite = np.isfinite(expected)

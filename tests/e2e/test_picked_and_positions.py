@@ -29,7 +29,12 @@ def of_positions(x):
     i, j = torch.arange(5)[:, None], torch.arange(7)[None, :]
     apart = i - j
     numbers = (apart.abs() % 2) + 10 * apart.clamp(-2, 2) + 100 * (apart // 3) + 1000 * torch.minimum(i, j)
-    return torch.where(apart.abs() % 2 == 0, x, 0.0), numbers, torch.where(i > j, i, j) % 4 + torch.fmod(apart, 3) * 10, (apart % 3 == 0).sum(1)
+    return (
+        torch.where(apart.abs() % 2 == 0, x, 0.0),
+        numbers,
+        torch.where(i > j, i, j) % 4 + torch.fmod(apart, 3) * 10,
+        (apart % 3 == 0).sum(1),
+    )
 
 
 def test_arithmetic_on_positions_is_that_of_integers():

@@ -126,7 +126,11 @@ def test_long_rows_are_carried_or_cut_over_the_grid(f, shape, kernels, loops):
     assert bool(plan.splits) != loops
     assert any(k.passes for k in plan.kernels) or not loops
     assert plan.dram_bytes < 1.01 * plan.compulsory_bytes if loops else plan.kernels[-1].cost.programs > 50 or plan.dram_bytes < 2 * 10**6
-    x = torch.randn([n if n < 2000 else 4003 for n in shape]).clamp(min=-2.0)[:, :33].T.contiguous().T if shape[0] > 2000 else torch.randn(2, 4003)
+    x = (
+        torch.randn([n if n < 2000 else 4003 for n in shape]).clamp(min=-2.0)[:, :33].T.contiguous().T
+        if shape[0] > 2000
+        else torch.randn(2, 4003)
+    )
     found, wanted = compiled.at(x).interpret(x), f(x.double())
     torch.testing.assert_close(found.to(wanted.dtype), wanted, rtol=1e-4, atol=1e-4)
 

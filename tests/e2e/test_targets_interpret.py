@@ -22,7 +22,10 @@ ROWS = 37  # of the 197 rows of logits at check lengths; they share nothing
 OTHER = {
     ("attention_decode", "h100"): ({"kernels": 1}, "a tie by the model: 47.2 us, the keys in 8 parts 46.2 us"),
     ("attention_decode", "mi300x"): ({"kernels": 1}, "bound by memory either way: 36.1 us, the keys in 16 parts 37.4 us"),
-    ("rmsnorm_linear", "a100"): ({"kernels": 1, "passes": 2}, "the statistics in a pass of their own: 901 us, in a kernel of their own 865"),
+    ("rmsnorm_linear", "a100"): (
+        {"kernels": 1, "passes": 2},
+        "the statistics in a pass of their own: 901 us, in a kernel of their own 865",
+    ),
 }
 
 assert set(TARGETS) < set(eqfuse.targets())

@@ -272,7 +272,9 @@ def test_what_is_not_searched_is_said(registered):
     with pytest.raises(UnsoundGraphError, match=r"not known: the search for it took more than 0 s of processor time") as caught:
         audit(graph, shrink_seconds=0, blame_seconds=0)
     assert "twice" in caught.value.rules, "the nodes and their rules are named in any case"
-    with pytest.raises(UnsoundGraphError, match=r"no minimal program: nothing is false in any of the \d+ smaller programs .* processor time"):
+    with pytest.raises(
+        UnsoundGraphError, match=r"no minimal program: nothing is false in any of the \d+ smaller programs .* processor time"
+    ):
         audit(graph, shrink_seconds=1e-9)
 
 
@@ -301,7 +303,11 @@ def test_rounds_that_could_not_be_kept_are_replayed(registered, monkeypatch):
 def test_a_zero_that_stands_for_too_small_a_number_has_no_ratio(masked):
     """exp(-2^x) underflows for large x, and 1/x^2 is 0 for an infinite one: 0 times an infinite ratio says nothing of the rule."""
     x = tensor("x", i, j)
-    p = program("left", y=(sum_over(i, exp(-maximum_over(i, terms.Map("exp2", (x,))))), (j,)), z=(sum_over(i, mean_over(i, recip(square(x) + 0.5))), (j,)))
+    p = program(
+        "left",
+        y=(sum_over(i, exp(-maximum_over(i, terms.Map("exp2", (x,))))), (j,)),
+        z=(sum_over(i, mean_over(i, recip(square(x) + 0.5))), (j,)),
+    )
     graph = saturate(p)
     wide = np.random.default_rng(1).normal(size=(5, 7)) * 10.0 ** np.arange(-4, 3)
     for inputs in (None, {"x": wide}, {"x": np.where(wide > 0.1, -np.inf, wide)}, {"x": np.full((5, 7), -np.inf)}):

@@ -201,7 +201,9 @@ def test_rows_of_relations_of_ones_own_are_audited(wrong):
     """A relation means what its declaration says, an equation or a predicate, in an audit as in a check."""
     with (
         declared("half", "T T", "a b: b is half of a", equation=lambda a, b: (a, b * Const(2.0))) as half,
-        declared("largest", "T i64 T", "a k m: no a along k exceeds m", claim=lambda a, k, m: ~(a.max(axis=k, keepdims=True) > m)) as largest,
+        declared(
+            "largest", "T i64 T", "a k m: no a along k exceeds m", claim=lambda a, k, m: ~(a.max(axis=k, keepdims=True) > m)
+        ) as largest,
     ):
 
         def says_half(t, a, b):

@@ -463,9 +463,7 @@ def test_repaired_loops_are_executed_not_assumed(p):
 
     graph = saturate(p)
     (acc,) = [c for c, row in enumerate(graph.classes) if row[0].op == "acc"]
-    broken = tuple(
-        tuple(type(n)(n.op, n.attrs, (n.args[0], acc), n.rule) if n.op == "roll" else n for n in row) for row in graph.classes
-    )
+    broken = tuple(tuple(type(n)(n.op, n.attrs, (n.args[0], acc), n.rule) if n.op == "roll" else n for n in row) for row in graph.classes)
     graph = FrozenGraph(graph.program, broken, graph.axes, graph.roots, graph.original, graph.report, graph.facts)
 
     def audited():

@@ -44,7 +44,13 @@ def test_an_engine_that_was_used_before_makes_the_same_graph(name):
     splits, rules = propose_splits(traced, load_target("h200")), registry.active("real")
     new, *used = (run.saturated(traced, rules, splits, 20_000, 10.0, engines) for engines in (None, run.SHARED, run.SHARED))
     for graph in used:
-        assert (graph.classes, graph.axes, graph.roots, graph.original, graph.facts) == (new.classes, new.axes, new.roots, new.original, new.facts)
+        assert (graph.classes, graph.axes, graph.roots, graph.original, graph.facts) == (
+            new.classes,
+            new.axes,
+            new.roots,
+            new.original,
+            new.facts,
+        )
 
 
 def test_a_program_of_the_corpus_is_traced_once_for_all_targets(sharing):

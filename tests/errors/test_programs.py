@@ -56,7 +56,11 @@ def test_arguments_by_name():
 
 
 MISFITS = {
-    "shape, type and count": ((torch.randn(3, 3).half(), torch.randn(2)), errors.ShapeError, "'x' is (3, 3) torch.float16, expected is (13, 77)"),
+    "shape, type and count": (
+        (torch.randn(3, 3).half(), torch.randn(2)),
+        errors.ShapeError,
+        "'x' is (3, 3) torch.float16, expected is (13, 77)",
+    ),
     "shape": ((torch.randn(77, 13),), errors.ShapeError, "'x' is (77, 13) torch.float32, expected is (13, 77) torch.float32"),
     "type": ((torch.randn(13, 77).half(),), errors.ShapeError, "'x' is (13, 77) torch.float16, expected is (13, 77) torch.float32"),
     "type of a spec": ((TensorSpec((13, 77), torch.float16),), errors.ShapeError, "torch.float16"),

@@ -214,7 +214,6 @@ PROGRAM_MUTANTS = {
 }
 
 
-
 def levelled(change):
     """The graph with other levels."""
     rows = tuple((c, axis, change(n)) for c, axis, n in graph().facts["level"])
@@ -257,7 +256,12 @@ GRAPH_MUTANTS = {
 
 KERNEL_MUTANTS = {
     "word": [lambda: node("map", op="sort")],
-    "shape": [lambda: node("map", attrs=()), lambda: node("reduce", args=(0, 1)), lambda: node("load", attrs=("q", (0, 0, 0, 0), ())), lambda: node("load", attrs=lambda n: (*n.attrs[:2], (J,)))],
+    "shape": [
+        lambda: node("map", attrs=()),
+        lambda: node("reduce", args=(0, 1)),
+        lambda: node("load", attrs=("q", (0, 0, 0, 0), ())),
+        lambda: node("load", attrs=lambda n: (*n.attrs[:2], (J,))),
+    ],
     "defined before use": [lambda: node("map", args=lambda n: (n.args[0], 20)), lambda: node("reduce", args=(-1,))],
     "known op": [lambda: node("map", attrs=("cosecant",)), lambda: node("map", args=lambda n: n.args[:1])],
     "known monoid": [lambda: node("reduce", attrs=lambda n: ("xor", n.attrs[1]))],
@@ -265,7 +269,10 @@ KERNEL_MUTANTS = {
     "scanned monoid": [lambda: node("reduce", op="scan", attrs=lambda n: ("mean", n.attrs[1]))],
     "known type": [lambda: node("map", op="cast", attrs=(FLOAT8,), args=lambda n: n.args[:1])],
     "which": [lambda: node("ref", attrs=lambda n: ("newest", n.attrs[1]))],
-    "known buffer": [lambda: node("load", attrs=lambda n: ("nowhere", *n.attrs[1:])), lambda: node("load", attrs=lambda n: ("out", *n.attrs[1:]))],
+    "known buffer": [
+        lambda: node("load", attrs=lambda n: ("nowhere", *n.attrs[1:])),
+        lambda: node("load", attrs=lambda n: ("out", *n.attrs[1:])),
+    ],
     "rank": [lambda: node("load", attrs=lambda n: ("q", n.attrs[1][1:], ()))],
     "axes": [lambda: node("map", axes=lambda n: n.axes | {Z}), lambda: node("reduce", axes=lambda n: n.axes | {n.attrs[1]})],
     "roles": [lambda: replace(kernel(), roles={a: r for a, r in kernel().roles.items() if r.kind != "stream"})],

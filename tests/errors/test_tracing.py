@@ -199,7 +199,9 @@ def test_an_exported_program_without_source_names_its_node():
 
 
 def attends_by_row(x):
-    return torch.vmap(lambda r: torch.nn.functional.scaled_dot_product_attention(r[None], r[None], r[None], dropout_p=0.1), randomness="same")(x)
+    return torch.vmap(
+        lambda r: torch.nn.functional.scaled_dot_product_attention(r[None], r[None], r[None], dropout_p=0.1), randomness="same"
+    )(x)
 
 
 @pytest.mark.parametrize("fn", [maps_it, attends_by_row, differentiates, lambda x: torch.func.jvp(torch.exp, (x,), (x,))[1]])

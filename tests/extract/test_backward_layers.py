@@ -85,6 +85,7 @@ def test_sums_are_exchanged_in_a_part(monkeypatch):
     made = trace_joint(attention, args, {}).traced
     monkeypatch.setattr("eqfuse.pipeline.MOST_ORDERED", len(made.program.terms()) - 1)
     (found,) = equal_programs(checked(Request(made.program, None, None, "h200")), made)
+
     def row_sums(program):
         """Numbers for each row and head that are sums over what a head has."""
         return [t for t in program.terms() if isinstance(t, Reduce) and t.axis.size == 64 and np.prod([a.size for a in t.axes]) == 4096 * 4]
@@ -132,6 +133,7 @@ def test_a_region_reads_nothing_under_another_name_that_can_be_computed_under_it
 
 def test_what_joins_products_is_stored_in_their_place():
     """Of a sum of products that two results need it is the sum that may be stored; a sum inside of a product is no value of its own."""
+
     def f(x, a, b):
         both = (x.view(64, 4, 16)[:, :, :, None] * a.view(4, 16, 32)).sum((1, 2)) + x @ b
         return both.sum(0), torch.exp(both).sum(1)

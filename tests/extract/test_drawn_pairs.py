@@ -20,6 +20,7 @@ def marks(seed):
     slower = [pytest.mark.xfail(reason=SLOWER[seed], strict=True)] if seed in SLOWER else []
     return slower + ([] if seed in QUICK else [pytest.mark.exhaustive])
 
+
 pair_of = functools.cache(drawn)
 
 
@@ -52,7 +53,6 @@ def test_the_seeds_are_all_that_have_an_order_that_matters():
 i, j, k, l = "i", "j", "k", "l"
 A, B, C, D = Leaf("a", (i, j)), Leaf("b", (j, k)), Leaf("c", (k, l)), Leaf("d", (j, k))
 SIZES = {"i": 64, "j": 1024, "k": 1024, "l": 1}
-
 
 
 def texts(*terms: tuple) -> list[str]:

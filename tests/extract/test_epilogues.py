@@ -42,7 +42,10 @@ def of_one_operand(x, w, v):
     return x @ w + torch.relu(x) @ v
 
 
-PRODUCTS = [(two_products, lambda m, k, n, l: [(m, k), (k, n), (m, l), (l, n)]), (of_one_operand, lambda m, k, n, l: [(m, k), (k, n), (k, n)])]
+PRODUCTS = [
+    (two_products, lambda m, k, n, l: [(m, k), (k, n), (m, l), (l, n)]),
+    (of_one_operand, lambda m, k, n, l: [(m, k), (k, n), (k, n)]),
+]
 
 
 @pytest.mark.parametrize(("fn", "shapes"), PRODUCTS)

@@ -126,7 +126,9 @@ def chain(rng: random.Random, n: int) -> tuple[Program, list[int]]:
     return program_of(lambda *m: f(m), *(torch.empty(d[i], d[i + 1], dtype=torch.bfloat16, device="meta") for i in range(n))), d
 
 
-COMPUTE = replace(H200.with_level("dram", gb_s=1e9), simt_gops=1e9, special_gops=1e9, launch_us=0.0)  # a device on which only matrix products take time
+COMPUTE = replace(
+    H200.with_level("dram", gb_s=1e9), simt_gops=1e9, special_gops=1e9, launch_us=0.0
+)  # a device on which only matrix products take time
 
 
 @pytest.mark.parametrize(("n", "seeds"), [(4, range(4)), pytest.param(3, range(20), marks=pytest.mark.exhaustive), pytest.param(5, range(20), marks=pytest.mark.exhaustive), pytest.param(8, range(3), marks=pytest.mark.exhaustive)])  # fmt: skip

@@ -28,7 +28,9 @@ def test_one_kernel_that_costs_what_a_product_of_plain_rows_costs(fn, shape, tar
     plain = plan(lambda x, w: x @ w.t(), (2048, 4096), (4096, 4096), target=target)
     assert len(found.kernels) == 1
     assert found.dram_bytes == found.compulsory_bytes
-    assert found.estimated_us < 2 * plain.estimated_us  # a head is one step of the loop, which leaves less room for tiles (so says machine code, too)
+    assert (
+        found.estimated_us < 2 * plain.estimated_us
+    )  # a head is one step of the loop, which leaves less room for tiles (so says machine code, too)
 
 
 def test_no_spill():

@@ -117,6 +117,7 @@ def test_a_layer_is_cut_between_its_products():
 
 def test_cuts_know_no_names():
     """Squared distances and a minimum where the layer has products and a softmax: the same two stages."""
+
     def far(x, y, w):
         nearest = ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
         return nearest @ w
@@ -128,6 +129,7 @@ def test_cuts_know_no_names():
 
 def test_rows_of_one_token():
     """Nothing is a matrix product, but reading the first weights again for every tile of the second one costs as much."""
+
     def two(x, a, b):
         return F.relu(x @ a) @ b
 
@@ -195,7 +197,11 @@ def test_verdicts_reach_the_region_that_has_both_values(layer):
     apart = eqfuse.optimize(layers(1), empty(sizes(1), torch.float32), target="h200", fusion=[("forbid", "out", "softmax")])
     assert "different regions" in str(apart.plan)
     within = eqfuse.optimize(
-        layers(1), empty(sizes(1), torch.float32), target="h200", fusion=[("forbid", "softmax", "masked_fill")], disable=["order", "cancelling"]
+        layers(1),
+        empty(sizes(1), torch.float32),
+        target="h200",
+        fusion=[("forbid", "softmax", "masked_fill")],
+        disable=["order", "cancelling"],
     )
     assert len(within.plan.kernels) > len(layer.plan.kernels)
 

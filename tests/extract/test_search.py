@@ -16,7 +16,9 @@ def test_growing_a_tile_may_shrink_another_by_several_steps():
     plan = eqfuse.optimize(PROGRAMS["linear_cross_entropy"].fn, args, target="b200").plan
     last = plan.kernels[-1]
     latency = last.cost.terms["latency"]
-    assert latency < 2 * max(us for term, us in last.cost.terms.items() if term != "latency"), "steps cost about what they do, not four times it"
+    assert latency < 2 * max(us for term, us in last.cost.terms.items() if term != "latency"), (
+        "steps cost about what they do, not four times it"
+    )
 
 
 def test_a_plan_for_other_sizes_may_lack_an_axis_of_the_grid():

@@ -105,7 +105,9 @@ def test_every_number_of_parts_merges():
 
 def test_parts_that_are_masked_by_the_least_number_are_audited():
     """Terms of -3.4e38 take the digits of what they are added to with them, in float64 as well."""
-    traced = trace(lambda x, m: torch.softmax(x.masked_fill(m, torch.finfo(torch.float32).min), -1), (torch.randn(3, 12), torch.zeros(3, 12) > 0))
+    traced = trace(
+        lambda x, m: torch.softmax(x.masked_fill(m, torch.finfo(torch.float32).min), -1), (torch.randn(3, 12), torch.zeros(3, 12) > 0)
+    )
     graph = saturate(traced.program, splits={a: (2,) for a in traced.program.axes if a.size == 12})
     for masked in (False, True):
         audit(graph, seed=1, masked=masked)

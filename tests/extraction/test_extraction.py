@@ -226,7 +226,10 @@ A = Member("a")
         (lambda: Graph(((Member("f", (3,)),),), (0,)), r"class 0, member 0 \('f'\): its child 3 is no class"),
         (lambda: Graph(((Member("f", (), -1.0),),), (0,)), "its cost is -1.0"),
         (lambda: Graph(((Member("f", (), math.nan),),), (0,)), "its cost is nan"),
-        (lambda: choose(Graph(((Member("f", (0,)),),), (0,))), "nothing can be chosen for the root 0: every way to it needs the class itself"),
+        (
+            lambda: choose(Graph(((Member("f", (0,)),),), (0,))),
+            "nothing can be chosen for the root 0: every way to it needs the class itself",
+        ),
         (lambda: choose(Graph(((Member("f", (1,)),), ()), (0,))), "nothing can be chosen"),
         (lambda: choose(Graph(((Member("f", (), math.inf),),), (0,))), "nothing can be chosen"),
         (lambda: Selection(Graph(((Member("f", (1,)),), (A,)), (0,)), {0: 0}), "nothing is chosen for the class 1"),

@@ -164,7 +164,9 @@ def test_wrong_arguments_at_the_call():
 
 def test_types_are_torchs():
     x = torch.ones(5, 7, dtype=torch.float16)
-    program_ = trace(lambda x, b: (x.float() * 2, x * b, x.sum(), (x > 0).sum(), x / 3, x.softmax(-1, dtype=torch.float32)), (x, x.bfloat16())).program
+    program_ = trace(
+        lambda x, b: (x.float() * 2, x * b, x.sum(), (x > 0).sum(), x / 3, x.softmax(-1, dtype=torch.float32)), (x, x.bfloat16())
+    ).program
     assert [o.dtype.name for o in program_.outputs] == ["float32", "float32", "float16", "int64", "float16", "float32"]
     assert all(o.term.dtype == o.dtype for o in program_.outputs)
 
@@ -297,7 +299,14 @@ class Scaled(nn.Module):
 
 
 Y, B = X + 1, X + 2
-SPELLINGS = [((X, Y), {}), ((X,), {"y": Y}), ((), {"y": Y, "x": X}), ((X, Y, 2.0), {}), ((X,), {"scale": 2.0, "y": Y}), ((X, Y), {"bias": None, "activation": torch.relu})]
+SPELLINGS = [
+    ((X, Y), {}),
+    ((X,), {"y": Y}),
+    ((), {"y": Y, "x": X}),
+    ((X, Y, 2.0), {}),
+    ((X,), {"scale": 2.0, "y": Y}),
+    ((X, Y), {"bias": None, "activation": torch.relu}),
+]
 
 
 @pytest.mark.parametrize("obj", [scaled, Scaled(), torch.no_grad()(scaled)])
@@ -309,12 +318,23 @@ def test_every_spelling_of_a_call_is_the_same(obj, traced_with):
         assert bound["x"] is X
         assert bound["y"] is Y
         assert traced.key(args, kwargs) == traced.key((X, Y), {})
-    others = [((X, Y, 3.0), {}), ((X, Y), {"scale": 2}), ((X,), {"scale": 1.0, "y": Y}), ((X, Y), {"activation": torch.exp}), ((X, Y), {"bias": B})]
+    others = [
+        ((X, Y, 3.0), {}),
+        ((X, Y), {"scale": 2}),
+        ((X,), {"scale": 1.0, "y": Y}),
+        ((X, Y), {"activation": torch.exp}),
+        ((X, Y), {"bias": B}),
+    ]
     for args, kwargs in others:
         with pytest.raises(StaticArgumentError):
             traced.bind(*args, **kwargs)
         assert traced.key(args, kwargs) != traced.key((X, Y), {})
-    for args, kwargs, what in [((X,), {}, "missing.*'y'"), ((X, Y), {"bais": B}, "unexpected.*'bais'"), ((X, Y, 2.0, B), {}, "too many"), ((X, Y), {"y": Y}, "multiple")]:
+    for args, kwargs, what in [
+        ((X,), {}, "missing.*'y'"),
+        ((X, Y), {"bais": B}, "unexpected.*'bais'"),
+        ((X, Y, 2.0, B), {}, "too many"),
+        ((X, Y), {"y": Y}, "multiple"),
+    ]:
         with pytest.raises(TraceError, match=rf"other arguments: .*, now .*; it takes \(x, y, scale=2\.0.*{what}"):
             traced.bind(*args, **kwargs)
 

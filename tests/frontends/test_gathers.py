@@ -58,7 +58,9 @@ def test_reads_at_data(seed):
         return x[tuple(next(rest) if k in indexed else slice(None) for k in range(rank))]
 
     traced = means(indices, (x, *given))
-    assert traced is None or not any(isinstance(t, Reduce) for t in traced.program.terms())  # an element of a table is no sum, which has a type and a limit of its own
+    assert traced is None or not any(
+        isinstance(t, Reduce) for t in traced.program.terms()
+    )  # an element of a table is no sum, which has a type and a limit of its own
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -91,7 +93,10 @@ def test_a_row_that_is_written_at_one_position_is_a_selection():
 def test_positions_that_are_none_read_zero():
     """Where torch raises, or stops the device, nothing is read: not next to the table, nor its first or last row."""
     x, at = torch.randn(3, 2, dtype=torch.float64), torch.tensor([0, 3, -4, 2**40, -1])
-    found = [evaluate(trace(f, (x, at)).program, {"x": x.numpy(), "i": at.numpy()}) for f in (lambda x, i: x[i], lambda x, i: x.index_select(0, i))]
+    found = [
+        evaluate(trace(f, (x, at)).program, {"x": x.numpy(), "i": at.numpy()})
+        for f in (lambda x, i: x[i], lambda x, i: x.index_select(0, i))
+    ]
     for values, last in zip(found, (x[2], torch.zeros(2)), strict=True):
         rows = torch.as_tensor(values["out"])
         assert torch.equal(rows, torch.stack([x[0], *torch.zeros(3, 2), last]).double())

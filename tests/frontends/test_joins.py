@@ -158,7 +158,9 @@ def test_lengths_of_parts_stay_free():
 
 
 def test_outputs_and_results_are_each_other():
-    traced = trace(lambda q, k, v: (torch.cat([q, k], 1), attention(q, k, v).transpose(1, 2).flatten(2), q + 1), joined(*[(2, 3, 4, 5)] * 3))
+    traced = trace(
+        lambda q, k, v: (torch.cat([q, k], 1), attention(q, k, v).transpose(1, 2).flatten(2), q + 1), joined(*[(2, 3, 4, 5)] * 3)
+    )
     q, k, v = joined(*[(2, 3, 4, 5)] * 3)
     want = [torch.cat([q, k], 1), attention(q, k, v).transpose(1, 2).flatten(2), q + 1]
     parts = taken_apart(traced.program, want)

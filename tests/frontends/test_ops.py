@@ -135,7 +135,10 @@ SEVERAL = {
     "sdpa_causal": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.3), (BATCH,)),
     "sdpa_bias": (lambda q, k, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m), (BATCH, OTHER, data(4, 6))),
     "sdpa_mask": (lambda q, k, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m), (BATCH, OTHER, data(4, 6) > 0)),
-    "sdpa_no_key": (lambda q, k, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m), (BATCH, OTHER, torch.arange(4)[:, None].expand(4, 6) > 1)),
+    "sdpa_no_key": (
+        lambda q, k, m: F.scaled_dot_product_attention(q, k, k, attn_mask=m),
+        (BATCH, OTHER, torch.arange(4)[:, None].expand(4, 6) > 1),
+    ),
     "sdpa_grouped": (lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), (data(2, 6, 4, 5), OTHER)),
     "rotary": (lambda x, c: torch.stack((x[..., 0], x[..., 1]), 0).sum(0) if False else x * c + x.flip(-1) * c, (CUBE, data(4))),
     "instance_norm": (F.instance_norm, (BATCH,)),
@@ -169,7 +172,10 @@ SEVERAL = {
     "eye": (lambda x: x @ torch.eye(7, dtype=x.dtype), (X,)),
     "eye_of_rows": (lambda x: x * torch.eye(5, 7, dtype=x.dtype) + torch.where(torch.eye(5, 7, dtype=torch.bool), x, 1), (X,)),
     "eye_of_floats": (lambda x: (torch.eye(5) * 2, x.exp()), (X,)),
-    "positions_and_data": (lambda x, n: torch.where(torch.arange(7) < n[:, None], x, -math.inf).amax(1), (X, torch.tensor([1, 3, 7, 2, 4]))),
+    "positions_and_data": (
+        lambda x, n: torch.where(torch.arange(7) < n[:, None], x, -math.inf).amax(1),
+        (X, torch.tensor([1, 3, 7, 2, 4])),
+    ),
 }
 
 

@@ -143,9 +143,7 @@ def separable(places, shape):
     moves = steps(places)
     if moves is None:
         return False
-    along = [
-        [moves[flat([i if k == d else 0 for k in range(len(shape))], shape)] for i in range(n)] for d, n in enumerate(shape)
-    ]
+    along = [[moves[flat([i if k == d else 0 for k in range(len(shape))], shape)] for i in range(n)] for d, n in enumerate(shape)]
     for u in indices(shape):
         total = frozenset()
         for d, i in enumerate(u):

@@ -136,8 +136,7 @@ def equivalent(lib, src):
     if src.chance(2):
         unit, family = src.integers(1, 2), src.choice(_families())
         layouts = [
-            lib.Layout([(2, 1)], [(e, unit * s) for s, e in src.choice(src.choice((family, src.choice(_families()))))])
-            for _ in range(4)
+            lib.Layout([(2, 1)], [(e, unit * s) for s, e in src.choice(src.choice((family, src.choice(_families()))))]) for _ in range(4)
         ]
         forms, maps = [a.canonicalize() for a in layouts], [oracle.of(a) for a in layouts]
         for k, form in enumerate(forms):
@@ -218,10 +217,7 @@ def tile_of(lib, src):
     outer = oracle.outer_of_tile(oracle.of(whole), shape, oracle.of(b), shape_b, widths)
     outer_shape = [n // m for n, m in zip(shape, shape_b, strict=True)]
     there = (
-        outer is not None
-        and oracle.is_layout(outer)
-        and oracle.separable(outer, outer_shape)
-        and oracle.separable(oracle.of(b), shape_b)
+        outer is not None and oracle.is_layout(outer) and oracle.separable(outer, outer_shape) and oracle.separable(oracle.of(b), shape_b)
     )
     assert (found is not None) == there, f"{whole!r} {shape} of {b!r} {shape_b}"
     if found is not None:
@@ -239,8 +235,7 @@ def slice_(lib, src):
     found = attempt(lib, lambda: layout.slice(region, shape))
     places = oracle.of(layout)
     wanted = [
-        places[oracle.flat([b + i for (b, _), i in zip(region, u, strict=True)], shape)]
-        for u in oracle.indices([e - b for b, e in region])
+        places[oracle.flat([b + i for (b, _), i in zip(region, u, strict=True)], shape)] for u in oracle.indices([e - b for b, e in region])
     ]
     if found is None:
         assert not oracle.is_layout(wanted), f"{layout!r} {shape} {region}"
@@ -322,9 +317,7 @@ def strides(lib, src):
     found = attempt(lib, lambda: other.to_strides(dims))
     moves = [dict(next(iter(s))).get("m", 0) for s in oracle.of(other)]
     units = [moves[oracle.flat([int(k == d) for k in range(len(dims))], dims)] if n > 1 else 0 for d, n in enumerate(dims)]
-    linear = all(
-        sum(i * s for i, s in zip(u, units, strict=True)) == m for u, m in zip(oracle.indices(dims), moves, strict=True)
-    )
+    linear = all(sum(i * s for i, s in zip(u, units, strict=True)) == m for u, m in zip(oracle.indices(dims), moves, strict=True))
     assert (found is not None) == linear, f"{other!r} {dims}"
     assert found is None or all(n == 1 or s == t for n, s, t in zip(dims, units, found[0], strict=True))
 
@@ -380,9 +373,7 @@ def swizzle(lib, src):
     assert plain is None or oracle.of(plain) == wanted, f"{both}"
     first = src.integers(0, layout.size - 1)
     part = attempt(lib, lambda: both.slice([(first, layout.size)]))
-    assert part is None or all(part(x)[0].get("m", 0) == both(first + x)[0].get("m", 0) for x in range(part.size)), (
-        f"{both} from {first}"
-    )
+    assert part is None or all(part(x)[0].get("m", 0) == both(first + x)[0].get("m", 0) for x in range(part.size)), f"{both} from {first}"
     outer = lib.Layout([(2, src.integers(0, 4)), (2, src.integers(0, 2))])
     tiles = attempt(lib, lambda: both.tiled(outer))
     if tiles is not None:
@@ -406,9 +397,7 @@ def inverse(lib, src):
         layout = draw(lib, src, 12, ("m",))
     found = attempt(lib, lambda: lib.inverse(layout))
     places = oracle.of(layout)
-    onto = all(len(s) == 1 for s in places) and sorted(dict(p).get("m", 0) for s in places for p in s) == list(
-        range(layout.size)
-    )
+    onto = all(len(s) == 1 for s in places) and sorted(dict(p).get("m", 0) for s in places for p in s) == list(range(layout.size))
     assert (found is not None) == onto or not layout.canonicalize().iters, repr(layout)
     if found is not None:
         back = [dict(next(iter(s))).get("m", 0) for s in oracle.of(found)]
@@ -471,9 +460,9 @@ def cute(lib, src):
     a, b = values(tiler), values(rest)
     assert all(x < y for x, y in pairwise(b)), "ordered"
     assert not set(a[1:]) & set(b[1:]) and len({x + y for x in a for y in b}) == len(a) * len(b) >= big.size, "disjoint"
-    assert rest.size <= -(-big.size // tiler.size) and lib.cute.cosize(rest) <= -(
-        -big.size // lib.cute.cosize(tiler)
-    ) * lib.cute.cosize(tiler), "bounded"
+    assert rest.size <= -(-big.size // tiler.size) and lib.cute.cosize(rest) <= -(-big.size // lib.cute.cosize(tiler)) * lib.cute.cosize(
+        tiler
+    ), "bounded"
     divided = attempt(lib, lambda: lib.cute.logical_divide(big, tiler))
     of_big = values(big)
     wanted = [of_big[x + y] if x + y < len(of_big) else None for y in b for x in a]

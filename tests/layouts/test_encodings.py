@@ -31,7 +31,12 @@ def test_fragments_are_those_of_the_instruction(what):
     text, shape, registers, at = FORMULAS[what]
     layout = of_encoding(text, shape)
     lanes, warps = 64 if "mfma" in what else 32, 4 if "wgmma" in what else 1
-    held = {at(w, lane // 4, lane % 4, r): {"warp": w, "lane": lane, "reg": r} for w in range(warps) for lane in range(lanes) for r in range(registers)}
+    held = {
+        at(w, lane // 4, lane % 4, r): {"warp": w, "lane": lane, "reg": r}
+        for w in range(warps)
+        for lane in range(lanes)
+        for r in range(registers)
+    }
     assert len(held) == layout.size and layout.copies == 1
     for index, place in held.items():
         assert layout(index, shape) == ({axis: place[axis] for axis in layout.axes},)

@@ -132,7 +132,9 @@ def slice_of_slice_from_its_own_first(x: Places, u: Scalar, v: Scalar, m: Scalar
 
 
 def split_the_wrong_way(t: Places, x: Places, e: Scalar, s: Scalar, a: Hardware, f: Scalar):
-    return [match(t, Sharded(e, s, a, x)), elements(x, f), divides(f, e)], [equal(t, Sharded(f, s, a, Sharded(quotient(e, f), f * s, a, x)))]
+    return [match(t, Sharded(e, s, a, x)), elements(x, f), divides(f, e)], [
+        equal(t, Sharded(f, s, a, Sharded(quotient(e, f), f * s, a, x)))
+    ]
 
 
 def span_without_the_last_step(t: Places, x: Places, e: Scalar, s: Scalar, a: Hardware, w: Scalar):
@@ -151,7 +153,9 @@ def elements_of_copies_too(t: Places, x: Places, e: Scalar, s: Scalar, a: Hardwa
     return [match(t, Copies(e, s, a, x)), elements(x, n)], [elements(t, e * n)]
 
 
-MUTANTS = [f for f in list(globals().values()) if callable(f) and getattr(f, "__module__", "") == __name__ and not f.__name__.startswith("test_")]
+MUTANTS = [
+    f for f in list(globals().values()) if callable(f) and getattr(f, "__module__", "") == __name__ and not f.__name__.startswith("test_")
+]
 
 
 def made(function):

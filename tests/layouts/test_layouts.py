@@ -67,9 +67,7 @@ def test_slice_takes_no_stride_on_two_axes():
     """Algorithm 4's step of a wrap, S[k-1] - (E - c)·S[k], may lie on two axes, which no iter has."""
     with pytest.raises(LayoutError):
         Layout([(2, 1, "warp"), (4, 1, "lane")]).slice([(2, 6)])
-    assert Layout([(4, 10), (2, 1)]).slice([(1, 7)]) == Layout(
-        [(3, 10), (2, 9)], (), {"m": 1}
-    )  # beyond both of the paper's forms
+    assert Layout([(4, 10), (2, 1)]).slice([(1, 7)]) == Layout([(3, 10), (2, 9)], (), {"m": 1})  # beyond both of the paper's forms
 
 
 def test_group_normalises_first():
@@ -162,9 +160,7 @@ def test_placements_of_torch():
     from torch.distributed.tensor import placement_types as torchs
 
     ours = Sharding((8, 6), {"dp": 2, "tp": 3}, (torchs.Shard(0), torchs.Shard(-1)))
-    assert (
-        ours == Sharding((8, 6), {"dp": 2, "tp": 3}, (Shard(0), Shard(1))) and str(ours.layout) == "(2,4,3,2):(1@dp,2,1@tp,1)"
-    )
+    assert ours == Sharding((8, 6), {"dp": 2, "tp": 3}, (Shard(0), Shard(1))) and str(ours.layout) == "(2,4,3,2):(1@dp,2,1@tp,1)"
     pending = Sharding((8, 6), {"dp": 2, "tp": 3}, (torchs.Replicate(), torchs.Partial()))
     assert pending.placements == (Replicate(), Partial("sum")) and pending.partial == {1: "sum"}
     assert Sharding.of(pending.layout, (8, 6), {"dp": 2, "tp": 3}, pending.partial) == pending

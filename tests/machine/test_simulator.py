@@ -104,7 +104,12 @@ def test_products_of_a_block_run_in_order_beside_its_warps():
 
 def test_a_wait_is_for_the_commit_to_its_barrier():
     wait, commit = "SYNCS.PHASECHK.TRANS64.TRYWAIT", "UTCBAR"
-    code = Listing(tuple(at(op, where) for op, where in [(commit, "[UR4]"), (commit, "[UR5]"), (wait, "P0, [UR5]"), (wait, "P0, [UR9]"), (wait, "P0, [UR4]")]))
+    code = Listing(
+        tuple(
+            at(op, where)
+            for op, where in [(commit, "[UR4]"), (commit, "[UR5]"), (wait, "P0, [UR5]"), (wait, "P0, [UR9]"), (wait, "P0, [UR4]")]
+        )
+    )
     assert commits(code, range(5)) == {(2, 0): 1, (3, 0): 0}  # by register; else the earliest; and none is left for the last
 
 

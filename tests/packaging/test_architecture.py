@@ -12,7 +12,21 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 # Each may import itself and what stands before it.  `frontends` stands beside the layers above `ir`, and below `runtime`.
-LAYERS = ("errors", "extraction", "ir", "rewrites", "egraph", "tiles", "extract", "explain", "codegen", "machine", "runtime", "calibration", "testing")
+LAYERS = (
+    "errors",
+    "extraction",
+    "ir",
+    "rewrites",
+    "egraph",
+    "tiles",
+    "extract",
+    "explain",
+    "codegen",
+    "machine",
+    "runtime",
+    "calibration",
+    "testing",
+)
 FACE = (
     "declare", "library", "pipeline", "ranges", "distributed", "pages", "steps", "training", "compiled", "prices", "backend", "__init__", "cli",
     "__main__",
@@ -45,7 +59,10 @@ def imports(source: str, path: Path) -> Iterator[tuple[int, str]]:
     name, known = dotted(path), modules()
     inside = [] if name == "__init__" else name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     tree = ast.parse(source)
-    by_name = any(isinstance(n, ast.Attribute | ast.Name) and "import_module" in (getattr(n, "attr", ""), getattr(n, "id", "")) for n in ast.walk(tree))
+    by_name = any(
+        isinstance(n, ast.Attribute | ast.Name) and "import_module" in (getattr(n, "attr", ""), getattr(n, "id", ""))
+        for n in ast.walk(tree)
+    )
 
     def absolute(text: str) -> str | None:
         """`.a.b` here, or `eqfuse.a.b`, below the package."""

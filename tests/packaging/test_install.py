@@ -7,7 +7,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN_FOLDERS = ("benchmarks", "codegen", "docs", "egraph", "examples", "extract", "extraction", "frontends", "ir", "rewrites", "runtime", "tiles")
+OWN_FOLDERS = (
+    "benchmarks",
+    "codegen",
+    "docs",
+    "egraph",
+    "examples",
+    "extract",
+    "extraction",
+    "frontends",
+    "ir",
+    "rewrites",
+    "runtime",
+    "tiles",
+)
 HEAVY = ("egglog", "highspy", "triton", "hypothesis", "rich", "scipy", "IPython")
 
 
@@ -55,7 +68,9 @@ def test_egglog_imported_before_has_the_same_engine(tmp_path):
 def test_the_garbage_collector_is_as_it_was(tmp_path):
     """Off, or holding what it held; that it is on again where it was on is asked of the engine above."""
     python("import gc; gc.disable(); " + SUM + "assert not gc.isenabled()", tmp_path)
-    python("import gc; gc.freeze(); n = gc.get_freeze_count(); " + SUM + "assert gc.isenabled() and gc.get_freeze_count() > n / 2", tmp_path)
+    python(
+        "import gc; gc.freeze(); n = gc.get_freeze_count(); " + SUM + "assert gc.isenabled() and gc.get_freeze_count() > n / 2", tmp_path
+    )
 
 
 def test_the_garbage_collector_works_again_after_an_import_that_fails(tmp_path):

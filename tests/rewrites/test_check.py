@@ -170,7 +170,12 @@ def nearly_one(x):
 
 def square_of_sum(x, y):
     """(x + y)^2 = x^2 + 2xy + y^2, which cancels badly."""
-    return Map("square", x + y), Map("square", x) + (x * y) * Const(2.0) + Map("square", y), finite_or(x, NumberLiteral(0.0)), finite_or(y, NumberLiteral(0.0))
+    return (
+        Map("square", x + y),
+        Map("square", x) + (x * y) * Const(2.0) + Map("square", y),
+        finite_or(x, NumberLiteral(0.0)),
+        finite_or(y, NumberLiteral(0.0)),
+    )
 
 
 def test_rounding_and_overflow_are_told_from_falsehood():
@@ -214,8 +219,6 @@ def scaled(x, c, k: Axis, g: LinearMonoid):
     return Reduce(g, k, x * c), c * Reduce(g, k, x), free(c, k), NonEmpty(k), linear(g)
 
 
-
-
 def test_an_annotation_is_no_premise():
     text = refused(scaled_without_premise)
     assert re.search(r"g = (max|min|prod)", text)
@@ -243,7 +246,9 @@ def changed_by_another_number(t, x, b, r, xn, d, j: Axis, k: Kind):
 
 def new_value_of_something_else(t, x, b, r, xn, d, j: Axis, k: Kind):
     """The equation holds, but x + b + 1 at the new reference is not xn + b + 2."""
-    return [changes_by_term(k, j, x, r, xn, d), match(t, x + b), earlier(b, r, j)], [changes_by_term(k, j, t, r, xn + b + Const(1.0), d + Const(1.0))]
+    return [changes_by_term(k, j, x, r, xn, d), match(t, x + b), earlier(b, r, j)], [
+        changes_by_term(k, j, t, r, xn + b + Const(1.0), d + Const(1.0))
+    ]
 
 
 def unprotected(t, x, b, r, xn, d, j: Axis, k: Kind):
@@ -292,7 +297,15 @@ def test_false_repair_facts(function, why):
 def loop_over_maximum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
     """A sum in one loop with a maximum, t gone where nothing has been seen."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, LEAST), zero_where(tn, r, Const(1.0))],
+        [
+            match(e, Reduce(g, j, t)),
+            linear(g),
+            changes_by_factor("run", j, t, r, tn, q),
+            free(q, j),
+            match(r, Reduce(h, j, s)),
+            selective(h, LEAST),
+            zero_where(tn, r, Const(1.0)),
+        ],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )
 
@@ -300,7 +313,14 @@ def loop_over_maximum(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveM
 def loop_that_forgets_the_first(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
     """Without ``zero_where``: what was accumulated while the maximum was -inf is lost."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, LEAST)],
+        [
+            match(e, Reduce(g, j, t)),
+            linear(g),
+            changes_by_factor("run", j, t, r, tn, q),
+            free(q, j),
+            match(r, Reduce(h, j, s)),
+            selective(h, LEAST),
+        ],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )
 
@@ -308,7 +328,15 @@ def loop_that_forgets_the_first(e, t, r, tn, q, s, j: Axis, g: LinearMonoid, h: 
 def loop_over_minimum(e, t, r, tn, q, z: Scalar, s, j: Axis, g: LinearMonoid, h: SelectiveMonoid):
     """``zero_where`` speaks of -inf, which is nothing for a maximum only."""
     return (
-        [match(e, Reduce(g, j, t)), linear(g), changes_by_factor("run", j, t, r, tn, q), free(q, j), match(r, Reduce(h, j, s)), selective(h, z), zero_where(tn, r, Const(1.0))],
+        [
+            match(e, Reduce(g, j, t)),
+            linear(g),
+            changes_by_factor("run", j, t, r, tn, q),
+            free(q, j),
+            match(r, Reduce(h, j, s)),
+            selective(h, z),
+            zero_where(tn, r, Const(1.0)),
+        ],
         [equal(e, Roll(g, j, tn, Acc() * q))],
     )
 
@@ -344,7 +372,14 @@ def square_of_difference(x, y):
 
 def exponential_law(x, y, o: Exponential):
     """o(x + y) = o(x) o(y): no rational arithmetic for it."""
-    return Map(o, x + y), Map(o, x) * Map(o, y), turns(o, "add", "mul"), increasing(o), finite_or(x, NumberLiteral(0.0)), finite_or(y, NumberLiteral(0.0))
+    return (
+        Map(o, x + y),
+        Map(o, x) * Map(o, y),
+        turns(o, "add", "mul"),
+        increasing(o),
+        finite_or(x, NumberLiteral(0.0)),
+        finite_or(y, NumberLiteral(0.0)),
+    )
 
 
 def test_rationals_are_exact():
@@ -725,11 +760,12 @@ def test_every_oracle_checks_rules_of_the_registry():
 
 def test_an_op_with_a_false_trait_is_found():
     """Rules ask for traits, so a trait that is not true of its op makes true rules false."""
-    liar = ops.ScalarOp("liar", 1, lambda v: v + 1.0, ops.triton("{} + 1"), ranges.increasing(lambda v: v + 1.0), turns=(("add", "mul"),), increasing=True)
+    liar = ops.ScalarOp(
+        "liar", 1, lambda v: v + 1.0, ops.triton("{} + 1"), ranges.increasing(lambda v: v + 1.0), turns=(("add", "mul"),), increasing=True
+    )
     ops.register(liar)
     try:
         failing = {r.rule.name for r in check_all(registry.rules("repair"), examples=60, oracles=("arrays",)).failures}
     finally:
         del ops.OPS["liar"]
     assert "factor_of_exponential" in failing
-

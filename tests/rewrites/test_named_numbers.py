@@ -700,7 +700,9 @@ def test_a_check_that_has_no_time_is_said(monkeypatch):
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "int32", "int64", "bool"])
 def test_a_cast_is_that_of_torch(name):
-    x = np.array([0.0, -0.0, 1.5, -2.5, 300.7, 65519.0, 65520.0, 1e-8, 1 + 2**-8, 1 + 3 * 2**-8, 3e38, -7e-46, 2.0**31 + 256, -(2.0**40)], np.float32)
+    x = np.array(
+        [0.0, -0.0, 1.5, -2.5, 300.7, 65519.0, 65520.0, 1e-8, 1 + 2**-8, 1 + 3 * 2**-8, 3e38, -7e-46, 2.0**31 + 256, -(2.0**40)], np.float32
+    )
     x = np.concatenate([x, [np.inf, -np.inf, np.nan]]).astype(np.float32)
     to = DTYPES[name]
     known = castable(x, to) & (np.abs(x) < 2.0**31 if name == "int32" else True)

@@ -471,7 +471,9 @@ def test_a_lambda_has_no_name():
 def test_any_other_name_is_a_variable(name):
     """Also where the engine has a literal, a wildcard, or a helper of that name."""
     scope = EVERYTHING | globals()
-    exec(f"def r({name}, k: Axis):\n    'sum = size * x'\n    return Sum(k, {name}), Extent(k) * {name}, free({name}, k), NonEmpty(k)", scope)
+    exec(
+        f"def r({name}, k: Axis):\n    'sum = size * x'\n    return Sum(k, {name}), Extent(k) * {name}, free({name}, k), NonEmpty(k)", scope
+    )
     t = sum_over(J, tensor("x", I))
     graph = saturate(program("constant", y=(t, (I,))), rules=[made(scope["r"])])
     assert graph.report.rules[0].matches

@@ -98,7 +98,11 @@ def flattened_for_any_length(x, i: Axis, j: Axis, k: Axis):
 
 def flattened_the_other_way(x, i: Axis, j: Axis, k: Axis):
     """x[k = i*m + j] = x[k = j*m + i], wrongly."""
-    return View(x, k, Index(i) * Extent(j) + Index(j)), View(x, k, Index(j) * Extent(i) + Index(i)), equals(Extent(i) * Extent(j), Extent(k))
+    return (
+        View(x, k, Index(i) * Extent(j) + Index(j)),
+        View(x, k, Index(j) * Extent(i) + Index(i)),
+        equals(Extent(i) * Extent(j), Extent(k)),
+    )
 
 
 def reversed_twice(x, k: Axis):

@@ -94,7 +94,9 @@ def root_of_any_product(t, x, r, xn, q, j: Axis, k: Kind, o: Rooted):
 
 def exponential_keeps_shift(t, x, r, xn, d, j: Axis, k: Kind, o: Exponential):
     """o(x+d) = o(x) * d, wrongly."""
-    return [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "mul"), needs_repair(t, j), match(t, Map(o, x))], [changes_by_factor(k, j, t, r, Map(o, xn), d)]
+    return [changes_by_term(k, j, x, r, xn, d), turns(o, "add", "mul"), needs_repair(t, j), match(t, Map(o, x))], [
+        changes_by_factor(k, j, t, r, Map(o, xn), d)
+    ]
 
 
 def shift_scaled_without_factor(t, x, b, r, xn, d, j: Axis, k: Kind):

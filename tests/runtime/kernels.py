@@ -1,13 +1,15 @@
 """Hand-written Triton modules, as text, of the shape that code generation emits: kernels and a host function ``run``."""
 
-HEADER = '''
+HEADER = """
 import torch
 import triton
 import triton.language as tl
 
-'''
+"""
 
-SOFTMAX = HEADER + '''
+SOFTMAX = (
+    HEADER
+    + """
 @triton.jit
 def row_max(x):
     return tl.max(x, axis=0)
@@ -28,9 +30,12 @@ def run(x):
     y = torch.empty_like(x)
     softmax_kernel[(x.shape[0],)](x, y, x.shape[1], x.stride(0), BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=4)
     return y
-'''
+"""
+)
 
-MATMUL = HEADER + '''
+MATMUL = (
+    HEADER
+    + """
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -52,9 +57,12 @@ def run(a, b):
     grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
     matmul_kernel[grid](a, b, c, M, N, K, a.stride(0), b.stride(0), c.stride(0), BM=32, BN=32, BK=32, num_stages=2)
     return c
-'''
+"""
+)
 
-ATTENTION = HEADER + '''
+ATTENTION = (
+    HEADER
+    + """
 @triton.jit
 def attention_kernel(q_ptr, k_ptr, v_ptr, o_ptr, S, stride, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -75,9 +83,12 @@ def attention_kernel(q_ptr, k_ptr, v_ptr, o_ptr, S, stride, BM: tl.constexpr, BN
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
         m = new
     tl.store(o_ptr + rows[:, None] * stride + d[None, :], (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=rows[:, None] < S)
-'''
+"""
+)
 
-BFLOAT16 = HEADER + '''
+BFLOAT16 = (
+    HEADER
+    + """
 @triton.jit
 def axpy_kernel(a_ptr, b_ptr, y_ptr, N, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
@@ -90,9 +101,12 @@ def run(a, b):
     y = torch.empty_like(a)
     axpy_kernel[(1,)](a, b, y, a.numel(), BLOCK=triton.next_power_of_2(a.numel()))
     return y
-'''
+"""
+)
 
-OUT_OF_BOUNDS = HEADER + '''
+OUT_OF_BOUNDS = (
+    HEADER
+    + """
 @triton.jit
 def copy_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -127,9 +141,12 @@ def far(x):
     y = torch.empty_like(x)
     far_kernel[(1,)](x, y, x.numel(), BLOCK=16)
     return y
-'''
+"""
+)
 
-RACES = HEADER + '''
+RACES = (
+    HEADER
+    + """
 @triton.jit
 def total_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -171,9 +188,12 @@ def twice(x):
     total_kernel[(1,)](x, y, BLOCK=16)
     total_kernel[(1,)](x, y, BLOCK=16)
     return y
-'''
+"""
+)
 
-UNDEFINED = HEADER + '''
+UNDEFINED = (
+    HEADER
+    + """
 @triton.jit
 def max_kernel(x_ptr, y_ptr, N, LOW: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
@@ -185,9 +205,12 @@ def run(x, low):
     y = torch.empty(1)
     max_kernel[(1,)](x, y, x.numel(), LOW=low, BLOCK=triton.next_power_of_2(x.numel()))
     return y
-'''
+"""
+)
 
-COMPOSED = HEADER + '''
+COMPOSED = (
+    HEADER
+    + '''
 @triton.jit
 def then(a1, b1, a2, b2):
     """First x -> a1 x + b1, then x -> a2 x + b2: associative, and not commutative."""
@@ -213,3 +236,4 @@ def run(a, b, keep):
     compose_kernel[(1,)](a, b, y, ROWS=a.shape[0], COLUMNS=a.shape[1], KEEP=keep)
     return y
 '''
+)

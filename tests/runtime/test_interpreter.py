@@ -89,14 +89,31 @@ def test_nothing_stays_patched(kernels):
     assert os.environ.get("TRITON_INTERPRET") is None
 
 
-SCALARS = (tl.int1, tl.int32, tl.uint64, tl.float16, tl.bfloat16, tl.float32, tl.pointer_type(tl.float16), tl.pointer_type(tl.int8, const=True))
+SCALARS = (
+    tl.int1,
+    tl.int32,
+    tl.uint64,
+    tl.float16,
+    tl.bfloat16,
+    tl.float32,
+    tl.pointer_type(tl.float16),
+    tl.pointer_type(tl.int8, const=True),
+)
 
 
 def _made(scalar, shape):
     """What Triton says of a type and of a tensor of it."""
     made = tl.block_type(scalar, shape) if shape else scalar
     tensor = tl.tensor(object(), made)
-    seen = [str(made), made.is_block(), made.scalar, interpreter_patches.ti._get_np_dtype(made), str(tensor.type), tensor.dtype, tensor.numel.value]
+    seen = [
+        str(made),
+        made.is_block(),
+        made.scalar,
+        interpreter_patches.ti._get_np_dtype(made),
+        str(tensor.type),
+        tensor.dtype,
+        tensor.numel.value,
+    ]
     if shape:
         seen += [made.shape.values, made.numel, made.with_element_ty(tl.float32).name, made == tl.block_type(scalar, list(shape))]
     return [*seen, type(tensor.shape), [n.value for n in tensor.shape]]

@@ -25,9 +25,15 @@ def test_the_counts_are_those_of_the_machine_code(compiled, dtype):
     (report,), (found,) = c.compile(), c.layouts()
     moves = {way: [m for m in found.moves if m.way == way] for way in ("read", "copy", "write")}
     assert all(m.passes for m in found.moves)
-    assert sum(m.passes.instructions for m in moves["read"] if m.passes.matrix) == 4 * len(re.findall(r"\bldmatrix\S*\.x4", report.assembly)) > 0
+    assert (
+        sum(m.passes.instructions for m in moves["read"] if m.passes.matrix)
+        == 4 * len(re.findall(r"\bldmatrix\S*\.x4", report.assembly))
+        > 0
+    )
     copied = [m.passes for m in moves["copy"]]
-    assert {p.bytes for p in copied} == ({16} if c is compiled else set()) and sum(p.instructions for p in copied) == len(re.findall(r"\bcp\.async\.c[ag]", report.assembly))
+    assert {p.bytes for p in copied} == ({16} if c is compiled else set()) and sum(p.instructions for p in copied) == len(
+        re.findall(r"\bcp\.async\.c[ag]", report.assembly)
+    )
     assert {m.tensor for m in moves["read"]} == {"x", "w"} and not any(p.conflicts for p in copied)
 
 
@@ -48,7 +54,9 @@ def test_every_tensor_is_held_at_its_levels(compiled):
 def test_widths_are_those_of_the_machine_code(target):
     """Rows whose length says how many bytes are surely aligned, columns that are no neighbours, tiles with fewer elements than threads."""
     x, y, s = (torch.empty(shape, dtype=torch.float16, device="meta") for shape in ((4096, 1024), (4096, 1002), (4096,)))
-    c = eqfuse.optimize(lambda x, y, z, s: (x.sum(-1) + s, y.sum(-1), z.sum(-1)), (x, y, torch.empty_like(x).t().contiguous().t(), s), target=target)
+    c = eqfuse.optimize(
+        lambda x, y, z, s: (x.sum(-1) + s, y.sum(-1), z.sum(-1)), (x, y, torch.empty_like(x).t().contiguous().t(), s), target=target
+    )
     widths = {}
     for found in c.layouts():
         for a in found.accesses:

@@ -186,7 +186,11 @@ def test_judgements_are_remembered(attention, monkeypatch, tmp_path):
     monkeypatch.setenv("EQFUSE_CACHE", "1")
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     calls = []
-    monkeypatch.setattr(compilers, "judged", lambda job, most: calls.append(most) or by(80.0 if most > 70 else None, reason="" if most > 70 else "not simulated"))
+    monkeypatch.setattr(
+        compilers,
+        "judged",
+        lambda job, most: calls.append(most) or by(80.0 if most > 70 else None, reason="" if most > 70 else "not simulated"),
+    )
     job = job_of(attention.plan.kernels[0], attention.target)
     pool = Compilers(1)
     assert pool([job], 50.0)[0].static_us is None

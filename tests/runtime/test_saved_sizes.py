@@ -357,7 +357,9 @@ def test_a_graph_of_literal_sizes_is_told_from_one_without(saved):
 def test_a_program_in_terms_says_itself_what_depends_on_sizes(saved):
     i, k = axes(i=64, k=300)
     x = tensor("x", i, k)
-    written = program("mean", out=(sum_over(k, x) / Extent(k), (i,)), constant=(sum_over(k, x) * (1 / 300), (i,)), mean=(mean_over(k, x), (i,)))
+    written = program(
+        "mean", out=(sum_over(k, x) / Extent(k), (i,)), constant=(sum_over(k, x) * (1 / 300), (i,)), mean=(mean_over(k, x), (i,))
+    )
     run = saved(eqfuse.optimize(written, target="h200"))
     (given,) = tensors((7, 200))
     found = [t.double() for t in run(given)]
@@ -506,7 +508,9 @@ def test_programs_are_compared_to_the_last_bit():
 def test_sizes_that_are_tried_tell_thresholds_and_periods():
     compiled = eqfuse.optimize(lambda x, y: (x.exp(), y.exp()), tensors((64, 300), (8, 2)), target="h200")
     spec: ModuleSpec = module_spec(compiled.plan)
-    units = saved_sizes.units_of(compiled.traced, [*(one.dimensions for one in lengths(spec)), *((x,) for x in saved_sizes._changing(compiled.traced, spec))])
+    units = saved_sizes.units_of(
+        compiled.traced, [*(one.dimensions for one in lengths(spec)), *((x,) for x in saved_sizes._changing(compiled.traced, spec))]
+    )
     assert sorted(u.size for u in units) == [2, 8, 64, 300]
     trials = saved_sizes.Trials(compiled.traced, lambda other: True)
     below, beside, above = (trials.sizes(where, units) for where in ("below", "beside", "above"))

@@ -22,7 +22,10 @@ class Convolutional(torch.nn.Module):
         super().__init__()
         self.first, self.norm = torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
         self.second, self.third = torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.Conv2d(4, 4, 3, padding=1)
-        self.pool, self.last = torch.nn.FractionalMaxPool2d(2, output_size=4, _random_samples=torch.full((2, 4, 2), 0.3)), torch.nn.Linear(4, 5)
+        self.pool, self.last = (
+            torch.nn.FractionalMaxPool2d(2, output_size=4, _random_samples=torch.full((2, 4, 2), 0.3)),
+            torch.nn.Linear(4, 5),
+        )
 
     def forward(self, x):
         y = torch.relu(self.norm(self.first(x)))

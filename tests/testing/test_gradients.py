@@ -105,7 +105,9 @@ def test_every_subgradient_is_right(at_zero):
 
 @pytest.mark.parametrize("at_zero", [-0.1, 1.1, torch.inf, torch.nan])
 def test_what_is_no_subgradient_is_wrong(at_zero):
-    said = "the first function has a kink, and any gradient from" if np.isfinite(at_zero) else "not finite where it should be|are not finite"
+    said = (
+        "the first function has a kink, and any gradient from" if np.isfinite(at_zero) else "not finite where it should be|are not finite"
+    )
     refused(torch.relu, relu_by(at_zero), [TIES], said)
 
 
@@ -122,7 +124,9 @@ def test_what_cancels_is_no_kink(moved, right):
         return Result("gradient of argument 0", torch.tensor([x, 0.0], dtype=dtype), argument=0)
 
     exact = [Oracle(one(6e-13).value, one(6e-13).value)]
-    found = judge_of(one(5e-9, torch.float32), one(0.0, torch.float32), exact, lambda _: [[one(moved)]], lambda _: [[one(-5e-13)], [one(5e-13)]])
+    found = judge_of(
+        one(5e-9, torch.float32), one(0.0, torch.float32), exact, lambda _: [[one(moved)]], lambda _: [[one(-5e-13)], [one(5e-13)]]
+    )
     assert (found is None) == right, found
 
 

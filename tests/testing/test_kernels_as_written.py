@@ -252,7 +252,9 @@ def keep_small(configs, given, **kwargs):
     return [c for c in configs if c.kwargs["BLOCK"] <= given["n"]]
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK": b}) for b in (4, 8, 1024)], key=["n"], prune_configs_by={"early_config_prune": keep_small})
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": b}) for b in (4, 8, 1024)], key=["n"], prune_configs_by={"early_config_prune": keep_small}
+)
 @triton.jit(do_not_specialize=["n"])
 def pruned_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -53,7 +53,10 @@ def rows(columns):
 
 def test_a_size_without_a_bound_grows_until_the_loop_runs_twice():
     """A block grows with the size, up to its bound: what is drawn fits into one."""
-    with pytest.raises(AccuracyError, match=r"(?s)output 0: error .*seen: only in examples where the loop `for .* example 1\d, shrunk from \(\d, 321\) to \(1, \d\d\d\)"):
+    with pytest.raises(
+        AccuracyError,
+        match=r"(?s)output 0: error .*seen: only in examples where the loop `for .* example 1\d, shrunk from \(\d, 321\) to \(1, \d\d\d\)",
+    ):
         assert_equivalent(expected, not_rescaled, rows("columns"), examples=10, shrink_seconds=20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -72,7 +75,9 @@ def test_a_size_with_a_bound_stays_and_the_loop_is_named():
     name = re.search(r'constants=\{"?\'?([\w.]+)', warning)[1]
     assert name.endswith("test_loops.LARGEST_BLOCK")
     with pytest.raises(AccuracyError, match=r"constants=\{'LARGEST_BLOCK': 16\}"):
-        assert_equivalent(expected, not_rescaled, rows(size("columns", 1, 60)), examples=10, constants={"LARGEST_BLOCK": 16}, shrink_seconds=1)
+        assert_equivalent(
+            expected, not_rescaled, rows(size("columns", 1, 60)), examples=10, constants={"LARGEST_BLOCK": 16}, shrink_seconds=1
+        )
     assert LARGEST_BLOCK == 256
     assert not assert_equivalent(expected, logsumexp, rows(size("columns", 1, 60)), examples=10, constants={"LARGEST_BLOCK": 16}).warnings
 
@@ -114,14 +119,28 @@ def test_loops_are_counted():
 
     with interpreted_kernels() as launches:
         assert run(3, 0, 1) == 0
-        assert counts(launches) == {"while k < n": 3, "for _ in range(m)": 0, "for _ in tl.static_range(ONCE)": 1, "for _ in tl.range(0, m, STEP)": 0}
+        assert counts(launches) == {
+            "while k < n": 3,
+            "for _ in range(m)": 0,
+            "for _ in tl.static_range(ONCE)": 1,
+            "for _ in tl.range(0, m, STEP)": 0,
+        }
         assert run(1, 9, 2) == 9 + 2 * 3
         assert [(loop.text, loop.kernel) for loop in launches.loops.once()] == []
         assert {loop.text: step for loop, step in launches.loops.steps.items()}["for _ in tl.range(0, m, STEP)"] == 4
-    assert counts(launches) == {"while k < n": 3, "for _ in range(m)": 9, "for _ in tl.static_range(ONCE)": 2, "for _ in tl.range(0, m, STEP)": 3}
+    assert counts(launches) == {
+        "while k < n": 3,
+        "for _ in range(m)": 9,
+        "for _ in tl.static_range(ONCE)": 2,
+        "for _ in tl.range(0, m, STEP)": 3,
+    }
     with interpreted_kernels() as launches:
         run(0, 1, 1)
-    assert [loop.text for loop in launches.loops.once()] == ["while k < n", "for _ in tl.static_range(ONCE)", "for _ in tl.range(0, m, STEP)"]
+    assert [loop.text for loop in launches.loops.once()] == [
+        "while k < n",
+        "for _ in tl.static_range(ONCE)",
+        "for _ in tl.range(0, m, STEP)",
+    ]
 
 
 def step():
@@ -163,7 +182,7 @@ def test_constants_of_other_modules(monkeypatch):
         ({"no_such_module.A": 1}, "no_such_module cannot be imported"),
         ({"a b": 1}, "constants names 'a b'"),
         ({3: 1}, "constants names 3"),
-        ({"GridExecutor": 1}, "there is no GridExecutor in the module(?s:.)*try: \"triton.*.GridExecutor\""),
+        ({"GridExecutor": 1}, 'there is no GridExecutor in the module(?s:.)*try: "triton.*.GridExecutor"'),
     ],
 )
 def test_constants_that_there_are_not(constants, said):

@@ -172,7 +172,14 @@ def test_weights_of_another_type_from_outside():
 def test_inside_everything_is_float64():
     x = torch.randn(3, 4, dtype=torch.float64)
     with Unrounded() as mode:
-        made = [x.half(), x.type(SINGLE), x.sum(-1, dtype=SINGLE), torch.softmax(x, -1, dtype=SINGLE), torch.zeros(2), x.new_zeros(2, dtype=HALF)]
+        made = [
+            x.half(),
+            x.type(SINGLE),
+            x.sum(-1, dtype=SINGLE),
+            torch.softmax(x, -1, dtype=SINGLE),
+            torch.zeros(2),
+            x.new_zeros(2, dtype=HALF),
+        ]
         made += [torch.tensor(0.5), torch.full((2,), 0.5), torch.empty_like(x, dtype=BRAIN), torch.arange(3).to(BRAIN)]
     assert {t.dtype for t in made} == {torch.float64}
     assert torch.equal(made[0], x)

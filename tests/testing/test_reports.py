@@ -38,7 +38,11 @@ def code_in(text):
         (double, lambda x: 2 * x.nan_to_num(neginf=0.0), [tensors(torch.float16, ("B", N), values=MASKED)]),
         (double, lambda x: 2 * x + (x.shape[1] > 20), [X]),
         (lambda x, m: x.masked_fill(m, 0), lambda x, m: x * ~m + 1e-3 * m.all(), [X, masks(("B", N))]),
-        (lambda x, o: x[o[:-1].clamp(max=len(x) - 1)], lambda x, o: x[o[1:].clamp(max=len(x) - 1)], [tensors(torch.float32, (N,)), offsets(3, N)]),
+        (
+            lambda x, o: x[o[:-1].clamp(max=len(x) - 1)],
+            lambda x, o: x[o[1:].clamp(max=len(x) - 1)],
+            [tensors(torch.float32, (N,)), offsets(3, N)],
+        ),
     ],
 )
 def test_printed_code_fails_again(f, g, args):
@@ -215,7 +219,9 @@ def test_strides():
     def flat(x):
         return 2 * torch.as_strided(x, x.shape, (x.shape[1], 1), x.storage_offset())
 
-    assert "on contiguous copies of the arguments they agree" in report(double, flat, [tensors(torch.float32, ("B", N), layouts=("contiguous", "rows"))])
+    assert "on contiguous copies of the arguments they agree" in report(
+        double, flat, [tensors(torch.float32, ("B", N), layouts=("contiguous", "rows"))]
+    )
 
 
 def test_narrow_sums():
@@ -283,7 +289,10 @@ def test_padding_is_no_epsilon():
         assert EPSILON not in text
     concrete = report(rms_norm, padded(4, 1.0), (sample(torch.float32, (3, 37)),))
     assert "with a last axis of length" in concrete and "(padding takes part" in concrete
-    for said in (report(rms_norm, padded(128, 1.0), args, shrink_seconds=1.0), report(rms_norm, padded(128, 1.0), (sample(torch.float32, (3, 127)),))):
+    for said in (
+        report(rms_norm, padded(128, 1.0), args, shrink_seconds=1.0),
+        report(rms_norm, padded(128, 1.0), (sample(torch.float32, (3, 127)),)),
+    ):
         assert EPSILON not in said  # every row is padded: there is nothing to tell
 
 

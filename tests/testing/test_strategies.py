@@ -28,7 +28,9 @@ quick = settings(max_examples=40, deadline=None, derandomize=True, database=None
 
 
 @quick
-@given(tensors(TYPES, ("B", N), values=MASKED), tensors(TYPES, (N,)), masks(("B", N)), lengths("B", N), offsets("B", "T"), indices(("B",), N))
+@given(
+    tensors(TYPES, ("B", N), values=MASKED), tensors(TYPES, (N,)), masks(("B", N)), lengths("B", N), offsets("B", "T"), indices(("B",), N)
+)
 def test_sizes_and_types_are_shared_by_name(x, w, mask, length, offset, index):
     rows, columns = x.shape
     assert w.shape == (columns,) and mask.shape == (rows, columns) and length.shape == (rows,) and offset.shape == (rows + 1,)

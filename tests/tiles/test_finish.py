@@ -182,7 +182,9 @@ def test_what_is_scaled_once_for_a_row(of, expected):
         x, y = b.tensor("x", i, j), b.tensor("y", i, j)
         e = of(x, y, b.maximum_over(j, x * y))
         p = b.program("k", o=(e / b.sum_over(j, e), (i, j)))
-        *found, recip, mul = done(finish(lower(replace(kernel_from_program(p, {i: Role("grid", lanes), j: Role("resident", 64)}), **options))))
+        *found, recip, mul = done(
+            finish(lower(replace(kernel_from_program(p, {i: Role("grid", lanes), j: Role("resident", 64)}), **options)))
+        )
         assert (recip, mul) == ("recip", "mul")
         return found
 

@@ -52,7 +52,9 @@ def test_loops_and_accumulators(name, loops):
 
 
 def test_a_kernel_prints_as_its_nodes():
-    assert str(kernels.logsumexp()[0]) == """\
+    assert (
+        str(kernels.logsumexp()[0])
+        == """\
 lse: 4 warps, 2 stages
   i of 5: grid:2
   j of 37: stream:8
@@ -74,6 +76,7 @@ lse: 4 warps, 2 stages
   %12[i] = log(%11)
   %13[i] = add(%1, %12)
   out[i] = %13"""
+    )
 
 
 def test_values_are_hoisted_out_of_the_loop():
@@ -358,7 +361,11 @@ def test_what_a_loop_ends_with_is_converted_after_it():
     (i,) = b.axes(i=12)
     total = terms.Reduce("isum", i, b.tensor("x", i, dtype=dtypes.int32))
     one, zero = terms.as_term(1.0), terms.as_term(0.0)
-    parts = {"wide": terms.Map("bitand", (total, terms.as_term(2654435761.0))), "float": b.exp(total * 1e-2), "truth": terms.Map("where", (total, one, zero))}
+    parts = {
+        "wide": terms.Map("bitand", (total, terms.as_term(2654435761.0))),
+        "float": b.exp(total * 1e-2),
+        "truth": terms.Map("where", (total, one, zero)),
+    }
     data = {"x": np.arange(12) - 3}
     for name, term in parts.items():
         made = lower(kernel_from_program(b.program("p", **{name: (term, ())}), {i: Role("stream", 1)}))

@@ -138,7 +138,9 @@ def test_the_share_of_an_access_that_exists():
 
 
 def test_a_tile_holds_its_operands_and_its_result():
-    found = eqfuse.price(kernels.matmul(512, 512, 512)[0], {"l2": {"i": 256, "j": 128, "r": 64}, "shared": {"i": 64, "j": 64, "r": 16}}, H200)
+    found = eqfuse.price(
+        kernels.matmul(512, 512, 512)[0], {"l2": {"i": 256, "j": 128, "r": 64}, "shared": {"i": 64, "j": 64, "r": 16}}, H200
+    )
     assert found["l2"].footprint == 4 * (256 * 64 + 64 * 128 + 256 * 128)
     assert found["dram"].footprint == 3 * 4 * 512**2
     attention = eqfuse.price(kernels.attention()[0], {"l2": {"h": 1, "i": 16, "j": 16}}, H200)

@@ -118,7 +118,9 @@ class Steps:
             for when, value in (("", new[..., -1:]), ("new", new), ("old", old)):
                 at = self.add(f"{when} {label}", self.build.ref(when, J, node) if when else node, value)
                 test = self.build.map("eq", at, self.build.const(start))
-                self.add(f"safe {when} {label}", self.build.map("where", test, self.build.const(2.5), at), np.where(value == start, 2.5, value))
+                self.add(
+                    f"safe {when} {label}", self.build.map("where", test, self.build.const(2.5), at), np.where(value == start, 2.5, value)
+                )
         late = self.build.map("gt", self.build.const(0.0), rows)
         self.add(f"positive {name}", self.build.map("where", late, self.build.const(0.0), rows), np.maximum(0.0, steps[..., -1:]))
         least = self.build.map("add", rows, self.names["y"])

@@ -36,7 +36,9 @@ def test_every_monoid_under_all_roles(monoid):
     whole = monoid in {m.integer for m in MONOIDS.values()}
     x = b.tensor("x", i, j, dtype=dtypes.int64 if whole else dtypes.float32)
     y = Scan(monoid, j, x + 1)
-    program = b.program("p", y=(y, (i, j)), z=(Scan(monoid, j, y), (i, j)), t=(Reduce("max", j, y), (i,)), u=(y - Reduce("max", j, x), (i, j)))
+    program = b.program(
+        "p", y=(y, (i, j)), z=(Scan(monoid, j, y), (i, j)), t=(Reduce("max", j, y), (i,)), u=(y - Reduce("max", j, x), (i, j))
+    )
     rng = np.random.default_rng(0)
     data = {"x": rng.integers(-3, 4, size=(3, 13)) if whole else rng.normal(size=(3, 13))}
     for rows, columns in itertools.product((Role("grid", 2), Role("stream", 2)), WAYS):
@@ -100,4 +102,3 @@ def test_a_scan_read_along_an_axis_that_it_has_is_not_a_scan_along_that():
         program = b.program("p", y=(View(Scan("sum", j, x), j, index(i)), (i,)))
         with pytest.raises(PlanError, match="store it first"):
             kernel_from_program(program, {i: Role("resident", 4)})
-

@@ -7,7 +7,9 @@ import torch
 import eqfuse
 
 
-@pytest.mark.parametrize("fn", [lambda x: x * 0.1, lambda x: x / 3.0 + 0.7, lambda x: torch.where(x < 0.1, x, 0.1)], ids=["product", "sum", "comparison"])
+@pytest.mark.parametrize(
+    "fn", [lambda x: x * 0.1, lambda x: x / 3.0 + 0.7, lambda x: torch.where(x < 0.1, x, 0.1)], ids=["product", "sum", "comparison"]
+)
 def test_numbers_of_the_program_are_float32(fn):
     x = torch.cat([torch.full((7,), 0.1), torch.randn(93)])
     c = eqfuse.optimize(fn, (x,), target="h200", licence="exact")

@@ -277,7 +277,9 @@ def test_a_clear_stretch_that_is_too_long_is_found(monkeypatch, side):
 def test_a_step_that_does_something_is_not_left_out(monkeypatch):
     monkeypatch.setattr(skipping, "_does_nothing", lambda *_: True)
     fn = weighted(lambda i, j: j <= i)
-    program, data, kernels = programs(lambda s, v: fn(s, v) + torch.where(torch.arange(s.shape[1]) > 3, s, 1.0).sum(-1, True), 17, 23, (4, 4))
+    program, data, kernels = programs(
+        lambda s, v: fn(s, v) + torch.where(torch.arange(s.shape[1]) > 3, s, 1.0).sum(-1, True), 17, 23, (4, 4)
+    )
     expected = evaluate(program, data)
     out = next(iter(expected))
     assert any(relative_error(simulate(lower(k, min_dot_k=2), data)[out], expected[out]) > 1e-3 for k in kernels)

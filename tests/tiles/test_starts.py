@@ -191,7 +191,9 @@ def draw(seed):
     roles = {}
     for a in sorted({a for t in p.inputs for a in t.layout}):
         whole = Role("resident", 1 << (a.size - 1).bit_length())
-        roles[a] = Role("grid", rng.choice((2, 4))) if a in (i, j) else whole if rng.random() < 0.2 else Role("stream", rng.choice((1, 2, 4)))
+        roles[a] = (
+            Role("grid", rng.choice((2, 4))) if a in (i, j) else whole if rng.random() < 0.2 else Role("stream", rng.choice((1, 2, 4)))
+        )
     return p, in_16_bits(kernel_from_program(p, roles))
 
 

@@ -89,8 +89,5 @@ def _parted(loop: Loop, name: Callable[[str], str]) -> list[Loop]:
     states = tuple(replace(a, old=fresh(a.old), new=renamed(a.new)) for a in loop.accumulators)
     edges = replace(loop, accumulators=states, body=tuple(map(one, loop.body)), part="edges")
     body, same = folded(loop.body, dict(loop.clear.known), [a.new for a in loop.accumulators])
-    on = tuple(
-        replace(a, new=same.get(a.new.name, a.new), start=e.old)
-        for a, e in zip(loop.accumulators, states, strict=True)
-    )
+    on = tuple(replace(a, new=same.get(a.new.name, a.new), start=e.old) for a, e in zip(loop.accumulators, states, strict=True))
     return [edges, replace(loop, accumulators=on, body=body, part="whole")]

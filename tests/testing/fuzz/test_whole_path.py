@@ -101,7 +101,9 @@ def test_the_grammar_draws_everything():
 def test_a_seed_is_one_program():
     code = "from eqfuse.testing.fuzz.grammar import draw_program as d; print([str(d(s).program) for s in range(20)])"
     runs = {
-        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": h}, capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": h}, capture_output=True, text=True, check=True
+        ).stdout
         for h in ("1", "2")
     }
     assert len(runs) == 1

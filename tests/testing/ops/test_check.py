@@ -74,7 +74,9 @@ def test_derived_signs_ask_wide_intervals():
     assert "keeps-bounded" not in sign_traits(broken("exp", range=lambda a: Interval() if a.lo < 5 < a.hi else UNIT))
 
 
-SHIFTED = broken("exp", numpy=lambda x: np.maximum(x + 500.0, 0.0), turns=(), range=lambda a: Interval(max(a.lo + 500.0, 0.0), max(a.hi + 500.0, 0.0)))
+SHIFTED = broken(
+    "exp", numpy=lambda x: np.maximum(x + 500.0, 0.0), turns=(), range=lambda a: Interval(max(a.lo + 500.0, 0.0), max(a.hi + 500.0, 0.0))
+)
 
 
 def test_a_true_zero_is_told_from_underflow(monkeypatch):
