@@ -2,6 +2,7 @@
 #
 #   make demo                          the main job on real input, from trace to checked kernel
 #   make test                          the tests to run after every change; make test-all runs all
+#   make test FOR=rewrites/algebra.py  those of them that concern a file
 #   make demo PYTHON=python3.12        another interpreter
 #   make test JOBS=8 ARGS="-k repair"  more processes, arguments for pytest
 
@@ -9,6 +10,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
 ARGS   ?=
+FOR    ?=
 PIP_ARGS ?=
 
 # The Triton versions that generated kernels must work with (oldest supported, torch's own pin, newest), and the tests that say so.
@@ -20,14 +22,14 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all costs lint types check bench bench-device bench-cpu trust tables golden docs test-triton wheel clean distclean
+.PHONY: help setup demo test test-rest test-all fuzz costs lint types check bench bench-device bench-cpu trust tables golden docs test-triton wheel clean distclean
 
 help: ## this text
 	@echo "EqFuse: naive PyTorch in, verified fused Triton kernels out."
 	@echo
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 	@echo
-	@echo "Variables: PYTHON=$(PYTHON)  VENV=$(VENV)  JOBS=$(JOBS)  ARGS=  PIP_ARGS=  TRITON_VERSIONS=\"$(TRITON_VERSIONS)\""
+	@echo "Variables: PYTHON=$(PYTHON)  VENV=$(VENV)  JOBS=$(JOBS)  FOR=  ARGS=  PIP_ARGS=  TRITON_VERSIONS=\"$(TRITON_VERSIONS)\""
 
 # ---- environment -------------------------------------------------------------------------------------------------------------
 # Torch goes first and pinned, so that nothing later can pull a newer one.  Without build isolation the install needs no second
@@ -80,12 +82,20 @@ docs: $(READY) ## the generated parts of the documentation (the kernel in README
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-test: $(READY) ## the tests that say most for their time (tests/quick.py), the loop of a developer
+test: export EQFUSE_TEST_FOR := $(FOR)
+test: $(READY) ## the tests that say most for their time (tests/quick.py); FOR=rewrites/algebra.py: those that concern a file
 	@$(PYTEST) -m "not exhaustive" $(ARGS)
 
-test-all: $(READY) ## every test, an hour on two cores: before a release, and when rules change
+test-rest: $(READY) ## the others: CI runs them after make test
+	@$(PYTEST) -m exhaustive $(ARGS)
+
+test-all: export EQFUSE_TEST_FOR := $(FOR)
+test-all: $(READY) ## every test, and what each takes (make costs)
 	@rm -f $(VENV)/costs.jsonl
 	@EQFUSE_TEST_COSTS="$(abspath $(VENV)/costs.jsonl)" $(PYTEST) $(ARGS)
+
+fuzz: $(READY) ## random programs through the whole path, without an end: ARGS="0 2000 --interpret 10 --json log.jsonl" from seed 0 to 2000
+	@$(BIN)/python -m eqfuse.testing.fuzz $(ARGS)
 
 costs: $(READY) ## what each test took in the last make test-all, for the choice of make test (tests/costs.json)
 	@$(BIN)/python tests/quick.py $(VENV)/costs.jsonl
@@ -99,7 +109,7 @@ types: $(READY) ## mypy
 	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/eqfuse
 	@cd $(VENV)/src && $(abspath $(BIN))/python -P -m mypy --config-file "$(CURDIR)/pyproject.toml" -p eqfuse
 
-check: lint types test ## lint, types and tests: what CI runs
+check: lint types test test-rest ## lint, types and every test: what CI runs
 
 # A thin environment per version: its own triton in front of everything else of .venv.
 .venv-triton-%/.ready: $(READY)

@@ -15,6 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for what follows
 
+from concerned import ROOT, asked, concerned
 from quick import cpu_seconds, left_out, record
 from sharing import Sharing
 
@@ -86,11 +87,31 @@ def mark_unaudited(request):
     wanted = True
 
 
+class RootIsNoTestPackage:
+    """The root of the checkout is the package under test.  Without this, pytest imports it a second time, under the checkout's name, which
+    fails where that name is no identifier (``eqfuse-1``)."""
+
+    @staticmethod
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(path, parent):
+        return pytest.Dir.from_parent(parent, path=path) if path == ROOT else None
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(RootIsNoTestPackage())  # a conftest.py has no say in the directories above it
+    asked()  # before any process collects: a file that is not there ends the run
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Before ``-m`` is looked at: what ``make test`` leaves out has the mark."""
+def pytest_collection_modifyitems(config, items):
+    """Before ``-m`` is looked at: what ``make test`` leaves out has the mark.  ``FOR=`` leaves what concerns its files."""
     for item in left_out(items):
         item.add_marker(pytest.mark.exhaustive(by="costs"))
+    if files := asked():
+        kept = concerned(items, files)
+        known = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in known])
+        items[:] = kept
 
 
 @pytest.hookimpl(wrapper=True)
