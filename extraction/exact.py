@@ -68,6 +68,8 @@ def exact(graph: Graph, start: Selection, deadline: float) -> tuple[Selection, f
     for _ in range(2):  # the second time with what a smaller problem shows to be possible
         if not reduce(p, best.dag_cost, time.monotonic() + REDUCING * (deadline - time.monotonic())):
             return best, best.dag_cost
+        if time.monotonic() > deadline:
+            return best, min(p.paid, best.dag_cost)
         found = Selection(graph, p.fixed | p.lifted([*_greedy(p).values()]))
         if not found.dag_cost < best.dag_cost:
             break
@@ -280,8 +282,10 @@ class _Search:
     def broken_requirements(self, x: Sequence[float]) -> list[Row]:
         """The rows for children hold for all that a node requires: those that a solution breaks."""
         p = self.p
+        if self.needs is None and (needs := required(p, self.deadline)):
+            self.needs = needs
         if self.needs is None:
-            self.needs = required(p)
+            return []
         y = [sum(x[self.column[n]] for n in ns) for ns in p.members]
         partial = sum(1 << c for c in self.total if y[c] < 1 - 1e-4)
         rows: list[Row] = []

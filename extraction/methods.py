@@ -100,8 +100,8 @@ def choose(
 
     ``costs`` and ``roots`` replace the graph's own: ``costs(c, k)`` is the price of member k of class c, infinity if it may not
     be chosen. ``start``, a selection or class -> position, is what the result is never dearer than ("greedy-dag" and "exact").
-    "exact" is never dearer than "greedy-dag" either, and ends about when ``time_limit`` seconds are over: what that cuts short
-    hangs on the machine, the rest on the graph only.
+    "exact" is never dearer than "greedy-dag" either.  It starts from that selection however long this takes, and ends about when
+    ``time_limit`` seconds are over: what that cuts short hangs on the machine, the rest on the graph only.
 
     Raises :class:`~eqfuse.errors.GraphError` if nothing can be chosen, :class:`~eqfuse.errors.OptionError` for what is no
     option.

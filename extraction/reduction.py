@@ -126,27 +126,42 @@ class Problem:
 
 
 def reduce(p: Problem, upper: float, deadline: float) -> bool:
-    """All steps until they help little, or until ``deadline`` (of :func:`time.monotonic`) and the end of a round.  False if no
-    selection costs as little as ``upper``."""
+    """All steps until they help little, or until ``deadline`` (of :func:`time.monotonic`).  False if no selection costs as little as
+    ``upper``."""
     left, least = p.size(), math.inf
     while left < least * (1 - WORTH):
         least = left
         derivable(p)
-        needs = required(p)
-        _without_returns(p, needs)
-        if any(not p.members[r] for r in p.wanted):
+        if not all(p.members[r] for r in p.wanted):
             return False
-        _forced(p, needs)
-        _free(p)
-        if not _dear(p, needs, upper):
-            return False
-        _dominated(p, needs, deadline)
-        _contracted(p)
+        for _ in _round(p, upper, deadline):  # after each step the problem is whole
+            if not all(p.members[r] for r in p.wanted):
+                return False
+            if time.monotonic() > deadline:
+                return True
         left = p.size()
-        if time.monotonic() > deadline:
-            break
+    return True
+
+
+def _round(p: Problem, upper: float, deadline: float) -> Iterator[None]:
+    """The steps one by one.  Each leaves nodes that have derivations."""
+    needs = required(p, deadline)
+    if needs is None:
+        return
+    yield
+    _without_returns(p, needs)
+    yield
+    _forced(p, needs)
+    yield
+    _free(p)
+    yield
+    _dear(p, needs, upper)
+    yield
+    _dominated(p, needs, deadline)
+    yield
+    _contracted(p)
     derivable(p)
-    return all(p.members[r] for r in p.wanted)
+    yield
 
 
 def derivable(p: Problem) -> None:
@@ -173,9 +188,9 @@ def derivable(p: Problem) -> None:
     p.members = [ns if c in reached else [] for c, ns in enumerate(p.members)]
 
 
-def required(p: Problem) -> list[int]:
+def required(p: Problem, deadline: float = math.inf) -> list[int] | None:
     """The sets ``required(c)`` as numbers: bit d is class d.  Every node has a derivation; sets start with all classes and lose
-    some."""
+    some, so that they say nothing before the end: None where ``deadline`` comes first."""
     edges = p.edges()
     everything = (1 << len(p.members)) - 1
     found = [everything] * len(p.members)
@@ -186,6 +201,8 @@ def required(p: Problem) -> list[int]:
     queue = deque(c for part in components(edges) for c in part if p.members[c])
     waiting = set(queue)
     while queue:
+        if time.monotonic() > deadline:
+            return None
         c = queue.popleft()
         waiting.discard(c)
         new = everything
@@ -327,8 +344,8 @@ def _free(p: Problem) -> None:
     derivable(p)
 
 
-def _dear(p: Problem, needs: list[int], upper: float) -> bool:
-    """Without nodes that no selection below ``upper`` can have; False if a wanted class loses all of its own."""
+def _dear(p: Problem, needs: list[int], upper: float) -> None:
+    """Without nodes that no selection below ``upper`` can have.  A wanted class may lose all of its own: there is none below."""
     least = [min((p.cost[n] for n in ns), default=0.0) for ns in p.members]
     costly = sum(1 << c for c, x in enumerate(least) if x > 0)
     idom = _dominators(p)
@@ -345,7 +362,6 @@ def _dear(p: Problem, needs: list[int], upper: float) -> bool:
     p.keep(drop)
     if drop:
         derivable(p)
-    return all(p.members[r] for r in p.wanted)
 
 
 def _dominated(p: Problem, needs: list[int], deadline: float) -> None:
@@ -389,24 +405,27 @@ def _dominated(p: Problem, needs: list[int], deadline: float) -> None:
 def _contracted(p: Problem) -> None:
     """Classes that belong to their only user."""
     users = p.users()
+    left = set(p.nodes())
     for d in range(len(p.members)):
-        above = [n for n in users[d] if d in p.children[n] and n in p.members[p.owner[n]]]
-        if d in p.wanted or not p.members[d] or len({p.owner[n] for n in above}) != 1:
+        own = [m for m in p.members[d] if m in left]
+        above = [n for n in users[d] if n in left and d in p.children[n]]
+        if d in p.wanted or not own or len({p.owner[n] for n in above}) != 1:
             continue
         c = p.owner[above[0]]
-        if len(p.members[d]) == 1 or (len(above) == 1 and len(p.children[above[0]]) == 1):
+        if len(own) == 1 or (len(above) == 1 and len(p.children[above[0]]) == 1):
+            left.difference_update(own, above)
             for n in above:
-                p.members[c].remove(n)
                 rest = set(p.children[n]) - {d}
-                for m in p.members[d]:
+                for m in own:
                     needs = tuple(sorted(rest.union(p.children[m])))
                     if c not in needs:
+                        left.add(len(p.owner))
                         for e in needs:
                             users[e].append(len(p.owner))
                         p.add(c, needs, p.cost[n] + p.cost[m], p.picks[n] + p.picks[m])
-            p.members[d] = []
-        elif least := min(p.cost[m] for m in p.members[d]):
-            for m in p.members[d]:
+        elif least := min(p.cost[m] for m in own):
+            for m in own:
                 p.cost[m] -= least
             for n in above:
                 p.cost[n] += least
+    p.members = [[n for n in ns if n in left] for ns in p.members]

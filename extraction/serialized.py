@@ -105,7 +105,7 @@ def graph_of(data: Any, where: str = "e-graph", roots: Iterable[str] = ()) -> Gr
         cure = 'names of classes in "root_eclasses", or --root CLASS'
         raise GraphError("it has no root: nothing is wanted of it", where=where, cure=cure)
     if bad := [x for x in wanted if x not in number]:
-        cure = "roots that are names of classes (not of nodes)"
+        cure = "roots that are names of classes (not of nodes), or --root CLASS"
         raise GraphError(f"the root {shown(bad[0])} is no class of a node", where=where, cure=cure)
     about = get(data, "class_data", dict, "an object of classes", where, {})
     types = [str(about[c].get("type") or "") if isinstance(about.get(c), dict) else "" for c in number]

@@ -1,5 +1,6 @@
 """Extractors against every selection of small graphs; what separates them; what every selection is."""
 
+import itertools
 import math
 import random
 import time
@@ -163,6 +164,22 @@ def test_the_time_limit_ends_the_search_and_the_gap_is_said():
     assert found.bound < found.cost < greedy.cost
     assert found.proof == "gap" and 0 < found.gap < 0.6
     assert (greedy.proof, greedy.gap) == ("none", 1.0)
+
+
+def test_the_search_may_end_anywhere(monkeypatch):
+    """Wherever the time ends, what is left has the same optimum or is given up: the selection is valid, the bound true."""
+    early = 0
+    for k in range(300):
+        g = draw(random.Random(k), classes=14)
+        if (best := optimum(g)) is None:
+            continue
+        clock = itertools.count()
+        with monkeypatch.context() as at:
+            at.setattr(time, "monotonic", lambda clock=clock: float(next(clock)))
+            found = choose(g, time_limit=1 + k % 23)
+        assert found.bound - 1e-9 <= best <= found.cost + 1e-9
+        early += found.proof != "optimal"
+    assert early > 20
 
 
 # ---- the interface ---------------------------------------------------------------------------------------------------------------
