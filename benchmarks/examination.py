@@ -4,8 +4,8 @@
     python benchmarks/examination.py casts exam_hyperbola    only these families or rules
     python benchmarks/examination.py --save               also write benchmarks/results/DATE-rule-examination.json
 
-Each rule is registered, as ``@rule`` does it, and then checked by ``eqfuse.testing.check_rule``.  Times are CPU time of one process.  Exit 1
-if a verdict is not what the label asks for.
+Each rule is registered, as ``@rule`` does it, and then checked by ``eqfuse.testing.check_rule``.  Times are CPU time of one process.
+Exit 1 if a verdict is not what the label asks for.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 Whoever wrote them read what users read, the notation and the rules that there were, and neither :mod:`eqfuse.rewrites.check` nor what it
 draws.  Rules were labelled before they were first checked, and none was changed for a verdict.  A label that turned out to be wrong would be
-said at its rule.  The kinds are others than those of :mod:`attacks`, or other mistakes of the same kind.
+said at its rule.  The family ``thin`` was written when the verdicts on the others were known, without a look at how they came about.  The kinds are others than those of :mod:`attacks`, or other mistakes of the same kind.
 
 ``family``   the file without its first word: ``false_scans.py`` and ``sound_scans.py`` are the family ``scans``.
 ``kind``     what the rule is about, in a few words.
@@ -26,7 +26,15 @@ from eqfuse import errors, testing
 from eqfuse.rewrites import register, unregister
 from eqfuse.rewrites.rule import Rule, make_rule
 
-FAMILIES = ("scans", "reductions", "places", "gathers", "casts", "bits", "integers", "functions", "choice", "facts", "names")
+FAMILIES = ("scans", "reductions", "places", "gathers", "casts", "bits", "integers", "functions", "choice", "facts", "names", "thin")
+MISSED = {  # wrong verdicts, and what is known of them: a mend has to take its rule out
+    "exam_quarter_of_fourfold_is_even": "accepted: one of 400 examples obeyed the premise",
+    "exam_size_of_signed_byte": "accepted: -128 was not drawn",
+    "exam_tenth_by_multiplication": "accepted: 1,638 of the 32,768 numbers refute it, the first is 16,389",
+    "exam_equal_to_its_sum": "refused: 1 + 5e-324 is 1 in floats, and not as real numbers",
+    "exam_remainder_of_remainder_by_multiple": "refused: -1 + 1e30 is 1e30 in floats, and not as real numbers",
+    "exam_log1p_of_expm1": "refused: exp(-39) - 1 is -1 in floats, and not as real numbers",
+}
 
 
 @dataclass
