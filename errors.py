@@ -143,7 +143,7 @@ class CompileError(EqFuseError):
 
 
 class CacheError(EqFuseError):
-    """The directory of generated modules is not private to this user, or a file in it is not what was written there."""
+    """A directory that was named for generated modules is not private to this user, or the system cannot load a library of kernels."""
 
 
 class KernelBug(EqFuseError):

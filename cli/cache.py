@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 def cache_command(args: argparse.Namespace) -> int:
     """``eqfuse cache``."""
-    from ..extract.kept import folder
+    from ..extract.kept import files, folder
 
     where = folder.directory()
     if where is None:
-        switched_off = os.environ.get("EQFUSE_CACHE", "").strip() == "0"
-        why = "EQFUSE_CACHE=0" if switched_off else "there is no folder that only you can write to; EQFUSE_CACHE_DIR names another"
+        why = "there is no folder that only you can write to; EQFUSE_CACHE_DIR names another"
+        why = why if files.kept("plans") else f"EQFUSE_CACHE={os.environ['EQFUSE_CACHE']}"
         print(json.dumps({"folder": None, "why": why}) if args.json else f"no plans are kept: {why}")
         return 0
     if args.action == "clear":

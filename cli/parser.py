@@ -38,7 +38,7 @@ examples:
 environment:
   EQFUSE_DEBUG=N   1 plan, 2 + timings, 3 + rules fired, 4 + source, 5 + e-graph and kernels (docs/debug.md)
   EQFUSE_TARGET=X  the device that plans are for by default, such as h200 or the path of a .toml file
-  EQFUSE_CACHE=0   plan anew: neither read plans from the disk nor keep them there
+  EQFUSE_CACHE=0   keep nothing on disk, and read nothing: plan and compile anew
 
 exit codes:
   0 done    1 an error, or a check that failed    2 wrong usage    130 interrupted"""

@@ -1,9 +1,10 @@
-"""Generated source becomes a module: text in a private, hash-named file, executed only if it is exactly that text.
+"""Generated source becomes a module, and a private, hash-named file that holds its text.
 
-Triton reads the source of a kernel back from its file, so emitted text must live in one; a person who debugs or profiles wants to
-read it there, too.  The directory is the user's cache directory (``EQFUSE_CACHE_DIR`` overrides it), readable and writable by its
-owner only.  What runs is the string in memory and not the file, and the source lines that Triton will read are pinned to that
-string, so nothing that another process does to the directory can change what is executed or compiled.
+A person who debugs or profiles reads the file.  The directory is the user's cache directory (``EQFUSE_CACHE_DIR`` overrides it), readable
+and writable by its owner only.  What runs is the string in memory and not the file, and the source lines that Triton reads back are pinned
+to that string, so nothing that another process does to the directory can change what is executed or compiled.  So a file that holds
+another text is written again, and where there can be no file (a read-only home, a full disk) or none is wanted (``EQFUSE_CACHE=0``) the
+module works without.
 """
 
 from __future__ import annotations
@@ -11,18 +12,14 @@ from __future__ import annotations
 import hashlib
 import linecache
 import os
-import stat
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-import platformdirs
-from filelock import FileLock
-
 from ..errors import CacheError
+from ..extract.kept import files
 
 Purpose = Literal["aot", "interpret", "run"]
 _PURPOSES = ("aot", "interpret", "run")
@@ -41,14 +38,24 @@ def cache_directory(override: str | Path | None = None) -> Path:
 
     Raises :class:`~eqfuse.errors.CacheError` if it is a link, belongs to somebody else, or others may write to it.
     """
-    chosen = override or os.environ.get("EQFUSE_CACHE_DIR") or platformdirs.user_cache_path("eqfuse") / "modules"
-    path = Path(chosen).expanduser()
+    named = override or os.environ.get("EQFUSE_CACHE_DIR")
+    return files.private_folder(Path(named) if named else files.cache_root() / "modules")
+
+
+def usable_directory(override: str | Path | None = None) -> Path | None:
+    """The same, or ``None`` where nothing is to be kept, or the user's directory cannot be used, which is said once.  Raises
+    :class:`~eqfuse.errors.CacheError` for one that the caller names."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise CacheError(f"cannot create it: {error}", where=str(path), cure="set EQFUSE_CACHE_DIR") from error
-    _require_private(path)
-    return path
+        if override is None and not files.kept("modules"):
+            return None
+        folder = cache_directory(override)
+    except CacheError as error:
+        if override is not None:
+            raise
+        files.warn_once(f"the cache cannot be used, so nothing is kept: {error.where}: {error.message} (try: {error.cure})")
+        return None
+    files.remove_stale_once(folder)
+    return folder
 
 
 def load_module(source: str, purpose: Purpose, *, directory: str | Path | None = None) -> ModuleType:
@@ -56,17 +63,19 @@ def load_module(source: str, purpose: Purpose, *, directory: str | Path | None =
 
     ``purpose`` keeps three uses apart that must not share a namespace: ``"aot"`` (compiled ahead of time), ``"interpret"``
     (Triton's interpreter adds names to the globals of what it runs) and ``"run"`` (launched on a device).
-    Raises :class:`~eqfuse.errors.CacheError` if a file of that name exists with another content.
+    Raises :class:`~eqfuse.errors.CacheError` if ``directory`` is one that others may write to.
     """
     if purpose not in _PURPOSES:
         raise AssertionError(f"purpose is one of {_PURPOSES}, not {purpose!r}")
-    folder = cache_directory(directory)
+    folder = usable_directory(directory)
     digest = source_hash(source)
-    path = folder / f"eqfuse_{digest}.py"
+    name = f"eqfuse_{digest}.py"
+    path = Path(f"<{name}>") if folder is None else folder / name
     with _loading:
-        _write_once(path, source)
         module = _loaded.get((path, purpose))
         if module is None:
+            if folder is not None:
+                _keep(path, source.encode())
             module = _execute(f"eqfuse_{digest}_{purpose}", path, source)
             _loaded[path, purpose] = module
         return module
@@ -82,32 +91,18 @@ def unload_module(module: ModuleType) -> None:
                 linecache.cache.pop(str(key[0]), None)
 
 
-def _require_private(path: Path) -> None:
-    """Refuse a directory in which somebody else could place files."""
-    status = path.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise CacheError("it is not a directory of its own", where=str(path), cure="set EQFUSE_CACHE_DIR to another directory")
-    if os.name != "posix":
+def _keep(path: Path, text: bytes) -> None:
+    """Put a text into its file, for people to read, unless it is there."""
+    if files.read(path, len(text)) == text:
         return
-    if status.st_uid != os.getuid():
-        said = f"it belongs to user id {status.st_uid}"
-        raise CacheError(said, where=str(path), cure="set EQFUSE_CACHE_DIR to a directory of yours")
-    if status.st_mode & 0o022:
-        mode = stat.filemode(status.st_mode)
-        raise CacheError(f"others may write to it ({mode})", where=str(path), cure=f"chmod 700 {path}")
-
-
-def _write_once(path: Path, source: str) -> None:
-    """Put ``source`` at ``path`` in one step, or check that it is there already."""
-    with FileLock(path.parent / ".lock", timeout=60):
-        if not os.path.lexists(path):
-            handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(source)
-            Path(name).replace(path)
-        if path.is_symlink() or path.read_bytes() != source.encode():
-            said = "this generated file does not hold the text that its name stands for"
-            raise CacheError(said, where=str(path), cure=f"look at it, then: rm {path}")
+    changed = os.path.lexists(path)
+    try:
+        files.write(path, text)
+    except OSError as error:
+        files.warn_once(files.UNWRITTEN.format(path.parent, error.strerror))
+    else:
+        if changed:
+            files.warn_once(f"{path} did not hold the text that its name stands for, and was not executed; it is written again")
 
 
 def _execute(name: str, path: Path, source: str) -> ModuleType:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
-from contextlib import suppress
 from pathlib import Path
 
 from ..errors import OptionError, expect
+from ..extract.kept import files
 
+_ELSEWHERE = "a file in a directory that you may write to"
 MARK = '"""plan for '  # the first words of every generated module
 
 
@@ -19,22 +20,13 @@ def write_module(path: str | os.PathLike[str], source: str, where: str = "save",
     :class:`~eqfuse.errors.OptionError` if there can be no such file.
     """
     path = check_place(path, where, overwrite=overwrite)
-    made = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        try:
-            with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8", newline="") as file:
-                file.write(source)
-                file.flush()
-                os.fsync(file.fileno())
-            if path.exists():
-                made.chmod(stat.S_IMODE(path.stat().st_mode))
-            made.replace(path)
-        finally:
-            with suppress(ValueError):  # a name that no file can have
-                made.unlink(missing_ok=True)
+        files.remove_stale(path.parent, f".{path.name}.", (".tmp",))
+        files.write(path, source.encode(), None, durable=True)
     except (OSError, ValueError) as error:
         why = str(getattr(error, "strerror", None) or error)
-        raise _refused(path, where, why, "a file in a directory that you may write to") from error
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        raise _refused(path, where, why, "make room, or name a file on another disk" if full else _ELSEWHERE) from error
     return path
 
 
@@ -47,13 +39,13 @@ def check_place(path: str | os.PathLike[str], where: str = "save", *, overwrite:
         if path.is_symlink():
             raise _refused(path, where, "it is a link", f"{path.resolve()}, for which it stands, or another name")
         if path.is_dir():
-            raise _refused(path, where, "this is a directory", "a file in a directory that you may write to")
+            raise _refused(path, where, "this is a directory", _ELSEWHERE)
         if path.exists() and not overwrite and not path.read_text(encoding="utf-8", errors="replace").startswith(MARK):
             raise _refused(path, where, "it exists, and EqFuse did not write it", "another name, or overwrite=True to replace it")
         if not path.parent.is_dir():
             raise _refused(path, where, "there is no such directory", f"make the directory {path.parent} first")
         if not os.access(path.parent, os.W_OK):
-            raise _refused(path, where, "you may not write there", "a file in a directory that you may write to")
+            raise _refused(path, where, "you may not write there", _ELSEWHERE)
     except (OSError, ValueError) as error:  # a directory that one may not look into, a name that no file can have
         if isinstance(error, OptionError):
             raise

@@ -22,7 +22,7 @@ from sharing import Sharing
 os.environ["EQFUSE_AUDIT"] = "1"  # for the processes that tests start
 os.environ["EQFUSE_SPEC"] = "1"
 os.environ["EQFUSE_TARGET"] = "h200"  # what is planned without saying for what is the same on every machine
-os.environ["EQFUSE_CACHE"] = "0"  # what is tested is planned
+os.environ["EQFUSE_CACHE"] = "modules"  # what is tested is planned; what was compiled is not compiled again
 os.environ["EQFUSE_TARGETS"] = os.devnull  # for no machine in particular
 wanted = True
 sharing = Sharing()

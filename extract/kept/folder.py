@@ -1,4 +1,4 @@
-"""A folder of entries: private, each written in one step, none believed that is not as it was written.
+"""A folder of entries, each a sealed file (:mod:`.files`).
 
 ``EQFUSE_CACHE=0`` does without.  The folder is ``plans`` in ``EQFUSE_CACHE_DIR``, or in the user's cache directory.  It is never an error
 that it cannot be used: then nothing is kept.  What belongs to somebody else, or may be written by others, is not read.
@@ -6,20 +6,17 @@ that it cannot be used: then nothing is kept.  What belongs to somebody else, or
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
+from ...errors import CacheError
+from . import files
 
-FORMAT = "eqfuse-plan-1"
 SUFFIX = ".plan"
 MOST_FILES = 20_000
 MOST_BYTES = 512 << 20
@@ -41,22 +38,10 @@ class Entry:
 
 def directory() -> Path | None:
     """The folder, made if need be with access for its owner only; ``None`` if nothing is to be kept, or there can be no such folder."""
-    if os.environ.get("EQFUSE_CACHE", "").strip() == "0":
-        return None
-    chosen = os.environ.get("EQFUSE_CACHE_DIR")
-    path = (Path(chosen) if chosen else platformdirs.user_cache_path("eqfuse")) / "plans"
     try:
-        path = path.expanduser()
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.lstat()
-    except (OSError, RuntimeError):
+        return files.private_folder(files.cache_root() / "plans") if files.kept("plans") else None
+    except CacheError:
         return None
-    return path if stat.S_ISDIR(status.st_mode) and _own(status) else None
-
-
-def _own(status: os.stat_result) -> bool:
-    """Whether the user owns something, and nobody else may write to it."""
-    return os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & 0o022)
 
 
 def read(name: str) -> Any:
@@ -74,24 +59,27 @@ def read(name: str) -> Any:
 
 def _data(path: Path) -> Any:
     """What a file says, if it is what was written under its name; else ``None``."""
+    body = files.read_sealed(path, LONGEST)
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or not _own(status) or status.st_size > LONGEST:
-                return None
-            head, _, body = file.read().partition(b"\n")
-        return json.loads(body) if head == _head(path.name.removesuffix(SUFFIX), body) else None
-    except (OSError, ValueError, RecursionError):
+        return None if body is None else json.loads(body)
+    except (ValueError, RecursionError):
         return None
 
 
 def entries() -> Iterator[Entry]:
     """Every entry of the folder, in order of names."""
-    folder = directory()
-    for path in () if folder is None else sorted(folder.glob(f"*{SUFFIX}")):
+    for path in _paths():
         with suppress(OSError):  # another process has removed it
             status = path.lstat()
             yield Entry(path.name.removesuffix(SUFFIX), status.st_size, status.st_mtime, _data(path))
+
+
+def _paths() -> list[Path]:
+    folder = directory()
+    try:
+        return [] if folder is None else sorted(p for p in folder.iterdir() if p.suffix == SUFFIX)
+    except OSError:  # it may not be looked into
+        return []
 
 
 def write(name: str, data: Any) -> None:
@@ -103,16 +91,10 @@ def write(name: str, data: Any) -> None:
     body = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
     if len(body) > LONGEST // 2:
         return
-    made = None
+    files.remove_stale_once(folder)
     try:
-        handle, made = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(_head(name, body) + b"\n" + body)
-        Path(made).replace(folder / f"{name}{SUFFIX}")
+        files.write_sealed(folder / f"{name}{SUFFIX}", body)
     except OSError:
-        with suppress(OSError):
-            if made is not None:
-                Path(made).unlink(missing_ok=True)
         return
     if _written % LOOK == 0:
         _bounded(folder)
@@ -120,24 +102,20 @@ def write(name: str, data: Any) -> None:
 
 
 def clear() -> int:
-    """Remove all entries; how many there were."""
-    folder = directory()
-    found = [] if folder is None else [p for p in folder.iterdir() if p.suffix in (SUFFIX, ".tmp")]
+    """Remove all entries, and what killed writers have left; how many entries there were."""
+    found = _paths()
     for path in found:
-        path.unlink(missing_ok=True)
-    return sum(p.suffix == SUFFIX for p in found)
-
-
-def _head(name: str, body: bytes) -> bytes:
-    """The first line: the format, and a digest of the name and what follows."""
-    return f"{FORMAT} {hashlib.sha256(name.encode() + body).hexdigest()}".encode()
+        files.remove(path)
+    if found:
+        files.remove_stale(found[0].parent)
+    return len(found) - len(_paths())
 
 
 def _bounded(folder: Path) -> None:
-    """Remove the entries that were read longest ago, if there are too many, and what writers that died have left."""
+    """Remove the entries that were read longest ago, if there are too many."""
     found: list[tuple[float, int, Path]] = []
-    with suppress(OSError), os.scandir(folder) as files:
-        for file in files:
+    with suppress(OSError), os.scandir(folder) as listed:
+        for file in listed:
             with suppress(OSError):  # somebody else has removed it
                 status = file.stat(follow_symlinks=False)
                 found.append((status.st_mtime, status.st_size, Path(file.path)))

@@ -208,7 +208,7 @@ def test_cache_shows_and_clears(capsys, monkeypatch, tmp_path, file):
     code, out, _ = run(capsys, "cache", "--json")
     listed = json.loads(out)["entries"]
     assert code == 0 and {(e["program"], e["target"], e["kind"]) for e in listed} >= {("rows", "h200", "plan")}
-    (tmp_path / "plans" / f"{listed[0]['name']}.plan").write_text("eqfuse-plan-1 0\n{}")
+    (tmp_path / "plans" / f"{listed[0]['name']}.plan").write_text("{}\neqfuse-2 0")
     code, out, _ = run(capsys, "cache")
     damaged = next(line.split() for line in out.splitlines() if line.startswith("?"))
     assert code == 0 and damaged[:7] == ["?", "?", "0", "0", "0", "0", "1"], "one entry is not as it was written"

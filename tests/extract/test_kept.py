@@ -15,7 +15,7 @@ import torch
 import eqfuse
 from eqfuse import pipeline
 from eqfuse.extract import kept
-from eqfuse.extract.kept import folder
+from eqfuse.extract.kept import files, folder
 from eqfuse.extract.kept.codec import Unkept, decoded, encoded
 from eqfuse.extract.targets import load_target
 from eqfuse.ir import dtypes
@@ -53,7 +53,7 @@ def unsearched(monkeypatch):
     return start
 
 
-def files(place):
+def plans(place):
     return sorted(p for p in place.iterdir() if p.suffix == ".plan")
 
 
@@ -115,9 +115,9 @@ def test_questions_of_a_warm_plan():
 
 def test_a_name_is_part_of_what_is_asked(place):
     planned()
-    before = len(files(place))
+    before = len(plans(place))
     other = planned(lambda scores: torch.softmax(scores, -1), name="other")
-    assert len(files(place)) > before
+    assert len(plans(place)) > before
     assert "other" in str(other.plan) and "scores" in other.source and "softmax" not in str(other.plan)
 
 
@@ -127,7 +127,7 @@ def test_a_name_is_part_of_what_is_asked(place):
 def test_what_time_ended_is_not_kept(place):
     found = planned(time_budget=0)
     assert "time" in (found.plan.saturation, found.plan.stopped)
-    assert not files(place)
+    assert not plans(place)
 
 
 def test_what_a_share_of_the_time_ended_serves_no_longer_one():
@@ -193,12 +193,12 @@ def empty(path):
 
 
 def of_another_format(path):
-    path.write_bytes(path.read_bytes().replace(b"eqfuse-plan-1", b"eqfuse-plan-0", 1))
+    path.write_bytes(path.read_bytes().replace(files.FORMAT, b"eqfuse-0"))
 
 
 def of_another_entry(path):
-    body = path.read_bytes().partition(b"\n")[2]
-    path.write_bytes(folder._head("another", body) + b"\n" + body)
+    body = files.read_sealed(path, 1 << 20)
+    path.write_bytes(body + files.seal("another.plan", body))
 
 
 def writable_by_others(path):
@@ -215,7 +215,7 @@ def rewritten(change):
     """An entry whose digest is right, and whose data are others."""
 
     def spoil(path):
-        data = json.loads(path.read_bytes().partition(b"\n")[2])
+        data = json.loads(files.read_sealed(path, 1 << 20))
         change(data)
         folder.write(path.stem, data)
 
@@ -262,7 +262,7 @@ def test_launches_are_kept_and_checked(place, change):
     warm = planned(lambda x, a, b: (x @ a, x @ b), args)
     assert "cache" in dict(warm.planned.timings) and "extract" not in dict(warm.planned.timings)
     same(warm, cold)
-    (entry,) = (p for p in files(place) if b'"kernels"' in p.read_bytes())
+    (entry,) = (p for p in plans(place) if b'"kernels"' in p.read_bytes())
     good = entry.read_bytes()
     rewritten(change)(entry)
     same(planned(lambda x, a, b: (x @ a, x @ b), args), cold)
@@ -278,7 +278,7 @@ SPOILT = [
 @pytest.mark.parametrize("spoil", SPOILT)
 def test_what_is_not_as_it_was_written_is_ignored_and_written_again(place, spoil):
     cold = planned(small(), None)
-    (entry,) = (p for p in files(place) if b'"kernels"' in p.read_bytes())
+    (entry,) = (p for p in plans(place) if b'"kernels"' in p.read_bytes())
     good = entry.read_bytes()
     spoil(entry)
     again = planned(small(), None)
@@ -291,7 +291,7 @@ def test_what_is_not_as_it_was_written_is_ignored_and_written_again(place, spoil
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="giving a file away takes root")
 def test_files_of_others_are_ignored(place):
     planned(small(), None)
-    (entry,) = (p for p in files(place) if b'"kernels"' in p.read_bytes())
+    (entry,) = (p for p in plans(place) if b'"kernels"' in p.read_bytes())
     os.chown(entry, 12345, 12345)
     assert "extract" in dict(planned(small(), None).planned.timings)
     os.chown(place, 12345, 12345)
@@ -308,7 +308,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(place):
 def test_the_folder_is_private(place):
     planned(small(), None)
     assert place.stat().st_mode & 0o777 == 0o700
-    assert all(p.stat().st_mode & 0o777 == 0o600 for p in files(place))
+    assert all(p.stat().st_mode & 0o777 == 0o600 for p in plans(place))
 
 
 def test_no_folder_is_no_error(place):
@@ -322,7 +322,7 @@ def test_no_folder_is_no_error(place):
 
 WRITER = """
 import sys
-from eqfuse.extract.kept import folder
+from eqfuse.extract.kept import files, folder
 for k in range(150):
     folder.write("shared", {"by": sys.argv[1], "k": k, "long": sys.argv[1] * 20000})
     data = folder.read("shared")
@@ -345,8 +345,8 @@ def test_the_entries_read_longest_ago_go(place, monkeypatch):
         os.utime(place / f"e{k}.plan", (k, k))
         if k == 2:
             os.utime(place / "e0.plan", (10, 10))
-    assert {p.stem for p in files(place)} == {"e0", "e4", "e5"}
-    assert kept.clear() == 3 and not files(place)
+    assert {p.stem for p in plans(place)} == {"e0", "e4", "e5"}
+    assert kept.clear() == 3 and not plans(place)
 
 
 # the codec ------------------------------------------------------------------------------------------------------------------------------
