@@ -52,8 +52,7 @@ def library(source: str, directory: str | Path | None = None) -> ctypes.CDLL:
 
 @functools.cache
 def _library(source: str, found: str, folder: Path | None) -> ctypes.CDLL:
-    told = (source, repr((FLAGS, ATTEMPTS, files.FORMAT)), _identity(found))
-    name = f"eqfuse_{hashlib.sha256(chr(0).join(told).encode()).hexdigest()[:16]}.so"
+    name = _name(source, found)
     if folder is None:
         return _load(_compile(source, found), name)
     body = files.read_sealed(folder / name, LONGEST)
@@ -61,6 +60,12 @@ def _library(source: str, found: str, folder: Path | None) -> ctypes.CDLL:
         with files.alone(folder / name):
             body = files.read_sealed(folder / name, LONGEST) or _keep(folder / name, _compile(source, found))
     return _load(body, name, folder)
+
+
+def _name(source: str, found: str) -> str:
+    """What a library is called: a digest of all that it is made from."""
+    told = (source, repr((FLAGS, ATTEMPTS, files.FORMAT)), _identity(found))
+    return f"eqfuse_{hashlib.sha256(chr(0).join(told).encode()).hexdigest()[:16]}.so"
 
 
 def _keep(path: Path, body: bytes) -> bytes:
@@ -118,7 +123,7 @@ def _compile(source: str, found: str, attempts: Sequence[Sequence[str]] = ATTEMP
             text, made = Path(folder, "kernels.c"), Path(folder, "kernels.so")
             text.write_text(source, encoding="utf-8")
             for more in attempts:
-                command = [found, *FLAGS, *more, "-o", made, text, "-lm"]
+                command = [found, *FLAGS, *more, "-o", str(made), str(text), "-lm"]
                 done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"})
                 if done.returncode == 0:
                     return made.read_bytes()
