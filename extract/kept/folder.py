@@ -1,7 +1,8 @@
 """A folder of entries, each a sealed file (:mod:`.files`).
 
-``EQFUSE_CACHE=0`` and ``EQFUSE_CACHE=modules`` do without.  The folder is ``plans`` in ``EQFUSE_CACHE_DIR``, or in the user's cache directory.  It is never an error
-that it cannot be used: then nothing is kept.  What belongs to somebody else, or may be written by others, is not read.
+``EQFUSE_CACHE=0`` and ``EQFUSE_CACHE=modules`` do without.  The folder is ``plans`` in ``EQFUSE_CACHE_DIR``, or in the user's cache
+directory.  It is never an error that it cannot be used: then nothing is kept.  What belongs to somebody else, or may be written by others,
+is not read.
 """
 
 from __future__ import annotations
