@@ -374,7 +374,7 @@ KINDS = {
     "-attention": attention,
     "-static-ranking": ranking,
 }
-ELSEWHERE = ("-operators", "-cpu-ranking", "-refined", "-counters")  # docs/operators.md and docs/decisions have them
+ELSEWHERE = ("-operators", "-cpu-ranking", "-refined", "-counters", "-cache")  # docs have these
 
 
 def tables(folder=HERE / "results"):
