@@ -34,6 +34,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter as ti
 
 from ..errors import KernelBug
+from .interpreter_float8 import encode
 from .interpreter_launch import place
 from .interpreter_patches import Patches
 from .unwritten import UNINITIALISED, UNWRITTEN
@@ -382,7 +383,9 @@ def _poisoned(result: Any, pointers: Any, mask: Any, nan: bool = False) -> Any:
     element, data = pointers.get_element_ty(), result.data.copy()
     if element == tl.bfloat16:
         data[~flags] = 0x7FC0 if nan else np.where(signs > 0, 0x7149, 0xF149)  # NaN, or +-1e30
-    elif element.is_floating() and data.dtype.kind == "f":
+    elif element.is_fp8():
+        data[~flags] = encode(np.full(masked, np.nan) if nan else signs * np.inf, element)  # the largest number
+    elif element.is_floating():
         data[~flags] = np.nan if nan else signs * {2: 6e4, 4: 1e30, 8: 1e300}[data.dtype.itemsize]
     elif data.dtype.kind == "i" and data.dtype.itemsize >= 4:
         data[~flags] = signs * 0x3FFFFFF1
