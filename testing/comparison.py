@@ -163,6 +163,7 @@ class Check:
         with interpreted_kernels(sanitize=False, order=None), _blamed("first"):
             exact = oracles(self.f, args, gradients=self.gradients)
         untouched.restore()
+        tally.notes.update(dict.fromkeys(tally.launches.exchanged.values()))
         tally.elements += sum(r.value.numel() for r in theirs if not r.gradient)
         tally.pulled += sum(r.value.numel() for r in theirs if r.gradient)
         tally.empty += any(a.numel() == 0 for a in flat(list(args)))

@@ -42,6 +42,8 @@ class Launches:
         """Places where signed 32-bit arithmetic wrapped."""
         self.undefined: dict[str, KernelBug] = {}
         """Loads with masked lanes and no ``other``, by their place."""
+        self.exchanged: dict[str, str] = {}
+        """What is to be said of lanes that met what other lanes of their program stored, by the place."""
         self.loops = Loops()
         """How often the loops of kernels ran."""
         self.turns: dict[int, int] = {}
@@ -194,6 +196,7 @@ def _launch(
             checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True, suspects=suspects, nan=nan))
             stack.callback(lambda: launches.wraps.extend(checks.wraps))
             stack.callback(lambda: launches.undefined.update(checks.undefined))
+            stack.callback(lambda: launches.exchanged.update(checks.exchanged))
         if masked is not None:
             last = Patches()
             stack.callback(last.undo)  # before those of the sanitizer, which are under them
