@@ -27,7 +27,7 @@ _PATIENCE = 5.0  # seconds for trying sizes
 def observations(check: Check, args: Sequence[Any], error: Exception, drawn: Sequence[Any] = ()) -> list[str]:
     """What can be said about a failure of ``check`` on ``args``, at most a few lines; ``drawn``: arguments that know their recipes."""
     kind = error.kind if isinstance(error, Difference) else ""
-    if kind in ("outputs", "shape", "type", "truncated", "changed", "detached", "no gradient") or "overflow" in str(error):
+    if kind in ("outputs", "shape", "type", "promoted", "truncated", "changed", "detached", "no gradient") or "overflow" in str(error):
         return []
     seen = [place(error.wrong)] if isinstance(error, Difference) and error.wrong is not None else []
     seen += _experiments(check, args, kind, drawn)
