@@ -210,8 +210,11 @@ class Language:
         self._now = {id(original): (original, getattr(owner, name)) for owner, name, original in scope._changes}
 
     def now(self, value: Any) -> Any:
-        """What stands for ``value`` while the language is patched: a module may have taken it out of the language before."""
+        """What stands for ``value`` while the language is patched: a module may have taken it out of the language before, or out of a
+        copy of its device library."""
         found = self._now.get(id(value))
+        if found is None and inspect.isfunction(value) and value.__module__ == libdevice_stubs.__name__:
+            return getattr(libdevice_stubs, value.__name__, value)
         return value if found is None else found[1]
 
 
