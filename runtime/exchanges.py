@@ -37,9 +37,7 @@ class Exchanges:
             self._stores.clear()
         self._stores.append((addresses, flags, where))
 
-    def met(
-        self, program: int, addresses: np.ndarray, flags: np.ndarray, changed: Callable[[], np.ndarray] | None = None
-    ) -> str | None:
+    def met(self, program: int, addresses: np.ndarray, flags: np.ndarray, changed: Callable[[], np.ndarray] | None = None) -> str | None:
         """The place of a store that some of these lanes meet, which other lanes of the program made last there; None: no lane does.
 
         ``changed``: which lanes bring another value than there is; the others disturb nothing.

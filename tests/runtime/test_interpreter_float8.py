@@ -104,7 +104,7 @@ def test_other_types_of_eight_bits_are_refused():
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_undefined_lanes_show_in_them_too(dtype):
     x = (torch.rand(5, generator=torch.Generator().manual_seed(0)) - 2).to(dtype)
-    with pytest.raises(EqFuseError, match="in the masked lanes of loads they agree|undefined lanes"):
+    with pytest.raises(EqFuseError, match=r"in the masked lanes of loads they agree|undefined lanes"):
         assert_equivalent(lambda x: x.float().max().reshape(1), lambda x: launch(max_kernel, x, torch.float32, (1,)), [x])
 
 

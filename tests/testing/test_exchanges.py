@@ -68,7 +68,9 @@ def notes(kind):
 def test_lanes_that_meet_without_a_barrier_are_named(kind):
     (said,) = notes(kind)
     assert BARRIER in said
-    assert "gather_kernel loads elements of y_ptr" in said or (kind == "zeros first" and "gather_kernel stores to elements of y_ptr" in said)
+    assert "gather_kernel loads elements of y_ptr" in said or (
+        kind == "zeros first" and "gather_kernel stores to elements of y_ptr" in said
+    )
 
 
 @pytest.mark.parametrize("kind", ["scalars, barrier", "scalars, counted", "own", "own, masked", "copies", "the same twice"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 
 from eqfuse.errors import AccuracyError, EmptyProgramError, OptionError
 from eqfuse.testing import assert_equivalent, sample, size, tensors
@@ -267,18 +267,18 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def forward(ctx, x, t, wrong):
         ctx.save_for_backward(x, t)
         ctx.wrong = wrong
-        return F.cross_entropy(x, t, label_smoothing=0.1, reduction="none")
+        return functional.cross_entropy(x, t, label_smoothing=0.1, reduction="none")
 
     @staticmethod
     def backward(ctx, g):
         x, t = ctx.saved_tensors
         s = torch.tensor(0.1, dtype=torch.float32)
-        hot = F.one_hot(t, x.shape[-1]).to(x.dtype)
+        hot = functional.one_hot(t, x.shape[-1]).to(x.dtype)
         return (x.softmax(-1) - hot * (1 - s) - s / x.shape[-1] + ctx.wrong) * g[:, None], None, None
 
 
 def smoothed(x, t):
-    return F.cross_entropy(x, t, label_smoothing=0.1, reduction="none")
+    return functional.cross_entropy(x, t, label_smoothing=0.1, reduction="none")
 
 
 @pytest.mark.parametrize("words", [1, 2, 7])

@@ -49,7 +49,7 @@ def test_the_type_hides_nothing(wrong, said):
 def test_a_wider_type_too():
     with pytest.raises(AccuracyError, match=r"has type torch\.float32, not torch\.float16; what was compared is right"):
         assert_equivalent(narrow, promotes, arguments(), examples=5)
-    with pytest.raises(AccuracyError, match="output 0: (absolute )?error"):
+    with pytest.raises(AccuracyError, match=r"output 0: (absolute )?error"):
         assert_equivalent(narrow, lambda x, w: promotes(x, w) + 0.01, arguments(), examples=5)
 
 
