@@ -2,7 +2,7 @@
 
     python benchmarks/kernels_of_others.py liger=/path/to/Liger-Kernel attorch=/path/to/attorch
     python benchmarks/kernels_of_others.py attorch=/path/to/attorch --only Softmax GLU
-    python benchmarks/kernels_of_others.py lightllm=... lmdeploy=... mamba=... applied_ai=... xformers=... flash_attention=... bitsandbytes=...
+    python benchmarks/kernels_of_others.py lightllm=... lmdeploy=... mamba=... applied_ai=... xformers=... flash_attention=...
     python benchmarks/kernels_of_others.py ... --save       also write benchmarks/results/DATE-kernels-of-others.json, in which
                                                             functions that were not run this time stay as they are
 

@@ -61,6 +61,7 @@ def works() -> bool:
 
 
 def is_float8(handle: Any) -> bool:
+    """Whether a handle holds the bits of such numbers."""
     return bool(handle.dtype.scalar.is_fp8())
 
 

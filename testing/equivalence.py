@@ -229,9 +229,10 @@ def _search(
         error = check.fault(args, tally=tally)
         drawn[:] = [*drawn[-_SEVERAL:], args]
         now = time.monotonic()
-        if promoted(error) and other_type is None:
-            other_type = _Failure(args, error, args, args, tried, now - start)
-        if error is None or promoted(error) or (best is not None and not best.like(error)):
+        if error is None or (best is not None and not best.like(error)):
+            return
+        if promoted(error):
+            other_type = other_type or _Failure(args, error, args, args, tried, now - start)
             return
         if best is None:
             limit = now if _device_lost() else now + seconds

@@ -252,7 +252,8 @@ def applied_ai():
         Case("fused_softmax, transposed", reference, softmax, [drawn(ROWS, COLUMNS, values="normal", layouts="transposed")],
              gradients=False, fault="view() keeps the stride along a row, and the kernel ignores it", seen=STRIDE_SEEN,
              shows=at((1, 0), softmax, reference, TURNED)),
-        Case("fused_rms_norm", rms_norm, lambda x, w: norm(x, w, 1e-5), [drawn(ROWS, COLUMNS, layouts=APART), drawn(COLUMNS, values="normal")]),
+        Case("fused_rms_norm", rms_norm, lambda x, w: norm(x, w, 1e-5),
+             [drawn(ROWS, COLUMNS, layouts=APART), drawn(COLUMNS, values="normal")]),
     ]  # fmt: skip
 
 

@@ -67,9 +67,10 @@ class Summary:
 
     def add(self, line: Mapping[str, Any]) -> None:
         """One more program."""
-        known = {f.name: line[f.name] for f in dataclasses.fields(Tally) if f.name in line}
+        known: dict[str, Any] = {f.name: line[f.name] for f in dataclasses.fields(Tally) if f.name in line}
         found = [Finding(f["seed"], f["stage"], f["message"], None, f["minimal"]) for f in known.pop("findings", ())]
-        self.tally.add(Tally(**{k: Counter(v) if isinstance(v, dict) else v for k, v in known.items()}, findings=found))
+        counts: dict[str, Any] = {k: Counter(v) if isinstance(v, dict) else v for k, v in known.items()}
+        self.tally.add(Tally(findings=found, **counts))
         first, last = self.seeds or (line["seed"], 0)
         self.seeds = min(first, line["seed"]), max(last, line["seed"] + 1)
         self.memory = max(self.memory, line["peak_memory_mb"] or 0)
