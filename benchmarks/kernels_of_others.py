@@ -72,7 +72,7 @@ def run(library, case):
     except Exception as error:
         known = case.fault and re.search(case.seen, str(error))  # of the launcher
         row["started"], row["outcome"] = bool(known), "fault" if known else "not started"
-        row["message"] = str(error) if isinstance(error, KernelError) else "".join(traceback.format_exception(error))[-3000:]
+        row["message"] = str(error) if known or isinstance(error, KernelError) else "".join(traceback.format_exception(error))[-3000:]
     if case.fault:
         row["fault"] = case.fault
         if case.shows is not None:
