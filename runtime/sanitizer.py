@@ -177,9 +177,9 @@ class Sanitizer:
             return
         launch, region, me = found
         earlier, lanes = ((launch.writer, "stored"), (launch.atomic, "updated atomically")), _lanes(addresses)
-        self._collide(region, addresses, lanes, me, program, "loads", None, *earlier)
+        writers = self._collide(region, addresses, lanes, me, program, "loads", None, *earlier)
         launch.reader.add(lanes, me)
-        self._exchange(launch, region, me, addresses, lanes, flags, "loads")
+        self._exchange(launch, region, me, addresses, writers, flags, "loads")
 
     def store(
         self,
@@ -198,8 +198,8 @@ class Sanitizer:
         self._overlap(region, addresses, values, program)
         earlier = (launch.writer, "stored"), (launch.atomic, "updated atomically"), (launch.reader, "loaded")
         lanes = _lanes(addresses)
-        self._collide(region, addresses, lanes, me, program, "stores", changed if self.benign else None, *earlier)
-        self._exchange(launch, region, me, addresses, lanes, flags, "stores to", changed)
+        writers = self._collide(region, addresses, lanes, me, program, "stores", changed if self.benign else None, *earlier)
+        self._exchange(launch, region, me, addresses, writers, flags, "stores to", changed)
         launch.writer.add(lanes, me)
         launch.exchanges.stored(me, addresses, flags, place())
 
@@ -336,13 +336,16 @@ class Sanitizer:
         does: str,
         changed: Callable[[], np.ndarray] | None,
         *earlier: tuple[_Record, str],
-    ) -> None:
+    ) -> np.ndarray | None:
+        """Raise where another program was there ``earlier``.  Returns who is in the first of these records, lane by lane."""
         assert self.launch is not None
+        first: np.ndarray | None = None
         after = self.launch.after.get(me, set())
         for record, done in earlier:
             others = record.at(lanes, addresses.size)
             if others is None:
                 continue
+            first = others if record is earlier[0][0] else first
             clash = (others != _NOBODY) & (others != me)
             if clash.any() and after:
                 known = np.isin(others, list(after)) | ((others == _SEVERAL) & (self.launch.begun <= after | {me}))
@@ -358,6 +361,7 @@ class Sanitizer:
                     f"the first at element {at}",
                     where=self._where(program),
                 )
+        return first
 
     def _exchange(
         self,
@@ -365,13 +369,12 @@ class Sanitizer:
         region: _Region,
         me: int,
         addresses: np.ndarray,
-        lanes: _Lanes,
+        writers: np.ndarray | None,
         flags: np.ndarray,
         does: str,
         changed: Callable[[], np.ndarray] | None = None,
     ) -> None:
-        """Note lanes that meet what other lanes of the program stored."""
-        writers = launch.writer.at(lanes, addresses.size)
+        """Note lanes that meet what other lanes of the program stored; ``writers``: who has stored there."""
         if writers is None or not (writers == me).any() or (at := place()) in self._met:
             return
         if where := launch.exchanges.met(me, addresses, flags, changed):
