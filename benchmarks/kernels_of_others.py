@@ -2,6 +2,7 @@
 
     python benchmarks/kernels_of_others.py liger=/path/to/Liger-Kernel attorch=/path/to/attorch
     python benchmarks/kernels_of_others.py attorch=/path/to/attorch --only Softmax GLU
+    python benchmarks/kernels_of_others.py lightllm=... lmdeploy=... mamba=... applied_ai=... xformers=... flash_attention=...
     python benchmarks/kernels_of_others.py ... --save       also write benchmarks/results/DATE-kernels-of-others.json, in which
                                                             functions that were not run this time stay as they are
 
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import torch
 from host import host
+from others.few import LIBRARIES
 from rich.console import Console
 from tables import others_rows
 
@@ -53,7 +55,7 @@ def run(library, case):
     start = time.process_time()
     row = {"library": library, "function": case.name, "gradients": case.gradients, "started": True}
     try:
-        assert_equivalent(
+        agreement = assert_equivalent(
             case.reference,
             case.theirs,
             case.args,
@@ -63,12 +65,14 @@ def run(library, case):
             **case.options,
         )
         row["outcome"] = "not found" if case.fault else "passed" if launches(case) else "no kernel"
+        row["notes"] = list(agreement.notes)
     except (AccuracyError, KernelBug) as error:
         known = case.fault and re.search(case.seen, str(error))
         row["outcome"], row["message"] = "fault" if known else "false alarm", str(error)
     except Exception as error:
-        row["started"], row["outcome"] = False, "not started"
-        row["message"] = str(error) if isinstance(error, KernelError) else "".join(traceback.format_exception(error))[-3000:]
+        known = case.fault and re.search(case.seen, str(error))  # of the launcher
+        row["started"], row["outcome"] = bool(known), "fault" if known else "not started"
+        row["message"] = str(error) if known or isinstance(error, KernelError) else "".join(traceback.format_exception(error))[-3000:]
     if case.fault:
         row["fault"] = case.fault
         if case.shows is not None:
@@ -97,7 +101,7 @@ def main():
         commits[name] = commit(root)
         sys.path.insert(0, str(root / ON_PATH.get(name, "")))
         with interpreted_kernels():  # some ask for a device when they are imported
-            found = list(importlib.import_module(f"others.{name}").cases())
+            found = list(LIBRARIES[name]() if name in LIBRARIES else importlib.import_module(f"others.{name}").cases())
         for case in found:
             if options.only and not any(part in case.name for part in options.only):
                 continue

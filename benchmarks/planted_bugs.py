@@ -98,7 +98,8 @@ TYPICAL = {
 }
 
 UNDEFINED = "loads without `other`, whose masked lanes take part: they hold 0 by luck"
-LOADS = (r"(tl\.load\([^()]*mask=[^()=]*)\)", r"\1, other=0.0)")  # every load with a mask and nothing after it
+# every load with a mask and nothing after it; that of the gradient of a mean is None
+LOADS = (r"(tl\.load\([^()]*mask=(?!output_grad)[^()=]*)\)", r"\1, other=0.0)")
 REPAIRS = {
     # faults of theirs, which would be found instead: mended before another is planted
     ("attorch", "LayerNorm"): Fault(UNDEFINED, "layer_norm_kernels.py", *LOADS),

@@ -132,6 +132,8 @@ def others(result):
     if faults:
         parts += ["Faults, each seen once more by a plain check (the value, and what would be right):"]
         parts.append(markdown(["library", "function", "fault", "value"], faults))
+    if notes := [f"- {r['library']} {r['function']}: {note}." for r in result["rows"] for note in r.get("notes", ())]:
+        parts += ["What is no fault in numbers, and was noted:", "\n".join(notes)]
     return "\n\n".join(parts)
 
 

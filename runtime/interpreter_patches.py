@@ -12,6 +12,7 @@ These defects matter, and which of them are present depends on the versions of T
 * the language is patched for every launch; here it is patched once for the whole time;
 * ``arguments``: numbers of a launch stay Python numbers, or get another type than a compiled kernel gives them;
 * ``bfloat16 constant``: there are no constants of that type;
+* ``float8``: see :mod:`~eqfuse.runtime.interpreter_float8`;
 * functions of device libraries do nothing, or are refused: see :mod:`~eqfuse.runtime.libdevice`;
 * names that a module took out of the language (``exp = tl.exp``) stay those for the compiler: :meth:`Language.now`;
 * sums of products are numpy's, whose order depends on the processor and differs from column to column.
@@ -38,7 +39,7 @@ from triton.runtime import interpreter as ti
 
 from ..errors import KernelError
 from ..tiles.simulate import products
-from . import libdevice
+from . import interpreter_float8, libdevice
 from .interpreter_launch import run_grid
 from .interpreter_speed import remember
 
@@ -193,6 +194,7 @@ PROBES: dict[str, Callable[[], bool]] = {
     "bfloat16 arithmetic": _bfloat16_arithmetic_works,
     "bfloat16 dot": _bfloat16_dot_works,
     "bfloat16 constant": _bfloat16_constant_works,
+    "float8": interpreter_float8.works,
     "nan": _nan_works,
     "bit": _bit_works,
     "shift": _shift_works,
@@ -208,8 +210,11 @@ class Language:
         self._now = {id(original): (original, getattr(owner, name)) for owner, name, original in scope._changes}
 
     def now(self, value: Any) -> Any:
-        """What stands for ``value`` while the language is patched: a module may have taken it out of the language before."""
+        """What stands for ``value`` while the language is patched: a module may have taken it out of the language before, or out of a
+        copy of its device library."""
         found = self._now.get(id(value))
+        if found is None and inspect.isfunction(value) and value.__module__ == libdevice_stubs.__name__:
+            return getattr(libdevice_stubs, value.__name__, value)
         return value if found is None else found[1]
 
 
@@ -238,6 +243,8 @@ def patched_interpreter() -> Iterator[Language]:
                 _repair_bfloat16_dot(patches)
             if "bfloat16 constant" in found:
                 patches.set(ti.InterpreterBuilder, "get_bf16", lambda self, value: _handle([value]))
+            if "float8" in found:
+                interpreter_float8.repair(patches.set)
             if "nan" in found:
                 _repair_nan(patches)
             if "bit" in found:

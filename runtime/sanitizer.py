@@ -12,6 +12,8 @@ happens:
 * two programs of one launch may not store to the same address, and none may load what another stores (atomics among themselves
   excepted, and what an atomic with acquire or release order on one address put in order).  ``benign`` allows stores that change
   nothing.  Two lanes of one store may not write different values to one address;
+* lanes of one program that load, or store otherwise, what other lanes of it stored, with no barrier between, are remembered
+  (:mod:`~eqfuse.runtime.exchanges`);
 * signed 32-bit arithmetic that wraps is remembered, and named when the program then reaches far outside;
 * with ``unwritten``, a load of memory that still holds the bits of :mod:`~eqfuse.runtime.unwritten` is an uninitialised read.  With
   ``suspects`` it is noted there instead, and gets the values of masked lanes (NaN where ``nan`` has :data:`UNINITIALISED`): a kernel may
@@ -34,6 +36,8 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter as ti
 
 from ..errors import KernelBug
+from .exchanges import Exchanges
+from .interpreter_float8 import encode
 from .interpreter_launch import place
 from .interpreter_patches import Patches
 from .unwritten import UNINITIALISED, UNWRITTEN
@@ -125,6 +129,7 @@ class _Launch:
         self.after: dict[int, set[int]] = {}  # program -> programs whose earlier accesses it is ordered after
         self.released: dict[int, set[int]] = {}  # address of a lock or counter -> programs that it orders
         self.wraps: dict[int, str] = {}  # program -> its first signed 32-bit operation that wrapped
+        self.exchanges = Exchanges()
 
 
 class Sanitizer:
@@ -148,6 +153,9 @@ class Sanitizer:
         """Every place where signed 32-bit arithmetic wrapped, over all launches."""
         self.undefined: dict[str, KernelBug] = {}
         """Loads with masked lanes and no ``other``, by their place, over all launches."""
+        self.exchanged: dict[str, str] = {}
+        """Stores that other lanes of their program met, by their place, and what is to be said of them, over all launches."""
+        self._met: set[str] = set()  # places where they did
 
     def begin(self, kernel: str, arguments: dict[str, Any]) -> None:
         """Start to watch a launch with these (host) arguments."""
@@ -162,35 +170,43 @@ class Sanitizer:
             regions.append(_Region(name, low, low + last + size, size, tuple(sorted(dims, key=lambda d: -d[1]))))
         self.launch = _Launch(kernel, regions)
 
-    def load(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int) -> None:
-        """Check the active lanes of a load."""
+    def load(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int, flags: np.ndarray) -> None:
+        """Check the active lanes of a load; ``flags``: which these are of the tile."""
         found = self._locate(program, addresses, itemsize, "load")
         if found is None or not self.races:
             return
         launch, region, me = found
         earlier, lanes = ((launch.writer, "stored"), (launch.atomic, "updated atomically")), _lanes(addresses)
-        self._collide(region, addresses, lanes, me, program, "loads", None, *earlier)
+        writers = self._collide(region, addresses, lanes, me, program, "loads", None, *earlier)
         launch.reader.add(lanes, me)
+        self._exchange(launch, region, me, addresses, writers, flags, "loads")
 
     def store(
         self,
         program: tuple[int, ...],
         addresses: np.ndarray,
         itemsize: int,
-        values: np.ndarray | None = None,
-        changed: Callable[[], np.ndarray] | None = None,
+        flags: np.ndarray,
+        values: np.ndarray,
+        changed: Callable[[], np.ndarray],
     ) -> None:
         """Check the active lanes of a store of ``values``; ``changed()`` says which lanes do not store what is there already."""
         found = self._locate(program, addresses, itemsize, "store")
         if found is None or not self.races:
             return
         launch, region, me = found
-        if values is not None:
-            self._overlap(region, addresses, values, program)
+        self._overlap(region, addresses, values, program)
         earlier = (launch.writer, "stored"), (launch.atomic, "updated atomically"), (launch.reader, "loaded")
         lanes = _lanes(addresses)
-        self._collide(region, addresses, lanes, me, program, "stores", changed if self.benign else None, *earlier)
+        writers = self._collide(region, addresses, lanes, me, program, "stores", changed if self.benign else None, *earlier)
+        self._exchange(launch, region, me, addresses, writers, flags, "stores to", changed)
         launch.writer.add(lanes, me)
+        launch.exchanges.stored(me, addresses, flags, place())
+
+    def barrier(self) -> None:
+        """The lanes of the program at hand wait for one another."""
+        if self.launch is not None:
+            self.launch.exchanges.barrier()
 
     def atomic(self, program: tuple[int, ...], addresses: np.ndarray, itemsize: int, *, orders: bool = False) -> None:
         """Check the active lanes of an atomic update; ``orders``: it has acquire or release order."""
@@ -203,6 +219,7 @@ class Sanitizer:
             after = launch.after.setdefault(me, set())
             after |= passed
             passed |= after | {me}
+            launch.exchanges.barrier()  # its result goes from one lane to all
         earlier, lanes = ((launch.writer, "stored"), (launch.reader, "loaded")), _lanes(addresses)
         self._collide(region, addresses, lanes, me, program, "updates atomically", None, *earlier)
         launch.atomic.add(lanes, me)
@@ -319,13 +336,16 @@ class Sanitizer:
         does: str,
         changed: Callable[[], np.ndarray] | None,
         *earlier: tuple[_Record, str],
-    ) -> None:
+    ) -> np.ndarray | None:
+        """Raise where another program was there ``earlier``.  Returns who is in the first of these records, lane by lane."""
         assert self.launch is not None
+        first: np.ndarray | None = None
         after = self.launch.after.get(me, set())
         for record, done in earlier:
             others = record.at(lanes, addresses.size)
             if others is None:
                 continue
+            first = others if record is earlier[0][0] else first
             clash = (others != _NOBODY) & (others != me)
             if clash.any() and after:
                 known = np.isin(others, list(after)) | ((others == _SEVERAL) & (self.launch.begun <= after | {me}))
@@ -341,6 +361,29 @@ class Sanitizer:
                     f"the first at element {at}",
                     where=self._where(program),
                 )
+        return first
+
+    def _exchange(
+        self,
+        launch: _Launch,
+        region: _Region,
+        me: int,
+        addresses: np.ndarray,
+        writers: np.ndarray | None,
+        flags: np.ndarray,
+        does: str,
+        changed: Callable[[], np.ndarray] | None = None,
+    ) -> None:
+        """Note lanes that meet what other lanes of the program stored; ``writers``: who has stored there."""
+        if writers is None or not (writers == me).any() or (at := place()) in self._met:
+            return
+        if where := launch.exchanges.met(me, addresses, flags, changed):
+            self._met.add(at)
+            self.exchanged.setdefault(
+                where,
+                f"at {at} {launch.kernel} {does} elements of {region.name} that other lanes of the program store at {where}: with more "
+                "than one warp nothing says which comes first; it needs tl.debug_barrier() between",
+            )
 
     def _where(self, program: tuple[int, ...]) -> str:
         assert self.launch is not None
@@ -382,7 +425,9 @@ def _poisoned(result: Any, pointers: Any, mask: Any, nan: bool = False) -> Any:
     element, data = pointers.get_element_ty(), result.data.copy()
     if element == tl.bfloat16:
         data[~flags] = 0x7FC0 if nan else np.where(signs > 0, 0x7149, 0xF149)  # NaN, or +-1e30
-    elif element.is_floating() and data.dtype.kind == "f":
+    elif element.is_fp8():
+        data[~flags] = encode(np.full(masked, np.nan) if nan else signs * np.inf, element)  # the largest number
+    elif element.is_floating():
         data[~flags] = np.nan if nan else signs * {2: 6e4, 4: 1e30, 8: 1e300}[data.dtype.itemsize]
     elif data.dtype.kind == "i" and data.dtype.itemsize >= 4:
         data[~flags] = signs * 0x3FFFFFF1
@@ -424,11 +469,11 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
         return legacy(self, ptr, mask, other, *args, **kwargs)
 
     def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
-        active = _active(ptrs, mask)
-        checks.load(self.grid_idx, active, _itemsize(ptrs))
+        flags = np.broadcast_to(_flags(mask), ptrs.data.shape)
+        active = ptrs.data[flags]
+        checks.load(self.grid_idx, active, _itemsize(ptrs), flags)
         result = load(self, ptrs, mask, other, *args, **kwargs)
         if checks.unwritten:
-            flags = np.broadcast_to(_flags(mask), result.data.shape)
             suspect = checks.loaded(self.grid_idx, active, result.data[flags], str(ptrs.get_element_ty()))
             if suspect is not None:
                 written = np.ones(result.data.shape, bool)
@@ -448,7 +493,7 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
             width = f"u{there.dtype.itemsize}"
             return np.ascontiguousarray(there).view(width) != np.ascontiguousarray(values.astype(there.dtype)).view(width)
 
-        checks.store(self.grid_idx, ptrs.data[flags], _itemsize(ptrs), values, changed)
+        checks.store(self.grid_idx, ptrs.data[flags], _itemsize(ptrs), flags, values, changed)
         return store(self, ptrs, value, mask, *args, **kwargs)
 
     def atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, *args: Any, **kwargs: Any) -> Any:
@@ -458,6 +503,10 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
     def atomic_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, *args: Any, **kwargs: Any) -> Any:
         checks.atomic(self.grid_idx, np.asarray(ptr.data).ravel(), _itemsize(ptr), orders=_orders(sem))
         return cas(self, ptr, cmp, val, sem, *args, **kwargs)
+
+    def barrier(self: Any) -> Any:
+        checks.barrier()
+        return wait(self)
 
     def init_args(self: Any, args: Any, kwargs: Any) -> Any:
         host_args, host_kwargs = init(self, args, kwargs)
@@ -481,6 +530,7 @@ def _install(checks: Sanitizer, patches: Patches) -> None:
     store = patches.set(builder, "create_masked_store", masked_store)
     rmw = patches.set(builder, "create_atomic_rmw", atomic_rmw)
     cas = patches.set(builder, "create_atomic_cas", atomic_cas)
+    wait = patches.set(builder, "create_barrier", barrier)
     init = patches.set(ti.GridExecutor, "_init_args_hst", init_args)
     for name, symbol, exactly in (
         ("create_add", "a sum", np.add),

@@ -80,7 +80,7 @@ class Check:
             self._compared(args, poison, order, tally, masked, suspects)
         except (Difference, KernelBug, KernelError) as found:
             error = found
-        undefined = {} if error is not None or masked is not None else dict(tally.launches.undefined)
+        undefined = {} if not (error is None or promoted(error)) or masked is not None else dict(tally.launches.undefined)
         if suspects:
             undefined = {UNINITIALISED: suspects[0], **undefined}
         if undefined and (culprit := self._made_of_undefined(args, poison, order, turns, masked, list(undefined))):
@@ -163,6 +163,7 @@ class Check:
         with interpreted_kernels(sanitize=False, order=None), _blamed("first"):
             exact = oracles(self.f, args, gradients=self.gradients)
         untouched.restore()
+        tally.notes.update(dict.fromkeys(tally.launches.exchanged.values()))
         tally.elements += sum(r.value.numel() for r in theirs if not r.gradient)
         tally.pulled += sum(r.value.numel() for r in theirs if r.gradient)
         tally.empty += any(a.numel() == 0 for a in flat(list(args)))
@@ -233,6 +234,11 @@ class Check:
         except Exception:  # as above
             return False
         return any(not torch.equal(a.value.nan_to_num(), b.value.nan_to_num()) for a, b in zip(ours, theirs, strict=True))
+
+
+def promoted(error: Exception | None) -> bool:
+    """Nothing is wrong but a floating-point type."""
+    return isinstance(error, Difference) and error.kind == "promoted"
 
 
 def _kept(found: Sequence[Result]) -> list[Result]:

@@ -27,7 +27,7 @@ _PATIENCE = 5.0  # seconds for trying sizes
 def observations(check: Check, args: Sequence[Any], error: Exception, drawn: Sequence[Any] = ()) -> list[str]:
     """What can be said about a failure of ``check`` on ``args``, at most a few lines; ``drawn``: arguments that know their recipes."""
     kind = error.kind if isinstance(error, Difference) else ""
-    if kind in ("outputs", "shape", "type", "truncated", "changed", "detached", "no gradient") or "overflow" in str(error):
+    if kind in ("outputs", "shape", "type", "promoted", "truncated", "changed", "detached", "no gradient") or "overflow" in str(error):
         return []
     seen = [place(error.wrong)] if isinstance(error, Difference) and error.wrong is not None else []
     seen += _experiments(check, args, kind, drawn)
@@ -212,7 +212,8 @@ def _largest(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], size: Callable[
 
 
 def _floats(a: Any) -> bool:
-    return isinstance(a, torch.Tensor) and a.is_floating_point() and a.numel() > 0
+    """A tensor of numbers that torch computes with, which it does in no type of eight bits."""
+    return isinstance(a, torch.Tensor) and a.is_floating_point() and a.element_size() > 1 and a.numel() > 0
 
 
 def _tolerant(check: Check, eps: float) -> Check:

@@ -22,7 +22,7 @@ import torch
 from hypothesis import strategies as st
 
 from ..errors import AccuracyError, CoverageWarning, EmptyProgramError, KernelBug, KernelError, OptionError, shown
-from .comparison import Check, Function, Tally
+from .comparison import Check, Function, Tally, promoted
 from .constants import blocks, bound
 from .counterexample import code_of, name_of, named_sizes, resized, simplify
 from .diagnosis import ignored, observations, place
@@ -57,7 +57,9 @@ def assert_equivalent(
 ) -> Agreement:
     """Raise :class:`~eqfuse.errors.AccuracyError` unless ``g(*args)`` computes what ``f(*args)`` computes.
 
-    Results are compared tensor by tensor, in order, whatever holds them; numbers of outputs, shapes and types must be the same.
+    Results are compared tensor by tensor, in order, whatever holds them; numbers of outputs, shapes and types must be the same.  Where
+    floating-point types differ, as where ``f`` promotes and ``g`` does not, numbers are compared in the type of ``g`` in all examples, and
+    the type is reported if nothing else is wrong.
     Numbers among the outputs are compared as tensors without dimensions.
     Floating point: ``factor`` times the error of ``f`` in its own type against ``f`` in float64 is allowed, and at least ``roundings``
     units in the last place of the output type, both relative to the largest exact element; where results hang on last bits (they
@@ -202,8 +204,9 @@ class _Found(Exception):
 def _search(
     check: Check, strategy: st.SearchStrategy[tuple[Any, ...]], examples: int, seed: int, seconds: float, tally: Tally
 ) -> _Failure | None:
-    """The smallest failing example, or None."""
+    """The smallest failing example, or None.  A type that differs is reported when nothing else is wrong in any example."""
     best: _Failure | None = None
+    other_type: _Failure | None = None
     limit, tried, drawn = float("inf"), 0, list[tuple[Any, ...]]()
 
     @hypothesis.seed(seed)
@@ -218,7 +221,7 @@ def _search(
     )
     @hypothesis.given(strategy)
     def attempt(args: tuple[Any, ...]) -> None:
-        nonlocal best, limit, tried
+        nonlocal best, other_type, limit, tried
         if time.monotonic() > limit:
             return
         tried += best is None
@@ -227,6 +230,9 @@ def _search(
         drawn[:] = [*drawn[-_SEVERAL:], args]
         now = time.monotonic()
         if error is None or (best is not None and not best.like(error)):
+            return
+        if promoted(error):
+            other_type = other_type or _Failure(args, error, args, args, tried, now - start)
             return
         if best is None:
             limit = now if _device_lost() else now + seconds
@@ -244,13 +250,13 @@ def _search(
         for args, loop in larger(check, drawn, tally.launches):
             start = time.monotonic()
             error = check.fault(args, tally=tally)
-            if isinstance(error, Difference | KernelBug):
+            if isinstance(error, Difference | KernelBug) and not promoted(error):
                 known = f"only in examples where the loop `{loop.text}` runs twice or more, larger ones"
                 best = _Failure(tuple(args), error, tuple(args), tuple(args), tally.calls + 1, time.monotonic() - start, known)
                 break
-    if best is None:
+    failure = best or other_type
+    if failure is None:
         return None
-    failure = best
     if _device_lost():
         return failure
     args = simplify(failure.args, lambda trial: failure.like(check.fault(trial)), max(1.0, seconds / 4))
@@ -283,7 +289,7 @@ def _report(check: Check, failure: _Failure) -> Exception:
         seen = ["the device answers no more: whatever this process asks of it fails now, so nothing was tried on smaller arguments"]
     elif failure.seconds < _PATIENCE:
         seen = observations(check, failure.args, error, failure.drawn if failure.tried else ())
-        if not seen and isinstance(error, Difference) and failure.tried:
+        if not seen and isinstance(error, Difference) and not promoted(error) and failure.tried:
             seen = _in_larger_examples(check, failure)
     seen = [failure.known, *seen] if failure.known else seen
     if isinstance(error, KernelBug):

@@ -175,17 +175,26 @@ def _nudged(a: torch.Tensor, dtype: torch.dtype, nudge: int | None) -> torch.Ten
 
 
 class _Rounding(TorchDispatchMode):
-    """Every operation that makes new numbers makes them with rounding errors of the size ``eps``."""
+    """Every operation that makes new numbers makes them with rounding errors of the size ``eps``.
+
+    An operation of several steps has errors in each of them: torch's decomposition takes its place.  The gradient of a log-softmax of one
+    number is ``g - exp(y) sum(g)``, which is 0 in every way of rounding ``g`` and ``y``; but not of rounding ``exp(y)``, and only that
+    says how large the terms are that cancel.
+    """
 
     def __init__(self, seed: int, eps: float) -> None:
         super().__init__()
-        self.generator, self.eps = torch.Generator().manual_seed(seed), eps
+        from torch._decomp import decomposition_table  # half a second, for what is seldom asked
+
+        self.generator, self.eps, self.steps = torch.Generator().manual_seed(seed), eps, decomposition_table
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
         if func._schema.is_mutable or any(r.alias_info is not None for r in func._schema.returns):
-            return out  # views, and what works in place
-        return tree_map(self._rounded, out)
+            return func(*args, **(kwargs or {}))  # views, and what works in place
+        if func in self.steps and torch.Tag.nondeterministic_seeded not in func.tags:
+            with contextlib.suppress(NotImplementedError, RuntimeError, TypeError), self:  # otherwise it is one step
+                return self.steps[func](*args, **(kwargs or {}))
+        return tree_map(self._rounded, func(*args, **(kwargs or {})))
 
     def _rounded(self, x: Any) -> Any:
         if not isinstance(x, torch.Tensor) or x.dtype != torch.float64:

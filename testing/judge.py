@@ -23,7 +23,8 @@ class Difference(AccuracyError):
     """A result that is not what it should be.
 
     ``kind``: ``outputs``, ``shape``, ``type``, ``unwritten``, ``not finite``, ``finite``, ``error``, ``truncated``, ``unequal``,
-    ``changed``, ``unsteady``, ``detached`` or ``no gradient``.  ``wrong``: which elements, if it can be said.
+    ``changed``, ``unsteady``, ``detached``, ``no gradient`` or ``promoted`` (right, but in another floating-point type).  ``wrong``: which
+    elements, if it can be said.
     """
 
     def __init__(self, kind: str, message: str, wrong: torch.Tensor | None = None) -> None:
@@ -80,6 +81,7 @@ def judge(
     ``nudged(k)`` is like ``exact`` with rounding errors thrown in, as result ``k`` has its oracle, some times over: where results hang
     on them (what cancels), errors of that size are allowed.  ``beside(k)`` is like ``exact`` at points next to the arguments, in
     opposite pairs: where gradients jump there, what lies between is right.  Both are called only when an error is too large otherwise.
+    Where only floating-point types differ, results are judged in the second function's, and the type is what is said last.
     """
     _check_outputs(ours, theirs)
     for k, (mine, other, oracle) in enumerate(zip(ours, theirs, exact, strict=True)):
@@ -90,6 +92,10 @@ def judge(
             if oracle.rounds and d.kind in ("error", "truncated", "not finite", "finite"):
                 raise Difference(d.kind, f"{d.message}\n  {_ROUNDS}", d.wrong) from None
             raise
+    for mine, other in zip(ours, theirs, strict=True):
+        if mine.value.dtype != other.value.dtype:
+            said = f"{mine.label} has type {mine.value.dtype}, not {other.value.dtype}; what was compared is right in that type"
+            raise Difference("promoted", said)
 
 
 def _check_outputs(ours: Sequence[Result], theirs: Sequence[Result]) -> None:
@@ -133,10 +139,11 @@ def _judge(
     name, a, b, e, r = mine.label, mine.value, other.value, oracle.value, oracle.rounded
     if a.shape != b.shape:
         raise Difference("shape", f"{name} has shape {tuple(a.shape)}, not {tuple(b.shape)}")
-    if a.dtype != b.dtype:
+    if a.dtype != b.dtype and not (a.is_floating_point() and b.is_floating_point()):
         raise Difference("type", f"{name} has type {a.dtype}, not {b.dtype}")
     a, b, e, r = (x.detach().cpu() for x in (a, b, e, r))
     lost = never_written(a) & ~never_written(b)
+    b = b.to(a.dtype)
     if bool(lost.any()):
         raise Difference("unwritten", f"{name}: never written, or made of what was never written: {_many(lost)}{_at(lost)}", lost)
     if a.is_floating_point():

@@ -42,6 +42,8 @@ class Launches:
         """Places where signed 32-bit arithmetic wrapped."""
         self.undefined: dict[str, KernelBug] = {}
         """Loads with masked lanes and no ``other``, by their place."""
+        self.exchanged: dict[str, str] = {}
+        """What is to be said of lanes that met what other lanes of their program stored, by the place."""
         self.loops = Loops()
         """How often the loops of kernels ran."""
         self.turns: dict[int, int] = {}
@@ -194,6 +196,7 @@ def _launch(
             checks = stack.enter_context(sanitizer(poison=poison, benign=True, gaps=True, unwritten=True, suspects=suspects, nan=nan))
             stack.callback(lambda: launches.wraps.extend(checks.wraps))
             stack.callback(lambda: launches.undefined.update(checks.undefined))
+            stack.callback(lambda: launches.exchanged.update(checks.exchanged))
         if masked is not None:
             last = Patches()
             stack.callback(last.undo)  # before those of the sanitizer, which are under them
@@ -253,15 +256,20 @@ def _fill_masked(patches: Any, value: float) -> None:
     """Give masked lanes of floating-point loads this value."""
     from triton.runtime import interpreter as ti
 
+    from ..runtime.interpreter_float8 import encode
     from ..runtime.interpreter_patches import float32_to_bfloat16
     from ..runtime.sanitizer import _flags
 
     def load(self: Any, ptrs: Any, mask: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, ptrs, mask, other, *args, **kwargs)
-        if not ptrs.get_element_ty().is_floating():
+        element = ptrs.get_element_ty()
+        if not element.is_floating():
             return result
-        narrow = result.data.dtype.kind != "f"  # bfloat16, as bits
-        filling = float32_to_bfloat16(np.array([value], np.float32))[0] if narrow else value
+        if element.is_fp8():
+            filling = encode(np.array([value]), element)[0]
+        else:
+            narrow = result.data.dtype.kind != "f"  # bfloat16, as bits
+            filling = float32_to_bfloat16(np.array([value], np.float32))[0] if narrow else value
         data = np.where(np.broadcast_to(_flags(mask), result.data.shape), result.data, filling)
         return ti.TensorHandle(data.astype(result.data.dtype), result.dtype)
 

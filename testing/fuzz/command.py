@@ -12,15 +12,11 @@ import json
 import os
 import platform
 import signal
-import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -29,15 +25,15 @@ from rich.table import Table
 from ...errors import OptionError
 from ...ir.monoids import MONOIDS
 from ...ir.ops import OPS
-from ...rewrites import registry
 from ...runtime.native import compiler as native_compiler
+from .log import Summary, append, commit, program_line, run_line
 from .lowering import simulated
 from .native import Log, fuzz_native
 from .native import summary as native_summary
 from .whole_path import LIMIT, STAGES, Finding, Tally, fuzz
 
 _COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-_EPILOG = """Example: %(prog)s 0 2000 --interpret 10 --json log.json (some ten minutes; about 0.5 GB of memory, however many seeds).
+_EPILOG = """Example: %(prog)s 0 2000 --interpret 10 --json log.jsonl (some ten minutes; about 0.5 GB of memory, however many seeds).
 Ctrl-C stops after the program at hand and tells what was done; a second one ends at once."""
 
 
@@ -47,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     that runs.  A seed is one program, on every machine.  The exit status is 1 if something was found.
     """
     parser = argparse.ArgumentParser(prog="python -m eqfuse.testing.fuzz", description=main.__doc__, epilog=_EPILOG)
-    parser.add_argument("first", type=int, metavar="FIRST", help="the first seed")
-    parser.add_argument("last", type=int, metavar="LAST", help="the seed to stop before")
+    parser.add_argument("first", type=int, metavar="FIRST", nargs="?", default=0, help="the first seed (default: %(default)s)")
+    parser.add_argument("last", type=int, metavar="LAST", nargs="?", default=sys.maxsize, help="the seed to stop before (default: none)")
     parser.add_argument(
         "--interpret",
         type=int,
@@ -71,11 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="processor time for one program, and ten times as much by the clock; one that takes longer is a finding, with the stage and "
         "the place where it was, and the run goes on, but for native code that does not return (default: %(default)g; 0: no limit)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write what was done and found, as data")
+    parser.add_argument("--json", metavar="FILE", help="append a line of JSON for the run, and one for each program as soon as it is done")
+    parser.add_argument("--read", metavar="FILE", help="run nothing: tell what is in the lines that --json wrote")
+    parser.add_argument("--summary", metavar="FILE", help="write the summary as one JSON object")
     parser.add_argument(
         "--native", action="store_true",
-        help="run kernels in C on this processor instead, tens of programs a second; --json is written after each batch, and a file "
-        "that is there goes on where it ends",
+        help="run kernels in C on this processor instead, tens of programs a second; --json is one object, written after each batch, "
+        "and a file that is there goes on where it ends",
     )  # fmt: skip
     parser.add_argument(
         "--plan-every", type=int, default=25, metavar="N", help="with --native: plan seeds that N divides (default: %(default)s; 0: none)"
@@ -95,27 +93,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OptionError as error:
             parser.error(str(error))
     console = Console(stderr=True)
-    started = time.process_time()
+    log = Path(options.json) if options.json else None
 
     def show(finding: Finding) -> None:
         console.print(str(finding), markup=False, highlight=False, soft_wrap=True)
 
-    def done(tally: Tally) -> None:
-        seconds = time.process_time() - started
-        Console(width=None if sys.stdout.isatty() else 120).print(summary(tally, seconds))
-        if options.json:
-            data = as_data(tally, seeds[: tally.programs], options.interpret, seconds)
-            Path(options.json).write_text(json.dumps(data, indent=1) + "\n")
+    def done() -> int:
+        Console(width=None if sys.stdout.isatty() else 120).print(summary(whole.tally))
+        if options.summary:
+            Path(options.summary).write_text(json.dumps(whole.data(), indent=1) + "\n")
+        return int(bool(whole.tally.findings))
+
+    if options.read:
+        try:
+            whole = Summary.read(Path(options.read))
+        except OptionError as error:
+            parser.error(str(error))
+        return done()
+    whole = Summary(run_line(options.interpret))
+    if log is not None:
+        append(log, {"run": whole.run})
+
+    def note(seed: int, tally: Tally) -> None:
+        line = program_line(seed, tally)
+        whole.add(line)
+        if log is not None:
+            append(log, line)
 
     with Progress(*_COLUMNS, console=console) as bar:
-        task = bar.add_task("programs", total=len(seeds))
+        task = bar.add_task("programs", total=len(seeds) if options.last < sys.maxsize else None)
         shown = 0
 
-        def report(tally: Tally) -> bool:
+        def report(seed: int, tally: Tally) -> bool:
             nonlocal shown
-            for finding in tally.findings[shown:]:
+            note(seed, tally)
+            for finding in tally.findings:
                 show(finding)
-            shown = len(tally.findings)
+            shown += len(tally.findings)
             bar.update(task, advance=1, description=f"programs, {shown} found")
             return stop.asked
 
@@ -123,23 +137,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             """The end, in another thread: this process cannot go on."""
             bar.stop()
             tally.findings.append(finding)
+            note(finding.seed, tally)
             show(finding)
-            done(tally)
+            done()
             console.print(f"This process cannot be interrupted where it is; go on with seed {finding.seed + 1}.", highlight=False)
             sys.stdout.flush()
             os._exit(1)
 
         with _Interruptible() as stop:
-            tally = fuzz(
-                seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report, limit=options.limit, stuck=stuck
-            )
-    done(tally)
-    return int(bool(tally.findings))
+            fuzz(seeds, interpret_every=options.interpret, shrink_seconds=options.shrink, report=report, limit=options.limit, stuck=stuck)
+    return done()
 
 
-def summary(tally: Tally, seconds: float) -> Table:
+def summary(tally: Tally) -> Table:
     """What a run looked at."""
-    table = Table(title=f"{tally.programs} programs, {len(tally.findings)} findings, {seconds:.0f} s of CPU")
+    table = Table(title=f"{tally.programs} programs, {len(tally.findings)} findings, {tally.seconds.total():.0f} s of CPU")
     table.add_column("stage")
     table.add_column("passed", justify="right")
     table.add_column("CPU s", justify="right")
@@ -168,37 +180,6 @@ def summary(tally: Tally, seconds: float) -> Table:
     return table
 
 
-def as_data(tally: Tally, seeds: range, interpret_every: int, seconds: float) -> dict[str, Any]:
-    """A run as JSON: versions, seeds, counts per stage, coverage, what was filtered and why, findings."""
-    versions = {name: metadata.version(name) for name in ("eqfuse", "egglog", "numpy", "torch", "triton")}
-    covered = {k: n for k, n in sorted(tally.covered.items()) if n}
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
-        "versions": {"python": platform.python_version(), **versions},
-        "seeds": [seeds.start, seeds.stop],
-        "interpret_every": interpret_every,
-        "programs": tally.programs,
-        "filtered": dict(tally.filtered),
-        "steps_taken_back_while_drawing": dict(tally.taken_back),
-        "passed": {s: tally.stages[s] for s in STAGES},
-        "skipped": dict(tally.skipped),
-        "findings": [{"seed": f.seed, "stage": f.stage, "message": f.message, "minimal": f.minimal} for f in tally.findings],
-        "static_hazard_alarms": tally.alarms,
-        "audit": dict(tally.audit),
-        "saturation_stopped": dict(tally.stopped),
-        "rules_registered": len(registry.rules()),
-        "rules_matched": len(tally.rules),
-        "rules_that_never_matched": sorted({r.name for r in registry.rules()} - set(tally.rules)),
-        "ops_not_drawn": sorted(o for o in OPS if f"op {o}" not in covered),
-        "monoids_not_drawn": sorted(m for m in MONOIDS if f"monoid {m}" not in covered),
-        "programs_with": covered,
-        "peak_memory_mb": _peak_memory(),
-        "cpu_seconds": round(seconds, 1),
-        "cpu_seconds_per_stage": {s: round(n, 1) for s, n in tally.seconds.items()},
-    }
-
-
 class _Interruptible:
     """Inside, the first Ctrl-C asks to stop after the program at hand, and what was done so far is told; the second one ends at once."""
 
@@ -216,25 +197,6 @@ class _Interruptible:
         signal.signal(signal.SIGINT, self._before)
 
 
-def _commit() -> str | None:
-    """The checkout's commit, marked if files differ from it; ``None`` outside a checkout."""
-    command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*")
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout.strip() or None
-    except OSError:
-        return None
-
-
-def _peak_memory() -> int | None:
-    """The most memory that this process has had resident, in MB; ``None`` where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    unit = 1e6 if sys.platform == "darwin" else 1e3
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
-
-
 def _native(seeds: range, plan_every: int, path: Path | None) -> int:
     """Seeds in C, or those that a log has left."""
     console = Console(stderr=True)
@@ -243,7 +205,7 @@ def _native(seeds: range, plan_every: int, path: Path | None) -> int:
         said = f"this log begins with seed {log.seeds[0]} and plans every {log.plan_every}th"
         raise OptionError(said, where=str(path), cure="another name")
     log.seeds = seeds.start, seeds.stop
-    about = {"commit": _commit(), "processor": platform.machine(), "python": platform.python_version(), "compiler": native_compiler()}
+    about = {"commit": commit(), "processor": platform.machine(), "python": platform.python_version(), "compiler": native_compiler()}
     with Progress(*_COLUMNS, console=console) as bar, _Interruptible() as stop:
         task = bar.add_task("programs", total=len(seeds))
         shown = len(log.findings)

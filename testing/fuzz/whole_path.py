@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 
 import numpy as np
@@ -102,6 +102,17 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
     at: tuple[int, str] = (-1, "")  # the seed and the stage at hand
 
+    def add(self, other: Tally) -> None:
+        """What was looked at elsewhere, too."""
+        for f in fields(self):
+            mine, more = getattr(self, f.name), getattr(other, f.name)
+            if f.name == "at":
+                self.at = more
+            elif isinstance(mine, Counter):
+                mine.update(more)
+            else:
+                setattr(self, f.name, mine + more)
+
 
 class Disagreement(Exception):
     """A stage found something; internal."""
@@ -116,20 +127,22 @@ def fuzz(
     *,
     interpret_every: int = 0,
     shrink_seconds: float = 20.0,
-    report: Callable[[Tally], bool] | None = None,
+    report: Callable[[int, Tally], bool] | None = None,
     limit: float = LIMIT,
     stuck: Callable[[Tally, Finding], None] | None = None,
 ) -> Tally:
     """Every seed through the whole path.  ``interpret_every``: how often the interpreter runs (0: never); ``report`` is called after
-    each, and says whether to stop there.  ``limit``: seconds of processor time for one program, 0 for any (:func:`.watchdog.limited`);
-    ``stuck`` is called with what is known, in another thread, where native code does not return; it must end the process."""
-    tally = Tally()
+    each with its tally, and says whether to stop there.  ``limit``: seconds of processor time for one program, 0 for any
+    (:func:`.watchdog.limited`); ``stuck`` is called with the tally of the program at hand, in another thread, where native code does not
+    return; it must end the process."""
+    total = Tally()
     for seed in seeds:
-        interpret = bool(interpret_every) and seed % interpret_every == 0
+        tally, interpret = Tally(), bool(interpret_every) and seed % interpret_every == 0
         one(seed, tally, interpret=interpret, shrink_seconds=shrink_seconds, limit=limit, stuck=stuck)
-        if report is not None and report(tally):
+        total.add(tally)
+        if report is not None and report(seed, tally):
             break
-    return tally
+    return total
 
 
 def one(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from eqfuse.errors import AccuracyError, EmptyProgramError, OptionError
 from eqfuse.testing import assert_equivalent, sample, size, tensors
@@ -257,3 +258,33 @@ def test_a_backward_may_write_to_its_output():
             return y.mul_(1 - y).mul_(gy)
 
     assert_equivalent(torch.sigmoid, Sigmoid.apply, (torch.randn(4),), gradients=True)
+
+
+class SmoothedCrossEntropy(torch.autograd.Function):
+    """As kernels have it: ``p - (1 - s) - s / n`` in float32, where ``p`` is 1 for a vocabulary of one word."""
+
+    @staticmethod
+    def forward(ctx, x, t, wrong):
+        ctx.save_for_backward(x, t)
+        ctx.wrong = wrong
+        return functional.cross_entropy(x, t, label_smoothing=0.1, reduction="none")
+
+    @staticmethod
+    def backward(ctx, g):
+        x, t = ctx.saved_tensors
+        s = torch.tensor(0.1, dtype=torch.float32)
+        hot = functional.one_hot(t, x.shape[-1]).to(x.dtype)
+        return (x.softmax(-1) - hot * (1 - s) - s / x.shape[-1] + ctx.wrong) * g[:, None], None, None
+
+
+def smoothed(x, t):
+    return functional.cross_entropy(x, t, label_smoothing=0.1, reduction="none")
+
+
+@pytest.mark.parametrize("words", [1, 2, 7])
+def test_terms_that_cancel_inside_of_an_operation(words):
+    """The gradient of a log-softmax of one number is exactly 0, of terms of the size of the cotangent."""
+    x, t = torch.randn(4, words, generator=torch.Generator().manual_seed(0)), torch.zeros(4, dtype=torch.int64)
+    assert_equivalent(smoothed, lambda x, t: SmoothedCrossEntropy.apply(x, t, 0.0), (x, t), gradients=True)
+    with pytest.raises(AccuracyError, match="gradient of argument 0"):
+        assert_equivalent(smoothed, lambda x, t: SmoothedCrossEntropy.apply(x, t, 1e-5), (x, t), gradients=True)

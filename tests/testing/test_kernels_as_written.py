@@ -1,5 +1,6 @@
 """What hand-written kernels use, and what they are told when a line of theirs cannot run."""
 
+import importlib.util
 import math
 from functools import partial
 
@@ -273,6 +274,30 @@ def wrapped(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty_like(x)
     torch.library.wrap_triton(fixed_kernel)[(1,)](x, y, x.numel(), BLOCK=16)
     return y
+
+
+def copied(name):
+    """A function of a copy of the device library, as xformers looks for one."""
+    spec = importlib.util.find_spec("triton.language.extra.libdevice")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+copied_rsqrt = copied("rsqrt")
+
+
+@triton.jit
+def copied_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, copied_rsqrt(tl.load(x_ptr + at)))
+
+
+def test_functions_of_a_copy_of_the_device_library():
+    x, y = torch.arange(1.0, 9.0), torch.empty(8)
+    with interpreted_kernels():
+        copied_kernel[(1,)](x, y, BLOCK=8)
+    assert torch.allclose(y, x.rsqrt())
 
 
 @triton.jit

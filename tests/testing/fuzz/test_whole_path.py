@@ -129,14 +129,16 @@ def test_two_runs_are_one(tmp_path):
     """Everything but times and memory; hash randomisation and what ran before do not matter."""
     logs = []
     for h in ("1", "2"):
-        file = tmp_path / f"{h}.json"
+        file = tmp_path / f"{h}.jsonl"
         code = "from eqfuse.testing.fuzz.command import main; main()"
         command = [sys.executable, "-c", code, *("70", "90", "--interpret", "5", "--json", str(file))]
         subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": h}, capture_output=True, check=True)
-        logs.append(json.loads(file.read_text()))
-    for log in logs:
-        for changing in ("date", "cpu_seconds", "cpu_seconds_per_stage", "peak_memory_mb"):
-            del log[changing]
+        logs.append([json.loads(line) for line in file.read_text().splitlines()])
+    for run, *programs in logs:
+        del run["run"]["date"]
+        for line in programs:
+            assert line.pop("seconds") and line.pop("peak_memory_mb")
+    assert [line["seed"] for line in logs[0][1:]] == list(range(70, 90))
     assert logs[0] == logs[1]
 
 
@@ -370,7 +372,7 @@ def test_help_says_what_it_does(capsys):
         main(["--help"])
     assert done.value.code == 0
     text = capsys.readouterr().out
-    assert "python -m eqfuse.testing.fuzz 0 2000 --interpret 10 --json log.json" in " ".join(text.split())
+    assert "python -m eqfuse.testing.fuzz 0 2000 --interpret 10 --json log.jsonl" in " ".join(text.split())
     for wrong in (["5", "5"], ["7", "3"], ["-1", "3"]):
         with pytest.raises(SystemExit) as refused:
             main(wrong)
@@ -378,15 +380,51 @@ def test_help_says_what_it_does(capsys):
 
 
 def test_command_line(tmp_path, capsys):
-    file = tmp_path / "log.json"
-    assert main(["3", "9", "--interpret", "6", "--json", str(file)]) == 0
-    assert "6 programs, 0 findings" in capsys.readouterr().out
+    file, lines = tmp_path / "summary.json", tmp_path / "log.jsonl"
+    assert main(["3", "9", "--interpret", "6", "--json", str(lines), "--summary", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "6 programs, 0 findings" in said
     log = json.loads(file.read_text())
     assert log["seeds"] == [3, 9]
     assert log["programs"] == 6
     assert log["findings"] == []
     assert set(log["passed"]) == set(STAGES)
     assert {"python", "egglog", "numpy", "torch", "triton", "eqfuse"} <= set(log["versions"])
+    assert main(["--read", str(lines), "--summary", str(tmp_path / "again.json")]) == 0
+    assert (capsys.readouterr().out, json.loads((tmp_path / "again.json").read_text())) == (said, log)
+
+
+def test_a_run_that_is_stopped_leaves_what_it_found(tmp_path, capsys, monkeypatch):
+    """The process dies in the middle of a program, and of a line; another run goes on in the same file."""
+    lines = tmp_path / "log.jsonl"
+    check = whole_path.check
+
+    def dies(program, inputs, seed, **options):
+        if seed == 4:
+            raise whole_path.Disagreement("audit", "planted")
+        if seed == 6:
+            raise KeyboardInterrupt
+        check(program, inputs, seed, **options)
+
+    monkeypatch.setattr(whole_path, "check", dies)
+    with pytest.raises(KeyboardInterrupt):
+        main(["3", "9", "--shrink", "0", "--json", str(lines)])
+    with lines.open("a") as file:
+        file.write('{"seed": 6, "programs"')
+    monkeypatch.setattr(whole_path, "check", check)
+    capsys.readouterr()
+    assert main(["--read", str(lines)]) == 1
+    assert "3 programs, 1 findings" in capsys.readouterr().out
+    assert main(["5", "7", "--json", str(lines)]) == 0
+    capsys.readouterr()
+    assert main(["--read", str(lines), "--summary", str(tmp_path / "summary.json")]) == 1
+    assert "4 programs, 1 findings" in capsys.readouterr().out  # seed 5 counts once
+    log = json.loads((tmp_path / "summary.json").read_text())
+    assert log["seeds"] == [3, 7]
+    assert [(f["seed"], f["stage"], f["message"]) for f in log["findings"]] == [(4, "audit", "planted")]
+    with pytest.raises(SystemExit) as refused:
+        main(["--read", str(tmp_path / "summary.json")])
+    assert refused.value.code == 2
 
 
 # found by fuzzing -------------------------------------------------------------------------------------------------------------------
