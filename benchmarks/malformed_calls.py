@@ -172,11 +172,15 @@ def entries():
 
     import eqfuse
     from eqfuse import testing
+    from eqfuse.ir import layout as layouts
     from eqfuse.ir.build import axes, tensor
     from eqfuse.ir.build import program as build
+    from eqfuse.ir.layout import Layout
     from eqfuse.ir.ops import OPS
 
     base = bases()
+    rows = Layout.from_strides((8, 4))
+    swizzled = layouts.Swizzled(rows, layouts.Swizzle(1, 0, 2))
     x, c = base["x"], base["compiled"]
     (i,) = axes(i=4)
     written = build("written", y=(tensor("a", i) + 1.0, (i,)))
@@ -253,6 +257,24 @@ def entries():
         "check_op": (testing.check_op, {"op": OPS["exp"]}, 1),
         "check_spelling": (testing.check_spelling, {"op": OPS["exp"]}, 1),
         "interpreted_kernels": (launched, {"sanitize": True}, 1),
+        "Layout": (Layout, {"iters": [(2, 4), (4, 1)], "replicas": [(2, 8)], "offset": {"m": 1}}, 1),
+        "Layout.tile": (rows.tile, {"inner": rows, "shape": (8, 4), "inner_shape": (8, 4)}, 1),
+        "Layout.slice": (rows.slice, {"region": [(0, 4), 2], "shape": (8, 4)}, 1),
+        "Layout.permute": (rows.permute, {"order": (1, 0), "shape": (8, 4)}, 1),
+        "Layout.compose": (rows.compose, {"inner": layouts.Layout([(4, 8)])}, 1),
+        "Layout.complement": (rows.complement, {"size": 64}, 1),
+        "Layout.equivalent": (rows.equivalent, {"other": rows}, 1),
+        "Layout.parse": (Layout.parse, {"text": "(8):(4)"}, 1),
+        "Layout.from_strides": (Layout.from_strides, {"shape": (8, 4), "steps": (4, 1)}, 1),
+        "Layout.call": (rows, {"index": (1, 2), "shape": (8, 4)}, 1),
+        "Swizzled.tile": (swizzled.tile, {"inner": rows}, 1),
+        "Swizzled.equivalent": (swizzled.equivalent, {"other": rows}, 1),
+        "inverse": (layouts.inverse, {"layout": rows, "axes": ("m",)}, 1),
+        "left_inverse": (layouts.left_inverse, {"layout": rows}, 1),
+        "right_inverse": (layouts.right_inverse, {"layout": rows}, 1),
+        "from_cute": (layouts.cute.from_cute, {"shape": (4, (2, 3)), "stride": (1, (4, 8))}, 1),
+        "logical_divide": (layouts.cute.logical_divide, {"layout": rows, "tiler": layouts.Layout([(4, 1)])}, 1),
+        "Sharding": (layouts.Sharding, {"shape": (8, 4), "mesh": {"tp": 2}, "placements": (layouts.Shard(0),)}, 1),
         "cli": (None, {}, 8),
     }
 

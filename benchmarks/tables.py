@@ -376,7 +376,7 @@ KINDS = {
     "-attention": attention,
     "-static-ranking": ranking,
 }
-ELSEWHERE = ("-operators", "-cpu-ranking", "-refined", "-counters", "-cache")  # docs have these
+ELSEWHERE = ("-operators", "-cpu-ranking", "-refined", "-counters", "-cache", "-rule-examination")  # other pages have these
 
 
 def tables(folder=HERE / "results"):

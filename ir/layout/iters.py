@@ -12,10 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ... import errors
 from ...errors import LayoutError
 
 MEMORY = "m"  # the axis of an iter that names none: the linear memory of a device
 Vector = dict[str, int]  # axis -> integer, without zeros
+
+
+class Place(dict[str, int]):
+    """Axis -> integer.  An axis that is not mentioned has the value 0."""
+
+    def __missing__(self, axis: str) -> int:
+        return 0
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
@@ -25,7 +33,7 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
     except TypeError:
         number = None
     if number is None or (least is not None and number < least):
-        raise LayoutError(f"{what} is {value!r}", cure=f"a whole number{'' if least is None else f' from {least}'}")
+        raise LayoutError(f"{what} is {errors.shown(value)}", cure=f"a whole number{'' if least is None else f' from {least}'}")
     return number
 
 
@@ -42,10 +50,21 @@ class Iter:
             object.__setattr__(self, "extent", whole(self.extent, "the extent of an iter", 1))
             object.__setattr__(self, "stride", whole(self.stride, "the stride of an iter"))
         if not isinstance(self.axis, str) or not re.fullmatch(r"[A-Za-z_]\w*", self.axis):
-            raise LayoutError(f"the axis of an iter is {self.axis!r}", cure="a name such as 'm', 'lane', 'warp', 'reg', 'gpu'")
+            raise LayoutError(f"the axis of an iter is {errors.shown(self.axis)}", cure="a name such as 'm', 'lane', 'warp', 'reg', 'gpu'")
 
     def __str__(self) -> str:
         return f"{self.extent}:{on_axis(self.stride, self.axis)}"
+
+    def intersection(self, other: Iter) -> Iter:
+        """The iter of the values that both produce: ``6:4`` and ``5:6`` have ``2:12`` in common (section 3.4 of the paper).  Both begin at
+        0, so there always is one; LayoutError for iters on different axes."""
+        if not isinstance(other, Iter) or other.axis != self.axis:
+            raise LayoutError(f"{errors.shown(other)} is not on the axis of iter {self}", cure=f"an iter on {self.axis}")
+        step = math.lcm(self.stride, other.stride)
+        if not step or (self.stride < 0) != (other.stride < 0):
+            return Iter(1, 0, self.axis)
+        extent = 1 + min(abs(i.stride) * (i.extent - 1) for i in (self, other)) // step
+        return Iter(extent, (-step if self.stride < 0 else step) if extent > 1 else 0, self.axis)
 
 
 Iters = tuple[Iter, ...]
@@ -58,15 +77,28 @@ def on_axis(value: int, axis: str) -> str:
 
 def read(iters: Any, what: str = "the iters of a layout") -> Iters:
     """Iters from iters or from tuples (extent, stride) or (extent, stride, axis)."""
+    cure = "a sequence of Iter, or of tuples (extent, stride, axis)"
+    found = []
+    for part in elements(iters, what, cure):
+        words = () if isinstance(part, Iter) else elements(part, what, cure)
+        if not isinstance(part, Iter) and len(words) not in (2, 3):
+            raise LayoutError(f"{what} are {errors.shown(iters)}", cure=cure)
+        found.append(part if isinstance(part, Iter) else Iter(*words))
+    return tuple(found)
+
+
+def elements(value: Any, what: str, cure: str) -> tuple[Any, ...]:
+    """What a sequence holds, or a LayoutError that says ``what`` is none."""
     try:
-        return tuple(i if isinstance(i, Iter) else Iter(*i) for i in iters)
-    except TypeError:
-        raise LayoutError(f"{what} are {iters!r}", cure="a sequence of Iter, or of tuples (extent, stride, axis)") from None
+        return tuple(value)
+    except Exception:  # an object may raise anything when it is iterated
+        raise LayoutError(f"{what} are {errors.shown(value)}", cure=cure) from None
 
 
 def read_shape(shape: Any, what: str = "the shape") -> tuple[int, ...]:
     """A shape from a number or a sequence of numbers.  No dimension is empty: a tensor without elements has no places."""
-    parts = shape if isinstance(shape, Sequence) or hasattr(shape, "__iter__") else (shape,)
+    one = not isinstance(shape, Sequence) and not hasattr(shape, "__iter__")
+    parts = (shape,) if one else elements(shape, f"the dimensions of {what}", "a whole number for each dimension")
     return tuple(whole(n, f"dimension {k} of {what}", 1) for k, n in enumerate(parts))
 
 

@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from ... import errors
 from ...errors import LayoutError
 from . import composition, digits, notation, replicas, slicing, strides, tiling
 from . import iters as basic
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..index import Axis, IndexExpr
+    from .swizzle import Swizzled
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,15 @@ class Layout:
     offset: Mapping[str, int] = ()  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        offset = dict(self.offset)
+        try:
+            offset = dict(self.offset)
+        except Exception:  # an object may raise anything when it is iterated
+            raise LayoutError(f"the offset of a layout is {errors.shown(self.offset)}", cure="axis -> integer: {'m': 3}") from None
         for axis, value in offset.items():
             Iter(1, value, axis)
         object.__setattr__(self, "iters", read(self.iters))
         object.__setattr__(self, "replicas", tuple(sorted(read(self.replicas, "the replicas of a layout"))))
-        object.__setattr__(self, "offset", {a: whole(offset[a], "an offset") for a in sorted(offset) if offset[a]})
+        object.__setattr__(self, "offset", {a: value for a in sorted(offset) if (value := whole(offset[a], "an offset"))})
 
     def __hash__(self) -> int:
         return hash((self.iters, self.replicas, tuple(self.offset.items())))
@@ -113,13 +118,15 @@ class Layout:
         """The places of an element, ascending: of its number, or of its index in a shape.  A place has a value for each axis."""
         dims = read_shape(self.size if shape is None else shape)
         self._admit(dims)
-        at = tuple(index) if isinstance(index, Sequence) else (index,)
+        at = basic.elements(index, "the index", "a number for each dimension") if isinstance(index, Sequence) else (index,)
         if len(at) != len(dims) or not all(0 <= whole(i, "an index") < n for i, n in zip(at, dims, strict=False)):
             raise LayoutError(
-                f"index {index!r} is not in the shape {dims}", cure="one number for each dimension, from 0 to its size less 1"
+                f"index {errors.shown(index)} is not in the shape {dims}", cure="one number for each dimension, from 0 to its size less 1"
             )
         base, copies = value_at(self.iters, basic.flat(at, dims)), self._copies()
-        return tuple({a: base.get(a, 0) + v for a, v in zip(copies, place, strict=True)} for place in product(*copies.values()))
+        return tuple(
+            basic.Place((a, base.get(a, 0) + v) for a, v in zip(copies, place, strict=True)) for place in product(*copies.values())
+        )
 
     def at(self, indices: Any) -> dict[str, np.ndarray]:
         """The places of an array of element numbers: axis -> int64 of shape [*indices.shape, copies]."""
@@ -173,8 +180,10 @@ class Layout:
         copies, shift = replicas.canonical(self.replicas)
         return Layout(digits.canonical(self.iters), copies, plus(self.offset, shift))
 
-    def equivalent(self, other: Layout) -> bool:
+    def equivalent(self, other: Layout | Swizzled) -> bool:
         """Whether both map each index to the same set of places (an axis that is not mentioned has the value 0)."""
+        if not isinstance(other, Layout):
+            return _swizzled(other).equivalent(self)
         return self.canonicalize() == other.canonicalize()
 
     def group(self, shape: Sequence[int]) -> Layout:
@@ -193,6 +202,7 @@ class Layout:
 
     def direct_sum(self, inner: Layout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Layout:
         """``(x || y) -> self(x) + inner(y)``, dimension by dimension, the inner index being the faster one."""
+        layout_of(inner)
         mine, its = (
             read_shape(self.size if shape is None else shape),
             read_shape(inner.size if inner_shape is None else inner_shape),
@@ -200,15 +210,26 @@ class Layout:
         found = tiling.interleaved(self.iters, mine, inner.iters, its)
         return Layout(found, (*self.replicas, *inner.replicas), plus(self.offset, inner.offset))
 
-    def tile(self, inner: Layout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Layout:
+    @overload
+    def tile(self, inner: Layout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Layout: ...
+
+    @overload
+    def tile(self, inner: Swizzled, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Swizzled: ...
+
+    def tile(
+        self, inner: Layout | Swizzled, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None
+    ) -> Layout | Swizzled:
         """``self (x) inner``: ``(x || y) -> self(x)·span(inner) + inner(y)``; tiles laid out by ``inner``, and among each other by
-        ``self``.
+        ``self``.  Tiles of a swizzled layout must be whole periods of its swizzle apart.
 
         The paper's ``(A·W) + B = A (x) B`` holds as ``A.scale(B.span()).direct_sum(B)``: offset and copies are scaled as well."""
+        if not isinstance(inner, Layout):
+            return _swizzled(inner).tiled(self, shape, inner_shape)
         return self.scale(inner.span()).direct_sum(inner, shape, inner_shape)
 
     def tile_of(self, inner: Layout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Layout:
         """The layout C with ``C.tile(inner)`` equivalent to this one; LayoutError, which says what differs, if there is none."""
+        layout_of(inner)
         mine, its = (
             read_shape(self.size if shape is None else shape),
             read_shape(inner.size if inner_shape is None else inner_shape),
@@ -259,7 +280,8 @@ class Layout:
 
     def permute(self, order: Sequence[int], shape: Sequence[int]) -> Layout:
         """The dimensions of a shape in another order: dimension k of the result is dimension ``order[k]``."""
-        dims, turn = read_shape(shape), tuple(whole(k, "a dimension of the order") for k in order)
+        given = basic.elements(order, "the order", "each dimension once")
+        dims, turn = read_shape(shape), tuple(whole(k, "a dimension of the order") for k in given)
         self._admit(dims)
         if sorted(turn) != list(range(len(dims))):
             raise LayoutError(f"{turn} is no order of {len(dims)} dimensions", cure="each dimension once")
@@ -287,7 +309,7 @@ class Layout:
     def compose(self, inner: Layout) -> Layout:
         """``x -> self(inner(x))``: the one axis of ``inner`` counts elements of this layout.  Replicas of ``inner`` stay replicas, where
         they and the elements of ``inner`` are different digits of this layout; else they are refused."""
-        if len(inner.axes) > 1:
+        if len(layout_of(inner).axes) > 1:
             raise LayoutError(
                 f"{inner} is on the axes {', '.join(inner.axes)}",
                 cure="an inner layout on one axis, which counts elements of the outer one",
@@ -322,7 +344,7 @@ class Layout:
         steps, _ = replicas.by_axis((*self.iters, *self.replicas))
         low = self.bounds()
         out: list[Iter] = []
-        for axis in sorted({*steps, *sizes}):
+        for axis in [*dict.fromkeys([*sorted(steps), *sizes])]:
             found = replicas.complement(steps.get(axis, ()), whole(sizes.get(axis, 1), f"the size of axis {axis}", 1))
             if found is None or low.get(axis, (0, 0))[0]:
                 named = shown(i for i in (*self.iters, *self.replicas) if i.axis == axis)
@@ -354,6 +376,21 @@ class Layout:
         dims = read_shape(self.size if shape is None else shape)
         self._admit(dims)
         return to_expressions(self.iters, self.offset, dims, positions)
+
+
+def layout_of(value: Any) -> Layout:
+    """An argument that has to be a layout."""
+    if not isinstance(value, Layout):
+        raise LayoutError(f"{errors.shown(value)} is no layout", cure="Layout([(8, 4), (4, 1)])")
+    return value
+
+
+def _swizzled(value: Any) -> Swizzled:
+    from .swizzle import Swizzled
+
+    if not isinstance(value, Swizzled):
+        raise LayoutError(f"{errors.shown(value)} is no layout", cure="a Layout or a Swizzled one")
+    return value
 
 
 def _with_offset(iters: Iters, offset: Vector) -> tuple[Iters, Iters, Vector]:

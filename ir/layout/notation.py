@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ...errors import LayoutError
+from ...errors import LayoutError, shown
 from .iters import MEMORY, Iter, Iters, on_axis
 
 
@@ -34,7 +34,9 @@ def matrix(iters: Iters, replicas: Iters, offset: Mapping[str, int]) -> str:
 
 def parsed(text: str) -> tuple[Iters, Iters, dict[str, int]]:
     """Iters, replicas and offset of a line."""
-    refusal = LayoutError(f"no layout is written {text!r}", cure="(8,2):(4@lane,1) + [2:4@warp] + 5@warp")
+    refusal = LayoutError(f"no layout is written {shown(text)}", cure="(8,2):(4@lane,1) + [2:4@warp] + 5@warp")
+    if not isinstance(text, str):
+        raise refusal
 
     def step(word: str) -> tuple[int, str]:
         found = re.fullmatch(r"\s*([+-]?\d+)(?:@([A-Za-z_]\w*))?\s*", word)

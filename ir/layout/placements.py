@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from ... import errors
 from ...errors import LayoutError
-from .iters import MEMORY, Iter, Iters, read, read_shape, strides, whole
+from .iters import MEMORY, Iter, Iters, elements, read, read_shape, strides, whole
 from .layout import Layout
 
 
@@ -51,7 +52,8 @@ class Sharding:
         mesh = [(n, 1, name) for name, n in self.mesh.items()] if isinstance(self.mesh, Mapping) else self.mesh
         object.__setattr__(self, "shape", read_shape(self.shape))
         object.__setattr__(self, "mesh", read(mesh, "the dimensions of the mesh"))
-        object.__setattr__(self, "placements", tuple(_read(p, len(self.shape)) for p in self.placements))
+        given = elements(self.placements, "the placements", "one for each dimension of the mesh")
+        object.__setattr__(self, "placements", tuple(_read(p, len(self.shape)) for p in given))
         if len(self.placements) != len(self.mesh):
             raise LayoutError(
                 f"{len(self.placements)} placements for a mesh of {len(self.mesh)} dimensions",
@@ -116,7 +118,7 @@ def _read(placement: Any, rank: int) -> Placement:
     """A placement from one, or from torch's object of that name."""
     kind = type(placement).__name__
     if kind not in ("Shard", "Replicate", "Partial"):
-        raise LayoutError(f"{placement!r} is no placement", cure="Shard(dim), Replicate() or Partial(op)")
+        raise LayoutError(f"{errors.shown(placement)} is no placement", cure="Shard(dim), Replicate() or Partial(op)")
     if kind == "Replicate":
         return Replicate()
     if kind == "Partial":

@@ -11,11 +11,12 @@ digits of extent 2, and what is refused has no list of iters on any account."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from ... import errors
 from ...errors import LayoutError
 from .digits import candidate, floors
-from .iters import Iter, Iters, Vector, plus, shown, size_of, value_at, whole
+from .iters import Iter, Iters, Vector, elements, plus, shown, size_of, value_at, whole
 
 Region = Sequence["tuple[int, int] | slice | int"]  # (first, last + 1), a slice without a step, or one number
 
@@ -100,19 +101,24 @@ def unflat(number: int, shape: Sequence[int]) -> list[int]:
 
 def read_region(region: Region, shape: Sequence[int]) -> list[tuple[int, int]]:
     """(first, length) of each dimension."""
-    if not isinstance(region, Iterable) or len(region) != len(shape):
-        raise LayoutError(f"the region {region!r} is not for the shape {tuple(shape)}", cure="(first, last + 1) for every dimension")
+    cure = "(first, last + 1) for every dimension"
+    parts = elements(region, "the parts of a region", cure)
+    if len(parts) != len(shape):
+        raise LayoutError(
+            f"the region {errors.shown(region)} is not for the shape {tuple(shape)}", cure="(first, last + 1) for every dimension"
+        )
     out = []
-    for place, (part, n) in enumerate(zip(region, shape, strict=True)):
+    for place, (part, n) in enumerate(zip(parts, shape, strict=True)):
         if isinstance(part, slice):
             step = 1 if part.step is None else part.step
             first, last = 0 if part.start is None else part.start, n if part.stop is None else part.stop
         else:
-            step, (first, last) = 1, part if isinstance(part, tuple) else (part, whole(part, "an index") + 1)
+            pair = isinstance(part, tuple) and len(part) == 2
+            step, (first, last) = 1, part if pair else (part, whole(part, "an index") + 1)
         first, last = whole(first, "the begin of a region"), whole(last, "the end of a region")
         if step != 1 or not 0 <= first < last <= n:
             raise LayoutError(
-                f"{part!r} is no part of dimension {place}, 0 to {n}, with an element in it and steps of 1",
+                f"{errors.shown(part)} is no part of dimension {place}, 0 to {n}, with an element in it and steps of 1",
                 cure="0 <= first < end <= size; compose takes steps",
             )
         out.append((first, last - first))

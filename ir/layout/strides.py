@@ -14,7 +14,8 @@ from .iters import Iter, Iters, shown, whole
 def of_strides(shape: Sequence[int], strides: Sequence[int] | None, axis: str) -> Iters:
     """An iter for every dimension; without strides row-major, which is what DLPack means by null."""
     shape = basic.read_shape(shape)
-    steps = tuple(whole(s, f"stride {k}") for k, s in enumerate(basic.strides(shape) if strides is None else strides))
+    given = basic.strides(shape) if strides is None else basic.elements(strides, "the strides", "a stride for every dimension")
+    steps = tuple(whole(s, f"stride {k}") for k, s in enumerate(given))
     if len(steps) != len(shape):
         raise LayoutError(f"{len(steps)} strides for {len(shape)} dimensions", cure="a stride for every dimension")
     return tuple(Iter(n, s, axis) for n, s in zip(shape, steps, strict=True))

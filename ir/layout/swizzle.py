@@ -8,14 +8,15 @@ the layout before the swizzle, exactly, and the swizzle stays."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import LayoutError
+from ...errors import LayoutError, shown
 from .composition import LARGEST
 from .digits import recognised
-from .iters import MEMORY, Iter, plus, value_at, whole
-from .layout import Layout
+from .inverses import inverse
+from .iters import MEMORY, Iter, Iters, Place, plus, value_at, whole
+from .layout import Layout, layout_of
 from .slicing import Region
 
 
@@ -70,7 +71,7 @@ class Swizzled:
 
     def __call__(self, index: int | Sequence[int], shape: Sequence[int] | None = None) -> tuple[dict[str, int], ...]:
         """The places of an element, ascending."""
-        places = [self._moved(p) for p in self.layout(index, shape)]
+        places = [Place(self._moved(p)) for p in self.layout(index, shape)]
         return tuple(sorted(places, key=lambda p: tuple(p.values())))
 
     def _moved(self, place: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,6 +84,34 @@ class Swizzled:
     def over(self, shape: Sequence[int] | None = None) -> dict[str, Any]:
         """The whole map: axis -> int64 of shape [*shape, copies]."""
         return self._moved(self.layout.over(shape))
+
+    def canonicalize(self) -> Swizzled:
+        """The swizzle after the one layout of the map before it.  Different swizzles may still make one map: :meth:`equivalent`."""
+        return Swizzled(self.layout.canonicalize(), self.swizzle)
+
+    def equivalent(self, other: Swizzled | Layout) -> bool:
+        """Whether both map each index to the same set of places.  A swizzle is one to one, so equal ones leave the layouts to compare;
+        for others the values decide, up to 65536 elements and copies: beyond them LayoutError."""
+        theirs = Swizzled(other, Swizzle(0, 0, 0, self.swizzle.axis)) if isinstance(other, Layout) else other
+        if not isinstance(theirs, Swizzled):
+            raise LayoutError(f"{shown(other)} is no layout", cure="a Layout or a Swizzled one")
+        if self.swizzle == theirs.swizzle or self.size != theirs.size:
+            return self.layout.equivalent(theirs.layout)
+        if self.size * max(self.layout.copies, theirs.layout.copies) > LARGEST:
+            raise LayoutError(f"{self} and {theirs} have other swizzles and more than {LARGEST} elements", cure="slices of them")
+        axes = {*self.axes, *theirs.axes}
+        return all(
+            {tuple(p[a] for a in sorted(axes)) for p in self(x)} == {tuple(p[a] for a in sorted(axes)) for p in theirs(x)}
+            for x in range(self.size)
+        )
+
+    def blocks(self, shape: Sequence[int]) -> tuple[Iters, ...]:
+        """The iters of each dimension, before the swizzle."""
+        return self.layout.blocks(shape)
+
+    def compose(self, inner: Layout) -> Swizzled:
+        """``x -> self(inner(x))``."""
+        return Swizzled(self.layout.compose(inner), self.swizzle)
 
     def slice(self, region: Region, shape: Sequence[int] | None = None) -> Swizzled:
         """A box of a shape.  Where it begins stays inside of the swizzle."""
@@ -110,6 +139,27 @@ class Swizzled:
                 )
         return Swizzled(outer.tile(self.layout, shape, inner_shape), self.swizzle)
 
+    def tile(self, inner: Layout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Swizzled:
+        """``self (x) inner``: each place holds a tile.  The bits of the tile stand below those that the swizzle moves, so on its axis the
+        tile fills 2^k places from 0; others are refused."""
+        axis = self.swizzle.axis
+        width, (low, _) = layout_of(inner).span().get(axis, 1), inner.bounds().get(axis, (0, 0))
+        if width & (width - 1) or low:
+            raise LayoutError(
+                f"{inner} spans {width} places of axis {axis} from {low}, which {self.swizzle!r} does not move as a whole",
+                cure="a tile that spans a power of two from 0, or outer.tile(swizzled) for copies of a swizzled tile",
+            )
+        raised = replace(self.swizzle, base=self.swizzle.base + width.bit_length() - 1)
+        return Swizzled(self.layout.tile(inner, shape, inner_shape), raised)
+
+    def tile_of(self, inner: Swizzled, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Layout:
+        """The layout C with ``C.tile(inner)`` equivalent to this one, for a tile with the same swizzle."""
+        if not isinstance(inner, Swizzled) or inner.swizzle != self.swizzle:
+            raise LayoutError(f"the tile {shown(inner)} has another swizzle than {self}", cure="a tile with the same swizzle")
+        outer = self.layout.tile_of(inner.layout, shape, inner_shape)
+        inner.tiled(outer, shape and [n // m for n, m in zip(shape, inner_shape or (), strict=True)], inner_shape)
+        return outer
+
     def plain(self) -> Layout:
         """The layout without a swizzle that is the same map; LayoutError if there is none.  One row of a tile has one: there the XOR
         is with a constant."""
@@ -129,30 +179,3 @@ class Swizzled:
         """The element at an address, where the layout is one to one onto 0 .. size - 1."""
         (place,) = inverse(self.layout)(self.swizzle(address))
         return next(iter(place.values()), 0)
-
-
-def inverse(layout: Layout) -> Layout:
-    """The layout that maps the address of each element to its number, for one that is one to one onto 0 .. size - 1 of one axis.  By
-    de Bruijn's theorem the strides of such a layout are, in some order, the products of the extents before them."""
-    ordered = layout.canonicalize()
-    if ordered.replicas or len({i.axis for i in ordered.iters} | ordered.offset.keys()) > 1:
-        raise LayoutError(f"{layout} has copies or several axes", cure="a layout on one axis without replicas")
-    numbered, weight = [], 1
-    for it in reversed(ordered.iters):
-        numbered.append((abs(it.stride), it, weight))
-        weight *= it.extent
-    out: list[Iter] = []
-    offset, block = 0, 1
-    for step, it, weight in sorted(numbered, key=lambda t: t[0]):
-        if step != block:
-            raise LayoutError(
-                f"iter {it} of {layout} leaves a hole or overlaps: its stride would be {block}",
-                cure="a layout onto 0 .. size - 1",
-            )
-        out.insert(0, Iter(it.extent, weight if it.stride > 0 else -weight))
-        offset += 0 if it.stride > 0 else (it.extent - 1) * weight
-        block *= it.extent
-    low = next(iter(ordered.bounds().values()), (0, 0))[0]
-    if low:
-        raise LayoutError(f"{layout} begins at {low}", cure="a layout onto 0 .. size - 1")
-    return Layout(tuple(out), (), {MEMORY: offset})

@@ -66,6 +66,14 @@ MUTANTS = (
     ("recognise: coefficients of divisors not taken off", "digits", "            if m % d == 0:\n", "            if m == d:\n"),
     ("swizzle: field of a negative shift", "swizzle", "(self.base + max(self.shift, 0))", "(self.base + abs(self.shift))"),
     ("swizzle: tiles at any distance", "swizzle", "if it.stride % period:", "if False:"),
+    ("swizzle: equal maps of other swizzles", "swizzle", "        return all(\n            {tuple", "        return False and all(\n            {tuple"),
+    ("swizzle: bits of a tile not raised", "swizzle", "base=self.swizzle.base + width.bit_length() - 1)", "base=self.swizzle.base)"),
+    ("inverse: a hole is no hole", "inverses", "if abs(it.stride) != block:", "if abs(it.stride) < block:"),
+    ("inverse: a digit that walks down", "inverses", "weight if it.stride > 0 else -weight) for", "weight) for"),
+    ("inverse: axes in their own order", "inverses", "for axis in order:", "for axis in own:"),
+    ("right inverse: digits that walk down beyond a hole", "inverses", "{MEMORY: _back(every)[1]}", "{MEMORY: _back(_chain(every)[0])[1]}"),
+    ("intersection: the smaller step", "iters", "step = math.lcm(self.stride, other.stride)", "step = max(abs(self.stride), abs(other.stride))"),
+    ("intersection: one value too many", "iters", "// step\n        return Iter(extent,", "// step + 1\n        return Iter(extent,"),
     ("shards: mesh dimension inside of what is local", "placements", "            out += [it for it, p in pairs if p == Shard(dim)]\n            out.append(Iter(n, step))", "            out.append(Iter(n, step))\n            out += [it for it, p in pairs if p == Shard(dim)]"),
     ("shards: ragged ones rounded", "placements", "if local[p.dim] % it.extent:", "if False:"),
     ("strides: a dimension of several iters", "strides", "if len(block) > 1:", "if False:"),
@@ -107,7 +115,7 @@ class mutant:  # noqa: N801
 FIRST = {
     "slice": "slice_", "group": "group", "merge": "canonicalize", "canonicalize": "canonicalize", "absorb": "equivalent", "canonical copies": "equivalent",
     "span": "induced_map", "tile": "tile", "direct sum": "direct_sum", "tile of": "tile_of", "permute": "permute", "compose": "compose",
-    "complement": "complement", "recognise": "permute", "swizzle": "swizzle", "shards": "placements", "strides": "strides", "index": "index_expressions",
+    "complement": "complement", "recognise": "permute", "swizzle": "swizzle", "inverse": "inverse", "right inverse": "inverse", "intersection": "intersection", "shards": "placements", "strides": "strides", "index": "index_expressions",
 }  # fmt: skip
 
 

@@ -375,7 +375,20 @@ def swizzle(lib, src):
     part = attempt(lib, lambda: both.slice([(first, layout.size)]))
     assert part is None or all(part(x)[0].get("m", 0) == both(first + x)[0].get("m", 0) for x in range(part.size)), f"{both} from {first}"
     outer = lib.Layout([(2, src.integers(0, 4)), (2, src.integers(0, 2))])
-    tiles = attempt(lib, lambda: both.tiled(outer))
+    another = lib.Swizzled(rewritten(lib, src, layout), lib.Swizzle(src.integers(0, 1), 0, src.choice((1, 2))))
+    same = [frozenset(oracle.place(p.items()) for p in another(x)) for x in range(layout.size)] == wanted
+    assert both.equivalent(another) == another.equivalent(both) == same, f"{both} {another}"
+    assert both.equivalent(layout) == layout.equivalent(both) == (wanted == oracle.of(layout)), f"{both}"
+    fine = draw(lib, src, 6, ("m",), plain=True)
+    filled, width = attempt(lib, lambda: both.tile(fine)), oracle.span(oracle.of(fine), "m")
+    of_fine = [dict(next(iter(t))).get("m", 0) for t in oracle.of(fine)]
+    of_both = [dict(next(iter(w))).get("m", 0) for w in wanted]
+    if filled is not None:
+        assert [filled(x)[0]["m"] for x in range(filled.size)] == [w * width + t for w in of_both for t in of_fine], f"{filled}"
+    else:
+        assert width & (width - 1) or min(of_fine), f"{both} {fine}"
+    tiles = attempt(lib, lambda: outer.tile(both))
+    assert tiles is None or tiles.tile_of(both).equivalent(outer) or both.layout.size == 1, f"{tiles}"
     if tiles is not None:
         width = oracle.span(oracle.of(layout), "m")
         for x, base in enumerate(oracle.of(outer)):
@@ -397,11 +410,57 @@ def inverse(lib, src):
         layout = draw(lib, src, 12, ("m",))
     found = attempt(lib, lambda: lib.inverse(layout))
     places = oracle.of(layout)
+    _inverses(lib, src, layout)
     onto = all(len(s) == 1 for s in places) and sorted(dict(p).get("m", 0) for s in places for p in s) == list(range(layout.size))
     assert (found is not None) == onto or not layout.canonicalize().iters, repr(layout)
     if found is not None:
         back = [dict(next(iter(s))).get("m", 0) for s in oracle.of(found)]
         assert [back[dict(next(iter(s))).get("m", 0)] for s in places] == list(range(layout.size)), repr(layout)
+
+
+def _inverses(lib, src, layout):
+    """Right and left inverses by their definitions; and inverses of layouts on two axes, what is no interval on one of them included."""
+    if src.chance(2):  # one that begins at 0
+        layout = draw(lib, src, 12, ("m",))
+        layout = lib.Layout(layout.iters, (), {"m": -min(sum(v for _, v in w) for w in oracle.walks(oracle.raw(layout)[0]))})
+    places = oracle.of(layout)
+    right = attempt(lib, lambda: lib.right_inverse(layout))
+    if right is not None:
+        back = [dict(next(iter(s))).get("m", 0) for s in oracle.of(right)]
+        assert [places[x] for x in back] == [frozenset({oracle.place([("m", i)])}) for i in range(right.size)], repr(layout)
+        if not layout.replicas and sorted(dict(next(iter(s))).get("m", 0) for s in places) == list(range(layout.size)):
+            assert right.size == layout.size, repr(layout)
+    else:
+        assert layout.replicas or min(dict(p).get("m", 0) for s in places for p in s), repr(layout)
+    two = draw(lib, src, 24)
+    if src.chance(2):  # onto a box: the digits of its places in any order
+        digits = [("m", 2), ("m", 3), ("lane", 2), ("lane", 2)]
+        block, iters = {"m": 1, "lane": 1}, []
+        for axis, e in digits[: src.integers(1, 4)]:
+            iters.insert(src.integers(0, len(iters)), (e, block[axis], axis))
+            block[axis] *= e
+        two = lib.Layout(iters)
+    for axes in (("m", "lane"), ("lane", "m")):
+        places = oracle.of(two)
+        box = [oracle.span(places, a) for a in axes]
+        at = [[dict(p).get(a, 0) for a in axes] for s in places for p in s]
+        found, left = attempt(lib, lambda axes=axes: lib.inverse(two, axes)), attempt(lib, lambda axes=axes: lib.left_inverse(two, axes))
+        onto = all(len(s) == 1 for s in places) and sorted(map(tuple, at)) == oracle.indices(box)
+        assert (found is not None) == onto, f"{two!r} {axes}"
+        if found is not None:
+            assert [found(p, box)[0]["m"] for p in at] == list(range(two.size)), f"{two!r} {axes}"
+            assert left is not None and left.equivalent(found), f"{two!r} {axes}"
+        elif left is not None:
+            top = {a: max(p[k] for p in at) + 1 for k, a in enumerate(axes)}
+            shape = [two.complement(top).direct_sum(two).span().get(a, 1) for a in axes]
+            assert [left(p, shape)[0]["m"] for p in at] == list(range(two.size)), f"{two!r} {axes}"
+
+
+def intersection(lib, src):
+    a, b = (lib.Iter(src.integers(1, 7), src.integers(-6, 6), "m") for _ in range(2))
+    found = a.intersection(b)
+    values = [{k * i.stride for k in range(i.extent)} for i in (a, b, found)]
+    assert values[0] & values[1] == values[2] and found.extent == len(values[2]), (a, b)
 
 
 def placements(lib, src):
@@ -468,8 +527,13 @@ def cute(lib, src):
     wanted = [of_big[x + y] if x + y < len(of_big) else None for y in b for x in a]
     if divided is not None:
         assert values(divided) == wanted, (big, tiler)
-    else:  # CuTe goes on beyond the last mode; here that is refused
-        assert None in wanted or not oracle.is_list([oracle.place([("m", v)]) for v in wanted]), (big, tiler)
+        assert values(lib.Layout(divided.blocks((rest.size, tiler.size))[1], (), divided.offset)) == wanted[: tiler.size], "first mode"
+        assert math.prod(i.extent for i in divided.iters) == rest.size * tiler.size
+        assert tiler.size in [math.prod(i.extent for i in divided.iters[k:]) for k in range(len(divided.iters) + 1)], "ends between iters"
+    else:  # CuTe goes on beyond the last mode; here that is refused.  A tile that is no mode of the result is no division
+        moves = [oracle.place([("m", v or 0)]) for v in wanted]
+        whole = None not in wanted and oracle.is_list(moves)
+        assert not whole or attempt(lib, lambda: big.compose(rest.direct_sum(tiler)).group((rest.size, tiler.size))) is None, (big, tiler)
     repeats = lib.cute.from_cute((2, src.integers(1, 3)), (src.integers(1, 3), src.integers(1, 3)))
     made = attempt(lib, lambda: lib.cute.logical_product(tiler, repeats))
     whole = values(lib.cute.complement(tiler, tiler.size * lib.cute.cosize(repeats)))
@@ -482,5 +546,5 @@ def cute(lib, src):
 
 PROPERTIES = (
     induced_map, canonicalize, equivalent, group, tile, direct_sum, tile_of, slice_, permute, compose, complement, text, strides, index_expressions, swizzle, inverse,
-    placements, cute,
+    intersection, placements, cute,
 )  # fmt: skip

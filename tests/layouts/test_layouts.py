@@ -188,6 +188,31 @@ def test_index_expressions_of_a_reshape():
         Layout.from_index({"m": (index(i) * 3 + index(j)) // 5}, (i, j))
 
 
+# ---- inverses --------------------------------------------------------------------------------------------------------------------
+def test_which_element_a_register_of_a_lane_holds():
+    fragment = Layout.parse("(2,8,4,2):(2@reg,4@lane,1@lane,1@reg)")
+    held = inverse(fragment, ("lane", "reg"))
+    assert str(held) == "(32,2,2):(2,64,1)"
+    assert held((5, 3), (32, 4)) == ({"m": fragment_element(fragment, lane=5, reg=3)},)
+
+
+def fragment_element(layout, **place):
+    return next(x for x in range(layout.size) if layout(x)[0] == place)
+
+
+def test_the_inverses_of_cutes_documentation():
+    """Right: as far as addresses follow each other.  Left: of every address, what is left out included."""
+    strided = cute.from_cute((4, 2), (1, 8))
+    assert cute.to_cute(cute.right_inverse(strided)) == ((4,), (1,))
+    left = cute.left_inverse(strided)
+    assert [left(strided(x)[0]["m"])[0]["m"] for x in range(8)] == [*range(8)]
+    assert cute.from_cute((4, (2, 3))) == cute.from_cute((4, (2, 3)), (1, (4, 8))), "compact without strides"
+
+
+def test_an_axis_that_is_not_mentioned_has_the_value_0():
+    assert Layout([(4, 1)]).slice([(0, 1)])(0)[0]["m"] == 0
+
+
 # ---- what is refused, and pictures -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("call", "said"), [
     (lambda: Iter(0, 1), "the extent of an iter is 0"), (lambda: Iter(2, 1.5), "the stride of an iter is 1.5"), (lambda: Layout([(2, 1, "a b")]), "'a b'"),
@@ -196,7 +221,12 @@ def test_index_expressions_of_a_reshape():
     (lambda: Layout([(4, 1)]).slice([(2, 2)]), "(2, 2)"), (lambda: Layout([(4, 1)]).slice([slice(0, 4, 2)]), "steps of 1"),
     (lambda: Layout([(4, 1)]).compose(Layout([(4, 2)])), "beyond the 4 elements"), (lambda: Layout([(2, 1), (2, 3)]).complement(24), "2:3"),
     (lambda: Layout([(4, 1)], [(2, 4, "gpu")]).to_strides((4,)), "2:4@gpu"), (lambda: Layout.parse("4:1"), "no layout"),
-    (lambda: Layout([(4, 1 << 62)]).over(), "beyond 64 bits"), (lambda: Layout([], [(99, 1000), (99, 1001)]).canonicalize(), "overlap"),
+    (lambda: Layout([(4, 1 << 62)]).over(), "beyond 64 bits"),
+    (lambda: Layout([(2, 1)], offset=3), "offset of a layout is 3"), (lambda: cute.from_cute((4, 2), (1,)), "not nested as the shape"),
+    (lambda: cute.from_cute((4, (2, 3)), (1, 4)), "not nested as the shape"), (lambda: cute.from_cute("ab"), "a mode of the shape is 'ab'"),
+    (lambda: cute.logical_divide(cute.from_cute((6, 4), (1, 16)), cute.from_cute(4, 1)), "dimension 0 of (6, 4)"), (lambda: Layout([(2, 1)]).tile(3), "3 is no layout"),
+    (lambda: Layout([(2, 1)]).equivalent(None), "None is no layout"), (lambda: Iter(2, 1).intersection(Iter(2, 1, "lane")), "not on the axis"),
+    (lambda: inverse(Layout([(2, 1), (2, 1, "lane")]), "m"), "not those of the layout"), (lambda: Swizzled(Layout([(4, 1)]), Swizzle(1, 0, 1)).tile(Layout([(3, 1)])), "a power of two"), (lambda: Layout([], [(99, 1000), (99, 1001)]).canonicalize(), "overlap"),
     (lambda: Swizzle(3, 3, 2), "bits that it reads"), (lambda: inverse(Layout([(4, 2)])), "iter 4:2"), (lambda: Sharding((5,), {"tp": 2}, (Shard(0),)).layout, "2:1@tp"),
     (lambda: Swizzled(Layout([(60, 1)]), Swizzle(1, 0, 2)).tiled(Layout([(2, 1)])), "iter 2:60"), (lambda: pictures.grid(Layout([(8, 1)]), (2, 2, 2), "m"), "one or two"),
 ])  # fmt: skip
