@@ -7,8 +7,8 @@ ordinary number: 1e-39 / 2e-39 is 0.5, and as a product it is infinite.  So a pr
 
 - if nothing else reads the reciprocal, in the same block and of the same dims: a division takes as many instructions as a reciprocal;
 - if the divisor may be *tiny*: each element is divided by it.  A reciprocal that is made once for a row, or shared, takes one
-  multiplication per element, and is kept for divisors that are known not to be tiny: numbers above an epsilon, integers, the sum of a
-  softmax, one of whose terms is 1.
+  multiplication per element, and is kept for divisors that are known not to be tiny: numbers above an epsilon, integers, a sum of
+  exponentials relative to their largest, one of which is 1.
 """
 
 from __future__ import annotations
