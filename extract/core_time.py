@@ -30,6 +30,7 @@ FUNCTIONS: dict[str, tuple[tuple[tuple[str, float], ...], float]] = {
     "erf": ((("erf", 1.0),), 0.0),
     "recip": ((("div", 1.0),), 0.0),
     "div": ((("div", 1.0),), 0.0),
+    "quotient": ((("div", 1.0),), 0.0),
     "sqrt": ((("div", 1.0),), 0.0),
     "rsqrt": ((("div", 2.0),), 0.0),
 }

@@ -184,24 +184,12 @@ class _Facts(Facts):
         found = super()._met(node, args, found, padded)
         if n.op == "ref" and self.nodes[n.args[0]].op == "reduce" and self.nodes[n.args[0]].attrs[0] in ("max", "min"):
             return args[0].join(ZERO)  # where it is still empty a guard puts a harmless value
-        return found.at_least(1.0) if n.reduction == "sum" and found.lo == 0 and self._has_one(n.args[0]) else found
+        return found.at_least(1.0) if n.reduction == "sum" and found.lo == 0 and self.has_one(n.args[0]) else found
 
-    @by_arguments
-    def _has_one(self, body: int) -> bool:
-        """The terms of a sum are exponentials of c x - c max x, perhaps times something that is at least 1: one of them is."""
-        n = self.nodes[body]
-        if n.op != "map":
-            return False
-        o = ops.op(n.attrs[0])
-        if o.name == "mul":
-            return any(self._has_one(a) and self.range(b).lo >= 1 for a, b in (n.args, n.args[::-1]))
-        if o.name == "where":  # a part without any element weighs 1 or 0
-            return all(self._has_one(a) or self.range(a) in (Interval(1.0, 1.0), Interval(0.0, 0.0)) for a in n.args[1:]) and any(
-                map(self._has_one, n.args[1:])
-            )
-        if ("add", "mul") not in o.turns or not o.increasing:
-            return False
-        return any(self.nodes[x].scalar == "add" and c * self.order(x) < 0 for c, _, x in self.readings(n.args[0]))
+    def chooses_one(self, choice: Node) -> bool:
+        """A part without any element weighs 1 or 0."""
+        weights = (Interval(1.0, 1.0), Interval(0.0, 0.0))
+        return all(self.has_one(a) or self.range(a) in weights for a in choice.args[1:]) and any(map(self.has_one, choice.args[1:]))
 
     def _past(self, node: int) -> int:
         """What a value stands for where only its offset counts: behind references, choices between a number and a value, and products

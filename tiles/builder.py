@@ -7,7 +7,9 @@ alone.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,7 @@ from .blocks import Block, OpenAccumulator, OpenLoop
 from .kernel import Kernel
 from .masks import access
 from .names import Names
+from .operations import operation
 from .program import (
     Binding,
     Cast,
@@ -45,6 +48,8 @@ from .program import (
 
 INT32_MAX = 2**31 - 1
 POSITIONS = 2 * LARGEST_EXTENT  # positions are kept in 32 bits, as if no axis were longer than 2**29: so are their sums and differences
+FAR = 2.0**64  # what numbers beyond float32 are taken apart by
+FARTHEST_DIGITS = 2.0**-126  # the smallest number with all digits
 RING = ("add", "mul", "neg", "square")  # what is the same modulo 2**32 whatever the digits above
 
 
@@ -88,6 +93,8 @@ class Builder(ABC):
         self._negations: set[str] = set()  # values that are negations: sums with them are named differences
         self._narrow: dict[str, Value] = {}  # what wider values were before they were widened
         self.root = Block()
+        self.readers = Counter(a for n in self.nodes for a in n.args)
+        self.readers.update(r.node for r in kernel.roots)
 
     @abstractmethod
     def emit(self, node: int, block: Block, mode: Mode | None = None, state: OpenAccumulator | None = None) -> Steps[Operand] | Operand:
@@ -208,13 +215,17 @@ class Builder(ABC):
 
         ``dtype``: the type that the program gives the result; ``stored``: which it keeps in 16 bits.
         """
-        spec = ops.OPS[op]
+        spec = operation(op)
         numbers = [a.value for a in args if isinstance(a, Literal)]
         if len(numbers) == len(args):
             return Literal(float(spec.numpy(*map(np.float64, numbers))))
         if op in ("and", "or") and numbers:  # printed, the number would be no truth value
             other = next(a for a in args if isinstance(a, Value))
             return self.as_bool(other, block) if (numbers[0] != 0) == (op == "and") else Literal(float(numbers[0] != 0))
+        if op == "mul" and numbers and not self.kernel.exact and (by := _apart(numbers[0])) is not None:
+            value = next(a for a in args if isinstance(a, Value))
+            if value.dtype.is_float:
+                return self.let(block, op, (self.let(block, op, (value, Literal(by))), Literal(numbers[0] / by)), hint, dtype, stored)
         typed, dtype = self._operands(spec, args, dtype, block)
         if op == "where" and isinstance(args[0], Literal):
             return typed[1] if args[0].value else typed[2]
@@ -343,6 +354,15 @@ class Builder(ABC):
         found = body.memo[key]
         assert isinstance(found, Value)
         return found
+
+
+def _apart(number: float) -> float | None:
+    """A factor of a number that float32 does not hold with all its digits, by which a value is multiplied before the rest of the number:
+    of x / 1e-40, which is x * 1e40."""
+    size = abs(number)
+    if 0 < size < FARTHEST_DIGITS:
+        return 1 / FAR
+    return FAR if dtypes.float32.largest < size < math.inf else None
 
 
 def _cut(args: tuple[Operand, ...], bits: int) -> tuple[Operand, ...]:

@@ -29,6 +29,7 @@ from .builder import Builder, Mode
 from .dots import DotMatch
 from .kernel import Kernel
 from .program import Literal, Lost, Operand, Value
+from .quotients import product
 
 
 @dataclass(frozen=True)
@@ -93,15 +94,15 @@ def _multiple(facts: Facts, node: int) -> bool:
 
 def factor(builder: Builder, node: int, update: Update, state: OpenAccumulator, body: Block, mode: Mode | None) -> Steps[Factor]:
     """What a sum is multiplied with before a tile is added, 1 where it must stay as it is; and where that is."""
-    found: Operand = Literal(1.0)
+    factors: list[int] = []
     stack = [] if update.carried is None else [update.carried]
     while stack:
         n = builder.nodes[x := stack.pop()]
         if n.op == "map" and builder.facts.has_state(x):
             stack.extend(reversed(n.args))
         elif n.op != "acc":
-            v = yield builder.emit(x, body, mode)
-            found = v if found == ONE else builder.let(body, "mul", (found, v))
+            factors.append(x)
+    found: Operand = (yield product(builder, factors, body, mode)) if factors else ONE
     untouched = None if update.carried is None else guards.untouched(builder, node, state, body)
     if untouched is not None and found != ONE:
         found = builder.let(body, "where", (untouched, ONE, found), hint="factor")

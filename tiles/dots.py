@@ -23,7 +23,8 @@ from ..ir.recursion import Steps
 from .blocks import Block
 from .builder import Builder, Mode
 from .masks import padded
-from .program import Dim, Dot, Operand, Permute, Value
+from .program import Dim, Dot, Permute, Value
+from .quotients import product
 
 MIN_DOT_K = 16  # the shortest contraction that the matrix units take
 
@@ -141,10 +142,7 @@ def _operand(
     elif len(factors) == 1:
         v = builder.as_value((yield builder.emit(factors[0], block, mode)), block)
     else:
-        product: Operand = yield builder.emit(factors[0], block, mode)
-        for f in factors[1:]:
-            product = builder.let(block, "mul", (product, (yield builder.emit(f, block, mode))))
-        v = builder.as_value(product, block)
+        v = builder.as_value((yield product(builder, factors, block, mode)), block)
     zero = any(
         facts.zero_padded(f, axis) and all(g == f or facts.zero_padded(g, axis) or facts.harmless(g) for g in factors) for f in factors
     )

@@ -18,7 +18,6 @@ the levels per axis, which cannot be cyclic but may take more passes.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +53,7 @@ from .program import (
     TileProgram,
     Value,
 )
+from .quotients import product
 from .skipping import skip
 from .spec import check_tiles
 
@@ -91,8 +91,6 @@ class Lowering(Builder):
 
     def __init__(self, kernel: Kernel, facts: Facts, min_dot_k: int = dots.MIN_DOT_K) -> None:
         super().__init__(kernel, facts, min_dot_k)
-        self.readers = Counter(a for n in self.nodes for a in n.args)
-        self.readers.update(r.node for r in kernel.roots)
         self.contractions = dots.found(self)
         self.compensates = compensation.worthwhile(kernel, self.contractions)
 
@@ -161,6 +159,8 @@ class Lowering(Builder):
             return (yield self._reduction(node, where, mode))
         if n.op == "scan":
             return (yield scans.emit(self, node, self.state_type(node), where, mode))
+        if n.scalar == "mul" and any(self.nodes[x].scalar == "recip" for x in n.args):
+            return (yield product(self, n.args, where, mode, state, stored=n.stored is not None))
         whole = self._integers_of(n)
         args: list[Operand] = []
         for x in n.args:

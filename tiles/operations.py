@@ -1,7 +1,8 @@
-"""The scalar operations of tile programs: those of terms, and three that a machine has one instruction for.
+"""The scalar operations of tile programs: those of terms, and four that a machine has.
 
-A difference and a multiply-add are no operations of terms, where equations would multiply with them; :mod:`.finish` makes them of
-additions.  Each has its ``parts``: what it is in operations of terms, nested, with the positions of its arguments.
+A difference, a multiply-add and a quotient are no operations of terms, where equations would multiply with them; :mod:`.finish` makes
+differences and multiply-adds of additions, lowering makes quotients of products with reciprocals (:mod:`.quotients`).  Each has its
+``parts``: what it is in operations of terms, nested, with the positions of its arguments.
 """
 
 from __future__ import annotations
@@ -51,12 +52,24 @@ _ALL = (
         triton("tl.fma({}, {}, -{})", c="EQ_FMA({}, {}, -{})"),
         lambda x, y, z: _range(x, y, ranges.neg(z)),
     ),
+    # as many instructions as 1 / x, and finite wherever the result is; rounded as fast as the device can, unlike ``div``
+    ScalarOp(
+        "quotient",
+        2,
+        ops.OPS["div"].numpy,
+        triton("{} / {}", c="{} / {}"),
+        ops.OPS["div"].range,
+        domain="nonzero",
+        cost=ops.OPS["recip"].cost,
+        special=ops.OPS["recip"].special,
+    ),
 )
 FINISHED: Mapping[str, ScalarOp] = {o.name: o for o in _ALL}
 PARTS: Mapping[str, Part] = {
     "sub": ("add", 0, ("neg", 1)),
     "fma": ("add", ("mul", 0, 1), 2),
     "fms": ("add", ("mul", 0, 1), ("neg", 2)),
+    "quotient": ("mul", 0, ("recip", 1)),
 }
 
 

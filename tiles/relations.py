@@ -22,7 +22,7 @@ from ..ir.monoids import MONOIDS
 from ..ir.ranges import INF, Interval
 from ..ir.recursion import by_arguments
 from ..ir.semantics import value
-from .kernel import Kernel
+from .kernel import Kernel, Node
 
 FAR = 12  # operations down which it is looked for selections
 When = tuple[Any, ...]  # of a reading: () for the final value, ("new" or "old", axis) for that in a loop
@@ -71,6 +71,25 @@ class Ranges:
         """An update that keeps a non-negative state non-negative: the state, or a product or sum of it and what is not negative."""
         n = self.nodes[update]
         return n.op == "acc" or n.scalar in ("mul", "add") and all(self._grows(x) or self.range(x).lo >= 0 for x in n.args)
+
+    @by_arguments
+    def has_one(self, body: int) -> bool:
+        """The terms of a sum are exponentials of c x - c max x, perhaps times something that is at least 1: one of them is."""
+        n = self.nodes[body]
+        if n.op != "map":
+            return False
+        o = ops.op(n.attrs[0])
+        if o.name == "mul":
+            return any(self.has_one(a) and self.range(b).lo >= 1 for a, b in (n.args, n.args[::-1]))
+        if o.name == "where":
+            return self.chooses_one(n)
+        if ("add", "mul") not in o.turns or not o.increasing:
+            return False
+        return any(self.nodes[x].scalar == "add" and c * self.order(x) < 0 for c, _, x in self.readings(n.args[0]))
+
+    def chooses_one(self, choice: Node) -> bool:
+        """The same of terms that ``where`` chooses.  The largest may be among those that it does not choose."""
+        return False
 
     # order ------------------------------------------------------------------------------------------------------------------
     def order(self, node: int) -> int:

@@ -122,7 +122,8 @@ def test_it_is_not_rounded_to_float64_first():
 
 @pytest.mark.parametrize("name", operations.PARTS)
 def test_operations_of_finished_programs_mean_their_parts(name):
-    x = list(np.random.default_rng(0).standard_normal((operations.operation(name).arity, 50)))
+    random, shape = np.random.default_rng(0), (operations.operation(name).arity, 50)
+    x = list(random.choice([-1.0, 1.0], shape) * 2.0 ** random.integers(-8, 8, shape))  # what no operation rounds
     np.testing.assert_array_equal(operations.apply(name, *x), operations.by_parts(name, x, lambda op, args: operations.apply(op, *args)))
 
 
@@ -182,11 +183,11 @@ def test_what_is_scaled_once_for_a_row(of, expected):
         x, y = b.tensor("x", i, j), b.tensor("y", i, j)
         e = of(x, y, b.maximum_over(j, x * y))
         p = b.program("k", o=(e / b.sum_over(j, e), (i, j)))
-        *found, recip, mul = done(
-            finish(lower(replace(kernel_from_program(p, {i: Role("grid", lanes), j: Role("resident", 64)}), **options)))
-        )
-        assert (recip, mul) == ("recip", "mul")
-        return found
+        found = done(finish(lower(replace(kernel_from_program(p, {i: Role("grid", lanes), j: Role("resident", 64)}), **options))))
+        if found[-1] == "quotient":  # the sum of what is not known to have a 1 may be tiny
+            return found[:-1]
+        assert found[-2:] == ["recip", "mul"]
+        return found[:-2]
 
     assert ops(32) == expected
     assert "abs" not in ops(4)  # fewer elements than a reference takes instructions

@@ -56,7 +56,7 @@ def _rounded(x: Operand, made: dict[str, Let]) -> bool:
         return False
     if s.op in ("neg", "where", "maximum", "minimum"):
         return any(_rounded(a, made) for a in s.args)
-    return s.op in ("add", "sub", "mul", "fma", "fms")
+    return s.op in ("add", "sub", "mul", "quotient", "fma", "fms")
 
 
 def _factor(s: Let | None) -> tuple[Value, float] | None:

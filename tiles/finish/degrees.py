@@ -97,7 +97,7 @@ def _computed(s: Let, of: list[Powers | None], references: Mapping[str, str]) ->
         return _of_term(s, of, references)
     if s.op == "mul":
         return _times(*of)
-    if s.op == "div":
+    if s.op in ("div", "quotient"):
         return _times(of[0], _power(of[1], -1))
     if s.op == "recip":
         return _power(of[0], -1)

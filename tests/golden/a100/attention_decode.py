@@ -156,7 +156,6 @@ def attention_decode_out(
     where_3 = tl.where(eq, 0.0, mul_2)
     where_3_ok = tl.where(rows_o3_ok, where_3, 0.0)
     sum_rows_o3 = tl.sum(where_3_ok, axis=0)
-    recip = 1.0 / sum_rows_o3
     part14 = tl.load(
         part14_ptr + (batch_start * part14_stride_batch + v_cols_start * part14_stride_v_cols) + (r_rows_o3[None, :] * part14_stride_rows_o3 + r_v_cols[:, None] * part14_stride_v_cols),
         mask=rows_o3_ok[None, :],
@@ -167,10 +166,10 @@ def attention_decode_out(
     where_4 = tl.where(eq_3, 0.0, mul_3)
     where_4_ok = tl.where(rows_o3_ok[None, :], where_4, 0.0)
     sum_rows_o3_2 = tl.sum(where_4_ok, axis=1)
-    mul_4 = recip * sum_rows_o3_2
+    quotient = sum_rows_o3_2 / sum_rows_o3
     tl.store(
         out_ptr + (batch_start * out_stride_batch + v_cols_start * out_stride_v_cols) + r_v_cols * out_stride_v_cols,
-        mul_4.to(tl.float16),
+        quotient.to(tl.float16),
     )
 
 

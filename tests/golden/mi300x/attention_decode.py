@@ -148,7 +148,6 @@ def attention_decode_out(
     where_3 = tl.where(eq, 0.0, mul_2)
     where_3_ok = tl.where(rows_o_ok, where_3, 0.0)
     sum_rows_o = tl.sum(where_3_ok, axis=0)
-    recip = 1.0 / sum_rows_o
     part4 = tl.load(
         part4_ptr + (batch_start * part4_stride_batch + v_cols_start * part4_stride_v_cols) + (r_rows_o[None, :] * part4_stride_rows_o + r_v_cols[:, None] * part4_stride_v_cols),
         mask=rows_o_ok[None, :],
@@ -159,10 +158,10 @@ def attention_decode_out(
     where_4 = tl.where(eq_3, 0.0, mul_3)
     where_4_ok = tl.where(rows_o_ok[None, :], where_4, 0.0)
     sum_rows_o_2 = tl.sum(where_4_ok, axis=1)
-    mul_4 = recip * sum_rows_o_2
+    quotient = sum_rows_o_2 / sum_rows_o
     tl.store(
         out_ptr + (batch_start * out_stride_batch + v_cols_start * out_stride_v_cols) + r_v_cols * out_stride_v_cols,
-        mul_4.to(tl.float16),
+        quotient.to(tl.float16),
     )
 
 

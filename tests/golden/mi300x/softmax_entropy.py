@@ -124,8 +124,8 @@ def softmax_entropy_out(
     diff_3 = safe_2 - max_cols_by_lane
     scaled_3 = diff_3 * -1.4426950408889634
     exp_3 = tl.exp2(scaled_3)
-    mul_9 = sum_lanes_cols * exp_3
-    sum_cols = tl.sum(mul_9, axis=0)
+    mul_8 = sum_lanes_cols * exp_3
+    sum_cols = tl.sum(mul_8, axis=0)
     empty_2_2 = max_cols_by_lane == float("-inf")
     empty_3_2 = sum_cols_3_by_lane == 0.0
     empty_4_2 = empty_2_2 | empty_3_2
@@ -140,12 +140,11 @@ def softmax_entropy_out(
     add_3 = tl.fma(exp_4, sum_cols_2_by_lane, mul_6_2)
     where_2 = tl.where(empty_4_2, sum_cols_2_by_lane, add_3)
     sum_cols_2 = tl.sum(where_2, axis=0)
-    recip = 1.0 / sum_cols
     log = tl.log(sum_cols)
     neg_4 = -log
     add_2 = tl.fma(neg_4, sum_cols, sum_cols_2)
-    mul_8 = recip * add_2
-    neg_5 = -mul_8
+    quotient = add_2 / sum_cols
+    neg_5 = -quotient
     tl.store(out_ptr + rows_start * out_stride_rows, neg_5.to(tl.float16))
 
 
