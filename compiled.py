@@ -67,7 +67,8 @@ def optimize(
     ``fn``: a function on torch tensors, an ``nn.Module``, an ``ExportedProgram``, an ``fx.GraphModule``, or an
     :class:`eqfuse.Program`.  ``args``: example arguments (on any one device; only shapes, dtypes and strides are used: kernels are
     chosen for these strides and take any at run time).  An ``ExportedProgram`` or a ``Program`` has its shapes: arguments may be left
-    out, and those given must fit it.
+    out, and those given must fit it.  Numbers and tensors that a function closes over are those that it has now: a tensor may change in
+    place, a name that is bound anew is not seen.
     ``target``: a name (``eqfuse.targets()``), an architecture, the path of a file like those, or ``"auto"``: what ``EQFUSE_TARGET``
     names in the environment, else the GPU at hand, else the CPU.
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),

@@ -150,3 +150,29 @@ def test_accuracy_of_repeated_and_constant_outputs():
     report = compiled.accuracy(X)
     assert len(report.outputs) == len(compiled.program.outputs) == 2
     report.check()
+
+
+@pytest.mark.parametrize("target", ["cpu", "h200"])
+def test_what_a_function_closes_over_is_what_it_was(target):
+    """A tensor that changes in place is seen, a name that is bound anew is not (docs/limits.md); a module's buffer is."""
+    bias, scale, x = torch.ones(3), 2.0, torch.arange(3.0)
+
+    def f(x):
+        return x * scale + bias
+
+    class Holder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("bias", torch.ones(3))
+
+        def forward(self, x):
+            return x * 2 + self.bias
+
+    holder = Holder()
+    function, module = (eqfuse.optimize(g, (x,), target=target) for g in (f, holder))
+    run = [c if target == "cpu" else c.interpret for c in (function, module)]
+    bias.add_(1)
+    assert torch.equal(run[0](x), x * 2 + 2)
+    bias, scale, holder.bias = torch.zeros(3), 5.0, torch.zeros(3)
+    assert torch.equal(run[0](x), x * 2 + 2)
+    assert torch.equal(run[1](x), x * 2)
