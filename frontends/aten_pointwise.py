@@ -332,9 +332,8 @@ def _elu(x: Term, alpha: float, scale: float, input_scale: float) -> Term:
 
 @pointwise("aten.gelu.default")
 def _gelu(x: Term, approximate: str) -> Term:
-    if approximate == "tanh":
-        inner = (x + power(x, 3) * 0.044715) * math.sqrt(2.0 / math.pi)
-        return x * 0.5 * (_map("tanh", inner) + 1.0)
+    if approximate == "tanh":  # (tanh(u) + 1) / 2 is sigmoid(2 u), which does not cancel
+        return x * _map("sigmoid", (x + power(x, 3) * 0.044715) * (2.0 * math.sqrt(2.0 / math.pi)))
     return x * 0.5 * (_map("erf", x * math.sqrt(0.5)) + 1.0)
 
 

@@ -169,13 +169,18 @@ def _expm1(x):
 ERFC = '''
 @triton.jit
 def _erfc(x):
-    """1 - erf(x) without cancellation where x is large: Chebyshev's fit of Numerical Recipes, 1.2e-7 of the value."""
-    z = tl.abs(x)
+    """1 - erf(x) without cancellation where x is large: Chebyshev's fit of Numerical Recipes, 1.2e-7 of the value.
+
+    The square of z is squared + lost: its own rounding would be z^2 units in the last place of the exponential.
+    """
+    z = tl.where(tl.abs(x) > 30.0, 30.0, tl.abs(x))
+    squared = z * z
+    lost = tl.fma(z, z, -squared)
     t = 1.0 / (1.0 + 0.5 * z)
     p = -0.82215223 + t * 0.17087277
     p = -0.18628806 + t * (0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * p)))
     p = -1.26551223 + t * (1.00002368 + t * (0.37409196 + t * (0.09678418 + t * p)))
-    far = t * tl.exp(p - z * z)
+    far = t * tl.exp(-squared) * tl.exp(p - lost)
     return tl.where(x < 0.0, 2.0 - far, far)
 '''
 
