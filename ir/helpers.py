@@ -72,7 +72,8 @@ POW = '''
 def _pow(x, y):
     """x^y = 2^(y log2|x|), as C's pow has it, with a logarithm of two floats: one would lose |y log2 x| units in the last place.
 
-    |x| = m 2^e with m between sqrt(1/2) and sqrt(2), and log2 m is odd in s + rest = (m - 1) / (m + 1).  h + l is the logarithm, y h + y l = k + r.
+    |x| = m 2^e with m between sqrt(1/2) and sqrt(2), and log2 m is odd in s + rest = (m - 1) / (m + 1).
+    h + l is the logarithm, and y h + y l = k + r for the nearest integer k.
     """
     x, y = tl.cast(x, tl.float32), tl.cast(y, tl.float32)
     a = tl.abs(x)
