@@ -530,7 +530,8 @@ class KernelPrinter:
             whole = all(a.dtype.kind == "int" for a in s.args[s.op == "where" :] if isinstance(a, Value))
             whole = whole and any(isinstance(a, Value) for a in s.args[s.op == "where" :])
             spelling = operation(s.op).spellings["triton"]
-            text = self.exact and s.dst.dtype.is_float and spelling.exact or spelling.text
+            rounded_once = self.exact or operation(s.op).selects  # what rounds nothing has no other digits, and keeps the sign of a zero
+            text = rounded_once and s.dst.dtype.is_float and spelling.exact or spelling.text
             return text.format(*(self.operand(a, s.dst.dims, whole=whole) for a in s.args))
         if isinstance(s, Lost):
             return f"_lost_digits({', '.join(self.operand(v, s.dst.dims) for v in (s.new, s.kept, s.small))})"

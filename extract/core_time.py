@@ -25,6 +25,7 @@ FUNCTIONS: dict[str, tuple[tuple[tuple[str, float], ...], float]] = {
     "expm1": ((("exp", 1.0),), 10.0),
     "log": ((("log", 1.0),), 0.0),
     "log1p": ((("log", 1.0), ("div", 1.0)), 6.0),
+    "pow": ((("log", 1.0), ("exp", 2.0)), 20.0),
     "tanh": ((("tanh", 1.0),), 0.0),
     "sigmoid": ((("exp", 1.0), ("div", 1.0)), 2.0),
     "erf": ((("erf", 1.0),), 0.0),

@@ -86,18 +86,7 @@ def _atanh(x: Term) -> Term:
 def _pow(x: Any, y: Any) -> Term:
     if is_whole(x) and is_whole(y):
         raise UnsupportedOpError("integer powers of integers", cure=".float() first if rounding is welcome")
-    return power_of(as_term(x), as_term(y))
-
-
-def power_of(x: Term, y: Term) -> Term:
-    """|x| ** y as exp(y log |x|).  A negative x has whole powers only, with the sign of the odd ones; x ** 0 and 1 ** y are 1."""
-    size, half = _map("abs", x), y * 0.5
-    value = _where(_map("eq", size, 1.0), 1.0, _map("exp", _map("log", size) * y))
-    whole = _map("eq", _map("floor", y), y)
-    odd = _map("and", whole, _map("ne", _map("floor", half), half))
-    none = _map("and", _map("lt", x, 0.0), _map("not", _map("or", whole, _map("eq", size, math.inf))))
-    signed = _where(_map("and", _negative(x), odd), -value, _where(none, math.nan, value))
-    return _where(_map("or", _map("eq", y, 0.0), _map("eq", x, 1.0)), 1.0, signed)
+    return _map("pow", x, y)
 
 
 @pointwise("aten.ldexp.Tensor")

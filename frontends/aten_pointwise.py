@@ -267,17 +267,20 @@ def _sign(x: Term) -> Term:
     return _map("where", _map("gt", x, 0.0), 1.0, _map("where", _map("lt", x, 0.0), -1.0, 0.0))
 
 
+MOST_FACTORS = 8  # of a power that is a product: each product rounds, and seven roundings are within 4 units in the last place
+
+
 def power(x: Term, p: float) -> Term:
-    """x ** p for a number p, without a logarithm where p is a small whole or half number."""
-    if p < 0 and p not in (-0.5,):
-        return _map("recip", power(x, -p))
+    """x ** p for a number p: products or a root where p is a small whole or half number; of integers always products, which are exact."""
     simple = {0: Const(1.0), 1: x, 2: _map("square", x), 0.5: _map("sqrt", x), -0.5: _map("rsqrt", x)}
     if p in simple:
         return simple[p]
-    if p == int(p) and (p <= 64 or is_whole(x)):
-        half = _map("square", power(x, p // 2))
-        return half * x if p % 2 else half
-    return _map("exp", _map("log", x) * float(p))
+    if not float(p).is_integer() or (abs(p) > MOST_FACTORS and not is_whole(x)):
+        return _map("pow", x, float(p))
+    if p < 0:
+        return _map("recip", power(x, -p))
+    half = _map("square", power(x, p // 2))
+    return half * x if p % 2 else half
 
 
 @pointwise("aten.pow.Tensor_Scalar")
@@ -288,14 +291,16 @@ def _pow(x: Term, p: float) -> Term:
 @pointwise("aten.pow.Scalar")
 def _pow_of(base: float, x: Term) -> Term:
     if is_whole(x) and is_whole(base):
-        if base != 2:
-            raise UnsupportedOpError(f"integer powers of {base}", cure="2 ** x, or .float() first if rounding is welcome")
-        return _map("lshift", 1, x)
-    if base == 2:
-        return _map("exp2", x)
-    if base <= 0:
-        return _map("exp", x * Const(math.nan))  # torch allows whole exponents only; this front end none
-    return _map("exp", x * math.log(base))
+        return _whole_power_of(int(base), x)
+    return _map("exp2", x) if base == 2 else _map("pow", base, x)
+
+
+def _whole_power_of(base: int, x: Term) -> Term:
+    """An integer to the power of integers, as torch has it: of a negative power nothing is left but that of 1 and -1."""
+    if abs(base) > 2:
+        raise UnsupportedOpError(f"integer powers of {base}", cure="2 ** x, or .float() first if rounding is welcome")
+    size = {0: lambda: _map("where", _map("eq", x, 0), 1, 0), 1: lambda: as_term(1), 2: lambda: _map("lshift", 1, x)}[abs(base)]()
+    return size if base >= 0 else _map("where", _map("eq", _map("remainder", x, 2), 0), size, -size)
 
 
 @pointwise("aten.log2.default")
@@ -327,9 +332,8 @@ def _elu(x: Term, alpha: float, scale: float, input_scale: float) -> Term:
 
 @pointwise("aten.gelu.default")
 def _gelu(x: Term, approximate: str) -> Term:
-    if approximate == "tanh":
-        inner = (x + power(x, 3) * 0.044715) * math.sqrt(2.0 / math.pi)
-        return x * 0.5 * (_map("tanh", inner) + 1.0)
+    if approximate == "tanh":  # (tanh(u) + 1) / 2 is sigmoid(2 u), which does not cancel
+        return x * _map("sigmoid", (x + power(x, 3) * 0.044715) * (2.0 * math.sqrt(2.0 / math.pi)))
     return x * 0.5 * (_map("erf", x * math.sqrt(0.5)) + 1.0)
 
 

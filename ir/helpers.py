@@ -67,6 +67,45 @@ def _rshift(x, n):
     return x >> tl.where((n >= 0) & (n < width), n, width - 1)
 '''
 
+POW = '''
+@triton.jit
+def _pow(x, y):
+    """x^y = 2^(y log2|x|), as C's pow has it, with a logarithm of two floats: one would lose |y log2 x| units in the last place.
+
+    |x| = m 2^e with m between sqrt(1/2) and sqrt(2), and log2 m is odd in s + rest = (m - 1) / (m + 1).
+    h + l is the logarithm, and y h + y l = k + r for the nearest integer k.
+    """
+    x, y = tl.cast(x, tl.float32), tl.cast(y, tl.float32)
+    a = tl.abs(x)
+    small = a < 1.17549435e-38
+    bits = tl.where(small, a * 8388608.0, a).to(tl.int32, bitcast=True)
+    up = (bits - 0x3F3504F3) & -8388608
+    m = (bits - up).to(tl.float32, bitcast=True)
+    e = (up >> 23).to(tl.float32) - tl.where(small, 23.0, 0.0)
+    n = m + 1.0
+    s = (m - 1.0) / n
+    rest = (tl.fma(-s, n, m - 1.0) - s * (m - (n - 1.0))) / n
+    both = s + rest
+    z = both * both
+    tail = both * z * (0.9617966733499671 + z * (0.577083583289925 + z * (0.4116728256433207 + z * 0.34072803132716234)))
+    h = tl.fma(s, 2.885390043258667, e)
+    l = tl.fma(s, 2.885390043258667, e - h) + (tail + (rest * 2.885390081790082 + s * 3.8531e-08))
+    t = tl.where(y > 4294967296.0, 4294967296.0, tl.where(y < -4294967296.0, -4294967296.0, y))  # enough for 0 and infinity
+    k = tl.floor(tl.minimum(tl.maximum(t * h, -200.0), 200.0) + 0.5)
+    i = k.to(tl.int32)
+    first, second = ((i >> 1) + 127) << 23, ((i - (i >> 1)) + 127) << 23  # the bits of two powers of 2, whose product is 2^k
+    found = tl.exp2(tl.fma(t, l, tl.fma(t, h, -k)))
+    found = found * first.to(tl.float32, bitcast=True) * second.to(tl.float32, bitcast=True)
+    limit = tl.where((a == 0.0) == (y < 0.0), float("inf"), 0.0)
+    found = tl.where((a == 0.0) | (a == float("inf")), limit, found)
+    whole, half = tl.floor(y) == y, y * 0.5
+    odd = whole & (tl.floor(half) != half)
+    found = tl.where(odd & (x.to(tl.int32, bitcast=True) < 0), found * -1.0, found)
+    found = tl.where((x < 0.0) & (whole == 0) & (a != float("inf")), float("nan"), found)
+    found = tl.where((x != x) | (y != y), x + y, found)
+    return tl.where((x == 1.0) | (y == 0.0), 1.0, found)
+'''
+
 TANH = '''
 @triton.jit
 def _tanh(x):
@@ -131,13 +170,18 @@ def _expm1(x):
 ERFC = '''
 @triton.jit
 def _erfc(x):
-    """1 - erf(x) without cancellation where x is large: Chebyshev's fit of Numerical Recipes, 1.2e-7 of the value."""
-    z = tl.abs(x)
+    """1 - erf(x) without cancellation where x is large: Chebyshev's fit of Numerical Recipes, 1.2e-7 of the value.
+
+    The square of z is squared + lost: its own rounding would be z^2 units in the last place of the exponential.
+    """
+    z = tl.where(tl.abs(x) > 30.0, 30.0, tl.abs(x))
+    squared = z * z
+    lost = tl.fma(z, z, -squared)
     t = 1.0 / (1.0 + 0.5 * z)
     p = -0.82215223 + t * 0.17087277
     p = -0.18628806 + t * (0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * p)))
     p = -1.26551223 + t * (1.00002368 + t * (0.37409196 + t * (0.09678418 + t * p)))
-    far = t * tl.exp(p - z * z)
+    far = t * tl.exp(-squared) * tl.exp(p - lost)
     return tl.where(x < 0.0, 2.0 - far, far)
 '''
 

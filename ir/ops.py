@@ -180,6 +180,15 @@ def _cosh(x: float) -> float:
     return INF if abs(x) > 710.0 else math.cosh(x)
 
 
+def _pow_range(a: Interval, b: Interval) -> Interval:
+    """x^y is monotone in x for every y, and in y for every x >= 0, so that its extremes are at corners."""
+    if a.lo < 0:
+        return ALL
+    with np.errstate(all="ignore"):
+        ends = [float(np.power(abs(x), y)) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]  # abs: the sign of a zero is not tracked
+    return Interval(min(ends), max(ends))
+
+
 def _rsqrt_range(a: Interval) -> Interval:
     if a.lo < 0:
         return ALL
@@ -280,6 +289,7 @@ for _op in (
     # powers ---------------------------------------------------------------------------------------------------------------
     ScalarOp("sqrt", 1, _quiet(np.sqrt), triton("tl.sqrt({})", exact="tl.sqrt_rn({})", c="sqrtf({})"), ranges.increasing(math.sqrt), turns=(("mul", "mul"),), domain="nonneg", increasing=True, keeps_zero=True, cost=4.0, special=1.0),
     ScalarOp("rsqrt", 1, _quiet(lambda x: 1.0 / np.sqrt(x)), triton("tl.rsqrt({})", c="1.0f / sqrtf({})"), _rsqrt_range, turns=(("mul", "mul"),), domain="positive", cost=3.0, special=1.0),
+    ScalarOp("pow", 2, _quiet(np.power), triton("_pow({}, {})", helpers.POW, c="eq_pow({}, {})"), _pow_range, domain="positive", cost=40.0, special=2.0),
     # saturating -----------------------------------------------------------------------------------------------------------
     ScalarOp("tanh", 1, _quiet(np.tanh), triton("_tanh({})", helpers.TANH, c="eq_tanh({})"), ranges.increasing(math.tanh, -1.0, 1.0), increasing=True, keeps_zero=True, cost=16.0, special=2.0),
     ScalarOp("sigmoid", 1, _quiet(_sigmoid), triton("1.0 / (1.0 + tl.exp(-{}))", c="eq_sigmoid({})"), lambda a: UNIT, increasing=True, cost=7.0, special=2.0),

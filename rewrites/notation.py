@@ -24,7 +24,7 @@ VALUES = {  # what is written instead, of values
     "&": 'Map("and", {0}, {1})',
     "|": 'Map("or", {0}, {1})',
     "~": 'Map("not", {0})',
-    "**": 'a power is a number; Map("exp", {1} * Map("log", {0})) for a positive base',
+    "**": 'a power is a number; Map("pow", {0}, {1}) for two values',
     "^": 'Map("ne", {0}, {1}) of two truth values',
     "<<": "{0} * 2.0**n for a number n",
     ">>": "{0} / 2.0**n for a number n",

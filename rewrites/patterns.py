@@ -125,29 +125,29 @@ class Pattern(Notation):
         return Map("remainder", pattern(other), self)
 
     def __pow__(self, power: float) -> Pattern:
-        """``self`` to a power that is a number: products and roots for whole and half powers, else by exp and log."""
+        """``self`` to a power that is a number: products and roots for small whole and half powers, as the front end reads them."""
         p = literal(power)
         if p is None or not math.isfinite(p):
             self._no("**", power)
-        if p < 0 and p != -0.5:
-            return Map("recip", self**-p)
         simple = {2: "square", 0.5: "sqrt", -0.5: "rsqrt"}
         if p in simple:
             return Map(simple[p], self)
         if p in (0, 1):
             return self if p else Const(1.0)
-        if p == int(p) and p <= 64:
-            half = Map("square", self ** (p // 2))
-            return half * self if p % 2 else half
-        return Map("exp", Map("log", self) * p)
+        if p != int(p) or abs(p) > 8:
+            return Map("pow", self, Const(float(p)))
+        if p < 0:
+            return Map("recip", self**-p)
+        half = Map("square", self ** (p // 2))
+        return half * self if p % 2 else half
 
     def __rpow__(self, base: float) -> Pattern:
         """A positive number to the power ``self``."""
         number = literal(base)
         if number is None or not 0 < number < math.inf:
-            cure = f'a power is a number; of a positive base: Map("exp", {shown(self)} * Map("log", base))'
+            cure = f'a power is a number; of two values: Map("pow", base, {shown(self)})'
             raise RuleError(f"{shown(base)} ** {shown(self)}: the base is no positive number", cure=cure)
-        return Map("exp2", self) if number == 2 else Map("exp", self * math.log(number))
+        return Map("exp2", self) if number == 2 else Map("pow", Const(float(number)), self)
 
 
 def pattern(x: Operand) -> Pattern:

@@ -7,12 +7,16 @@
 #define EQ_INLINE static inline __attribute__((always_inline, unused))
 #if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)  // clang does not say the first
 #define EQ_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define EQ_FMA_OF_DOUBLES(a, b, c) __builtin_fma(a, b, c)
 #else
 #define EQ_FMA(a, b, c) ((a) * (b) + (c))
+#define EQ_FMA_OF_DOUBLES(a, b, c) ((a) * (b) + (c))
 #endif
 
 EQ_INLINE int32_t eq_bits(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
 EQ_INLINE float eq_float(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
+EQ_INLINE uint64_t eq_double_bits(double x) { uint64_t i; memcpy(&i, &x, 8); return i; }
+EQ_INLINE double eq_double(uint64_t i) { double x; memcpy(&x, &i, 8); return x; }
 EQ_INLINE int64_t eq_least(int64_t a, int64_t b) { return a < b ? a : b; }
 EQ_INLINE int64_t eq_most(int64_t a, int64_t b) { return a > b ? a : b; }
 EQ_INLINE float eq_finite(float x) { return fabsf(x) < INFINITY ? x : 0.0f; }
@@ -136,6 +140,35 @@ EQ_INLINE float eq_log(float x) {
   r = x == 0.0f ? -INFINITY : r;
   r = x < 0.0f ? NAN : r;
   return x < INFINITY ? r : x;  // of inf and NaN themselves
+}
+// pow: |x|^y = 2^(y log2 |x|) in double, rounded once; then signs and limits, as C has them: 6.0e-8 of the value.  |x| = m 2^e with m between
+// sqrt(1/2) and sqrt(2), and log2 m is odd in (m - 1) / (m + 1): minimax polynomials for it and for 2^r (by Lawson's iteration)
+EQ_INLINE float eq_pow(float x, float y) {
+  float a = fabsf(x), n = a < 0x1p-126f ? a * 0x1p23f : a;
+  int32_t e = (int32_t)((uint32_t)(eq_bits(n) - 0x3f3504f3) & 0xff800000u);
+  double m = eq_float(eq_bits(n) - e), s = (m - 1.0) / (m + 1.0), z = s * s;
+  double l = EQ_FMA_OF_DOUBLES(0.34072803132716234, z, 0.4116728256433207);
+  l = EQ_FMA_OF_DOUBLES(l, z, 0.577083583289925);
+  l = EQ_FMA_OF_DOUBLES(l, z, 0.9617966733499671);
+  l = EQ_FMA_OF_DOUBLES(l, z, 2.885390081790082);
+  l = EQ_FMA_OF_DOUBLES(l, s, (double)((e >> 23) - (a < 0x1p-126f ? 23 : 0)));
+  double t = l * (y > 0x1p32f ? 0x1p32f : y < -0x1p32f ? -0x1p32f : y);  // enough for 0 and infinity, and 1 to an infinite power is 1
+  t = t < -151.0 ? -151.0 : t;
+  t = t > 129.0 ? 129.0 : t;
+  double k = t + (0x1.8p52 + 1023.0), r = t - (k - (0x1.8p52 + 1023.0));  // the lowest bits of k are those of an exponent
+  double p = EQ_FMA_OF_DOUBLES(1.5353361890714338e-4, r, 1.3398874422400654e-3);
+  p = EQ_FMA_OF_DOUBLES(p, r, 9.61843735781586e-3);
+  p = EQ_FMA_OF_DOUBLES(p, r, 5.5503324710997434e-2);
+  p = EQ_FMA_OF_DOUBLES(p, r, 2.402264791362658e-1);
+  p = EQ_FMA_OF_DOUBLES(p, r, 6.931472028550825e-1);
+  p = EQ_FMA_OF_DOUBLES(p, r, 1.0);
+  float found = (float)(p * eq_double(eq_double_bits(k) << 52));
+  float limit = (a == 0.0f) == (y < 0.0f) ? INFINITY : 0.0f;
+  found = a == 0.0f || a == INFINITY ? limit : found;
+  float h = 0.5f * y, sign = eq_bits(x) < 0 && floorf(y) == y && floorf(h) != h ? -1.0f : 1.0f;
+  found = x < 0.0f && floorf(y) != y && a != INFINITY ? NAN : found * sign;
+  found = x != x || y != y ? NAN : found;
+  return x == 1.0f || y == 0.0f ? 1.0f : found;
 }
 // log1p: the rounding of u = 1 + x cancels in x / (u - 1): 3e-7 of the value
 EQ_INLINE float eq_log1p(float x) {

@@ -192,6 +192,8 @@ class _Drawer:
             args[self.rng.randrange(2)] = Const(self.rng.choice(CONSTANTS))
         if o.name in ("floordiv", "remainder", "fmod"):
             args[1] = self.inside(args[1], o.domain)
+        if o.name == "pow":
+            args = [self.inside(args[0], o.domain), b.tanh(args[1])]
         if o.arity == 1:
             x = self.inside(args[0], o.domain)
             grows = ("add", "mul") in o.turns

@@ -237,13 +237,20 @@ def _lost(op: ScalarOp, at: tuple[float, ...], bad: Callable[[float], bool]) -> 
     """Whether a value that is bad (infinite, or zero) is so by overflow or underflow alone.
 
     On the way from a good point to this one the last good value is huge, or tiny, if float64 merely ran out of exponents; at a pole or
-    a true zero it is not.  Arguments near zero have no reason to overflow: what is infinite there is a pole.
+    a true zero it is not.  Arguments near zero have no reason to overflow: what is infinite there is a pole.  The way is one of all
+    arguments, or of the last one alone: x^y goes from 0 to infinity within one step of x where y is 1e20.
     """
-    good = next(
-        (p for s in (0.5, 0.1, 1e-2, 1e-4, 1e-8, 1e-20) if not bad(float(value(op, *(p := tuple(a * s for a in at)))))), None
-    ) or next((p for p in product((1.0, -1.0, 0.5), repeat=op.arity) if not bad(float(value(op, *p)))), None)
-    if good is None:
-        return False
+
+    def finds(points: Iterator[tuple[float, ...]]) -> tuple[float, ...] | None:
+        return next((p for p in points if not bad(float(value(op, *p)))), None)
+
+    scales = (0.5, 0.1, 1e-2, 1e-4, 1e-8, 1e-20, 1e-40)
+    together = finds(tuple(a * s for a in at) for s in scales) or finds(product((1.0, -1.0, 0.5), repeat=op.arity))
+    alone = finds((*at[:-1], at[-1] * s) for s in scales)
+    return any(good is not None and _lost_between(op, good, at, bad) for good in (together, alone))
+
+
+def _lost_between(op: ScalarOp, good: tuple[float, ...], at: tuple[float, ...], bad: Callable[[float], bool]) -> bool:
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = (low + high) / 2

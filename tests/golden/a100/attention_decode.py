@@ -83,7 +83,7 @@ def attention_decode_part10_part11_part14(
         where_2 = tl.where(eq_2, 0.0, max_rows_i3)
         diff = where - where_2
         mul_2 = diff * 0.12751743082459868
-        neg_2 = -mul_2
+        neg_2 = mul_2 * -1.0
         exp2 = tl.exp2(neg_2)
         empty_2 = max_rows_i3 == float("-inf")
         factor = tl.where(empty_2, 1.0, exp2)
@@ -149,7 +149,7 @@ def attention_decode_out(
     where = tl.where(eq_2, 0.0, part10)
     diff = max_rows_o3 - where
     mul = diff * 0.12751743082459868
-    neg_2 = -mul
+    neg_2 = mul * -1.0
     exp2 = tl.exp2(neg_2)
     where_2 = tl.where(eq_2, 1.0, exp2)
     mul_2 = where_2 * part11

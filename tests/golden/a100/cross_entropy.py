@@ -95,7 +95,7 @@ def cross_entropy_out(
     mul_4 = sum_lanes_cols * exp_3
     sum_cols = tl.sum(mul_4, axis=0)
     log = tl.log(sum_cols)
-    neg_4 = -log
+    neg_4 = log * -1.0
     labels = tl.load(labels_ptr + rows_start * labels_stride_rows)
     ne = labels != -100
     where = tl.where(ne, labels, 0)
@@ -107,7 +107,7 @@ def cross_entropy_out(
     mul_2 = neg_4 * where_2
     eq = where_2 == 0.0
     where_3 = tl.where(eq, 0.0, mul_2)
-    neg_5 = -max_cols
+    neg_5 = max_cols * -1.0
     mul_3 = neg_5 * where_2
     where_4 = tl.where(eq, 0.0, mul_3)
     logits_2 = tl.load(
@@ -118,7 +118,7 @@ def cross_entropy_out(
     logits_2_f = logits_2.to(tl.float32)
     add = where_4 + logits_2_f
     add_2 = where_3 + add
-    neg_6 = -add_2
+    neg_6 = add_2 * -1.0
     where_5 = tl.where(ne, neg_6, 0.0)
     tl.store(out_ptr + rows_start * out_stride_rows, where_5.to(tl.float16))
 

@@ -83,7 +83,7 @@ def linear_cross_entropy_out(
         sum_w_rows_2 = sum_w_rows_2 + tile_sum_2
         max_w_rows = max_w_rows_new
     log = tl.log(sum_w_rows)
-    neg_4 = -log
+    neg_4 = log * -1.0
     ge = where >= 0
     n_w_rows = tl.full([], N_w_rows, tl.int64)
     lt = where < n_w_rows
@@ -92,12 +92,12 @@ def linear_cross_entropy_out(
     mul_2 = neg_4 * where_2
     eq = where_2 == 0.0
     where_3 = tl.where(eq, 0.0, mul_2)
-    neg_5 = -max_w_rows
+    neg_5 = max_w_rows * -1.0
     mul_3 = neg_5 * where_2
     where_4 = tl.where(eq, 0.0, mul_3)
     add = where_4 + sum_w_rows_2
     add_2 = where_3 + add
-    neg_6 = -add_2
+    neg_6 = add_2 * -1.0
     where_6 = tl.where(ne, neg_6, 0.0)
     tl.store(out_ptr + x_rows_start * out_stride_x_rows + r_x_rows * out_stride_x_rows, where_6.to(tl.float16))
 

@@ -173,10 +173,10 @@ def linear_cross_entropy_few_rows_out(
     where_5_ok = tl.where(w_rows_o3_ok[None, :], where_5, 0.0)
     sum_w_rows_o3 = tl.sum(where_5_ok, axis=1)
     log = tl.log(sum_w_rows_o3)
-    neg_3 = -log
+    neg_3 = log * -1.0
     mul_2 = neg_3 * where_2
     where_6 = tl.where(eq, 0.0, mul_2)
-    neg_4 = -max_w_rows_o3
+    neg_4 = max_w_rows_o3 * -1.0
     mul_3 = neg_4 * where_2
     where_7 = tl.where(eq, 0.0, mul_3)
     part11 = tl.load(
@@ -187,7 +187,7 @@ def linear_cross_entropy_few_rows_out(
     sum_w_rows_o3_2 = tl.sum(part11, axis=1)
     add = where_7 + sum_w_rows_o3_2
     add_2 = where_6 + add
-    neg_5 = -add_2
+    neg_5 = add_2 * -1.0
     where_8 = tl.where(ne, neg_5, 0.0)
     tl.store(out_ptr + x_rows_start * out_stride_x_rows + r_x_rows * out_stride_x_rows, where_8.to(tl.float16))
 

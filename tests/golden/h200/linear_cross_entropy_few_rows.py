@@ -205,10 +205,10 @@ def linear_cross_entropy_few_rows_out(
     where_3_ok = tl.where(w_rows_o_ok[None, :], where_3, 0.0)
     sum_w_rows_o_2 = tl.sum(where_3_ok, axis=1)
     log = tl.log(sum_w_rows_o_2)
-    neg_3 = -log
+    neg_3 = log * -1.0
     mul_2 = neg_3 * sum_w_rows_o
     where_4 = tl.where(eq, 0.0, mul_2)
-    neg_4 = -max_w_rows_o
+    neg_4 = max_w_rows_o * -1.0
     mul_3 = neg_4 * sum_w_rows_o
     where_5 = tl.where(eq, 0.0, mul_3)
     part3 = tl.load(
@@ -219,7 +219,7 @@ def linear_cross_entropy_few_rows_out(
     sum_w_rows_o_3 = tl.sum(part3, axis=1)
     add = where_5 + sum_w_rows_o_3
     add_2 = where_4 + add
-    neg_5 = -add_2
+    neg_5 = add_2 * -1.0
     where_6 = tl.where(ne, neg_5, 0.0)
     tl.store(out_ptr + x_rows_start * out_stride_x_rows + r_x_rows * out_stride_x_rows, where_6.to(tl.float16))
 

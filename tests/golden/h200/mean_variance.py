@@ -53,7 +53,7 @@ def mean_variance_out0_out1(
         lost_cols = _lost_digits(sum_cols_new, sum_cols, small)
         mean_cols_2 = sum_cols_new / tl.cast(cols_start + T_cols, tl.float32)
         diff = mean_cols_2 - mean_cols_3
-        neg_4 = -diff
+        neg_4 = diff * -1.0
         seen_cols = tl.cast(cols_start, tl.float32)
         mul = 1.0 * seen_cols
         diff_2 = tl.fma(neg_4, mul, -lost_cols_3)

@@ -58,7 +58,7 @@ def softmax_entropy_out(
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
         diff = safe - max_cols_by_lane
-        neg_2 = -diff
+        neg_2 = diff * -1.0
         scaled = neg_2 * 1.4426950408889634
         exp = tl.exp2(scaled)
         diff_2 = x_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
@@ -94,7 +94,7 @@ def softmax_entropy_out(
         empty = max_cols_new == float("-inf")
         safe = tl.where(empty, 0.0, max_cols_new)
         diff = safe - max_cols_by_lane
-        neg_2 = -diff
+        neg_2 = diff * -1.0
         scaled = neg_2 * 1.4426950408889634
         exp = tl.exp2(scaled)
         diff_2 = x_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
@@ -132,7 +132,7 @@ def softmax_entropy_out(
     empty_6 = max_cols == float("-inf")
     safe_3 = tl.where(empty_6, 0.0, max_cols)
     diff_4 = safe_3 - max_cols_by_lane
-    neg_2_3 = -diff_4
+    neg_2_3 = diff_4 * -1.0
     scaled_4 = neg_2_3 * 1.4426950408889634
     exp_4 = tl.exp2(scaled_4)
     mul_4_2 = neg_2_3 * exp_4
@@ -141,10 +141,10 @@ def softmax_entropy_out(
     where_2 = tl.where(empty_4_2, sum_cols_2_by_lane, add_3)
     sum_cols_2 = tl.sum(where_2, axis=0)
     log = tl.log(sum_cols)
-    neg_4 = -log
+    neg_4 = log * -1.0
     add_2 = tl.fma(neg_4, sum_cols, sum_cols_2)
     quotient = add_2 / sum_cols
-    neg_5 = -quotient
+    neg_5 = quotient * -1.0
     tl.store(out_ptr + rows_start * out_stride_rows, neg_5.to(tl.float16))
 
 

@@ -115,7 +115,7 @@ def attention_softcap_out(
         max_k_rows_new = _maximum(max_k_rows, tile_max)
         diff = max_k_rows_new - max_k_rows
         mul_3 = diff * 72.13475204444816
-        neg_2 = -mul_3
+        neg_2 = mul_3 * -1.0
         exp2 = tl.exp2(neg_2)
         diff_2 = tanh - max_k_rows_new[:, None]
         mul_5 = diff_2 * 72.13475204444816
