@@ -47,8 +47,8 @@ def order_penalty(program: TileProgram, on_cpu: bool = False) -> tuple[int, ...]
 def least_penalty(program: TileProgram, on_cpu: bool = False) -> tuple[int, ...]:
     """A penalty that no order of the dims is below, from the program of one of them.
 
-    A product whose operands are both loaded, ``A[m, k] B[k, n]``, reads ``A`` along ``k`` and ``B`` along ``n``.  With ``n`` before ``m`` in
-    the order they change places.  Of ``q k^T``, where memory runs along the contracted dim in both, one is across memory in every order.
+    A product whose operands are both loaded, ``A[m, k] B[k, n]``, reads ``A`` along ``k`` and ``B`` along ``n``.  With ``n`` before ``m``
+    they change places.  Of ``q k^T``, where memory runs along the contracted dim in both, one is read across memory in any order.
     """
     buffers = program.kernel.buffers
     loads = {s.dst.name: s.access for s in program.statements() if isinstance(s, Load)}

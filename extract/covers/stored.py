@@ -62,7 +62,7 @@ class Stored:
         """The 16-bit type that torch would give a value which is kept in float32; of a part of a sum that of the sum."""
         if not self._kept_wide:
             return None
-        while c not in self._kept_wide and c not in self.graph.original and len(wholes := self._wholes.get(c, ())) == 1:
+        while c not in self._kept_wide and c not in self.graph.original and len(wholes := self._wholes.get(c, set())) == 1:
             (c,) = wholes
         return self._kept_wide.get(c)
 
@@ -74,7 +74,7 @@ class Stored:
 
     @cached_property
     def _wholes(self) -> Mapping[int, set[int]]:
-        """The classes that a rule makes of the parts which a class holds, by that class."""
+        """The sums that a rule makes of a class, by that class: of the parts of a sum the sum."""
         found: dict[int, set[int]] = {}
         for whole, row in enumerate(self.graph.classes):
             for n in row:
