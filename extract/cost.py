@@ -15,7 +15,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.strides import SECTOR_BYTES
 from ..tiles.kernel import Kernel
 from ..tiles.liveness import ADDRESS_BYTES
 from ..tiles.sizes import VECTOR_BYTES
@@ -410,7 +409,7 @@ def _registers(counts: Counts, fitted: Fit, target: Target) -> int:
 def _effective(t: Traffic) -> float:
     """Bytes, weighted for narrow instructions: a scalar access occupies the memory pipeline like a wider one would.  And for pieces that
     are shorter than the sectors that memory is moved in."""
-    return t.bytes * max(1.0, VECTOR_BYTES / max(t.vector, 1) / 2, SECTOR_BYTES / max(t.run, 1))
+    return t.bytes * max(VECTOR_BYTES / max(t.vector, 1) / 2, t.sectors_per_run)
 
 
 def running(counts: Counts, fitted: Fit, target: Target, limit: int = 0) -> int:

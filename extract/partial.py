@@ -24,8 +24,12 @@ class Partials:
         self._local: dict[tuple[Row, frozenset[int]], set[int]] = {}
 
     def below(self, row: Row, roots: Sequence[int], leaves: Mapping[int, Leaf]) -> tuple[int, ...]:
-        """The classes to choose from for storing between the two kernels that make some roots of some leaves."""
-        _, outer, inner = row
+        """The classes to choose from for storing between the two kernels that make some roots of some leaves.
+
+        Not the parts of a value over which another axis is split as well (``sum_ki a_(ko ki)(jo ji)``, of ``sum_ki a_(ko ki)j``): the same
+        numbers under other names, of which a merge over ``j`` could not be made."""
+        whole, outer, inner = row
+        elsewhere = {a for axis, *parts in self.rows if axis != whole for a in parts}
         again = {a for _, part, a in self.graph.facts.get("before", ()) if part == outer}
         over = {outer, *again}
         local = self.local(row, frozenset(leaves) if again else frozenset())
@@ -34,7 +38,8 @@ class Partials:
             for n in self.graph.classes[c] if c not in leaves else ():
                 if n.reduction and n.attrs[1] in over:
                     for p in reachable(self.graph, n.args, leaves):
-                        if p in local and p not in leaves and outer in self.graph.axes[p] and self._reduces(p, inner):
+                        axes = self.graph.axes[p]
+                        if p in local and p not in leaves and outer in axes and elsewhere.isdisjoint(axes) and self._reduces(p, inner):
                             found[p] = None
         return tuple(p for p in found if not any(q in found and q != p for q in self._factors(p)))
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from ..ir.index import Axis
 from ..ir.program import Program
+from ..ir.strides import SECTOR_BYTES
 from ..ir.terms import Map, Reduce, Scan, Term, View
-from .cost import SECTOR_BYTES
 from .grouping import divisors
 from .layouts import in_memory
 from .targets import Target

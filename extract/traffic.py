@@ -36,19 +36,22 @@ class Passing:
         return sum(self.reads.values()) + self.writes
 
 
-def between(kernel: Kernel, counts: Counts, running: float, marked: bool) -> float:
+def between(kernel: Kernel, counts: Counts, running: float, marked: bool, alone: bool = False) -> float:
     """Bytes that lie between two loops over the same data, of so many programs at a time: what they load in one pass, and what they store,
     where the cache is not told (``marked``) to let that go.  What several programs load, the cache holds once; they run at the same
-    time."""
+    time.  ``alone``: the cache does not serve the neighbours of these programs.  So it holds all of a sector of which they use a part; the
+    neighbours use the rest."""
     programs, passes = max(counts.programs, 1), max(most_passes(counts), 1)
     held = 0.0 if counts.kept and marked else counts.store_bytes / programs * running
     loaded: dict[str, int] = {}
+    sectors: dict[str, float] = {}
     for t in counts.loads:
         loaded[t.buffer] = loaded.get(t.buffer, 0) + t.bytes
+        sectors[t.buffer] = sectors.get(t.buffer, 0.0) + t.bytes * t.sectors_per_run
     for name, n in loaded.items():
         size = kernel.buffers[name].bytes
         sharing = max(n / passes / max(size, 1), 1.0)  # programs that load the same part of it
-        held += min(math.ceil(running / sharing) * n / passes / programs, size)
+        held += min(math.ceil(running / sharing) * (sectors[name] if alone else n) / passes / programs, size)
     return held
 
 
@@ -67,7 +70,7 @@ def found_near(kernel: Kernel, counts: Counts, running: float, held: float, mark
     It gives up anything, not what was used longest ago: of twice its size it has the half (measured on an H100)."""
     if most_passes(counts) < 2 or held <= 0:
         return 0.0
-    return min(1.0, held / max(between(kernel, counts, running, marked), 1.0))
+    return min(1.0, held / max(between(kernel, counts, running, marked, alone=True), 1.0))
 
 
 def passing(

@@ -44,6 +44,30 @@ def order_penalty(program: TileProgram, on_cpu: bool = False) -> tuple[int, ...]
     return permutes, computed_b, inner, stores, len(across)
 
 
+def least_penalty(program: TileProgram, on_cpu: bool = False) -> tuple[int, ...]:
+    """A penalty that no order of the dims is below, from the program of one of them.
+
+    A product whose operands are both loaded, ``A[m, k] B[k, n]``, reads ``A`` along ``k`` and ``B`` along ``n``.  With ``n`` before ``m``
+    they change places.  Of ``q k^T``, where memory runs along the contracted dim in both, one is read across memory in any order.
+    """
+    buffers = program.kernel.buffers
+    loads = {s.dst.name: s.access for s in program.statements() if isinstance(s, Load)}
+    counted: set[tuple[object, ...]] = set()
+    across = 0
+    for s in program.statements():
+        if isinstance(s, Dot) and all(s.loaded) and {s.a.name, s.b.name} <= loads.keys():
+            pair = [loads[v.name] for v in (s.a, s.b)]
+            keys = {(at.buffer, at.index) for at in pair}
+            if len(keys) == 2 and counted.isdisjoint(keys):
+                counted |= keys
+                as_it_is, turned = (
+                    sum(not _contiguous(replace(at, dims=dims), buffers[at.buffer]) for at, dims in zip(pair, order, strict=True))
+                    for order in ([at.dims for at in pair], [at.dims[::-1] for at in pair])
+                )
+                across += min(as_it_is, turned)
+    return (across, 0, 0, 0) if on_cpu else (0, 0, 0, 0, across)
+
+
 def _contiguous(at: Access, buffer: Buffer) -> bool:
     """The last tile dim runs with step 1 along the dimension of the buffer whose neighbours are nearest in memory."""
     if not at.dims or not at.index:
@@ -57,12 +81,15 @@ def choose_order(kernel: Kernel, *, lowered: Callable[[Kernel], TileProgram] = l
     of a kernel, or one that differs from it in tile sizes only."""
     firsts = tuple(d.axes[0] for d in tile_dims(kernel))
     best: tuple[tuple[int, ...], Kernel] | None = None
+    least: tuple[int, ...] = ()
     for order in itertools.islice(itertools.permutations(firsts), limit):
         candidate = replace(kernel, order=order)
-        penalty = order_penalty(lowered(candidate), on_cpu)
+        program = lowered(candidate)
+        penalty = order_penalty(program, on_cpu)
         if best is None or penalty < best[0]:
             best = (penalty, candidate)
-        if not any(penalty):
+        least = least or least_penalty(program, on_cpu)
+        if penalty <= least:
             break
     assert best is not None
     return best[1]

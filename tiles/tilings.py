@@ -1,7 +1,8 @@
 """Kernels that differ in their tile sizes and in the order of their dims alone: what need not be found out again for each of them.
 
 The facts about nodes are the same for all.  And a tile size decides few questions of lowering: whether an axis has lanes at all,
-whether the last tile is padded, whether a contraction is long enough for the matrix unit, whether one tile is the whole axis.  Two
+whether the last tile is padded, whether one tile is the whole axis; and of a loop, whether its steps are long enough for the matrix unit
+and for states in lanes.  Two
 kernels of one order that answer these alike, have one *shape*: their tile programs differ in sizes only, and counting takes the
 sizes from the roles (:class:`.walk.Counter`).  A search prices hundreds of tilings of a dozen shapes.
 """
@@ -29,6 +30,8 @@ def shape(kernel: Kernel) -> tuple[Any, ...]:
 def _answers(kernel: Kernel, axis: Axis, role: Role) -> tuple[Any, ...]:
     if role.kind == "resident":
         return axis, role.kind, role.tile
+    if role.kind == "grid":  # no loop goes along it, and no product contracts it
+        return axis, role.kind, role.tile > 1, role.tile >= axis.size, kernel.even(axis)
     lanes = kernel.lanes and role.tile >= LEAST_TILE
     return axis, role.kind, role.tile > 1, role.tile >= MIN_DOT_K, lanes, role.tile >= axis.size, kernel.even(axis)
 

@@ -71,6 +71,11 @@ class Traffic:
         return round(self.bytes * self.spread)
 
     @property
+    def sectors_per_run(self) -> float:
+        """How many times as much memory moves for a piece that is shorter than a sector."""
+        return max(1.0, SECTOR_BYTES / max(self.run, 1))
+
+    @property
     def vectorised(self) -> bool:
         """Full-width instructions."""
         return self.vector >= VECTOR_BYTES

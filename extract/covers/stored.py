@@ -39,7 +39,7 @@ class Stored:
             whole = [t for t in ([term] if term is not None else self._sums_of_parts(c)) if t.dtype is not None and t.dtype.kind == "int"]
             if whole:
                 dtype = max((t.dtype for t in whole if t.dtype is not None), key=lambda d: d.itemsize)
-            narrow = term.dtype if term is not None and term in self.program.widened else None
+            narrow = self._narrow(c)
             dtype = dtypes.float32 if narrow is not None else dtype
             order = self._order
             # the parts of a matrix outermost: programs that make them would else write into each other's sectors of memory; those of a
@@ -57,6 +57,30 @@ class Stored:
         """The reductions and scans of the program of which a class may be a part: what reduces by the same monoid."""
         by = {n.attrs[0] for n in self.graph.classes[c] if n.in_order}
         return [t for t in self.program.terms() if isinstance(t, Reduce | Scan) and t.monoid in by]
+
+    def _narrow(self, c: int) -> dtypes.DType | None:
+        """The 16-bit type that torch would give a value which is kept in float32; of a part of a sum that of the sum."""
+        if not self._kept_wide:
+            return None
+        while c not in self._kept_wide and c not in self.graph.original and len(wholes := self._wholes.get(c, set())) == 1:
+            (c,) = wholes
+        return self._kept_wide.get(c)
+
+    @cached_property
+    def _kept_wide(self) -> Mapping[int, dtypes.DType | None]:
+        """The classes of the program whose values are kept in float32 though their type is narrower."""
+        numbered = zip(self.program.terms(), self.graph.original, strict=True)
+        return {c: t.dtype for t, c in numbered if t in self.program.widened}
+
+    @cached_property
+    def _wholes(self) -> Mapping[int, set[int]]:
+        """The sums that a rule makes of a class, by that class: of the parts of a sum the sum."""
+        found: dict[int, set[int]] = {}
+        for whole, row in enumerate(self.graph.classes):
+            for n in row:
+                if n.reduction and n.rule is not None:
+                    found.setdefault(n.args[0], set()).add(whole)
+        return found
 
     @cached_property
     def _order(self) -> Mapping[Axis, int]:

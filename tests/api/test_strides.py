@@ -14,11 +14,10 @@ from triton.runtime.jit import JITFunction
 import eqfuse
 from eqfuse import pipeline
 from eqfuse.extract import kept
-from eqfuse.extract.cost import SECTOR_BYTES
 from eqfuse.extract.regions import partition, regions
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
-from eqfuse.ir.strides import footprint, known_strides, layout_kind
+from eqfuse.ir.strides import SECTOR_BYTES, footprint, known_strides, layout_kind
 from eqfuse.ir.terms import Input
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing import lay_out

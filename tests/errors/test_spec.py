@@ -221,15 +221,19 @@ def levelled(change):
 
 
 def looped(name):
-    """A graph made with a broken table of levels: this node changes nothing."""
+    """A graph made with a broken table of levels: this node changes nothing.  Engines are compiled from that table and kept, so those
+    that know the broken one are forgotten before other tests ask for one."""
 
     def make():
-        with pytest.MonkeyPatch.context() as patch:
-            patch.delenv("EQFUSE_SPEC")
-            patch.setitem(schema.LOOPS, name, "{}")
-            patch.setitem(run.SHARED, "none", None)
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.delenv("EQFUSE_SPEC")
+                patch.setitem(schema.LOOPS, name, "{}")
+                patch.setitem(run.SHARED, "none", None)
+                run.forget_engines()
+                return saturate(graph().program)
+        finally:
             run.forget_engines()
-            return saturate(graph().program)
 
     return make
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.extract.cost import SECTOR_BYTES, fit, price
+from eqfuse.extract.cost import fit, price
 from eqfuse.extract.targets import load_target
+from eqfuse.ir.strides import SECTOR_BYTES
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
 from eqfuse.tiles.program import Load, Store

@@ -160,3 +160,20 @@ def test_the_plan_without_splits_is_within_the_limit_of_memory():
     whole = extractor.maker.not_split(split)
     assert split.splits and not whole.splits and whole.temporary_bytes > 0
     assert extractor.maker.not_split(split, whole.temporary_bytes - 1) is split
+
+
+def test_the_kernel_that_uses_a_sum_merges_its_parts():
+    """The sum over 16 of the second product may be split as well, and then the parts of the first have other names, too: those are no
+    values to store beside them."""
+
+    def f(a, b, d, e):
+        return (a @ b) @ (d @ e)
+
+    shapes = (16, 256, 4096), (16, 4096, 16), (16, 16, 64), (64, 1024)
+    c = eqfuse.optimize(f, [meta(*s, dtype=torch.bfloat16) for s in shapes], target="h200")
+    parts, whole = c.plan.kernels
+    (stored,) = parts.stores
+    assert stored.name in whole.loads
+    xs = [torch.randn(s, generator=torch.Generator().manual_seed(k)) for k, s in enumerate([(2, 9, 70), (2, 70, 5), (2, 5, 6), (6, 33)])]
+    xs = [x.bfloat16() for x in xs]
+    torch.testing.assert_close(c.at(*xs).simulate(*xs).double(), f(*(x.double() for x in xs)), rtol=2e-2, atol=0.5)

@@ -1,6 +1,8 @@
 """Kernels of one shape are lowered once and counted under their own sizes: the counts must be those of a kernel lowered for itself."""
 
+import contextlib
 import dataclasses
+import itertools
 import random
 
 import hand_kernels as kernels
@@ -11,6 +13,7 @@ from eqfuse.testing.fuzz.lowering import cases
 from eqfuse.tiles import tilings
 from eqfuse.tiles.kernel import Role
 from eqfuse.tiles.lower import lower
+from eqfuse.tiles.order import least_penalty, order_penalty
 from eqfuse.tiles.tilings import Tilings, shape
 from eqfuse.tiles.walk import walk
 
@@ -90,3 +93,23 @@ def test_a_shape_that_forgets_something_is_found(monkeypatch, name, broken, kern
     monkeypatch.setattr(tilings, name, broken)
     with pytest.raises(AssertionError):
         check(kernel, random.Random(0), 60)
+
+
+def every_order(kernel):
+    """The programs of all orders of a kernel's dims."""
+    for order in itertools.permutations(kernel.order):
+        with contextlib.suppress(PlanError):
+            yield lower(dataclasses.replace(kernel, order=order))
+
+
+@pytest.mark.parametrize("on_cpu", [False, True])
+def test_no_order_is_below_the_least_penalty_that_any_order_tells(on_cpu):
+    random_kernels = (k for _, _, k, _ in cases(range(40), saturated=True))
+    exact = 0
+    for kernel in (*(make()[0] for make in HAND), *random_kernels):
+        programs = list(every_order(kernel)) if 1 < len(kernel.order) <= 4 else []
+        found = [order_penalty(p, on_cpu) for p in programs]
+        for program in programs:
+            assert least_penalty(program, on_cpu) <= min(found), (kernel.name, program)
+        exact += bool(programs) and least_penalty(programs[0], on_cpu) == min(found) and any(min(found))
+    assert exact, "no kernel shows that the bound is met where something is across memory in every order"
