@@ -48,19 +48,16 @@ def resized(planned, name: str, dtype: str) -> Compiled:
 
 
 def cases() -> list[object]:
-    """(program, type, data, runner); every program meets every kind of data in Triton's interpreter in one type of the three, and without
-    ``exhaustive`` only so."""
+    """(program, type, data, runner); every program meets every kind of data in Triton's interpreter in one type of the three, and in another
+    one as tile programs."""
     found = []
     for p, name in enumerate(NAMES):
         small = arguments(name, SHORT, "float32", seed=0)
         for t, dtype in enumerate(DTYPES):
             for k, (kind, make) in enumerate(DATA.items()):
-                if make(name, [a.clone() for a in small]) is not None:
-                    both = dtype == "float32" and family(name) in ("attention", "decode", "rows")
-                    first = "interpret" if (p + k + t) % 3 == 0 else "simulate"
-                    for r in ("interpret", "simulate") if both else (first,):
-                        always = r == first == "interpret"
-                        found.append(pytest.param(name, dtype, kind, r, marks=() if always else pytest.mark.exhaustive))
+                if (turn := (p + k + t) % 3) < 2 and make(name, [a.clone() for a in small]) is not None:
+                    marks = () if turn == 0 else pytest.mark.exhaustive
+                    found.append(pytest.param(name, dtype, kind, ("interpret", "simulate")[turn], marks=marks))
     return found
 
 
