@@ -17,6 +17,7 @@ from ..egraph.frozen import FrozenGraph
 from ..errors import PlanError
 from ..ir.dtypes import DType
 from ..ir.index import Axis, index
+from ..tiles.centres import centres, counted
 from ..tiles.finish import finish
 from ..tiles.kernel import Buffer, Kernel, Node, Role, Root
 from ..tiles.lower import lower
@@ -148,6 +149,7 @@ class KernelSearch:
         register_shares: Mapping[tuple[str, ...], float] = MappingProxyType({}),
     ) -> None:
         self.chooser, self.target, self.buffers = chooser, target, buffers
+        self.centres = centres(chooser.graph)
         self.memo: dict[tuple[object, ...], PlannedKernel | Rejection] = {}
         self.ordered: dict[frozenset[Axis], tuple[tuple[Axis, ...], tuple[int, ...]]] = {}  # dims -> the last order found, its penalty
         self.exact = exact  # kernels compute what is written, to the bit
@@ -519,15 +521,16 @@ class _Form:
         places: Places,
         packs: tuple[tuple[Axis, ...], ...] = (),
     ) -> None:
-        self.search, self.name, self.nodes, self.reasons, self.packs = search, name, nodes, reasons, packs
-        self.roots = tuple(
+        self.search, self.name, self.reasons, self.packs = search, name, reasons, packs
+        names = [*(n.attrs[0] for n in nodes if n.op == "load"), *(r.buffer for r in roots)]
+        self.buffers = {b: search.buffers[b] for b in names}
+        stores = (
             Root(p, r.buffer, tuple(index(0) if a is None else places.of(index(a)) for a in r.layout))
             for p, r in zip(positions, roots, strict=True)
         )
+        self.nodes, self.roots = counted(nodes, tuple(stores), search.centres)
         self.axes = frozenset().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.reduction}
         self.axes |= {a for r in self.roots for e in r.index for a in e.axes()}
-        names = [*(n.attrs[0] for n in nodes if n.op == "load"), *(r.buffer for r in roots)]
-        self.buffers = {b: search.buffers[b] for b in names}
         self.stepwise = search.chooser.ties.rounds(nodes)
         self.share = search.register_shares.get(tuple(r.buffer for r in roots), 1.0)
         self.tilings = Tilings()

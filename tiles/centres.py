@@ -1,0 +1,142 @@
+"""Centres: means that data are counted from.
+
+``sum / n`` is off by a unit or two of the mean, and so is every ``x - mean``.  Of a row of equal numbers 10000.7 these are 0.001 where 0
+is right, and what divides them by the deviation of the row makes 1 of them.  So a mean that is subtracted is counted from an element:
+
+    x - mean x        -->        x - c,    c = s + mean (x - s)        s = x at the first position, 0 if that is not finite
+
+Differences of numbers that are close to each other are exact, those of equal numbers are 0, and then c is the number.  What c lacks
+otherwise is a part in 2^24 of the mean, rounded once, or of s - c, which is one of the differences.  That is right for differences, and not
+for a mean that is stored: around zero c has digits of s only.  What is stored is c where s is of its size, |s| < 2 |c|, and the plain mean
+where it is not.
+
+A mean that nothing is counted from (``mean x^2 + eps``) stays as it is, and so does one of what cannot be had at one position alone: sums
+of products, scans, elements at positions that are data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from ..egraph.frozen import FrozenGraph
+from ..ir.index import Axis, index
+from .kernel import Node, Root
+
+NEAR = 2.0  # how large an element may be, in units of a mean that has digits of it
+LARGEST = 2.0**126  # element: differences with a larger one may overflow
+
+
+def centres(graph: FrozenGraph) -> frozenset[int]:
+    """The classes that something is counted from: what is added to values that vary where it does not; and what these are the negation, a
+    view, the running value or the mean of."""
+    axes = graph.axes
+    found: set[int] = set()
+    todo = [x for nodes in graph.classes for n in nodes if n.scalar == "add" for x, y in (n.args, n.args[::-1]) if not axes[y] <= axes[x]]
+    while todo:
+        c = todo.pop()
+        if c not in found:
+            found.add(c)
+            todo += [n.args[0] for n in graph.classes[c] if n.scalar == "neg" or n.op in ("ref", "view") or n.reduction == "mean"]
+    return frozenset(found)
+
+
+def counted(nodes: tuple[Node, ...], roots: tuple[Root, ...], classes: Collection[int]) -> tuple[tuple[Node, ...], tuple[Root, ...]]:
+    """The nodes with every mean of some classes counted from an element, and the roots among them."""
+    if not any(_is_centre(n, classes) for n in nodes):
+        return nodes, roots
+    made, stored = _Counted(nodes), {r.node for r in roots}
+    for i, n in enumerate(nodes):
+        made.take(n, _is_centre(n, classes), i in stored)
+    return _used(made.nodes, [Root(made.now[r.node], r.buffer, r.index) for r in roots])
+
+
+def _is_centre(n: Node, classes: Collection[int]) -> bool:
+    return n.op == "reduce" and n.attrs[0] == "mean" and n.cls in classes
+
+
+@dataclass
+class _Counted:
+    """Nodes with centres: ``now``, what each node before has become."""
+
+    before: Sequence[Node]
+    nodes: list[Node] = field(default_factory=list)
+    now: list[int] = field(default_factory=list)
+    places: dict[Node, int] = field(default_factory=dict)
+
+    def take(self, n: Node, centre: bool, stored: bool) -> None:
+        """Append a node."""
+        plain = Node(n.op, n.attrs, tuple(self.now[x] for x in n.args), n.axes, n.rule, n.stored, n.cls)
+        s = self._first(n.args[0], n.attrs[1]) if centre else None
+        if s is None:
+            self.now.append(self._put(plain))
+            return
+        (x,) = plain.args
+        s = self._map("where", self._map("lt", self._map("abs", s), self._const(LARGEST)), s, self._const(0.0))
+        off = self._map("add", x, self._map("neg", s))
+        rest = self._put(Node(n.op, n.attrs, (off,), n.axes, "centre"))
+        if not stored:
+            self.now.append(self._put(Node("map", ("add",), (s, rest), n.axes, n.rule, n.stored, n.cls)))
+            return
+        c = self._map("add", s, rest)
+        near = self._map("lt", self._map("abs", s), self._map("mul", self._map("abs", c), self._const(NEAR)))
+        mean = self._put(Node(n.op, n.attrs, plain.args, n.axes, n.rule))
+        self.now.append(self._put(Node("map", ("where",), (near, c, mean), n.axes, n.rule, n.stored, n.cls)))
+
+    def _first(self, node: int, axis: Axis) -> int | None:
+        """A value at the first position of an axis, of a mean that of any of its elements; ``None`` if it cannot be had alone."""
+        n = self.before[node]
+        if not axis.size:
+            return None
+        if n.op == "reduce" and n.attrs[0] == "mean":
+            x = self._first(n.args[0], n.attrs[1])
+            return None if x is None else self._at(x, axis)
+        return self._at(self.now[node], axis)
+
+    def _at(self, node: int, axis: Axis) -> int | None:
+        n = self.nodes[node]
+        first = {axis: index(0)}
+        if axis not in n.axes:
+            return node if n.op not in ("ref", "roll", "pre", "acc") else None
+        if n.op == "load" and not n.args:
+            name, at, *rest = n.attrs
+            return self._put(Node("load", (name, tuple(e.substitute(first) for e in at), *rest), (), n.axes - {axis}, "centre"))
+        if n.op == "index":
+            return self._put(Node("index", (n.attrs[0].substitute(first),), (), n.axes - {axis}, "centre"))
+        if n.op not in ("map", "cast"):
+            return None
+        args = []
+        for a in n.args:
+            if (x := self._at(a, axis)) is None:
+                return None
+            args.append(x)
+        return self._put(Node(n.op, n.attrs, tuple(args), self._over(args), "centre", n.stored))
+
+    def _const(self, number: float) -> int:
+        return self._put(Node("const", (number,), (), frozenset()))
+
+    def _map(self, op: str, *args: int) -> int:
+        return self._put(Node("map", (op,), args, self._over(args), "centre"))
+
+    def _over(self, args: Collection[int]) -> frozenset[Axis]:
+        return frozenset().union(*(self.nodes[x].axes for x in args))
+
+    def _put(self, n: Node) -> int:
+        if n not in self.places:
+            self.nodes.append(n)
+            self.places[n] = len(self.nodes) - 1
+        return self.places[n]
+
+
+def _used(nodes: Sequence[Node], roots: Sequence[Root]) -> tuple[tuple[Node, ...], tuple[Root, ...]]:
+    """The nodes that roots need."""
+    needed = {r.node for r in roots}
+    for i in reversed(range(len(nodes))):
+        if i in needed:
+            needed.update(nodes[i].args)
+    now = {x: k for k, x in enumerate(sorted(needed))}
+    kept = (nodes[x] for x in now)
+    return (
+        tuple(Node(n.op, n.attrs, tuple(now[a] for a in n.args), n.axes, n.rule, n.stored, n.cls) for n in kept),
+        tuple(Root(now[r.node], r.buffer, r.index) for r in roots),
+    )
