@@ -528,7 +528,7 @@ class _Form:
             Root(p, r.buffer, tuple(index(0) if a is None else places.of(index(a)) for a in r.layout))
             for p, r in zip(positions, roots, strict=True)
         )
-        self.nodes, self.roots = counted(nodes, tuple(stores), search.centres)
+        self.nodes, self.roots = counted(nodes, tuple(stores), self.buffers, search.centres)
         self.axes = frozenset().union(*(n.axes for n in nodes)) | {n.attrs[-1] for n in nodes if n.reduction}
         self.axes |= {a for r in self.roots for e in r.index for a in e.axes()}
         self.stepwise = search.chooser.ties.rounds(nodes)

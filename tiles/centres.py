@@ -8,7 +8,7 @@ is right, and what divides them by the deviation of the row makes 1 of them.  So
 Differences of numbers that are close to each other are exact, those of equal numbers are 0, and then c is the number.  What c lacks
 otherwise is a part in 2^24 of the mean, rounded once, or of s - c, which is one of the differences.  That is right for differences, and not
 for a mean that is stored: around zero c has digits of s only.  What is stored is c where s is of its size, |s| < 2 |c|, and the plain mean
-where it is not.
+where it is not; but c itself in 16 bits, and for a later kernel where all data have 16 bits.
 
 A mean that nothing is counted from (``mean x^2 + eps``) stays as it is, and so does one of what cannot be had at one position alone: sums
 of products, scans, elements at positions that are data.
@@ -16,12 +16,12 @@ of products, scans, elements at positions that are data.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..egraph.frozen import FrozenGraph
 from ..ir.index import Axis, index
-from .kernel import Node, Root
+from .kernel import Buffer, Node, Root
 
 NEAR = 2.0  # how large an element may be, in units of a mean that has digits of it
 LARGEST = 2.0**126  # element: differences with a larger one may overflow
@@ -41,14 +41,23 @@ def centres(graph: FrozenGraph) -> frozenset[int]:
     return frozenset(found)
 
 
-def counted(nodes: tuple[Node, ...], roots: tuple[Root, ...], classes: Collection[int]) -> tuple[tuple[Node, ...], tuple[Root, ...]]:
+def counted(
+    nodes: tuple[Node, ...], roots: tuple[Root, ...], buffers: Mapping[str, Buffer], classes: Collection[int]
+) -> tuple[tuple[Node, ...], tuple[Root, ...]]:
     """The nodes with every mean of some classes counted from an element, and the roots among them."""
     if not any(_is_centre(n, classes) for n in nodes):
         return nodes, roots
-    made, stored = _Counted(nodes), {r.node for r in roots}
-    for i, n in enumerate(nodes):
-        made.take(n, _is_centre(n, classes), i in stored)
-    return _used(made.nodes, [Root(made.now[r.node], r.buffer, r.index) for r in roots])
+    made = _Counted(nodes)
+    for n in nodes:
+        made.take(n, _is_centre(n, classes))
+    coarse = all(buffers[n.attrs[0]].dtype.itemsize <= 2 for n in nodes if n.op == "load")
+
+    def stored(r: Root) -> int:
+        b = buffers[r.buffer]
+        fine = b.dtype.itemsize > 2 and (b.role == "output" or not coarse)
+        return made.stored.get(r.node, made.now[r.node]) if fine else made.now[r.node]
+
+    return _used(made.nodes, [Root(stored(r), r.buffer, r.index) for r in roots])
 
 
 def _is_centre(n: Node, classes: Collection[int]) -> bool:
@@ -57,14 +66,15 @@ def _is_centre(n: Node, classes: Collection[int]) -> bool:
 
 @dataclass
 class _Counted:
-    """Nodes with centres: ``now``, what each node before has become."""
+    """Nodes with centres: ``now``, what each node before has become; ``stored``, what it is where it is stored."""
 
     before: Sequence[Node]
     nodes: list[Node] = field(default_factory=list)
     now: list[int] = field(default_factory=list)
+    stored: dict[int, int] = field(default_factory=dict)
     places: dict[Node, int] = field(default_factory=dict)
 
-    def take(self, n: Node, centre: bool, stored: bool) -> None:
+    def take(self, n: Node, centre: bool) -> None:
         """Append a node."""
         plain = Node(n.op, n.attrs, tuple(self.now[x] for x in n.args), n.axes, n.rule, n.stored, n.cls)
         s = self._first(n.args[0], n.attrs[1]) if centre else None
@@ -75,13 +85,11 @@ class _Counted:
         s = self._map("where", self._map("lt", self._map("abs", s), self._const(LARGEST)), s, self._const(0.0))
         off = self._map("add", x, self._map("neg", s))
         rest = self._put(Node(n.op, n.attrs, (off,), n.axes, "centre"))
-        if not stored:
-            self.now.append(self._put(Node("map", ("add",), (s, rest), n.axes, n.rule, n.stored, n.cls)))
-            return
-        c = self._map("add", s, rest)
+        c = self._put(Node("map", ("add",), (s, rest), n.axes, n.rule, n.stored, n.cls))
         near = self._map("lt", self._map("abs", s), self._map("mul", self._map("abs", c), self._const(NEAR)))
         mean = self._put(Node(n.op, n.attrs, plain.args, n.axes, n.rule))
-        self.now.append(self._put(Node("map", ("where",), (near, c, mean), n.axes, n.rule, n.stored, n.cls)))
+        self.stored[len(self.now)] = self._put(Node("map", ("where",), (near, c, mean), n.axes, n.rule, n.stored, n.cls))
+        self.now.append(c)
 
     def _first(self, node: int, axis: Axis) -> int | None:
         """A value at the first position of an axis, of a mean that of any of its elements; ``None`` if it cannot be had alone."""
