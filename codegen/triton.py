@@ -557,7 +557,7 @@ class KernelPrinter:
             return f"tl.permute({self.name(s.src)}, ({', '.join(str(s.src.dims.index(d)) for d in s.dst.dims)}))"
         if isinstance(s, Mean):
             sum_, count = self.name(s.src), self.mean_count(s)
-            return f"tl.div_rn({sum_}, {count})" if self.exact else f"{sum_} / {count}"
+            return f"tl.div_rn({sum_}, {count})"  # of n equal numbers it is the number
         if isinstance(s, Count):
             return self.count(s.binding, s.which, type_name(s.dst.dtype))
         if isinstance(s, IsFirst):

@@ -10,20 +10,23 @@ otherwise is a part in 2^24 of the mean, rounded once, or of s - c, which is one
 for a mean that is stored: around zero c has digits of s only.  What is stored is c where s is of its size, |s| < 2 |c|, and the plain mean
 where it is not; but c itself in 16 bits, and for a later kernel where all data have 16 bits.
 
-A mean that nothing is counted from (``mean x^2 + eps``) stays as it is, and so does one of what cannot be had at one position alone: sums
-of products, scans, elements at positions that are data.
+A mean that nothing is counted from (``mean x^2 + eps``) stays as it is.  So does one of 16-bit numbers, as long as float32 holds every sum of
+equal ones, and one of what cannot be had at one position alone: sums of products, scans, elements at positions that are data.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..egraph.frozen import FrozenGraph
+from ..ir import dtypes
 from ..ir.index import Axis, index
 from .kernel import Buffer, Node, Root
 
 NEAR = 2.0  # how large an element may be, in units of a mean that has digits of it
+DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24}
 LARGEST = 2.0**126  # element: differences with a larger one may overflow
 
 
@@ -45,11 +48,12 @@ def counted(
     nodes: tuple[Node, ...], roots: tuple[Root, ...], buffers: Mapping[str, Buffer], classes: Collection[int]
 ) -> tuple[tuple[Node, ...], tuple[Root, ...]]:
     """The nodes with every mean of some classes counted from an element, and the roots among them."""
-    if not any(_is_centre(n, classes) for n in nodes):
+    groups = {i: axes for i, axes in _groups(nodes, classes).items() if not _is_exact(nodes, i, axes, buffers)}
+    if not groups:
         return nodes, roots
     made = _Counted(nodes)
-    for n in nodes:
-        made.take(n, _is_centre(n, classes))
+    for i, n in enumerate(nodes):
+        made.take(n, groups.get(i))
     coarse = all(buffers[n.attrs[0]].dtype.itemsize <= 2 for n in nodes if n.op == "load")
 
     def stored(r: Root) -> int:
@@ -60,8 +64,32 @@ def counted(
     return _used(made.nodes, [Root(stored(r), r.buffer, r.index) for r in roots])
 
 
-def _is_centre(n: Node, classes: Collection[int]) -> bool:
-    return n.op == "reduce" and n.attrs[0] == "mean" and n.cls in classes
+def _groups(nodes: Sequence[Node], classes: Collection[int]) -> dict[int, tuple[Axis, ...]]:
+    """The means of some classes, each with the axes of the whole group that it is a mean in: its own, and those of a mean of it."""
+    found: dict[int, tuple[Axis, ...]] = {}
+    for i in reversed(range(len(nodes))):
+        n = nodes[i]
+        if _is_mean(n) and n.cls in classes:
+            found[i] = (n.attrs[1], *found.get(i, ()))
+            inner = n.args[0]
+            while nodes[inner].op == "ref":
+                inner = nodes[inner].args[0]
+            if _is_mean(nodes[inner]):
+                found[inner] = found[i]
+    return {i: axes for i, axes in found.items() if nodes[i].cls in classes}
+
+
+def _is_exact(nodes: Sequence[Node], mean: int, group: tuple[Axis, ...], buffers: Mapping[str, Buffer]) -> bool:
+    """Whether the sum of equal elements is exact: they have few digits, and there are not many of them."""
+    n = nodes[mean]
+    while n.op in ("cast", "ref") or _is_mean(n):
+        n = nodes[n.args[0]]
+    digits = DIGITS.get(buffers[n.attrs[0]].dtype) if n.op == "load" else None
+    return digits is not None and math.prod(a.size for a in group) <= 1 << (DIGITS[dtypes.float32] - digits)
+
+
+def _is_mean(n: Node) -> bool:
+    return n.op == "reduce" and n.attrs[0] == "mean"
 
 
 @dataclass
@@ -74,10 +102,10 @@ class _Counted:
     stored: dict[int, int] = field(default_factory=dict)
     places: dict[Node, int] = field(default_factory=dict)
 
-    def take(self, n: Node, centre: bool) -> None:
-        """Append a node."""
+    def take(self, n: Node, group: tuple[Axis, ...] | None) -> None:
+        """Append a node; ``group``: the axes of a mean and of those around it."""
         plain = Node(n.op, n.attrs, tuple(self.now[x] for x in n.args), n.axes, n.rule, n.stored, n.cls)
-        s = self._first(n.args[0], n.attrs[1]) if centre else None
+        s = self._first(n.args[0], group) if group and all(a.size for a in group) else None
         if s is None:
             self.now.append(self._put(plain))
             return
@@ -91,15 +119,17 @@ class _Counted:
         self.stored[len(self.now)] = self._put(Node("map", ("where",), (near, c, mean), n.axes, n.rule, n.stored, n.cls))
         self.now.append(c)
 
-    def _first(self, node: int, axis: Axis) -> int | None:
-        """A value at the first position of an axis, of a mean that of any of its elements; ``None`` if it cannot be had alone."""
+    def _first(self, node: int, group: tuple[Axis, ...]) -> int | None:
+        """A value at the first position of some axes, of a mean that of any of its elements; ``None`` if it cannot be had alone."""
         n = self.before[node]
-        if not axis.size:
-            return None
-        if n.op == "reduce" and n.attrs[0] == "mean":
-            x = self._first(n.args[0], n.attrs[1])
-            return None if x is None else self._at(x, axis)
-        return self._at(self.now[node], axis)
+        while n.op == "ref" or _is_mean(n):
+            group = (*group, n.attrs[1]) if n.op == "reduce" else group
+            node = n.args[0]
+            n = self.before[node]
+        s: int | None = self.now[node]
+        for axis in group:
+            s = None if s is None else self._at(s, axis)
+        return s
 
     def _at(self, node: int, axis: Axis) -> int | None:
         n = self.nodes[node]
