@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 import eqfuse
 
 TARGETS = ("cpu", "h200")
-VALUES = (1000.3, 10000.7, -1e5 - 0.1, 1e15, 3e-5, 0.1, 2e38)
+VALUES = (1000.3, 10000.7, -1e5 - 0.1, 1e15, 3e-5, 0.1, 1e30)
 
 ROWS = {
     "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
@@ -43,23 +43,27 @@ def equal_rows(columns, values=VALUES):
     return torch.tensor(values)[:, None].expand(len(values), columns).contiguous()
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("columns", [5, 105, 768])
-@pytest.mark.parametrize("name", ROWS)
+# every program at one length and on one target, one of them at every length; all of them in the longer run
+QUICK = {("layer_norm", 5, "h200"), ("layer_norm", 768, "cpu"), *((n, 105, t) for n, t in zip(ROWS, TARGETS * len(ROWS), strict=False))}
+CASES = [(n, c, t) for n in ROWS for c in (5, 96, 105, 768, 1000) for t in TARGETS]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "target"), [c if c in QUICK else pytest.param(*c, marks=pytest.mark.exhaustive) for c in CASES]
+)
 def test_equal_rows_are_zero(name, columns, target):
-    values = VALUES if name not in ("var", "std", "var_mean", "by_hand") else VALUES[:-1]  # squares overflow
-    found = run(ROWS[name], equal_rows(columns, values), target)
+    found = run(ROWS[name], equal_rows(columns), target)
     assert torch.equal(found, torch.zeros_like(found))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", PLANES)
+@pytest.mark.parametrize("target", ["cpu", pytest.param("h200", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("name", ["batch_norm", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in PLANES if n != "batch_norm")])
 def test_equal_planes_are_zero(name, target):
     found = run(PLANES[name], torch.full((2, 4, 9, 7), 3000.7), target)
     assert torch.equal(found, torch.zeros_like(found))
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "var", "centred"])
+@pytest.mark.parametrize("name", ["layer_norm", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("var", "centred"))])
 def test_equal_rows_that_are_streamed(name):
     """A plan for rows that do not stay on chip: one pass, or several."""
     planned = torch.empty(4096, 131072, device="meta")
@@ -67,6 +71,7 @@ def test_equal_rows_that_are_streamed(name):
     assert torch.equal(found, torch.zeros_like(found))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["layer_norm", "var", "centred"])
 def test_equal_rows_in_parts(name):
     """Rows that are split over programs, whose partial means are stored."""
@@ -74,6 +79,7 @@ def test_equal_rows_in_parts(name):
     assert torch.equal(found, torch.zeros_like(found))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("target", TARGETS)
 def test_equal_rows_of_16_bits(dtype, target):
@@ -91,7 +97,7 @@ def promised(found, eager, exact):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("columns", [40, 512, 1000])
+@pytest.mark.parametrize("columns", [40, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (512, 1000))])
 def test_a_variance_around_1e4(columns, target):
     compiled = eqfuse.optimize(lambda x: x.var(-1, unbiased=False), (torch.empty(6, columns),), target=target)
     for seed in range(3):
@@ -112,13 +118,18 @@ AWKWARD = {
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("data", AWKWARD)
-def test_data_that_are_hard_on_an_element_as_origin(data, target):
+def test_data_that_are_hard_on_an_element_as_origin(target):
     """The mean that is a result has its digits wherever the element that differences are taken of lies."""
-    x = AWKWARD[data](torch.randn(3, 501, generator=torch.Generator().manual_seed(0)))
-    f = lambda x: (x.mean(-1), x - x.mean(-1, keepdim=True), F.layer_norm(x, x.shape[-1:]))  # noqa: E731
-    for found, eager, exact in zip(run(f, x, target), f(x), f(x.double()), strict=True):
-        finite = eager.isfinite() & exact.isfinite()
-        assert torch.equal(found.isfinite(), eager.isfinite())
-        if finite.any():
-            promised(found[finite], eager[finite], exact[finite])
+
+    def f(x):
+        return x.mean(-1), x - x.mean(-1, keepdim=True), F.layer_norm(x, x.shape[-1:])
+
+    compiled = eqfuse.optimize(f, (torch.empty(3, 131),), target=target)
+    for data in AWKWARD.values():
+        x = data(torch.randn(3, 131, generator=torch.Generator().manual_seed(0)))
+        ours = compiled(x) if target == "cpu" else compiled.interpret(x)
+        for found, eager, exact in zip(ours, f(x), f(x.double()), strict=True):
+            assert torch.equal(found.isfinite(), eager.isfinite())
+            finite = eager.isfinite() & exact.isfinite()
+            if finite.any():
+                promised(found[finite], eager[finite], exact[finite])

@@ -30,7 +30,7 @@ def rmsnorm_out(
     x_f = x.to(tl.float32)
     square = x_f * x_f
     sum_cols = tl.sum(square, axis=0)
-    mean_cols = sum_cols / tl.cast(tl.maximum(N_cols, 1), tl.float32)
+    mean_cols = tl.div_rn(sum_cols, tl.cast(tl.maximum(N_cols, 1), tl.float32))
     add = mean_cols + 1e-06
     rsqrt = tl.rsqrt(add)
     mul = x_f * rsqrt

@@ -57,7 +57,7 @@ def rmsnorm_linear_t2(
         sum_cols_by_lane = sum_cols_new
     sum_cols_new_2 = sum_cols_by_lane - lost_cols_by_lane
     sum_cols = tl.sum(sum_cols_new_2, axis=0)
-    mean_cols = sum_cols / tl.cast(tl.maximum(N_cols, 1), tl.float32)
+    mean_cols = tl.div_rn(sum_cols, tl.cast(tl.maximum(N_cols, 1), tl.float32))
     tl.store(t2_ptr + x_rows_start * t2_stride_x_rows, mean_cols)
 
 

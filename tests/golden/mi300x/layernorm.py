@@ -30,11 +30,11 @@ def layernorm_out(
     x = tl.load(x_ptr + rows_start * x_stride_rows + r_cols * x_stride_cols)
     x_f = x.to(tl.float32)
     sum_cols = tl.sum(x_f, axis=0)
-    mean_cols = sum_cols / tl.cast(tl.maximum(N_cols, 1), tl.float32)
+    mean_cols = tl.div_rn(sum_cols, tl.cast(tl.maximum(N_cols, 1), tl.float32))
     diff = x_f - mean_cols
     square = diff * diff
     sum_cols_2 = tl.sum(square, axis=0)
-    mean_cols_2 = sum_cols_2 / tl.cast(tl.maximum(N_cols, 1), tl.float32)
+    mean_cols_2 = tl.div_rn(sum_cols_2, tl.cast(tl.maximum(N_cols, 1), tl.float32))
     add = mean_cols_2 + 1e-05
     rsqrt = tl.rsqrt(add)
     mul = diff * rsqrt

@@ -44,7 +44,7 @@ def rmsnorm_linear_t8(
         sum_lanes_cols_new_part = tl.sum(tl.reshape(square, [T_x_rows, T_cols // 8, 8]), axis=2)
         sum_lanes_cols = sum_lanes_cols + sum_lanes_cols_new_part
     sum_cols = tl.sum(sum_lanes_cols, axis=1)
-    mean_cols = sum_cols / tl.cast(tl.maximum(N_cols, 1), tl.float32)
+    mean_cols = tl.div_rn(sum_cols, tl.cast(tl.maximum(N_cols, 1), tl.float32))
     add = mean_cols + 1e-06
     rsqrt = tl.rsqrt(add)
     for cols_start in tl.range(0, N_cols, T_cols):
