@@ -10,8 +10,8 @@ otherwise is a part in 2^24 of the mean, rounded once, or of s - c, which is one
 for a mean that is stored: around zero c has digits of s only.  What is stored is c where s is of its size, |s| < 2 |c|, and the plain mean
 where it is not; but c itself in 16 bits, and for a later kernel where all data have 16 bits.
 
-A mean that nothing is counted from (``mean x^2 + eps``) stays as it is.  So does one of 16-bit numbers, as long as float32 holds every sum of
-equal ones, and one of what cannot be had at one position alone: sums of products, scans, elements at positions that are data.
+A mean that nothing is counted from (``mean x^2 + eps``) stays as it is.  So does one of 16-bit numbers, as long as float32 holds every sum
+of equal ones, and one of what cannot be had at one position alone: sums of products, scans, elements at positions that are data.
 """
 
 from __future__ import annotations

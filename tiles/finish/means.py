@@ -3,8 +3,8 @@
     d = sum' / n' - sum / n      -->      m' = sum' / n';  d = m' - m
 
 where ``m`` is ``m'`` of the step before.  The moments of a loop are moved by ``d`` from what they were counted from to what they are
-counted from next, so ``m`` has to be the very number that the step before took.  A device divides by a product with a reciprocal, and a
-compiler may contract that product with the subtraction: then ``sum / n`` is not rounded here, where it was rounded there.  Around 1000
+counted from next, so ``m`` has to be the very number that the step before took.  A device may divide by a product with a reciprocal, and a
+compiler contract that product with the subtraction: then ``sum / n`` is not rounded here, where it was rounded there.  Around 1000
 that is 3e-5 of a mean, and with every step more of the variance than its last digits.  It also is a division less.
 """
 
