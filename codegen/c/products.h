@@ -30,11 +30,6 @@
 typedef float eq_vector __attribute__((vector_size(4 * EQ_LANES), aligned(4), may_alias));
 // one broadcast lives at a time: without it gcc loads all of them first, and spills the sums (36 in place of 60 GFLOP/s on Zen 3)
 #define EQ_IN_ORDER __asm__ volatile("" ::: "memory")
-#ifdef __clang__
-#define EQ_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define EQ_UNROLL _Pragma("GCC unroll 16")
-#endif
 #define EQ_EACH_ROW EQ_UNROLL for (int i = 0; i < rows; i++)  // unrolled, or the sums would be an array in memory
 // Asks memory for an element that is used later: few rows leave no time to wait for it, and processors follow neither short pieces nor rows
 // that end.  Nothing has to be there.

@@ -31,16 +31,6 @@ def _combine(s: Reduce | Scan) -> str:
     return MONOIDS[s.monoid].combine
 
 
-def _clauses(growing: Sequence[Reduce]) -> str:
-    """What a loop of vectors carries from lane to lane."""
-    found = ""
-    for s in growing:
-        name = text.variable(s.dst)
-        found += f" reduction({_CLAUSES[_combine(s)]}:{name})"
-        found += f" reduction(|:nan_{name})" if separate_nan(s) else ""
-    return found
-
-
 class Reductions(Sums):
     """How reductions and scans are printed."""
 
@@ -56,21 +46,40 @@ class Reductions(Sums):
     def reduced(self, axis: Axis, growing: Sequence[Reduce | Scan], innermost: bool, body: Callable[[], None]) -> None:
         """A loop over an axis, with all that grows in it."""
         vectors = innermost and not any(isinstance(s, Scan) or s.parts for s in growing)
-        folded = [s for s in growing if isinstance(s, Reduce) and not self.inner(s)]
-        blocks = self.in_blocks(axis, growing, vectors)
+        self.choose_forms(axis, growing, vectors=vectors, innermost=innermost)
+        self.begin_all(growing)
+        with self.blocks(axis, growing) as bounds:
+            if vectors:
+                self.write(f'_Pragma("omp simd{self._clauses(growing)}")')
+            with self.lane_from(axis, *bounds):
+                body()
+        self.end_all(growing)
+
+    def _clauses(self, growing: Sequence[Reduce | Scan]) -> str:
+        """What a loop of vectors carries from lane to lane."""
+        found = ""
+        for s in growing:
+            if isinstance(s, Reduce) and not self.inner(s):
+                name = self.partial(s) if s.dst.name in self.form else text.variable(s.dst)
+                found += f" reduction({_CLAUSES[_combine(s)]}:{name})"
+                found += f" reduction(|:nan_{name})" if separate_nan(s) else ""
+        return found
+
+    # -- what grows ----------------------------------------------------------------------------------------------------------
+    def begin_all(self, growing: Sequence[Reduce | Scan]) -> None:
+        """Before a loop, what grows in it."""
         for s in growing:
             if not s.parts:
                 self.grow(s)
             elif s is self.groups[s.dst.name].leader:
                 self.begin(self.groups[s.dst.name])
-        with self.blocks(axis, blocks, vectors) as bounds:
-            if vectors:
-                self.write(f'_Pragma("omp simd{_clauses(folded)}")')
-            with self.lane_from(axis, *bounds):
-                body()
+
+    def end_all(self, growing: Sequence[Reduce | Scan]) -> None:
+        """After the loop, what has grown."""
         for s in growing:
             self.end_sum(s)
-        for s in folded:
+            if isinstance(s, Scan) or self.inner(s):
+                continue
             if s.parts:
                 self.take_part(s)
                 continue
@@ -80,33 +89,43 @@ class Reductions(Sums):
             if self.kept[s.dst.name]:
                 self.write(f"{self.element(s.dst)} = {name};")
 
-    # -- what grows ----------------------------------------------------------------------------------------------------------
     def grow(self, s: Reduce | Scan) -> None:
         """What a reduction or a scan begins with."""
-        if isinstance(s, Scan) or s.dst.name in self.wide:
+        form = self.form.get(s.dst.name)
+        if isinstance(s, Scan) or form:
             self.begin_carried(s)
-        if isinstance(s, Scan):
+        if isinstance(s, Scan) or form not in (None, "array"):
             return
         identity, name, inner = text.number(MONOIDS[s.monoid].identity, s.dst.dtype), text.variable(s.dst), self.inner(s)
         if inner:
-            self.write_pragma_over(inner)
-            with self.lanes(inner):
+            with self.over_inner(inner):
                 self.write(f"{self.element(s.dst)} = {identity};")
-        elif s.dst.name not in self.wide:
-            self.write(f"{text.value_type(s.dst.dtype)} {name} = {identity};")
-            self.scopes[-1].add(s.dst.name)
-            if separate_nan(s):
-                self.write(f"int32_t nan_{name} = 0;")
+            return
+        self.write(f"{text.value_type(s.dst.dtype)} {name} = {identity};")
+        self.scopes[-1].add(s.dst.name)
+        if separate_nan(s):
+            self.write(f"int32_t nan_{name} = 0;")
 
     def reduce(self, s: Reduce) -> None:
         """A step of a reduction."""
         x, name = text.variable(s.src), text.variable(s.dst)
-        if separate_nan(s) and not self.inner(s):
+        if s.dst.name in self.form:
+            self.add(s)
+        elif self.inner(s):
+            self.write(f"{self.element(s.dst)} = {self.combined(s.monoid, self.element(s.dst), x)};")
+        elif separate_nan(s):
             self.write(f"{name} = {x} {'>' if _combine(s) == 'maximum' else '<'} {name} ? {x} : {name};")
             self.write(f"nan_{name} |= {x} != {x};")
-            return
-        place = self.element(s.dst) if self.inner(s) else name if self.is_declared(s.dst.name) else self.carried(s)
-        self.write(f"{place} = {self.combined(s.monoid, place, x)};")
+        else:
+            self.write(f"{name} = {self.combined(s.monoid, name, x)};")
+
+    def scan(self, s: Scan) -> str:
+        """A step of a scan: what it has up to here."""
+        if s.dst.name in self.form:
+            self.add(s)
+            return self.up_to_here(s)
+        self.write(f"{self.carried(s)} = {self.combined(s.monoid, self.carried(s), text.variable(s.src))};")
+        return self.carried(s)
 
     # -- states of several parts ---------------------------------------------------------------------------------------------
     def begin(self, group: Group) -> None:
