@@ -13,8 +13,8 @@ from datetime import date
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from host import commit, host
+from torch.nn import functional
 
 import eqfuse
 
@@ -59,7 +59,7 @@ PROGRAMS = {  # name -> program, its shape for n, kinds of data if not all
     "var, first axis": (lambda x: x.var(0, correction=0), columns, KINDS),
     "std": (lambda x: x.std(-1), rows, KINDS),
     "norm": (lambda x: x.norm(dim=-1), rows, KINDS),
-    "mse_loss": (lambda x: F.mse_loss(x[0], x[1]), rows, KINDS),
+    "mse_loss": (lambda x: functional.mse_loss(x[0], x[1]), rows, KINDS),
     "logsumexp": (lambda x: x.logsumexp(-1), rows, KINDS),
     "softmax": (lambda x: x.softmax(-1), rows, KINDS),
     "softmax, first axis": (lambda x: x.softmax(0), columns, KINDS),
@@ -68,9 +68,9 @@ PROGRAMS = {  # name -> program, its shape for n, kinds of data if not all
     "cumsum": (lambda x: x.cumsum(-1), rows, KINDS),
     "cumsum, first axis": (lambda x: x.cumsum(0), columns, KINDS),
     "gates": (gates, lambda n: (2, min(n, 512)), ("gates",)),
-    "layer_norm": (lambda x: F.layer_norm(x, x.shape[-1:]), rows, KINDS),
-    "rms_norm": (lambda x: F.rms_norm(x, x.shape[-1:]), rows, KINDS),
-    "group_norm, planes": (lambda x: F.group_norm(x, 4), planes, KINDS),
+    "layer_norm": (lambda x: functional.layer_norm(x, x.shape[-1:]), rows, KINDS),
+    "rms_norm": (lambda x: functional.rms_norm(x, x.shape[-1:]), rows, KINDS),
+    "group_norm, planes": (lambda x: functional.group_norm(x, 4), planes, KINDS),
     "x ** 2.5": (lambda x: x**2.5, rows, ("uniform", "10", "100")),
     "x ** y": (lambda x: x[0] ** x[1], rows, ("uniform", "10")),
     "decays": (decays, lambda n: (3, min(n, 600)), ("uniform",)),
@@ -121,13 +121,19 @@ def main():
                 fixed = shape(n) == shape(2 * n) and n != LENGTHS[target][0]
                 if fixed or (asked.only and not any(w in name for w in asked.only)):
                     continue
-                row = {"program": name, "target": target, "n": n, "shape": shape(n), **measured(program, shape(n), kinds, target, asked.seeds)}
+                row = {
+                    "program": name,
+                    "target": target,
+                    "n": n,
+                    "shape": shape(n),
+                    **measured(program, shape(n), kinds, target, asked.seeds),
+                }
                 table.append(row)
                 over = f"  OVER {row['over']}" if row["over"] else ""
                 print(f"{target:7} {n:8} {name:24} {row['ours']:.1e} {row['eager']:.1e}{over}", flush=True)
-    if asked.save:
-        out = {"environment": {**host(), "commit": commit()}, "seeds": asked.seeds, "rows": table}
-        (RESULTS / f"{date.today()}-digits.json").write_text(json.dumps(out, indent=1) + "\n")
+                if asked.save:  # what there is so far
+                    out = {"environment": {**host(), "commit": commit()}, "seeds": asked.seeds, "rows": table}
+                    (RESULTS / f"{date.today()}-digits.json").write_text(json.dumps(out, indent=1) + "\n")
 
 
 if __name__ == "__main__":

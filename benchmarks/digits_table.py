@@ -15,9 +15,9 @@ def digits(result, path):
     rows = [[name, str(n), *(found[name, n].get(t, "-") for t in targets)] for name, n in order]
     over = [f"`{r['program']}` of {r['n']} on {r['target']} ({r['over']})" for r in result["rows"] if r["over"]]
     said = (
-        "The largest error against float64, relative to the largest result, ours / eager's (torch on the CPU, float32): data uniform, normal, and "
-        f"normal around 10, 100 and 1e4, {result['seeds']} seeds each; GPUs in Triton's interpreter.  The promise is twice eager's error or four "
-        "units in the last place (4.8e-7), draw by draw."
+        "The largest error against float64, relative to the largest result, ours / eager's (torch on the CPU, float32): data uniform, "
+        f"normal, and normal around 10, 100 and 1e4, {result['seeds']} seeds each; GPUs in Triton's interpreter.  The promise is twice "
+        "eager's error or four units in the last place (4.8e-7), draw by draw."
     )
     parts = [f"### {env['date'][:10]}: digits of reductions, scans, norms and powers", f"{machine(env)}; commit {env['commit']}.", said]
     parts.append(markdown(["program", "n", *targets], rows))

@@ -3,8 +3,8 @@
 In a step the value is ``combine(carry, prefixes of the tile)``, and the next carry ``combine(carry, reduction of the tile)``.  What is past
 the end of the axis is in no prefix before it, nor in a carry that is read, so no lane is masked.
 
-Sums whose digits count (:func:`.compensation.worthwhile`) are made in float64 within a tile, as torch makes them: programs take differences of
-them, as gates do, where a unit of the whole is large.  From step to step they carry what their additions lose.
+Sums whose digits count (:func:`.compensation.worthwhile`) are made in float64 within a tile, as torch makes them: programs take differences
+of them, as gates do, where a unit of the whole is large.  From step to step they carry what their additions lose.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from . import text
 from .bypass import CACHE, LINE, Bypass
 from .expressions import arguments
 from .nests import Nest, Path, nests, places, shared
-from .sums import EIGHT, is_sum
+from .sums import EIGHT, WIDE, is_sum
 from .values import ROW, dims_of, tile_of
 
 
@@ -199,6 +199,7 @@ class Printer(Bypass):
             found.append(found[-1].parts[0])
         others = any(isinstance(s, Reduce | Scan) and n.axis not in s.dim.axes for s in n.statements)
         few = self.kernel.tile(n.axis) < EIGHT or len(found) == 1
+        few |= self.kernel.tile(found[-1].axis or n.axis) >= WIDE and not any(isinstance(s, Scan) for s in growing)
         if few or others or not any(map(is_sum, growing)) or any(s.parts for s in growing) or self.bypassing(found[-1]):
             return []
         return found[1:]

@@ -17,7 +17,6 @@ from . import text
 from .expressions import spelled
 from .states import Group, groups
 from .sums import Sums
-from .values import dims_of
 
 _CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min"}
 

@@ -1,12 +1,12 @@
 """Sums in C: a float takes a few numbers, a double takes the floats, and it is rounded once, when the sum is complete.
 
-A float that takes n numbers one after the other loses up to n * 2**-25 of their sum, which is 0.2 % of 65536.  So no float takes more than a
-block of them.  What a block is depends on the loop:
+A float that takes n numbers one after the other loses up to n * 2**-25 of their sum, which is 0.2 % of 65536.  So no float takes more than
+a block of them.  What a block is depends on the loop:
 
 ========  ==================================  ===========================================================================================
 vectors   ``x.sum(-1)``                       ``EQ_BLOCK`` numbers of a row: 32 for each lane of a vector
 rows      ``x.sum(0)``                        :data:`EIGHT` rows, taken together in one loop over the columns (:meth:`Sums.in_eights`)
-array     ``x.softmax(-1).sum(0)``            :data:`ROWS` rows, added up in an array, where each row has loops of its own
+array     ``x.softmax(-1).sum(0)``            :data:`ROWS` rows, added up in an array, where rows have loops of their own or are wide
 sequence  ``x.cumsum(-1)``                    :data:`EIGHT` numbers, in double: only the blocks wait for each other
 number    ``x.mean((1, 2))``, its second sum  one: the sum of each row goes into the double as it is
 ========  ==================================  ===========================================================================================
@@ -37,6 +37,7 @@ from .nests import Nest
 from .values import dims_of
 
 EIGHT = 8  # rows or numbers that are taken together
+WIDE = 256  # columns of rows that are read one by one: eight at a time are slower by 12 % where they come from memory
 ROWS = 64  # rows that an array of floats takes: 32 cost 10 % where rows come from memory, 64 cost 4 %
 FEWEST = 128  # numbers of the shortest EQ_BLOCK
 Form = Literal["vectors", "rows", "array", "sequence", "number"]
@@ -148,13 +149,14 @@ class Sums(Lines):
     def in_eights(self, axis: Axis, growing: Sequence[Reduce | Scan], inside: Sequence[Nest], body: Callable[[], None]) -> None:
         """A loop over rows that has nothing in it but the loops ``inside``, of which the innermost takes eight rows at a time.
 
-            for (; row + 8 <= n; row += 8)
-              for (column) { float sum = 0; for (k < 8) sum += x[row + k][column]; upto[column] += sum; }
-            for (; row < n; row++)
-              for (column) upto[column] += x[row][column];
+        for (; row + 8 <= n; row += 8)
+          for (column) { float sum = 0; for (k < 8) sum += x[row + k][column]; upto[column] += sum; }
+        for (; row < n; row++)
+          for (column) upto[column] += x[row][column];
         """
         sums = [s for s in growing if is_sum(s)]
         lane, n = text.lane(axis), text.count(axis)
+
         @contextmanager
         def columns() -> Iterator[None]:
             with ExitStack() as loops:

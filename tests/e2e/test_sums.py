@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 import eqfuse
 
@@ -67,7 +67,7 @@ def test_planes_around_100_are_normalised():
     """A mean that is off by one unit of 100 is off by eight of what comes out."""
 
     def f(x):
-        return F.group_norm(x, 4)
+        return functional.group_norm(x, 4)
 
     x = data("100", (1, 4, 256, 256), 9)
     within_the_promise(f, eqfuse.optimize(f, (x,), target="cpu"), x)
@@ -114,7 +114,7 @@ def test_gradients_of_a_bias_and_a_weight():
     b = torch.zeros(16)
 
     def f(w, b, x, t):
-        return (F.linear(x, w, b) * t).sum()
+        return (functional.linear(x, w, b) * t).sum()
 
     def gradients(run, kind):
         given = [p.detach().to(kind, copy=True).requires_grad_() for p in (w, b)]
@@ -131,7 +131,7 @@ def test_sums_of_integers_stay_integers():
     x = torch.arange(100_000, dtype=torch.int64).reshape(50_000, 2)
     c = eqfuse.optimize(lambda x: (x.sum(0), x.cumsum(0)), (x,), target="cpu")
     assert all(torch.equal(a, b) for a, b in zip(c(x), (x.sum(0), x.cumsum(0)), strict=True))
-    assert "double" not in c.source[c.source.rindex("void eq_"):]
+    assert "double" not in c.source[c.source.rindex("void eq_") :]
 
 
 def test_an_infinite_sum_stays_infinite():
