@@ -6,7 +6,7 @@ a block of them.  What a block is depends on the loop:
 ========  ==================================  ===========================================================================================
 vectors   ``x.sum(-1)``                       ``EQ_BLOCK`` numbers of a row: 32 for each lane of a vector
 rows      ``x.sum(0)``                        :data:`EIGHT` rows, taken together in one loop over the columns (:meth:`Sums.in_eights`)
-array     ``x.softmax(-1).sum(0)``            :data:`ROWS` rows, added up in an array, where rows have loops of their own or are wide
+array     ``(x - x.mean(1)[:, None]).sum(0)``  :data:`ROWS` rows, added up in an array, where rows have loops of their own or are wide
 sequence  ``x.cumsum(-1)``                    :data:`EIGHT` numbers, in double: only the blocks wait for each other
 number    ``x.mean((1, 2))``, its second sum  one: the sum of each row goes into the double as it is
 ========  ==================================  ===========================================================================================
