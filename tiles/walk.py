@@ -46,7 +46,6 @@ from .program import (
 from .sizes import VECTOR_BYTES, Sizes, wide_axes
 
 LOST = 4.0  # instructions: two differences, a comparison, a selection
-WIDE = 2.0  # instructions of float32 in the time of one of float64: an H100, an A100 and an MI300X have half as many units for it
 MIN_DOT_M = 16  # rows that the matrix unit computes at least
 
 
@@ -353,7 +352,7 @@ class _Walk:
                 self.crossings += trips if s.lanes is None and not s.parts[1:] else 0
             elif isinstance(s, Scan):  # a step of all lanes for each doubling of what a prefix has seen
                 combined = trips * elements(s.dst) * max(1.0, math.log2(self.sizes.dims[s.dim.name]))
-                work["reduce"] += combined * _combining(s) * (WIDE if s.wide else 1.0)
+                work["reduce"] += combined * _combining(s)
                 self.special += combined * _combining(s, special=True)
             elif isinstance(s, Where):
                 work["where"] += trips * elements(s.dst) * masked
