@@ -12,6 +12,7 @@ from pathlib import Path
 from coverage_tables import coverage
 from cpu_tables import cpu
 from device_tables import device
+from digits_table import digits
 from kernel_tables import attention, instructions
 from layout_tables import layout_rules, layouts, placements, strides
 from models_table import models
@@ -375,6 +376,7 @@ KINDS = {
     "-instructions": instructions,
     "-attention": attention,
     "-static-ranking": ranking,
+    "-digits": digits,
 }
 ELSEWHERE = ("-operators", "-cpu-ranking", "-refined", "-counters", "-cache", "-rule-examination")  # other pages have these
 

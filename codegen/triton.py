@@ -546,7 +546,8 @@ class KernelPrinter:
         if isinstance(s, Scan):
             prefixes = MONOIDS[s.monoid].prefixes
             assert prefixes is not None
-            return prefixes.triton.format(self.name(s.src), s.src.dims.index(s.dim))
+            of, rounded = (f"{self.name(s.src)}.to(tl.float64)", ".to(tl.float32)") if s.wide else (self.name(s.src), "")
+            return prefixes.triton.format(of, s.src.dims.index(s.dim)) + rounded
         if isinstance(s, Dot):
             acc = f", {self.name(s.acc)}" if s.acc is not None else ""
             precision = f', input_precision="{s.precision}"' if s.precision else ""

@@ -119,23 +119,40 @@ def step(
     tile: Callable[[], Steps[Operand]],
 ) -> Steps[Value]:
     """The new state of a sum after a tile, which ``tile`` emits; the loop gets a second accumulator for what the addition loses."""
-    assert body.loop is not None
-    let = builder.let
-    old = builder.value(f"lost_{body.loop.binding.axis.name}", state.old.dims, state.old.dtype)
-    lost = OpenAccumulator(old, "sum", 0.0, node)
-    body.loop.accumulators.append(lost)
-    builder.define(old, body)
+    old, lost = opened(builder, node, state.old, body)
     scale = yield factor(builder, node, update, state, body, mode)
     kept, carried = (scale.of(builder, v, body) for v in (state.old, old))
-    rest = let(body, "neg", (carried,))
-    for node in update.terms:
-        term = yield builder.emit(node, body, mode)
+    rest = builder.let(body, "neg", (carried,))
+    for term_node in update.terms:
+        term = yield builder.emit(term_node, body, mode)
         if scale.untouched is not None:
-            term = let(body, "where", (scale.untouched, Literal(0.0), term))
-        rest = let(body, "add", (term, rest))
-    small = let(body, "add", ((yield tile()), rest), hint="small")
-    new = let(body, "add", (kept, small), hint=state.old.name + "_new")
+            term = builder.let(body, "where", (scale.untouched, Literal(0.0), term))
+        rest = builder.let(body, "add", (term, rest))
+    return added(builder, state.old, kept, (yield tile()), rest, lost, body)
+
+
+def carried(builder: Builder, node: int, old: Value, tile: Value, body: Block) -> tuple[Operand, Value]:
+    """What is to be added to a sum because it was lost before, and the sum after a tile."""
+    value, lost = opened(builder, node, old, body)
+    rest = builder.let(body, "neg", (value,))
+    return rest, added(builder, old, old, tile, rest, lost, body)
+
+
+def opened(builder: Builder, node: int, old: Value, body: Block) -> tuple[Value, OpenAccumulator]:
+    """An accumulator for what the additions to ``old`` lose."""
+    assert body.loop is not None
+    value = builder.value(f"lost_{body.loop.binding.axis.name}", old.dims, old.dtype)
+    lost = OpenAccumulator(value, "sum", 0.0, node)
+    body.loop.accumulators.append(lost)
+    builder.define(value, body)
+    return value, lost
+
+
+def added(builder: Builder, old: Value, kept: Operand, tile: Operand, rest: Operand, lost: OpenAccumulator, body: Block) -> Value:
+    """The sum of what is ``kept`` of ``old``, a tile and what was lost before; what this loses is in ``lost``."""
+    small = builder.let(body, "add", (tile, rest), hint="small")
+    new = builder.let(body, "add", (kept, small), hint=old.name + "_new")
     assert isinstance(new, Value)
-    left = builder.value(old.name + "_new", old.dims, old.dtype)
+    left = builder.value(lost.old.name + "_new", lost.old.dims, lost.old.dtype)
     lost.new = builder.put(body, Lost(left, new, builder.as_value(kept, body), builder.as_value(small, body)))
     return new

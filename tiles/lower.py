@@ -158,7 +158,7 @@ class Lowering(Builder):
         if n.op in ("reduce", "roll"):
             return (yield self._reduction(node, where, mode))
         if n.op == "scan":
-            return (yield scans.emit(self, node, self.state_type(node), where, mode))
+            return (yield scans.emit(self, node, self.state_type(node), where, mode, digits=self.compensates))
         if n.scalar == "mul" and any(self.nodes[x].scalar == "recip" for x in n.args):
             return (yield product(self, n.args, where, mode, state, stored=n.stored is not None))
         whole = self._integers_of(n)

@@ -251,13 +251,14 @@ class Reduce:
 @dataclass(frozen=True)
 class Scan:
     """``dst =`` the reductions of all prefixes of ``src`` along one dim.  What is after the end of an axis is in no prefix before it.
-    ``parts``: as of a reduction."""
+    ``parts``: as of a reduction.  ``wide``: sums are made in float64 and rounded once."""
 
     dst: Value
     monoid: str
     dim: Dim
     src: Value
     parts: tuple[Value, ...] = ()
+    wide: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 In a step the value is ``combine(carry, prefixes of the tile)``, and the next carry ``combine(carry, reduction of the tile)``.  What is past
 the end of the axis is in no prefix before it, nor in a carry that is read, so no lane is masked.
+
+Sums whose digits count (:func:`.compensation.worthwhile`) are made in float64 within a tile, as torch makes them: programs take differences
+of them, as gates do, where a unit of the whole is large.  From step to step they carry what their additions lose.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from ..ir.dtypes import DType
 from ..ir.index import index
 from ..ir.monoids import MONOIDS
 from ..ir.recursion import Steps
+from . import compensation
 from .blocks import Block, OpenAccumulator
 from .builder import Builder, Mode
 from .program import Operand, Reduce, Scan, Value
 
 
-def emit(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | None) -> Steps[Operand]:
-    """The prefixes along an axis, in a type.
+def emit(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | None, *, digits: bool) -> Steps[Operand]:
+    """The prefixes along an axis, in a type.  ``digits``: those of sums count.
 
     Raises PlanError where a program does not have what is before it: along a grid axis, or inside of a loop within the one that carries.
     """
@@ -40,7 +44,9 @@ def emit(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | No
     if dim is not None and len(dim.axes) > 1:
         raise PlanError(f"axis {axis.name} is packed, so it cannot be scanned")
     called, of = m.name.removeprefix("i"), None if kind.is_float else kind
-    here = v if dim is None else builder.put(where, Scan(builder.value(f"{called}_upto_{axis.name}", v.dims, kind), m.name, dim, v))
+    digits = digits and kind.is_float and m.combine == "add"
+    upto = builder.value(f"{called}_upto_{axis.name}", v.dims, kind)
+    here = v if dim is None else builder.put(where, Scan(upto, m.name, dim, v, wide=digits))
     if not streamed:
         return here
     assert body is not None
@@ -50,6 +56,9 @@ def emit(builder: Builder, node: int, kind: DType, where: Block, mode: Mode | No
     body.loop.accumulators.append(state)
     builder.define(old, body)
     tile = v if dim is None else builder.put(where, Reduce(builder.value(f"tile_{called}", old.dims, kind), m.name, dim, v))
+    if digits:
+        rest, state.new = compensation.carried(builder, node, old, tile, where)
+        return state.new if dim is None else builder.let(where, "add", (old, builder.let(where, "add", (here, rest))))
     new = builder.let(where, m.combine, (old, tile), hint=old.name + "_new", dtype=of)
     assert isinstance(new, Value)
     state.new = new

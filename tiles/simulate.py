@@ -233,7 +233,8 @@ class _Simulation:
         if isinstance(s, Scan):
             prefixes = MONOIDS[s.monoid].prefixes
             assert prefixes is not None
-            return prefixes.numpy(*(self.operand(v, s.dst.dims, env) for v in s.parts or (s.src,)), axis=s.dst.dims.index(s.dim))
+            of = [self.operand(v, s.dst.dims, env) for v in s.parts or (s.src,)]
+            return prefixes.numpy(*(v.astype(np.float64) for v in of) if s.wide else of, axis=s.dst.dims.index(s.dim))
         if isinstance(s, Dot):
             a, b = env[s.a.name], env[s.b.name]
             product = products(a, b) if self.dtype is np.float32 else a @ b

@@ -48,6 +48,21 @@ EQ_INLINE eq_f16 eq_to_f16(float x) {
   return (eq_f16)(sign | found);
 }
 
+// a loop of at most 16 turns as if they were written one after the other, so that the loop around can be one of vectors
+#ifdef __clang__
+#define EQ_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define EQ_UNROLL _Pragma("GCC unroll 16")
+#endif
+// numbers that a loop of vectors adds up in float, 32 for each lane
+#if defined(__AVX512F__)
+#define EQ_BLOCK 512
+#elif defined(__AVX__)
+#define EQ_BLOCK 256
+#else
+#define EQ_BLOCK 128
+#endif
+
 // a line of 64 bytes past the caches, where the compiler has a name for that; other cores see it after eq_order_lines
 #ifndef __has_builtin
 #define __has_builtin(name) 0

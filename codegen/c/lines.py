@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from ...ir.index import Axis
 from ...tiles.program import TileProgram, Value, uses
@@ -37,13 +37,17 @@ class Lines(Expressions):
     @contextmanager
     def lanes(self, axes: tuple[Axis, ...]) -> Iterator[None]:
         """Loops over the lanes of axes."""
-        for a in axes:
-            self.write(f"for (int64_t {text.lane(a)} = 0; {text.lane(a)} < {text.count(a)}; {text.lane(a)}++) {{")
-            self.scopes.append(set())
-        yield
-        for _ in axes:
-            self.scopes.pop()
-            self.write("}")
+        with ExitStack() as loops:
+            for a in axes:
+                loops.enter_context(self.lane_from(a, "0", text.count(a)))
+            yield
+
+    @contextmanager
+    def lane_from(self, axis: Axis, first: str, end: str) -> Iterator[None]:
+        """A loop over some of the lanes of an axis."""
+        lane = text.lane(axis)
+        with self.braces(f"for (int64_t {lane} = {first}; {lane} < {end}; {lane}++)"):
+            yield
 
     def write_pragma_over(self, over: tuple[Axis, ...]) -> None:
         if len(over) == 1:

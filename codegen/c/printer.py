@@ -33,6 +33,7 @@ from . import text
 from .bypass import CACHE, LINE, Bypass
 from .expressions import arguments
 from .nests import Nest, Path, nests, places, shared
+from .sums import EIGHT, WIDE, is_sum
 from .values import ROW, dims_of, tile_of
 
 
@@ -171,11 +172,37 @@ class Printer(Bypass):
             for p in n.parts:
                 self.nest(p)
 
+        inside = self.columns(n, growing)
         stored = self.bypassing(n) if not growing else None
-        if stored is not None:
+        if inside:
+
+            def columns() -> None:
+                for p in inside[-1].parts:
+                    self.nest(p)
+
+            self.choose_rows(growing)
+            self.begin_all(growing)
+            self.in_eights(n.axis, growing, inside, columns)
+            self.end_all(growing)
+        elif stored is not None:
             self.in_lines(n.axis, stored, body)
         else:
             self.reduced(n.axis, growing, n.innermost, body)
+
+    def columns(self, n: Nest, growing: list[Reduce | Scan]) -> list[Nest]:
+        """The loops inside of one over rows, if sums of columns are all that it is for: eight rows can be taken together."""
+        assert n.axis is not None
+        found = [n]
+        while not found[-1].innermost:
+            if len(found[-1].parts) != 1:
+                return []
+            found.append(found[-1].parts[0])
+        others = any(isinstance(s, Reduce | Scan) and n.axis not in s.dim.axes for s in n.statements)
+        few = self.kernel.tile(n.axis) < EIGHT or len(found) == 1
+        few |= self.kernel.tile(found[-1].axis or n.axis) >= WIDE and not any(isinstance(s, Scan) for s in growing)
+        if few or others or not any(map(is_sum, growing)) or any(s.parts for s in growing) or self.bypassing(found[-1]):
+            return []
+        return found[1:]
 
     def in_strips(self, outer: Axis, n: Nest) -> None:
         """Strips of a loop, in each the loop over ``outer``: a transpose (:mod:`.order`)."""
@@ -296,11 +323,7 @@ class Printer(Bypass):
             self.reduce(s)
         elif not isinstance(s, Loop):
             kind, name = text.value_type(s.dst.dtype), text.variable(s.dst)
-            if isinstance(s, Scan):
-                self.write(f"{self.carried(s)} = {self.combined(s.monoid, self.carried(s), text.variable(s.src))};")
-                value = self.carried(s)
-            else:
-                value = self.expression(s)
+            value = self.scan(s) if isinstance(s, Scan) else self.expression(s)
             self.write(f"const {kind} {name} = {value};")
             self.scopes[-1].add(s.dst.name)
             if self.kept[s.dst.name]:

@@ -1,4 +1,4 @@
-"""Reductions and scans of nests: what they begin with, a step, and what is made of it after the loop.
+"""Reductions and scans of nests: what they begin with, a step, and what is made of it after the loop.  Sums are those of :mod:`.sums`.
 
 A reduction over the innermost axis is one of a loop of vectors, with one vector of partial results, which never leave their register: an
 array of several would make sums of rows in the nearest cache faster by a sixth, but what is read back from it waits until the row that was
@@ -15,9 +15,8 @@ from ...ir.monoids import MONOIDS
 from ...tiles.program import Reduce, Scan, TileProgram
 from . import text
 from .expressions import spelled
-from .lines import Lines
 from .states import Group, groups
-from .values import dims_of
+from .sums import Sums
 
 _CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min"}
 
@@ -31,17 +30,7 @@ def _combine(s: Reduce | Scan) -> str:
     return MONOIDS[s.monoid].combine
 
 
-def _clauses(growing: Sequence[Reduce]) -> str:
-    """What a loop of vectors carries from lane to lane."""
-    found = ""
-    for s in growing:
-        name = text.variable(s.dst)
-        found += f" reduction({_CLAUSES[_combine(s)]}:{name})"
-        found += f" reduction(|:nan_{name})" if separate_nan(s) else ""
-    return found
-
-
-class Reductions(Lines):
+class Reductions(Sums):
     """How reductions and scans are printed."""
 
     def __init__(self, program: TileProgram) -> None:
@@ -49,28 +38,47 @@ class Reductions(Lines):
         read = [s.dst.name for s in self.values.maker.values() if self.values.placed(s)]
         self.groups = groups(self.values.statements, read)  # by the value of each part
 
-    def inner(self, s: Reduce | Scan) -> tuple[Axis, ...]:
-        """The axes inside of the one that is reduced."""
-        run = self.values.runs(dims_of(s))
-        return run[run.index(s.dim.axes[0]) + 1 :]
-
     def combined(self, monoid: str, a: str, b: str) -> str:
         return spelled(MONOIDS[monoid].combine).format(a, b)
 
     # -- loops ---------------------------------------------------------------------------------------------------------------
     def reduced(self, axis: Axis, growing: Sequence[Reduce | Scan], innermost: bool, body: Callable[[], None]) -> None:
         """A loop over an axis, with all that grows in it."""
+        vectors = innermost and not any(isinstance(s, Scan) or s.parts for s in growing)
+        self.choose_forms(axis, growing, vectors=vectors, innermost=innermost)
+        self.begin_all(growing)
+        with self.blocks(axis, growing) as bounds:
+            if vectors:
+                self.write(f'_Pragma("omp simd{self._clauses(growing)}")')
+            with self.lane_from(axis, *bounds):
+                body()
+        self.end_all(growing)
+
+    def _clauses(self, growing: Sequence[Reduce | Scan]) -> str:
+        """What a loop of vectors carries from lane to lane."""
+        found = ""
+        for s in growing:
+            if isinstance(s, Reduce) and not self.inner(s):
+                name = self.partial(s) if s.dst.name in self.form else text.variable(s.dst)
+                found += f" reduction({_CLAUSES[_combine(s)]}:{name})"
+                found += f" reduction(|:nan_{name})" if separate_nan(s) else ""
+        return found
+
+    # -- what grows ----------------------------------------------------------------------------------------------------------
+    def begin_all(self, growing: Sequence[Reduce | Scan]) -> None:
+        """Before a loop, what grows in it."""
         for s in growing:
             if not s.parts:
                 self.grow(s)
             elif s is self.groups[s.dst.name].leader:
                 self.begin(self.groups[s.dst.name])
-        folded = [s for s in growing if isinstance(s, Reduce) and not self.inner(s)]
-        if innermost and not any(isinstance(s, Scan) or s.parts for s in growing):
-            self.write(f'_Pragma("omp simd{_clauses(folded)}")')
-        with self.lanes((axis,)):
-            body()
-        for s in folded:
+
+    def end_all(self, growing: Sequence[Reduce | Scan]) -> None:
+        """After the loop, what has grown."""
+        for s in growing:
+            self.end_sum(s)
+            if isinstance(s, Scan) or self.inner(s):
+                continue
             if s.parts:
                 self.take_part(s)
                 continue
@@ -80,49 +88,43 @@ class Reductions(Lines):
             if self.kept[s.dst.name]:
                 self.write(f"{self.element(s.dst)} = {name};")
 
-    # -- what grows ----------------------------------------------------------------------------------------------------------
     def grow(self, s: Reduce | Scan) -> None:
         """What a reduction or a scan begins with."""
-        identity = text.number(MONOIDS[s.monoid].identity, s.dst.dtype)
-        kind, name = text.value_type(s.dst.dtype), text.variable(s.dst)
-        inner = self.inner(s)
-        if isinstance(s, Scan):
-            if inner:
-                self.write_pragma_over(inner)
-                with self.lanes(inner):
-                    self.write(f"{self.carried(s)} = {identity};")
-            else:
-                self.write(f"{kind} {self.carried(s)} = {identity};")
-        elif inner:
-            self.write_pragma_over(inner)
-            with self.lanes(inner):
+        form = self.form.get(s.dst.name)
+        if isinstance(s, Scan) or form:
+            self.begin_carried(s)
+        if isinstance(s, Scan) or form not in (None, "array"):
+            return
+        identity, name, inner = text.number(MONOIDS[s.monoid].identity, s.dst.dtype), text.variable(s.dst), self.inner(s)
+        if inner:
+            with self.over_inner(inner):
                 self.write(f"{self.element(s.dst)} = {identity};")
-        else:
-            self.write(f"{kind} {name} = {identity};")
-            self.scopes[-1].add(s.dst.name)
-            if separate_nan(s):
-                self.write(f"int32_t nan_{name} = 0;")
-
-    def carried(self, s: Scan) -> str:
-        """What a scan has up to here."""
-        inner = self.inner(s)
-        if not inner:
-            return f"upto_{text.variable(s.dst)}"
-        array = self.values.array(f"{s.dst.name} upto", inner, max(s.dst.dtype.itemsize, 4))
-        parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
-        return f"(({text.value_type(s.dst.dtype)} *)(memory + {array.offset}))[{text.total(parts)}]"
+            return
+        self.write(f"{text.value_type(s.dst.dtype)} {name} = {identity};")
+        self.scopes[-1].add(s.dst.name)
+        if separate_nan(s):
+            self.write(f"int32_t nan_{name} = 0;")
 
     def reduce(self, s: Reduce) -> None:
         """A step of a reduction."""
         x, name = text.variable(s.src), text.variable(s.dst)
-        if self.inner(s):
+        if s.dst.name in self.form:
+            self.add(s)
+        elif self.inner(s):
             self.write(f"{self.element(s.dst)} = {self.combined(s.monoid, self.element(s.dst), x)};")
-            return
-        if separate_nan(s):
+        elif separate_nan(s):
             self.write(f"{name} = {x} {'>' if _combine(s) == 'maximum' else '<'} {name} ? {x} : {name};")
             self.write(f"nan_{name} |= {x} != {x};")
         else:
             self.write(f"{name} = {self.combined(s.monoid, name, x)};")
+
+    def scan(self, s: Scan) -> str:
+        """A step of a scan: what it has up to here."""
+        if s.dst.name in self.form:
+            self.add(s)
+            return self.up_to_here(s)
+        self.write(f"{self.carried(s)} = {self.combined(s.monoid, self.carried(s), text.variable(s.src))};")
+        return self.carried(s)
 
     # -- states of several parts ---------------------------------------------------------------------------------------------
     def begin(self, group: Group) -> None:

@@ -22,7 +22,7 @@ def made_by(sources: tuple[str, ...], packages: tuple[str, ...]) -> str | None:
     """A digest of sources of the package and of versions of others; ``None`` if there are no sources, or newer ones than this process
     runs."""
     digest = hashlib.sha256()
-    files = [p for s in sources for p in ([ROOT / s] if s.endswith(".py") else sorted((ROOT / s).rglob("*.py")))]
+    files = [p for s in sources for p in ([ROOT / s] if s.endswith(".py") else _files(ROOT / s))]
     try:
         for path in files:
             if path.stat().st_mtime > _LOADED:
@@ -33,3 +33,8 @@ def made_by(sources: tuple[str, ...], packages: tuple[str, ...]) -> str | None:
     except (OSError, PackageNotFoundError):
         return None
     return digest.hexdigest()
+
+
+def _files(folder: Path) -> list[Path]:
+    """What a package reads of its own: modules, the headers of kernels in C, devices."""
+    return sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".h", ".toml"))
