@@ -1,7 +1,6 @@
 """Layouts on named hardware axes, after the Axe paper.  It stands alone: all it needs of EqFuse are its errors, and index expressions
 to read and write them."""
 
-from . import cute
 from .encodings import of_encoding
 from .inverses import inverse, left_inverse, right_inverse
 from .iters import Iter
@@ -11,5 +10,5 @@ from .swizzle import Swizzle, Swizzled
 
 __all__ = [
     "Iter", "Layout", "Partial", "Replicate", "Shard", "Sharding", "Swizzle", "Swizzled",
-    "cute", "inverse", "left_inverse", "of_encoding", "right_inverse",
+    "inverse", "left_inverse", "of_encoding", "right_inverse",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ that has a dimension for each axis, the last one being the fastest:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ...errors import LayoutError, shown
 from .iters import MEMORY, Iter, Iters, elements
@@ -58,13 +59,34 @@ def right_inverse(layout: Layout) -> Layout:
 
 
 def left_inverse(layout: Layout, axes: Sequence[str] | None = None) -> Layout:
-    """The layout N with ``N(layout(x)) = x`` for a layout that is one to one, whatever it leaves out.  On several axes the place is an
-    index in the shape of ``layout.complement(..).direct_sum(layout).span()``, as for :func:`inverse`.
+    """The layout N with ``N(layout(x)) = x`` for a layout that is one to one, whatever places it leaves out: rows of 6 in 8 places,
+    ``(4,6):(8,1)``, have ``(4,8):(6,1)``.  On several axes the place is an index in a shape that has, for each axis, the largest stride
+    times its extent.
 
-    LayoutError where translates of the layout fill no interval, or it is not one to one."""
-    _digits(layout)
-    top = {axis: high + 1 for axis, (_, high) in layout.bounds().items()} or {MEMORY: 1}
-    return inverse(layout.complement(top).direct_sum(layout), layout.axes if axes is None else axes)
+    LayoutError where the strides of an axis, by size, are no multiples of those before, or a digit reaches the next one."""
+    digits, own = _digits(layout), layout.axes or (MEMORY,)
+    found: list[Iter] = []
+    offset = 0
+    for axis in own if axes is None else _read(axes, own):
+        chain = digits.get(axis, [])
+        low = layout.offset.get(axis, 0) + _low(chain)
+        if low:
+            raise LayoutError(f"{layout} begins at {low} on axis {axis}", cure="a layout that begins at 0")
+        steps = [1, *(abs(it.stride) for it, _ in chain)]
+        room = [n // m if m and n % m == 0 else 0 for m, n in pairwise(steps)]
+        for (it, _), places in zip(chain, room[1:], strict=False):
+            if places < it.extent:
+                raise LayoutError(
+                    f"iter {it} of {layout} reaches the next one", cure="each stride a multiple of extent times stride before it"
+                )
+        if chain and not room[0]:
+            raise LayoutError(f"iter {chain[0][0]} of {layout} puts elements at one place", cure="a layout that is one to one")
+        iters, start = _back(chain)
+        wide = [*room[1:], *(it.extent for it, _ in chain[-1:])]
+        gaps = (Iter(room[0], 0),) if chain and room[0] > 1 else ()
+        found += [*(Iter(n, it.stride) for n, it in zip(reversed(wide), iters, strict=True)), *gaps]
+        offset += start
+    return Layout(tuple(found), (), {MEMORY: offset})
 
 
 def _digits(layout: Layout, several: bool = True) -> dict[str, list[Digit]]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import errors
 from ...errors import LayoutError
+from ...errors import shown as shown_value
 
 MEMORY = "m"  # the axis of an iter that names none: the linear memory of a device
 Vector = dict[str, int]  # axis -> integer, without zeros
@@ -33,7 +33,7 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
     except TypeError:
         number = None
     if number is None or (least is not None and number < least):
-        raise LayoutError(f"{what} is {errors.shown(value)}", cure=f"a whole number{'' if least is None else f' from {least}'}")
+        raise LayoutError(f"{what} is {shown_value(value)}", cure=f"a whole number{'' if least is None else f' from {least}'}")
     return number
 
 
@@ -50,7 +50,7 @@ class Iter:
             object.__setattr__(self, "extent", whole(self.extent, "the extent of an iter", 1))
             object.__setattr__(self, "stride", whole(self.stride, "the stride of an iter"))
         if not isinstance(self.axis, str) or not re.fullmatch(r"[A-Za-z_]\w*", self.axis):
-            raise LayoutError(f"the axis of an iter is {errors.shown(self.axis)}", cure="a name such as 'm', 'lane', 'warp', 'reg', 'gpu'")
+            raise LayoutError(f"the axis of an iter is {shown_value(self.axis)}", cure="a name such as 'm', 'lane', 'warp', 'reg', 'gpu'")
 
     def __str__(self) -> str:
         return f"{self.extent}:{on_axis(self.stride, self.axis)}"
@@ -59,7 +59,7 @@ class Iter:
         """The iter of the values that both produce: ``6:4`` and ``5:6`` have ``2:12`` in common (section 3.4 of the paper).  Both begin at
         0, so there always is one; LayoutError for iters on different axes."""
         if not isinstance(other, Iter) or other.axis != self.axis:
-            raise LayoutError(f"{errors.shown(other)} is not on the axis of iter {self}", cure=f"an iter on {self.axis}")
+            raise LayoutError(f"{shown_value(other)} is not on the axis of iter {self}", cure=f"an iter on {self.axis}")
         step = math.lcm(self.stride, other.stride)
         if not step or (self.stride < 0) != (other.stride < 0):
             return Iter(1, 0, self.axis)
@@ -82,7 +82,7 @@ def read(iters: Any, what: str = "the iters of a layout") -> Iters:
     for part in elements(iters, what, cure):
         words = () if isinstance(part, Iter) else elements(part, what, cure)
         if not isinstance(part, Iter) and len(words) not in (2, 3):
-            raise LayoutError(f"{what} are {errors.shown(iters)}", cure=cure)
+            raise LayoutError(f"{what} are {shown_value(iters)}", cure=cure)
         found.append(part if isinstance(part, Iter) else Iter(*words))
     return tuple(found)
 
@@ -92,7 +92,7 @@ def elements(value: Any, what: str, cure: str) -> tuple[Any, ...]:
     try:
         return tuple(value)
     except Exception:  # an object may raise anything when it is iterated
-        raise LayoutError(f"{what} are {errors.shown(value)}", cure=cure) from None
+        raise LayoutError(f"{what} are {shown_value(value)}", cure=cure) from None
 
 
 def read_shape(shape: Any, what: str = "the shape") -> tuple[int, ...]:

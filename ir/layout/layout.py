@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, overload
 
-from ... import errors
 from ...errors import LayoutError
+from ...errors import shown as shown_value
 from . import composition, digits, notation, replicas, slicing, strides, tiling
 from . import iters as basic
 from .iters import MEMORY, Iter, Iters, Vector, plus, read, read_shape, shown, size_of, spans, value_at, whole
@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..index import Axis, IndexExpr
-    from .swizzle import Swizzled
+
+
+class AfterLayout:
+    """A map of places after a layout (:class:`~eqfuse.ir.layout.Swizzled`)."""
+
+    def tiled(self, outer: Layout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> AfterLayout:
+        """``outer (x) self``."""
+        raise NotImplementedError
+
+    def equivalent(self, other: Any) -> bool:
+        """Whether both map each index to the same set of places."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,7 @@ class Layout:
         try:
             offset = dict(self.offset)
         except Exception:  # an object may raise anything when it is iterated
-            raise LayoutError(f"the offset of a layout is {errors.shown(self.offset)}", cure="axis -> integer: {'m': 3}") from None
+            raise LayoutError(f"the offset of a layout is {shown_value(self.offset)}", cure="axis -> integer: {'m': 3}") from None
         for axis, value in offset.items():
             Iter(1, value, axis)
         object.__setattr__(self, "iters", read(self.iters))
@@ -121,7 +132,7 @@ class Layout:
         at = basic.elements(index, "the index", "a number for each dimension") if isinstance(index, Sequence) else (index,)
         if len(at) != len(dims) or not all(0 <= whole(i, "an index") < n for i, n in zip(at, dims, strict=False)):
             raise LayoutError(
-                f"index {errors.shown(index)} is not in the shape {dims}", cure="one number for each dimension, from 0 to its size less 1"
+                f"index {shown_value(index)} is not in the shape {dims}", cure="one number for each dimension, from 0 to its size less 1"
             )
         base, copies = value_at(self.iters, basic.flat(at, dims)), self._copies()
         return tuple(
@@ -180,10 +191,10 @@ class Layout:
         copies, shift = replicas.canonical(self.replicas)
         return Layout(digits.canonical(self.iters), copies, plus(self.offset, shift))
 
-    def equivalent(self, other: Layout | Swizzled) -> bool:
+    def equivalent(self, other: Layout | AfterLayout) -> bool:
         """Whether both map each index to the same set of places (an axis that is not mentioned has the value 0)."""
         if not isinstance(other, Layout):
-            return _swizzled(other).equivalent(self)
+            return _after_layout(other).equivalent(self)
         return self.canonicalize() == other.canonicalize()
 
     def group(self, shape: Sequence[int]) -> Layout:
@@ -214,17 +225,17 @@ class Layout:
     def tile(self, inner: Layout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Layout: ...
 
     @overload
-    def tile(self, inner: Swizzled, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Swizzled: ...
+    def tile(self, inner: AfterLayout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> AfterLayout: ...
 
     def tile(
-        self, inner: Layout | Swizzled, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None
-    ) -> Layout | Swizzled:
+        self, inner: Layout | AfterLayout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None
+    ) -> Layout | AfterLayout:
         """``self (x) inner``: ``(x || y) -> self(x)·span(inner) + inner(y)``; tiles laid out by ``inner``, and among each other by
         ``self``.  Tiles of a swizzled layout must be whole periods of its swizzle apart.
 
         The paper's ``(A·W) + B = A (x) B`` holds as ``A.scale(B.span()).direct_sum(B)``: offset and copies are scaled as well."""
         if not isinstance(inner, Layout):
-            return _swizzled(inner).tiled(self, shape, inner_shape)
+            return _after_layout(inner).tiled(self, shape, inner_shape)
         return self.scale(inner.span()).direct_sum(inner, shape, inner_shape)
 
     def tile_of(self, inner: Layout, shape: Sequence[int] | None = None, inner_shape: Sequence[int] | None = None) -> Layout:
@@ -381,15 +392,13 @@ class Layout:
 def layout_of(value: Any) -> Layout:
     """An argument that has to be a layout."""
     if not isinstance(value, Layout):
-        raise LayoutError(f"{errors.shown(value)} is no layout", cure="Layout([(8, 4), (4, 1)])")
+        raise LayoutError(f"{shown_value(value)} is no layout", cure="Layout([(8, 4), (4, 1)])")
     return value
 
 
-def _swizzled(value: Any) -> Swizzled:
-    from .swizzle import Swizzled
-
-    if not isinstance(value, Swizzled):
-        raise LayoutError(f"{errors.shown(value)} is no layout", cure="a Layout or a Swizzled one")
+def _after_layout(value: Any) -> AfterLayout:
+    if not isinstance(value, AfterLayout):
+        raise LayoutError(f"{shown_value(value)} is no layout", cure="a Layout or a Swizzled one")
     return value
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ... import errors
 from ...errors import LayoutError
+from ...errors import shown as shown_value
 from .iters import MEMORY, Iter, Iters, elements, read, read_shape, strides, whole
 from .layout import Layout
 
@@ -118,7 +118,7 @@ def _read(placement: Any, rank: int) -> Placement:
     """A placement from one, or from torch's object of that name."""
     kind = type(placement).__name__
     if kind not in ("Shard", "Replicate", "Partial"):
-        raise LayoutError(f"{errors.shown(placement)} is no placement", cure="Shard(dim), Replicate() or Partial(op)")
+        raise LayoutError(f"{shown_value(placement)} is no placement", cure="Shard(dim), Replicate() or Partial(op)")
     if kind == "Replicate":
         return Replicate()
     if kind == "Partial":

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ... import errors
 from ...errors import LayoutError
+from ...errors import shown as shown_value
 from .digits import candidate, floors
 from .iters import Iter, Iters, Vector, elements, plus, shown, size_of, value_at, whole
 
@@ -105,7 +105,7 @@ def read_region(region: Region, shape: Sequence[int]) -> list[tuple[int, int]]:
     parts = elements(region, "the parts of a region", cure)
     if len(parts) != len(shape):
         raise LayoutError(
-            f"the region {errors.shown(region)} is not for the shape {tuple(shape)}", cure="(first, last + 1) for every dimension"
+            f"the region {shown_value(region)} is not for the shape {tuple(shape)}", cure="(first, last + 1) for every dimension"
         )
     out = []
     for place, (part, n) in enumerate(zip(parts, shape, strict=True)):
@@ -118,7 +118,7 @@ def read_region(region: Region, shape: Sequence[int]) -> list[tuple[int, int]]:
         first, last = whole(first, "the begin of a region"), whole(last, "the end of a region")
         if step != 1 or not 0 <= first < last <= n:
             raise LayoutError(
-                f"{errors.shown(part)} is no part of dimension {place}, 0 to {n}, with an element in it and steps of 1",
+                f"{shown_value(part)} is no part of dimension {place}, 0 to {n}, with an element in it and steps of 1",
                 cure="0 <= first < end <= size; compose takes steps",
             )
         out.append((first, last - first))

@@ -16,7 +16,7 @@ from .composition import LARGEST
 from .digits import recognised
 from .inverses import inverse
 from .iters import MEMORY, Iter, Iters, Place, plus, value_at, whole
-from .layout import Layout, layout_of
+from .layout import AfterLayout, Layout, layout_of
 from .slicing import Region
 
 
@@ -49,7 +49,7 @@ class Swizzle:
 
 
 @dataclass(frozen=True)
-class Swizzled:
+class Swizzled(AfterLayout):
     """``x -> swizzle(layout(x))``."""
 
     layout: Layout

@@ -451,8 +451,8 @@ def _inverses(lib, src, layout):
             assert [found(p, box)[0]["m"] for p in at] == list(range(two.size)), f"{two!r} {axes}"
             assert left is not None and left.equivalent(found), f"{two!r} {axes}"
         elif left is not None:
-            top = {a: max(p[k] for p in at) + 1 for k, a in enumerate(axes)}
-            shape = [two.complement(top).direct_sum(two).span().get(a, 1) for a in axes]
+            steps = [[(abs(i.stride), i.extent) for i in two.canonicalize().iters if i.axis == a] for a in axes]
+            shape = [math.prod(max(of, default=(1, 1))) for of in steps]
             assert [left(p, shape)[0]["m"] for p in at] == list(range(two.size)), f"{two!r} {axes}"
 
 
