@@ -98,7 +98,7 @@ class Derivation:
             kernel = planned.kernel
             forms = KernelForms(self.forms, self.chooser, kernel, leaves)
             found.append(forms)
-            for root in kernel.roots:
+            for root in forms.kernel.roots:
                 at = forms.cls[root.node]
                 if at is not None:
                     stored[root.buffer] = (at, Leaf(root.buffer, tuple(e.as_axis() for e in root.index)))

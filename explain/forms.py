@@ -15,6 +15,7 @@ from functools import cached_property
 
 from ..egraph.frozen import ENode, FrozenGraph
 from ..extract.choose import Access, Chooser, Leaf
+from ..tiles.centres import plain
 from ..tiles.kernel import Kernel
 
 RUNNING = ("roll", "ref", "pre", "acc")
@@ -108,6 +109,7 @@ class KernelForms:
     """
 
     def __init__(self, forms: Forms, chooser: Chooser, kernel: Kernel, leaves: Mapping[int, Leaf]) -> None:
+        kernel = plain(kernel)
         self.kernel, self.leaves = kernel, dict(leaves)
         outputs = forms.graph.roots  # where a view of what is made is stored, the output is another class than its node
         self.shown = [(r.node, outputs[r.buffer]) for r in kernel.roots if r.buffer in outputs]

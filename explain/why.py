@@ -20,6 +20,7 @@ from ..extract.quantities import bytes_text, plural
 from ..extract.search import Refusal, Rejection
 from ..extract.structure import analyse
 from ..ir.terms import Input
+from ..tiles.centres import plain
 from ..tiles.kernel import Role
 from .costs import Planned, TermDifference
 from .derivation import Step
@@ -282,7 +283,7 @@ class _Question:
             return None
         roots, leaves = self._ends(group)
         at = {c: Leaf(b, self.study.spec(c, b).layout) for b, c in leaves.items()}
-        classes = self.d.chooser.verdicts.covers(found.kernel.nodes, tuple(roots.values()), at)
+        classes = self.d.chooser.verdicts.covers(plain(found.kernel).nodes, tuple(roots.values()), at)
         pair = {self.a.cls, self.b.cls}
         ranked = sorted(rows, key=lambda r: (set(r[1:3]) != pair, not set(r[1:3]) <= classes, r[0] != "forbid"))
         verdict, outer, inner, *by = ranked[0]

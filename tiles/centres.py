@@ -18,15 +18,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..egraph.frozen import FrozenGraph
 from ..ir import dtypes
 from ..ir.index import Axis, index
-from .kernel import Buffer, Node, Root
+from .kernel import Buffer, Kernel, Node, Root
 
 NEAR = 2.0  # how large an element may be, in units of a mean that has digits of it
 DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24}
+RULE = "centre"  # what made the nodes
 LARGEST = 2.0**126  # element: differences with a larger one may overflow
 
 
@@ -62,6 +63,25 @@ def counted(
         return made.stored.get(r.node, made.now[r.node]) if fine else made.now[r.node]
 
     return _used(made.nodes, [Root(stored(r), r.buffer, r.index) for r in roots])
+
+
+def plain(kernel: Kernel) -> Kernel:
+    """The kernel with its means as the e-graph has them, which is what an explanation is about."""
+    if not any(n.rule == RULE for n in kernel.nodes):
+        return kernel
+    before, nodes, now = kernel.nodes, list[Node](), list[int]()
+    for n in before:
+        rest = before[n.args[1]] if n.op == "map" and len(n.args) > 1 else n
+        if rest is not n and rest.op == "reduce" and rest.rule == RULE and n.attrs == ("add",):  # c = s + mean (x - s)
+            x = before[rest.args[0]].args[0]
+            n = Node("reduce", rest.attrs, (x,), n.axes, n.rule, n.stored, n.cls)
+        elif n.op == "map" and n.attrs == ("where",) and n.rule != RULE and before[n.args[0]].rule == RULE:  # what of it is stored
+            now.append(now[n.args[1]])
+            continue
+        nodes.append(Node(n.op, n.attrs, tuple(now[a] for a in n.args), n.axes, n.rule, n.stored, n.cls))
+        now.append(len(nodes) - 1)
+    kept, roots = _used(nodes, [Root(now[r.node], r.buffer, r.index) for r in kernel.roots])
+    return replace(kernel, nodes=kept, roots=roots)
 
 
 def _groups(nodes: Sequence[Node], classes: Collection[int]) -> dict[int, tuple[Axis, ...]]:
@@ -112,7 +132,7 @@ class _Counted:
         (x,) = plain.args
         s = self._map("where", self._map("lt", self._map("abs", s), self._const(LARGEST)), s, self._const(0.0))
         off = self._map("add", x, self._map("neg", s))
-        rest = self._put(Node(n.op, n.attrs, (off,), n.axes, "centre"))
+        rest = self._put(Node(n.op, n.attrs, (off,), n.axes, RULE))
         c = self._put(Node("map", ("add",), (s, rest), n.axes, n.rule, n.stored, n.cls))
         near = self._map("lt", self._map("abs", s), self._map("mul", self._map("abs", c), self._const(NEAR)))
         mean = self._put(Node(n.op, n.attrs, plain.args, n.axes, n.rule))
@@ -138,9 +158,9 @@ class _Counted:
             return node if n.op not in ("ref", "roll", "pre", "acc") else None
         if n.op == "load" and not n.args:
             name, at, *rest = n.attrs
-            return self._put(Node("load", (name, tuple(e.substitute(first) for e in at), *rest), (), n.axes - {axis}, "centre"))
+            return self._put(Node("load", (name, tuple(e.substitute(first) for e in at), *rest), (), n.axes - {axis}, RULE))
         if n.op == "index":
-            return self._put(Node("index", (n.attrs[0].substitute(first),), (), n.axes - {axis}, "centre"))
+            return self._put(Node("index", (n.attrs[0].substitute(first),), (), n.axes - {axis}, RULE))
         if n.op not in ("map", "cast"):
             return None
         args = []
@@ -148,13 +168,13 @@ class _Counted:
             if (x := self._at(a, axis)) is None:
                 return None
             args.append(x)
-        return self._put(Node(n.op, n.attrs, tuple(args), self._over(args), "centre", n.stored))
+        return self._put(Node(n.op, n.attrs, tuple(args), self._over(args), RULE, n.stored))
 
     def _const(self, number: float) -> int:
         return self._put(Node("const", (number,), (), frozenset()))
 
     def _map(self, op: str, *args: int) -> int:
-        return self._put(Node("map", (op,), args, self._over(args), "centre"))
+        return self._put(Node("map", (op,), args, self._over(args), RULE))
 
     def _over(self, args: Collection[int]) -> frozenset[Axis]:
         return frozenset().union(*(self.nodes[x].axes for x in args))
