@@ -7,7 +7,7 @@ import torch
 
 import eqfuse
 
-ROWS, KEYS, LARGE = 8, 70, 20_000
+ROWS, KEYS, MANY, LARGE = 8, 70, 65_536, 20_000  # so many rows that no plan splits their keys
 
 
 def draw():
@@ -23,7 +23,7 @@ def draw():
 def plans(fn, args):
     """A plan for these sizes, and the plan of long rows, which loops over them, at these sizes."""
     yield eqfuse.optimize(fn, args, target="h200")
-    large = [torch.empty([{ROWS: 4096, KEYS: LARGE}.get(n, n) for n in a.shape], dtype=a.dtype, device="meta") for a in args]
+    large = [torch.empty([{ROWS: MANY, KEYS: LARGE}.get(n, n) for n in a.shape], dtype=a.dtype, device="meta") for a in args]
     yield eqfuse.optimize(fn, large, target="h200").at(*args)
 
 

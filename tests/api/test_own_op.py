@@ -91,7 +91,8 @@ def qkv(n, dtype, heads=2, device="cpu"):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_softplus_normalised_attention_is_one_kernel_and_one_pass(declare, dtype):
     f = declare(**SOFTPLUS)
-    c = eqfuse.optimize(normalised(f), qkv(4096, dtype, 16, "meta"), target="h200")
+    objective = "memory" if dtype == torch.float32 else "time"  # full float32 products are so slow that to store the scores costs less time
+    c = eqfuse.optimize(normalised(f), qkv(4096, dtype, 16, "meta"), target="h200", objective=objective)
     assert passes(c) == [{"k_rows": 1}], str(c.plan)
     assert c.source.count("_soft_plus(") == 2  # its definition and one call
     torch.manual_seed(0)
