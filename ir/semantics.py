@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from itertools import accumulate
+from math import trunc
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Arrays:
     def number(self, x: Any) -> Any:
         """A number in this world's arithmetic."""
         if not self.rational:
-            return float(x)
+            return x if isinstance(x, np.floating) else float(x)
         if isinstance(x, Fraction):  # which may be more than any float
             return x
         if not np.isfinite(float(x)):
@@ -285,6 +286,11 @@ RATIONAL: dict[str, Callable[..., Any]] = {  # the ops of an ordered field, on a
     "not": lambda x: x == 0,
     "where": lambda c, x, y: np.where(c != 0, x, y),
     "floor": np.vectorize(lambda x: Fraction(x.__floor__()), otypes=[object]),
+    "round": np.vectorize(lambda x: Fraction(round(x)), otypes=[object]),
+    "floordiv": np.vectorize(lambda x, y: Fraction(x // Fraction(y)), otypes=[object]),
+    "remainder": np.vectorize(lambda x, y: x % Fraction(y), otypes=[object]),
+    "fmod": np.vectorize(lambda x, y: x - y * trunc(x / Fraction(y)), otypes=[object]),
+    "div": np.vectorize(lambda x, y: x / Fraction(y), otypes=[object]),
 }
 
 
