@@ -435,7 +435,7 @@ class Source:
         name = P.name_of(style["type"], world) if "type" in style else None
         if world.rational and name is None and self.sweep.how is None:
             return _fractions(how, style, shape, rng, self.plan.literals)
-        x = self._swept(name, shape) if self.sweep.how is not None else self.numbers(how, shape)
+        x = self._swept(style, name, shape) if self.sweep.how is not None else self.numbers(how, shape)
         if name is not None and self.sweep.how is None and rng.random() < AT_THE_ENDS:
             x = np.where(rng.random(size=shape) < 0.5, rng.choice(dictionary.ends(name), size=shape), x)
         sign = style.get("sign", 0)
@@ -457,7 +457,7 @@ class Source:
             x = x.astype(world.dtype)
             return np.where(x == 0, world.dtype(0.125), x) if sign == 2 else x
 
-    def _swept(self, name: str | None, shape: list[int]) -> np.ndarray:
+    def _swept(self, style: dict[str, Any], name: str | None, shape: list[int]) -> np.ndarray:
         """The numbers of the sweep, for a value of a type, if it has one: the first value has them in order along the last axis."""
         k, how = self.swept, self.sweep.how
         self.swept += 1
@@ -465,6 +465,10 @@ class Source:
             types = [DTYPES[t] for t in ([name] if name else self.plan.named_integers) or ["int8"]]
             one = min(types, key=lambda t: t.largest)
             return np.full(shape, one.least if how == "least" else one.largest)
+        if how == "beyond" and style.get("asked"):
+            return self.rng.integers(0, 2, size=shape).astype(float)
+        if how == "beyond":
+            return self.sweep.at * self.rng.choice([1.0, 2.0, 10.0], size=shape)
         every = COUNTED if how == "count" or name is None else numbers_of(name)
         n = shape[-1]
         if how == "all" and len(every) < n and k < 2:  # two values of few numbers: all pairs

@@ -5,6 +5,8 @@
              true of all powers of two up to 1024, and false of 2048.  Where bits count, an axis longer than float16 has whole numbers.
 ``ends``     The least or the largest number of a type everywhere, along an axis so long that their sum overflows another type that the rule
              names.  The sum of 257 numbers of int8 can be one that int16 does not have.
+``beyond``   Numbers of one sign that are all as large as one that the rule names, or larger; what a choice asks for
+             is true of some of them.  -1e30 is no identity of a maximum.
 ``all``      Every number of a type of 8 or 16 bits, for a value that has this type by a premise.
 """
 
@@ -30,6 +32,7 @@ EVERY = 16  # one example of so many counts
 NEXT = 3  # lengths above each number that a rule names
 MOST_SWEPT = 24  # lengths in one check
 LONGEST_ARRAY = 70_000  # along an axis that arrays have: more than the numbers of 16 bits
+BEYOND = 2  # numbers that a rule names, beyond each of which all values are, with either sign
 SIGNS = ("least", "largest")
 
 
@@ -37,10 +40,11 @@ SIGNS = ("least", "largest")
 class Sweep:
     """One such example: the lengths of some of the rule's axes, by name, and the numbers that values have, if these are not drawn."""
 
-    how: str | None = None  # "count", "all", or one of ``SIGNS``
+    how: str | None = None  # "count", "beyond", "all", or one of ``SIGNS``
     lengths: tuple[tuple[str, int], ...] = ()
     dtype: str | None = None  # of exact rules
     seed: int = 0
+    at: float = 0.0  # beyond which all numbers are
     free: int = 0  # the length of the axis that is not the rule's; 0 for any
 
 
@@ -52,11 +56,13 @@ def sweeps(plan: Plan, mode: str, examples: int) -> list[Sweep]:
     if plan.tests_itself:
         return []
     found = [Sweep("count", free=len(COUNTED), seed=k) for k in range(max(1, examples // EVERY))]
+    if any(isinstance(n, P.Reduce | P.Scan) for n in plan.nodes()):
+        found += [Sweep("beyond", at=sign * x) for x in sorted(filter(None, plan.literals), reverse=True)[:BEYOND] for sign in (-1.0, 1.0)]
     if mode == "rational":
         return found
     found += [Sweep(lengths=(one,), seed=k) for k, one in enumerate(islice(_lengths(plan), MOST_SWEPT))]
     found += [Sweep(sign, ((axis, n),)) for axis, n in _overflowing(plan) for sign in SIGNS]
-    if mode == "exact" and (added := _added(plan)):
+    if mode == "exact" and (added := _added(plan)) and any(isinstance(n, P.Extent | P.Const) for n in plan.nodes()):  # it may count
         beyond = int(dictionary.whole_numbers("float16"))  # which rounds to even, down; the next rounds up
         found += [Sweep(None, ((axis, n),), "float16", n) for axis in added for n in (beyond, beyond + 1)]
     if sizes := [DTYPES[t].itemsize for t in _typed(plan)]:

@@ -235,6 +235,9 @@ class Plan:
                     out.setdefault(fact.args[5].name, {})["finite"] = True
             elif isinstance(fact, Row) and fact.relation.name == "onehot" and isinstance(fact.args[0], Var):
                 out.setdefault(fact.args[0].name, {})["onehot"] = fact.args[1].name
+        for n in self.nodes():
+            if isinstance(n, P.Map) and isinstance(n.op, str) and n.op == "where" and isinstance(n.args[0], Var):
+                out.setdefault(n.args[0].name, {})["asked"] = True
         return out
 
     def equations(self, world: World) -> list[tuple[Any, Any, Fact]]:
