@@ -45,14 +45,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Truth:
-    """A condition that must hold of ``count`` numbers; NaN are exempt, of which nothing is claimed.  ``bad`` is where it does not hold of
-    ``values``, if it is one on single numbers."""
+    """A condition that must hold of ``count`` numbers; NaN are exempt, of which nothing is claimed.  ``bad`` is where it does not hold, if
+    it is one on single numbers."""
 
     holds: bool
     text: str
     count: int
     bad: np.ndarray | None = None
-    values: np.ndarray | None = None
 
 
 Observation = Pair | Truth
@@ -115,13 +114,11 @@ def suspicious(o: Observation, world: World) -> np.ndarray:
 
 
 def rounded_away(o: Truth, again: Truth, noisy: Callable[[int], Observation | None]) -> bool:
-    """Whether rounding explains that a condition does not hold of numbers: they change with the precision, and each of them obeys it in one
-    of several looks with errors in every operation.  ``noisy`` is the look of a number, if there is one."""
-    if o.bad is None or again.bad is None or o.values is None or again.values is None or o.bad.shape != again.bad.shape:
+    """Whether rounding explains that a condition does not hold of numbers: each of them obeys it in one of several looks with errors in
+    every operation.  ``noisy`` is the look of a number, if there is one."""
+    if o.bad is None or again.bad is None or o.bad.shape != again.bad.shape:
         return False
     bad = o.bad & again.bad
-    if np.any(bad & (o.values == again.values)):
-        return False
     for seed in range(LOOKS):
         if not bad.any():
             return True

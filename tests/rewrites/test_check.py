@@ -19,7 +19,7 @@ from eqfuse.rewrites.check.sweep import sweeps
 from eqfuse.rewrites.check.variables import Plan
 from eqfuse.rewrites.comparisons import at_most, divides, equals
 from eqfuse.rewrites.decorators import rule  # fmt: skip
-from eqfuse.rewrites.facts import Fact, NonEmpty, OtherAxis, earlier, equal, finite_or, free, has_type, match, positive
+from eqfuse.rewrites.facts import Fact, NonEmpty, OtherAxis, earlier, equal, finite, finite_or, free, has_type, match, nonneg, positive
 from eqfuse.rewrites.patterns import (
     Acc,
     Cast,
@@ -547,6 +547,27 @@ def test_a_division_by_a_number_is_a_quotient_in_fractions():
         return x / 6.0 * 6.0, x
 
     assert "rationals" in check_rule(made(six_sixths)).oracles
+
+
+def test_errors_on_purpose_leave_exact_values_alone():
+    """e^0 - 1 is 0, not a rounding error: a pole there refutes, and so does a bound; e^1e-40 - 1 is one in every float."""
+
+    def pole(x):
+        """(e^x - 1) / (e^x - 1) = 1."""
+        return Map("recip", Map("exp", x) - 1.0) * (Map("exp", x) - 1.0), Const(1.0), finite(x)
+
+    def more_than_one(t, x):
+        """e^x - 1 > 0 for x >= 0."""
+        return [match(t, Map("exp", x) - 1.0), nonneg(x)], [positive(t)]
+
+    def above_its_tangent(t, x):
+        """e^x - 1 - x >= 0."""
+        return [match(t, Map("exp", x) - 1.0 - x), finite(x)], [nonneg(t)]
+
+    assert "is false" in refused(pole)
+    with pytest.raises(UnsoundRuleError, match="Positive does not hold"):
+        check_rule(made(more_than_one))
+    check_rule(made(above_its_tangent))
 
 
 def test_a_rule_that_nothing_can_test_is_refused():
