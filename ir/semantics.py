@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from itertools import accumulate
+from math import trunc
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Arrays:
     def number(self, x: Any) -> Any:
         """A number in this world's arithmetic."""
         if not self.rational:
-            return float(x)
+            return x if isinstance(x, np.floating) else float(x)
         if isinstance(x, Fraction):  # which may be more than any float
             return x
         if not np.isfinite(float(x)):
@@ -119,7 +120,7 @@ class Arrays:
             raise FloatingPointError(op)
         self._note(out)
         exact = OPS[op].selects or op in WHOLE or OPS[op].result in ("bool", "int")
-        return self.noisy(out) if self.noisy and not exact else out
+        return np.where(rounds_nothing(op, out, args), out, self.noisy(out)) if self.noisy and not exact else out
 
     def _note(self, out: np.ndarray) -> None:
         if self.sizes is not None:
@@ -229,6 +230,14 @@ def largest(x: np.ndarray) -> float:
     return np.max(np.abs(x[np.isfinite(x)]), initial=0.0)
 
 
+def rounds_nothing(op: str, out: np.ndarray, args: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Where a result has no rounding error: sixteenths made of sixteenths, as e^0 = 1.  Of functions those of small numbers alone, since
+    tanh 50 = 1 is rounded."""
+    most = 2.0**20 if op in RATIONAL else 4.0
+    sixteenths = [(x * 16 == np.rint(x * 16)) & (np.abs(x) <= m) for x, m in ((out, 2.0**20), *((a, most) for a in args))]
+    return np.logical_and.reduce(np.broadcast_arrays(*sixteenths))
+
+
 def left_range(op: str, out: np.ndarray, args: tuple[np.ndarray, ...]) -> bool:
     """Whether finite numbers became infinite other than at a pole, or a product or exponential became zero or subnormal."""
     finite = np.logical_and.reduce([np.isfinite(a) for a in np.broadcast_arrays(*args)])
@@ -285,6 +294,11 @@ RATIONAL: dict[str, Callable[..., Any]] = {  # the ops of an ordered field, on a
     "not": lambda x: x == 0,
     "where": lambda c, x, y: np.where(c != 0, x, y),
     "floor": np.vectorize(lambda x: Fraction(x.__floor__()), otypes=[object]),
+    "round": np.vectorize(lambda x: Fraction(round(x)), otypes=[object]),
+    "floordiv": np.vectorize(lambda x, y: Fraction(x // Fraction(y)), otypes=[object]),
+    "remainder": np.vectorize(lambda x, y: x % Fraction(y), otypes=[object]),
+    "fmod": np.vectorize(lambda x, y: x - y * trunc(x / Fraction(y)), otypes=[object]),
+    "div": np.vectorize(lambda x, y: x / Fraction(y), otypes=[object]),
 }
 
 

@@ -130,6 +130,10 @@ class Condition(Fact):
         """Whether it is true of computed values."""
         return True
 
+    def breaks(self, x: np.ndarray, world: World) -> np.ndarray | None:
+        """Where values do not obey it, if it is a condition on single numbers."""
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Free(Condition):
@@ -175,7 +179,10 @@ class Known(Condition):
         style.update(self.drawn)
 
     def holds(self, world: World) -> bool:
-        return not np.any(type(self).broken(self.x.value(world), 0.0))
+        return not np.any(self.breaks(self.x.value(world), world))
+
+    def breaks(self, x: np.ndarray, world: World) -> np.ndarray:
+        return np.broadcast_to(np.asarray(type(self).broken(x, 0.0), bool), x.shape)
 
 
 class NonNeg(Known):
@@ -242,7 +249,11 @@ class Within(Condition):
         return f"size {self.x.egglog()} {self.size.egglog()}"
 
     def holds(self, world: World) -> bool:
-        return bool(np.all(~(np.abs(self.x.value(world)) > float(self.size.value(world)) * (1 + 1e-12))))
+        return not self.breaks(self.x.value(world), world).any()
+
+    def breaks(self, x: np.ndarray, world: World) -> np.ndarray:
+        most = self.size.value(world)
+        return np.asarray(np.abs(x) > (most if world.rational else float(most) * (1 + 1e-12)), bool)
 
 
 # the tables of conditions that rules conclude, with their columns

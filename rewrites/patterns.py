@@ -106,7 +106,7 @@ class Pattern(Notation):
             return self * Map("recip", pattern(other))
         if number == 0:
             raise RuleError(f"{shown(self)} / {other}: a number divided by zero", cure='write the number that is meant, or Map("recip", y)')
-        return self * (1.0 / number)
+        return self * NumberLiteral(1.0 / number, of=number if 0 < abs(1.0 / number) < math.inf else None)
 
     def __rtruediv__(self, other: Operand) -> Pattern:
         one = Map("recip", self)
@@ -303,9 +303,11 @@ class NumberVar(Number):
 
 @dataclass(frozen=True, eq=False)
 class NumberLiteral(Number):
-    """A literal number."""
+    """A literal number; ``of``: the number that it is the reciprocal of, where a rule divides by one.  The engine has the double
+    nearest to a sixth, and reals have a sixth."""
 
     number: float
+    of: float | None = None
 
     def __repr__(self) -> str:
         return f"{self.number:g}"
@@ -314,7 +316,13 @@ class NumberLiteral(Number):
         return number_text(self.number)
 
     def value(self, world: World) -> float:
-        return world.number(self.number)
+        if self.of is None or world.bitwise:
+            return world.number(self.number)
+        return world.number(Fraction(self.exact()) if world.rational else world.dtype(1) / world.dtype(self.of))
+
+    def exact(self) -> str:
+        """The number that is meant, as a quotient; it is finite."""
+        return str(Fraction(self.number) if self.of is None else 1 / Fraction(self.of))
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,8 +421,8 @@ def name_of(n: str | NameVar, world: World) -> str:
 def rounded(x: np.ndarray, to: str, world: World) -> np.ndarray:
     """Numbers of a type next to these."""
     if not DTYPES[to].is_float:
-        most = min(DTYPES[to].largest, 2.0**53)
-        x = np.asarray(np.clip(np.trunc(np.where(x == x, x, 0).astype(float)), -most, most))
+        x = np.trunc(np.where(x == x, x, 0).astype(float))
+        x = np.asarray(np.clip(x, max(DTYPES[to].least, -(2.0**53)), min(DTYPES[to].largest, 2.0**53)))
     near = round_to(np.asarray(x, float) if world.rational else x, to)
     return np.vectorize(Fraction, otypes=[object])(near) if world.rational and near.size else world.numbers(near)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import trunc
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,23 @@ class World(Arrays):
     def cast(self, to: DType, x: np.ndarray) -> np.ndarray:
         """A cast.  Nothing is claimed of worlds in which torch does not define it: to an integer type, of fractions and infinities out of
         range."""
-        if not to.is_float and ((self.rational and to.kind != "bool") or not castable(x, to).all()):
+        if to.is_float or (self.rational and to.kind == "bool"):
+            return super().cast(to, x)
+        fits = _castable(x, to) if self.rational else castable(x, to)
+        if not fits.all():
             raise Undefined(f"a cast to {to.name}, out of its range or of fractions")
-        return super().cast(to, x)
+        return _wrapped(x, to) if self.rational else super().cast(to, x)
+
+
+def _castable(x: np.ndarray, to: DType) -> np.ndarray:
+    """:func:`~eqfuse.ir.dtypes.castable` of fractions."""
+    limits = np.iinfo(to.numpy)
+    return np.array([limits.min <= trunc(v) <= limits.max or (v == trunc(v) and abs(v) < 2**63) for v in x.flat], bool)
+
+
+def _wrapped(x: np.ndarray, to: DType) -> np.ndarray:
+    """Fractions cast to an integer type: without what is behind the point, modulo the number of its values."""
+    least, count = int(np.iinfo(to.numpy).min), 1 << 8 * np.dtype(to.numpy).itemsize
+    out = np.empty(x.shape, dtype=object)
+    out.reshape(-1)[:] = [Fraction((trunc(v) - least) % count + least) for v in x.flat]
+    return out

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ LONG = np.longdouble if np.finfo(np.longdouble).eps < np.finfo(float).eps / 100 
 EPS = np.finfo(LONG or float).eps
 NOISE = 2.0**14  # errors added on purpose, in roundings of the longer floats
 NOISES = 3  # times that they are drawn
+LOOKS = 40  # likewise, for a condition: so often has chance the same side
 STAYS = 8.0  # a difference so many times larger than what errors do to it is none of rounding
 
 
@@ -43,11 +45,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Truth:
-    """A condition that must hold of ``count`` numbers; ``exempt`` numbers are NaN, of which nothing is claimed."""
+    """A condition that must hold of ``count`` numbers; NaN are exempt, of which nothing is claimed.  ``bad`` is where it does not hold, if
+    it is one on single numbers."""
 
     holds: bool
     text: str
     count: int
+    bad: np.ndarray | None = None
 
 
 Observation = Pair | Truth
@@ -99,7 +103,7 @@ def compared(o: Observation, world: World) -> int:
 def suspicious(o: Observation, world: World) -> np.ndarray:
     """Where an observation looks false."""
     if isinstance(o, Truth):
-        return np.array(not o.holds)
+        return np.array(not o.holds) if o.bad is None or o.holds else o.bad
     a, b, where = _pair(o)
     if world.rational:
         return where & np.asarray(a != b, bool)
@@ -107,6 +111,22 @@ def suspicious(o: Observation, world: World) -> np.ndarray:
         return where & ~same_bits(a, b)
     error, size = _errors(a, b)
     return where & (np.isfinite(a) | np.isfinite(b)) & ~(error <= SUSPECT * size)
+
+
+def rounded_away(o: Truth, again: Truth, noisy: Callable[[int], Observation | None]) -> bool:
+    """Whether rounding explains that a condition does not hold of numbers: each of them obeys it in one of several looks with errors in
+    every operation.  ``noisy`` is the look of a number, if there is one."""
+    if o.bad is None or again.bad is None or o.bad.shape != again.bad.shape:
+        return False
+    bad = o.bad & again.bad
+    for seed in range(LOOKS):
+        if not bad.any():
+            return True
+        seen = noisy(seed)
+        if not isinstance(seen, Truth) or seen.bad is None or seen.bad.shape != bad.shape:
+            return False
+        bad = bad & seen.bad
+    return False
 
 
 def lasting(o: Pair, again: Pair, world: World) -> np.ndarray:
@@ -138,8 +158,10 @@ def moved_little(bad: np.ndarray, again: Pair, noisy: list[Pair]) -> bool:
     if any(_pair(o)[0].shape != a.shape for o in noisy):
         return False
     with np.errstate(all="ignore"):
-        moves = [np.abs((x - y) - (a - b)) for x, y, _ in map(_pair, noisy)]
-        return bool(np.any(bad & (np.abs(a - b) > STAYS * np.max(moves, axis=0))))
+        differences = [x - y for x, y, _ in map(_pair, noisy)]
+        moves = [np.abs(d - (a - b)) for d in differences]
+        one_is_infinite = np.logical_and.reduce([~np.isfinite(d) for d in (a - b, *differences)])
+        return bool(np.any(bad & (one_is_infinite | (np.abs(a - b) > STAYS * np.max(moves, axis=0)))))
 
 
 def short(x: Any) -> str:

@@ -9,7 +9,7 @@ the numbers of narrower types, where rounding twice shows.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,14 @@ def extremes(dtype: Any) -> tuple[np.ndarray, ...]:
     others = [v for t in floats for v in (t.largest, 1 / t.largest, t.epsilon, 1 / t.epsilon)] + [1.0, np.sqrt(most), np.sqrt(own.tiny)]
     every = ([m for x in some for m in neighbours(float(x), dtype)] for some in (large, small, others))
     return tuple(np.unique([x for x in some if np.isfinite(x) and x > 0]) for some in every)
+
+
+@cache
+def ends(name: str) -> np.ndarray:
+    """The first and last numbers of a type, and of an integer type the ones beside."""
+    own = DTYPES[name]
+    inner = [own.least + 1, own.largest - 1] if own.kind == "int" else []
+    return np.array([own.least, *inner, own.largest])
 
 
 def limits() -> np.ndarray:

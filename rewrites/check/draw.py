@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from ...ir.dtypes import DTYPES
 from ...ir.semantics import RATIONAL
 from .. import patterns as P
 from ..comparisons import Compare
@@ -36,6 +37,8 @@ from ..positions import IndexVar, NoPosition, ReadAt
 from ..relations import Row, Trait, Vanishing
 from ..world import World
 from . import compare, dictionary
+from .solve import arguments
+from .sweep import COUNTED, DRAWN, Sweep, numbers_of
 from .variables import Plan, columns, moved
 
 
@@ -124,6 +127,8 @@ THEMES = {  # one style for all values of a world, or, as often, one for each
     "rational": Options((None,)),
 }
 EXTREMES = (5e-324, 2.5e-310, 1e-300, 1e-160, 1e-40, 6e-8, 1e-3, 1.0, 1 + 2**-10, 1e4, 1e30, 1e150, 1e160, 1e300, 1.7976931348623157e308)
+AT_THE_ENDS = 0.3  # of values of a type, so many are where it ends
+LONGEST_IDLE = 64  # of an axis of which the rule says only how long it is: no value has it if it is longer
 FARTHEST = 1e100  # without longer floats
 SPANS = (5.0, 20.0, 100.0, 750.0)  # where functions saturate, in all types
 
@@ -144,15 +149,15 @@ def _constants(named: tuple[float, ...]) -> Options:
     return Options((*NUMBERS * max(1, len(other) // len(NUMBERS)), *other))
 
 
-def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
+def draw_world(draw: Chooser, plan: Plan, mode: str, sweep: Sweep = DRAWN) -> World:
     """Everything that premises do not define; what they define is computed by :mod:`.solve`."""
     dtype: Any = {"real": float, "rational": object}.get(mode)
     if dtype is None:
-        dtype = np.dtype(draw(TYPES)).type
+        dtype = np.dtype(sweep.dtype or draw(TYPES)).type
     world = World({}, (), dtype=dtype, bitwise=mode == "exact")
-    _lengths(draw, plan, world)
+    _lengths(draw, plan, world, sweep)
     rng = np.random.default_rng(draw(SEEDS))
-    source = Source(draw, plan, mode, world, rng, draw(THEMES[mode]))
+    source = Source(draw, plan, mode, world, rng, draw(THEMES[mode]), sweep)
     _names(draw, plan, world)
     _compared(draw, plan, world)
     require(_indices(draw, plan, world, rng))
@@ -167,6 +172,7 @@ def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
         if isinstance(fact, Within) and isinstance(fact.x, P.Var) and fact.x.name in world.values:
             size = fact.size.value(world)
             world.values[fact.x.name] = np.clip(world.values[fact.x.name], world.numbers(-size), world.numbers(size))
+    _obey(plan, world, rng)
     if plan.forms:
         _old_values(plan, world, source)
     if plan.moves:
@@ -174,14 +180,39 @@ def draw_world(draw: Chooser, plan: Plan, mode: str) -> World:
     return world
 
 
-def _lengths(draw: Chooser, plan: Plan, world: World) -> None:
+def _obey(plan: Plan, world: World, rng: np.random.Generator) -> None:
+    """Values of which a premise claims something, number by number, keep what obeys it; the rest becomes that, or small whole numbers that
+    do.  A claim on several values, or along an axis, only filters what is drawn."""
+    for row, claim in plan.assumed():
+        values = [a for a in row.args if isinstance(a, P.Var)]
+        if len(values) != 1 or values[0].name not in world.values or any(isinstance(a, AxisVar | P.Node) for a in row.args):
+            continue
+        name, x = values[0].name, world.values[values[0].name]
+        few = np.broadcast_to(x.reshape(-1)[:0], 0)
+        for tried in (x, world.numbers(rng.choice(COUNTED, size=x.shape)), world.numbers(rng.choice(dictionary.USUAL, size=x.shape))):
+            good = np.asarray(claim.holds(*arguments(row, replace(world, values={**world.values, name: tried}))), bool)
+            if good.shape != x.shape:
+                break
+            few = tried[good]
+            if few.size:
+                world.values[name] = np.where(good, tried, rng.choice(few, size=x.shape))
+                break
+
+
+def _lengths(draw: Chooser, plan: Plan, world: World, sweep: Sweep) -> None:
     """The universe: the rule's axes and one more."""
     small = world.rational or plan.tests_itself
     count = max(2, len(plan.axes) + 1)
     lengths = [draw(LENGTHS if small or k < len(plan.axes) else OTHER if plan.axes else ALONE) for k in range(count)]
     if plan.axes and np.prod(lengths) > MOST:
         lengths[len(plan.axes) :] = [min(n, 3) for n in lengths[len(plan.axes) :]]
-    if (odd := draw(RARE)) < 2 * len(LONG) and odd:
+    if sweep.lengths or sweep.free > MOST:
+        lengths = [min(n, 2) for n in lengths]
+    if sweep is not DRAWN:
+        lengths[-1] = sweep.free or lengths[-1]
+        for name, n in sweep.lengths:
+            lengths[[a.name for a in plan.axes].index(name)] = n
+    elif (odd := draw(RARE)) < 2 * len(LONG) and odd:
         lengths = [min(n, 2) for n in lengths]
         lengths[odd % max(1, len(plan.axes))] = LONG[odd % len(LONG)]
     elif plan.axes and plan.lengths and draw(COIN) == 1:
@@ -369,6 +400,8 @@ class Source:
     world: World
     rng: np.random.Generator
     theme: str | None
+    sweep: Sweep = DRAWN
+    swept: int = 0  # values that have the numbers of the sweep
 
     @property
     def dtype(self) -> Any:
@@ -387,6 +420,9 @@ class Source:
         world, rng = self.world, self.rng
         absent = {world.values[n] for n in style.get("free", ())}
         mask, how = self.draw(MASKS[len(world.extents)]), self.theme or self.draw(HOWS[self.mode])
+        if self.sweep.how is not None:
+            mask |= 1 << len(world.extents) - 1 if self.sweep.free else 2 ** len(world.extents) - 1
+        absent |= {world.values[a] for a in self.plan.only_lengths if world.extents[world.values[a]] > LONGEST_IDLE}
         shape = [n if mask >> k & 1 and k not in absent else 1 for k, n in enumerate(world.extents)]
         if style.get("truth") or "onehot" in style:
             x = rng.integers(0, 2, size=shape).astype(float)
@@ -396,19 +432,23 @@ class Source:
                 if x.shape[at] != world.extents[at]:
                     x = x * 0.0
             return _exact(x) if world.rational else x.astype(world.dtype)
-        if "type" in style:
-            x = self.numbers(how, shape)
-            return P.rounded(_exact(x) if world.rational else x, P.name_of(style["type"], world), world)
-        if world.rational:
+        name = P.name_of(style["type"], world) if "type" in style else None
+        if world.rational and name is None and self.sweep.how is None:
             return _fractions(how, style, shape, rng, self.plan.literals)
-        x = self.numbers(how, shape)
+        x = self._swept(style, name, shape) if self.sweep.how is not None else self.numbers(how, shape)
+        if name is not None and self.sweep.how is None and rng.random() < AT_THE_ENDS:
+            x = np.where(rng.random(size=shape) < 0.5, rng.choice(dictionary.ends(name), size=shape), x)
         sign = style.get("sign", 0)
         if sign:
             x = np.abs(x) if sign > 0 else -np.abs(x)
         if sign == 2:
-            x = np.where(x == 0, 0.125, x)
+            x = np.where(x == 0, 0.125 if name is None else 1.0, x)
         if "low" in style or "high" in style:
             x = np.clip(x, style.get("low"), style.get("high"))
+        if name is not None:
+            return P.rounded(_exact(x) if world.rational else x, name, world)
+        if world.rational:
+            return _exact(x)
         if not style.get("finite"):
             x = _not_finite(how, x, sign, style, rng)
         if "finite or" in style:
@@ -416,6 +456,26 @@ class Source:
         with np.errstate(all="ignore"):
             x = x.astype(world.dtype)
             return np.where(x == 0, world.dtype(0.125), x) if sign == 2 else x
+
+    def _swept(self, style: dict[str, Any], name: str | None, shape: list[int]) -> np.ndarray:
+        """The numbers of the sweep, for a value of a type, if it has one: the first value has them in order along the last axis."""
+        k, how = self.swept, self.sweep.how
+        self.swept += 1
+        if how == "least" or how == "largest":
+            types = [DTYPES[t] for t in ([name] if name else self.plan.named_integers) or ["int8"]]
+            one = min(types, key=lambda t: t.largest)
+            return np.full(shape, one.least if how == "least" else one.largest)
+        if how == "beyond" and style.get("asked"):
+            return self.rng.integers(0, 2, size=shape).astype(float)
+        if how == "beyond":
+            return self.sweep.at * self.rng.choice([1.0, 2.0, 10.0], size=shape)
+        every = COUNTED if how == "count" or name is None else numbers_of(name)
+        n = shape[-1]
+        if how == "all" and len(every) < n and k < 2:  # two values of few numbers: all pairs
+            along = np.tile(every, -(-n // len(every)))[:n] if k == 0 else np.repeat(every, -(-n // len(every)))[:n]
+        else:
+            along = every if k == 0 and len(every) == n else self.rng.permutation(np.resize(every, n))
+        return np.broadcast_to(along, shape).copy()
 
     def numbers(self, how: str, shape: list[int]) -> np.ndarray:
         """Finite numbers of a style, that the world's type has."""

@@ -191,7 +191,7 @@ class _Proof:
         if isinstance(x, P.LengthNumber):
             return self.extent[self.key(x.axis)]
         if isinstance(x, P.NumberLiteral) and abs(x.number) < float("inf"):
-            return z3.IntVal(int(x.number)) if x.number == int(x.number) else z3.RealVal(repr(x.number))
+            return z3.IntVal(int(x.number)) if x.number == int(x.number) else z3.RealVal(x.exact())
         if isinstance(x, P.NumberVar):
             return self.constant(P.Const(x))
         if isinstance(x, P.NumberOp) and x.op in ("+", "*", "neg"):
@@ -208,7 +208,7 @@ class _Proof:
     def constant(self, p: P.Const) -> Any:
         """A number; an infinite or unknown one is a number of which nothing is known."""
         if isinstance(p.number, P.NumberLiteral) and abs(p.number.number) < float("inf"):
-            return self.z3.RealVal(repr(p.number.number))
+            return self.z3.RealVal(p.number.exact())
         self.loose |= not isinstance(p.number, P.NumberVar)
         return self.z3.Real(f"number {p.number.egglog()}")
 

@@ -58,7 +58,9 @@ def _condition(fact: Condition, world: World) -> Truth:
     x = np.asarray(fact.x.value(world))
     count = int(np.sum(~np.isnan(x))) if x.dtype != object else x.size
     bound = f" {float(fact.size.value(world)):g}" if isinstance(fact, Within) else ""
-    return Truth(fact.holds(world), f"{type(fact).__name__}{bound} does not hold of {short(x)}", count)
+    bad = None if (bad := fact.breaks(x, world)) is None else np.asarray(bad, bool)
+    holds = fact.holds(world) if bad is None else not bad.any()
+    return Truth(holds, f"{type(fact).__name__}{bound} does not hold of {short(x)}", count, bad)
 
 
 def _row(plan: Plan, row: Row, world: World) -> Iterator[Observation]:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,33 +20,36 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample, Unsatisfiable
 
 from ...errors import OptionError, RuleError, UnsoundRuleError, expect, shown
-from ...ir.semantics import RATIONAL, Noise, Undefined
+from ...ir.semantics import Noise, Undefined
 from .. import table
-from ..relations import Row, kept_where, least_where, lost_where, zero_where
+from ..patterns import SORTS, NameVar
+from ..relations import RELATIONS, Relation, Row, Trait
 from ..rule import ITERS, Rule
 from ..world import World
 from . import compare, integers, layouts, loops
 from .compact import compact
-from .compare import Observation, Pair, Truth, certain, compared, lasting, moved_little, suspicious
+from .compare import Observation, Pair, Truth, certain, compared, lasting, moved_little, rounded_away, suspicious
 from .draw import Chooser, Tape, Unusable, draw_world, shrink
 from .observe import observe
 from .show import describe, snippet
 from .solve import Unsatisfied, solve
+from .sweep import DRAWN, Sweep, sweeps
 from .variables import Plan, claims_nothing
 
 EXAMPLES = 400  # of one rule's check
 CI_EXAMPLES = 200  # of each rule in the CI profile
-PATIENCE = 1000  # more examples where some conclusion has not been tested yet
+PATIENCE = 1000  # more examples where some conclusion has been tested on fewer numbers than the least
+LEAST = 5  # numbers of which a conclusion has to be tested
 LOWERED = 100  # tries to lower the choices that led to a failing world, before its numbers are made fewer and rounder
 EIGHTH = 8  # so many examples are there for one of Hypothesis, which takes four times as long as one of the tape
 ORACLES = ("arrays", "rationals", "loops", "integers", "places")
 
 
-def _world(choose: Chooser, plan: Plan, mode: str) -> World | None:
+def _world(choose: Chooser, plan: Plan, mode: str, sweep: Sweep = DRAWN) -> World | None:
     """A drawn world, or ``None`` if the choices lead to none."""
     with np.errstate(all="ignore"):
         try:
-            return draw_world(choose, plan, mode)
+            return draw_world(choose, plan, mode, sweep)
         except (Unusable, Undefined):
             return None
 
@@ -95,8 +99,13 @@ test_world.__test__ = False  # type: ignore[attr-defined]  # not a test for pyte
 
 
 def _stands(plan: Plan, number: int, k: int, o: Observation, drawn: World, world: World) -> bool:
+    """Whether what looks false is: longer floats have to say so, and then fractions, where they can be computed."""
     if world.rational or world.bitwise or hasattr(plan.rule.gives[number], "test"):
         return True
+    return _stands_in_floats(plan, number, k, o, drawn, world) and _stands_in_fractions(plan, number, k, o, drawn, world)
+
+
+def _stands_in_floats(plan: Plan, number: int, k: int, o: Observation, drawn: World, world: World) -> bool:
     longer = replace(drawn, dtype=compare.LONG or float, strict=True, values={n: _longer(v) for n, v in drawn.values.items()})
 
     def look(noisy: Noise | None = None) -> tuple[World, Observation] | None:
@@ -107,20 +116,66 @@ def _stands(plan: Plan, number: int, k: int, o: Observation, drawn: World, world
         except (FloatingPointError, Unsatisfied, Undefined):
             return None
 
+    def look_with_errors(seed: int) -> Observation | None:
+        found = look(Noise(float(compare.NOISE * compare.EPS), np.random.default_rng(seed)))
+        return found[1] if found else None
+
     second = look()
     if second is None:
         return any(_stands_at(plan, number, k, place) for place in _places(plan, o, drawn, world))
     solved, again = second
     if isinstance(o, Truth) or isinstance(again, Truth):
-        return isinstance(again, Truth) and not again.holds
+        if not isinstance(o, Truth) or not isinstance(again, Truth) or again.holds:
+            return isinstance(again, Truth) and not again.holds
+        return not rounded_away(o, again, look_with_errors)
     bad = lasting(o, again, world)
     if not bad.any():
         return False
-    if certain(bad, again, solved):
+    if plan.jumps and certain(bad, again, solved):  # errors would move a jump by all of its height
         return True
-    size = float(compare.NOISE * compare.EPS)
-    noisy = [look(Noise(size, np.random.default_rng(seed))) for seed in range(compare.NOISES)]
-    return all(noisy) and moved_little(bad, again, [n[1] for n in noisy if n and isinstance(n[1], Pair)])
+    noisy = [look_with_errors(seed) for seed in range(compare.NOISES)]
+    return all(n is not None for n in noisy) and moved_little(bad, again, [n for n in noisy if isinstance(n, Pair)])
+
+
+FEW = 2048  # numbers of an example that is computed in fractions as a whole
+
+
+def _stands_in_fractions(plan: Plan, number: int, k: int, o: Observation, drawn: World, world: World) -> bool:
+    """Whether fractions agree that a conclusion is false; also where they cannot say.  Floats absorb terms (1 + 1e-30 is 1), and a jump, a
+    difference or a condition makes anything of what is lost."""
+    if not plan.rational:
+        return True
+    numbers = sum(v.size for v in drawn.values.values() if isinstance(v, np.ndarray))
+    if numbers <= FEW and (verdict := _false_in_fractions(plan, number, k, drawn)) is not None:
+        return verdict
+    places = list(_places(plan, o, drawn, world))
+    for place in places:
+        verdict = _false_in_fractions(plan, number, k, place)
+        if verdict or (verdict is None and _stands_at(plan, number, k, place, fractions=False)):
+            return True
+    return not places and (numbers <= FEW or _false_in_fractions(plan, number, k, drawn) is not False)
+
+
+def _false_in_fractions(plan: Plan, number: int, k: int, drawn: World) -> bool | None:
+    """Whether a conclusion is false of the drawn numbers, computed exactly; ``None`` if that cannot be done."""
+    try:
+        values = {n: _exactly(v) for n, v in drawn.values.items()}
+        with np.errstate(all="ignore"):
+            world = solve(plan, replace(drawn, dtype=object, values=values))
+            return bool(np.any(suspicious(list(observe(plan, plan.rule.gives[number], world))[k], world)))
+    except Unsatisfied:
+        return False
+    except (Undefined, OverflowError, ValueError):  # infinite, or no number
+        return None
+
+
+def _exactly(value: Any) -> Any:
+    """Floats as the fractions that they are."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        out = np.empty(value.shape, dtype=object)
+        out.reshape(-1)[:] = [Fraction(v) for v in value.reshape(-1).tolist()]
+        return out
+    return Fraction(value) if isinstance(value, float) else value
 
 
 PLACES = 6  # at which an example is looked at alone
@@ -130,7 +185,7 @@ def _places(plan: Plan, o: Observation, drawn: World, world: World) -> Iterator[
     """The example at single suspicious places of the axes that are not the rule's: an overflow elsewhere says nothing of these."""
     ruled = {int(drawn.values[a.name]) for a in plan.axes}
     others = [d for d, n in enumerate(drawn.extents) if d not in ruled and n > 1]
-    if not others or isinstance(o, Truth):
+    if not others:
         return
     bad = np.argwhere(suspicious(o, world))[:, others] if suspicious(o, world).ndim == len(drawn.extents) else np.empty((0, 0), int)
     for place in np.unique(bad, axis=0)[:PLACES]:
@@ -144,15 +199,16 @@ def _at(x: np.ndarray, place: Mapping[int, int]) -> np.ndarray:
     return x[tuple(slice(place[d], place[d] + 1) if d in place and n > 1 else slice(None) for d, n in enumerate(x.shape))]
 
 
-def _stands_at(plan: Plan, number: int, k: int, drawn: World) -> bool:
+def _stands_at(plan: Plan, number: int, k: int, drawn: World, fractions: bool = True) -> bool:
     """Whether the conclusion fails, and stands, in an example that has no other axes left."""
+    stands = _stands if fractions else _stands_in_floats
     try:
         with np.errstate(all="ignore"):
             world = solve(plan, drawn)
             o = list(observe(plan, plan.rule.gives[number], world))[k]
     except (Unsatisfied, Undefined):
         return False
-    return bool(np.any(suspicious(o, world))) and _stands(plan, number, k, o, drawn, world)
+    return bool(np.any(suspicious(o, world))) and stands(plan, number, k, o, drawn, world)
 
 
 def _longer(value: Any) -> Any:
@@ -188,7 +244,9 @@ def check_rule(rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = OR
     end = start + min(seconds, 1e9)
     try:
         possible = [one for one in rule.instances if all(Plan(one).choices.values())]  # there is no such op of three arguments
-        found = [_check(one, examples, wanted, end) for one in possible or [rule]]
+        if not possible:
+            raise _nothing_named(rule)
+        found = [_check(one, examples, wanted, end) for one in possible]
         return _together(rule, found, time.perf_counter() - start)
     except RuleError:
         raise
@@ -198,6 +256,34 @@ def check_rule(rule: Rule, examples: int = EXAMPLES, oracles: Iterable[str] = OR
             where=rule.where,
             cure="mend the op, or the meaning of the relation, that the traceback names",
         ) from error
+
+
+def _nothing_named(rule: Rule) -> RuleError:
+    """What is said of a rule whose premises no op, reduction or type has."""
+    plan = Plan(rule.instances[0])
+    name = next(n for n, choices in plan.choices.items() if not choices)
+    asked = [f for f in plan.rule.needs if any(isinstance(p, NameVar) and p.name == name for p in f.parts())]
+    premises = [f"{_called(f.relation)}({', '.join(getattr(a, 'name', str(a)) for a in f.args)})" for f in asked if isinstance(f, Row)]
+    sort = SORTS[plan.variables[name].sort][0]
+    near = [f"{_called(other)} is true of {', '.join(some[:3])}" for f in asked if isinstance(f, Row) for other, some in _weaker(f)]
+    return RuleError(
+        f"rule {rule.name}: no {sort} has what its premises ask of {name}: {', '.join(premises) or 'see its annotation'}",
+        where=rule.where,
+        cure="; ".join(near) or "weaken the premises",
+    )
+
+
+def _called(relation: Relation) -> str:
+    return relation.name.replace("-", "_")
+
+
+def _weaker(row: Row) -> Iterator[tuple[Relation, list[str]]]:
+    """Relations of the same columns that say something like it of a part of the numbers, and what has it."""
+    for other in RELATIONS.values():
+        if other.name.startswith(f"{row.relation.name}-") and other.columns == row.relation.columns and isinstance(other.meaning, Trait):
+            literals = row.args[1:]
+            if found := [r[0] for r in other.meaning.rows() if r[1:] == literals]:
+                yield other, found
 
 
 def _asked(examples: int, oracles: Iterable[str]) -> tuple[str, ...]:
@@ -245,7 +331,7 @@ def _check(rule: Rule, examples: int, wanted: Collection[str], end: float) -> Ru
         runs = examples if oracle == "arrays" else max(20, examples // 4)
         count, seen = _search(plan, mode, runs, end)
         if oracle == "arrays":
-            _tested(rule, claims, seen)
+            _tested(rule, claims, seen, LEAST if time.perf_counter() < end else 1)
         if any(seen.values()):
             report = _add(report, oracle, count, sum(seen.values()), sum(1 for k in claims if seen[k]))
     if "loops" in wanted:
@@ -261,11 +347,13 @@ def _check(rule: Rule, examples: int, wanted: Collection[str], end: float) -> Ru
     return replace(report, stopped=time.perf_counter() > end)
 
 
-def _tested(rule: Rule, claims: Collection[int], seen: Counter[int]) -> None:
-    """Refuse a rule of which a conclusion was not tested."""
-    if untested := [k for k in claims if not seen[k]]:
+def _tested(rule: Rule, claims: Collection[int], seen: Counter[int], least: int = 1) -> None:
+    """Refuse a rule of which a conclusion was not tested, or hardly."""
+    if untested := [k for k in claims if seen[k] < least]:
+        found = seen[untested[0]]
+        how = f"only {found} numbers satisfied" if found else "no example satisfied"
         raise RuleError(
-            f"rule {rule.name}: no example satisfied its premises with a finite result (conclusion {untested[0] + 1})",
+            f"rule {rule.name}: {how} its premises with a finite result (conclusion {untested[0] + 1})",
             where=rule.where,
             cure="a rule that cannot be checked cannot be trusted: weaken the premises or give a relation a meaning",
         )
@@ -283,7 +371,7 @@ def _add(report: RuleReport, oracle: str, examples: int, numbers: int, checks: i
 
 def _search(plan: Plan, mode: str, examples: int, end: float) -> tuple[int, Counter[int]]:
     """Look for a counterexample; (worlds drawn, numbers compared by conclusion)."""
-    if mode == "rational" and not _rational(plan):
+    if mode == "rational" and not plan.rational:
         return 0, Counter()
     seen: Counter[int] = Counter()
     drawn = 0
@@ -295,10 +383,13 @@ def _search(plan: Plan, mode: str, examples: int, end: float) -> tuple[int, Coun
         drawn += world is not None
         return world is not None and test_world(plan, world, seen) is not None
 
-    world = _by_hypothesis(plan, mode, fails, max(examples // EIGHTH, 5)) or _by_tape(plan, mode, fails, 0, examples - examples // EIGHTH)
+    swept = sweeps(plan, mode, examples)
+    world = _by_hypothesis(plan, mode, fails, max(examples // EIGHTH, 5)) or _by_sweep(plan, mode, fails, swept)
+    drawn_evenly = max(examples - examples // EIGHTH - len(swept), examples // 2)
+    world = world or _by_tape(plan, mode, fails, 0, drawn_evenly)
     claims = [k for k, f in enumerate(plan.rule.gives) if not claims_nothing(plan.rule, f)]
     start = examples
-    while world is None and mode != "rational" and start < examples + PATIENCE and not all(seen[k] for k in claims):
+    while world is None and mode != "rational" and start < examples + PATIENCE and not all(seen[k] >= LEAST for k in claims):
         world = _by_tape(plan, mode, fails, start, start + 50)  # premises that hardly any world obeys
         start += 50
     if world is None:
@@ -330,6 +421,15 @@ def _by_hypothesis(plan: Plan, mode: str, fails: Callable[[World], bool], exampl
         return None
 
 
+def _by_sweep(plan: Plan, mode: str, fails: Callable[[World | None], bool], swept: Iterable[Sweep]) -> World | None:
+    for sweep in swept:
+        tape = Tape(sweep.seed)
+        if fails(_world(tape, plan, mode, sweep)):
+            marks = shrink(tape.marks, lambda m: fails(_world(Tape(None, m), plan, mode, sweep)), LOWERED)  # noqa: B023
+            return _world(Tape(None, marks), plan, mode, sweep)
+    return None
+
+
 def _by_tape(plan: Plan, mode: str, fails: Callable[[World | None], bool], first: int, last: int) -> World | None:
     for seed in range(first, last):
         tape = Tape(seed)
@@ -337,23 +437,6 @@ def _by_tape(plan: Plan, mode: str, fails: Callable[[World | None], bool], first
             marks = shrink(tape.marks, lambda m: fails(_world(Tape(None, m), plan, mode)), LOWERED)
             return _world(Tape(None, marks), plan, mode)
     return None
-
-
-def _rational(plan: Plan) -> bool:
-    """Whether exact rationals can evaluate the rule, for at least one choice of its names."""
-    from .. import patterns as P
-
-    for node in plan.nodes():
-        if isinstance(node, P.Map) and isinstance(node.op, str) and node.op not in RATIONAL:
-            return False
-        if isinstance(node, P.NumberLiteral) and not np.isfinite(node.number):
-            return False
-    unseen = (least_where, zero_where, lost_where, kept_where)
-    if any(isinstance(f, Row) and f.relation in unseen for f in (*plan.rule.needs, *plan.rule.gives)):
-        return False
-    if any(hasattr(f, "test") for f in plan.rule.gives):
-        return False
-    return all(any(c not in P.OPS or c in RATIONAL for c in choices) for choices in plan.choices.values())
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ...errors import RuleError
+from ...ir.dtypes import DTYPES
 from ...ir.monoids import MONOIDS
 from ...ir.ops import OPS
+from ...ir.semantics import RATIONAL
 from .. import patterns as P
 from ..comparisons import OneOf
-from ..facts import Condition, Equal, Fact, Match, OtherAxis, Search, Settled
+from ..facts import Condition, Equal, Fact, Match, NonEmpty, OtherAxis, Search, Settled
 from ..patterns import AxisVar, NameVar, NumberVar, Pattern, Roll, Var, name_of
 from ..positions import IndexVar
 from ..relations import (
@@ -28,6 +32,10 @@ from ..relations import (
     changes_by_form,
     changes_by_term,
     function_of,
+    kept_where,
+    least_where,
+    lost_where,
+    zero_where,
 )
 from ..rule import Rule, several
 from ..world import World
@@ -108,6 +116,20 @@ class Plan:
         return dictionary.lengths((*self.literals, *(dictionary.whole_numbers(t) for t in types if positions)))
 
     @cached_property
+    def named_integers(self) -> list[str]:
+        """Integer types that it casts to."""
+        return [n.to for n in self.nodes() if isinstance(n, P.Cast) and isinstance(n.to, str) and DTYPES[n.to].kind == "int"]
+
+    @cached_property
+    def only_lengths(self) -> set[str]:
+        """Axes of which the rule says nothing but how long they are: no value need have them."""
+        used: set[str] = set()
+        for n in (*self.rule.needs, *self.rule.gives, *self.nodes()):
+            if not isinstance(n, P.LengthNumber | NonEmpty | OtherAxis) and type(n) is not P.Extent and hasattr(n, "parts"):
+                used |= {a.name for a in n.parts() if isinstance(a, AxisVar)}
+        return {a.name for a in self.axes} - used
+
+    @cached_property
     def tests_itself(self) -> bool:
         """Whether a conclusion brings its own test, which may cost much for every number."""
         return any(hasattr(f, "test") for f in self.rule.gives)
@@ -170,6 +192,28 @@ class Plan:
                     names = tuple(n for n in names if trait.number(n) == fact.args[-1].number)
         return names
 
+    @cached_property
+    def rational(self) -> bool:
+        """Whether exact rationals can evaluate the rule, for at least one choice of its names."""
+        for node in self.nodes():
+            if isinstance(node, P.Map) and isinstance(node.op, str) and node.op not in RATIONAL:
+                return False
+            if isinstance(node, P.NumberLiteral) and not np.isfinite(node.number):
+                return False
+        unseen = (least_where, zero_where, lost_where, kept_where)
+        if any(isinstance(f, Row) and f.relation in unseen for f in (*self.rule.needs, *self.rule.gives)) or self.tests_itself:
+            return False
+        return all(any(c not in OPS or c in RATIONAL for c in choices) for choices in self.choices.values())
+
+    @cached_property
+    def jumps(self) -> bool:
+        """Whether the rule has a function that is not continuous, for at least one choice of its names."""
+        nodes = list(self.nodes())
+        ops = {n.op for n in nodes if isinstance(n, P.Map) and isinstance(n.op, str)}.union(*self.choices.values())
+        casts = [n.to for n in nodes if isinstance(n, P.Cast)]
+        by_value = any(isinstance(n, P.Gather) for n in nodes) or any(not isinstance(t, str) or not DTYPES[t].is_float for t in casts)
+        return by_value or any(OPS[op].jumps or OPS[op].domain == "whole" for op in ops & OPS.keys())
+
     def nodes(self) -> Iterator[Any]:
         """Every node and variable of the rule."""
         for fact in (*self.rule.needs, *self.rule.gives):
@@ -191,6 +235,9 @@ class Plan:
                     out.setdefault(fact.args[5].name, {})["finite"] = True
             elif isinstance(fact, Row) and fact.relation.name == "onehot" and isinstance(fact.args[0], Var):
                 out.setdefault(fact.args[0].name, {})["onehot"] = fact.args[1].name
+        for n in self.nodes():
+            if isinstance(n, P.Map) and isinstance(n.op, str) and n.op == "where" and isinstance(n.args[0], Var):
+                out.setdefault(n.args[0].name, {})["asked"] = True
         return out
 
     def equations(self, world: World) -> list[tuple[Any, Any, Fact]]:

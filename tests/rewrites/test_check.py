@@ -15,10 +15,11 @@ from eqfuse.rewrites import check, registry
 from eqfuse.rewrites.check import check_all, check_rule, compare, integers, loops
 from eqfuse.rewrites.check.compare import same_bits
 from eqfuse.rewrites.check.draw import Options, Tape, draw_world, shrink
+from eqfuse.rewrites.check.sweep import sweeps
 from eqfuse.rewrites.check.variables import Plan
-from eqfuse.rewrites.comparisons import equals
+from eqfuse.rewrites.comparisons import at_most, divides, equals
 from eqfuse.rewrites.decorators import rule  # fmt: skip
-from eqfuse.rewrites.facts import Fact, NonEmpty, OtherAxis, earlier, equal, finite_or, free, match, positive
+from eqfuse.rewrites.facts import Fact, NonEmpty, OtherAxis, earlier, equal, finite, finite_or, free, has_type, match, nonneg, positive
 from eqfuse.rewrites.patterns import (
     Acc,
     Cast,
@@ -477,6 +478,96 @@ def test_registration_runs_the_check():
             return Map("square", x + y), Map("square", x) + Map("square", y)
 
     assert registry.rules() == before
+
+
+def test_premises_that_no_op_has_are_named():
+    def sum_of_images(x, y, o: Op1):
+        """o(x*y) = o(x) + o(y)."""
+        return Map(o, x * y), Map(o, x) + Map(o, y), turns(o, "mul", "add")
+
+    with pytest.raises(RuleError, match=r"no op has what its premises ask of o: turns\(o, mul, add\)") as caught:
+        check_rule(made(sum_of_images))
+    assert caught.value.cure == "turns_nonneg is true of log"
+
+
+def test_a_conclusion_tested_on_hardly_any_number_is_refused(monkeypatch):
+    """A report never says that a rule holds on a number or two."""
+
+    def commuted(x, y):
+        """x + y = y + x."""
+        return x + y, y + x
+
+    monkeypatch.setattr(check.run, "LEAST", 10**6)
+    with pytest.raises(RuleError, match=r"only [0-9]+ numbers satisfied its premises"):
+        check_rule(made(commuted), 20)
+
+
+def test_values_obey_a_claim_on_single_numbers():
+    """Of -16 to 16 nine numbers are multiples of 4: the others become one of these, so half of them is refuted."""
+    fourfold = relation("fourfold-drawn", "T", "x is a multiple of 4", claim=lambda x: np.asarray(x) % 4 == 0)
+
+    def quarter_is_even(x):
+        """(x/4) mod 2 = 0 for multiples of 4."""
+        return Map("remainder", x / 4.0, Const(2.0)), Const(0.0), fourfold(x)
+
+    try:
+        assert "is false" in refused(quarter_is_even)
+    finally:
+        forget(fourfold)
+
+
+def test_what_is_always_tried():
+    """Lengths above a named number obey the premises; -128 to 127 are all there; the ends fill an axis that they overflow."""
+
+    def multiples(x, k: Axis):
+        """where(n > 300, x, 0) = 0, for multiples n of 4."""
+        return Where(Map("gt", Extent(k), Const(300.0)), x, 0.0), Const(0.0), divides(4, Extent(k)), at_most(Extent(k), 10**5)
+
+    plan = Plan(made(multiples))
+    lengths = [dict(s.lengths)["k"] for s in sweeps(plan, "real", 100) if s.lengths]
+    assert {304, 308} <= set(lengths)
+    assert all(n % 4 == 0 and n <= 10**5 for n in lengths)
+    assert all(draw_world(Tape(0), plan, "real", s).values["x"].size < 1e4 for s in sweeps(plan, "real", 100)), "its length alone is named"
+
+    def summed(x, k: Axis):
+        """int16 of a sum, for an x of int8."""
+        return Reduce("isum", k, x), Cast("int16", Reduce("isum", k, x)), has_type(x, "int8")
+
+    plan = Plan(made(summed))
+    worlds = {s.how: draw_world(Tape(0), plan, "real", s) for s in sweeps(plan, "real", 100)}
+    assert set(range(-128, 128)) == set(worlds["all"].values["x"].ravel())
+    assert set(range(-16, 17)) == set(worlds["count"].values["x"].ravel())
+    assert worlds["least"].extents[0] == 257
+    assert (worlds["least"].values["x"] == -128).all()
+
+
+def test_a_division_by_a_number_is_a_quotient_in_fractions():
+    def six_sixths(x):
+        """x/6 * 6 = x."""
+        return x / 6.0 * 6.0, x
+
+    assert "rationals" in check_rule(made(six_sixths)).oracles
+
+
+def test_errors_on_purpose_leave_exact_values_alone():
+    """e^0 - 1 is 0, not a rounding error: a pole there refutes, and so does a bound; e^1e-40 - 1 is one in every float."""
+
+    def pole(x):
+        """(e^x - 1) / (e^x - 1) = 1."""
+        return Map("recip", Map("exp", x) - 1.0) * (Map("exp", x) - 1.0), Const(1.0), finite(x)
+
+    def more_than_one(t, x):
+        """e^x - 1 > 0 for x >= 0."""
+        return [match(t, Map("exp", x) - 1.0), nonneg(x)], [positive(t)]
+
+    def above_its_tangent(t, x):
+        """e^x - 1 - x >= 0."""
+        return [match(t, Map("exp", x) - 1.0 - x), finite(x)], [nonneg(t)]
+
+    assert "is false" in refused(pole)
+    with pytest.raises(UnsoundRuleError, match="Positive does not hold"):
+        check_rule(made(more_than_one))
+    check_rule(made(above_its_tangent))
 
 
 def test_a_rule_that_nothing_can_test_is_refused():

@@ -29,7 +29,7 @@ from eqfuse.rewrites.check import EXAMPLES, check_rule
 from eqfuse.rewrites.registry import QUICK
 from eqfuse.rewrites.rule import Rule, make_rule
 
-MODULES = ("powers", "division", "infinities", "rounding", "casts", "choice", "sums", "functions", "softmax", "places", "facts", "relations")
+MODULES = ("powers", "division", "infinities", "rounding", "casts", "choice", "sums", "functions", "softmax", "places", "facts", "relations", "thin")
 KINDS = (
     "sign", "zero", "infinity", "NaN", "rounding", "overflow", "underflow", "signed zero", "cast", "order of a clamp", "comparison",
     "select", "whole numbers", "empty axis", "axis confused", "monoid", "count", "ties", "identity of padding", "position", "extent",

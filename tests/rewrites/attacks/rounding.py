@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eqfuse.rewrites import Axis, Const, Extent, Map, Max, NonEmpty, OtherAxis, Sum, Where, finite, nonneg
+from eqfuse.rewrites import Axis, Const, Extent, Map, Max, NonEmpty, OtherAxis, Sum, Where, equals, finite, nonneg
 
 from . import sound, unsound
 
@@ -343,9 +343,9 @@ def sum_of_tenth(k: Axis):
 
 
 @sound
-def sum_of_ones(k: Axis):
-    """sum_k 1 = size(k), to the last bit."""
-    return Sum(k, Const(1.0)), Extent(k)
+def sum_of_three_tenths(k: Axis):
+    """sum_k 0.1 = 0.1 + 0.1 + 0.1, to the last bit, for three of them."""
+    return Sum(k, Const(0.1)), Const(0.1) + 0.1 + 0.1, equals(Extent(k), 3)
 
 
 @unsound("rounding", "kind: difference from the maximum, regrouped", "x - m - n rounds twice", lambda: (f32(1) - f32(0.1) - f32(0.3), f32(1) - (f32(0.1) + f32(0.3))), licence="exact")
