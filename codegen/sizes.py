@@ -224,6 +224,8 @@ class Sizes:
             self._parent.setdefault(axis, axis)
             self._parent[self.root(axis)] = self.root(dimension)
             return
+        if e == as_index(0) and extent > 1:  # the first position is there whatever the length
+            return
         self._fix(dimension, *e.axes())
 
     def _fix(self, *things: object) -> None:
