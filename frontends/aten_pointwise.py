@@ -13,8 +13,8 @@ import torch
 from ..errors import UnsupportedOpError
 from ..ir import dtypes
 from ..ir.dtypes import DType
-from ..ir.index import IndexExpr
-from ..ir.terms import Cast, Const, Map, Term, as_term, number_of, whole_number
+from ..ir.index import Axis, IndexExpr
+from ..ir.terms import Cast, Const, Map, Reduce, Term, as_term, number_of, whole_number
 from .aten import OPS, AtenOp, Call, dims_of, is_inside
 from .spec import ir_dtype
 
@@ -89,8 +89,27 @@ def _map(op: str, *args: Any) -> Term:
 
 def _divide(x: Term, y: Any) -> Term:
     if isinstance(y, int | float):
-        return x * Const(1.0 / y if y else math.copysign(math.inf, y))
+        mean = _mean(x, y)
+        return x * Const(1.0 / y if y else math.copysign(math.inf, y)) if mean is None else mean
     return x / y
+
+
+def _mean(x: Term, n: float) -> Term | None:
+    """The mean that a sum of ``n`` numbers is when it is divided by ``n``; ``None`` for what is no such sum.
+
+    ``x.sum(-1) / 768`` is a mean where a row has 768 numbers: what is known of means is then known of it, and at other lengths it is
+    another program.  A product of matrices stays a sum, which matrix units have and means have not.
+    """
+    axes: list[Axis] = []
+    while isinstance(x, Reduce) and x.monoid == "sum":
+        axes.append(x.axis)
+        (x,) = x.args
+    product = isinstance(x, Map) and x.op == "mul" and x.args[0].axes != x.args[1].axes
+    if not axes or product or not math.prod(a.size for a in axes) == n > 0:
+        return None
+    for a in reversed(axes):
+        x = Reduce("mean", a, x)
+    return x
 
 
 def _truth(x: Any) -> Term:
@@ -172,9 +191,15 @@ def _rsub(x: Term, y: Any, alpha: Any = 1) -> Term:
     return as_term(y) - _scaled(x, alpha)
 
 
-@pointwise("aten.mul.Tensor", "aten.mul.Scalar", integer=_integer_mul)
-def _mul(x: Term, y: Any) -> Term:
-    return as_term(x) * y
+def _mul(call: Call, x: Any, y: Any) -> Term:
+    x, y = _operands(call, (x, y))
+    n = round(1.0 / y) if isinstance(y, float) and 2.0**-63 < y < 1 else 0
+    mean = _mean(as_term(x), n) if n and 1.0 / n == y and not call.reader.exact else None
+    return as_term(x) * y if mean is None else mean
+
+
+for _name in ("aten.mul.Tensor", "aten.mul.Scalar"):
+    OPS[_name] = AtenOp(_align, _mul, None, _integer_mul)
 
 
 def _div(call: Call, x: Any, y: Any) -> Term:

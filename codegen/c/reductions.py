@@ -44,7 +44,7 @@ class Reductions(Sums):
     # -- loops ---------------------------------------------------------------------------------------------------------------
     def reduced(self, axis: Axis, growing: Sequence[Reduce | Scan], innermost: bool, body: Callable[[], None]) -> None:
         """A loop over an axis, with all that grows in it."""
-        vectors = innermost and not any(isinstance(s, Scan) or s.parts for s in growing)
+        vectors = innermost and not any(isinstance(s, Scan) or s.parts for s in growing) and not self.divides(axis, growing)
         self.choose_forms(axis, growing, vectors=vectors, innermost=innermost)
         self.begin_all(growing)
         with self.blocks(axis, growing) as bounds:

@@ -7,7 +7,8 @@ a block of them.  What a block is depends on the loop:
 vectors   ``x.sum(-1)``                       ``EQ_BLOCK`` numbers of a row: 32 for each lane of a vector
 rows      ``x.sum(0)``                        :data:`EIGHT` rows, taken together in one loop over the columns (:meth:`Sums.in_eights`)
 array     ``(x - x.mean(1)[:, None]).sum(0)``  :data:`ROWS` rows, added up in an array, where rows have loops of their own or are wide
-sequence  ``x.cumsum(-1)``                    :data:`EIGHT` numbers, in double: only the blocks wait for each other
+sequence  ``x.cumsum(-1)``, elements that     :data:`EIGHT` numbers, in double: only the blocks wait for each other
+          lie at ``k // 12``
 number    ``x.mean((1, 2))``, its second sum  one: the sum of each row goes into the double as it is
 ========  ==================================  ===========================================================================================
 
@@ -30,7 +31,7 @@ from typing import Literal
 
 from ...ir.index import Axis
 from ...ir.monoids import MONOIDS
-from ...tiles.program import Reduce, Scan, TileProgram
+from ...tiles.program import Load, Reduce, Scan, TileProgram, uses
 from . import text
 from .lines import Lines
 from .nests import Nest
@@ -63,6 +64,22 @@ class Sums(Lines):
     def choose_rows(self, growing: Sequence[Reduce | Scan]) -> None:
         """Have the sums of a loop take eight rows at a time."""
         self.form.update((s.dst.name, "rows") for s in growing if is_sum(s))
+
+    def divides(self, axis: Axis, growing: Sequence[Reduce | Scan]) -> bool:
+        """Whether sums are of elements whose places are quotients of positions along an axis: compilers make no vectors of these loops."""
+        todo, seen = [s.src.name for s in growing if is_sum(s)], set[str]()
+        while todo:
+            name = todo.pop()
+            s = self.values.maker.get(name)
+            if s is None or name in seen:
+                continue
+            seen.add(name)
+            if isinstance(s, Load) and any(
+                not isinstance(a, Axis) and axis in a.numerator.axes() for e in s.access.index for a, _ in e.terms
+            ):
+                return True
+            todo += [v.name for v in uses(s)]
+        return False
 
     def choose_forms(self, axis: Axis, growing: Sequence[Reduce | Scan], *, vectors: bool, innermost: bool) -> None:
         """Decide how the sums of a loop over ``axis`` are added up.  ``vectors``: it is a loop of vectors."""
