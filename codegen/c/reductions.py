@@ -143,7 +143,7 @@ class Reductions(Sums):
         name = f"part{part}_{text.variable(s.dst)}"
         if not inner:
             return name
-        array = self.values.array(f"{s.dst.name} part {part}", inner, max(s.parts[part].dtype.itemsize, 4))
+        array = self.values.array(f"{s.dst.name} part {part}", inner, group.itemsize(part))
         parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
         return f"(({group.kind(part)} *)(memory + {array.offset}))[{text.total(parts)}]"
 
