@@ -60,8 +60,7 @@ def _plain(state: State) -> str | None:
     """The monoid of values that a state of one part is, if it is one."""
     if len(state.formulas) > 1:
         return None
-    whole = {m.integer for m in MONOIDS.values()}
-    rows = (m for m in MONOIDS.values() if m.prefixes and m.name not in whole)
+    rows = (m for m in MONOIDS.values() if m.prefixes and not m.of_integers)
     return next((m.name for m in rows if state.formulas == ((m.combine, ("l", 0), ("r", 0)),)), None)
 
 

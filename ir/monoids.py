@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import states
+from . import ops, states
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,12 @@ class Monoid:
     def parts(self) -> int:
         """How many arguments a reduction has."""
         return 1 if self.several is None else len(self.several.formulas)
+
+    @property
+    def of_integers(self) -> bool:
+        """Whether it reduces integers and nothing else: it combines by an op of integers, or another row names it as its own of integers."""
+        by_op = self.combine in ops.OPS and ops.OPS[self.combine].result == "int"
+        return by_op or any(m.integer == self.name for m in MONOIDS.values())
 
     @property
     def prefixes(self) -> Prefixes | None:

@@ -308,4 +308,8 @@ def reduce_array(monoid: str, x: np.ndarray, axis: int, extent: int) -> np.ndarr
     if x.shape[axis] != extent:
         x = np.repeat(x, extent, axis=axis)
     with np.errstate(all="ignore"):
+        if x.dtype.kind == "f" and m.combine in OPS and OPS[m.combine].result == "int":  # integers that floats stand for
+            whole = (np.abs(x) < 2.0**63) & (x == np.rint(x))
+            found = m.reduce(np.where(whole, x, 0).astype(np.int64), axis=axis, keepdims=True)
+            return np.where(whole.all(axis, keepdims=True), found, np.nan).astype(x.dtype)
         return np.asarray(m.reduce(x, axis=axis, keepdims=True), dtype=x.dtype if x.dtype.kind == "f" else float)

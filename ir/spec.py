@@ -159,7 +159,7 @@ def _inside(_: _Terms, t: View) -> bool:
 
 
 def _whole(name: str) -> bool:
-    return any(m.integer == name for m in MONOIDS.values())
+    return MONOIDS[name].of_integers
 
 
 def _is_integer(t: Term) -> bool:

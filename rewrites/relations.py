@@ -285,8 +285,8 @@ def _turns(domains: tuple[str, ...]) -> Trait:
 
 def _steps() -> list[tuple[str, str]]:
     """Monoids of scans whose identity is a number of what they combine: integers have no infinities."""
-    whole = {m.integer for m in MONOIDS.values()}
-    return [(m.name, m.combine) for m in MONOIDS.values() if m.prefixes is not None and (m.name not in whole or math.isfinite(m.identity))]
+    rows = (m for m in MONOIDS.values() if m.prefixes is not None)
+    return [(m.name, m.combine) for m in rows if not m.of_integers or math.isfinite(m.identity)]
 
 
 def _states() -> list[str]:

@@ -57,8 +57,6 @@ from .quotients import product
 from .skipping import skip
 from .spec import check_tiles
 
-INTEGERS = frozenset(m.integer for m in MONOIDS.values() if m.integer)
-
 
 def lower(kernel: Kernel, *, min_dot_k: int = dots.MIN_DOT_K) -> TileProgram:
     """Lower a kernel that is to be run.  ``min_dot_k``: the shortest contraction given to the matrix unit (smaller ones are products and
@@ -252,7 +250,7 @@ class Lowering(Builder):
         if not times and axis.size == 0:
             return Literal(MONOIDS[monoid].identity)
         v: Operand = yield self.emit(n.args[0], where, mode)
-        if monoid in INTEGERS and mode is None:
+        if MONOIDS[monoid].of_integers and mode is None:
             kind = self.state_type(node)
             return self.let(where, "mul", (self.as_integer(v, kind, where), self.extent(axis, kind)), dtype=kind) if times else v
         running = mode is not None and mode.block is not None and mode.axis == axis and self.facts.level(node, axis) > mode.level
@@ -268,7 +266,7 @@ class Lowering(Builder):
 
     def state_type(self, node: int) -> DType:
         """The type that a reduction accumulates in."""
-        if self.nodes[node].attrs[0] not in INTEGERS:
+        if not MONOIDS[self.nodes[node].attrs[0]].of_integers:
             return dtypes.float32
         return dtypes.int64 if self.facts.dtype(node) == dtypes.int64 else dtypes.int32
 
@@ -438,7 +436,7 @@ class Lowering(Builder):
                 v = self.let(where, "mul", (v, self.count(loop_body, "tile", kind)))
         elif dim is not None and isinstance(v, Value) and dim in v.dims:
             dims = tuple(d for d in v.dims if d != dim)
-            called = m.name.removeprefix("i") if m.name in INTEGERS else m.name
+            called = m.name.removeprefix("i") if m.of_integers else m.name
             name = f"tile_{called}" if acc is not None else hint or f"{called}_{axis.name}"
             v = self.put(where, Reduce(self.value(name, dims, kind), m.name, dim, v))
         return v if acc is None else self.let(where, m.combine, (acc, v), hint=hint)

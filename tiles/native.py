@@ -176,7 +176,9 @@ class Native:
             self._stream(s.access, around, isinstance(s, Store), s)
         if isinstance(s, Load) and self._direct(s):
             return
-        dims = s.access.dims if isinstance(s, Store) else s.src.dims if isinstance(s, Reduce) else s.dst.dims  # type: ignore[union-attr]
+        dims = s.access.dims if isinstance(s, Store) else s.dst.dims  # type: ignore[union-attr]
+        if isinstance(s, Reduce):  # a state may have a part that is one number for the whole axis: 1, as of a sum of exponentials
+            dims = max((x.dims for x in s.parts or (s.src,)), key=self._elements)
         n = trips * self._elements(dims)
         if isinstance(s, Load | Store) and dims:
             self._scatter(s.access, n)

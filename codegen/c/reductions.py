@@ -18,7 +18,7 @@ from .expressions import spelled
 from .states import Group, groups
 from .sums import Sums
 
-_CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min"}
+_CLAUSES = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min", "bitand": "&", "bitor": "|", "bitxor": "^"}  # of OpenMP
 
 
 def separate_nan(s: Reduce | Scan) -> bool:
@@ -44,7 +44,8 @@ class Reductions(Sums):
     # -- loops ---------------------------------------------------------------------------------------------------------------
     def reduced(self, axis: Axis, growing: Sequence[Reduce | Scan], innermost: bool, body: Callable[[], None]) -> None:
         """A loop over an axis, with all that grows in it."""
-        vectors = innermost and not any(isinstance(s, Scan) or s.parts for s in growing) and not self.divides(axis, growing)
+        lanes = not any(isinstance(s, Scan) or s.parts or _combine(s) not in _CLAUSES for s in growing)
+        vectors = innermost and lanes and not self.divides(axis, growing)
         self.choose_forms(axis, growing, vectors=vectors, innermost=innermost)
         self.begin_all(growing)
         with self.blocks(axis, growing) as bounds:
@@ -143,7 +144,7 @@ class Reductions(Sums):
         name = f"part{part}_{text.variable(s.dst)}"
         if not inner:
             return name
-        array = self.values.array(f"{s.dst.name} part {part}", inner, max(s.parts[part].dtype.itemsize, 4))
+        array = self.values.array(f"{s.dst.name} part {part}", inner, group.itemsize(part))
         parts = [text.scaled(text.lane(a), array.strides[a]) for a in inner]
         return f"(({group.kind(part)} *)(memory + {array.offset}))[{text.total(parts)}]"
 

@@ -199,7 +199,24 @@ class Extractor:
         if best is not first:
             self.record.beaten(first, best)
         close = before is not best and before.us <= NEARLY * best.us  # side by side its kernels may still be better
-        return [best, *self._leaner(best, kept, min(limit, best.us)), *((before,) if close else ())]
+        return [best, *self._in_equal_parts(best, kept), *self._leaner(best, kept, min(limit, best.us)), *((before,) if close else ())]
+
+    def _in_equal_parts(self, best: Cover, kept: Sequence[int]) -> list[Cover]:
+        """Of a cover with kernels that split one axis into 125 parts and others that split it into 500, the covers in which all take 125,
+        and 500.  Partial results of one value then serve all kernels that merge them, which no kernel sees that chooses for itself."""
+        numbers: dict[str, set[int]] = {}
+        for s in best.splits:
+            numbers.setdefault(s.axis, set()).add(s.parts)
+        several = {axis: found for axis, found in numbers.items() if len(found) > 1}
+        covers: list[Cover] = []
+        for n in sorted(set().union(*several.values())):
+            rows = [r for r in self.maker.partials.rows if r[0].name not in several or r[1].size == n]
+            if self.meter.over():
+                break
+            found = self.maker.chain(tuple(sorted(kept)), f"{plural(len(kept), 'value')} stored", parted=rows)
+            if isinstance(found, Cover) and found.us < best.us * (1 - 1e-9):
+                covers.append(self.record.priced(found))
+        return covers
 
     def _apart(self) -> list[Cover]:
         """One kernel for each output with nothing stored between, and these merged as far as that pays.  Where several outputs are made of

@@ -88,10 +88,16 @@ class CoverMaker:
         return self.search.like(name, roots, leaves, model) if model else self.search.best(name, roots, leaves)
 
     def chain(
-        self, materialised: tuple[int, ...], description: str, outside: Mapping[int, Outside] | None = None, parted: bool = False
+        self,
+        materialised: tuple[int, ...],
+        description: str,
+        outside: Mapping[int, Outside] | None = None,
+        parted: bool | Sequence[Row] = False,
     ) -> Cover | Rejection:
         """One kernel per output and per materialised class that is needed, each reading earlier ones; ``outside`` classes are made
-        by a call.  ``parted``: or two kernels, where an axis that is split over the grid makes these faster."""
+        by a call.  ``parted``: or two kernels, where an axis that is split over the grid makes these faster, in any of its numbers of
+        parts or as some rows say."""
+        rows = tuple(parted) if isinstance(parted, Sequence) else self.partials.rows if parted else ()
         order = {c: k for k, c in enumerate(self.graph.original)}
         specs: dict[int, RootSpec] = {c: self.stored.temporary(c, self.program.temporary(order[c])) for c in materialised}
         equal: dict[int, list[RootSpec]] = {}  # outputs that are one value are stored by one kernel
@@ -116,7 +122,7 @@ class CoverMaker:
             if other is not None and len(roots) > 1:
                 return Rejection("two outputs are one value")
             found = self.kernel(roots, leaves) if other is None else self.call(other, spec, leaves)
-            two = self._in_parts(roots, leaves, found) if parted and other is None else None
+            two = self._in_parts(roots, leaves, found, rows) if other is None else None
             if two is not None and not apart(two.steps):  # the parts of one sum that are parts of two
                 two = None
             if two is not None:
@@ -193,20 +199,20 @@ class CoverMaker:
         return Cover(f"{axis.name} split over the grid into {plural(outer.size, 'part')}", (first, merge), (split,))
 
     def _in_parts(
-        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], whole: PlannedKernel | PlannedCall | Rejection
+        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], whole: PlannedKernel | PlannedCall | Rejection, rows: tuple[Row, ...]
     ) -> Cover | None:
-        """The two kernels that take the place of one, if some split of some axis makes these faster."""
+        """The two kernels that take the place of one, if a split of an axis by one of these rows makes them faster."""
         least = 2 * self.target.launch_us
-        if not self.partials.rows or (not isinstance(whole, Rejection) and whole.cost.us <= least):
+        if not rows or (not isinstance(whole, Rejection) and whole.cost.us <= least):
             return None
-        key = roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items()))
+        key = roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())), rows
         if key not in self._parted:
             best: Cover | None = None
             most = math.inf
             if not isinstance(whole, Rejection):
                 most = whole.cost.us
                 least += whole.cost.dram_bytes / (self.target.dram_gb_s * 1e3)
-            for row in self.partials.rows:
+            for row in rows:
                 if most > REST * least and not self.meter.over():
                     found = self.split(row, roots, leaves)
                     if isinstance(found, Cover) and found.us < most * (1 - 1e-9):

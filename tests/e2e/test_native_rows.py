@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
 import eqfuse
+from eqfuse.ir import dtypes
+from eqfuse.ir.index import Axis
+from eqfuse.ir.monoids import MONOIDS, Monoid
+from eqfuse.ir.program import Output, Program
+from eqfuse.ir.terms import Input, Reduce
 from eqfuse.runtime.native import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
@@ -75,3 +81,54 @@ def test_integers_of_two_widths():
     compiled, _ = planned(found, x, y)
     for got, want in zip(compiled(x, y), found(x, y), strict=True):
         assert torch.equal(got, want)
+
+
+def reduced(monoid, dtype, axis, shape=(5, 300)):
+    """A program that reduces rows (axis 1) or columns (axis 0) of a matrix."""
+    axes = Axis("i", shape[0], 0), Axis("k", shape[1], 1)
+    x = Input("x", axes, dtype)
+    return Program("p", (Output("out", Reduce(monoid, axes[axis], x), (axes[1 - axis],), dtype),), (x,))
+
+
+@pytest.mark.parametrize(("combine", "identity", "of"), [("bitxor", 0.0, np.bitwise_xor), ("bitor", 0.0, np.bitwise_or), ("bitand", -1.0, np.bitwise_and)])  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_a_new_monoid_of_integers(monkeypatch, combine, identity, of, dtype):
+    """One row of the table: no other row has to name it as one of integers."""
+    monkeypatch.setitem(
+        MONOIDS, "bits", Monoid("bits", identity, combine, of.reduce, "bits", False, False, triton="tl.xor_sum({}, axis={})")
+    )
+    most = torch.iinfo(dtype).max
+    x = torch.randint(-most, most, (5, 300), dtype=dtype, generator=torch.Generator().manual_seed(0))
+    for axis in (0, 1):
+        compiled = eqfuse.optimize(reduced("bits", getattr(dtypes, str(dtype)[6:]), axis), target="cpu")
+        assert not compiled.missing
+        assert torch.equal(compiled(x), torch.from_numpy(of.reduce(x.numpy(), axis=axis)))
+
+
+def test_a_monoid_for_which_openmp_has_no_clause(monkeypatch):
+    """Its loop is one of numbers."""
+
+    def farther(a, b):
+        return np.fmax(np.abs(a), np.abs(b))
+
+    given = {"triton": "tl.maximum(tl.abs({}), tl.abs({}))", "c": "fmaxf(fabsf({}), fabsf({}))", "range": (0.0, float("inf"))}
+    op = eqfuse.op("farther", numpy=farther, torch=lambda a, b: torch.fmax(a.abs(), b.abs()), **given)
+    try:
+        norm = Monoid(
+            "norm",
+            0.0,
+            "farther",
+            lambda x, **way: np.fmax.reduce(np.abs(x), **way, initial=0.0),
+            "norm",
+            False,
+            False,
+            triton="_norm({}, {})",
+        )
+        monkeypatch.setitem(MONOIDS, "norm", norm)
+        x = torch.randn(5, 300)
+        for axis in (0, 1):
+            compiled = eqfuse.optimize(reduced("norm", dtypes.float32, axis), target="cpu")
+            assert not compiled.missing
+            assert torch.equal(compiled(x), x.abs().amax(axis))
+    finally:
+        op.unregister()

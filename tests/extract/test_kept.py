@@ -15,7 +15,7 @@ import torch
 import eqfuse
 from eqfuse import pipeline
 from eqfuse.extract import kept
-from eqfuse.extract.kept import files, folder
+from eqfuse.extract.kept import files, folder, versions
 from eqfuse.extract.kept.codec import Unkept, decoded, encoded
 from eqfuse.extract.targets import load_target
 from eqfuse.ir import dtypes
@@ -159,6 +159,35 @@ def test_the_key_hangs_on_what_a_plan_hangs_on():
     names = [key_of(**changed).name for changed in asked]
     assert len(set(names)) == len(names)
     assert key_of().name == names[0]
+
+
+@pytest.mark.parametrize("name", ["module.py", "kernels.h", "device.toml"])
+def test_entries_hang_on_all_that_makes_them(name, tmp_path, monkeypatch):
+    """A module, a header that every kernel in C includes, the file of a device: with another one in its place, what was kept is another
+    entry; and none, where it is newer than the process that reads it."""
+    path = tmp_path / "package" / "inner" / name
+    path.parent.mkdir(parents=True)
+    monkeypatch.setattr(versions, "ROOT", tmp_path)
+    found = []
+    for text in ("1", "2", "1"):
+        path.write_text(text)
+        os.utime(path, (0, 0))
+        found.append(versions.made_by.__wrapped__(("package",), ()))
+    assert found[0] == found[2] != found[1]
+    os.utime(path, (versions._LOADED + 10, versions._LOADED + 10))
+    assert versions.made_by.__wrapped__(("package",), ()) is None
+
+
+def test_what_the_package_reads_of_its_own_is_a_source():
+    """The headers of kernels and the devices that there are are among the files of the digest."""
+    files_ = {
+        p.relative_to(versions.ROOT)
+        for s in versions.package_sources()
+        if not s.endswith(".py")
+        for p in versions._files(versions.ROOT / s)
+    }
+    assert {p.suffix for p in files_} == {".py", ".h", ".toml"}
+    assert {p.name for p in files_} >= {"h200.toml", "states.py"}
 
 
 def test_plans_that_rules_of_others_may_be_in_are_not_kept():
@@ -322,7 +351,7 @@ def test_no_folder_is_no_error(place):
 
 WRITER = """
 import sys
-from eqfuse.extract.kept import files, folder
+from eqfuse.extract.kept import files, folder, versions
 for k in range(150):
     folder.write("shared", {"by": sys.argv[1], "k": k, "long": sys.argv[1] * 20000})
     data = folder.read("shared")
