@@ -67,7 +67,7 @@ class Monoid:
 
     @property
     def of_integers(self) -> bool:
-        """Whether it reduces integers and nothing else: it combines by an op of integers, or another row names it as its own of integers."""
+        """Whether it reduces integers and nothing else: it combines by an op of integers, or another row names it as that of integers."""
         by_op = self.combine in ops.OPS and ops.OPS[self.combine].result == "int"
         return by_op or any(m.integer == self.name for m in MONOIDS.values())
 
