@@ -34,6 +34,7 @@ from ..ir.recursion import by_arguments
 from ..rewrites.comparisons import MODEST
 from ..tiles import dots
 from ..tiles.analysis import Facts
+from ..tiles.centres import plain
 from ..tiles.direct import kernel_from_program
 from ..tiles.kernel import Kernel, Node
 from ..tiles.lower import Lowering
@@ -71,9 +72,9 @@ def new_hazards(plan: Any) -> list[Hazard]:
 
 
 def hazards(plan: Any) -> list[Hazard]:
-    """Every hazard of the planned kernels."""
+    """Every hazard of the planned kernels.  Means are taken as the e-graph has them: what is counted from an element cancels on purpose."""
     plan = _plan(plan)
-    merged = _merged([k.kernel for k in plan.kernels])
+    merged = _merged([plain(k.kernel) for k in plan.kernels])
     return [*_of_nodes(merged), *(h for k in plan.kernels for h in _of_operands(k.kernel))]
 
 

@@ -109,15 +109,17 @@ def run(x):
     _check_tensor("x", x, torch.float32, 2)
     _check_device("x", x, x.device, mean_variance_out0_out1)
     N_rows = x.shape[0]
-    _check_shape("x", x, (N_rows, 16384))
+    N_cols = x.shape[1]
+    _check_shape("x", x, (N_rows, N_cols))
     _check_size("rows", N_rows == 4096, "of 4096, on which the program depends")
+    _check_size("cols", N_cols == 16384, "of 16384, on which the program depends")
     x = _readable("x", x, (7, 1023))
     out0 = torch.empty((N_rows,), dtype=torch.float32, device=x.device)
     out1 = torch.empty((N_rows,), dtype=torch.float32, device=x.device)
     with torch.cuda.device_of(x):
         mean_variance_out0_out1[_grid(triton.cdiv(N_rows, 8))](
             x, out0, out1,
-            16384, x.stride(0), x.stride(1), out0.stride(0), out1.stride(0),
+            N_cols, x.stride(0), x.stride(1), out0.stride(0), out1.stride(0),
             T_rows=8, T_cols=1024,
             num_warps=16, num_stages=1, enable_fp_fusion=True,
         )
