@@ -86,7 +86,7 @@ test: export EQFUSE_TEST_FOR := $(FOR)
 test: $(READY) ## the tests that say most for their time (tests/quick.py); FOR=rewrites/algebra.py: those that concern a file
 	@$(PYTEST) -m "not exhaustive" $(ARGS)
 
-test-rest: $(READY) ## the others: CI runs them after make test
+test-rest: $(READY) ## the others: every combination of programs, types, data and devices
 	@$(PYTEST) -m exhaustive $(ARGS)
 
 test-all: export EQFUSE_TEST_FOR := $(FOR)
@@ -109,7 +109,7 @@ types: $(READY) ## mypy
 	@mkdir -p $(VENV)/src && ln -sfn "$(CURDIR)" $(VENV)/src/eqfuse
 	@cd $(VENV)/src && $(abspath $(BIN))/python -P -m mypy --config-file "$(CURDIR)/pyproject.toml" -p eqfuse
 
-check: lint types test test-rest ## lint, types and every test: what CI runs
+check: lint types test ## lint, types and tests: what CI runs
 
 # A thin environment per version: its own triton in front of everything else of .venv.
 .venv-triton-%/.ready: $(READY)
