@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..tiles.program import Dot
 from .cost import tile_bytes, together
 from .objective import TIE
 from .plan import Launch, PlannedCall, PlannedKernel
@@ -49,15 +50,15 @@ def launches(steps: Sequence[Step], target: Target, most: float) -> tuple[tuple[
     def cheapest(joint: Unit) -> tuple[float, tuple[PlannedKernel, ...]]:
         """The time of one launch, and its members."""
         own = {at: k for at in joint if isinstance(k := steps[at], PlannedKernel)}
-        given = {k.kernel.warps for k in own.values() if k.cost.flops} or {k.kernel.warps for k in own.values()}
+        given = {k.kernel.warps for k in own.values() if _has_product(k)} or {k.kernel.warps for k in own.values()}
         found = (math.inf, tuple(own.values()))
         for warps in sorted(given):
             if any(k.cost.register_bytes > tile_bytes(warps, target) for k in own.values()):
                 continue  # it would spill
             for ahead in (True, False):
-                if not ahead and all(k.kernel.stages == 1 or k.cost.flops for k in own.values()):
+                if not ahead and all(k.kernel.stages == 1 or _has_product(k) for k in own.values()):
                     continue
-                these = tuple(form(at, warps, k.kernel.stages if ahead or k.cost.flops else 1) for at, k in own.items())
+                these = tuple(form(at, warps, k.kernel.stages if ahead or _has_product(k) else 1) for at, k in own.items())
                 found = min(found, (together(these, target), these), key=lambda f: f[0])
         return found
 
@@ -158,7 +159,7 @@ def _shares(k: Step) -> bool:
 def _one_launch(steps: Sequence[Step]) -> bool:
     """Whether kernels can be members of one launch, with the warps of some of them: those with products keep theirs, and their stages."""
     kernels = [k for k in steps if isinstance(k, PlannedKernel)]
-    products = {(k.kernel.warps, k.kernel.stages) for k in kernels if k.cost.flops}
+    products = {(k.kernel.warps, k.kernel.stages) for k in kernels if _has_product(k)}
     return len(products) <= 1 and len({k.tiles.contracts for k in kernels}) == 1
 
 
@@ -179,3 +180,8 @@ def _reached(steps: Sequence[Step], units: Sequence[Unit]) -> Mapping[Unit, set[
     for u in units:
         found[u] = needs[u].union(*(found[v] for v in needs[u]))
     return found
+
+
+def _has_product(k: PlannedKernel) -> bool:
+    """Whether a kernel multiplies matrices; over an axis of length 0 that is no operation."""
+    return any(isinstance(s, Dot) for s in k.tiles.statements())
