@@ -66,7 +66,7 @@ def dependence(traced: Traced, spec: ModuleSpec) -> Dependence:
         return same_program(traced.program, other.program, there) and agrees(spec, there, shapes)
 
     groups = (*(one.dimensions for one in lengths(spec)), *((x,) for x in _changing(traced, spec)))
-    free = Trials(traced, admitted).settled(units_of(traced, groups))
+    free = Trials(traced, admitted, MOST_READINGS).settled(units_of(traced, groups))
     kept = {x for u in free for x in u.dimensions}
     one = [[x for x in length.dimensions if x in kept] for length in lengths(spec)]  # what the module checks by itself
     known = {x: k for k, dimensions in enumerate(one) for x in dimensions}

@@ -415,13 +415,13 @@ def test_arguments_of_every_kind_are_resized(saved):
 def traces(monkeypatch):
     """The traces that the search makes, counted."""
     made = []
-    resized = saved_sizes._Trials.same
+    resized = saved_sizes.Trials.same
 
     def counted(self, *args):
         made.append(args)
         return resized(self, *args)
 
-    monkeypatch.setattr(saved_sizes._Trials, "same", counted)
+    monkeypatch.setattr(saved_sizes.Trials, "same", counted)
     return made
 
 
