@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import UnsoundGraphError
-from ..ir.terms import Const
 from ..rewrites import registry
 from ..rewrites.rule import Rule
 from .blame import Blame, blame
@@ -169,7 +168,6 @@ class _Audit(Drawn):
     def __init__(self, graph: FrozenGraph, seed: int, masked: bool, inputs: Mapping[str, np.ndarray] | None, free_old: bool) -> None:
         super().__init__(graph, seed, masked, inputs, free_old)
         self.counts = [0, 0, 0, 0, 0]
-        self.infinite = any(isinstance(t, Const) and math.isinf(t.value) for t in graph.program.terms())
 
     def nodes(self) -> Iterator[Finding]:
         """Every node against its class."""

@@ -14,7 +14,7 @@ from ..ir.monoids import MONOIDS
 from ..ir.ops import OPS
 from ..ir.recursion import evaluated
 from ..ir.semantics import left_range
-from ..ir.terms import Input
+from ..ir.terms import Const, Input
 from .frozen import ENode, FrozenGraph
 from .values import Limits, NoValue, Values, fixed_axes
 
@@ -54,7 +54,9 @@ class Drawn(Values):
         self.pick: dict[int, ENode] = {}
         self.old: dict[int, np.ndarray] = {}
         self.prefixes: dict[tuple[int, Axis], tuple[list[np.ndarray], float] | None] = {}
-        self.left_range = False  # whether something overflowed or underflowed, or is the inverse of an infinite number
+        self.infinite = any(isinstance(t, Const) and math.isinf(t.value) for t in graph.program.terms())
+        self.given_infinite = self.infinite or any(np.isinf(x).any() for x in self.inputs.values())
+        self.left_range = False  # whether something overflowed or underflowed, or is the inverse of an infinity that was given
         self.inverted = False  # whether something is the inverse of -0, which is an infinite number of either sign
         self.unknown: np.ndarray | None = None  # where the loop that was executed last has a reference that is NaN
         self.watching = True  # only while classes get their values: loops have numbers of their own
@@ -150,7 +152,8 @@ class Drawn(Values):
         if domain == "nonzero" and np.any(np.isinf(out) & (args[-1] == 0) & np.signbit(args[-1])):
             self.inverted = True
         if self.watching and not self.left_range and not np.all(np.isfinite(out) & (out != 0)):
-            inverse = domain in ("nonzero", "positive") and np.any((out == 0) & np.isinf(args[0]))
+            # an infinity at a pole is a number's own, and 0 its inverse; one that was given stands for what is too large
+            inverse = self.given_infinite and domain in ("nonzero", "positive") and np.any((out == 0) & np.isinf(args[0]))
             self.left_range = bool(inverse) or left_range(op, out, args)
         return out
 

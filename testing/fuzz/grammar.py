@@ -215,9 +215,12 @@ class _Drawer:
         if kind > 0.6:
             k = self.rng.choice(sorted(x.axes)) if x.axes and self.rng.random() < 0.9 else self.axis()
             monoid = self.rng.choice(("sum", "sum", "max", "min"))
-            if monoid != "sum" and k.size == 0:
+            if monoid == "sum" and kind > 0.72:
+                monoid = "prod"
+            if monoid in ("max", "min") and k.size == 0:
                 return x
-            return wrapped(Reduce(monoid, k, Cast(dtypes.int64, x) if monoid == "sum" and self.rng.random() < 0.7 else x))
+            grows = monoid in ("sum", "prod") and self.rng.random() < 0.7
+            return wrapped(Reduce(monoid, k, Cast(dtypes.int64, x) if grows else x))
         if o is None:
             o = ops.OPS[self.rng.choice([n for n, found in ops.OPS.items() if found.result in ("same", "int", "bool")])]
         if o.name in ("and", "or", "not"):

@@ -37,7 +37,7 @@ from eqfuse.rewrites import registry
 from eqfuse.rewrites.check import check_rule
 from eqfuse.rewrites.rule import Rule, make_rule
 
-from .outcomes import OUTCOME, SILENT
+from .outcomes import FOUND_LATER, OUTCOME, SILENT
 
 FAMILIES = ("analyses", "signs", "algebra", "reductions", "scans", "layout", "gathers", "tiling", "repair", "forms", "selections", "invariance", "strength", "order", "cancelling")
 KINDS = (
@@ -80,7 +80,7 @@ class Mutant:
     @property
     def named(self) -> tuple[str, ...]:
         """The rules that the audit says were wrong first."""
-        return (self.name,) if self.audit == "blames" else ()
+        return (self.name,) if self.audit == "blames" else FOUND_LATER.get(self.name, ())
 
 
 _mutants: list[Mutant] = []

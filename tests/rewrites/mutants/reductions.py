@@ -83,7 +83,7 @@ def term_out_of_the_other_end(e, t, f, b, j: Axis):
     return [match(e, Reduce("max", j, t)), written("add", t, f, b), free(f, j), depends(b, j)], [equal(e, f + Reduce("min", j, b))]
 
 
-@mutant("factor_out_of_selection", "sign guard", lambda: (0.0 >= 0, close(np.max(0.0 * np.array([-np.inf, 1])), 0.0 * np.max([-np.inf, 1]))), out(maximum_over(j, maximum(c_, 0.0) * select(eq(iota(j), 0.0), -np.inf, x_))))
+@mutant("factor_out_of_selection", "sign guard", lambda: (0.0 >= 0, close(np.max(0.0 * np.array([-np.inf, 1])), 0.0 * np.max([-np.inf, 1]))), out(maximum_over(j, maximum(c_, 0.0) * select(eq(iota(j), 0.0), -np.inf, x_))), why="where it is false, the program itself is NaN, of 0 and its own infinity, and nothing is asked")
 def nonneg_factor_out_of_selection(e, t, f, b, j: Axis, g: SelectiveMonoid, z: Scalar):
     """max_j f*b = f * max_j b for f >= 0: 0 times an infinite maximum is NaN."""
     return (
