@@ -250,13 +250,13 @@ def error(c, fn, args):
 @pytest.mark.parametrize("fn", REAL, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("data", BAD)
 def test_one_pass_has_the_digits_of_two(fn, data):
-    """In float32 against float64, the worst of five draws: no worse than twice the two-pass plan's, or four units in the last place.
+    """In float32 against float64, the worst of three draws: no worse than twice the two-pass plan's, or four units in the last place.
 
     The lengths differ: the logarithm of one length has a bit more behind the point than that of another.
     """
     one, two = planned(fn), planned(fn, disable=RULES)
     worst = np.zeros(2)
-    for seed, columns in enumerate((2099, 2503, 3001, 4099, 6007)):
+    for seed, columns in enumerate((2099, 3001, 6007)):
         args = drawn(fn, columns, seed, 3, *BAD[data])
         worst = np.maximum(worst, [error(one, fn, args), error(two, fn, args)])
     assert worst[0] <= max(2 * worst[1], 4 * 2.0**-23), worst
