@@ -102,8 +102,8 @@ class _Parts:
 
 
 class _Alike(_Parts):
-    """The same for a kernel-to-be beside another, whose axes are ``known``: where that one takes an axis by groups, and here is one group or
-    one in each, the axis is whole, and in the place of the part that is left."""
+    """The same for a kernel-to-be beside another, whose axes are ``known``: where that one takes an axis by groups, and here is one group,
+    or groups of one, the axis is whole, and in the place of the part that is left."""
 
     def __init__(self, splits: Iterable[tuple[Axis, Axis, Axis]], s: Structure, known: Collection[tuple[int | str, int]]) -> None:
         super().__init__(splits)
