@@ -1,8 +1,8 @@
 """From what the user has to a program: PyTorch functions and modules are traced, their dimensions named, their ops given meaning.
 
-``trace`` is the one entry point.  :mod:`.capture` runs ``torch.export`` and the core ATen decompositions, :mod:`.alignment`
-finds which dimensions of which values are the same axis, :mod:`.reader` turns the graph into terms by asking each op what it
-reads at a given index, and the ``aten_*`` modules hold the ops.
+``trace`` is the one entry point.  :mod:`.recorded` writes down the core ATen ops that a function runs, :mod:`.capture` asks
+``torch.export`` for what cannot be recorded, :mod:`.alignment` finds which dimensions of which values are the same axis, :mod:`.reader`
+turns the graph into terms by asking each op what it reads at a given index, and the ``aten_*`` modules hold the ops.
 """
 
 from .spec import TensorSpec

@@ -1,8 +1,9 @@
 """PyTorch programs as flat graphs of core ATen ops.
 
-``torch.export`` (non-strict) runs the function once on fake tensors and gives a graph of ATen ops; a second run through
-``make_fx`` with the core ATen decomposition table removes composite ops and mutation.  That is what
-``ExportedProgram.run_decompositions`` does, at a tenth of its time: it scans every operator of the dispatcher first.
+:func:`~.recorded.record` gives most of them.  Where it cannot, and where sizes are symbols, ``torch.export`` (non-strict) runs the
+function once on fake tensors and gives a graph of ATen ops; a second run through ``make_fx`` with the core ATen decomposition table
+removes composite ops and mutation.  That is what ``ExportedProgram.run_decompositions`` does, at a tenth of its time: it scans every
+operator of the dispatcher first.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -29,55 +30,15 @@ from torch.utils import _pytree as pytree
 
 from ..errors import DeviceError, EqFuseError, ShapeError, TraceError
 from .aten import RESULT
+from .calls import Call, CalledFunction, Captured, Source, call_of, identifier, named, result_names, unique
 from .combines import associative, kept_whole
-from .convention import flattened
 from .definitions import COMPOSITES, DECOMPOSITIONS
-from .naming import function_name
-from .places import PLACE, node_name, place, place_of_call, place_of_error, place_of_function, place_of_node
-from .spec import ANYWHERE, TensorSpec, spec_of
+from .places import PLACE, node_name, place, place_of_call, place_of_error, place_of_node
+from .recorded import record
+from .spec import TensorSpec, spec_of
 
 
-@dataclass(frozen=True)
-class Source:
-    """What a placeholder stands for: ``kind`` is argument, parameter, buffer or constant; ``key`` a flat position or a name."""
-
-    kind: str
-    key: int | str
-    name: str  # a valid identifier, unique in the program
-
-
-@dataclass(frozen=True)
-class Captured:
-    """A decomposed graph.  ``outputs`` holds graph nodes, and plain values where the function returns them."""
-
-    graph: torch.fx.Graph
-    sources: dict[torch.fx.Node, Source]
-    outputs: tuple[Any, ...]
-    out_spec: Any
-    out_names: tuple[str, ...]
-    in_spec: Any
-    leaves: tuple[Any, ...]  # per flat argument: its TensorSpec, or its value if it is no tensor
-    exported: Any
-    captured: Mapping[str, torch.Tensor] = field(default_factory=dict)  # by key of a constant, the very tensor that may want a gradient
-    refused: EqFuseError | None = None  # why it is no program of ours, whatever its operators are
-
-
-class _Function(torch.nn.Module):
-    """A function as a module.  Export records source lines of frames called ``forward`` only, so the function gets that name."""
-
-    def __init__(self, f: Callable[..., Any]) -> None:
-        super().__init__()
-        self.f = f
-        if isinstance(f, types.FunctionType):
-            code = f.__code__.replace(co_name="forward")
-            self.f = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
-            self.f.__kwdefaults__ = f.__kwdefaults__
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.f(*args, **kwargs)
-
-
-class _Flat(_Function):
+class _Flat(CalledFunction):
     """A function of the values in its arguments."""
 
     def __init__(self, f: Callable[..., Any], spec: Any) -> None:
@@ -258,97 +219,15 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return found
 
 
-# arguments --------------------------------------------------------------------------------------------------------------------------
-def _identifier(text: str) -> str:
-    name = re.sub(r"\W+", "_", text).strip("_") or "x"
-    return name if not name[0].isdigit() else f"x{name}"
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    out = []
-    for n in names:
-        while n in seen:
-            seen[n] += 1
-            n = f"{n}_{seen[n]}"
-        seen[n] = 0
-        out.append(n)
-    return out
-
-
-def _path(path: Sequence[Any]) -> str:
-    parts = [getattr(k, "key", getattr(k, "idx", getattr(k, "name", None))) for k in path]
-    return "".join(f"_{p}" for p in parts)
-
-
-def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """A name for each flat argument, from the function's own parameter names."""
-    target = f.forward if isinstance(f, torch.nn.Module) else f
-    positional: list[str] = []
-    try:
-        for p in inspect.signature(target).parameters.values():
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
-                positional.append(p.name)
-            elif p.kind == p.VAR_POSITIONAL:
-                positional += [f"{p.name}_{i}" for i in range(len(args) - len(positional))]
-    except (TypeError, ValueError):
-        pass
-    positional += [f"arg{i}" for i in range(len(positional), len(args))]
-    names = []
-    for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]:
-        first, second, *rest = path
-        base = positional[second.idx] if first.idx == 0 else str(second.key)
-        names.append(_identifier(base + _path(rest)))
-    return _unique(names)
-
-
-def one_device(places: Sequence[tuple[str, str]]) -> str:
-    """The device that all named tensors are on; DeviceError if they are on several."""
-    found: dict[str, str] = {}
-    for name, device in places:
-        if device != ANYWHERE:
-            found.setdefault(device, name)
-    if len(found) > 1:
-        listed = ", ".join(f"{n!r} on {d}" for d, n in found.items())
-        raise DeviceError(f"tensors are on different devices: {listed}", cure="move them all to one device with .to(device)")
-    return next(iter(found), "cpu")
-
-
-def _on_device(obj: Any, names: Sequence[str], specs: Sequence[Any]) -> str:
-    places = [(n, s.device) for n, s in zip(names, specs, strict=True) if isinstance(s, TensorSpec) and s.shape != ()]
-    held = []
-    if isinstance(obj, torch.nn.Module):
-        held = [(n, str(t.device)) for n, t in (*obj.named_parameters(), *obj.named_buffers())]
-    given = one_device(places)
-    if held and all(d == "meta" for _, d in held):
-        return "meta"
-    if given != "meta":
-        return one_device([*places, *held])
-    return one_device([(n, d) for n, d in held if d != "meta"])  # shapes alone fit a module wherever it is
-
-
-def _check_call(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """The arguments are those that the function takes."""
-    try:
-        signature = inspect.signature(obj.forward if isinstance(obj, torch.nn.Module) else obj)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        name, given = function_name(obj), len(args) + len(kwargs)
-        raise TraceError(
-            f"{name}{signature} was given {given} argument{'' if given == 1 else 's'}: {error}",
-            where=place_of_function(obj),
-            cure="give an example for each of its arguments, in a tuple: args=(x, ...), or by name: kwargs={...}",
-        ) from None
-
-
 # running ----------------------------------------------------------------------------------------------------------------------------
 def capture(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbolic: bool = False) -> Captured:
     """Trace a function, module or graph module on fake copies of its arguments.  ``symbolic``: their sizes are symbols, where torch finds
     nothing in the function that needs the number."""
-    made = exported(obj, args, kwargs, symbolic=symbolic)
+    call = call_of(obj, args, kwargs)
+    if not symbolic:
+        with suppress(EqFuseError), told_as_errors(), kept_whole():  # what is wrong with it, if anything is, export says
+            return record(call, _BY_DEFINITION, decompositions())
+    made = _exported(call, symbolic=symbolic)
     found = _decomposed(made.program, made.names, made.in_spec, made.leaves, symbolic=symbolic)
     return replace(found, captured=made.captured)
 
@@ -386,29 +265,20 @@ class Exported:
         return tuple(found) if isinstance(found, list | tuple) else (found,)
 
 
-def exported(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symbolic: bool = False) -> Exported:
-    """The first half of :func:`capture`."""
-    _check_call(obj, args, kwargs)
-    flat, in_spec = flattened(args, kwargs)
-    names = argument_names(obj, args, kwargs)
-    leaves: list[Any] = []
-    for name, x in zip(names, flat, strict=True):
-        spec = spec_of(x)
-        if spec is None and not isinstance(x, bool | int | float | str | None | torch.dtype | torch.device):
-            raise TraceError(
-                f"argument {name!r} is a {type(x).__name__}, not a tensor or a plain number",
-                cure="pass tensors (or TensorSpec), and close over anything else",
-            )
-        leaves.append(x if spec is None else spec)
-    device = _on_device(obj, names, leaves)
-    mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
-    with told_as_errors(), mode:
-        fake = [torch.empty_strided(x.shape, x.stride, dtype=x.dtype, device=device) if isinstance(x, TensorSpec) else x for x in leaves]
+def exported(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exported:
+    """What torch's autograd differentiates, and the first half of :func:`capture` where it asks export."""
+    return _exported(call_of(obj, args, kwargs), symbolic=False)
+
+
+def _exported(call: Call, *, symbolic: bool) -> Exported:
+    in_spec, names, leaves, module = call.in_spec, call.names, call.leaves, call.module
+    with told_as_errors(), torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        fake = call.arguments(call.device)
     fake_args, fake_kwargs = pytree.tree_unflatten(fake, in_spec)
-    module = obj if isinstance(obj, torch.nn.Module) else _Function(obj)
-    if symbolic and kwargs and module is not obj:  # torch.export loses sight of keyword arguments without names of their own
-        module, fake_args, fake_kwargs = _Flat(obj, in_spec), tuple(fake), {}
+    if symbolic and fake_kwargs and module is not call.obj:  # torch.export loses sight of keyword arguments without names of their own
+        module, fake_args, fake_kwargs = _Flat(call.obj, in_spec), tuple(fake), {}
     seen = _Watch()
+    importlib.import_module("torch.export._trace")  # takes seconds the first time
     with told_as_errors(), torch.fx.traceback.preserve_node_meta(), seen:  # for what `seen` writes into metadata
         sizes = None
         if symbolic:
@@ -418,7 +288,7 @@ def exported(obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, symboli
                     sizes[x] = dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO)
         with kept_whole():
             program = torch.export.export(module, fake_args, fake_kwargs, strict=False, dynamic_shapes=sizes)
-    return Exported(program, tuple(names), in_spec, tuple(leaves), seen.among(program.constants))
+    return Exported(program, names, in_spec, leaves, seen.among(program.constants))
 
 
 class _Watch(TorchFunctionMode):
@@ -461,7 +331,7 @@ class _Watch(TorchFunctionMode):
 def capture_exported(exported: Any) -> Captured:
     """The graph of an ExportedProgram; ``leaves`` have the sizes that it was exported with, also where these are symbols."""
     nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
-    names = _unique([_identifier(n) if isinstance(n, str) else f"arg{i}" for i, n in enumerate(exported.graph_signature.user_inputs)])
+    names = unique([identifier(n) if isinstance(n, str) else f"arg{i}" for i, n in enumerate(exported.graph_signature.user_inputs)])
     leaves: list[Any] = []
     for n in exported.graph_signature.user_inputs:
         value = nodes[n].meta["val"] if n in nodes else n
@@ -491,11 +361,8 @@ def _sources(exported: Any, names: Sequence[str]) -> list[Source]:
             sources.append(Source(kind, position, names[position]))
             position += 1
         else:
-            sources.append(Source(kind, s.target, _identifier(s.target)))
-    unique = _unique([s.name for s in sorted(sources, key=lambda s: s.kind != "argument")])
-    ordered = iter(unique)
-    renamed = {id(s): next(ordered) for s in sorted(sources, key=lambda s: s.kind != "argument")}
-    return [Source(s.kind, s.key, renamed[id(s)]) for s in sources]
+            sources.append(Source(kind, s.target, identifier(s.target)))
+    return named(sources)
 
 
 def _decomposed(
@@ -522,11 +389,8 @@ def _decomposed(
     given = iter(outputs)
     kept = [next(given) if s.kind.name == "USER_OUTPUT" else next(given) and None for s in exported.graph_signature.output_specs]
     out_spec = exported.call_spec.out_spec
-    paths = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(len(kept))), out_spec))[0]
-    single = len(kept) == 1 and not paths[0][0]
-    out_names = ["out"] if single else [_output_name(p) for p, _ in paths]
-    taken = _unique([*(s.name for s in sources), *out_names])[len(sources) :]
-    return Captured(graph, by_node, tuple(kept), out_spec, tuple(taken), in_spec, tuple(leaves), exported, refused=refused)
+    taken = result_names(out_spec, len(kept), sources)
+    return Captured(graph, by_node, tuple(kept), out_spec, taken, in_spec, tuple(leaves), exported, refused=refused)
 
 
 def decomposed(
@@ -584,12 +448,6 @@ def _place_of_write(graph: torch.fx.Graph, written: torch.fx.Node) -> str | None
             if schema is None or not any(r.alias_info for r in schema.returns):
                 break
     return None
-
-
-def _output_name(path: Sequence[Any]) -> str:
-    """``lse`` for the entry ``"lse"`` of a dict or field of a named tuple, ``out1`` for the second of a tuple."""
-    text = _path(path).strip("_")
-    return _identifier(text) if text and not text[0].isdigit() else f"out{text}"
 
 
 def _is_cast(n: torch.fx.Node) -> bool:
@@ -664,7 +522,7 @@ class told_as_errors:  # noqa: N801 - reads as a statement
         self._warnings = warnings.catch_warnings()
         self._loggers = [logging.getLogger(n) for n in (() if os.environ.get("TORCH_LOGS") else _LOGGERS)]
         self._disabled = [g.disabled for g in self._loggers]
-        tracer = vars(importlib.import_module("torch.export._trace"))  # takes seconds the first time, and is needed in any case
+        tracer = vars(loaded) if (loaded := sys.modules.get("torch.export._trace")) else {}
         self._printing = tracer if self._loggers and "print" not in tracer else {}
 
     def __enter__(self) -> None:

@@ -296,6 +296,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     aten.group_norm.default: group_norm,
     aten.batch_norm.default: batch_norm,
     aten.cdist.default: cdist,
+    aten.binary_cross_entropy_with_logits.default: torch._decomp.decompositions.binary_cross_entropy_with_logits,
 }
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default), reflection_pad),

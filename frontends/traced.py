@@ -542,8 +542,11 @@ def _spec(captured: Captured, source: Source) -> TensorSpec:
     node = next(n for n, s in captured.sources.items() if s is source)
     found, exported = spec_of(node.meta["val"]), captured.exported
     assert found is not None
-    held = exported.state_dict.get(str(source.key), exported.constants.get(str(source.key)))  # the graph's own may have no strides
-    return replace(found, strides=tuple(held.stride())) if isinstance(held, torch.Tensor) and tuple(held.shape) == found.shape else found
+    held = exported.state_dict.get(
+        str(source.key), exported.constants.get(str(source.key))
+    )  # the graph's own may have no strides, and be nowhere
+    known = spec_of(held) if isinstance(held, torch.Tensor) and tuple(held.shape) == found.shape else None
+    return found if known is None else known
 
 
 def _constant(captured: Captured, source: Source, where: str | None) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What the first call of a process loads: torch's export machinery, which is most of it, our own modules and the rules.
+"""What the first call of a process loads: our own modules, the rules, and what torch computes shapes with.
 
 Python's cyclic garbage collector runs again and again while objects only accumulate, and goes each time through what torch has made
 before: a quarter of the time.  Here it rests meanwhile.
@@ -31,9 +31,10 @@ def collector_resting() -> Iterator[None]:
 
 @functools.cache
 def for_optimize(traced: bool) -> None:
-    """Load what every ``optimize`` needs, if the program is ``traced`` torch's export too; later calls do nothing."""
+    """Load what every ``optimize`` needs, if the program is ``traced`` torch's symbolic shapes, which its operators on the meta device
+    import; later calls do nothing."""
     with collector_resting():
         if traced:
-            importlib.import_module("torch.export._trace")
+            importlib.import_module("torch.fx.experimental.symbolic_shapes")
         from .. import frontends  # noqa: F401
         from . import executable  # noqa: F401

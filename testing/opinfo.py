@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import EmptyProgramError, EqFuseError
 from ..frontends import trace
-from ..frontends.capture import capture
+from ..frontends.capture import capture, exported
 from ..frontends.spec import torch_dtype
 from ..ir.reference import evaluate
 
@@ -87,8 +87,7 @@ def case(op: Any, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
 def operators(op: Any, sample: Any) -> set[str]:
     """The ATen ops of a sample, as torch exports it and as they are read."""
     call, tensors = case(op, sample)
-    captured = capture(call, tuple(tensors), {})
-    graphs = (captured.exported.graph, captured.graph)
+    graphs = (exported(call, tuple(tensors), {}).program.graph, capture(call, tuple(tensors), {}).graph)
     return {str(n.target) for g in graphs for n in g.nodes if isinstance(n.target, torch._ops.OpOverload)}
 
 

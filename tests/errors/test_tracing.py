@@ -250,7 +250,7 @@ def test_a_call_with_other_arguments_than_the_function_takes(fn, given, kwargs):
 
 
 def test_torch_is_silent_and_what_the_function_prints_is_not(capfd, caplog):
-    """A branch on data makes torch log a warning and print its graph, twice; both are as before afterwards."""
+    """A branch on data makes torch log a warning and print its graph, twice; both are as before afterwards.  The function runs twice."""
 
     def chatty(x):
         print("traced", file=sys.stderr)
@@ -262,7 +262,9 @@ def test_torch_is_silent_and_what_the_function_prints_is_not(capfd, caplog):
     before = [logging.getLogger(n).disabled for n in names]
     with pytest.raises(TraceError, match="depends on the data"):
         trace(chatty, (X,))
-    assert capfd.readouterr().err == "traced\n"
+    assert capfd.readouterr().err == "traced\n" * 2
+    trace(lambda x: print("once", file=sys.stderr) or x + 1, (X,))
+    assert capfd.readouterr().err == "once\n"
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert [logging.getLogger(n).disabled for n in names] == before == [False] * 3
     assert "print" not in vars(torch.export._trace)
