@@ -33,10 +33,7 @@ from .egraph.later import Later
 from .egraph.reach import reachable
 from .egraph.resize import resized
 from .egraph.run import (
-    ORDER,
-    Engines,
     Splits,
-    engines_for,
     for_kernels,
     for_programs,
     ordered,
@@ -65,6 +62,7 @@ from .extract.targets import Target, load_target
 from .ir.program import Program
 from .ir.terms import Reduce
 from .rewrites import Rule, registry
+from .rewrites.rule import ORDER
 from .runtime.loading import for_optimize
 
 if TYPE_CHECKING:
@@ -85,8 +83,6 @@ PROGRAM_SHARE = 0.1  # of the time, for that saturation, and for the choice amon
 PROGRAM_LEAST = 0.05  # seconds: where a share is less, the rules for it cannot be compiled, and the program as written is planned
 REGION_TERMS = 25  # what planning a region takes whatever it has, the compilation of rules above all, in terms of its program
 REGION_LEAST = 0.06  # seconds for each different region: with less, the program is planned as one, and its floor is the plan op by op
-FEW = 2  # different regions that get an engine each; for more the rules are compiled once
-ENGINE_SECONDS = 1.0  # to compile them: with less for all regions, each compiles what it comes to
 OP_SECONDS = 0.008  # for a kernel of the plan op by op, about
 SATURATION_SHARE = 0.6  # of the time for a plan that its saturation may take
 LONGEST_AUDITED_SPLIT = 2048
@@ -123,7 +119,6 @@ class Request:
     deadline: float = math.inf  # the process time to be done by, of a request that is part of another
     strict: bool = False  # whether what kernels cannot compute is an error
     traced: Traced | None = None  # what was made of ``fn`` before
-    engines: Engines | None = None  # with rules compiled in, which the parts of a program share
 
     def on(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
         """The same for other example arguments.  What compilers and clocks said of kernels is carried over where these serve."""
@@ -134,7 +129,7 @@ class Request:
         from .frontends import without_data
 
         args, kwargs = without_data(self.args, self.kwargs)
-        return replace(self, args=args, kwargs=kwargs, deadline=math.inf, traced=None, engines=None)
+        return replace(self, args=args, kwargs=kwargs, deadline=math.inf, traced=None)
 
     @property
     def exact(self) -> bool:
@@ -487,7 +482,7 @@ def _programs(request: Request, rules: tuple[Rule, ...], traced: Traced, clock: 
     with clock.stage("programs"):
         graph = saturate(
             traced.program, rules=rules, order=True, node_budget=min(PROGRAM_NODES, request.node_budget), time_budget=request.time_budget,
-            engines=request.engines, deadline=clock.until(PROGRAM_SHARE),
+            deadline=clock.until(PROGRAM_SHARE),
         )  # fmt: skip
         _audit(graph, rules)
     return graph
@@ -649,10 +644,6 @@ def _region_by_region(found: Planned, program: Program, parted: Partition, end: 
     different = {r.key: r for r in here}
     terms = {key: REGION_TERMS + len(r.program.terms()) for key, r in different.items()}
     unfused = {key: baseline(r.program, request.target).us for key, r in different.items()}
-    new = [key for key in different if key not in known or known[key].request.target is not request.target]
-    rules = active_rules(request)
-    if len(new) > FEW and end - time.process_time() > ENGINE_SECONDS + REGION_LEAST * len(new):
-        request = replace(request, engines=engines_for(for_kernels(rules), for_programs(rules)))
     made = dict[str, Planned]()
     for key in sorted(different, key=lambda k: (unfused[k], terms[k])):  # small ones leave something over
         region, waiting = different[key], [k for k in different if k not in made]
@@ -720,7 +711,7 @@ def _graph(
 
 def _saturate(request: Request, rules: tuple[Rule, ...], program: Program, splits: Splits, deadline: float = math.inf) -> FrozenGraph:
     graph = saturate(
-        program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget, engines=request.engines,
+        program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget,
         deadline=deadline,
     )  # fmt: skip
     _audit(graph, rules)

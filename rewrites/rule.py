@@ -87,10 +87,11 @@ __all__ = [
     "Position", "Rule", "Scalar", "SelectiveMonoid", "TripleMonoid", "Turns", "TwoStates", "TypeName",
 ]  # fmt: skip
 
+ORDER = "order"  # the phase of the rules that change the order of a program
 ITERS = "iters"  # the phase of the rules on layouts, which a saturation of a program has no use for
 LICENCES = ("exact", "real", "approx")
 DISABLED: set[str] = set()  # the names of the rules that saturations leave out
-PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion", "order", "iters")
+PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion", ORDER, ITERS)
 
 
 # Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.
@@ -310,6 +311,11 @@ class Rule:
         return (self, *self.others)
 
     @property
+    def ruleset(self) -> str:
+        """The engine's, which it has for itself."""
+        return f"in-{self.name}"
+
+    @property
     def where(self) -> str:
         """``file:line``."""
         return f"{self.file}:{self.line}"
@@ -329,12 +335,12 @@ class Rule:
         as the ruleset ``only-<name>``.  An audit that has found something needs that; otherwise it costs time.
         """
         texts = list(dict.fromkeys(text for r in self.instances for text in r._texts(claims)))
-        rulesets = [(self.phase, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
+        rulesets = [(self.ruleset, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
         lines = [line for p in self.places for line in p.tables()] + [f"(ruleset only-{self.name})"] * claims
         lines += dict.fromkeys(f"({row})" for r in self.instances for row in r._asks())
         for one, p in [(r, p) for r in self.instances for p in r._places()]:
             asking = dict.fromkeys(" ".join(f.egglog(f"_{k}") for k, f in enumerate(way)) for way in one._ways(_before(p, one.needs)))
-            lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.phase} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
+            lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.ruleset} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
         lines += [
             f'(rule ({need}) ({give}) :ruleset {ruleset} :name "{name}{"" if k == 0 else f"~{k}"}")'
             for ruleset, name in rulesets

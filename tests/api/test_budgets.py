@@ -8,7 +8,7 @@ import torch
 
 import eqfuse
 from eqfuse import pipeline
-from eqfuse.egraph import run, saturate
+from eqfuse.egraph import engines, run, saturate
 from eqfuse.extract import meter, search
 from eqfuse.extract.covers import Extractor
 from eqfuse.extract.covers import extractor as covers
@@ -230,7 +230,8 @@ def test_a_view_of_what_is_no_kernel_of_its_own():
 def test_a_round_that_would_take_too_long_is_not_begun(monkeypatch):
     """On a clock that stands still but while rounds run, a second for each: of nine seconds none is exceeded."""
     now = [0.0]
-    monkeypatch.setattr(run, "time", SimpleNamespace(process_time=lambda: now[0]))
+    for module in (run, engines):
+        monkeypatch.setattr(module, "time", SimpleNamespace(process_time=lambda: now[0]))
     original = run._Run.rounds
 
     def rounds(self, rulesets, n):
@@ -241,23 +242,24 @@ def test_a_round_that_would_take_too_long_is_not_begun(monkeypatch):
     case = PROGRAMS["attention"]
     program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
     now[0] = 0.0
-    graph = saturate(program, time_budget=9.0, engines=None)
+    graph = saturate(program, time_budget=9.0)
     assert graph.report.stopped == "time"
     assert 4.0 < now[0] <= 9.0
 
 
 def test_where_rules_cannot_be_compiled_in_time_none_is(monkeypatch):
     compiled = []
-    original = run._text
-    monkeypatch.setattr(run, "_text", lambda rule, *args: compiled.append(rule) or original(rule, *args))
+    original = engines._text
+    monkeypatch.setattr(engines, "_text", lambda rule, *args: compiled.append(rule) or original(rule, *args))
+    engines.forget_engines()
     case = PROGRAMS["attention"]
     program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
     compiled.clear()
-    graph = saturate(program, time_budget=0.03, engines=None)
+    graph = saturate(program, time_budget=0.03)
     assert graph.report.stopped == "time"
     assert {r.family for r in compiled} == {"analyses"}
     assert not any(n.rule for row in graph.classes for n in row)
-    assert saturate(program, time_budget=60.0, engines=None).report.stopped == "saturated"
+    assert saturate(program, time_budget=60.0).report.stopped == "saturated"
 
 
 def test_a_saturation_is_ended_by_a_count(monkeypatch):
@@ -265,6 +267,6 @@ def test_a_saturation_is_ended_by_a_count(monkeypatch):
     monkeypatch.setattr(run, "NODES", 1)
     case = PROGRAMS["attention"]
     program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
-    graphs = [saturate(program, time_budget=30.0, engines=None) for _ in range(2)]
+    graphs = [saturate(program, time_budget=30.0) for _ in range(2)]
     assert [g.report.stopped for g in graphs] == ["time", "time"]
     assert graphs[0].classes == graphs[1].classes

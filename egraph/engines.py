@@ -1,0 +1,146 @@
+"""Engines that grow: one for each set of rules that programs may have, with those compiled in that programs have needed so far.
+
+To compile the rules takes longer than most saturations, and a program needs a fifth of them (:mod:`.reach`).  What an engine lacks is
+compiled below its programs, each of which is pushed, saturated, read and popped; a rule that only other programs needed matches nothing.
+
+What came before changes nothing: every rule has a ruleset of its own, and a phase runs those of its rules in the order in which they are
+given, whenever they were compiled.  (Of two rules that make a node in one round the first gives it its name, and classes are numbered by
+their nodes.)
+
+An engine belongs to the thread that made it.  While it is lent it is in no table, so one that was interrupted is never used again.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..ir.ops import OPS
+from ..rewrites import table
+from ..rewrites.rule import ITERS, ORDER, PHASES, Rule
+from . import weighing
+from .engine import leave_behind, new_engine
+from .schema import OWN, layouts, schema, trait_facts
+
+if TYPE_CHECKING:
+    from egglog.bindings import EGraph
+
+ENGINES_KEPT = 8  # of a thread, some 10 MB each
+COMPILING = 4e-4  # seconds to compile a rule and run it a few times, at least: without so much time for each of them none is compiled
+_parsed: dict[str, list[Any]] = {}
+
+
+def run_text(engine: EGraph, text: str) -> list[Any]:
+    """Run engine text; parsed commands are kept, since schedules repeat."""
+    commands = _parsed.get(text)
+    if commands is None:
+        commands = engine.parse_program(text)
+        if text.startswith("(run-schedule") or text in ("(push)", "(pop)", "(print-size)"):
+            _parsed[text] = commands
+    return engine.run_program(*commands)
+
+
+class Engine:
+    """An engine for programs that may have these rules; ``claims``: one that keeps the rule that concluded each fact."""
+
+    def __init__(self, base: str, rules: tuple[Rule, ...], claims: bool) -> None:
+        self.egglog, self.claims = new_engine(), claims
+        self.compiled: set[Rule] = set()
+        self._compile(base)
+        self._compile("\n".join(f"(ruleset {r.ruleset})" for r in rules))
+        for phase in PHASES:
+            own = [OWN] if phase == "analysis" else []
+            self._compile(f"(unstable-combined-ruleset {phase} {' '.join([*own, *(r.ruleset for r in rules if r.phase == phase)])})")
+
+    def grow(self, needed: Iterable[Rule], deadline: float) -> bool:
+        """Compile what is lacking of these rules, if there is time for all of them: what the first phases prepare is of no use without the
+        last ones.  Whether all are there."""
+        new = [r for r in needed if r not in self.compiled]
+        known = _commutative()
+        for k, rule in enumerate(new):
+            if time.process_time() + COMPILING * (len(new) - k) > deadline:
+                return False
+            self._compile(_text(rule, self.claims, known))
+            self.compiled.add(rule)
+        return True
+
+    def _compile(self, text: str) -> None:
+        """One command after the other: every node of a parsed text keeps, and hands over, a copy of the whole text."""
+        for command in text.splitlines():
+            self.egglog.run_program(*self.egglog.parse_program(command))
+
+
+def _commutative() -> frozenset[str]:
+    """What there is to know of operations to write a rule as text."""
+    return frozenset(o.name for o in OPS.values() if o.commutative)
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(rule: Rule, claims: bool, commutative: frozenset[str]) -> str:
+    return rule.egglog(claims)
+
+
+class _Table(dict[Any, Engine]):
+    """The engines of a thread, the one that was used last at the end."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # one object, whatever is in it
+
+
+class _Kept(threading.local):
+    def __init__(self) -> None:
+        self.engines = _Table()
+        _tables.add(self.engines)
+
+
+_tables: weakref.WeakSet[_Table] = weakref.WeakSet()
+_kept = _Kept()
+_forking: list[_Table] = []
+
+
+@contextmanager
+def lent(rules: tuple[Rule, ...], needed: Iterable[Rule], claims: bool, deadline: float) -> Iterator[tuple[EGraph, bool]]:
+    """The engine for programs with these rules, and whether there was time to compile those that are needed.  What is inserted is gone
+    afterwards."""
+    analyses, kept = table.analyses(), _kept.engines
+    every = tuple(dict.fromkeys((*analyses, *rules)))
+    weights = (weighing.text(),) if any(r.phase == ORDER for r in rules) else ()
+    placing = (layouts(),) if any(r.phase == ITERS for r in rules) else ()
+    base = "\n".join((schema(claims), *weights, *placing, trait_facts()))
+    key = base, every, claims, _commutative()
+    engine = kept.pop(key, None) or Engine(base, every, claims)
+    ready = engine.grow(analyses, math.inf) and engine.grow(needed, deadline)
+    run_text(engine.egglog, "(push)")
+    yield engine.egglog, ready
+    run_text(engine.egglog, "(pop)")
+    while len(kept) >= ENGINES_KEPT:
+        kept.pop(next(iter(kept)))
+    kept[key] = engine
+
+
+def forget_engines() -> None:
+    """Drop the engines of this thread that are not lent."""
+    _kept.engines.clear()
+
+
+def _before_fork() -> None:
+    """The child drops what belongs to other threads as soon as it is there, and an engine must be dropped by its own."""
+    _forking.extend(_tables)
+
+
+def _forked() -> None:
+    """In the child of a fork: engines and parsed commands belong to the parent's copy of the compiled module."""
+    leave_behind(([t.copy() for t in _forking], _forking.copy(), _parsed.copy()))
+    _kept.engines.clear()
+    _forking.clear()
+    _parsed.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_forking.clear, after_in_child=_forked)
