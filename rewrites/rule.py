@@ -34,6 +34,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -355,7 +356,7 @@ class Rule:
                 if isinstance(f, Row) and f.relation.asks:
                     yield from (f'{f.relation.asks} "{name}"' for name in _names_of(f.args[0]))
 
-    @property
+    @cached_property
     def places(self) -> tuple[Placed, ...]:
         """The positions that it computes."""
         return tuple(p for r in self.instances for p in r._places())
@@ -363,7 +364,7 @@ class Rule:
     def _places(self) -> tuple[Placed, ...]:
         return tuple(f for f in self.needs if isinstance(f, Placed))
 
-    @property
+    @cached_property
     def sized(self) -> bool:
         """Whether what it does depends on the lengths of axes: it asks for them, or for positions that stay inside of an axis."""
         compared = [a for r in self.instances for f in r.needs if isinstance(f, Compare) for a in f.args]
