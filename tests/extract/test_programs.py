@@ -13,8 +13,8 @@ import torch
 
 import eqfuse
 from eqfuse.egraph import audit, run, saturate, weighing
-from eqfuse.egraph.frozen import FrozenGraph
 from eqfuse.egraph.engines import forget_engines
+from eqfuse.egraph.frozen import FrozenGraph
 from eqfuse.egraph.reach import reachable
 from eqfuse.extract.programs import other_programs
 from eqfuse.extract.programs.candidates import Choice, Unmade, _nodes
