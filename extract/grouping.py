@@ -59,8 +59,13 @@ def _parts(graph: FrozenGraph, a: Axis, size: int) -> tuple[Axis, Axis]:
     def named(word: str) -> str:
         return next(n for n in (f"{a.name}_{word}" + "_" * k for k in range(len(known) + 1)) if n not in known)
 
-    rank = PARTS_RANK + 2 * a.rank if a.rank else 0
-    return Axis(named("group"), a.size // size, rank), Axis(named("in_group"), size, rank and rank + 1)
+    group, in_group = parts_of_place(a.rank)
+    return Axis(named("group"), a.size // size, group), Axis(named("in_group"), size, in_group)
+
+
+def parts_of_place(rank: int) -> tuple[int, int]:
+    """The ranks of the axes that stand for the groups of an axis, and for what is in one."""
+    return (PARTS_RANK + 2 * rank, PARTS_RANK + 2 * rank + 1) if rank else (0, 0)
 
 
 def _under(graph: FrozenGraph, made: Sequence[int], leaves: Mapping[int, Leaf]) -> list[int]:

@@ -27,7 +27,7 @@ from ..tiles.walk import Counts
 from .budgets import Budget
 from .choose import Chooser, Leaf, recast
 from .cost import Fit, fit, launchable, launched_with, may_compile, persistent, pipelined, price, registers, running
-from .grouping import grouped
+from .grouping import grouped, parts_of_place
 from .plan import Cost, PlannedKernel
 from .program_order import ordered
 from .reindexing import Places, reindexings
@@ -99,6 +99,21 @@ class _Parts:
 
     def __call__(self, a: Axis) -> tuple[int | str, int]:
         return a.place, self.part.get(a, 0)
+
+
+class _Alike(_Parts):
+    """The same for a kernel-to-be beside another, whose axes are ``known``: where that one takes an axis by groups, and here is one group,
+    or groups of one, the axis is whole, and in the place of the part that is left."""
+
+    def __init__(self, splits: Iterable[tuple[Axis, Axis, Axis]], s: Structure, known: Collection[tuple[int | str, int]]) -> None:
+        super().__init__(splits)
+        self.batch, self.known = s.batch, known
+
+    def __call__(self, a: Axis) -> tuple[int | str, int]:
+        place = super().__call__(a)
+        group, in_group = ((of, 0) for of in parts_of_place(a.rank))
+        left = group if a in self.batch else in_group
+        return left if place not in self.known and left in self.known else place
 
 
 @dataclass
@@ -237,9 +252,10 @@ class KernelSearch:
     def like(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel) -> PlannedKernel | Rejection:
         """The kernel with the roles, tiles and passes of another one, made for other extents of the same axes."""
         splits = (*self.chooser.graph.facts.get("split", ()), *_earlier(self.chooser.graph))
-        here, there = _Parts(splits), _Parts(model.kernel.splits)
+        there = _Parts(model.kernel.splits)
         wanted = {there(a): r for a, r in model.kernel.roles.items()}
-        structure = min(self._structures(roots, leaves), key=lambda s: len(wanted.keys() ^ {here(a) for a in s.axes}))
+        ways = ((s, _Alike(splits, s, wanted)) for s in self._structures(roots, leaves))
+        structure, here = min(ways, key=lambda way: len(wanted.keys() ^ {*map(way[1], way[0].axes)}))
         outer = {row[1] for row in splits}  # room for more parts than there are here serves more lengths
         partial = _partial(structure, roots)
         roles: dict[Axis, Role] = {}

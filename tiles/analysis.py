@@ -5,8 +5,9 @@ All are functions of the concrete node graph and the roles, computed once per ke
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,26 @@ class Facts(Ranges):
                         yield x
                     else:
                         stack.extend(m.args)
+
+    @cached_property
+    def readers_at_once(self) -> Mapping[int, int]:
+        """How many nodes read a node's value as of one moment: the final one, or that before or after a step of one loop.  References to
+        the running value are no readers of the final one."""
+        asked = [set[Any]() for _ in self.nodes]  # moments; a reference asks for its own, and a loop is for all that its reduction has
+        found = Counter[tuple[int, Any]]()
+        for r in self.kernel.roots:
+            asked[r.node].add(None)
+            found[r.node, None] += 1
+        for i, n in reversed([*enumerate(self.nodes)]):
+            loops = n.op in ("reduce", "roll") and n.attrs[1] in self.streamed
+            moments = {n.attrs} if n.op == "ref" else {None} if loops else asked[i]
+            for x in n.args:
+                asked[x] |= moments
+                found.update((x, m) for m in moments)
+        most: dict[int, int] = {}
+        for (x, _), count in found.items():
+            most[x] = max(count, most.get(x, 0))
+        return most
 
     # -- types ---------------------------------------------------------------------------------------------------------------
     @by_arguments

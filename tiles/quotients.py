@@ -5,7 +5,9 @@
 In the e-graph ``x / s`` is ``x * recip(s)``.  In float32 the reciprocal of what is smaller than 2^-128 is infinite, though ``x / s`` is an
 ordinary number: 1e-39 / 2e-39 is 0.5, and as a product it is infinite.  So a product divides
 
-- if nothing else reads the reciprocal, in the same block and of the same dims: a division takes as many instructions as a reciprocal;
+- if nothing else reads the reciprocal, in the same block and of the same dims: a division takes as many instructions as a reciprocal.
+  Readers of running values are counted for each moment alone, and all moments divide if one does: a loop moves its state from the mean
+  that it was counted from to the next one, which are the same quotient;
 - if the divisor may be *tiny*: each element is divided by it.  A reciprocal that is made once for a row, or shared, takes one
   multiplication per element, and is kept for divisors that are known not to be tiny: numbers above an epsilon, integers, a sum of
   exponentials relative to their largest, one of which is 1.
@@ -51,7 +53,7 @@ def divisor(builder: Builder, factor: int, others: Iterable[int], where: Block, 
     if n.scalar != "recip" or builder.kernel.exact:
         return None
     beside = frozenset().union(*(builder.nodes[x].axes for x in others))
-    alone = builder.readers[factor] == 1 and builder.home(factor, where, mode) is where
+    alone = builder.facts.readers_at_once[factor] == 1 and builder.home(factor, where, mode) is where
     if alone and {*builder.dims_of(beside)} <= {*builder.dims_of(n.axes)} or may_be_tiny(builder.facts, n.args[0]):
         return n.args[0]
     return None

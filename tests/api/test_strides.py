@@ -106,8 +106,13 @@ def test_kernels_run_along_memory(fn, x, runs, faster):
     (kernel,) = known.plan.kernels
     loads = [s.access for s in kernel.tiles.statements() if isinstance(s, Load)]
     assert {run_dim(at, kernel.kernel.buffers[at.buffer]).axes[-1].name for at in loads} == {runs}
-    assert all(t.vectorised for t in walk(kernel.tiles).loads)
-    assert known.plan.dram_bytes == known.plan.compulsory_bytes <= assumed.plan.compulsory_bytes
+    counts = walk(kernel.tiles)
+    assert all(t.vectorised and t.in_sectors == t.bytes for t in counts.loads)
+    assert known.plan.compulsory_bytes <= assumed.plan.compulsory_bytes
+    if any(n > 1 for n in counts.passes.values()):  # the cache of a multiprocessor has what later loops read, but for a few percent
+        assert known.plan.dram_bytes <= 1.1 * known.plan.compulsory_bytes
+    else:
+        assert known.plan.dram_bytes == known.plan.compulsory_bytes
     assert "at strides" in str(known.plan) and "at strides" not in str(assumed.plan)
 
 

@@ -122,13 +122,14 @@ def scores():
 
 def test_scores_are_made_again_in_the_backward_pass(scores):
     """Flash attention's backward pass: a kernel for the gradient of queries, one for those of keys and values, and the row sums of dO * O
-    between them, which the search for equal programs finds: they were sums over the scores."""
+    between them, which the search for equal programs finds: they were sums over the scores.  That is for little memory: with room for
+    4 GB the model takes a tenth less where the first kernel stores its products for the gradients of keys and values."""
     passes, request = scores
     assert {s.input.name for s in passes.saved if s.result} == {"out"}
     assert passes.held < 4e6
     sums = [t for t in passes.backward.terms() if isinstance(t, Reduce) and t.args[0].axes == passes.saved[-1].input.axes]
     assert len(sums) == 1
-    plan = run(Request(passes.backward, None, None, request.target)).plan
+    plan = run(Request(passes.backward, None, None, request.target, memory_limit=4e6)).plan
     assert len(plan.steps) == 2
     assert plan.temporary_bytes < 4e6
 

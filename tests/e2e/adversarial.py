@@ -141,6 +141,27 @@ def equal_1e4(name: str, args: list[Tensor]) -> list[Tensor]:
     return floats(args, lambda t: torch.full_like(t, 1e4))
 
 
+NORMALISED = frozenset(name for name, axes in AXES.items() if axes[0] == "r c" or name.startswith("rmsnorm"))
+
+
+def equal_rows(name: str, args: list[Tensor]) -> list[Tensor] | None:
+    """Rows of equal numbers around 10000.7, whose sums are rounded: nothing varies in them."""
+    return floats(args, lambda t: 10000.7 + t[..., :1].expand_as(t)) if name in NORMALISED else None
+
+
+def tiny(name: str, args: list[Tensor]) -> list[Tensor] | None:
+    """Numbers whose squares, and sums of exponentials' arguments, are below the least normal one."""
+    return floats(args, lambda t: t * 2.0**-100 if args[0].dtype != torch.float16 else t * 2.0**-12) if name in NORMALISED else None
+
+
+def huge(name: str, args: list[Tensor]) -> list[Tensor] | None:
+    """Numbers whose sums, less any of them, are within the range of their type, and whose squares are not (docs/numerics.md has the sums)."""
+    if name not in NORMALISED:
+        return None
+    x = args[0].float()
+    return [(x * (0.4 * torch.finfo(args[0].dtype).max / (x.shape[-1] * x.abs().max()))).to(args[0].dtype), *args[1:]]
+
+
 def zeros(name: str, args: list[Tensor]) -> list[Tensor]:
     return floats(args, torch.zeros_like)
 
@@ -159,7 +180,7 @@ def usual(name: str, args: list[Tensor]) -> list[Tensor]:
     return args
 
 
-DATA = {f.__name__: f for f in (usual, inputs_of_1e4, scores_of_1e4, masked, equal, equal_1e4, zeros, contaminated)}
+DATA = {f.__name__: f for f in (usual, inputs_of_1e4, scores_of_1e4, masked, equal, equal_1e4, zeros, contaminated, equal_rows, tiny, huge)}
 
 
 def run(compiled: Compiled, args: list[Tensor], runner: str) -> list[Tensor]:

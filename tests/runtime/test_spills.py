@@ -24,15 +24,15 @@ def heads(b, h, q, k, d, dtype):
 
 # shapes at which the plan of the model alone spills: the model counts registers, the compiler decides
 SPILLING = [
-    ("attention_causal", heads(1, 40, 77, 77, 256, "float16"), "a100"),
-    ("attention", heads(2, 16, 2048, 2048, 256, "float32"), "h200"),
+    ("attention", heads(8, 16, 1500, 1500, 72, "float16"), "a100"),
+    ("attention", heads(2, 16, 1000, 1000, 256, "float32"), "h200"),
 ]
 
 
 @pytest.mark.parametrize(("name", "args", "target"), SPILLING, ids=[f"{n}-{t}" for n, _, t in SPILLING])
 def test_a_plan_that_spills_is_planned_again(name, args, target):
     by_model = eqfuse.optimize(PROGRAMS[name].fn, args, target=target)
-    spilled = by_model.compile()[0].spill_bytes
+    spilled = max(r.spill_bytes for r in by_model.compile())
     assert spilled > 0, "if the model has learned of this shape, put another one here"
     c = eqfuse.optimize(PROGRAMS[name].fn, args, target=target, no_spills=True)
     assert [r.spill_bytes for r in c.compile()] == [0] * len(c.plan.kernels)
@@ -92,13 +92,15 @@ def test_the_first_plan_that_does_not_spill_is_taken(compiler):
 
 
 def test_only_the_kernel_that_spills_changes(compiler):
-    compiler(lambda n, k: 100 if n == 1 and "part" in k.kernel.name else 0)
-    case = PROGRAMS["attention_decode"]
+    """The product; the statistics of rows before it stay.  There is no room to store all rows."""
+    compiler(lambda n, k: 100 if n == 1 and k.kernel.name == "rmsnorm_linear_out" else 0)
+    case = PROGRAMS["rmsnorm_linear"]
     args = case.args("bench", device="meta")
-    plain = eqfuse.optimize(case.fn, args, target="h200").plan
-    found = eqfuse.optimize(case.fn, args, target="h200", no_spills=True).plan
-    assert found.kernels[0].kernel.roles != plain.kernels[0].kernel.roles
-    assert found.kernels[1].kernel.roles == plain.kernels[1].kernel.roles
+    plain = eqfuse.optimize(case.fn, args, target="h200", memory_limit=1 << 20).plan
+    found = eqfuse.optimize(case.fn, args, target="h200", memory_limit=1 << 20, no_spills=True).plan
+    assert [k.kernel.name for k in found.kernels] == [k.kernel.name for k in plain.kernels]
+    assert found.kernels[0].kernel == plain.kernels[0].kernel
+    assert found.kernels[1].kernel.roles != plain.kernels[1].kernel.roles
 
 
 def test_an_explanation_is_about_the_plan_that_was_compiled(compiler):
