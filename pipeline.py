@@ -64,6 +64,7 @@ from .ir.terms import Reduce
 from .rewrites import Rule, registry
 from .rewrites.rule import ORDER
 from .runtime.loading import for_optimize
+from .work import RATE, now, watched
 
 if TYPE_CHECKING:
     from .explain import Explanation
@@ -116,7 +117,7 @@ class Request:
     tune: bool = False  # and ordered by the clock
     in_regions: bool = True  # whether a program may be planned in parts,
     in_order: bool = False  # and has to be planned in the order in which it is written
-    deadline: float = math.inf  # the process time to be done by, of a request that is part of another
+    deadline: float = math.inf  # on the clock of work, of a request that is part of another
     strict: bool = False  # whether what kernels cannot compute is an error
     traced: Traced | None = None  # what was made of ``fn`` before
 
@@ -427,6 +428,22 @@ def _run(request: Request, before: Planned | None = None, *, quiet: bool = False
     else:
         with clock.stage("trace"):
             traced = _trace(request)
+    with watched(request.time_budget):
+        found, programs = _chosen(request, traced, clock, before)
+    if request.no_spills and found.parts is None:
+        with clock.stage("compile"):
+            found = replace(found, plan=_without_spills(found))
+    if (request.refine or request.tune) and not quiet:
+        with clock.stage("refine"):
+            found = _refined(found)
+    found = replace(found, request=request.without_data(), programs=programs, timings=tuple(clock.stages))
+    if before is None and not quiet:
+        _debug(found)
+    return found
+
+
+def _chosen(request: Request, traced: Traced, clock: _Clock, before: Planned | None) -> tuple[Planned, FrozenGraph | None]:
+    """The best plan of the program that was traced, and of those that may be cheaper; and the e-graph of these."""
     clock.begin(request.time_budget, request.deadline)
     chosen = active_rules(request)
     key = _key("order", request, chosen, traced.program, request.time_budget)
@@ -442,20 +459,11 @@ def _run(request: Request, before: Planned | None = None, *, quiet: bool = False
             late |= _late(other.plan)
             if _better(request, other.plan, written.plan, GAIN) and (found is written or _better(request, other.plan, found.plan)):
                 found = replace(other, plan=replace(other.plan, written_us=written.plan.estimated_us))
-    ample = request.time_budget >= 1.0 and clock.deadline - time.process_time() > request.time_budget / 2
-    in_time = ample and programs is not None and programs.report.stopped != "time" and not late
+    ample = request.time_budget >= 1.0 and clock.deadline - now() > RATE * request.time_budget / 2
+    in_time = ample and programs is not None and programs.report.stopped not in ("time", "clock") and not late
     if key is not None and in_time and found is written:
         kept.note_best(key)
-    if request.no_spills and found.parts is None:
-        with clock.stage("compile"):
-            found = replace(found, plan=_without_spills(found))
-    if (request.refine or request.tune) and not quiet:
-        with clock.stage("refine"):
-            found = _refined(found)
-    found = replace(found, request=request.without_data(), programs=programs, timings=tuple(clock.stages))
-    if before is None and not quiet:
-        _debug(found)
-    return found
+    return found, programs
 
 
 def _trace(request: Request) -> Traced:
@@ -604,8 +612,8 @@ def _key(
 
 
 def _late(plan: Plan) -> bool:
-    """Whether a clock, or a share of it, ended a search for a plan."""
-    return "time" in (plan.saturation, plan.stopped) or plan.stopped == "work"
+    """Whether a budget, or a share of it, ended a search for a plan."""
+    return bool({"time", "clock"} & {plan.saturation, plan.stopped}) or plan.stopped == "work"
 
 
 def _in_regions(found: Planned, program: Program, parted: Partition, clock: _Clock, before: Planned | None) -> Planned:
@@ -621,7 +629,7 @@ def _in_regions(found: Planned, program: Program, parted: Partition, clock: _Clo
         if also:
             other = partition(program, request.target, also)
             fresh = {r.key for r in regions(other)} - composed.parts.of_key.keys()
-        if also and end - time.process_time() > REGION_LEAST * len(fresh):
+        if also and end - now() > RATE * REGION_LEAST * len(fresh):
             again = _region_by_region(found, program, other, end, {**known, **composed.parts.of_key})
             if _better(request, again.plan, composed.plan):
                 composed = again
@@ -648,8 +656,7 @@ def _region_by_region(found: Planned, program: Program, parted: Partition, end: 
     for key in sorted(different, key=lambda k: (unfused[k], terms[k])):  # small ones leave something over
         region, waiting = different[key], [k for k in different if k not in made]
         share = (terms[key] / sum(terms[k] for k in waiting) + unfused[key] / (sum(unfused[k] for k in waiting) or 1.0)) / 2
-        now = time.process_time()
-        own = _own_request(request, program, region, now + share * max(end - now, 0.0))
+        own = _own_request(request, program, region, now() + share * max(end - now(), 0.0))
         before = known.get(key)
         made[key] = before if before is not None and before.request.target is request.target else _run(own, before, quiet=True)
     composed = _composed(found, parted, here, made)
@@ -828,29 +835,27 @@ def _old_objects_left_alone() -> Iterator[None]:
 
 
 class _Clock:
-    """CPU time by stage, and how much of it there is for the plan that is being made."""
+    """Seconds of CPU by stage, and how much work (:mod:`.work`) there is for the plan that is being made."""
 
     def __init__(self) -> None:
         self.stages: list[tuple[str, float]] = []
         self.deadline = self.end = math.inf
 
     def begin(self, seconds: float, deadline: float = math.inf) -> None:
-        """All that follows has so much time, and not beyond a deadline."""
-        self.deadline = self.end = min(time.process_time() + seconds, deadline)
+        """All that follows has the work of so many seconds, and not beyond a deadline."""
+        self.deadline = self.end = min(now() + RATE * seconds, deadline)
 
     def turn(self, plans: int) -> None:
-        """The next of so many plans begins, each of which has an equal share of the time that is left."""
-        now = time.process_time()
-        self.end = now + max(self.deadline - now, 0.0) / plans
+        """The next of so many plans begins, each of which has an equal share of the work that is left."""
+        self.end = now() + max(self.deadline - now(), 0.0) / plans
 
     def left(self) -> float:
-        """Seconds that are left for this plan."""
-        return self.end - time.process_time()
+        """What is left for this plan, in seconds of a budget."""
+        return (self.end - now()) / RATE
 
     def until(self, share: float = 1.0) -> float:
-        """When a share of the time that is left for this plan is over."""
-        now = time.process_time()
-        return now + share * max(self.end - now, 0.0)
+        """When a share of the work that is left for this plan is done."""
+        return now() + share * max(self.end - now(), 0.0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -13,18 +13,17 @@ An engine belongs to the thread that made it.  While it is lent it is in no tabl
 from __future__ import annotations
 
 import functools
-import math
 import os
 import threading
-import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..ir.ops import OPS
 from ..rewrites import table
 from ..rewrites.rule import ITERS, ORDER, PHASES, Rule
+from ..work import now
 from . import weighing
 from .engine import leave_behind, new_engine
 from .schema import OWN, layouts, schema, trait_facts
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from egglog.bindings import EGraph
 
 ENGINES_KEPT = 8  # of a thread, some 10 MB each
-COMPILING = 4e-4  # seconds to compile a rule and run it a few times, at least: without so much time for each of them none is compiled
+COMPILING = 1.5  # work to compile a rule and run it a few times: without so much for each of them none is compiled, nor is it counted
 _parsed: dict[str, list[Any]] = {}
 
 
@@ -59,17 +58,13 @@ class Engine:
             own = [OWN] if phase == "analysis" else []
             self._compile(f"(unstable-combined-ruleset {phase} {' '.join([*own, *(r.ruleset for r in rules if r.phase == phase)])})")
 
-    def grow(self, needed: Iterable[Rule], deadline: float) -> bool:
-        """Compile what is lacking of these rules, if there is time for all of them: what the first phases prepare is of no use without the
-        last ones.  Whether all are there."""
-        new = [r for r in needed if r not in self.compiled]
+    def grow(self, needed: Iterable[Rule]) -> None:
+        """Compile what is lacking of these rules."""
         known = _commutative()
-        for k, rule in enumerate(new):
-            if time.process_time() + COMPILING * (len(new) - k) > deadline:
-                return False
-            self._compile(_text(rule, self.claims, known))
-            self.compiled.add(rule)
-        return True
+        for rule in needed:
+            if rule not in self.compiled:
+                self._compile(_text(rule, self.claims, known))
+                self.compiled.add(rule)
 
     def _compile(self, text: str) -> None:
         """One command after the other: every node of a parsed text keeps, and hands over, a copy of the whole text."""
@@ -105,9 +100,9 @@ _forking: list[_Table] = []
 
 
 @contextmanager
-def lent(rules: tuple[Rule, ...], needed: Iterable[Rule], claims: bool, deadline: float) -> Iterator[tuple[EGraph, bool]]:
-    """The engine for programs with these rules, and whether there was time to compile those that are needed.  What is inserted is gone
-    afterwards."""
+def lent(rules: tuple[Rule, ...], needed: Collection[Rule], claims: bool, deadline: float) -> Iterator[tuple[EGraph, bool]]:
+    """The engine for programs with these rules, and whether there is time for those that are needed: what the first phases prepare is of no
+    use without the last ones.  Whether they are compiled already makes no difference.  What is inserted is gone afterwards."""
     analyses, kept = table.analyses(), _kept.engines
     every = tuple(dict.fromkeys((*analyses, *rules)))
     weights = (weighing.text(),) if any(r.phase == ORDER for r in rules) else ()
@@ -115,7 +110,9 @@ def lent(rules: tuple[Rule, ...], needed: Iterable[Rule], claims: bool, deadline
     base = "\n".join((schema(claims), *weights, *placing, trait_facts()))
     key = base, every, claims, _commutative()
     engine = kept.pop(key, None) or Engine(base, every, claims)
-    ready = engine.grow(analyses, math.inf) and engine.grow(needed, deadline)
+    engine.grow(analyses)
+    if ready := now() + COMPILING * len(needed) <= deadline:
+        engine.grow(needed)
     run_text(engine.egglog, "(push)")
     yield engine.egglog, ready
     run_text(engine.egglog, "(pop)")

@@ -28,6 +28,7 @@ from ..rewrites.positions import IndexVar
 from ..rewrites.relations import RELATIONS, Row
 from ..rewrites.rule import ITERS, ORDER, Rule
 from ..rewrites.verdicts import MOST_READS, Offer
+from ..work import RATE, bitten, count, now, watched
 from . import weighing
 from .encode import Codebook, Decoder, encode
 from .engines import ENGINES_KEPT, forget_engines, lent, run_text
@@ -46,8 +47,8 @@ ANALYSE = "(saturate (run analysis))"
 ROUNDS = 4  # rounds between two looks at the budgets
 VIEWED = 4  # times that views made by factoring sink, and what that shows is factored
 ORDERING = ("analysis", "layout", "factor", ORDER)  # the phases of a saturation for programs; that for kernels has all but the last
-NODES = 2000  # e-nodes that a second is enough for, about: a count ends a saturation at the same place on every machine
-READING = 5e-5  # seconds to read an e-node out
+NODE = 2.0  # work to make an e-node and read it out
+MATCH = 0.125  # work to find a match
 MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
 
 
@@ -74,15 +75,14 @@ class _Run:
 
     def __init__(self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf) -> None:
         self.engine, self.node_budget = engine, node_budget
-        self.most_nodes = NODES * time_budget
-        self.round = 0.0  # seconds that the last round took
+        self.counted = 0.0  # work so far
         self.order = ordered(rules)
         self.between = 1 if self.order else ROUNDS  # rounds between two looks at the budgets
         self.places = [p for r in rules for p in r.places]
         self.asked: dict[str, int] = {}  # rows of wanted-... that were answered
         self.book = Codebook()
         self.start = time.process_time()
-        self.deadline = min(self.start + time_budget, deadline)
+        self.deadline = min(now() + RATE * time_budget, deadline)
         self.stopped = "saturated"
         self.matches: dict[str, int] = {}
         self.phases: list[tuple[str, float]] = []
@@ -144,21 +144,17 @@ class _Run:
         return bool(facts)
 
     def spent(self) -> bool:
-        """Whether a budget is spent, with the time to read the graph out; remembers which."""
+        """Whether a budget is spent; remembers which."""
         if self.stopped == "saturated":
             size = self.size()
-            if time.process_time() + READING * size > self.deadline or size > self.most_nodes:
-                self.stopped = "time"
+            done = NODE * size + MATCH * sum(self.matches.values())
+            count(max(done - self.counted, 0.0))
+            self.counted = max(done, self.counted)
+            if now() > self.deadline:
+                self.stopped = "clock" if bitten() else "time"
             elif size > self.node_budget:
                 self.stopped = "nodes"
         return self.stopped != "saturated"
-
-    def fitting(self, most: int) -> int:
-        """How many rounds there is time for, as far as the last one tells."""
-        left = self.deadline - time.process_time()
-        if left < 0:
-            return 0
-        return most if most * self.round <= left else int(left / self.round)
 
     def phase(self, name: str, rulesets: tuple[str, ...], rounds: int) -> bool:
         """Rounds of some rulesets, each followed by the analyses, until nothing changes; whether anything did."""
@@ -168,13 +164,8 @@ class _Run:
         ever = False
         done = 0
         while done < rounds:
-            n = self.fitting(min(self.between, rounds - done))
-            if n <= 0:
-                self.stopped = "time"
-                break
-            before = time.process_time()
+            n = min(self.between, rounds - done)
             changed = self.rounds(rulesets, n) | self.answer()
-            self.round = (time.process_time() - before) / n
             if not changed:
                 break
             ever, done = True, done + n
@@ -189,11 +180,11 @@ def running(
     rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf, needed: Collection[Rule] | None = None
 ) -> Iterator[_Run]:
     """A run in the engine for these rules, or for those of them that are needed; what is inserted is gone afterwards."""
-    end = min(time.process_time() + time_budget, deadline)
+    end = min(now() + RATE * time_budget, deadline)
     with lent(rules, rules if needed is None else needed, False, end) as (engine, ready):
         run = _Run(engine, rules, node_budget, time_budget, deadline)
         if not ready:
-            run.stopped = "time"
+            run.stopped = "clock" if bitten() else "time"
         yield run
 
 
@@ -209,8 +200,8 @@ class _Steps(_Run):
     def __init__(
         self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float, most: int | None, since: int | None
     ) -> None:
-        super().__init__(engine, rules, node_budget, time_budget)
-        self.most, self.since = most, since
+        super().__init__(engine, rules, node_budget, math.inf)
+        self.most, self.since, self.until = most, since, self.start + time_budget  # whoever looks for a fault waits so long
         self.matched: list[frozenset[str]] = []  # after each round: the rules that matched in it
         self.kept: dict[int, Mapping[str, Any]] = {}
         self.every = 1  # rounds from one that is kept to the next
@@ -221,7 +212,7 @@ class _Steps(_Run):
         if len(self.matched) == self.most:
             self.stopped = "steps"
             return False
-        if time.process_time() > self.deadline:
+        if time.process_time() > self.until:
             self.stopped = "time"
             return False
         before = dict(self.matches)
@@ -269,9 +260,9 @@ def saturated(
     """
     if wanted():
         check_program(program)
-    needed = reachable(rules, program, split=bool(splits))
+    needed = tuple(reachable(rules, program, split=bool(splits)))
     for _ in range(2):
-        with running(rules, node_budget, time_budget, deadline, needed) as run:
+        with watched(time_budget), running(rules, node_budget, time_budget, deadline, needed) as run:
             graph = _saturate(run.engine, program, rules, splits, run)
         if holds_program(graph):
             break
