@@ -12,7 +12,6 @@ An engine belongs to the thread that made it.  While it is lent it is in no tabl
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import threading
@@ -53,6 +52,7 @@ class Engine:
     def __init__(self, base: str, rules: tuple[Rule, ...], claims: bool) -> None:
         self.egglog, self.claims = new_engine(), claims
         self.compiled: set[Rule] = set()
+        _made.add(self)
         self._compile(base)
         self._compile("\n".join(f"(ruleset {r.ruleset})" for r in rules))
         for phase in PHASES:
@@ -63,11 +63,10 @@ class Engine:
         """Compile what is lacking of these rules, if there is time for all of them: what the first phases prepare is of no use without the
         last ones.  Whether all are there."""
         new = [r for r in needed if r not in self.compiled]
-        known = _commutative()
         for k, rule in enumerate(new):
             if time.process_time() + COMPILING * (len(new) - k) > deadline:
                 return False
-            self._compile(_text(rule, self.claims, known))
+            self._compile(rule.egglog(self.claims))
             self.compiled.add(rule)
         return True
 
@@ -77,43 +76,24 @@ class Engine:
             self.egglog.run_program(*self.egglog.parse_program(command))
 
 
-def _commutative() -> frozenset[str]:
-    """What there is to know of operations to write a rule as text."""
-    return frozenset(o.name for o in OPS.values() if o.commutative)
-
-
-@functools.lru_cache(maxsize=1024)
-def _text(rule: Rule, claims: bool, commutative: frozenset[str]) -> str:
-    return rule.egglog(claims)
-
-
-class _Table(dict[Any, Engine]):
-    """The engines of a thread, the one that was used last at the end."""
-
-    __hash__ = object.__hash__  # type: ignore[assignment]  # one object, whatever is in it
-
-
 class _Kept(threading.local):
     def __init__(self) -> None:
-        self.engines = _Table()
-        _tables.add(self.engines)
+        self.engines: dict[Any, Engine] = {}  # the one that was used last at the end
 
 
-_tables: weakref.WeakSet[_Table] = weakref.WeakSet()
 _kept = _Kept()
-_forking: list[_Table] = []
+_made: weakref.WeakSet[Engine] = weakref.WeakSet()  # by all threads
+_forking: list[Engine] = []
 
 
 @contextmanager
 def lent(rules: tuple[Rule, ...], needed: Iterable[Rule], claims: bool, deadline: float) -> Iterator[tuple[EGraph, bool]]:
-    """The engine for programs with these rules, and whether there was time to compile those that are needed.  What is inserted is gone
-    afterwards."""
+    """The engine for programs with these rules, and whether there was time to compile what is needed.  What is inserted is gone later."""
     analyses, kept = table.analyses(), _kept.engines
     every = tuple(dict.fromkeys((*analyses, *rules)))
-    weights = (weighing.text(),) if any(r.phase == ORDER for r in rules) else ()
-    placing = (layouts(),) if any(r.phase == ITERS for r in rules) else ()
-    base = "\n".join((schema(claims), *weights, *placing, trait_facts()))
-    key = base, every, claims, _commutative()
+    own = [text() for phase, text in ((ORDER, weighing.text), (ITERS, layouts)) if any(r.phase == phase for r in rules)]
+    base = "\n".join((schema(claims), *own, trait_facts()))
+    key = base, every, claims, frozenset(o.name for o in OPS.values() if o.commutative)  # all that texts of rules hang on
     engine = kept.pop(key, None) or Engine(base, every, claims)
     ready = engine.grow(analyses, math.inf) and engine.grow(needed, deadline)
     run_text(engine.egglog, "(push)")
@@ -129,18 +109,13 @@ def forget_engines() -> None:
     _kept.engines.clear()
 
 
-def _before_fork() -> None:
-    """The child drops what belongs to other threads as soon as it is there, and an engine must be dropped by its own."""
-    _forking.extend(_tables)
-
-
 def _forked() -> None:
     """In the child of a fork: engines and parsed commands belong to the parent's copy of the compiled module."""
-    leave_behind(([t.copy() for t in _forking], _forking.copy(), _parsed.copy()))
+    leave_behind((_forking.copy(), _parsed.copy()))
     _kept.engines.clear()
     _forking.clear()
     _parsed.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_forking.clear, after_in_child=_forked)
+if hasattr(os, "register_at_fork"):  # the child drops what is of other threads before it calls anything, and each must drop its own
+    os.register_at_fork(before=lambda: _forking.extend(_made), after_in_parent=_forking.clear, after_in_child=_forked)

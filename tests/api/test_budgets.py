@@ -13,6 +13,7 @@ from eqfuse.extract import meter, search
 from eqfuse.extract.covers import Extractor
 from eqfuse.extract.covers import extractor as covers
 from eqfuse.extract.objective import TIE
+from eqfuse.rewrites import Rule
 from eqfuse.testing.models import Linears
 from eqfuse.testing.programs import PROGRAMS
 
@@ -249,8 +250,8 @@ def test_a_round_that_would_take_too_long_is_not_begun(monkeypatch):
 
 def test_where_rules_cannot_be_compiled_in_time_none_is(monkeypatch):
     compiled = []
-    original = engines._text
-    monkeypatch.setattr(engines, "_text", lambda rule, *args: compiled.append(rule) or original(rule, *args))
+    original = Rule.egglog
+    monkeypatch.setattr(Rule, "egglog", lambda rule, *args: compiled.append(rule) or original(rule, *args))
     engines.forget_engines()
     case = PROGRAMS["attention"]
     program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
