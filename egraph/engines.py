@@ -1,7 +1,8 @@
 """Engines that grow: one for each set of rules that programs may have, with those compiled in that programs have needed so far.
 
 To compile the rules takes longer than most saturations, and a program needs a fifth of them (:mod:`.reach`).  What an engine lacks is
-compiled below its programs, each of which is pushed, saturated, read and popped; a rule that only other programs needed matches nothing.
+compiled below its programs, each of which is pushed, saturated, read and popped.  A rule that only other programs needed matches nothing,
+and what it asks for is not asked.
 
 What came before changes nothing: every rule has a ruleset of its own, and a phase runs those of its rules in the order in which they are
 given, whenever they were compiled.  (Of two rules that make a node in one round the first gives it its name, and classes are numbered by
@@ -17,7 +18,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class Engine:
             own = [OWN] if phase == "analysis" else []
             self._compile(f"(unstable-combined-ruleset {phase} {' '.join([*own, *(r.ruleset for r in rules if r.phase == phase)])})")
 
-    def grow(self, needed: Iterable[Rule], deadline: float) -> bool:
+    def grow(self, needed: Collection[Rule], deadline: float) -> bool:
         """Compile what is lacking of these rules, if there is time for all of them: what the first phases prepare is of no use without the
         last ones.  Whether all are there."""
         new = [r for r in needed if r not in self.compiled]
@@ -87,7 +88,7 @@ _forking: list[Engine] = []
 
 
 @contextmanager
-def lent(rules: tuple[Rule, ...], needed: Iterable[Rule], claims: bool, deadline: float) -> Iterator[tuple[EGraph, bool]]:
+def lent(rules: tuple[Rule, ...], needed: Collection[Rule], claims: bool, deadline: float) -> Iterator[tuple[EGraph, bool]]:
     """The engine for programs with these rules, and whether there was time to compile what is needed.  What is inserted is gone later."""
     analyses, kept = table.analyses(), _kept.engines
     every = tuple(dict.fromkeys((*analyses, *rules)))
@@ -96,7 +97,8 @@ def lent(rules: tuple[Rule, ...], needed: Iterable[Rule], claims: bool, deadline
     key = base, every, claims, frozenset(o.name for o in OPS.values() if o.commutative)  # all that texts of rules hang on
     engine = kept.pop(key, None) or Engine(base, every, claims)
     ready = engine.grow(analyses, math.inf) and engine.grow(needed, deadline)
-    run_text(engine.egglog, "(push)")
+    asked = dict.fromkeys(row for r in (*analyses, *needed) for row in r.asks)
+    run_text(engine.egglog, " ".join(("(push)", *asked)))
     yield engine.egglog, ready
     run_text(engine.egglog, "(pop)")
     while len(kept) >= ENGINES_KEPT:
