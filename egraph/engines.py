@@ -1,7 +1,8 @@
 """Engines that grow: one for each set of rules that programs may have, with those compiled in that programs have needed so far.
 
 To compile the rules takes longer than most saturations, and a program needs a fifth of them (:mod:`.reach`).  What an engine lacks is
-compiled below its programs, each of which is pushed, saturated, read and popped; a rule that only other programs needed matches nothing.
+compiled below its programs, each of which is pushed, saturated, read and popped.  A rule that only other programs needed matches nothing,
+and what it asks for is not asked.
 
 What came before changes nothing: every rule has a ruleset of its own, and a phase runs those of its rules in the order in which they are
 given, whenever they were compiled.  (Of two rules that make a node in one round the first gives it its name, and classes are numbered by
@@ -12,11 +13,10 @@ An engine belongs to the thread that made it.  While it is lent it is in no tabl
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -52,18 +52,18 @@ class Engine:
     def __init__(self, base: str, rules: tuple[Rule, ...], claims: bool) -> None:
         self.egglog, self.claims = new_engine(), claims
         self.compiled: set[Rule] = set()
+        _made.add(self)
         self._compile(base)
         self._compile("\n".join(f"(ruleset {r.ruleset})" for r in rules))
         for phase in PHASES:
             own = [OWN] if phase == "analysis" else []
             self._compile(f"(unstable-combined-ruleset {phase} {' '.join([*own, *(r.ruleset for r in rules if r.phase == phase)])})")
 
-    def grow(self, needed: Iterable[Rule]) -> None:
+    def grow(self, needed: Collection[Rule]) -> None:
         """Compile what is lacking of these rules."""
-        known = _commutative()
         for rule in needed:
             if rule not in self.compiled:
-                self._compile(_text(rule, self.claims, known))
+                self._compile(rule.egglog(self.claims))
                 self.compiled.add(rule)
 
     def _compile(self, text: str) -> None:
@@ -72,48 +72,31 @@ class Engine:
             self.egglog.run_program(*self.egglog.parse_program(command))
 
 
-def _commutative() -> frozenset[str]:
-    """What there is to know of operations to write a rule as text."""
-    return frozenset(o.name for o in OPS.values() if o.commutative)
-
-
-@functools.lru_cache(maxsize=1024)
-def _text(rule: Rule, claims: bool, commutative: frozenset[str]) -> str:
-    return rule.egglog(claims)
-
-
-class _Table(dict[Any, Engine]):
-    """The engines of a thread, the one that was used last at the end."""
-
-    __hash__ = object.__hash__  # type: ignore[assignment]  # one object, whatever is in it
-
-
 class _Kept(threading.local):
     def __init__(self) -> None:
-        self.engines = _Table()
-        _tables.add(self.engines)
+        self.engines: dict[Any, Engine] = {}  # the one that was used last at the end
 
 
-_tables: weakref.WeakSet[_Table] = weakref.WeakSet()
 _kept = _Kept()
-_forking: list[_Table] = []
+_made: weakref.WeakSet[Engine] = weakref.WeakSet()  # by all threads
+_forking: list[Engine] = []
 
 
 @contextmanager
 def lent(rules: tuple[Rule, ...], needed: Collection[Rule], claims: bool, deadline: float) -> Iterator[tuple[EGraph, bool]]:
-    """The engine for programs with these rules, and whether there is time for those that are needed: what the first phases prepare is of no
-    use without the last ones.  Whether they are compiled already makes no difference.  What is inserted is gone afterwards."""
+    """The engine for programs with these rules, and whether there is time for what is needed: what the first phases prepare is of no use
+    without the last ones.  Whether it is compiled already makes no difference.  What is inserted is gone afterwards."""
     analyses, kept = table.analyses(), _kept.engines
     every = tuple(dict.fromkeys((*analyses, *rules)))
-    weights = (weighing.text(),) if any(r.phase == ORDER for r in rules) else ()
-    placing = (layouts(),) if any(r.phase == ITERS for r in rules) else ()
-    base = "\n".join((schema(claims), *weights, *placing, trait_facts()))
-    key = base, every, claims, _commutative()
+    own = [text() for phase, text in ((ORDER, weighing.text), (ITERS, layouts)) if any(r.phase == phase for r in rules)]
+    base = "\n".join((schema(claims), *own, trait_facts()))
+    key = base, every, claims, frozenset(o.name for o in OPS.values() if o.commutative)  # all that texts of rules hang on
     engine = kept.pop(key, None) or Engine(base, every, claims)
     engine.grow(analyses)
     if ready := now() + COMPILING * len(needed) <= deadline:
         engine.grow(needed)
-    run_text(engine.egglog, "(push)")
+    asked = dict.fromkeys(row for r in (*analyses, *needed) for row in r.asks)
+    run_text(engine.egglog, " ".join(("(push)", *asked)))
     yield engine.egglog, ready
     run_text(engine.egglog, "(pop)")
     while len(kept) >= ENGINES_KEPT:
@@ -126,18 +109,13 @@ def forget_engines() -> None:
     _kept.engines.clear()
 
 
-def _before_fork() -> None:
-    """The child drops what belongs to other threads as soon as it is there, and an engine must be dropped by its own."""
-    _forking.extend(_tables)
-
-
 def _forked() -> None:
     """In the child of a fork: engines and parsed commands belong to the parent's copy of the compiled module."""
-    leave_behind(([t.copy() for t in _forking], _forking.copy(), _parsed.copy()))
+    leave_behind((_forking.copy(), _parsed.copy()))
     _kept.engines.clear()
     _forking.clear()
     _parsed.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_forking.clear, after_in_child=_forked)
+if hasattr(os, "register_at_fork"):  # the child drops what is of other threads before it calls anything, and each must drop its own
+    os.register_at_fork(before=lambda: _forking.extend(_made), after_in_parent=_forking.clear, after_in_child=_forked)

@@ -28,13 +28,11 @@ def reachable(rules: Collection[Rule], program: Program, split: bool = True) -> 
         there |= {t.kind} | ({t.op} if isinstance(t, Map) else {t.monoid} if isinstance(t, Reduce | Scan) else set())
     waiting = [(r, needed, made) for r in rules for needed, made in _asked(r)]
     found: set[Rule] = set()
-    while True:
-        able = [row for row in waiting if row[1] <= there]
-        if not able:
-            return tuple(r for r in rules if r in found)
+    while able := [row for row in waiting if row[1] <= there]:
         waiting = [row for row in waiting if not row[1] <= there]
         found |= {r for r, _, _ in able}
         there = there.union(*(made for _, _, made in able))
+    return tuple(r for r in rules if r in found)
 
 
 @functools.lru_cache(maxsize=1024)

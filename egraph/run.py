@@ -14,7 +14,7 @@ import functools
 import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError
@@ -180,9 +180,11 @@ def running(
     rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf, needed: Collection[Rule] | None = None
 ) -> Iterator[_Run]:
     """A run in the engine for these rules, or for those of them that are needed; what is inserted is gone afterwards."""
+    start = time.process_time()
     end = min(now() + RATE * time_budget, deadline)
     with lent(rules, rules if needed is None else needed, False, end) as (engine, ready):
-        run = _Run(engine, rules, node_budget, time_budget, deadline)
+        run = _Run(engine, rules, node_budget, time_budget, end)
+        run.start = start
         if not ready:
             run.stopped = "clock" if bitten() else "time"
         yield run
@@ -299,26 +301,23 @@ class Replay:
     ) -> None:
         rules = rules if graph.before is not None else for_kernels(rules)
         self.program, self.rules = graph.program, rules
-        self._lent = lent(rules, reachable(rules, self.program), True, math.inf)
-        self.engine, _ = self._lent.__enter__()
         nodes = graph.enodes if graph.report.stopped == "nodes" else max(20_000, 4 * graph.enodes)
-        run = _Steps(self.engine, rules, nodes, time_budget, most, since)
-        try:
+        with ExitStack() as stack:
+            self.engine, _ = stack.enter_context(lent(rules, reachable(rules, self.program), True, math.inf))
+            run = _Steps(self.engine, rules, nodes, time_budget, most, since)
             self.book, self.names, self.parts = _insert(run, self.program, splits_of(graph.facts.get("split", ())))
             run.analyse()
             _phases(run, bool(self.parts))
             done = len(run.matched)
             if since is not None and done > since and done not in run.kept:
                 run.keep(done)
-        except BaseException:
-            self.close()
-            raise
+            self._lent = stack.pop_all()
         self.run, self.matched, self.late = run, run.matched, run.stopped == "time"
         self.rounds = sorted(run.kept)
 
     def close(self) -> None:
         """Give the engine back."""
-        self._lent.__exit__(None, None, None)
+        self._lent.close()
 
     def graph(self, rounds: int) -> FrozenGraph:
         """The graph after some rounds, one of ``rounds``."""

@@ -338,7 +338,6 @@ class Rule:
         texts = list(dict.fromkeys(text for r in self.instances for text in r._texts(claims)))
         rulesets = [(self.ruleset, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
         lines = [line for p in self.places for line in p.tables()] + [f"(ruleset only-{self.name})"] * claims
-        lines += dict.fromkeys(f"({row})" for r in self.instances for row in r._asks())
         for one, p in [(r, p) for r in self.instances for p in r._places()]:
             asking = dict.fromkeys(" ".join(f.egglog(f"_{k}") for k, f in enumerate(way)) for way in one._ways(_before(p, one.needs)))
             lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.ruleset} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
@@ -349,12 +348,12 @@ class Rule:
         ]
         return "\n".join(lines)
 
-    def _asks(self) -> Iterator[str]:
+    @property
+    def asks(self) -> tuple[str, ...]:
         """The demands for what its premises ask for: of relations that are answered on demand, unless it is one of the answers."""
-        if not any(isinstance(f, Row) and f.relation.asks for f in self.gives):
-            for f in self.needs:
-                if isinstance(f, Row) and f.relation.asks:
-                    yield from (f'{f.relation.asks} "{name}"' for name in _names_of(f.args[0]))
+        asking = [r for r in self.instances if not any(isinstance(f, Row) and f.relation.asks for f in r.gives)]
+        asked = [f for r in asking for f in r.needs if isinstance(f, Row) and f.relation.asks]
+        return tuple(f'({f.relation.asks} "{name}")' for f in asked for name in _names_of(f.args[0]))
 
     @cached_property
     def places(self) -> tuple[Placed, ...]:

@@ -14,6 +14,7 @@ from eqfuse.extract import meter, search
 from eqfuse.extract.covers import Extractor
 from eqfuse.extract.covers import extractor as covers
 from eqfuse.extract.objective import TIE
+from eqfuse.rewrites import Rule
 from eqfuse.testing.models import MODELS, Linears
 from eqfuse.testing.programs import PROGRAMS
 
@@ -241,12 +242,12 @@ def test_a_view_of_what_is_no_kernel_of_its_own():
 # saturation ----------------------------------------------------------------------------------------------------------------------------
 def test_where_rules_cannot_be_compiled_in_time_none_is(monkeypatch):
     compiled = []
-    original = engines._text
-    monkeypatch.setattr(engines, "_text", lambda rule, *args: compiled.append(rule) or original(rule, *args))
-    engines.forget_engines()
+    original = Rule.egglog
+    monkeypatch.setattr(Rule, "egglog", lambda rule, *args: compiled.append(rule) or original(rule, *args))
     case = PROGRAMS["attention"]
     program = eqfuse.optimize(case.fn, case.args("small", device="meta"), target="h200", time_budget=0).program
     compiled.clear()
+    engines.forget_engines()
     graph = saturate(program, time_budget=0.01)
     assert graph.report.stopped == "time"
     assert {r.family for r in compiled} == {"analyses"}

@@ -12,7 +12,7 @@ from eqfuse.egraph import engines, run
 from eqfuse.extract.splits import propose_splits
 from eqfuse.extract.targets import load_target
 from eqfuse.ir.build import axes, exp, program, sum_over, tensor
-from eqfuse.rewrites import registry
+from eqfuse.rewrites import Rule, registry
 from eqfuse.testing.fuzz.grammar import draw_program
 from eqfuse.testing.programs import PROGRAMS
 
@@ -84,8 +84,8 @@ def test_the_graph_is_that_of_a_new_engine_for_random_programs(new, seed):
 def test_rules_are_compiled_once(monkeypatch):
     """Those that a program needs, and for the next one those that it needs beside them."""
     compiled = []
-    original = engines._text
-    monkeypatch.setattr(engines, "_text", lambda rule, *args: compiled.append(rule.name) or original(rule, *args))
+    original = Rule.egglog
+    monkeypatch.setattr(Rule, "egglog", lambda rule, *args: compiled.append(rule.name) or original(rule, *args))
     engines.forget_engines()
     for p, splits in (traced("row_softmax"), traced("attention"), traced("row_softmax")):
         before = len(compiled)
