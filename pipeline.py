@@ -33,10 +33,7 @@ from .egraph.later import Later
 from .egraph.reach import reachable
 from .egraph.resize import resized
 from .egraph.run import (
-    ORDER,
-    Engines,
     Splits,
-    engines_for,
     for_kernels,
     for_programs,
     ordered,
@@ -65,7 +62,9 @@ from .extract.targets import Target, load_target
 from .ir.program import Program
 from .ir.terms import Reduce
 from .rewrites import Rule, registry
+from .rewrites.rule import ORDER
 from .runtime.loading import for_optimize
+from .work import RATE, now, watched
 
 if TYPE_CHECKING:
     from .explain import Explanation
@@ -83,10 +82,8 @@ PROGRAM_NODES = 2000  # e-nodes of the saturation for other programs
 MOST_ORDERED = PROGRAM_NODES // 8  # terms of a program for which others are looked for; of a larger one for its regions
 PROGRAM_SHARE = 0.1  # of the time, for that saturation, and for the choice among what it finds
 PROGRAM_LEAST = 0.05  # seconds: where a share is less, the rules for it cannot be compiled, and the program as written is planned
-REGION_TERMS = 25  # what planning a region takes whatever it has, the compilation of rules above all, in terms of its program
+REGION_TERMS = 25  # what planning a region takes whatever it has, in terms of its program
 REGION_LEAST = 0.06  # seconds for each different region: with less, the program is planned as one, and its floor is the plan op by op
-FEW = 2  # different regions that get an engine each; for more the rules are compiled once
-ENGINE_SECONDS = 1.0  # to compile them: with less for all regions, each compiles what it comes to
 OP_SECONDS = 0.008  # for a kernel of the plan op by op, about
 SATURATION_SHARE = 0.6  # of the time for a plan that its saturation may take
 LONGEST_AUDITED_SPLIT = 2048
@@ -120,10 +117,9 @@ class Request:
     tune: bool = False  # and ordered by the clock
     in_regions: bool = True  # whether a program may be planned in parts,
     in_order: bool = False  # and has to be planned in the order in which it is written
-    deadline: float = math.inf  # the process time to be done by, of a request that is part of another
+    deadline: float = math.inf  # on the clock of work, of a request that is part of another
     strict: bool = False  # whether what kernels cannot compute is an error
     traced: Traced | None = None  # what was made of ``fn`` before
-    engines: Engines | None = None  # with rules compiled in, which the parts of a program share
 
     def on(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
         """The same for other example arguments.  What compilers and clocks said of kernels is carried over where these serve."""
@@ -134,7 +130,7 @@ class Request:
         from .frontends import without_data
 
         args, kwargs = without_data(self.args, self.kwargs)
-        return replace(self, args=args, kwargs=kwargs, deadline=math.inf, traced=None, engines=None)
+        return replace(self, args=args, kwargs=kwargs, deadline=math.inf, traced=None)
 
     @property
     def exact(self) -> bool:
@@ -432,6 +428,22 @@ def _run(request: Request, before: Planned | None = None, *, quiet: bool = False
     else:
         with clock.stage("trace"):
             traced = _trace(request)
+    with watched(request.time_budget):
+        found, programs = _chosen(request, traced, clock, before)
+    if request.no_spills and found.parts is None:
+        with clock.stage("compile"):
+            found = replace(found, plan=_without_spills(found))
+    if (request.refine or request.tune) and not quiet:
+        with clock.stage("refine"):
+            found = _refined(found)
+    found = replace(found, request=request.without_data(), programs=programs, timings=tuple(clock.stages))
+    if before is None and not quiet:
+        _debug(found)
+    return found
+
+
+def _chosen(request: Request, traced: Traced, clock: _Clock, before: Planned | None) -> tuple[Planned, FrozenGraph | None]:
+    """The best plan of the program that was traced, and of those that may be cheaper; and the e-graph of these."""
     clock.begin(request.time_budget, request.deadline)
     chosen = active_rules(request)
     key = _key("order", request, chosen, traced.program, request.time_budget)
@@ -447,20 +459,11 @@ def _run(request: Request, before: Planned | None = None, *, quiet: bool = False
             late |= _late(other.plan)
             if _better(request, other.plan, written.plan, GAIN) and (found is written or _better(request, other.plan, found.plan)):
                 found = replace(other, plan=replace(other.plan, written_us=written.plan.estimated_us))
-    ample = request.time_budget >= 1.0 and clock.deadline - time.process_time() > request.time_budget / 2
-    in_time = ample and programs is not None and programs.report.stopped != "time" and not late
+    ample = request.time_budget >= 1.0 and clock.deadline - now() > RATE * request.time_budget / 2
+    in_time = ample and programs is not None and programs.report.stopped not in ("time", "clock") and not late
     if key is not None and in_time and found is written:
         kept.note_best(key)
-    if request.no_spills and found.parts is None:
-        with clock.stage("compile"):
-            found = replace(found, plan=_without_spills(found))
-    if (request.refine or request.tune) and not quiet:
-        with clock.stage("refine"):
-            found = _refined(found)
-    found = replace(found, request=request.without_data(), programs=programs, timings=tuple(clock.stages))
-    if before is None and not quiet:
-        _debug(found)
-    return found
+    return found, programs
 
 
 def _trace(request: Request) -> Traced:
@@ -487,7 +490,7 @@ def _programs(request: Request, rules: tuple[Rule, ...], traced: Traced, clock: 
     with clock.stage("programs"):
         graph = saturate(
             traced.program, rules=rules, order=True, node_budget=min(PROGRAM_NODES, request.node_budget), time_budget=request.time_budget,
-            engines=request.engines, deadline=clock.until(PROGRAM_SHARE),
+            deadline=clock.until(PROGRAM_SHARE),
         )  # fmt: skip
         _audit(graph, rules)
     return graph
@@ -609,8 +612,8 @@ def _key(
 
 
 def _late(plan: Plan) -> bool:
-    """Whether a clock, or a share of it, ended a search for a plan."""
-    return "time" in (plan.saturation, plan.stopped) or plan.stopped == "work"
+    """Whether a budget, or a share of it, ended a search for a plan."""
+    return bool({"time", "clock"} & {plan.saturation, plan.stopped}) or plan.stopped == "work"
 
 
 def _in_regions(found: Planned, program: Program, parted: Partition, clock: _Clock, before: Planned | None) -> Planned:
@@ -626,7 +629,7 @@ def _in_regions(found: Planned, program: Program, parted: Partition, clock: _Clo
         if also:
             other = partition(program, request.target, also)
             fresh = {r.key for r in regions(other)} - composed.parts.of_key.keys()
-        if also and end - time.process_time() > REGION_LEAST * len(fresh):
+        if also and end - now() > RATE * REGION_LEAST * len(fresh):
             again = _region_by_region(found, program, other, end, {**known, **composed.parts.of_key})
             if _better(request, again.plan, composed.plan):
                 composed = again
@@ -649,16 +652,11 @@ def _region_by_region(found: Planned, program: Program, parted: Partition, end: 
     different = {r.key: r for r in here}
     terms = {key: REGION_TERMS + len(r.program.terms()) for key, r in different.items()}
     unfused = {key: baseline(r.program, request.target).us for key, r in different.items()}
-    new = [key for key in different if key not in known or known[key].request.target is not request.target]
-    rules = active_rules(request)
-    if len(new) > FEW and end - time.process_time() > ENGINE_SECONDS + REGION_LEAST * len(new):
-        request = replace(request, engines=engines_for(for_kernels(rules), for_programs(rules)))
     made = dict[str, Planned]()
     for key in sorted(different, key=lambda k: (unfused[k], terms[k])):  # small ones leave something over
         region, waiting = different[key], [k for k in different if k not in made]
         share = (terms[key] / sum(terms[k] for k in waiting) + unfused[key] / (sum(unfused[k] for k in waiting) or 1.0)) / 2
-        now = time.process_time()
-        own = _own_request(request, program, region, now + share * max(end - now, 0.0))
+        own = _own_request(request, program, region, now() + share * max(end - now(), 0.0))
         before = known.get(key)
         made[key] = before if before is not None and before.request.target is request.target else _run(own, before, quiet=True)
     composed = _composed(found, parted, here, made)
@@ -720,7 +718,7 @@ def _graph(
 
 def _saturate(request: Request, rules: tuple[Rule, ...], program: Program, splits: Splits, deadline: float = math.inf) -> FrozenGraph:
     graph = saturate(
-        program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget, engines=request.engines,
+        program, rules=rules, splits=splits, node_budget=request.node_budget, time_budget=request.time_budget,
         deadline=deadline,
     )  # fmt: skip
     _audit(graph, rules)
@@ -837,29 +835,27 @@ def _old_objects_left_alone() -> Iterator[None]:
 
 
 class _Clock:
-    """CPU time by stage, and how much of it there is for the plan that is being made."""
+    """Seconds of CPU by stage, and how much work (:mod:`.work`) there is for the plan that is being made."""
 
     def __init__(self) -> None:
         self.stages: list[tuple[str, float]] = []
         self.deadline = self.end = math.inf
 
     def begin(self, seconds: float, deadline: float = math.inf) -> None:
-        """All that follows has so much time, and not beyond a deadline."""
-        self.deadline = self.end = min(time.process_time() + seconds, deadline)
+        """All that follows has the work of so many seconds, and not beyond a deadline."""
+        self.deadline = self.end = min(now() + RATE * seconds, deadline)
 
     def turn(self, plans: int) -> None:
-        """The next of so many plans begins, each of which has an equal share of the time that is left."""
-        now = time.process_time()
-        self.end = now + max(self.deadline - now, 0.0) / plans
+        """The next of so many plans begins, each of which has an equal share of the work that is left."""
+        self.end = now() + max(self.deadline - now(), 0.0) / plans
 
     def left(self) -> float:
-        """Seconds that are left for this plan."""
-        return self.end - time.process_time()
+        """What is left for this plan, in seconds of a budget."""
+        return (self.end - now()) / RATE
 
     def until(self, share: float = 1.0) -> float:
-        """When a share of the time that is left for this plan is over."""
-        now = time.process_time()
-        return now + share * max(self.end - now, 0.0)
+        """When a share of the work that is left for this plan is done."""
+        return now() + share * max(self.end - now(), 0.0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

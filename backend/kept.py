@@ -127,13 +127,13 @@ def _settled(piece: Piece) -> bool:
 
 
 def _lasting(plan: Plan) -> bool:
-    return all(_lasting(p.plan) for p in plan.parts) and not plan.unsure and "time" not in (plan.saturation, plan.stopped)
+    return all(_lasting(p.plan) for p in plan.parts) and not plan.unsure and "clock" not in (plan.saturation, plan.stopped)
 
 
 def _searched(planned: Planned) -> bool:
     """Whether no clock ended the search for other programs."""
     parts = () if planned.parts is None else planned.parts.different
-    return all(map(_searched, parts)) and (planned.programs is None or planned.programs.report.stopped != "time")
+    return all(map(_searched, parts)) and (planned.programs is None or planned.programs.report.stopped != "clock")
 
 
 # what is saved between two passes -----------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def forms(program: Program, mesh: Mesh, rules: Sequence[Rule] | None = None, *, 
     splits = split_axes(program, mesh) if parts else {}
     active = registry.active("real") if rules is None else rules
     chosen = tuple(r for r in for_kernels(active) if r.phase not in LOOPS) if splits else ()
-    graph = saturate(program, rules=chosen, splits=splits, node_budget=NODES, time_budget=SECONDS, engines=None)
+    graph = saturate(program, rules=chosen, splits=splits, node_budget=NODES, time_budget=SECONDS)
     able = [[n for n in row if _able(graph, c, n)] for c, row in enumerate(graph.classes)]
     kept = [{n for n in row if n.rule is None} for row in able]
     rows = []

@@ -21,8 +21,9 @@ from ..rewrites import registry
 from ..rewrites.patterns import number_text
 from ..rewrites.rule import ITERS, Rule
 from .encode import Decoder
+from .engines import forget_engines
 from .frozen import ENode, RuleCount, SaturationReport, member_text
-from .run import forget_engines, running
+from .run import running
 from .schema import LAYOUTS
 
 EXACT = 2**53  # whole numbers up to here are doubles

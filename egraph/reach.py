@@ -6,6 +6,7 @@ operation or a row of a rule's own relation (numbers, signs, lengths) counts as 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -25,14 +26,19 @@ def reachable(rules: Collection[Rule], program: Program, split: bool = True) -> 
     there: set[Any] = {"const", *(PARTS if split else ())}
     for t in program.terms():
         there |= {t.kind} | ({t.op} if isinstance(t, Map) else {t.monoid} if isinstance(t, Reduce | Scan) else set())
-    asked = [(r, [({*_needed(i.needs)}, {*_made(i)}) for i in r.instances]) for r in rules]
-    found: set[str] = set()
-    while True:
-        new = [made for _, instances in asked for needed, made in instances if needed <= there and not made <= there]
-        found |= {r.name for r, instances in asked if any(needed <= there for needed, _ in instances)}
-        if not new:
-            return tuple(r for r in rules if r.name in found)
-        there = there.union(*new)
+    waiting = [(r, needed, made) for r in rules for needed, made in _asked(r)]
+    found: set[Rule] = set()
+    while able := [row for row in waiting if row[1] <= there]:
+        waiting = [row for row in waiting if not row[1] <= there]
+        found |= {r for r, _, _ in able}
+        there = there.union(*(made for _, _, made in able))
+    return tuple(r for r in rules if r in found)
+
+
+@functools.lru_cache(maxsize=1024)
+def _asked(rule: Rule) -> tuple[tuple[frozenset[Any], frozenset[Any]], ...]:
+    """What each instance of a rule needs, and what it makes."""
+    return tuple((frozenset(_needed(i.needs)), frozenset(_made(i))) for i in rule.instances)
 
 
 def _operations(pattern: Any) -> Iterator[Any]:

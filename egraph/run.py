@@ -1,11 +1,9 @@
 """One saturation, run: engines, phases, rounds and budgets, and the graph read out.
 
-Rules are compiled into an engine; a program is inserted, saturated and read out.  Checks, which saturate by the thousand, and the regions
-of a program share one engine for each set of rules, pushed before a program and popped after it, so that rule compilation is paid once;
-a program by itself gets a new one, with those rules alone that may match there (:func:`saturated`).  Phases run in order: views sink to
-the leaves, products are factored and reductions simplified, late references are exchanged, axes are split, repair facts spread, loops are
-formed, spellings are made cheap.  Rounds go on until nothing changes or a budget is spent; what is there then is a valid graph in every
-case, because every rule only adds equal forms.
+A program is inserted into an engine that has the rules which may match there (:mod:`.engines`), saturated and read out.  Phases run in
+order: views sink to the leaves, products are factored and reductions simplified, late references are exchanged, axes are split, repair
+facts spread, loops are formed, spellings are made cheap.  Rounds go on until nothing changes or a budget is spent; what is there then is a
+valid graph in every case, because every rule only adds equal forms.
 
 :class:`Replay` does the same again one round at a time, with the rule that concluded each fact: for an audit that has found something.
 """
@@ -14,31 +12,29 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError
 from ..ir.gathers import one_of_each
 from ..ir.index import Axis, IndexExpr, index, order_key
-from ..ir.ops import OPS
 from ..ir.program import Program
 from ..ir.spec import check_program, wanted
 from ..ir.terms import Gather, Input, Reduce, Scan, Term
-from ..rewrites import table
 from ..rewrites.facts import CONDITIONS
 from ..rewrites.positions import IndexVar
 from ..rewrites.relations import RELATIONS, Row
-from ..rewrites.rule import ITERS, Rule
+from ..rewrites.rule import ITERS, ORDER, Rule
 from ..rewrites.verdicts import MOST_READS, Offer
+from ..work import RATE, bitten, count, now, watched
 from . import weighing
 from .encode import Codebook, Decoder, encode
-from .engine import leave_behind, new_engine
+from .engines import ENGINES_KEPT, forget_engines, lent, run_text
 from .frozen import ENode, FrozenGraph, RuleCount, SaturationReport
 from .reach import reachable
-from .schema import CONSTRUCTORS, FORMS, claimable, layouts, schema, trait_facts
+from .schema import CONSTRUCTORS, FORMS, claimable
 from .spec import check_graph
 
 if TYPE_CHECKING:
@@ -47,20 +43,12 @@ if TYPE_CHECKING:
 Way = int | tuple[Axis, Axis]  # to split an axis: the number of parts, or the axes that say which part and where in it
 Splits = Mapping[Axis, int | Sequence[Way]]  # axis -> the ways in which it may be split
 
-Engines = dict[tuple[tuple[Rule, ...], bool], "EGraph"]  # by the rules that are compiled in, and whether they keep claims
-
-SHARED: Engines = {}  # those of checks
-_parsed: dict[str, list[Any]] = {}
-ENGINES_KEPT = 8
-
 ANALYSE = "(saturate (run analysis))"
 ROUNDS = 4  # rounds between two looks at the budgets
 VIEWED = 4  # times that views made by factoring sink, and what that shows is factored
-ORDER = "order"  # the phase of the rules that change the order of a program, and with these:
 ORDERING = ("analysis", "layout", "factor", ORDER)  # the phases of a saturation for programs; that for kernels has all but the last
-NODES = 2000  # e-nodes that a second is enough for, about: a count ends a saturation at the same place on every machine
-READING = 5e-5  # seconds to read an e-node out
-COMPILING = 4e-4  # seconds to compile a rule and run it a few times, at least: without so much time for each of them none is compiled
+NODE = 2.0  # work to make an e-node and read it out
+MATCH = 0.125  # work to find a match
 MOST_HELD = 300_000  # e-nodes in the tables that a replay keeps: some 250 MB
 
 
@@ -79,80 +67,6 @@ def ordered(rules: Collection[Rule]) -> bool:
     return any(r.phase == ORDER for r in rules)
 
 
-def _new_engine(rules: tuple[Rule, ...], claims: bool = False, order: bool = False) -> EGraph:
-    """An engine with these rules compiled in; ``claims``: one that keeps the rule that concluded each fact; ``order``: one for programs,
-    even if none of these rules orders any."""
-    engine = new_engine()
-    weights = (weighing.text(),) if order or ordered(rules) else ()
-    placing = (layouts(),) if any(r.phase == ITERS for r in rules) else ()
-    for text in (schema(claims), *weights, *placing):
-        _compile(engine, text)
-    for rule in dict.fromkeys((*table.analyses(), *rules)):
-        _compile(engine, _text(rule, claims, _commutative()))
-    return engine
-
-
-def _compile(engine: EGraph, text: str) -> None:
-    """One command after the other: every node of a parsed text keeps, and hands over, a copy of the whole text."""
-    for command in text.splitlines():
-        engine.run_program(*engine.parse_program(command))
-
-
-def _commutative() -> frozenset[str]:
-    """What there is to know of operations to write a rule as text."""
-    return frozenset(o.name for o in OPS.values() if o.commutative)
-
-
-@functools.lru_cache(maxsize=1024)
-def _text(rule: Rule, claims: bool, commutative: frozenset[str]) -> str:
-    return rule.egglog(claims)
-
-
-def _engine(rules: tuple[Rule, ...], claims: bool = False, among: Engines = SHARED) -> EGraph:
-    """An engine that is used again and again, between push and pop."""
-    found = among.get((rules, claims))
-    if found is None:
-        found = _new_engine(rules, claims)
-        while len(among) >= ENGINES_KEPT:
-            among.pop(next(iter(among)))
-        among[rules, claims] = found
-    return found
-
-
-def engines_for(*several: tuple[Rule, ...]) -> Engines:
-    """Engines with rules compiled in, one for each of some sets: for several programs, one after the other."""
-    found: Engines = {}
-    for rules in several:
-        _engine(rules, among=found)
-    return found
-
-
-def forget_engines() -> None:
-    """Drop all engines: for whoever interrupted a saturation where it could not clean up."""
-    SHARED.clear()
-
-
-def _forked() -> None:
-    """In the child of a fork: engines and parsed commands belong to the parent's copy of the compiled module."""
-    leave_behind((SHARED.copy(), _parsed.copy()))
-    SHARED.clear()
-    _parsed.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
-def _run(engine: EGraph, text: str) -> list[Any]:
-    """Run engine text; parsed commands are kept, since schedules repeat."""
-    commands = _parsed.get(text)
-    if commands is None:
-        commands = engine.parse_program(text)
-        if text.startswith("(run-schedule") or text in ("(push)", "(pop)", "(print-size)"):
-            _parsed[text] = commands
-    return engine.run_program(*commands)
-
-
 class _Run:
     """One saturation in progress: budgets, rule counts and time per phase."""
 
@@ -161,16 +75,14 @@ class _Run:
 
     def __init__(self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf) -> None:
         self.engine, self.node_budget = engine, node_budget
-        self.most_nodes = NODES * time_budget
-        self.waiting: dict[str, list[Rule]] = {}  # rules that are compiled when their phase begins
-        self.round = 0.0  # seconds that the last round took
+        self.counted = 0.0  # work so far
         self.order = ordered(rules)
         self.between = 1 if self.order else ROUNDS  # rounds between two looks at the budgets
         self.places = [p for r in rules for p in r.places]
         self.asked: dict[str, int] = {}  # rows of wanted-... that were answered
         self.book = Codebook()
         self.start = time.process_time()
-        self.deadline = min(self.start + time_budget, deadline)
+        self.deadline = min(now() + RATE * time_budget, deadline)
         self.stopped = "saturated"
         self.matches: dict[str, int] = {}
         self.phases: list[tuple[str, float]] = []
@@ -178,7 +90,7 @@ class _Run:
     def schedule(self, text: str) -> bool:
         """Run a schedule; whether anything changed."""
         changed = False
-        for out in _run(self.engine, f"(run-schedule {text})"):
+        for out in run_text(self.engine, f"(run-schedule {text})"):
             report = getattr(out, "report", None)
             if report is not None:
                 changed |= report.updated
@@ -199,7 +111,7 @@ class _Run:
 
     def sizes(self) -> dict[str, int]:
         """Rows of every table."""
-        return dict(_run(self.engine, "(print-size)")[-1].sizes)
+        return dict(run_text(self.engine, "(print-size)")[-1].sizes)
 
     def size(self) -> int:
         """Number of e-nodes."""
@@ -232,59 +144,28 @@ class _Run:
         return bool(facts)
 
     def spent(self) -> bool:
-        """Whether a budget is spent, with the time to read the graph out; remembers which."""
+        """Whether a budget is spent; remembers which."""
         if self.stopped == "saturated":
             size = self.size()
-            if time.process_time() + READING * size > self.deadline or size > self.most_nodes:
-                self.stopped = "time"
+            done = NODE * size + MATCH * sum(self.matches.values())
+            count(max(done - self.counted, 0.0))
+            self.counted = max(done, self.counted)
+            if now() > self.deadline:
+                self.stopped = "clock" if bitten() else "time"
             elif size > self.node_budget:
                 self.stopped = "nodes"
         return self.stopped != "saturated"
 
-    def wait(self, rules: tuple[Rule, ...]) -> None:
-        """Leave rules to be compiled when their phase begins, if there is time for all of them: what the first phases prepare is of no use
-        without the last ones."""
-        if time.process_time() + COMPILING * len(rules) > self.deadline:
-            self.stopped = "time"
-            return
-        for rule in rules:
-            self.waiting.setdefault(rule.phase, []).append(rule)
-
-    def compiled(self, rulesets: tuple[str, ...]) -> bool:
-        """Compile the rules that wait for these phases; whether there was time for it."""
-        waiting = [rule for r in rulesets for rule in self.waiting.pop(r, ())]
-        known = _commutative() if waiting else frozenset()
-        for rule in waiting:
-            if time.process_time() > self.deadline:
-                self.stopped = "time"
-                return False
-            _compile(self.engine, _text(rule, self.claims, known))
-        if waiting:
-            self.analyse()  # what they ask for
-        return True
-
-    def fitting(self, most: int) -> int:
-        """How many rounds there is time for, as far as the last one tells."""
-        left = self.deadline - time.process_time()
-        if left < 0:
-            return 0
-        return most if most * self.round <= left else int(left / self.round)
-
     def phase(self, name: str, rulesets: tuple[str, ...], rounds: int) -> bool:
         """Rounds of some rulesets, each followed by the analyses, until nothing changes; whether anything did."""
         begun = time.process_time()
-        if self.stopped != "saturated" or not self.compiled(rulesets):
+        if self.stopped != "saturated":
             return False
         ever = False
         done = 0
         while done < rounds:
-            n = self.fitting(min(self.between, rounds - done))
-            if n <= 0:
-                self.stopped = "time"
-                break
-            before = time.process_time()
+            n = min(self.between, rounds - done)
             changed = self.rounds(rulesets, n) | self.answer()
-            self.round = (time.process_time() - before) / n
             if not changed:
                 break
             ever, done = True, done + n
@@ -296,15 +177,17 @@ class _Run:
 
 @contextmanager
 def running(
-    rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf, among: Engines = SHARED
+    rules: tuple[Rule, ...], node_budget: int, time_budget: float, deadline: float = math.inf, needed: Collection[Rule] | None = None
 ) -> Iterator[_Run]:
-    """An engine that is used again and again, with budgets; what is inserted is gone afterwards."""
-    engine = _engine(rules, among=among)
-    _run(engine, "(push)")
-    try:
-        yield _Run(engine, rules, node_budget, time_budget, deadline)
-    finally:
-        _run(engine, "(pop)")
+    """A run in the engine for these rules, or for those of them that are needed; what is inserted is gone afterwards."""
+    start = time.process_time()
+    end = min(now() + RATE * time_budget, deadline)
+    with lent(rules, rules if needed is None else needed, False, end) as (engine, ready):
+        run = _Run(engine, rules, node_budget, time_budget, end)
+        run.start = start
+        if not ready:
+            run.stopped = "clock" if bitten() else "time"
+        yield run
 
 
 class _Steps(_Run):
@@ -319,8 +202,8 @@ class _Steps(_Run):
     def __init__(
         self, engine: EGraph, rules: tuple[Rule, ...], node_budget: int, time_budget: float, most: int | None, since: int | None
     ) -> None:
-        super().__init__(engine, rules, node_budget, time_budget)
-        self.most, self.since = most, since
+        super().__init__(engine, rules, node_budget, math.inf)
+        self.most, self.since, self.until = most, since, self.start + time_budget  # whoever looks for a fault waits so long
         self.matched: list[frozenset[str]] = []  # after each round: the rules that matched in it
         self.kept: dict[int, Mapping[str, Any]] = {}
         self.every = 1  # rounds from one that is kept to the next
@@ -331,7 +214,7 @@ class _Steps(_Run):
         if len(self.matched) == self.most:
             self.stopped = "steps"
             return False
-        if time.process_time() > self.deadline:
+        if time.process_time() > self.until:
             self.stopped = "time"
             return False
         before = dict(self.matches)
@@ -370,39 +253,24 @@ class _Steps(_Run):
 
 
 def saturated(
-    program: Program,
-    rules: tuple[Rule, ...],
-    splits: Splits,
-    node_budget: int,
-    time_budget: float,
-    engines: Engines | None = SHARED,
-    deadline: float = math.inf,
+    program: Program, rules: tuple[Rule, ...], splits: Splits, node_budget: int, time_budget: float, deadline: float = math.inf
 ) -> FrozenGraph:
     """The graph as these rules make it, whatever it says.
 
-    Compiling the rules takes longer than most saturations, so ``engines`` are used again: pushed, and popped afterwards.  Without any
-    the program gets a new one.  Either way the program must still be there afterwards; where engines are used again, a new one is if it is
-    not.
-
-    Raises :class:`~eqfuse.errors.EngineError` where a new one has lost an operation.
+    The program must still be there afterwards; a new engine is asked if it is not.  Raises :class:`~eqfuse.errors.EngineError` where that
+    has lost an operation, too.
     """
-    graph = None
     if wanted():
         check_program(program)
-    if engines is not None:
-        with running(rules, node_budget, time_budget, deadline, engines) as run:
+    needed = tuple(reachable(rules, program, split=bool(splits)))
+    for _ in range(2):
+        with watched(time_budget), running(rules, node_budget, time_budget, deadline, needed) as run:
             graph = _saturate(run.engine, program, rules, splits, run)
-        if not holds_program(graph):
-            graph = None
-            engines.pop((rules, False), None)
-    if graph is None:
-        needed = reachable(rules, program, split=bool(splits))
-        engine = _new_engine((), order=ordered(rules))
-        run = _Run(engine, rules, node_budget, time_budget, deadline)
-        run.wait(tuple(dict.fromkeys(r for r in needed if r not in table.analyses())))
-        graph = _saturate(engine, program, rules, splits, run)
-        if not holds_program(graph):
-            raise EngineError(f"the engine lost an operation of {program.name}", cure="report it; smaller parts may be planned")
+        if holds_program(graph):
+            break
+        forget_engines()
+    else:
+        raise EngineError(f"the engine lost an operation of {program.name}", cure="report it; smaller parts may be planned")
     if wanted():
         check_graph(graph)
     return graph
@@ -433,26 +301,23 @@ class Replay:
     ) -> None:
         rules = rules if graph.before is not None else for_kernels(rules)
         self.program, self.rules = graph.program, rules
-        self.engine = _engine(rules, claims=True)
         nodes = graph.enodes if graph.report.stopped == "nodes" else max(20_000, 4 * graph.enodes)
-        run = _Steps(self.engine, rules, nodes, time_budget, most, since)
-        _run(self.engine, "(push)")
-        try:
+        with ExitStack() as stack:
+            self.engine, _ = stack.enter_context(lent(rules, reachable(rules, self.program), True, math.inf))
+            run = _Steps(self.engine, rules, nodes, time_budget, most, since)
             self.book, self.names, self.parts = _insert(run, self.program, splits_of(graph.facts.get("split", ())))
             run.analyse()
             _phases(run, bool(self.parts))
             done = len(run.matched)
             if since is not None and done > since and done not in run.kept:
                 run.keep(done)
-        except BaseException:
-            self.close()
-            raise
+            self._lent = stack.pop_all()
         self.run, self.matched, self.late = run, run.matched, run.stopped == "time"
         self.rounds = sorted(run.kept)
 
     def close(self) -> None:
         """Give the engine back."""
-        _run(self.engine, "(pop)")
+        self._lent.close()
 
     def graph(self, rounds: int) -> FrozenGraph:
         """The graph after some rounds, one of ``rounds``."""
@@ -460,12 +325,12 @@ class Replay:
 
     def after(self, rule: str) -> FrozenGraph:
         """The graph after what there was, and then one rule alone, wherever it matches; it is forgotten afterwards."""
-        _run(self.engine, "(push)")
+        run_text(self.engine, "(push)")
         try:
             self.run.schedule(f"(run only-{rule})")
             return self._read(self.engine.freeze().functions)
         finally:
-            _run(self.engine, "(pop)")
+            run_text(self.engine, "(pop)")
 
     def _read(self, tables: Mapping[str, Any]) -> FrozenGraph:
         return _read(Decoder(self.engine, self.book, tables), self.program, self.names, self.parts, self.run, self.rules)
@@ -477,7 +342,6 @@ def _saturate(engine: EGraph, program: Program, rules: tuple[Rule, ...], splits:
     def read() -> FrozenGraph:
         return _read(Decoder(engine, book), program, names, parts, run, rules)
 
-    run.compiled(("analysis",))
     run.analyse()
     before = None
     if run.order:
@@ -511,7 +375,7 @@ def _insert(run: _Run, program: Program, splits: Splits) -> tuple[Codebook, dict
     earlier = earlier_parts(program, parts)
     for a in (a for row in (*parts, *earlier) for a in row):
         book.bit(a)
-    facts = [trait_facts(), *_axis_facts(program, parts, book)]
+    facts = _axis_facts(program, parts, book)
     inside = {outer: inner for _, outer, inner in parts}
     for whole, outer, again in earlier:
         inner = inside[outer]

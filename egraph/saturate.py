@@ -12,7 +12,7 @@ from ..rewrites.rule import Rule
 from .audit import explained
 from .claims import constants_met
 from .frozen import FrozenGraph
-from .run import SHARED, Engines, Splits, for_kernels, for_programs, saturated
+from .run import Splits, for_kernels, for_programs, saturated
 
 
 def saturate(
@@ -26,7 +26,6 @@ def saturate(
     deadline: float = math.inf,
     disabled: Collection[str] = (),
     enable: bool = True,
-    engines: Engines | None = SHARED,
     shrink_seconds: float = 10.0,
     order: bool = False,
 ) -> FrozenGraph:
@@ -38,16 +37,15 @@ def saturate(
     the second makes ``<name>_o2`` and ``<name>_i2``; or pairs of such axes.
     ``time_budget`` is in seconds of CPU, and as many e-nodes as they are enough for; ``deadline``: the process time to be done by, if that
     is earlier.
-    ``enable=False`` applies no rule at all; ``engines=None`` asks for an engine of its own (:func:`~.run.saturated`).  Raises
-    :class:`~eqfuse.errors.UnsoundGraphError` if two constants meet in a class, with a minimal program as an audit gives it
-    (``shrink_seconds``).
+    ``enable=False`` applies no rule at all.  Raises :class:`~eqfuse.errors.UnsoundGraphError` if two constants meet in a class, with a
+    minimal program as an audit gives it (``shrink_seconds``).
     """
     chosen = tuple(rules) if rules is not None else registry.active(licence, disabled)
     if rules is not None:
         chosen = tuple(r for r in chosen if r.name not in disabled)
     chosen = (for_programs if order else for_kernels)(chosen) if enable else ()
     program = apart(program) if order else program
-    graph = saturated(program, chosen, splits or {}, node_budget, time_budget, engines, deadline)
+    graph = saturated(program, chosen, splits or {}, node_budget, time_budget, deadline)
     wrong = constants_met(graph)
     if wrong is not None:
         raise explained(graph, wrong, chosen, shrink_seconds=shrink_seconds)

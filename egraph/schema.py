@@ -24,8 +24,8 @@ from ..ir.states import MOST_PARTS
 from ..rewrites.facts import CONDITIONS
 from ..rewrites.patterns import number_text
 from ..rewrites.relations import RELATIONS, Trait
-from ..rewrites.rule import PHASES
 
+OWN = "levels"  # the ruleset of what is no rule
 CONSTRUCTORS: dict[str, tuple[str, ...]] = {
     "Input": ("String", "i64"),
     "Const": ("f64",),
@@ -85,7 +85,7 @@ def schema(claims: bool = False) -> str:
     if claims:
         lines += [f"(function by-{name} ({' '.join(columns)}) String :merge old)" for name, columns in claimable().items()]
         lines.append("(relation united-form (String L))")
-    lines += [*(f"(ruleset {p})" for p in PHASES), *levels(), ANALYSES]
+    lines += [f"(ruleset {OWN})", *levels(), ANALYSES]
     return "\n".join(lines)
 
 
@@ -102,10 +102,10 @@ def layouts() -> str:
 
 
 LOOPS = {"Reduce": "(+ 1 {})", "Roll": "(+ 1 {})", "Ref": "(max 0 (- {} 1))"}  # by a node over this axis, or over a part of it
-ANALYSES = """
-(rule ((= t (Acc))) ((set (axes t) 0)) :ruleset analysis)
-(rule ((= t (Pre k b)) (settled b) (= a (level b j))) ((set (level t j) a)) :ruleset analysis)
-(rule ((= t (Pre k b)) (= e (Roll "sum" k b u)) (= a (level b j)) (= c (level u j))) ((set (level t j) (max a c))) :ruleset analysis)
+ANALYSES = f"""
+(rule ((= t (Acc))) ((set (axes t) 0)) :ruleset {OWN})
+(rule ((= t (Pre k b)) (settled b) (= a (level b j))) ((set (level t j) a)) :ruleset {OWN})
+(rule ((= t (Pre k b)) (= e (Roll "sum" k b u)) (= a (level b j)) (= c (level u j))) ((set (level t j) (max a c))) :ruleset {OWN})
 """
 
 
@@ -121,7 +121,7 @@ def levels() -> list[str]:
             cases = [(f"(related {cells[1]} j)", loop.format(most)), (f"(unrelated {cells[1]} j)", most)]
         known = " ".join(f"(= level-{a} (level {a} j))" for a in args)
         for where, level in cases if name != "Pre" else ():
-            rules.append(f"(rule ((= t ({name} {' '.join(cells)})) {where} {known}) ((set (level t j) {level})) :ruleset analysis)")
+            rules.append(f"(rule ((= t ({name} {' '.join(cells)})) {where} {known}) ((set (level t j) {level})) :ruleset {OWN})")
     return rules
 
 

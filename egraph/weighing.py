@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 
 from ..ir.index import Axis
+from .schema import OWN
 
 LEAST = 20.0  # log2: products smaller than this are left in their order
 SLACK = 0.0  # log2: so many times larger than the largest old product may the largest new one be
@@ -25,13 +26,13 @@ def text() -> str:
 (relation mask-wanted (i64))
 (relation mask-parts (i64 i64 i64))
 (relation weighed (T T T i64 i64 i64 i64 i64 i64))
-(rule ((mask-wanted m) (!= m 0) (= l (& m (- 0 m))) (= r (- m l))) ((mask-wanted r) (mask-parts m l r)) :ruleset analysis)
-(rule ((mask-parts m l r) (= a (axis-log l)) (= s (log-size r))) ((set (log-size m) (+ s a))) :ruleset analysis)
+(rule ((mask-wanted m) (!= m 0) (= l (& m (- 0 m))) (= r (- m l))) ((mask-wanted r) (mask-parts m l r)) :ruleset {OWN})
+(rule ((mask-parts m l r) (= a (axis-log l)) (= s (log-size r))) ((set (log-size m) (+ s a))) :ruleset {OWN})
 (rule ((weigh f x r j k) (= mf (axes f)) (= mx (axes x)) (= mr (axes r)) (!= 0 (& mf k)) (!= 0 (& mx j)) (= a (| mf mx)) \
 (= b (| mr (- a (& a k)))) (= c (| mx mr)) (= d (| mf (- c (& c j))))) \
-((weighed f x r j k a b c d) (mask-wanted a) (mask-wanted b) (mask-wanted c) (mask-wanted d)) :ruleset analysis)
+((weighed f x r j k a b c d) (mask-wanted a) (mask-wanted b) (mask-wanted c) (mask-wanted d)) :ruleset {OWN})
 (rule ((weighed f x r j k a b c d) (= la (log-size a)) (= lb (log-size b)) (= lc (log-size c)) (= ld (log-size d)) \
-(= least (least-log)) (>= (max la lb) least) (<= (max lc ld) (+ (max la lb) {SLACK}))) ((worth f x r j k)) :ruleset analysis)
+(= least (least-log)) (>= (max la lb) least) (<= (max lc ld) (+ (max la lb) {SLACK}))) ((worth f x r j k)) :ruleset {OWN})
 """.strip()
 
 

@@ -12,7 +12,6 @@ the next program that has one save together what they save.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -25,11 +24,12 @@ from ..extract.covers import Cover, Extractor
 from ..extract.partial import Partials, Row
 from ..extract.plan import Plan
 from ..extract.quantities import bytes_text, plural
+from ..work import RATE, now
 from .derivation import Derivation
 from .forms import key
 from .study import Study
 
-SECONDS = 30.0  # CPU time for the plans of all programs of one chain
+SECONDS = 30.0  # of the clock of work, for the plans of all programs of one chain
 WORDS = {
     "fusion": "fusion of the program as written",
     "found": "what rules found before any step: equal values, verdicts",
@@ -211,13 +211,13 @@ class Chain:
         found: list[Priced | Unpriced] = []
         last = math.inf if self.plan.calls or self.plan.stopped == "like" else len(study.derivation.links)
         known: dict[tuple[tuple[ENode, ...], ...], Priced | Unpriced] = {}
-        deadline = time.process_time() + SECONDS
+        deadline = now() + RATE * SECONDS
         for k, graph in enumerate(Standing(study.derivation).graphs()):
             if k == last:
                 found.append(self.priced(self.plan))
                 break
             if graph.classes not in known:
-                left = deadline - time.process_time()
+                left = (deadline - now()) / RATE
                 if left <= 0:
                     found.append(Unpriced(f"was not asked for a plan: the {SECONDS:g} s for that were over", asked=False))
                     continue
@@ -298,7 +298,7 @@ class Chain:
         lines = []
         for us, bytes_, s in rows:
             held = f", {bytes_text(s.after.temporary_bytes)} held" if s.after.temporary_bytes else ""
-            late = ", the search ran out of time" if s.after.stopped == "time" else ""
+            late = ", the search ran out of time" if s.after.stopped in ("time", "clock") else ""
             plan = f"{plural(s.after.kernels, 'kernel')}, {s.after.us:.1f} us{held}{late}"
             alone = " (no plan stands between)" if s.reason and s.asked else " (not asked one by one)" if s.reason else ""
             lines.append(f"{us:>{wide_us}}  {bytes_:>{wide_bytes}}  {s.words}{alone} -> {plan}")

@@ -56,7 +56,7 @@ def effects(study: Study) -> tuple[Effect, ...]:
     found = []
     for k, (giver, by) in enumerate(givers):
         of = tuple(d for d in study.plan.decisions if d.giver == giver)
-        asked = k < MOST_GIVERS and study.plan.stopped not in ("like", "time")
+        asked = k < MOST_GIVERS and study.plan.stopped not in ("like", "time", "clock")
         found.append(_effect(study, giver, by, of) if asked else Effect(giver, of, None))
     return tuple(found)
 

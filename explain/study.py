@@ -110,7 +110,7 @@ class Study:
         for everything and one for every reduction.
         """
         ex = self.extracts(self.graph)
-        if self.plan.stopped != "time":
+        if self.plan.stopped not in ("time", "clock"):
             with suppress(PlanError):
                 ex.run()
         mine = [k.cost for k in self.plan.steps]

@@ -365,7 +365,7 @@ class _Choice:
                 for q in o.needs:
                     users.setdefault(q, []).append(s)
                     todo.append(q)
-        self.chooser.meter.work += len(options) / STATES
+        self.chooser.meter.count(len(options) / STATES)
         cost, best = self._relax(options, users, frozenset(), {})
         if any((r, self.top) not in cost for r in self.roots):
             return None

@@ -1,69 +1,71 @@
-"""What a search has used, and what it may use: work, which is counted, and CPU time, which bounds it from above.
+"""What a search may use: work, which is counted (:mod:`..work`), for all of it and for its parts.
 
-What a part of a search may take is counted in work: a count ends it at the same place on every machine.  Only the whole has a deadline.
+A count ends a search at the same place on every machine.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-RATE = 20_000  # nodes of kernels that are evaluated in a second, about: times are turned into work by it
+from ..work import RATE, count, now
+
 STATES = 8  # states of a choice of nodes that take as long as the evaluation of one node, about
 
 
 class Meter:
-    """Work and time of one extraction."""
+    """The work of one extraction: it ends after so many ``seconds`` of it, and not beyond a ``deadline`` on the clock of work."""
 
     def __init__(self, seconds: float = math.inf, deadline: float = math.inf) -> None:
-        self.deadline = min(time.process_time() + seconds, deadline)  # after which nothing new is begun
-        self.work = 0.0  # nodes of kernels evaluated so far, and what else is counted as such
-        self.most_work = math.inf  # after which nothing new is begun, whatever the time
-        self.cut_short: set[str] = set()  # by what, if it came to that: "time", "work"
-        self.end = self.deadline  # of the whole, where a part has a deadline of its own
-        self.ended = False  # the time of the whole is spent
+        self.whole = min(now() + RATE * seconds, deadline)  # after which nothing new is begun
+        self.end = self.whole  # of the part that runs now
+        self.cut_short: set[str] = set()  # by what, if it came to that: "time", all of it; "work", a part's
+        self.ended = False  # what there is for the whole is spent
+
+    def count(self, amount: float) -> None:
+        """So much work is done."""
+        count(amount)
 
     def spent(self, more: float = 0.0) -> bool:
-        """Whether the time or the work is spent, or would be with so much ``more`` work; remembers what ended a search."""
-        by = "work" if self.work + more > self.most_work else "time" if self.late() else ""
-        if by:
-            self.cut_short.add(by)
-        return bool(by)
+        """Whether the work of this part is spent, or would be with so much ``more``; remembers what ended a search."""
+        at = now() + more
+        if at <= self.end:
+            return False
+        self.cut_short.add("time" if at > self.whole else "work")
+        return True
 
     def late(self) -> bool:
-        """Whether the time is spent."""
-        return self.deadline < math.inf and time.process_time() > self.deadline
+        """Whether the work of this part is spent."""
+        return now() > self.end
 
     def over(self) -> bool:
-        """Whether no more is to be begun: the time of this part is spent, or that of the whole, which is remembered."""
-        late = self.ended or self.late()
-        self.ended = late and (self.ended or self.deadline == self.end)
-        return late
+        """Whether no more is to be begun: the work of this part is spent, or that of the whole, which is remembered."""
+        at = now()
+        self.ended |= at > self.whole and self.end < math.inf
+        return self.ended or at > self.end
 
     def left(self) -> float:
-        """Seconds until the deadline."""
-        return self.deadline - time.process_time()
+        """The work that is left for this part."""
+        return self.end - now()
 
     @contextmanager
     def within(self, work: float, share: float = 1.0) -> Iterator[None]:
-        """A part of the search that may take so much work, and a ``share`` of the time that is left."""
-        before = self.deadline, self.most_work
-        self.most_work = min(self.most_work, self.work + work)
-        if self.deadline < math.inf:
-            self.deadline -= (1 - share) * max(0.0, self.left())
+        """A part of the search that may do so much work, and a ``share`` of what is left."""
+        before = self.end
+        if before < math.inf or work < math.inf:
+            self.end = min(before, now() + work, now() + share * max(self.left(), 0.0) if before < math.inf else math.inf)
         try:
             yield
         finally:
-            self.deadline, self.most_work = before
+            self.end = before
 
     @contextmanager
     def unbounded(self) -> Iterator[None]:
         """A part of the search that is finished however late it is."""
-        before = self.deadline, self.most_work
-        self.deadline = self.most_work = math.inf
+        before = self.end
+        self.end = math.inf
         try:
             yield
         finally:
-            self.deadline, self.most_work = before
+            self.end = before

@@ -192,8 +192,8 @@ class Plan:
     estimated_us: float
     baseline_us: float
     splits: tuple[Split, ...]  # the axes that are split over the grid; of a plan in regions these have theirs
-    stopped: str  # why the search ended: "bound" | "exhausted" | "work" | "time" | "like"
-    saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "off"
+    stopped: str  # why the search ended: "bound" | "exhausted" | "work" | "time" | "clock" | "like"
+    saturation: str = "saturated"  # why saturation ended: "saturated" | "nodes" | "time" | "clock" | "off"
     temporary_bytes: int = 0  # memory that it holds at a time beside inputs and outputs
     front: tuple[Alternative, ...] = ()  # the plans found that no other one beats in both time and memory held, the fastest first
     alternatives: tuple[Alternative, ...] = ()
@@ -245,8 +245,10 @@ class Plan:
 _EARLY = {
     "saturation: nodes": "the e-graph reached node_budget before saturation",
     "saturation: time": "time_budget ran out before saturation",
+    "saturation: clock": "the processor took five times time_budget before saturation",
     "search: work": "the search for a kernel that computes everything had its share of time_budget",
     "search: time": "time_budget ran out before the search for kernels ended",
+    "search: clock": "the processor took five times time_budget before the search for kernels ended",
 }
 
 

@@ -184,7 +184,7 @@ class KernelSearch:
         key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())), self.hasty)
         if key not in self.memo and (searched := self.memo.get((*key[:-1], False))) is not None:
             return searched
-        if self.meter.most_work == math.inf and isinstance(known := self.memo.get(key), Rejection) and known.cut:
+        if self.meter.end == math.inf and isinstance(known := self.memo.get(key), Rejection) and known.cut:
             del self.memo[key]
         if key not in self.memo:
             self.copies, self.too_many_copies = True, False
@@ -566,7 +566,7 @@ class _Form:
 
     def _evaluate(self, roles: dict[Axis, Role], model: Kernel | None) -> _Candidate | None:
         target, graph = self.search.target, self.search.chooser.graph
-        self.search.meter.work += len(self.nodes)
+        self.search.meter.count(len(self.nodes))
         mine = {a: r for a, r in roles.items() if a in self.axes}
         dims = frozenset(a for a, r in mine.items() if r.tile > 1)
         packs = tuple(kept for p in self.packs if len(kept := tuple(a for a in p if a in dims)) > 1)

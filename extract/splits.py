@@ -140,10 +140,8 @@ def _parts(programs: float, size: int, sms: int, tiled: bool) -> int:
     One to two waves, and more where these would leave a fifth of the device idle.  ``tiled``: programs are tiles of a matrix product,
     and may be made half as many by tiles of twice the size.
     """
-    if size < 2:
-        return 1  # some part would be empty, and all parts of nothing are one value: where they are stored would be no question
     most = _floor_power(size / SHORTEST_PART)
-    if programs >= sms and busy(programs, sms) >= FULL:
+    if most < 2 or (programs >= sms and busy(programs, sms) >= FULL):
         return 1
     parts = min(_floor_power(2 * sms / max(programs, 1)), most)
     if not tiled:

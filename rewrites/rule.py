@@ -34,6 +34,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,11 @@ __all__ = [
     "Position", "Rule", "Scalar", "SelectiveMonoid", "TripleMonoid", "Turns", "TwoStates", "TypeName",
 ]  # fmt: skip
 
+ORDER = "order"  # the phase of the rules that change the order of a program
 ITERS = "iters"  # the phase of the rules on layouts, which a saturation of a program has no use for
 LICENCES = ("exact", "real", "approx")
 DISABLED: set[str] = set()  # the names of the rules that saturations leave out
-PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion", "order", "iters")
+PHASES = ("analysis", "factor", "invariance", "repair", "roll", "tiling", "layout", "strength", "fusion", ORDER, ITERS)
 
 
 # Facts that rules ask for and cannot conclude: they steer, they speak of sizes, or they are taken on trust.
@@ -310,6 +312,11 @@ class Rule:
         return (self, *self.others)
 
     @property
+    def ruleset(self) -> str:
+        """The engine's, which it has for itself."""
+        return f"in-{self.name}"
+
+    @property
     def where(self) -> str:
         """``file:line``."""
         return f"{self.file}:{self.line}"
@@ -329,12 +336,11 @@ class Rule:
         as the ruleset ``only-<name>``.  An audit that has found something needs that; otherwise it costs time.
         """
         texts = list(dict.fromkeys(text for r in self.instances for text in r._texts(claims)))
-        rulesets = [(self.phase, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
+        rulesets = [(self.ruleset, self.name)] + [(f"only-{self.name}", f"only-{self.name}")] * claims
         lines = [line for p in self.places for line in p.tables()] + [f"(ruleset only-{self.name})"] * claims
-        lines += dict.fromkeys(f"({row})" for r in self.instances for row in r._asks())
         for one, p in [(r, p) for r in self.instances for p in r._places()]:
             asking = dict.fromkeys(" ".join(f.egglog(f"_{k}") for k, f in enumerate(way)) for way in one._ways(_before(p, one.needs)))
-            lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.phase} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
+            lines += [f'(rule ({need}) ({p.question()}) :ruleset {self.ruleset} :name "@{p.table}~{k}")' for k, need in enumerate(asking)]
         lines += [
             f'(rule ({need}) ({give}) :ruleset {ruleset} :name "{name}{"" if k == 0 else f"~{k}"}")'
             for ruleset, name in rulesets
@@ -342,14 +348,14 @@ class Rule:
         ]
         return "\n".join(lines)
 
-    def _asks(self) -> Iterator[str]:
-        """The demands for what its premises ask for: of relations that are answered on demand, unless it is one of the answers."""
-        if not any(isinstance(f, Row) and f.relation.asks for f in self.gives):
-            for f in self.needs:
-                if isinstance(f, Row) and f.relation.asks:
-                    yield from (f'{f.relation.asks} "{name}"' for name in _names_of(f.args[0]))
-
     @property
+    def asks(self) -> tuple[str, ...]:
+        """The demands for what its premises ask for: of relations that are answered on demand, unless it is one of the answers."""
+        asking = [r for r in self.instances if not any(isinstance(f, Row) and f.relation.asks for f in r.gives)]
+        asked = [f for r in asking for f in r.needs if isinstance(f, Row) and f.relation.asks]
+        return tuple(f'({f.relation.asks} "{name}")' for f in asked for name in _names_of(f.args[0]))
+
+    @cached_property
     def places(self) -> tuple[Placed, ...]:
         """The positions that it computes."""
         return tuple(p for r in self.instances for p in r._places())
@@ -357,7 +363,7 @@ class Rule:
     def _places(self) -> tuple[Placed, ...]:
         return tuple(f for f in self.needs if isinstance(f, Placed))
 
-    @property
+    @cached_property
     def sized(self) -> bool:
         """Whether what it does depends on the lengths of axes: it asks for them, or for positions that stay inside of an axis."""
         compared = [a for r in self.instances for f in r.needs if isinstance(f, Compare) for a in f.args]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from ..ir.fingerprint import fingerprint
 from ..pipeline import Planned, Request, run
 from ..ranges import Range
 from ..runtime.executable import Executable
+from ..work import RATE, now
 from .asked import handed_out
 
 
@@ -45,7 +45,7 @@ def plan_pieces(
     against a limit of memory; ``outside``: the names of values that torch computes.
     """
     _check_limit(request, crossing)
-    end = min(time.process_time() + request.time_budget, request.deadline)
+    end = min(now() + RATE * request.time_budget, request.deadline)
     traced: dict[str, Traced | EqFuseError] = {name: _traced(piece, request) for name, piece in pieces.items()}
     read = {name: t for name, t in traced.items() if isinstance(t, Traced)}
     asked, decisions = handed_out(request.fusion, read, outside)
@@ -59,8 +59,7 @@ def plan_pieces(
         name = different[key]
         waiting = [weights[k] for k in different if k not in made]
         share = sum(mine / (sum(w[i] for w in waiting) or 1.0) for i, mine in enumerate(weights[key])) / 2
-        now = time.process_time()
-        until = math.inf if math.isinf(end) else now + share * max(end - now, 0.0)
+        until = math.inf if math.isinf(end) else now() + share * max(end - now(), 0.0)
         own = replace(
             request, fn=pieces[name], args=_on_no_device(read[name]), kwargs=None, name=None, traced=read[name], deadline=until,
             fusion=asked.get(name, ()), memory_limit=None if request.memory_limit is None else request.memory_limit - held[key],

@@ -7,8 +7,7 @@ worker and given to whoever asks again: the very objects, which are frozen.
 It stays right because nothing is shared that could differ.  The key holds the rules, operations, monoids and the dtypes' table
 themselves, not their names: a rule or an operation that is declared anew is another one.  Tests that patch something (whatever they
 patch: they use ``monkeypatch``) and tests marked ``unaudited`` or ``unshared`` neither take nor give.  What was cut off by a time budget
-is made again.  Engines are shared, too (rules take longer to compile than most programs to saturate), as checks share them: the graphs are
-the same (``test_sharing`` compares them), and one that lacks an operation of its program is made again.  Nothing is kept on disk: the sources are part of what the results hang on, and a change of them is what the tests are for.
+is made again.  Nothing is kept on disk: the sources are part of what the results hang on, and a change of them is what the tests are for.
 """
 
 from __future__ import annotations
@@ -80,7 +79,6 @@ class Sharing:
         from torch.utils import _pytree
 
         from eqfuse import pipeline
-        from eqfuse.egraph.run import SHARED
         from eqfuse.frontends.spec import spec_of
         from eqfuse.ir.monoids import MONOIDS
         from eqfuse.ir.ops import OPS
@@ -108,14 +106,11 @@ class Sharing:
             splits: Any,
             node_budget: Any,
             time_budget: Any,
-            engines: Any = SHARED,
             deadline: float = inf,
         ) -> Any:
             def make() -> tuple[Any, int]:
-                share = self.takes_part()  # then the time of an audit does not count, nor what others have made
-                graph = saturated(
-                    program, rules, splits, node_budget, time_budget, SHARED if share else engines, inf if share else deadline
-                )
+                share = self.takes_part()  # then the time of an audit does not count
+                graph = saturated(program, rules, splits, node_budget, time_budget, inf if share else deadline)
                 return graph, -1 if graph.report.stopped == "time" else graph.enodes
 
             if not self.takes_part():

@@ -31,8 +31,9 @@ from ...egraph.frozen import FrozenGraph
 from ...errors import PlanError
 from ...rewrites.verdicts import told
 from ...tiles.walk import shares
+from ...work import RATE, bitten, watched
 from ..baseline import Baseline, baseline
-from ..meter import RATE, Meter
+from ..meter import Meter
 from ..objective import TIE, Objective
 from ..plan import Plan, PlannedCall
 from ..quantities import bytes_text, plural
@@ -322,7 +323,7 @@ class Extractor:
                 cure=f"leave out one of them: {told(needs.by)}, or {told(bars.by)}",
             )
         floor = None
-        if OP_WORK * len(self.points.written()) > SCARCE * RATE * max(self.meter.left(), 0.0):
+        if OP_WORK * len(self.points.written()) > SCARCE * max(self.meter.left(), 0.0):
             # what there is in any case is made while there is time; a kernel for everything that is known to beat it takes less
             quick = self._quick()
             if isinstance(quick, Cover) and quick.us <= self.baseline.us and self.objective.lean(quick):
@@ -390,7 +391,9 @@ class Extractor:
                 covers.append(self.record.priced(found))
             else:
                 self.record.failed("the first kernels that fit", found.reason)
-        if self.meter.ended or "time" in self.meter.cut_short:
+        if bitten():
+            stopped = "clock"
+        elif self.meter.ended or "time" in self.meter.cut_short:
             stopped = "time"
         elif self.meter.cut_short:
             stopped = "work"
@@ -428,7 +431,8 @@ def extract(
 ) -> Plan:
     """The cheapest plan found for a saturated graph on a target.
 
-    ``time_budget`` is CPU seconds, ``deadline`` the process time to be done by if that is earlier; a plan there is in any case, at worst
+    ``time_budget`` is in seconds of the clock of work (:mod:`...work`), ``deadline`` when to be done by on that clock, if it is earlier; a
+    plan there is in any case, at worst
     a kernel for every op, however long that takes.  ``objective`` is what plans are compared by, "time" or "memory",
     and ``memory_limit`` the bytes that one may hold beside inputs and outputs (:mod:`..objective`); PlanError if every plan found holds
     more.  ``exact``: kernels compute what is written, to the bit.
@@ -445,7 +449,8 @@ def extract(
         register_shares=register_shares,
         deadline=deadline,
     )
-    return replace(extractor.run(), register_shares=register_shares)
+    with watched(time_budget):
+        return replace(extractor.run(), register_shares=register_shares)
 
 
 def extract_like(graph: FrozenGraph, target: Target, model: Plan) -> Plan:

@@ -36,7 +36,6 @@ from .versions import made_by
 SOURCES = ("extract", "extraction", "egraph", "ir", "rewrites", "tiles", "pipeline.py")  # what plans are made by
 OTHERS = ("egglog", "numpy")
 GIVEN = ("program", "target", "steps", "parts")  # fields of a plan that an entry does not hold as they are
-SAME_TIME = 1.1  # a search that ended by its share of the time serves requests for so many times as much: shares vary from run to run
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,15 @@ def key(
 
 def write_plan(to: Key, plan: Plan, sized: bool) -> None:
     """Keep a plan, if any process would find it.  ``sized``: a rule depended on the lengths of axes."""
-    if plan.calls or plan.parts or plan.unsure or "time" in (plan.saturation, plan.stopped):
+    if plan.calls or plan.parts or plan.unsure or "clock" in (plan.saturation, plan.stopped):
         return
     try:
         rest = {f.name: encoded(getattr(plan, f.name)) for f in fields(Plan) if f.name not in GIVEN}
         kernels = [[encoded(k.kernel), encoded(k.cost)] for k in plan.kernels]
     except Unkept:
         return
-    seconds = to.seconds if plan.stopped == "work" and math.isfinite(to.seconds) else None  # which is a share of the time, too
+    cut = plan.stopped in ("work", "time") or plan.saturation == "time"
+    seconds = to.seconds if cut and math.isfinite(to.seconds) else None
     folder.write(to.name, {"of": _of(to), "sized": sized, "seconds": seconds, "kernels": kernels, "plan": rest})
 
 
@@ -103,7 +103,7 @@ def read_plan(of: Key, written: Program) -> Read | None:
     the program that the plan speaks of."""
     data = folder.read(of.name)
     try:
-        if data is None or (data["seconds"] is not None and of.seconds > SAME_TIME * data["seconds"]):
+        if data is None or (data["seconds"] is not None and of.seconds > data["seconds"]):
             return None
         hints = get_type_hints(Plan)
         rest = {f.name: decoded(data["plan"][f.name], hints[f.name]) for f in fields(Plan) if f.name not in GIVEN}

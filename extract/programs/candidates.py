@@ -33,7 +33,7 @@ Form = Mapping[int, ENode]
 
 GAIN = 0.97  # a program is worth planning if it costs so much of the one that was written
 MOST = 2  # programs beside it
-PRICED = 30_000  # terms that are priced in a second, about
+PRICED = 8  # terms that are priced while one node of a kernel is evaluated, about
 PLAIN = frozenset({"input", "const", "extent", "index", "map", "cast", "view", "gather", "reduce", "scan"})  # nodes that are terms
 
 
@@ -227,7 +227,7 @@ class _Search:
         """The price of a choice."""
         try:
             made = _Made(self.graph, form)
-            self.meter.work += len(made.term)
+            self.meter.count(len(made.term) / PRICED)
         except Unmade:
             return math.inf
         return program_us(self.graph.program.outputs, made.outputs, self.target, look, made.widened)
@@ -267,12 +267,9 @@ def other_programs(
     """Programs that may be cheaper than the one that the graph was made of, the most promising first; none in most cases.
 
     ``ordering``: the rules that change the order of programs.  What other rules find is found again for the kernels of every program.
-    ``seconds`` are counted in terms that are priced, so that the choice does not hang on the speed of a machine; ``deadline`` is the
-    process time to be done by, whatever was counted.
+    ``seconds`` and ``deadline`` are of the clock of work (:mod:`...work`), on which terms that are priced count.
     """
     if not any(rule in ordering for rule, _ in graph.facts["united"]):
         return ()
-    meter = Meter(deadline=deadline)
-    meter.most_work = PRICED * seconds
-    search = _Search(graph, target, frozenset(ordering), meter)
+    search = _Search(graph, target, frozenset(ordering), Meter(seconds, deadline))
     return sorted(search.found().values(), key=lambda choice: choice.share)[:most]

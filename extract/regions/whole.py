@@ -16,8 +16,8 @@ from ..plan import Launch, Part, Plan
 from ..targets import Target
 from .region import Region
 
-STOPPED = ("bound", "exhausted", "like", "work", "time")  # the later ones are said of the whole if they hold for a region
-SATURATED = ("saturated", "off", "nodes", "time")
+STOPPED = ("bound", "exhausted", "like", "work", "time", "clock")  # the later ones are said of the whole if they hold for a region
+SATURATED = ("saturated", "off", "nodes", "time", "clock")
 
 
 def whole_plan(program: Program, target: Target, parts: Sequence[Part]) -> Plan:

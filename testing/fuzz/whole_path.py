@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 
@@ -31,7 +32,6 @@ import numpy as np
 from ...codegen.module import emit_module
 from ...egraph.audit import audit
 from ...egraph.frozen import FrozenGraph
-from ...egraph.run import forget_engines
 from ...egraph.saturate import saturate
 from ...errors import EqFuseError, PlanError
 from ...extract.choose import Chooser
@@ -181,17 +181,13 @@ def one(
             tally.covered.update(drawn.used.keys())
             check(drawn.program, drawn.inputs, seed, interpret=interpret, tally=tally)
     except TooLong as e:
-        forget_engines()  # one may have been left in the middle of something
         tally.findings.append(finding(str(e), e.stack))
     except Disagreement as d:
         failed = d
     if failed is not None and drawn is not None:
         small = drawn.program
-        try:
-            with limited(limit + shrink_seconds if limit else 0.0):
-                small = minimal(drawn, seed, failed, shrink_seconds)
-        except TooLong:
-            forget_engines()
+        with suppress(TooLong), limited(limit + shrink_seconds if limit else 0.0):
+            small = minimal(drawn, seed, failed, shrink_seconds)
         tally.findings.append(Finding(seed, failed.stage, failed.message, drawn.program, program_source(small)))
 
 

@@ -18,7 +18,6 @@ def test_an_engine_that_is_used_again_gives_the_same_graph():
     """Once, the second saturation by one engine had y / x as x / x, in a graph without a contradiction."""
     program = trace(chain, (torch.randn(33, 70), torch.randn(33, 70), torch.randn(70)), exact=True).program
     rules = registry.active("exact")
-    run.forget_engines()
     first, *others = (saturate(program, rules=rules) for _ in range(4))
     assert all(run.holds_program(g) and g.classes == first.classes for g in others)
 

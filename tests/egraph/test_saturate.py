@@ -582,11 +582,10 @@ def test_the_time_budget_is_processor_time(monkeypatch):
     """Time that passes while nothing is computed is not counted: no other clock is looked at."""
     from eqfuse.egraph import run as module
 
-    engine = module._engine(())
     spent = 0.0
     monkeypatch.setattr(module, "time", SimpleNamespace(process_time=lambda: spent))
-    run = module._Run(engine, (), 10_000, 0.2)
-    assert not run.spent()
-    spent = 0.3
-    assert run.spent()
+    with module.running((), 10_000, 0.2) as run:
+        assert not run.spent()
+        spent = 0.3
+        assert run.spent()
     assert run.stopped == "time"

@@ -52,9 +52,8 @@ def beside_many(p: Program, blocks: int = 120) -> Program:
 
 
 @pytest.mark.parametrize("family", ["signs", "layout", "tiling", "repair"])
-def test_a_mutant_is_named_in_a_large_graph_too(family, monkeypatch):
+def test_a_mutant_is_named_in_a_large_graph_too(family):
     """The program is made small first, and the rule is searched for in what is left."""
-    monkeypatch.setattr(mutants.run, "ENGINES_KEPT", 100)  # a mutant's engine is on top of another one
     m = next(m for m in mutants.mutants(family) if m.audit == "blames")
     p = beside_many(m.program())
 

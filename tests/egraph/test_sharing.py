@@ -6,11 +6,7 @@ import pytest
 from sharing import Same, Shared, Sharing
 
 import eqfuse
-from eqfuse import frontends
-from eqfuse.egraph import run
 from eqfuse.egraph import saturate as saturated
-from eqfuse.extract.splits import propose_splits
-from eqfuse.extract.targets import load_target
 from eqfuse.ir.build import axes, exp, program, sum_over, tensor
 from eqfuse.ir.ops import OPS
 from eqfuse.rewrites import registry
@@ -34,23 +30,6 @@ def sharing():
 
 
 pytestmark = pytest.mark.unshared
-
-
-@pytest.mark.parametrize("name", ["attention", "linear_cross_entropy_few_rows", "mean_variance"])
-def test_an_engine_that_was_used_before_makes_the_same_graph(name):
-    """Tests saturate in engines that they share; programs that are to be run, in new ones."""
-    case = PROGRAMS[name]
-    traced = frontends.trace(case.fn, case.args("bench", "float16", device="meta"), {}, name=name).program
-    splits, rules = propose_splits(traced, load_target("h200")), registry.active("real")
-    new, *used = (run.saturated(traced, rules, splits, 20_000, 10.0, engines) for engines in (None, run.SHARED, run.SHARED))
-    for graph in used:
-        assert (graph.classes, graph.axes, graph.roots, graph.original, graph.facts) == (
-            new.classes,
-            new.axes,
-            new.roots,
-            new.original,
-            new.facts,
-        )
 
 
 def test_a_program_of_the_corpus_is_traced_once_for_all_targets(sharing):

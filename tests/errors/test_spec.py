@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse.egraph import run, saturate, schema
+from eqfuse.egraph import saturate, schema
 from eqfuse.egraph.frozen import ENode
 from eqfuse.egraph.schema import LOOPS
 from eqfuse.egraph.spec import GRAPH, check_graph
@@ -221,19 +221,13 @@ def levelled(change):
 
 
 def looped(name):
-    """A graph made with a broken table of levels: this node changes nothing.  Engines are compiled from that table and kept, so those
-    that know the broken one are forgotten before other tests ask for one."""
+    """A graph made with a broken table of levels: this node changes nothing."""
 
     def make():
-        try:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.delenv("EQFUSE_SPEC")
-                patch.setitem(schema.LOOPS, name, "{}")
-                patch.setitem(run.SHARED, "none", None)
-                run.forget_engines()
-                return saturate(graph().program)
-        finally:
-            run.forget_engines()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("EQFUSE_SPEC")
+            patch.setitem(schema.LOOPS, name, "{}")
+            return saturate(graph().program)
 
     return make
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Each may import itself and what stands before it.  `frontends` stands beside the layers above `ir`, and below `runtime`.
 LAYERS = (
     "errors",
+    "work",
     "extraction",
     "ir",
     "rewrites",
@@ -31,10 +32,11 @@ FACE = (
     "declare", "library", "pipeline", "ranges", "distributed", "pages", "steps", "training", "compiled", "prices", "backend", "__init__", "cli",
     "__main__",
 )  # fmt: skip
-PACKAGES = (*LAYERS[1:], "frontends", "distributed", "pages", "steps", "backend", "cli")
+PACKAGES = (*LAYERS[2:], "frontends", "distributed", "pages", "steps", "backend", "cli")
 ORDER = (*LAYERS, *FACE)
 ALLOWED = {name: {*ORDER[: i + 1], *({"frontends"} if i >= ORDER.index("runtime") else ())} for i, name in enumerate(ORDER)}
 ALLOWED["frontends"] = {"errors", "ir", "frontends"}
+TIMELESS = ("extract", "steps", "ranges", "frontends")  # where nothing may hang on a clock but that of work
 
 
 @cache
@@ -100,6 +102,12 @@ def test_imports_run_one_way(name):
         if found not in modules() or owner(found) not in ALLOWED[owner(name)]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", [n for n in modules() if owner(n) in TIMELESS and not n.startswith("extract.kept.")])
+def test_no_plan_hangs_on_a_clock(name):
+    tree = ast.parse(modules()[name].read_text())
+    assert not any(a.name == "time" for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names)
 
 
 SOURCE = """

@@ -34,9 +34,11 @@ def test_a_last_wave_that_is_half_empty_is_worth_splitting():
     assert _parts(4096, VOCABULARY, 108, True) == 1
 
 
-def test_parts_are_not_too_short():
-    assert _parts(1, 1000, 132, False) == 4
-    assert _parts(1, 200, 132, False) == 1
+@pytest.mark.parametrize("tiled", [True, False])
+def test_parts_are_not_too_short(tiled):
+    """Nor those of products: every axis of a tiny layer was split, and no saturation of all of these ended."""
+    assert _parts(1, 1000, 132, tiled) == 4
+    assert _parts(1, 200, 132, tiled) == 1
 
 
 @pytest.mark.parametrize("tiled", [True, False])

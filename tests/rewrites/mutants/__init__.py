@@ -122,21 +122,10 @@ def close(a: Any, b: Any) -> bool:
 
 @contextlib.contextmanager
 def beside(rule: Rule) -> Iterator[tuple[Rule, ...]]:
-    """The active rules of a saturation and one more, compiled on top of the engines that have the active ones (compiling all takes a second)."""
+    """The active rules of a saturation and one more."""
     active = (run.for_programs if run.ordered([rule]) else run.for_kernels)(registry.active())
-    both = (*active, rule)
-    engines = {claims: run._engine(active, claims) for claims in (False, True)}
-    for claims, engine in engines.items():
-        engine.run_program(*engine.parse_program("(push)"))
-        engine.run_program(*engine.parse_program(rule.egglog(claims)))
-        run.SHARED[both, claims] = engine
-    try:
-        with mock.patch.object(weighing, "LEAST", -1.0):  # sums of any size are exchanged, as those of small programs are
-            yield both
-    finally:
-        for claims, engine in engines.items():
-            del run.SHARED[both, claims]
-            engine.run_program(*engine.parse_program("(pop)"))
+    with mock.patch.object(weighing, "LEAST", -1.0):  # sums of any size are exchanged, as those of small programs are
+        yield (*active, rule)
 
 
 def saturated(m: Mutant, rules: tuple[Rule, ...], node_budget: int = 2_000) -> FrozenGraph:
