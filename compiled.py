@@ -74,9 +74,10 @@ def optimize(
     ``licence``: the equality that rewrites may claim: ``exact`` (bitwise), ``real`` (over the reals: reassociation, laws of exp),
     ``approx``.  ``rules``: extra rules beside the registered ones; ``disable``: names of rules or families to leave out.
     ``fusion``: verdicts about values of this program by name, ``("forbid", "out", "scores")``, ``("require", ...)``, ``("allow", ...)``.
-    ``node_budget`` bounds the e-graph, ``time_budget`` (seconds of CPU) all that follows tracing, within 20 %; a plan is returned in any
-    case, never dearer than the plan op by op (5 to 10 ms for each kernel of it, which a large program may take beyond a short budget), and
-    says if it stopped early.  Tracing and torch's import are not counted (docs/decisions/budgets.md).  ``objective``: "time", the
+    ``node_budget`` bounds the e-graph, ``time_budget`` all that follows tracing: seconds of a machine of 2026, counted in work, so that a
+    plan is the same on every machine.  A plan is returned in any case, never dearer than the plan op by op (5 to 10 ms for each kernel of
+    it, which a large program may take beyond a short budget), and says if it stopped early.  Tracing and torch's import are not counted
+    (docs/decisions/budgets.md).  ``objective``: "time", the
     fastest plan, and of those within 5 % of it the one that holds least memory between its kernels; or "memory", the one that holds least.
     ``memory_limit``: bytes that it may hold at most; PlanError if every plan found holds more.  The plan prints time against memory where
     there is a choice.

@@ -64,7 +64,7 @@ from .ir.terms import Reduce
 from .rewrites import Rule, registry
 from .rewrites.rule import ORDER
 from .runtime.loading import for_optimize
-from .work import RATE, now, watched
+from .work import RATE, count, now, watched
 
 if TYPE_CHECKING:
     from .explain import Explanation
@@ -447,8 +447,11 @@ def _chosen(request: Request, traced: Traced, clock: _Clock, before: Planned | N
     clock.begin(request.time_budget, request.deadline)
     chosen = active_rules(request)
     key = _key("order", request, chosen, traced.program, request.time_budget)
-    programs = None if key is not None and kept.known_best(key) else _programs(request, for_programs(chosen), traced, clock, before)
+    known, begun = None if key is None else kept.known_best(key), now()
+    programs = _programs(request, for_programs(chosen), traced, clock, before) if known is None else None
     others = _others(request, programs, chosen, clock)
+    count(known or 0.0)
+    looked = now() - begun
     clock.turn(1 + len(others))
     found = written = _in_order(request, for_kernels(chosen), traced, clock, before)
     late = _late(written.plan)  # a clock had to do with what is found
@@ -459,10 +462,9 @@ def _chosen(request: Request, traced: Traced, clock: _Clock, before: Planned | N
             late |= _late(other.plan)
             if _better(request, other.plan, written.plan, GAIN) and (found is written or _better(request, other.plan, found.plan)):
                 found = replace(other, plan=replace(other.plan, written_us=written.plan.estimated_us))
-    ample = request.time_budget >= 1.0 and clock.deadline - now() > RATE * request.time_budget / 2
-    in_time = ample and programs is not None and programs.report.stopped not in ("time", "clock") and not late
-    if key is not None and in_time and found is written:
-        kept.note_best(key)
+    ample = request.time_budget >= 1.0 and looked < PROGRAM_SHARE * (clock.deadline - begun)  # so nothing had come to its share's end
+    if key is not None and ample and programs is not None and not late and found is written:
+        kept.note_best(key, looked)
     return found, programs
 
 
@@ -582,8 +584,10 @@ def _whole(
         with clock.stage("cache"):
             read = kept.read_plan(key, traced.program)
         if read is not None:
+            count(read.work)
             again = partial(_graph, replace(request, args=None, kwargs=None), rules, program, splits, choice)
             return Planned(request, rules, traced, Later(again, read.sized), read.plan, choice)
+    begun = now()
     with clock.stage("saturate"):
         graph = _graph(request, rules, program, splits, choice, before, clock.until(SATURATION_SHARE))
     with clock.stage("check rules"):
@@ -593,7 +597,7 @@ def _whole(
     with clock.stage("extract"):
         planned = replace(planned, plan=replace(_extract(planned, deadline=clock.until()), unsure=unsure))
     if key is not None:
-        kept.write_plan(key, planned.plan, planned.sized)
+        kept.write_plan(key, planned.plan, planned.sized, now() - begun)
     return planned
 
 

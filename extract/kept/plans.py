@@ -50,10 +50,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Read:
-    """A plan that was kept; ``sized``: a rule depended on the lengths of axes."""
+    """A plan that was kept; ``sized``: a rule depended on the lengths of axes; ``work``: what it took to find it."""
 
     plan: Plan
     sized: bool
+    work: float
 
 
 def key(
@@ -79,8 +80,9 @@ def key(
 # plans ------------------------------------------------------------------------------------------------------------------------------
 
 
-def write_plan(to: Key, plan: Plan, sized: bool) -> None:
-    """Keep a plan, if any process would find it.  ``sized``: a rule depended on the lengths of axes."""
+def write_plan(to: Key, plan: Plan, sized: bool, work: float) -> None:
+    """Keep a plan, if any process would find it.  ``sized``: a rule depended on the lengths of axes; ``work``: what it took to find it, on
+    the clock of work, which it takes from a budget when it is read as well: what else is planned must not hang on what is kept."""
     if plan.calls or plan.parts or plan.unsure or "clock" in (plan.saturation, plan.stopped):
         return
     try:
@@ -90,7 +92,7 @@ def write_plan(to: Key, plan: Plan, sized: bool) -> None:
         return
     cut = plan.stopped in ("work", "time") or plan.saturation == "time"
     seconds = to.seconds if cut and math.isfinite(to.seconds) else None
-    folder.write(to.name, {"of": _of(to), "sized": sized, "seconds": seconds, "kernels": kernels, "plan": rest})
+    folder.write(to.name, {"of": _of(to), "sized": sized, "seconds": seconds, "work": work, "kernels": kernels, "plan": rest})
 
 
 def _of(to: Key) -> dict[str, str]:
@@ -114,7 +116,7 @@ def read_plan(of: Key, written: Program) -> Read | None:
         check_launches(steps, rest["launches"])
         if launches_like(steps, of.target, rest["launches"]) != rest["launches"]:
             raise Unkept("another cost")
-        return Read(Plan(program=written, target=of.target.name, steps=steps, **rest), bool(data["sized"]))
+        return Read(Plan(program=written, target=of.target.name, steps=steps, **rest), bool(data["sized"]), float(data["work"]))
     except (Unkept, EqFuseError, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
         return None  # whatever a file says, it is as if there were none
 
@@ -161,12 +163,13 @@ def _plain(name: str) -> bool:
 # that no other program is better --------------------------------------------------------------------------------------------------------
 
 
-def note_best(to: Key) -> None:
-    """Keep that no equal program in another order has a better plan than the one that was written."""
-    folder.write(to.name, {"of": _of(to), "best": "as written"})
+def note_best(to: Key, work: float) -> None:
+    """Keep that no equal program in another order has a better plan than the one that was written, and what it took to look for one."""
+    folder.write(to.name, {"of": _of(to), "best": "as written", "work": work})
 
 
-def known_best(of: Key) -> bool:
-    """Whether that is known."""
+def known_best(of: Key) -> float | None:
+    """What it took to find that out; ``None`` if it is not known."""
     data: Any = folder.read(of.name)
-    return isinstance(data, dict) and data.get("best") == "as written"
+    known = isinstance(data, dict) and data.get("best") == "as written" and isinstance(data.get("work"), int | float)
+    return float(data["work"]) if known else None

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import pipeline
+from eqfuse import pipeline, work
 from eqfuse.extract import kept
+from eqfuse.extract.covers import extractor
 from eqfuse.extract.kept import files, folder, versions
 from eqfuse.extract.kept.codec import Unkept, decoded, encoded
 from eqfuse.extract.targets import load_target
@@ -124,18 +125,30 @@ def test_a_name_is_part_of_what_is_asked(place):
 # what is not kept -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_time_ended_is_not_kept(place):
-    found = planned(time_budget=0)
-    assert "time" in (found.plan.saturation, found.plan.stopped)
+def test_what_the_watchdog_ended_is_not_kept(place, monkeypatch):
+    monkeypatch.setattr(extractor, "bitten", lambda: True)
+    found = planned()
+    assert found.plan.stopped == "clock"
     assert not plans(place)
 
 
-def test_what_a_share_of_the_time_ended_serves_no_longer_one():
+@pytest.mark.parametrize("stopped", ["work", "time"])
+def test_what_a_budget_ended_serves_no_larger_one(stopped):
     found = planned()
     key = replace(key_of(), seconds=1.0)
-    kept.write_plan(key, replace(found.plan, stopped="work"), False)
-    assert kept.read_plan(key, found.program).plan.stopped == "work"
+    kept.write_plan(key, replace(found.plan, stopped=stopped), False, 100.0)
+    assert kept.read_plan(key, found.program).plan.stopped == stopped
     assert kept.read_plan(replace(key, seconds=2.0), found.program) is None
+
+
+def test_a_plan_that_is_read_takes_from_the_budget_what_it_took_to_find():
+    """Else what is planned after it would hang on what is kept."""
+    found = []
+    for _ in range(2):
+        begun = work.now()
+        planned()
+        found.append(work.now() - begun)
+    assert found[0] == found[1] > 0
 
 
 def test_switched_off(place, monkeypatch):
