@@ -72,6 +72,21 @@ class Objective:
         fastest = min(c.us for c in able)
         return min((c for c in able if c.us <= TIE * fastest), key=lambda c: (self.held(c.temporary_bytes), len(c.steps), c.us))
 
+    def most(self, known: Iterable[C], bytes_: float) -> float:
+        """The time below which a plan that holds so many bytes, or more, is taken for the best of some that are known."""
+        able = [c for c in known if c.temporary_bytes <= self.limit]
+        best = self.best(able)
+        if bytes_ > self.limit:
+            return 0.0
+        if best is None:
+            return math.inf
+        held, least = self.held(bytes_), self.held(best.temporary_bytes)
+        if held == least:
+            return best.us
+        if self.by == "memory":
+            return math.inf if held < least else 0.0
+        return min(c.us for c in able) * (TIE if held < least else 1.0)
+
     def front(self, candidates: Iterable[C]) -> list[C]:
         """The plans that no other one beats in both time and memory, the fastest first."""
         found: list[Any] = []

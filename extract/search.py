@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -43,11 +44,17 @@ SIDES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # positions of an axis that is packe
 LEAST_SIDE = 16  # rows or columns of a product on a matrix unit
 RUNS = (64, 256, 1024, 4096)  # elements that a CPU reads in one piece, as vectors; it takes the lanes of other axes one by one
 ROUNDS = 3
+# rows or columns, and positions of a streamed axis, that kernels with products start from.  With the last, three stages of two operands 128
+# wide in 16 bits take 48 KB: two programs share a multiprocessor of an H200 or an A100, and one fits that of an MI300X (64 KB).
+STARTS = ((128, 64), (128, 128), (128, 32))
 FIRST_ORDERS, FIRST_STARTS = 6, 2  # orders of dims, and starts, that are tried where the first kernel that fits is taken
 DESCRIBED = 20  # tensor descriptors are for kernels that take so many times what a launch takes longer for one
 TIE = 1e-3  # times that differ by this share are the same
 TELLS = 0.03  # and by this share are not told apart, where one of two kernels moves less (docs/decisions/cost_model.md)
 LEANER = 0.95  # of two candidates that take the same time, one with at most this share of the bytes or the arithmetic is better
+HOPELESS = 1.2  # a kernel with products whose best start takes so many times what it may take is not searched for tiles
+ROUGH = 1.08  # what a kernel takes at the best of its starts, over what it takes at the best tiles: of ten kernels nine take less
+FIRST, STARTS_ONLY, ALL = "the first that fits", "the best of the starts", "the best of all"  # what is looked for
 NEAR = 1.3  # another form of a kernel is searched for tiles if it costs at most this factor at the tiles of the first form
 
 
@@ -81,11 +88,16 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why no kernel was found; ``refusals`` are the candidates that were tried.  ``cut``: the search ended before it could tell."""
+    """Why no kernel was found; ``refusals`` are the candidates that were tried.  ``cut``: the search ended before it could tell.
+    ``beaten``: there may be one, but it would take longer than it may."""
 
     reason: str
     refusals: tuple[Refusal, ...] = ()
     cut: bool = False
+    beaten: bool = False
+
+
+BEATEN = Rejection("it would take longer than what is known", beaten=True)
 
 
 class _Parts:
@@ -172,33 +184,75 @@ class KernelSearch:
         self.meter = chooser.meter
         self.least_side = 1 if target.on_cpu else LEAST_SIDE
         self.fastest = math.inf  # of the candidates of a kernel: what moves less may be so much slower as is not told apart, not more
-        self.hasty = False  # the first candidate that fits is taken
+        self.effort = ALL
+        self.limit = math.inf  # what the kernel that is looked for may take
+        self.gave_up = False  # a form of it was not climbed, as it would take longer
+        self.least: dict[tuple[object, ...], float] = {}  # what kernels that were given up take at least, as far as is known
+        self.forms: dict[tuple[object, ...], _Form] = {}  # of the kernels looked for so far
         self.copies = True  # numbers of rows are counted with their copies (:func:`.cost.fit`)
         self.too_many_copies = False  # and refused something that would fit without
         self.listed: list[_Candidate] | None = None  # every candidate that was priced, if anybody wants more than the best
 
-    def best(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> PlannedKernel | Rejection:
-        """The cheapest kernel that stores the roots, or why there is none."""
+    @property
+    def hasty(self) -> bool:
+        """Whether the first candidate that fits is taken."""
+        return self.effort == FIRST
+
+    @contextmanager
+    def at(self, effort: str) -> Iterator[None]:
+        """A part of the search that looks for the first kernel that fits, or for the best of the starts."""
+        before, self.effort = self.effort, effort
+        try:
+            yield
+        finally:
+            self.effort = before
+
+    def _asked(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> tuple[tuple[object, ...], dict[int, Leaf]]:
+        """What a kernel is remembered by, and the leaves that matter to it: not what lies behind others."""
         below = set(reachable(self.chooser.graph, tuple(r.cls for r in roots), leaves))
-        leaves = {c: leaf for c, leaf in leaves.items() if c in below}  # what lies behind other leaves does not matter
-        key = (roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())), self.hasty)
-        if key not in self.memo and (searched := self.memo.get((*key[:-1], False))) is not None:
+        able = {c: leaf for c, leaf in leaves.items() if c in below}
+        return (roots, tuple(sorted((c, leaf.buffer) for c, leaf in able.items()))), able
+
+    def at_least(self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> float:
+        """What a kernel takes at least, as far as searches have shown; infinite if there is none."""
+        asked, _ = self._asked(roots, leaves)
+        known, rough = self.memo.get((*asked, ALL)), self.memo.get((*asked, STARTS_ONLY))
+        if known is not None:
+            return known.cost.us if isinstance(known, PlannedKernel) else math.inf
+        found = rough.cost.us / ROUGH if isinstance(rough, PlannedKernel) else 0.0
+        return max(found, self.least.get((*asked, ALL), 0.0), self.least.get((*asked, STARTS_ONLY), 0.0) / ROUGH)
+
+    def best(
+        self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], limit: float = math.inf
+    ) -> PlannedKernel | Rejection:
+        """The cheapest kernel that stores the roots, or why there is none.  ``limit``: what takes longer is of no use."""
+        asked, leaves = self._asked(roots, leaves)
+        key = (*asked, self.effort)
+        if key not in self.memo and (searched := self.memo.get((*asked, ALL))) is not None:
             return searched
         if self.meter.end == math.inf and isinstance(known := self.memo.get(key), Rejection) and known.cut:
             del self.memo[key]
-        if key not in self.memo:
-            self.copies, self.too_many_copies = True, False
+        if key in self.memo:
+            return self.memo[key]
+        if limit <= self.least.get(key, 0.0):
+            return BEATEN
+        self.limit, self.gave_up = limit, False
+        self.copies, self.too_many_copies = True, False
+        found = self._search(name, roots, leaves)
+        if isinstance(found, Rejection) and self.too_many_copies:  # a kernel that may spill is better than none
+            self.copies = False
             found = self._search(name, roots, leaves)
-            if isinstance(found, Rejection) and self.too_many_copies:  # a kernel that may spill is better than none
-                self.copies = False
-                found = self._search(name, roots, leaves)
-            first = self.memo.get((*key[:-1], True))
-            if isinstance(first, PlannedKernel) and self.meter.spent():  # the search ended early: the first that fits may be better
-                found = first if isinstance(found, Rejection) or first.cost.us < found.cost.us else found
-            if isinstance(found, Rejection) and found.cut and not (self.hasty and not self.meter.late()):
-                return found
-            self.memo[key] = found
-        return self.memo[key]
+        first = self.memo.get((*asked, FIRST))
+        if isinstance(first, PlannedKernel) and self.meter.spent():  # the search ended early: the first that fits may be better
+            found = first if isinstance(found, Rejection) or first.cost.us < found.cost.us else found
+        if isinstance(found, Rejection) and found.cut and not (self.hasty and not self.meter.late()):
+            return found
+        if self.gave_up and (isinstance(found, Rejection) or found.cost.us >= limit):
+            self.least[key] = limit
+            return BEATEN
+        none = isinstance(found, Rejection) and self.effort == STARTS_ONLY  # from which every climb begins
+        self.memo[(*asked, ALL) if none else key] = found
+        return found
 
     def candidates(self, name: str, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], most: int) -> tuple[PlannedKernel, ...]:
         """The kernels that the search priced lowest, the cheapest first; of those with the same nodes, grid and price the one with least
@@ -206,7 +260,7 @@ class KernelSearch:
 
         Those that are too large for registers by the model's count are among them, with the price that they would have: whoever compiles
         them finds out.  What moves every byte once does not end this search, as others may do so, too."""
-        self.listed = []
+        self.listed, self.limit = [], math.inf
         try:
             self._search(name, roots, leaves)
             distinct: dict[tuple[object, ...], _Candidate] = {}
@@ -228,7 +282,7 @@ class KernelSearch:
         for structure, kinds in ways:
             if self.meter.spent():
                 break
-            found = self._descend(name, roots, leaves, structure, kinds, reasons)
+            found = self._descend(name, roots, leaves, structure, kinds, reasons, math.inf if best is None else best.cost.us)
             if found is not None and (best is None or self._cheaper(found.cost, best.cost)):
                 best = found
             if best is not None and (self.hasty or self._ideal(best)):
@@ -360,13 +414,15 @@ class KernelSearch:
         s: Structure,
         kinds: Mapping[Axis, str],
         reasons: list[Refusal],
+        known: float,
     ) -> _Candidate | None:
         roles = {a: Role(kinds[a], self._start(a, kinds[a], s)) for a in s.axes}  # type: ignore[arg-type]
         choices = list(self.chooser.cheapest(tuple(r.cls for r in roots), leaves, roles, places=s.places))
         best: _Candidate | None = None
         first = 3 if choices and recast(choices[0][1]) else 2
         kept = choices[:first] + choices[first:][-1:]
-        forms = [_Form(self, name, roots, nodes, positions, reasons, s.places, s.packed) for _, nodes, positions, _ in kept]
+        forms = [self._form(name, roots, nodes, positions, reasons, s, kinds) for _, nodes, positions, _ in kept]
+        first_form = forms[0] if forms else None
         while forms:
             form = forms.pop(0)
             starts = self._starts(roles, s)
@@ -375,7 +431,13 @@ class KernelSearch:
                 if there is not None and there.cost.us > NEAR * best.cost.us:
                     continue
                 starts = [best.roles] if there is not None else starts
+            limit = min(self.limit, known if best is None else best.cost.us)
+            starts, near = self._promising(form, starts, limit)
+            if not near and form is first_form:  # another form of the same kernel is not so much better
+                break
             for start in starts[:FIRST_STARTS] if self.hasty else starts:
+                if best is not None and best.counts.dots and self._above(form, start, NEAR * best.cost.us):
+                    continue
                 found = self._climb(form, start, kinds, s)
                 if found is None:
                     break
@@ -386,6 +448,43 @@ class KernelSearch:
             if best is not None and self.hasty:
                 return best
         return best
+
+    def _form(
+        self,
+        name: str,
+        roots: tuple[RootSpec, ...],
+        nodes: tuple[Node, ...],
+        positions: tuple[int, ...],
+        reasons: list[Refusal],
+        s: Structure,
+        kinds: Mapping[Axis, str],
+    ) -> _Form:
+        """The form with some nodes: one that an earlier search made, with what it knows, if there is one."""
+        places = tuple(s.places.at.items())
+        key = roots, nodes, positions, places, s.packed, tuple(kinds.items()), self.copies, self.hasty, self.listed is None
+        if self.listed is not None or key not in self.forms:
+            self.forms[key] = _Form(self, name, roots, nodes, positions, reasons, s.places, s.packed)
+        self.forms[key].reasons = reasons
+        return self.forms[key]
+
+    def _promising(self, form: _Form, starts: list[dict[Axis, Role]], limit: float) -> tuple[list[dict[Axis, Role]], bool]:
+        """The starts of a form, the best first; none if it has products and each takes so much longer than it may that no tiles will do.
+        And whether another form of the same kernel may do."""
+        if self.hasty or self.listed is not None:
+            return starts, True
+        tried = [(c.cost.us, k, c) for k, start in enumerate(starts) if (c := form.evaluate(start)) is not None]
+        if not tried or not all(c.counts.dots for _, _, c in tried):
+            return starts, True
+        least = min(us for us, _, _ in tried)
+        if least <= HOPELESS * limit:
+            return [starts[k] for _, k, _ in sorted(tried, key=lambda t: t[:2])], True
+        self.gave_up |= limit == self.limit
+        return [], least <= NEAR * HOPELESS * limit
+
+    def _above(self, form: _Form, start: dict[Axis, Role], us: float) -> bool:
+        """Whether a form takes longer at some tiles."""
+        found = form.evaluate(start)
+        return found is not None and found.cost.us > us
 
     def _ideal(self, c: _Candidate) -> bool:
         """Nothing costs less: it moves every byte once, with the whole device, and takes no longer than that; operands of products once
@@ -405,7 +504,10 @@ class KernelSearch:
             # few long rows in flight; or, as elsewhere, many lanes of the last axis
             starts.insert(0, {a: Role("grid", self._tiles(a, "grid", s)[0]) if r.kind == "grid" else r for a, r in roles.items()})
         if s.has_contraction:
-            for grid, stream in ((128, 64), (128, 128)):
+            sides = list(STARTS)
+            if _programs(roles) < self.target.sm_count and not self.hasty:  # as the device is to be filled
+                sides.append((LEAST_SIDE, 64))
+            for grid, stream in sides:
                 side = {"grid": grid, "stream": stream, "resident": 64}
                 starts.append({a: Role(r.kind, self._start(a, r.kind, s, side[r.kind])) for a, r in roles.items()})
         return starts
@@ -425,8 +527,9 @@ class KernelSearch:
             best = best or form.evaluate(roles)
         if best is None:
             return None
-        for _ in range(ROUNDS):
-            if self.hasty or self._ideal(best):
+        rounds = 0 if self.hasty or (self.effort == STARTS_ONLY and best.counts.dots) else 1 if self.effort == STARTS_ONLY else ROUNDS
+        for _ in range(rounds):
+            if self._ideal(best):
                 break
             before = best
             for a in s.axes:
@@ -489,6 +592,11 @@ class KernelSearch:
         """The smaller tiles to try for an axis, the largest of them first."""
         tiles = self._tiles(a, role.kind, s)
         return tiles[: tiles.index(role.tile)][::-1] if role.tile in tiles else []
+
+
+def _programs(roles: Mapping[Axis, Role]) -> int:
+    """Programs of a grid."""
+    return math.prod(math.ceil(a.size / r.tile) for a, r in roles.items() if r.kind == "grid")
 
 
 def _main(pack: Collection[Axis]) -> Axis:
@@ -560,9 +668,10 @@ class _Form:
         if key not in self._seen:
             if self.search.meter.late():
                 return None
-            self._seen[key] = found = self._evaluate(roles, model)
-            self.search.fastest = min(self.search.fastest, found.cost.us if found is not None else math.inf)
-        return self._seen[key]
+            self._seen[key] = self._evaluate(roles, model)
+        if (found := self._seen[key]) is not None:
+            self.search.fastest = min(self.search.fastest, found.cost.us)
+        return found
 
     def _evaluate(self, roles: dict[Axis, Role], model: Kernel | None) -> _Candidate | None:
         target, graph = self.search.target, self.search.chooser.graph

@@ -7,8 +7,9 @@ considers has been lowered and priced.  It tries, in this order,
 1. one kernel for all outputs, or one for each loop of them (:mod:`.loops`); if that is close to the bound that no plan beats, it is taken;
 2. splitting a long reduction over the grid where the outputs alone give too few programs: partial results in a first kernel,
    their merge in a second;
-3. a kernel for each output with nothing stored between; and, from the unfused cover (materialised: every reduction of the program, and
-   every finished operand of a matrix product, but for those whose storing alone costs more than the best cover so far) removing one
+3. the sets of values that may be stored between kernels, each as far as it may be the best (:mod:`.sets`); or, where many may be stored, a
+   kernel for each output with nothing stored between, and from the unfused cover (materialised: every reduction of the program, and every
+   finished operand of a matrix product, but for those whose storing alone costs more than the best cover so far) removing one
    materialisation at a time while the cover gets better;
 4. merging kernels that can share their loops;
 5. a kernel for every op, as eager code has it, unless something better than that could be is known.
@@ -22,8 +23,8 @@ apart is taken, says the objective (:mod:`..objective`).  The answer is the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -37,7 +38,7 @@ from ..meter import Meter
 from ..objective import TIE, Objective
 from ..plan import Plan, PlannedCall
 from ..quantities import bytes_text, plural
-from ..search import Rejection
+from ..search import FIRST, Rejection
 from ..targets import Target
 from .calls import Calls
 from .cover import Cover
@@ -46,6 +47,7 @@ from .loops import by_loops, groups
 from .maker import REST, CoverMaker
 from .points import Points
 from .record import Record
+from .sets import FEW, Sets
 
 ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split, counted in work
 SPLITS_SHARE = 0.3  # of the time, for all splits, counted in work
@@ -58,7 +60,7 @@ MOST_FUSED = 0.8  # of the time that is left, to fuse kernels of the program as 
 TRIAL = 8  # work for each term of the program that finding the first kernel that fits may take, to fuse one more value
 FIRST_FUSED = 0.75  # of that, by the first kernels that fit
 OP_WORK = 100  # work that a kernel for one op takes, about
-SCARCE = 0.02  # of the time that is left: if kernels for all ops take more, they are made first
+SCARCE = 0.1  # of the work that is left: if kernels for all ops take more, they are made first
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
 NEARLY = 1.1  # a cover within this factor of the best may beat it once kernels that can share loops are joined
 
@@ -88,6 +90,8 @@ class Extractor:
         self.verdicts = self.maker.chooser.verdicts
         self.points = Points(graph, target, self.maker.buffers, self.verdicts)
         self.record = Record(self.objective)
+        self.few = len(self.points.worth_storing) <= FEW
+        self.sets = Sets(self.maker, self.points, self.record)
         self.loops = groups(self.program, target)
         self.calls = Calls(self.maker, self.points, self.record)
 
@@ -95,14 +99,16 @@ class Extractor:
         found = self.maker.kernel(self.outputs, {})
         return found if isinstance(found, Rejection) else self.record.priced(Cover("one kernel", (found,)))
 
-    def op_by_op(self) -> Cover | Rejection:
-        """What eager code does: a kernel for every op, as the program has it.  However late it is, this is searched: a plan there is in any
-        case.  Where a view looks at what is no kernel of its own, that is one, too; or rules may have moved the view."""
+    def op_by_op(self, limit: float = math.inf) -> Cover | Rejection:
+        """What eager code does: a kernel for every op, as the program has it.  However late it is, this is searched, as far as it may take
+        less than a ``limit``: a plan there is in any case.  Where a view looks at what is no kernel of its own, that is one, too; or rules
+        may have moved the view."""
         found: Cover | Rejection
         for written, viewed in ((True, False), (True, True), (False, False)):
             with self.meter.unbounded(), self.maker.as_written(written):
-                found = self.maker.chain(self.points.written(viewed), "op by op")
-            if isinstance(found, Cover):
+                points = self.points.written(viewed)
+                found = self.maker.chain(points, "op by op", limit=limit, floors=self.maker.floors(points, self.points.floor_of))
+            if isinstance(found, Cover) or found.beaten:
                 break
         return found
 
@@ -135,15 +141,9 @@ class Extractor:
             if isinstance(found, Cover) and (merged := self.maker.merged(found)) is not found:
                 self.record.priced(merged)
 
-    @contextmanager
-    def _hasty(self) -> Iterator[None]:
+    def _hasty(self) -> AbstractContextManager[None]:
         """Of every kernel the first that fits."""
-        search = self.maker.search
-        search.hasty = True
-        try:
-            yield
-        finally:
-            search.hasty = False
+        return self.maker.search.at(FIRST)
 
     def _quick(self) -> Cover | Rejection:
         """One kernel for all outputs, the first that fits; or one for each of their loops."""
@@ -222,7 +222,7 @@ class Extractor:
     def _apart(self) -> list[Cover]:
         """One kernel for each output with nothing stored between, and these merged as far as that pays.  Where several outputs are made of
         one large value, what lies between this and storing it is dearer than either, so no single step leads here."""
-        if len({o.cls for o in self.outputs}) == 1:
+        if len({o.cls for o in self.outputs}) < (3 if self.few else 2):  # one kernel is known, and two are among the sets
             return []
         found = self._within(ONE_SHARE, lambda: self.maker.chain((), "one kernel per output", parted=True))
         if isinstance(found, Rejection):
@@ -247,13 +247,16 @@ class Extractor:
                     before, best, kept, improved = best, found, fewer, True
         return best, kept, before
 
-    def _bound(self, covers: Sequence[Cover]) -> float:
-        """What no plan beats: bytes and products of the program, of these as much as covers do that leave masked tiles out."""
+    def _share(self, covers: Sequence[Cover]) -> float:
+        """The share of the products that is known to be enough, where masks leave tiles out."""
         total = sum(self.baseline.flops.values())
         done = [sum(k.cost.flops for k in c.kernels) for c in covers if any(shares(k.tiles) for k in c.kernels)]
-        share = min((d / total for d in done if d and total), default=1.0)
+        return min((d / total for d in done if d and total and d < total), default=1.0)
+
+    def _bound(self, covers: Sequence[Cover]) -> float:
+        """What no plan beats: bytes and products of the program, of these as much as covers do that leave masked tiles out."""
         least = self.baseline.compulsory_bytes / (self.target.dram_gb_s * 1e3)
-        return max(least, min(share, 1.0) * self.baseline.bound_us) + self.target.launch_us
+        return max(least, self._share(covers) * self.baseline.bound_us) + self.target.launch_us
 
     def _store_along(self, best: Cover) -> list[Cover]:
         """Store values one at a time, from a cover that stores none, as long as the time falls.
@@ -313,6 +316,46 @@ class Extractor:
         """The plan with the kernels of ``model`` for other extents."""
         return finished(self.maker, self.maker.like(model), self.record, self.baseline, "like", model=model.launches)
 
+    def _split(self, covers: Sequence[Cover]) -> list[Cover]:
+        """All outputs by two kernels that split an axis, as far as that may be better than other covers."""
+        rows = self.maker.partials.rows
+        rest = REST * (self.baseline.bound_us + 2 * self.target.launch_us)
+        share = min(ONE_SHARE, SPLITS_SHARE / max(len(rows), 1))
+        splits: list[Cover] = []
+        for row in rows:
+            described = f"{row[0].name} split over the grid into {plural(row[1].size, 'part')}"
+            if any(c.us <= rest for c in splits):
+                self.record.failed(described, "another number of parts is as good as can be")
+                continue
+            most = self.objective.most([*covers, *splits], 0)
+            found = self._within(share, lambda r=row, us=most: self.maker.split_below(us, r, self.outputs, {}))  # type: ignore[misc]
+            if isinstance(found, Rejection):
+                self.record.failed(described, found.reason)
+            else:
+                splits.append(self.record.priced(found))
+        return splits
+
+    def _more(self, covers: Sequence[Cover], loops: bool) -> list[Cover]:
+        """Covers that store something between kernels, or have a kernel for each output."""
+        found = [] if loops else self._apart()
+        part = (ONE_SHARE * self.time_budget * RATE, MOST_ONE) if loops and not self.few else (math.inf, 1.0)
+        with self.meter.within(*part):
+            if self.few:
+                sets = self.sets.covers()
+                found += [c for c, _ in sets]
+                found += self._in_equal_parts(*sets[0]) if sets else []
+            else:
+                greedy = self._greedy(min((c.us for c in (*covers, *found)), default=math.inf))
+                if isinstance(greedy, Rejection):
+                    self.record.failed("one kernel per reduction", greedy.reason)
+                else:
+                    merged = [self.maker.merged(c) for c in greedy]
+                    found += [*greedy, *(self.record.priced(m) for m in merged if m not in greedy)]
+        best = min((*covers, *found), key=lambda c: c.us, default=None)
+        if best is not None and not best.temporary_bytes and not loops and not self.few:
+            found += self._store_along(best)
+        return found
+
     def run(self) -> Plan:
         """The best cover found."""
         stopped = "exhausted"
@@ -346,37 +389,17 @@ class Extractor:
             self.record.failed("one kernel", one.reason)
         else:
             covers.append(one)
-        rest = REST * (self.baseline.bound_us + 2 * self.target.launch_us)
-        for row in self.maker.partials.rows:
-            described = f"{row[0].name} split over the grid into {plural(row[1].size, 'part')}"
-            if any(c.us <= rest for c in covers if c.splits):
-                self.record.failed(described, "another number of parts is as good as can be")
-                continue
-            share = min(ONE_SHARE, SPLITS_SHARE / len(self.maker.partials.rows))
-            found = self._within(share, lambda r=row: self.maker.split(r, self.outputs))  # type: ignore[misc]
-            if isinstance(found, Rejection):
-                self.record.failed(described, found.reason)
-            else:
-                covers.append(self.record.priced(found))
+        covers += self._split(covers)
         enough = min(CLOSE * self._bound(covers), self.baseline.us)
         if any(c.us <= enough and self.objective.lean(c) for c in covers):
             stopped = "bound"
         elif several:
-            covers += [] if loops else self._apart()
-            with self.meter.within(*((ONE_SHARE * self.time_budget * RATE, MOST_ONE) if loops else (math.inf, 1.0))):
-                greedy = self._greedy(min((c.us for c in covers), default=math.inf))
-            if isinstance(greedy, Rejection):
-                self.record.failed("one kernel per reduction", greedy.reason)
-            else:
-                merged = [self.maker.merged(c) for c in greedy]
-                covers.extend((*greedy, *(self.record.priced(m) for m in merged if m not in greedy)))
-            best = min(covers, key=lambda c: c.us, default=None)
-            if best is not None and not best.temporary_bytes and not loops:
-                covers += self._store_along(best)
+            self.points.share = self._share(covers)
+            covers += self._more(covers, bool(loops))
             if self.meter.ended:
                 stopped = "time"
         if min((c.us for c in self.record.considered), default=math.inf) > self.baseline.us:  # which products of ours may not reach
-            floor = floor or self.op_by_op()
+            floor = floor or self.op_by_op(min((c.us for c in self.record.considered), default=math.inf))
             if isinstance(floor, Cover):
                 covers.append(self.record.priced(floor))
         known = min(covers, key=lambda c: c.us, default=None)
@@ -410,7 +433,7 @@ class Extractor:
                 f"no plan of {self.program.name!r} that the search found holds {bytes_text(int(self.objective.limit))} or less",
                 cure=f"memory_limit={least}, or more",
             )
-        for c in covers:
+        for c in (*covers, *self.sets.lost):
             if c is not best and c.steps != best.steps:
                 self.record.beaten(c, best)
         whole = self.maker.not_split(best, self.objective.limit) if best.splits and self.objective.by == "time" else best

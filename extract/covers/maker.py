@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from ..outside import Outside, offers, planned_call
 from ..partial import Partials, Row
 from ..plan import Plan, PlannedCall, PlannedKernel, Split
 from ..quantities import plural
-from ..search import KernelSearch, Rejection, RootSpec
+from ..search import ALL, BEATEN, ROUGH, STARTS_ONLY, KernelSearch, Rejection, RootSpec
 from ..targets import Target
 from .cover import Cover, Step, made, not_made
 from .stored import Stored
@@ -80,12 +80,12 @@ class CoverMaker:
         return Leaf(spec.buffer, spec.layout)
 
     def kernel(
-        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel | None = None
+        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], model: PlannedKernel | None = None, limit: float = math.inf
     ) -> PlannedKernel | Rejection:
-        """The best kernel, or the one with the roles of another."""
+        """The best kernel, of use if it takes less than the ``limit``; or the one with the roles of another."""
         name = f"{self.program.name}_{'_'.join(r.buffer for r in roots)}"
         name = "".join(ch if ch.isalnum() else "_" for ch in name)
-        return self.search.like(name, roots, leaves, model) if model else self.search.best(name, roots, leaves)
+        return self.search.like(name, roots, leaves, model) if model else self.search.best(name, roots, leaves, limit)
 
     def chain(
         self,
@@ -93,18 +93,16 @@ class CoverMaker:
         description: str,
         outside: Mapping[int, Outside] | None = None,
         parted: bool | Sequence[Row] = False,
+        limit: float = math.inf,
+        floors: Mapping[int, float] = MappingProxyType({}),
     ) -> Cover | Rejection:
         """One kernel per output and per materialised class that is needed, each reading earlier ones; ``outside`` classes are made
         by a call.  ``parted``: or two kernels, where an axis that is split over the grid makes these faster, in any of its numbers of
-        parts or as some rows say."""
+        parts or as some rows say.  ``limit``: a cover that takes longer is of no use, where kernels take their ``floors`` at least."""
         rows = tuple(parted) if isinstance(parted, Sequence) else self.partials.rows if parted else ()
-        order = {c: k for k, c in enumerate(self.graph.original)}
-        specs: dict[int, RootSpec] = {c: self.stored.temporary(c, self.program.temporary(order[c])) for c in materialised}
-        equal: dict[int, list[RootSpec]] = {}  # outputs that are one value are stored by one kernel
-        for o in self.outputs:
-            equal.setdefault(o.cls, []).append(o)
-            specs[o.cls] = equal[o.cls][0]
+        specs, equal = self._to_store(materialised)
         done: set[int] = set()
+        spent: dict[frozenset[str], float] = {}  # by the steps so far
         sequence: list[Step] = []
         splits: dict[Split, None] = {}
 
@@ -114,15 +112,16 @@ class CoverMaker:
         def make(spec: RootSpec) -> Rejection | None:
             if spec.cls in done:
                 return None
-            mine = order.get(spec.cls, len(order))
-            earlier = {c: s for c, s in specs.items() if c != spec.cls and order.get(c, len(order)) < mine}
-            leaves = {c: self.leaf(s) for c, s in earlier.items() if self.stored.keeps(s)}
+            leaves = self._loadable(spec, specs)
             other = (outside or {}).get(spec.cls)
             roots = tuple(equal.get(spec.cls, (spec,)))
             if other is not None and len(roots) > 1:
                 return Rejection("two outputs are one value")
-            found = self.kernel(roots, leaves) if other is None else self.call(other, spec, leaves)
-            two = self._in_parts(roots, leaves, found, rows) if other is None else None
+            most = limit - sum(spent.values()) - sum(us for c, us in floors.items() if c not in done and c != spec.cls)
+            if floors.get(spec.cls, 0.0) >= most:
+                return BEATEN
+            found = self.kernel(roots, leaves, limit=most) if other is None else self.call(other, spec, leaves)
+            two = self._in_parts(roots, leaves, found, rows, most) if other is None else None
             if two is not None and not apart(two.steps):  # the parts of one sum that are parts of two
                 two = None
             if two is not None:
@@ -132,6 +131,7 @@ class CoverMaker:
             else:
                 steps = (found,)
             done.add(spec.cls)
+            spent.update({frozenset(made(k)): k.cost.us for k in steps})
             for s in specs.values():
                 if any(s.buffer in k.loads for k in steps) and s.cls != spec.cls and (failed := make(s)) is not None:
                     return failed
@@ -146,6 +146,31 @@ class CoverMaker:
             if failed is not None:
                 return failed
         return Cover("; ".join([description, *map(str, splits)]), tuple(sequence), tuple(splits))
+
+    def _to_store(self, materialised: Collection[int]) -> tuple[dict[int, RootSpec], dict[int, list[RootSpec]]]:
+        """What kernels store, by class; and the outputs, of which those that are one value are stored by one kernel."""
+        order = {c: k for k, c in enumerate(self.graph.original)}
+        specs: dict[int, RootSpec] = {c: self.stored.temporary(c, self.program.temporary(order[c])) for c in materialised}
+        equal: dict[int, list[RootSpec]] = {}
+        for o in self.outputs:
+            equal.setdefault(o.cls, []).append(o)
+            specs[o.cls] = equal[o.cls][0]
+        return specs, equal
+
+    def _loadable(self, spec: RootSpec, specs: Mapping[int, RootSpec]) -> dict[int, Leaf]:
+        """Of some stored values those that the kernel for one may load."""
+        order = {c: k for k, c in enumerate(self.graph.original)}
+        mine = order.get(spec.cls, len(order))
+        earlier = {c: s for c, s in specs.items() if c != spec.cls and order.get(c, len(order)) < mine}
+        return {c: self.leaf(s) for c, s in earlier.items() if self.stored.keeps(s)}
+
+    def floors(self, materialised: tuple[int, ...], floor_of: Callable[[int, Collection[int]], float]) -> dict[int, float]:
+        """What the kernels of a cover take at least, none of them in parts: by what they move and multiply, or as searches have shown."""
+        specs, equal = self._to_store(materialised)
+        return {
+            c: max(floor_of(c, materialised), self.search.at_least(tuple(equal.get(c, (s,))), self._loadable(s, specs)))
+            for c, s in specs.items()
+        }
 
     def call(self, outside: Outside, spec: RootSpec, leaves: Mapping[int, Leaf]) -> PlannedCall | Rejection:
         """The step that makes a value by an outside implementation."""
@@ -171,14 +196,16 @@ class CoverMaker:
         roots: tuple[RootSpec, ...],
         leaves: Mapping[int, Leaf] = MappingProxyType({}),
         models: tuple[PlannedKernel, PlannedKernel] | None = None,
+        limit: float = math.inf,
     ) -> Cover | Rejection:
-        """Partial results over the inner axis, one per outer position, then their merge; with the roles of two kernels if given."""
+        """Partial results over the inner axis, one per outer position, then their merge; with the roles of two kernels if given.
+        ``limit``: what takes longer is of no use."""
         axis, outer, inner = row
         partials = self.parts(row, roots, leaves)
         if not partials:
             return Rejection(f"no partial results over {inner.name}")
         both = {**leaves, **{p.cls: self.leaf(p) for p in partials}}
-        merge = self.kernel(roots, both, models and models[1])
+        merge = self.kernel(roots, both, models and models[1], limit - self.target.launch_us)
         if isinstance(merge, Rejection):
             return merge
         nodes = merge.kernel.nodes
@@ -189,7 +216,7 @@ class CoverMaker:
         stored = tuple(p for p in partials if p.buffer in loaded)
         if not stored:
             return Rejection("the merge does not use partial results")
-        first = self.kernel(stored, leaves, models and models[0])
+        first = self.kernel(stored, leaves, models and models[0], limit - merge.cost.us)
         if isinstance(first, Rejection):
             return first
         refused = self.chooser.verdicts.against_parts([r.cls for r in roots], {*first.loads, *merge.loads}, leaves)
@@ -198,25 +225,47 @@ class CoverMaker:
         split = Split(axis.name, outer.size, self.partials.among(axis))
         return Cover(f"{axis.name} split over the grid into {plural(outer.size, 'part')}", (first, merge), (split,))
 
+    def roughly_below(self, limit: float, make: Callable[[float], Cover | PlannedKernel | Rejection]) -> bool:
+        """Whether it may be made to take less than a limit: as what it takes with each kernel at the best of its starts shows."""
+        if limit == math.inf or self.search.effort != ALL:
+            return True
+        with self.search.at(STARTS_ONLY):
+            found = make(ROUGH * limit)
+        return not isinstance(found, Rejection) and (found.us if isinstance(found, Cover) else found.cost.us) <= ROUGH * limit
+
+    def split_below(self, limit: float, row: Row, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf]) -> Cover | Rejection:
+        """A split that may take less than a limit."""
+        if not self.roughly_below(limit, lambda us: self.split(row, roots, leaves, limit=us)):
+            return BEATEN
+        return self.split(row, roots, leaves, limit=limit)
+
     def _in_parts(
-        self, roots: tuple[RootSpec, ...], leaves: Mapping[int, Leaf], whole: PlannedKernel | PlannedCall | Rejection, rows: tuple[Row, ...]
+        self,
+        roots: tuple[RootSpec, ...],
+        leaves: Mapping[int, Leaf],
+        whole: PlannedKernel | PlannedCall | Rejection,
+        rows: tuple[Row, ...],
+        limit: float,
     ) -> Cover | None:
         """The two kernels that take the place of one, if a split of an axis by one of these rows makes them faster."""
         least = 2 * self.target.launch_us
         if not rows or (not isinstance(whole, Rejection) and whole.cost.us <= least):
             return None
-        key = roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())), rows
+        key = roots, tuple(sorted((c, leaf.buffer) for c, leaf in leaves.items())), rows, self.search.effort
         if key not in self._parted:
             best: Cover | None = None
-            most = math.inf
+            most = limit if isinstance(whole, Rejection) and whole.beaten else math.inf
+            bounded = most < math.inf
             if not isinstance(whole, Rejection):
                 most = whole.cost.us
                 least += whole.cost.dram_bytes / (self.target.dram_gb_s * 1e3)
             for row in rows:
                 if most > REST * least and not self.meter.over():
-                    found = self.split(row, roots, leaves)
+                    found = self.split_below(most, row, roots, leaves)
                     if isinstance(found, Cover) and found.us < most * (1 - 1e-9):
                         best, most = found, found.us
+            if bounded and best is None:  # for a higher limit there may be one
+                return None
             self._parted[key] = best
         return self._parted[key]
 
@@ -241,8 +290,11 @@ class CoverMaker:
                     roots = tuple(specs[r.buffer] for r in (*a.kernel.roots, *b.kernel.roots) if r.buffer in kept or r in b.kernel.roots)
                     loaded = {n.attrs[0] for k in (a, b) for n in k.kernel.nodes if n.op == "load"} - stored
                     leaves = {s.cls: self.leaf(s) for s in specs.values() if s.buffer in loaded}
-                    found = self.kernel(roots, leaves)
-                    if isinstance(found, PlannedKernel) and found.cost.us < (a.cost.us + b.cost.us) * (1 - 1e-9):
+                    most = a.cost.us + b.cost.us
+                    if not self.roughly_below(most, lambda us, r=roots, x=leaves: self.kernel(r, x, limit=us)):  # type: ignore[misc]
+                        continue
+                    found = self.kernel(roots, leaves, limit=most)
+                    if isinstance(found, PlannedKernel) and found.cost.us < most * (1 - 1e-9):
                         kernels[j] = found
                         del kernels[i]
                         changed = True

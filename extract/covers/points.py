@@ -26,6 +26,7 @@ class Points:
         self.graph, self.program, self.target = graph, graph.program, target
         self.buffers, self.verdicts = buffers, verdicts
         self.work = Work(self.program, target)
+        self.share = 1.0  # of the products that kernels do which leave masked tiles out
         self.roots = frozenset(graph.roots[o.name] for o in self.program.outputs)
 
     @cached_property
@@ -96,28 +97,38 @@ class Points:
         return tuple(dict.fromkeys(c for t, c in pairs if c in points or (t in seen and c not in self.roots)))
 
     def floor(self, points: tuple[int, ...]) -> float:
-        """What a cover that stores these classes cannot beat: for every kernel its memory traffic and the matrix products between
-        its leaves and its root.  An estimate on the program as written; it only saves searching.
-        """
-        terms = dict(zip(self.graph.original, self.program.terms(), strict=True))
-        stored = {id(terms[c]) for c in points}
-        total = 0.0
-        for root in (*(terms[c] for c in points), *(o.term for o in self.program.outputs)):
-            seen: set[int] = set()
-            bytes_, us, stack = _bytes(root), 0.0, [root]
-            while stack:
-                t = stack.pop()
-                if id(t) in seen:
-                    continue
-                seen.add(id(t))
-                if isinstance(t, Input) or (t is not root and id(t) in stored):
-                    bytes_ += _bytes(t)
-                    continue
-                if is_contraction(t):
-                    us += contraction_us(t, self.target)
-                stack.extend(t.args)
-            total += max(bytes_ / (self.target.dram_gb_s * 1e3), us) + self.target.launch_us
-        return total
+        """What a cover that stores these classes cannot beat.  An estimate on the program as written; it only saves searching."""
+        return sum(self.floor_of(c, points) for c in (*points, *(self.graph.roots[o.name] for o in self.program.outputs)))
+
+    @cached_property
+    def _terms(self) -> dict[int, Term]:
+        """The terms of the program, by class."""
+        return dict(zip(self.graph.original, self.program.terms(), strict=True))
+
+    def bytes_of(self, c: int) -> int:
+        """Bytes of a class."""
+        return _bytes(self._terms[c])
+
+    def floor_of(self, c: int, points: Collection[int]) -> float:
+        """What a kernel for a class cannot beat, where some are stored: its memory traffic, and the matrix products between its leaves and
+        its root; of these the ``share`` that is known to be enough."""
+        terms = self._terms
+        stored = {id(terms[p]) for p in points}
+        root = terms[c]
+        seen: set[int] = set()
+        bytes_, us, stack = _bytes(root), 0.0, [root]
+        while stack:
+            t = stack.pop()
+            if id(t) in seen:
+                continue
+            seen.add(id(t))
+            if isinstance(t, Input) or (t is not root and id(t) in stored):
+                bytes_ += _bytes(t)
+                continue
+            if is_contraction(t):
+                us += self.share * contraction_us(t, self.target)
+            stack.extend(t.args)
+        return max(bytes_ / (self.target.dram_gb_s * 1e3), us) + self.target.launch_us
 
     def removal_orders(self, points: tuple[int, ...]) -> list[list[int]]:
         """Later values first; and, where a pointwise function of a matrix product may be stored, the product itself first, so that

@@ -9,9 +9,9 @@
     cost    1438.3 us, bound by issue; 1.14 GB DRAM, 3.25 GB L2, 137.4 GFLOP, 14.29 G instructions; 49.15 kB shared
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 2.28 GB; compulsory 134.22 MB; unfused 19.46 GB in 11 kernels (11288.6 us)
-  time against memory: 2235.5 us holding 1.07 GB (2 kernels); 2474.6 us holding 0 B (1 kernel)
+  time against memory: 2235.5 us holding 1.07 GB (2 kernels); 2441.9 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 2474.6 us, 134.22 MB: 239.1 us slower: 1 kernel, attention_softcap_out is bound by shared
+  runner-up: one kernel, 2441.9 us, 134.22 MB: 206.5 us slower: 1 kernel, attention_softcap_out is bound by shared
   search ended: exhausted
 """
 

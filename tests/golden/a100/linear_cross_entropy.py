@@ -5,9 +5,9 @@
     cost    125543.6 us, bound by shared; 1.38 GB DRAM, 403.46 GB L2, 17214.2 GFLOP, 16.99 G instructions; 24.58 kB shared
     rules   sum_of_one_constant, late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
   memory: 1.38 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (84371.4 us)
-  time against memory: 72924.1 us holding 4.20 GB (2 kernels); 125543.6 us holding 0 B (1 kernel)
+  time against memory: 107632.3 us holding 16.81 GB (13 kernels); 125543.6 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 72924.1 us, 16.95 GB: 52619.5 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: op by op, 107632.3 us, 75.78 GB: 17911.4 us faster but holds 16.81 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

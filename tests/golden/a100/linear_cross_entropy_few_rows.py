@@ -12,9 +12,9 @@
     rules   sum_of_one_constant, late_term_out_of_choice, merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 4.53 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (21127.0 us)
   split: w_rows in 64 parts over the grid, chosen among 16, 4, 64
-  time against memory: 18236.3 us holding 1.05 GB (2 kernels); 28011.0 us holding 3.15 MB (2 kernels)
+  time against memory: 26942.3 us holding 4.20 GB (13 kernels); 28011.0 us holding 3.15 MB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 18236.3 us, 4.24 GB: 9774.8 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: op by op, 26942.3 us, 18.95 GB: 1068.8 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

@@ -5,7 +5,6 @@
     cost    13.0 us, bound by shared; 2.62 MB DRAM, 20.18 MB L2, 0.7 GFLOP, 0.00 G instructions; 81.92 kB shared
   memory: 2.62 MB; compulsory 2.62 MB; unfused 2.62 MB in 1 kernels (5.0 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: a_cols split over the grid into 3 parts, 16.7 us, 9.82 MB: 3.8 us slower: 2 kernels, matmul_part0 is bound by tensor
   search ended: exhausted
 """
 

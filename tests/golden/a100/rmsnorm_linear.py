@@ -9,9 +9,9 @@
     loops   cols x1
     cost    892.4 us, bound by tensor; 184.55 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 65.54 kB shared
   memory: 251.67 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (821.1 us)
-  time against memory: 936.0 us holding 33.55 MB (2 kernels); 1146.4 us holding 16.38 kB (2 kernels)
+  time against memory: 936.0 us holding 33.55 MB (2 kernels); 1203.3 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 958.8 us, 285.25 MB: 22.8 us slower: 3 kernels, rmsnorm_linear_out is bound by tensor
+  runner-up: one kernel, 1203.3 us, 302.01 MB: 267.3 us slower: 1 kernel, rmsnorm_linear_out is bound by tensor
   search ended: exhausted
 """
 

@@ -7,7 +7,6 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (3073.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1704.9 us, 6.58 GB: 1140.4 us slower: 5 kernels, attention_t12 is bound by dram
   search ended: exhausted
 """
 

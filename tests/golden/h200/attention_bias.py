@@ -1,13 +1,12 @@
-"""plan for attention_bias on h200: 1 kernel, 751.1 us estimated
+"""plan for attention_bias on h200: 1 kernel, 720.0 us estimated
   attention_bias_out: bias, k, q, v -> out
-    roles   batch=grid:1 q_rows=grid:128 q_cols=resident:128 k_rows=stream:64 v_cols=grid:128   (1024 programs, 8 warps, 3 stages)
+    roles   batch=grid:1 q_rows=grid:64 q_cols=resident:128 k_rows=stream:32 v_cols=grid:128   (2048 programs, 4 warps, 3 stages)
     copies  k, v in blocks by tensor descriptors
     loops   k_rows x1
-    cost    751.1 us, bound by shared; 1.21 GB DRAM, 3.29 GB L2, 274.9 GFLOP, 5.73 G instructions; 163.84 kB shared
+    cost    720.0 us, bound by shared; 1.21 GB DRAM, 5.44 GB L2, 274.9 GFLOP, 6.87 G instructions; 73.73 kB shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
   memory: 1.21 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (3830.6 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1316.3 us, 3.49 GB: 565.3 us slower: 3 kernels, attention_bias_out is bound by shared
   search ended: exhausted
 """
 
@@ -136,20 +135,20 @@ def run(q, k, v, bias):
     _check_size("q_cols", N_q_cols == 128, "of 128, on which the program depends")
     _check_size("k_rows", N_k_rows == 4096, "of 4096, on which the program depends")
     _check_size("v_cols", N_v_cols == 128, "of 128, on which the program depends")
-    q = _readable("q", q, (0, 0, 127, 127))
-    k = _readable("k", k, (0, 0, 63, 127))
-    v = _readable("v", v, (0, 0, 63, 127))
-    bias = _readable("bias", bias, (0, 127, 63))
+    q = _readable("q", q, (0, 0, 63, 127))
+    k = _readable("k", k, (0, 0, 31, 127))
+    v = _readable("v", v, (0, 0, 31, 127))
+    bias = _readable("bias", bias, (0, 63, 31))
     out = torch.empty((1, N_batch, N_q_rows, N_v_cols), dtype=torch.float16, device=q.device)
-    _check_reach("out", out.stride(), (0, 0, 127, 127))
+    _check_reach("out", out.stride(), (0, 0, 63, 127))
     with torch.cuda.device_of(q):
-        attention_bias_out[_grid(N_batch * triton.cdiv(N_q_rows, 128) * triton.cdiv(N_v_cols, 128))](
+        attention_bias_out[_grid(N_batch * triton.cdiv(N_q_rows, 64) * triton.cdiv(N_v_cols, 128))](
             q, k, bias, v, out,
-            _block(k, (1, 1, 64, 128)), _block(v, (1, 1, 64, 128)),
+            _block(k, (1, 1, 32, 128)), _block(v, (1, 1, 32, 128)),
             N_q_rows, N_k_rows, N_v_cols, q.stride(1), q.stride(2), q.stride(3), k.stride(1), k.stride(2), k.stride(3),
             bias.stride(0), bias.stride(1), bias.stride(2), v.stride(1), v.stride(2), v.stride(3), out.stride(1),
             out.stride(2), out.stride(3),
-            T_q_rows=128, T_q_cols=128, T_k_rows=64, T_v_cols=128,
-            num_warps=8, num_stages=3, enable_fp_fusion=False,
+            T_q_rows=64, T_q_cols=128, T_k_rows=32, T_v_cols=128,
+            num_warps=4, num_stages=3, enable_fp_fusion=False,
         )
     return (out,)

@@ -7,7 +7,6 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 83.89 MB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (3061.4 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1698.7 us, 6.53 GB: 1134.3 us slower: 5 kernels, attention_grouped_t13 is bound by dram
   search ended: exhausted
 """
 

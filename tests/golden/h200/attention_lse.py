@@ -7,7 +7,6 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.48 MB; compulsory 134.48 MB; unfused 13.02 GB in 13 kernels (3089.0 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per output, 869.6 us, 201.59 MB: 305.1 us slower: 2 kernels, attention_lse_out0 is bound by tensor
   search ended: exhausted
 """
 

@@ -7,7 +7,6 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 19.46 GB in 11 kernels (4591.0 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 2305.6 us, 6.58 GB: 1380.0 us slower: 5 kernels, attention_softcap_t17 is bound by issue
   search ended: exhausted
 """
 

@@ -6,9 +6,7 @@
     cost    36488.1 us, bound by shared; 1.19 GB DRAM, 268.97 GB L2, 17214.2 GFLOP, 16.97 G instructions; 196.61 kB shared
     rules   sum_of_one_constant, late_term_out_of_choice, seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, term_out_of_single_choice
   memory: 1.19 GB; compulsory 1.19 GB; unfused 55.82 GB in 13 kernels (29248.7 us)
-  time against memory: 28914.6 us holding 4.20 GB (2 kernels); 36488.1 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 28914.6 us, 16.95 GB: 7573.5 us faster but holds 4.20 GB of temporary memory, and 268.44 MB are the limit
   search ended: exhausted
 """
 

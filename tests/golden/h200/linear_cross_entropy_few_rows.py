@@ -12,9 +12,8 @@
     rules   split_reduction, late_term_out_of_choice, merge_selection_parts, local_selection, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 1.08 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (7341.4 us)
   split: w_rows in 4 parts over the grid, chosen among 4, 2, 16
-  time against memory: 7260.1 us holding 1.05 GB (2 kernels); 9197.1 us holding 262.14 kB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 7260.1 us, 3.19 GB: 1937.0 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: w_rows split over the grid into 16 parts, 9228.0 us, 4.11 GB: 30.9 us slower: 2 kernels, linear_cross_entropy_few_rows_part8_part9_part11 is bound by shared
   search ended: exhausted
 """
 

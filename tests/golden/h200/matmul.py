@@ -5,7 +5,6 @@
     cost    9.9 us, bound by issue; 2.62 MB DRAM, 15.83 MB L2, 0.6 GFLOP, 0.00 G instructions; 98.30 kB shared
   memory: 2.62 MB; compulsory 2.62 MB; unfused 2.62 MB in 1 kernels (3.6 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: a_cols split over the grid into 3 parts, 11.7 us, 9.82 MB: 1.8 us slower: 2 kernels, matmul_part0 is bound by tensor
   search ended: exhausted
 """
 

@@ -14,7 +14,7 @@
   memory: 771.75 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (1207.4 us)
   time against memory: 1645.9 us holding 117.44 MB (2 kernels); 1827.5 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1698.8 us, 889.19 MB: 52.9 us slower: 3 kernels, swiglu_t3 is bound by shared
+  runner-up: one kernel, 1827.5 us, 385.88 MB: 181.6 us slower: 1 kernel, swiglu_out is bound by shared
   search ended: exhausted
 """
 

@@ -6,7 +6,6 @@
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, factor_of_product, factor_out
   memory: 1.21 GB; compulsory 1.21 GB; unfused 16.24 GB in 9 kernels (3663.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1193.0 us, 3.49 GB: 493.1 us slower: 3 kernels, attention_bias_out is bound by shared
   search ended: exhausted
 """
 

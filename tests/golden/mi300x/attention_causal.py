@@ -6,7 +6,6 @@
     rules   written_in_a_choice, factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 15.50 GB in 12 kernels (3517.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 827.0 us, 271.06 MB: 480.3 us slower: 3 kernels, attention_causal_out is bound by shared
   search ended: exhausted
 """
 

@@ -6,7 +6,6 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 83.89 MB; compulsory 83.89 MB; unfused 12.97 GB in 8 kernels (2930.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 905.9 us, 170.39 MB: 402.8 us slower: 3 kernels, attention_grouped_out is bound by shared
   search ended: exhausted
 """
 

@@ -6,7 +6,6 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.48 MB; compulsory 134.48 MB; unfused 13.02 GB in 13 kernels (2972.1 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per output, 726.3 us, 201.59 MB: 223.2 us slower: 2 kernels, attention_lse_out0 is bound by shared
   search ended: exhausted
 """
 

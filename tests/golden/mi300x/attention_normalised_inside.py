@@ -6,7 +6,6 @@
     rules   factor_out_of_selection, seed_shift, difference_of_multiples, scale_scaled, exponential_to_base_two, scale_negation, roll_by_factor, factor_of_product, factor_out
   memory: 134.22 MB; compulsory 134.22 MB; unfused 13.02 GB in 8 kernels (2941.4 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 906.1 us, 271.06 MB: 403.0 us slower: 3 kernels, attention_normalised_inside_out is bound by shared
   search ended: exhausted
 """
 

@@ -12,9 +12,8 @@
     rules   sum_of_one_constant, late_term_out_of_choice, merge_selection_parts, local_selection, split_reduction, shift_through_additive, factor_of_exponential, term_out_of_single_choice
   memory: 1.84 GB; compulsory 1.08 GB; unfused 14.74 GB in 13 kernels (6171.5 us)
   split: w_rows in 32 parts over the grid, chosen among 8, 2, 32
-  time against memory: 4887.1 us holding 1.05 GB (2 kernels); 7483.6 us holding 1.57 MB (2 kernels)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: 1 value stored, 4887.1 us, 3.19 GB: 2596.5 us faster but holds 1.05 GB of temporary memory, and 268.44 MB are the limit
+  runner-up: w_rows split over the grid into 8 parts, 8871.9 us, 1.09 GB: 1388.3 us slower: 2 kernels, linear_cross_entropy_few_rows_part0_part1_part3 is bound by shared
   search ended: exhausted
 """
 

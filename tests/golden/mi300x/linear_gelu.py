@@ -6,7 +6,6 @@
     cost    533.7 us, bound by shared; 268.46 MB DRAM, 7.63 GB L2, 481.0 GFLOP, 1.23 G instructions; 32.77 kB shared
   memory: 268.46 MB; compulsory 268.46 MB; unfused 1.80 GB in 7 kernels (749.2 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 590.0 us, 503.35 MB: 56.3 us slower: 2 kernels, linear_gelu_t3 is bound by shared
   search ended: exhausted
 """
 

@@ -5,7 +5,6 @@
     cost    10.8 us, bound by launch; 2.62 MB DRAM, 23.29 MB L2, 0.6 GFLOP, 0.00 G instructions; 49.15 kB shared
   memory: 2.62 MB; compulsory 2.62 MB; unfused 2.62 MB in 1 kernels (6.6 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: a_cols split over the grid into 3 parts, 16.1 us, 9.82 MB: 5.3 us slower: 2 kernels, matmul_part0 is bound by launch
   search ended: exhausted
 """
 

@@ -8,9 +8,9 @@
     loops   cols x1
     cost    268.4 us, bound by shared; 134.22 MB DRAM, 3.27 GB L2, 206.2 GFLOP, 0.00 G instructions; 32.77 kB shared
   memory: 201.33 MB; compulsory 134.23 MB; unfused 369.16 MB in 7 kernels (251.9 us)
-  time against memory: 289.6 us holding 33.55 MB (2 kernels); 306.9 us holding 16.38 kB (2 kernels)
+  time against memory: 289.6 us holding 33.55 MB (2 kernels); 473.7 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 303.1 us, 234.92 MB: 13.5 us slower: 3 kernels, rmsnorm_linear_out is bound by shared
+  runner-up: one kernel, 473.7 us, 134.23 MB: 184.1 us slower: 1 kernel, rmsnorm_linear_out is bound by shared
   search ended: exhausted
 """
 

@@ -12,7 +12,7 @@
   memory: 654.31 MB; compulsory 385.88 MB; unfused 1.48 GB in 5 kernels (974.7 us)
   time against memory: 1065.6 us holding 117.44 MB (2 kernels); 1279.8 us holding 0 B (1 kernel)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel per reduction, 1065.6 us, 654.31 MB: 0.0 us slower: 2 kernels, swiglu_out is bound by shared
+  runner-up: 1 value stored, 1065.6 us, 654.31 MB: 0.0 us slower: 2 kernels, swiglu_out is bound by shared
   search ended: exhausted
 """
 
