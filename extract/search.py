@@ -431,8 +431,8 @@ class KernelSearch:
                 if there is not None and there.cost.us > NEAR * best.cost.us:
                     continue
                 starts = [best.roles] if there is not None else starts
-            limit = min(self.limit, known if best is None else best.cost.us)
-            starts, near = self._promising(form, starts, limit)
+            most = min(HOPELESS * self.limit, NEAR * (known if best is None else best.cost.us))
+            starts, near = self._promising(form, starts, most)
             if not near and form is first_form:  # another form of the same kernel is not so much better
                 break
             for start in starts[:FIRST_STARTS] if self.hasty else starts:
@@ -467,19 +467,19 @@ class KernelSearch:
         self.forms[key].reasons = reasons
         return self.forms[key]
 
-    def _promising(self, form: _Form, starts: list[dict[Axis, Role]], limit: float) -> tuple[list[dict[Axis, Role]], bool]:
-        """The starts of a form, the best first; none if it has products and each takes so much longer than it may that no tiles will do.
-        And whether another form of the same kernel may do."""
+    def _promising(self, form: _Form, starts: list[dict[Axis, Role]], most: float) -> tuple[list[dict[Axis, Role]], bool]:
+        """The starts of a form, the best first; none if it has products and each takes so much longer than it may, ``most``, that no tiles
+        will do.  And whether another form of the same kernel may do."""
         if self.hasty or self.listed is not None:
             return starts, True
         tried = [(c.cost.us, k, c) for k, start in enumerate(starts) if (c := form.evaluate(start)) is not None]
         if not tried or not all(c.counts.dots for _, _, c in tried):
             return starts, True
         least = min(us for us, _, _ in tried)
-        if least <= HOPELESS * limit:
+        if least <= most:
             return [starts[k] for _, k, _ in sorted(tried, key=lambda t: t[:2])], True
-        self.gave_up |= limit == self.limit
-        return [], least <= NEAR * HOPELESS * limit
+        self.gave_up |= most == HOPELESS * self.limit
+        return [], least <= NEAR * most
 
     def _above(self, form: _Form, start: dict[Axis, Role], us: float) -> bool:
         """Whether a form takes longer at some tiles."""
@@ -527,7 +527,9 @@ class KernelSearch:
             best = best or form.evaluate(roles)
         if best is None:
             return None
-        rounds = 0 if self.hasty or (self.effort == STARTS_ONLY and best.counts.dots) else 1 if self.effort == STARTS_ONLY else ROUNDS
+        rounds = 0 if self.hasty else ROUNDS
+        if self.effort == STARTS_ONLY:  # without products, or where tiles had to shrink until they fit, a start says little
+            rounds = 0 if best.counts.dots and best.roles == start else 1
         for _ in range(rounds):
             if self._ideal(best):
                 break

@@ -60,7 +60,8 @@ MOST_FUSED = 0.8  # of the time that is left, to fuse kernels of the program as 
 TRIAL = 8  # work for each term of the program that finding the first kernel that fits may take, to fuse one more value
 FIRST_FUSED = 0.75  # of that, by the first kernels that fit
 OP_WORK = 100  # work that a kernel for one op takes, about
-SCARCE = 0.1  # of the work that is left: if kernels for all ops take more, they are made first
+SCARCE = 0.02  # of the work that is left: if kernels for all ops take more, they are made first
+SCARCE_FOR_SETS = 0.1  # the same where few values may be stored, of which there are covers soon
 CLOSE = 1.25  # a plan within this factor of the bound ends the search
 NEARLY = 1.1  # a cover within this factor of the best may beat it once kernels that can share loops are joined
 
@@ -366,7 +367,8 @@ class Extractor:
                 cure=f"leave out one of them: {told(needs.by)}, or {told(bars.by)}",
             )
         floor = None
-        if OP_WORK * len(self.points.written()) > SCARCE * max(self.meter.left(), 0.0):
+        scarce = SCARCE_FOR_SETS if self.few else SCARCE
+        if OP_WORK * len(self.points.written()) > scarce * max(self.meter.left(), 0.0):
             # what there is in any case is made while there is time; a kernel for everything that is known to beat it takes less
             quick = self._quick()
             if isinstance(quick, Cover) and quick.us <= self.baseline.us and self.objective.lean(quick):
