@@ -76,7 +76,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def without_compilers() -> Iterator[None]:
-    """Where ``torch.compile``, which ``torch.cond`` calls, raises: what it sees in the midst of a recording it would never compile again."""
+    """Where ``torch.compile``, which ``torch.cond`` calls, raises: what it sees in a recording it would never compile again."""
     compiled = torch.compile
 
     @functools.wraps(compiled)
