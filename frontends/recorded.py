@@ -34,7 +34,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .aten import RESULT
 from .calls import Call, Captured, Held, Source, identifier, named, result_names
 from .places import PLACE, SKIPPED, place_of_frame
-from .surroundings import NotRecorded, exporting, unchanged, without_dynamo
+from .surroundings import NotRecorded, exporting, unchanged, without_compilers, without_dynamo
 
 Definitions = Mapping[Any, Callable[..., Any]]
 META = torch.device("meta")
@@ -42,6 +42,7 @@ aten = torch.ops.aten
 _CASTS = ("aten.to.", "aten._to_copy", "aten.type_as")
 _OF_DATA = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
 _READ_DATA = {"numpy", "__array__", "__dlpack__", "tolist", "data_ptr", "storage", "untyped_storage"}
+_OF_DEVICE = {aten.convolution.default, aten.convolution_backward.default}  # whose library decides about strides like those of images
 _has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
 
 
@@ -59,7 +60,7 @@ def record(call: Call, definitions: Definitions, decompositions: Definitions) ->
     args, kwargs = pytree.tree_unflatten(flat, call.in_spec)
     with ExitStack() as around:
         for context in (
-            exporting(), without_dynamo(), unchanged(module),
+            exporting(), without_compilers(), without_dynamo(), unchanged(module),
             stateless._reparametrize_module(module, here, tie_weights=True, strict=True, stack_weights=True),
             torch._C._AutoDispatchBelowAutograd(), graph_trace.preserve_node_meta(), calls, recorder,
         ):  # fmt: skip
@@ -257,6 +258,8 @@ class _Recorder(TorchDispatchMode):
                 return found
         if _OF_DATA & {*op.tags} and op is not aten.index.Tensor:  # which raises for a mask
             raise NotRecorded(f"{op} gives a shape or number that depends on data")
+        if op in _OF_DEVICE and not all(x.is_contiguous() for x in args if isinstance(x, torch.Tensor)):
+            raise NotRecorded(f"{op} gives strides that depend on the device")
         given = torch.fx.node.map_aggregate((args, kwargs), self.node)
         node = self._graph.create_node("call_function", op, *given, name=self._graph._target_to_str(op.overloadpacket.__name__))
         found = op(*args, **kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FunctionType
@@ -66,7 +67,36 @@ def without_dynamo() -> Iterator[None]:
         yield
     finally:
         for f in own:
-            delattr(f, _HIDDEN)
+            vars(f).pop(_HIDDEN, None)  # which another thread may have done
+
+
+_recording: list[int] = []  # the threads that record
+_lock = threading.Lock()
+
+
+@contextmanager
+def without_compilers() -> Iterator[None]:
+    """Where ``torch.compile``, which ``torch.cond`` calls, raises: what it sees in a recording it would never compile again."""
+    compiled = torch.compile
+
+    @functools.wraps(compiled)
+    def refusing(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() in _recording:
+            raise NotRecorded("torch.compile")
+        return compiled(*args, **kwargs)
+
+    with _lock:
+        if not _recording:
+            torch.compile = refusing
+            refusing.original = compiled  # type: ignore[attr-defined]
+        _recording.append(threading.get_ident())
+    try:
+        yield
+    finally:
+        with _lock:
+            _recording.remove(threading.get_ident())
+            if not _recording:
+                torch.compile = getattr(torch.compile, "original", torch.compile)
 
 
 @contextmanager

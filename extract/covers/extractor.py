@@ -49,14 +49,14 @@ from .points import Points
 from .record import Record
 from .sets import FEW, Sets
 
-ONE_SHARE = 0.1  # of the time, for one kernel that computes everything, and for each split, counted in work
-SPLITS_SHARE = 0.3  # of the time, for all splits, counted in work
-MOST_ONE = 0.25  # of the time that is left, for the same, by the clock
-LOOPS_SHARE = 0.3  # of the time, for a kernel for each loop, counted in work
-MOST_QUICK = 0.05  # of the time that is left, for any kernel that computes everything
-MOST_LOOPS = 0.5  # of the time that is left, for a kernel for each loop, the first that fit
+ONE_SHARE = 0.25  # of the work, for one kernel that computes everything, and for each split
+SPLITS_SHARE = 0.5  # of the work, for all splits
+MOST_ONE = 0.5  # of the work that is left, for the same
+LOOPS_SHARE = 0.3  # of the work, for a kernel for each loop
+MOST_QUICK = 0.05  # of the work that is left, for any kernel that computes everything
+MOST_LOOPS = 0.5  # of the work that is left, for a kernel for each loop, the first that fit
 SMALL = 4.0  # kernels that take so many times their launch are joined with those of other loops
-MOST_FUSED = 0.8  # of the time that is left, to fuse kernels of the program as written, where there is little time
+MOST_FUSED = 0.8  # of the work that is left, to fuse kernels of the program as written, where there is little
 TRIAL = 8  # work for each term of the program that finding the first kernel that fits may take, to fuse one more value
 FIRST_FUSED = 0.75  # of that, by the first kernels that fit
 OP_WORK = 100  # work that a kernel for one op takes, about

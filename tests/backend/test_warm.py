@@ -15,6 +15,7 @@ import eqfuse
 from eqfuse import pipeline
 from eqfuse.backend import compile_graph, compiling, kept, partitioning
 from eqfuse.backend.graph_text import Unspelled, graph_text
+from eqfuse.extract.covers import extractor
 from eqfuse.extract.kept import folder
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import capture
@@ -294,10 +295,11 @@ def test_what_no_text_tells_apart_is_not_kept(monkeypatch):
     assert kept.key("graph", asked, g) is None
 
 
-def test_what_time_ended_is_not_kept():
+def test_what_the_watchdog_ended_is_not_kept(monkeypatch):
+    monkeypatch.setattr(extractor, "bitten", lambda: True)
     x, w = torch.randn(3, 5), torch.randn(5)
     with torch.no_grad():
-        compiled(several, time_budget=0)(x, w)
+        compiled(several)(x, w)
     assert not entries("module")
 
 

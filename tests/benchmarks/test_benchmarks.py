@@ -107,8 +107,7 @@ def test_runs_without_a_gpu(tmp_path):
     lines = done.stdout.splitlines()
     assert "torch 2" in lines[0]
     assert "load " in lines[0]
-    total, torchs = (float(re.search(rf"first_call_{n}cpu_s ([\d.]+)", lines[0])[1]) for n in ("", "torch_"))
-    assert total > torchs > 0
+    assert float(re.search(r"first_call_cpu_s ([\d.]+)", lines[0])[1]) > 0
     rows = {line.split()[0]: line.split() for line in lines[2:]}
     assert set(rows) == {"rmsnorm", "matmul"}
     assert float(rows["rmsnorm"][4]) >= 1.0  # bytes over compulsory
