@@ -1,12 +1,11 @@
-"""plan for softmax_entropy on a100: 1 kernel, 622.6 us estimated
+"""plan for softmax_entropy on a100: 1 kernel, 622.8 us estimated
   softmax_entropy_out: x -> out
-    roles   rows=grid:1 cols=stream:1024   (4096 programs, 2 warps, 1 stages)
+    roles   rows=grid:1 cols=stream:256   (4096 programs, 1 warps, 2 stages)
     loops   cols x1
-    cost    622.6 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 5.95 G instructions; 0 B shared
+    cost    622.8 us, bound by dram; 1.05 GB DRAM, 1.05 GB L2, 0.0 GFLOP, 5.37 G instructions; 512 B shared
     rules   seed_shift, function1, shift_of_term, factor_of_exponential, shift_through_additive, roll_by_factor, late_term_out_of_sum, form_times_factor, own_accumulator, product_of_terms, other_accumulator, sum_of_forms, roll_by_form, factor_out
   memory: 1.05 GB; compulsory 1.05 GB; unfused 14.71 GB in 9 kernels (8534.1 us)
   this module has kernels only: run() takes tensors on a GPU
-  runner-up: one kernel, 622.8 us, 1.05 GB: 0.2 us slower: 1 kernel, softmax_entropy_out is bound by dram
   search ended: bound
 """
 
@@ -48,8 +47,7 @@ def softmax_entropy_out(
     max_cols_by_lane = tl.full([T_cols // 8], float("-inf"), tl.float32)
     sum_cols_2_by_lane = tl.zeros([T_cols // 8], tl.float32)
     sum_cols_3_by_lane = tl.zeros([T_cols // 8], tl.float32)
-    cols_full = N_cols // T_cols * T_cols
-    for cols_start in tl.range(0, cols_full, T_cols):
+    for cols_start in tl.range(0, N_cols, T_cols, num_stages=2):
         x = tl.load(
             x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
         )
@@ -78,44 +76,6 @@ def softmax_entropy_out(
         where = tl.where(empty_4, sum_cols_2_by_lane, add)
         mul_7 = diff_2 * exp_2
         tile_sum_2 = tl.sum(tl.reshape(mul_7, [T_cols // 8, 8]), axis=1)
-        sum_cols_2_by_lane = where + tile_sum_2
-        max_cols_by_lane = max_cols_new
-        sum_cols_3_by_lane = sum_cols_3_new
-    for cols_start in tl.range(cols_full, N_cols, T_cols, num_stages=1):  # the ragged last tile
-        cols_ok = cols_start + r_cols < N_cols
-        x = tl.load(
-            x_ptr + (rows_start * x_stride_rows + tl.cast(cols_start, tl.int64) * x_stride_cols) + r_cols * x_stride_cols,
-            mask=cols_ok,
-            other=0.0,
-        )
-        x_f = x.to(tl.float32)
-        x_f_ok = tl.where(cols_ok, x_f, float("-inf"))
-        tile_max = _max(tl.reshape(x_f_ok, [T_cols // 8, 8]), axis=1)
-        max_cols_new = _maximum(max_cols_by_lane, tile_max)
-        empty = max_cols_new == float("-inf")
-        safe = tl.where(empty, 0.0, max_cols_new)
-        diff = safe - max_cols_by_lane
-        neg_2 = diff * -1.0
-        scaled = neg_2 * 1.4426950408889634
-        exp = tl.exp2(scaled)
-        diff_2 = x_f - tl.reshape(tl.broadcast_to(safe[:, None], [T_cols // 8, 8]), [T_cols])
-        scaled_2 = diff_2 * 1.4426950408889634
-        exp_2 = tl.exp2(scaled_2)
-        exp_2_ok = tl.where(cols_ok, exp_2, 0.0)
-        sum_lanes_cols_new_part = tl.sum(tl.reshape(exp_2_ok, [T_cols // 8, 8]), axis=1)
-        sum_lanes_cols = tl.fma(sum_lanes_cols, exp, sum_lanes_cols_new_part)
-        mul_4 = neg_2 * exp
-        tile_sum = tl.sum(tl.reshape(exp_2_ok, [T_cols // 8, 8]), axis=1)
-        sum_cols_3_new = tl.fma(sum_cols_3_by_lane, exp, tile_sum)
-        mul_6 = mul_4 * sum_cols_3_by_lane
-        add = tl.fma(exp, sum_cols_2_by_lane, mul_6)
-        empty_2 = max_cols_by_lane == float("-inf")
-        empty_3 = sum_cols_3_by_lane == 0.0
-        empty_4 = empty_2 | empty_3
-        where = tl.where(empty_4, sum_cols_2_by_lane, add)
-        mul_7 = diff_2 * exp_2
-        mul_7_ok = tl.where(cols_ok, mul_7, 0.0)
-        tile_sum_2 = tl.sum(tl.reshape(mul_7_ok, [T_cols // 8, 8]), axis=1)
         sum_cols_2_by_lane = where + tile_sum_2
         max_cols_by_lane = max_cols_new
         sum_cols_3_by_lane = sum_cols_3_new
@@ -158,13 +118,13 @@ def run(x):
     _check_shape("x", x, (N_rows, N_cols))
     _check_size("rows", N_rows == 4096, "of 4096, on which the program depends")
     _check_size("cols", N_cols == 128256, "of 128256, on which the program depends")
-    x = _readable("x", x, (0, 1023))
+    x = _readable("x", x, (0, 255))
     out = torch.empty((N_rows,), dtype=torch.float16, device=x.device)
     with torch.cuda.device_of(x):
         softmax_entropy_out[_grid(N_rows)](
             x, out,
             N_cols, x.stride(0), x.stride(1), out.stride(0),
-            T_cols=1024,
-            num_warps=2, num_stages=1, enable_fp_fusion=True,
+            T_cols=256,
+            num_warps=1, num_stages=2, enable_fp_fusion=True,
         )
     return (out,)
