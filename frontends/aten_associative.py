@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,9 @@ def _align(alignment: Any, node: Any, xs: Sequence[Any], combine: str, dim: int)
     if (item := dims[dim]) is not None and alignment.joined(item):
         dims[dim] = alignment.fresh(shape_of(xs[0])[dim])
     return (tuple(dims),) * len(xs)
+
+
+CAPTURES = "its combine function reads a tensor that is none of its arguments"
 
 
 @register("eqfuse_scan.associative.default", align=_align)
@@ -73,12 +76,26 @@ def _formulas(combine: str, types: tuple[torch.dtype, ...], reader: Any) -> tupl
         captured = capture(lambda *parts: f(*parts), tuple(TensorSpec((1,), t) for t in (*types, *types)), {})
         order = [s.key for s in captured.sources.values()]
         if not all(s.kind == "argument" for s in captured.sources.values()):
-            raise UnsupportedOpError("its combine function reads a tensor that is none of its arguments")
+            raise UnsupportedOpError(CAPTURES)
         names = {n: f"{'lr'[k // count]}{k % count}" for n, k in zip(captured.sources, map(int, order), strict=True)}
         scalars = reader(captured.graph, names, {}, {})
         return tuple(_formula(scalars.result(n, (ZERO,) * len(shape_of(n)))) for n in captured.outputs)
     except EqFuseError as error:
-        return error
+        return UnsupportedOpError(CAPTURES) if _captures(f) else error
+
+
+def _captures(f: Any) -> bool:
+    """Whether a function, or one that it closes over, closes over a tensor: of a function that is traced, which has no data then."""
+    seen, todo = set[int](), [f]
+    while todo:
+        x = todo.pop()
+        if isinstance(x, torch.Tensor):
+            return True
+        if id(x) not in seen:
+            seen.add(id(x))
+            todo += [cell.cell_contents for cell in getattr(x, "__closure__", None) or ()]
+            todo += [x.func, *x.args, *x.keywords.values()] if isinstance(x, partial) else []
+    return False
 
 
 def _formula(t: Term) -> Formula:
