@@ -74,9 +74,7 @@ def test_bounds_lose_no_plan(case):
     program = drawn(what) if isinstance(what, int) else of_the_corpus(*([what] if isinstance(what, str) else what))
     ex = extractor(program, target)
     plan = ex.run()
-    if plan.stopped == "bound":
-        pytest.skip("a plan near the bound ends the search")
-    assert plan.stopped == "exhausted"
+    assert plan.stopped == "exhausted", "a plan near the bound ends the search: another case"
     assert min(c.us for c in ex.record.considered) <= NEAR * best_of_all_sets(program, target)
 
 
