@@ -22,7 +22,7 @@ from .egraph.frozen import FrozenGraph
 from .explain import Explanation, Why
 from .explain.whole import ProgramExplanation
 from .extract.targets import Target, load_target
-from .pipeline import Planned, Request, checked, rerun, run
+from .planning import Planned, Request, checked, rerun, run
 from .ranges import Layouts, Range, layouts_of, program_layouts
 from .rewrites import Rule
 from .runtime.executable import Executable, leaves

@@ -21,7 +21,7 @@ from .codegen.limits import check_computable
 from .errors import EqFuseError
 from .ir.program import Program
 from .ir.strides import layout_kind
-from .pipeline import Planned, Request, anew, like
+from .planning import Planned, Request, anew, like
 from .runtime.executable import Executable
 
 if TYPE_CHECKING:

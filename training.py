@@ -25,7 +25,7 @@ from .frontends.joint import Joint, trace_joint
 from .frontends.results import arranged
 from .frontends.spec import spec_of, value_key
 from .ir.program import Program
-from .pipeline import Request, equal_programs, run
+from .planning import Request, equal_programs, run
 from .runtime.executable import Executable
 from .runtime.training_module import TrainingModule
 from .runtime.writing import check_place, write_module

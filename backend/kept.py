@@ -29,7 +29,7 @@ from ..extract.plan import Plan
 from ..extract.targets import Target
 from ..frontends.aten import OPS
 from ..frontends.capture import decompositions
-from ..pipeline import Planned, Request, active_rules
+from ..planning import Planned, Request, active_rules
 from ..rewrites import registry
 from ..runtime.native import compiler
 from ..steps.module import source

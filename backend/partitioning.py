@@ -29,7 +29,7 @@ from ..frontends.traced import trace
 from ..ir.alike import alike
 from ..ir.program import Output
 from ..ir.terms import Term
-from ..pipeline import Request
+from ..planning import Request
 from . import kept
 
 aten = torch.ops.aten

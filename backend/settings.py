@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import OptionError, expect
-from ..pipeline import Request, checked
+from ..planning import Request, checked
 
 OF_OPTIMIZE = ("target", "licence", "rules", "disable", "node_budget", "time_budget", "objective", "no_spills", "refine", "tune", "strict")
 RUNS = ("auto", "interpret", "torch")

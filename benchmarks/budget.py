@@ -19,7 +19,7 @@ from torch import nn
 
 from eqfuse.egraph import saturate
 from eqfuse.extract.covers import Extractor
-from eqfuse.pipeline import Request, checked, run
+from eqfuse.planning import Request, checked, run
 from eqfuse.testing.models import MODELS
 from eqfuse.testing.programs import PROGRAMS
 

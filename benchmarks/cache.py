@@ -321,7 +321,7 @@ def main():
     os.environ |= {"EQFUSE_CACHE": "1", "EQFUSE_TARGETS": os.devnull}
     torch.set_num_threads(1)
     for name in (
-        "torch._dynamo", "torch._functorch.aot_autograd", "torch.export._trace", "eqfuse.backend", "eqfuse.pipeline",
+        "torch._dynamo", "torch._functorch.aot_autograd", "torch.export._trace", "eqfuse.backend", "eqfuse.planning",
         "eqfuse.runtime.executable",
     ):  # fmt: skip
         import_module(name)

@@ -25,7 +25,7 @@ from eqfuse.distributed.mesh import REPLICATED, Mesh
 from eqfuse.distributed.search import search
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import TensorSpec, trace
-from eqfuse.pipeline import Request, run
+from eqfuse.planning import Request, run
 from eqfuse.testing.models import MODELS
 
 RESULTS = Path(__file__).resolve().parent / "results"

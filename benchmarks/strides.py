@@ -14,7 +14,7 @@ from host import commit, host
 from torch.nn import functional
 
 import eqfuse
-from eqfuse import pipeline
+from eqfuse import planning
 from eqfuse.runtime.accesses import sectors_of_request
 from eqfuse.tiles.walk import walk
 
@@ -138,7 +138,7 @@ def measured(name, fn, args):
     """One row: the plan for the strides that there are, and the one as if there were no gaps."""
     known = eqfuse.optimize(fn, args, target=TARGET)
     assumed = eqfuse.optimize(fn, [torch.empty(x.shape, dtype=x.dtype, device="meta") for x in args], target=TARGET)
-    there = pipeline.like(assumed.planned, known.planned.request, known.planned.traced).plan
+    there = planning.like(assumed.planned, known.planned.request, known.planned.traced).plan
     lanes = known.planned.request.target.warp_size
     return {"case": name, "with": numbers(known.plan, lanes), "without": numbers(there, lanes), "compulsory": known.plan.compulsory_bytes}
 

@@ -20,7 +20,7 @@ from ..extract.quantities import bytes_text
 from ..frontends import Traced, trace
 from ..ir.program import Output
 from ..ir.reference import evaluate
-from ..pipeline import Request, active_rules, run
+from ..planning import Request, active_rules, run
 from ..runtime.executable import Executable
 from .alternatives import Alternative, alternatives, lost
 from .arguments import all_arguments, as_function, is_spread, key_of, mesh_of, whole, without_data

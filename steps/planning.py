@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,8 @@ from ..extract.quantities import bytes_text
 from ..frontends import Traced, trace
 from ..frontends.graphs import FlatGraph
 from ..ir.fingerprint import fingerprint
-from ..pipeline import Planned, Request, run
+from ..planning import Planned, Request, run
+from ..planning.clock import shared_out
 from ..ranges import Range
 from ..runtime.executable import Executable
 from ..work import RATE, now
@@ -39,10 +39,9 @@ def plan_pieces(
 ) -> tuple[dict[str, Piece], tuple[Decision, ...]]:
     """Each piece with a plan, and what became of verdicts that are about no piece.
 
-    The time is shared out as in a program of regions: by the number of terms, which is what planning takes, and by what the pieces take
-    unfused; what is left over goes to those that follow.  ``ranges``: of the pieces of the same graph at other sizes, by name, whose
-    kernels serve where they can; those that are new are added.  ``crossing``: the bytes that are held when a piece runs, which count
-    against a limit of memory; ``outside``: the names of values that torch computes.
+    The work is shared out as in a program of regions (:func:`~eqfuse.planning.clock.shared_out`).  ``ranges``: of the pieces of the same
+    graph at other sizes, by name, whose kernels serve where they can; those that are new are added.  ``crossing``: the bytes that are held
+    when a piece runs, which count against a limit of memory; ``outside``: the names of values that torch computes.
     """
     _check_limit(request, crossing)
     end = min(now() + RATE * request.time_budget, request.deadline)
@@ -55,11 +54,8 @@ def plan_pieces(
     weights = {key: _weight(read[name], request) for key, name in different.items()}
     made: dict[str, Executable | EqFuseError] = {}
     planned: dict[str, Planned] = {}
-    for key in dict.fromkeys(keys.values()):
+    for key, until in shared_out(weights, end):
         name = different[key]
-        waiting = [weights[k] for k in different if k not in made]
-        share = sum(mine / (sum(w[i] for w in waiting) or 1.0) for i, mine in enumerate(weights[key])) / 2
-        until = math.inf if math.isinf(end) else now() + share * max(end - now(), 0.0)
         own = replace(
             request, fn=pieces[name], args=_on_no_device(read[name]), kwargs=None, name=None, traced=read[name], deadline=until,
             fusion=asked.get(name, ()), memory_limit=None if request.memory_limit is None else request.memory_limit - held[key],

@@ -11,7 +11,7 @@ import torch
 
 from ..frontends.capture import Captured
 from ..frontends.readable import readable
-from ..pipeline import Request
+from ..planning import Request
 from ..ranges import Range
 from ..rewrites import verdicts
 from ..runtime.interpreter import interpret

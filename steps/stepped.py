@@ -18,7 +18,7 @@ from ..frontends.capture import Captured
 from ..frontends.naming import function_name
 from ..frontends.traced import calling
 from ..pages import page, page_data
-from ..pipeline import Request
+from ..planning import Request
 from ..runtime.writing import check_place, write_module
 from .accuracy import measure
 from .explanation import StepExplanation, explain, why

@@ -30,13 +30,13 @@ sharing = Sharing()
 
 @pytest.fixture(autouse=True, scope="session")
 def every_graph_is_audited():
-    from eqfuse import pipeline
     from eqfuse.egraph import run as module
     from eqfuse.egraph.audit import audit
-    from eqfuse.pipeline import auditable
+    from eqfuse.planning import debug
+    from eqfuse.planning.debug import auditable
     from eqfuse.rewrites import registry
 
-    saturated, twice, auditing = module._saturate, pipeline._audit, False
+    saturated, twice, auditing = module._saturate, debug.audit_now, False
 
     def audited(engine, program, rules, splits, run):
         nonlocal auditing
@@ -51,11 +51,11 @@ def every_graph_is_audited():
         return graph
 
     module._saturate = audited
-    pipeline._audit = lambda graph, rules: None  # what it would do has been done
+    debug.audit_now = lambda graph, rules: None  # what it would do has been done
     stop = sharing.start()
     yield
     stop()
-    module._saturate, pipeline._audit = saturated, twice
+    module._saturate, debug.audit_now = saturated, twice
 
 
 PATIENCE = {"diagnosis": ("_PATIENCE",), "equivalence": ("_PATIENCE", "_LOOK"), "larger": ("_PATIENCE",)}

@@ -78,14 +78,14 @@ class Sharing:
         import torch
         from torch.utils import _pytree
 
-        from eqfuse import pipeline
         from eqfuse.frontends.spec import spec_of
         from eqfuse.ir.monoids import MONOIDS
         from eqfuse.ir.ops import OPS
+        from eqfuse.planning import Request, whole
         from eqfuse.testing.programs import PROGRAMS
 
         module: Any = import_module("eqfuse.egraph.saturate")  # the package has a function of that name
-        trace, saturated, extract = pipeline._trace, module.saturated, pipeline.extract
+        trace, saturated, extract = Request.trace, module.saturated, whole.extract
         corpus = {id(case.fn) for case in PROGRAMS.values()}  # functions of their arguments alone
 
         def world() -> tuple[Same, ...]:
@@ -133,7 +133,7 @@ class Sharing:
             return self.plans.get((Same(graph), Same(target), tuple((k, v) for k, v in sorted(options.items()) if v), world()), make)
 
         def stop() -> None:
-            pipeline._trace, module.saturated, pipeline.extract = trace, saturated, extract
+            Request.trace, module.saturated, whole.extract = trace, saturated, extract
 
-        pipeline._trace, module.saturated, pipeline.extract = trace_of, graph_of, plan_of
+        Request.trace, module.saturated, whole.extract = trace_of, graph_of, plan_of
         return stop

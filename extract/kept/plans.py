@@ -33,7 +33,7 @@ from . import folder
 from .codec import Unkept, decoded, encoded
 from .versions import made_by
 
-SOURCES = ("extract", "extraction", "egraph", "ir", "rewrites", "tiles", "pipeline.py")  # what plans are made by
+SOURCES = ("extract", "extraction", "egraph", "ir", "rewrites", "tiles", "planning")  # what plans are made by
 OTHERS = ("egglog", "numpy")
 GIVEN = ("program", "target", "steps", "parts")  # fields of a plan that an entry does not hold as they are
 

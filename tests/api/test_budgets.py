@@ -8,12 +8,13 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import pipeline, work
+from eqfuse import planning, work
 from eqfuse.egraph import engines, run, saturate
 from eqfuse.extract import meter, search
 from eqfuse.extract.covers import Extractor
 from eqfuse.extract.covers import extractor as covers
 from eqfuse.extract.objective import TIE
+from eqfuse.planning import exchanged, whole
 from eqfuse.rewrites import Rule
 from eqfuse.testing.models import MODELS, Linears
 from eqfuse.testing.programs import PROGRAMS
@@ -206,19 +207,21 @@ def test_all_programs_that_are_planned_share_one_budget(monkeypatch):
     """Of two programs each has half of what is left; a saturation leaves time for the search after it."""
     ends = []
     for name in ("saturate", "extract"):
-        original = getattr(pipeline, name)
+        original = getattr(whole, name)
 
         def call(*args, name=name, original=original, **options):
             ends.append((name, options["deadline"]))
             return original(*args, **options)
 
-        monkeypatch.setattr(pipeline, name, call)
+        monkeypatch.setattr(whole, name, call)
+        if name == "saturate":
+            monkeypatch.setattr(exchanged, name, call)
     for module in (run, meter):
         monkeypatch.setattr(module, "count", lambda amount: None)  # nothing is any work
     begun = work.now()
     a, v = torch.empty(2048, 2048, device="meta"), torch.empty(2048, 1, device="meta")
-    request = pipeline.Request(lambda a, b, v: (a @ b) @ v, (a, a, v), None, "h200", in_regions=False)
-    found = pipeline.run(pipeline.checked(request))
+    request = planning.Request(lambda a, b, v: (a @ b) @ v, (a, a, v), None, "h200", in_regions=False)
+    found = planning.run(planning.checked(request))
     assert found.plan.rewritten
     assert [(name, (end - begun) / work.RATE) for name, end in ends] == [
         ("saturate", 1.0),

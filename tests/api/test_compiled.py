@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import pipeline
 from eqfuse.errors import DeviceError, ShapeError
 from eqfuse.explain import explain
 from eqfuse.extract.plan import Alternative
 from eqfuse.frontends import TensorSpec
+from eqfuse.planning import exchanged, whole
 from eqfuse.testing.programs import PROGRAMS
 
 G = torch.Generator().manual_seed(0)
@@ -369,13 +369,14 @@ def test_one_program_gives_one_source():
 
 
 def test_one_saturation_serves_every_target(monkeypatch):
-    saturate, calls = pipeline.saturate, []
+    saturate, calls = whole.saturate, []
 
     def counted(*args, **options):
         calls.append((options.get("order", False), options.get("splits")))
         return saturate(*args, **options)
 
-    monkeypatch.setattr(pipeline, "saturate", counted)
+    for module in (whole, exchanged):
+        monkeypatch.setattr(module, "saturate", counted)
     c = eqfuse.optimize(lambda x: torch.softmax(x, -1), (torch.ones(6, 40),), target="h200")
     other = c.replan("mi300x")
     assert (other.target.name, other.plan.target) == ("mi300x", "mi300x")

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import pipeline, ranges
+from eqfuse import planning, ranges
+from eqfuse.planning import Request, whole
 from eqfuse.runtime.executable import Executable
 from eqfuse.runtime.interpreter import interpret
 from eqfuse.runtime.modules import load_module
@@ -35,19 +36,19 @@ def on_device(monkeypatch):
 @pytest.fixture
 def counted(monkeypatch):
     """How often programs are traced with numbers, saturated and searched for a plan."""
-    found = {"_trace": 0, "_saturate": 0, "_extract": 0}
+    found = {"trace": 0, "saturate": 0, "extract": 0}
 
-    def counting(name):
-        real = getattr(pipeline, name)
+    def counting(owner, name):
+        real = getattr(owner, name)
 
         def run(*args, **kwargs):
             found[name] += 1
             return real(*args, **kwargs)
 
-        monkeypatch.setattr(pipeline, name, run)
+        monkeypatch.setattr(owner, name, run)
 
-    for name in found:
-        counting(name)
+    for owner, name in ((Request, "trace"), (whole, "saturate"), (whole, "extract")):
+        counting(owner, name)
     return found
 
 
@@ -79,16 +80,16 @@ class TooManyPlans(Exception):
 )
 def test_attention_at_every_number_of_keys(on_device, counted):
     c = eqfuse.optimize(attention, heads(16, 256), target="h200")
-    assert counted == {"_trace": 1, "_saturate": 1, "_extract": 1}
+    assert counted == {"trace": 1, "saturate": 1, "extract": 1}
     for keys in (2, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, *ODD):
         assert_right(c, *heads(16, keys))
-    assert counted["_trace"] == 1
+    assert counted["trace"] == 1
     assert len(set(on_device)) <= 16, "of 31 sizes"
-    searched = counted["_extract"]
+    searched = counted["extract"]
     for keys in (5, 11, 100, 250, 999, 1023):
         assert_right(c, *heads(16, keys, seed=1))
-    assert counted["_trace"] == 1
-    assert counted["_extract"] == searched, "between sizes that were served nothing is searched"
+    assert counted["trace"] == 1
+    assert counted["extract"] == searched, "between sizes that were served nothing is searched"
     if searched > 8:
         raise TooManyPlans(searched)
 
@@ -96,7 +97,7 @@ def test_attention_at_every_number_of_keys(on_device, counted):
 def test_a_length_of_one_is_another_program(on_device, counted):
     c = eqfuse.optimize(attention, heads(16, 256), target="h200")
     assert_right(c, *heads(16, 1))
-    assert counted["_trace"] == 2
+    assert counted["trace"] == 2
 
 
 def test_4000_and_4096_are_one_plan_prefill_and_decode_are_two(on_device, counted):
@@ -112,7 +113,7 @@ def test_4000_and_4096_are_one_plan_prefill_and_decode_are_two(on_device, counte
     prefill, decode = c._range._plans
     assert (
         decode.planned.plan.estimated_us * (1 + ranges.MARGIN)
-        < pipeline.like(prefill.planned, decode.planned.request, decode.planned.traced).plan.estimated_us
+        < planning.like(prefill.planned, decode.planned.request, decode.planned.traced).plan.estimated_us
     )
 
 
@@ -164,7 +165,7 @@ def test_what_a_variance_divides_by_is_read_at_run_time(correction, on_device, c
     for n in (99, 77, 3, 4, 127):
         x = torch.randn(8, n)
         torch.testing.assert_close(c(x).double(), f(x.double()), rtol=1e-5, atol=0)
-    assert (counted["_trace"], counted["_saturate"], len(c._range._plans)) == (1, 1, 1)
+    assert (counted["trace"], counted["saturate"], len(c._range._plans)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_a_program_that_looks_at_sizes_is_planned_for_each_side(on_device, count
     for n in (70, 90, 64, 10):
         x = torch.randn(8, n)
         torch.testing.assert_close(c(x), f(x))
-    assert counted["_trace"] == 3, "below 65 it is another program, and each of these is traced by itself"
+    assert counted["trace"] == 3, "below 65 it is another program, and each of these is traced by itself"
 
 
 def test_what_the_kernels_need_of_sizes_is_said():
@@ -301,12 +302,12 @@ def test_a_call_with_another_layout_is_planned_once_for_its_kind(monkeypatch, co
     x = torch.randn(1024, 1024)
     c = eqfuse.optimize(norm, (x,), target="h200")
     first = by(x)
-    assert by(torch.randn(1024, 2048)[:, 512:1536]) == first and counted["_extract"] == 1, "as aligned as without gaps"
+    assert by(torch.randn(1024, 2048)[:, 512:1536]) == first and counted["extract"] == 1, "as aligned as without gaps"
     other = by(x.t())
-    assert other != first and counted["_extract"] == 2
-    assert by(torch.randn(1024, 2048).t()[512:1536]) == other and by(x) == first and counted["_extract"] == 2
+    assert other != first and counted["extract"] == 2
+    assert by(torch.randn(1024, 2048).t()[512:1536]) == other and by(x) == first and counted["extract"] == 2
     assert len(c._range._plans) == 2
     by(x[:1].expand(1024, 1024))
-    assert counted["_extract"] == 3 and len(c._range._plans) == 3
+    assert counted["extract"] == 3 and len(c._range._plans) == 3
     by(torch.randn(1024, 512).t())
-    assert counted == {"_trace": 1, "_saturate": counted["_saturate"], "_extract": counted["_extract"]}
+    assert counted == {"trace": 1, "saturate": counted["saturate"], "extract": counted["extract"]}

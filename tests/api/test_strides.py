@@ -12,13 +12,14 @@ from triton.backends.compiler import BaseBackend
 from triton.runtime.jit import JITFunction
 
 import eqfuse
-from eqfuse import pipeline
+from eqfuse import planning
 from eqfuse.extract import kept
 from eqfuse.extract.regions import partition, regions
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import trace
 from eqfuse.ir.strides import SECTOR_BYTES, footprint, known_strides, layout_kind
 from eqfuse.ir.terms import Input
+from eqfuse.planning import whole
 from eqfuse.runtime.modules import load_module
 from eqfuse.testing import lay_out
 from eqfuse.tiles.program import Load
@@ -101,7 +102,7 @@ def test_kernels_run_along_memory(fn, x, runs, faster):
     args = x if isinstance(x, tuple) else (x,)
     known = planned(fn, *args)
     assumed = planned(fn, *(torch.empty(a.shape, dtype=a.dtype, device="meta") for a in args))
-    there = pipeline.like(assumed.planned, known.planned.request, known.planned.traced).plan
+    there = planning.like(assumed.planned, known.planned.request, known.planned.traced).plan
     assert there.estimated_us >= faster * known.plan.estimated_us * (1 - 1e-9)
     (kernel,) = known.plan.kernels
     loads = [s.access for s in kernel.tiles.statements() if isinstance(s, Load)]
@@ -207,7 +208,7 @@ def test_a_plan_on_disk_is_for_its_strides(tmp_path, monkeypatch):
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     plans = [planned(softmax, x).plan for x in (meta(4096, 512), meta(512, 4096).t(), meta(512, 4096).t())]
     assert str(plans[1]) == str(plans[2]) != str(plans[0])
-    monkeypatch.setattr(pipeline, "_saturate", None)  # what is read is not searched
+    monkeypatch.setattr(whole, "saturate", None)  # what is read is not searched
     assert str(planned(softmax, meta(512, 4096).t()).plan) == str(plans[1])
     keys = {kept.key("plan", p.program, load_target("h200"), (), (), 1.0) for p in plans}
     assert len({k.name for k in keys}) == 2

@@ -12,7 +12,7 @@ from eqfuse.errors import OptionError, StaticArgumentError, TraceError
 from eqfuse.extract.saving import parted
 from eqfuse.frontends.joint import trace_joint
 from eqfuse.ir.terms import Reduce
-from eqfuse.pipeline import Request, checked, equal_programs, run
+from eqfuse.planning import Request, checked, equal_programs, run
 
 
 def randn(*shape, learned=True, seed=0):

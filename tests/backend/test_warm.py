@@ -12,13 +12,13 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import eqfuse
-from eqfuse import pipeline
 from eqfuse.backend import compile_graph, compiling, kept, partitioning
 from eqfuse.backend.graph_text import Unspelled, graph_text
 from eqfuse.extract.covers import extractor
 from eqfuse.extract.kept import folder
 from eqfuse.extract.targets import load_target
 from eqfuse.frontends import capture
+from eqfuse.planning import Request, checked
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.table import RULES
 
@@ -235,7 +235,7 @@ def test_sizes_that_are_symbols_are_said_with_their_numbers():
 
 
 def request(**changed):
-    return replace(pipeline.checked(pipeline.Request(None, None, None, "h200")), **changed)
+    return replace(checked(Request(None, None, None, "h200")), **changed)
 
 
 def test_the_key_hangs_on_what_kernels_hang_on(monkeypatch):

@@ -28,7 +28,7 @@ from eqfuse.ir import build as b
 from eqfuse.ir.dtypes import float32
 from eqfuse.ir.index import Axis, index
 from eqfuse.ir.reference import evaluate
-from eqfuse.pipeline import Request, run
+from eqfuse.planning import Request, run
 from eqfuse.testing.fuzz.random_programs import random_inputs, random_program
 
 I, J, K = b.axes(i=8, j=8, k=8)

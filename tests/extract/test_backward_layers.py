@@ -20,7 +20,7 @@ from eqfuse.ir.index import Axis
 from eqfuse.ir.program import Output, Program
 from eqfuse.ir.reference import evaluate
 from eqfuse.ir.terms import Input, Map, Reduce, View
-from eqfuse.pipeline import Request, checked, equal_programs
+from eqfuse.planning import Request, checked, equal_programs
 from eqfuse.testing.models import InfiniteDecoder, LlamaLayer, Sizes
 
 H200 = load_target("h200")
@@ -83,7 +83,7 @@ def test_sums_are_exchanged_in_a_part(monkeypatch):
     """The row sums of dP * P are those of dO * O, whose product is there, in a program that is searched in parts."""
     args = [torch.empty(n, 256, dtype=torch.float16, device="meta", requires_grad=True) for n in (4096, *[256] * 4)]
     made = trace_joint(attention, args, {}).traced
-    monkeypatch.setattr("eqfuse.pipeline.MOST_ORDERED", len(made.program.terms()) - 1)
+    monkeypatch.setattr("eqfuse.planning.exchanged.MOST_ORDERED", len(made.program.terms()) - 1)
     (found,) = equal_programs(checked(Request(made.program, None, None, "h200")), made)
 
     def row_sums(program):

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import eqfuse
-from eqfuse import pipeline, work
+from eqfuse import work
 from eqfuse.extract import kept
 from eqfuse.extract.covers import extractor
 from eqfuse.extract.kept import files, folder, versions
@@ -22,6 +22,7 @@ from eqfuse.extract.targets import load_target
 from eqfuse.ir import dtypes
 from eqfuse.ir.build import axes, exp, program, sum_over, tensor
 from eqfuse.ir.index import Axis, index
+from eqfuse.planning import Request, active_rules, checked, exchanged, whole
 from eqfuse.rewrites import registry
 from eqfuse.rewrites.table import RULES
 from eqfuse.testing.models import MODELS
@@ -48,8 +49,8 @@ def unsearched(monkeypatch):
         def refuse(*_, **__):
             raise AssertionError("planned again")
 
-        for name in ("_saturate", "saturate", "extract"):
-            monkeypatch.setattr(pipeline, name, refuse)
+        for module, name in ((whole, "saturate"), (whole, "extract"), (exchanged, "saturate")):
+            monkeypatch.setattr(module, name, refuse)
 
     return start
 
@@ -158,9 +159,9 @@ def test_switched_off(place, monkeypatch):
 
 
 def key_of(**changed):
-    request = pipeline.checked(pipeline.Request(softmax, (X,), None, "h200"))
+    request = checked(Request(softmax, (X,), None, "h200"))
     request = replace(request, **changed)
-    return pipeline._key("plan", request, pipeline.active_rules(request), pipeline._trace(request).program, 10.0)
+    return whole.key_of("plan", request, active_rules(request), request.trace().program, 10.0)
 
 
 def test_the_key_hangs_on_what_a_plan_hangs_on():
@@ -205,7 +206,7 @@ def test_what_the_package_reads_of_its_own_is_a_source():
 
 def test_plans_that_rules_of_others_may_be_in_are_not_kept():
     theirs = replace(registry.rules()[0], name="theirs", builtin=False)
-    p = pipeline._trace(pipeline.checked(pipeline.Request(softmax, (X,), None, "h200"))).program
+    p = checked(Request(softmax, (X,), None, "h200")).trace().program
     assert kept.key("plan", p, H200, (), (), 1.0) is not None
     assert kept.key("plan", p, H200, (theirs,), (), 1.0) is None
     assert kept.key("plan", p, H200, (), (theirs,), 1.0) is None

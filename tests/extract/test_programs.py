@@ -464,7 +464,7 @@ def test_other_sizes_may_want_the_program_as_written(attention):
     """With short rows and wide heads the scores are small."""
     wide = [torch.empty(16, 64, 512, dtype=torch.bfloat16, device="meta")] * 3
     assert eqfuse.optimize(scores, wide, target="h200").planned.choice is None
-    from eqfuse.pipeline import anew
+    from eqfuse.planning import anew
 
     found = attention.traced.at(wide, {})
     assert anew(attention.planned, attention.planned.request.on(wide, {}), found).choice is None

@@ -76,7 +76,7 @@ def test_the_garbage_collector_is_as_it_was(tmp_path):
 def test_the_garbage_collector_works_again_after_an_import_that_fails(tmp_path):
     code = """if True:
         import gc, sys, eqfuse
-        sys.modules["eqfuse.pipeline"] = None
+        sys.modules["eqfuse.planning"] = None
         try:
             eqfuse.optimize
         except ImportError:

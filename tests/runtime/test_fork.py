@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import os, sys, torch, eqfuse
-import eqfuse.pipeline
+import eqfuse.planning
 
 def f(x):
     return torch.softmax(x, -1)

@@ -131,7 +131,7 @@ def test_every_candidate_computes_the_same(attention):
     assert len({str(tiles(k)) for k in found}) >= 10
     for k in found:
         planned = dataclasses.replace(attention.planned, plan=with_steps(attention.plan, [k]))
-        c = eqfuse.pipeline.rerun(planned, args=small)
+        c = eqfuse.planning.rerun(planned, args=small)
         torch.testing.assert_close(c.executable.simulate(*small), want, rtol=1e-9, atol=1e-9)
 
 

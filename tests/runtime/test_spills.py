@@ -12,7 +12,7 @@ import eqfuse
 from eqfuse import cli
 from eqfuse.errors import CompileError, PlanError
 from eqfuse.extract.objective import TIE
-from eqfuse.pipeline import run
+from eqfuse.planning import run
 from eqfuse.runtime import spills
 from eqfuse.runtime.executable import Executable
 from eqfuse.testing.programs import PROGRAMS
