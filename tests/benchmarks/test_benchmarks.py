@@ -108,13 +108,6 @@ def test_tables_of_planning(tmp_path):
     assert "| one | 0.1 | 400 | 900 | 0.50 | 6.0 | 2 | 5.5 | saturated | time |" in text
 
 
-def test_what_is_planned_is_measured(tmp_path):
-    for script, count, *options in (("planning", 1, "soft cap", "--repeats", 1), ("budget", 3, "(a @ b)")):
-        done = run(ROOT / "benchmarks" / f"{script}.py", "--only", *options, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert done.stdout.count("'work': ") == count
-
-
 def test_work_of_a_layer():
     """Two operations for each multiplication of the products, and of those of scores what a causal mask leaves."""
     layers, model = load("layers"), MODELS["gpt2"]
