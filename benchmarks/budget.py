@@ -13,7 +13,7 @@ import os
 
 import torch
 from host import commit, host, write
-from planning import RESULTS, llama, measured, program
+from latency import RESULTS, llama, measured, program
 
 import eqfuse
 from eqfuse import work

@@ -91,7 +91,7 @@ PLANNED = {"program": "one", "cpu_s": 0.5, "work": 900.5, "us": 6.0, "kernels": 
 
 
 def test_tables_of_planning(tmp_path):
-    path = tmp_path / "2026-01-02-planning.json"
+    path = tmp_path / "2026-01-02-latency.json"
     first = {"program": "first", "cpu_s": 1.0, "to_reach_s": 0.9}
     bars = [PLANNED | {"to_reach_s": 0.5, "to_reach_us": 5.9}, PLANNED | {"to_reach_s": 0.5, "to_reach_us": None}, first]
     path.write_text(json.dumps({"environment": RESULT["environment"], "target": "h200", "rows": bars}))

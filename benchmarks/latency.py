@@ -1,8 +1,8 @@
 """What planning takes: work, which is the same on every machine, and CPU seconds of one core, with engines that have the rules already.
 
-    python benchmarks/planning.py                              every program; models of transformers where that is installed,
-    python benchmarks/planning.py --transformers PATH --save   as it is at PATH; writes benchmarks/results/DATE-planning.json
-    python benchmarks/planning.py --only Llama --repeats 1     programs whose names have that
+    python benchmarks/latency.py                              every program; models of transformers where that is installed,
+    python benchmarks/latency.py --transformers PATH --save   as it is at PATH; writes benchmarks/results/DATE-latency.json
+    python benchmarks/latency.py --only Llama --repeats 1     programs whose names have that
 
 Each program is planned once for the engines, then `--repeats` times.  Seconds are the median of these, from a function to its plan, without
 the cache of plans.  Nothing has data but the models of transformers, which `torch.compile` calls once: the time has Dynamo's.
@@ -124,7 +124,7 @@ def main():
         result["rows"].append(found)
         print(found, flush=True)
         if options.save:
-            write(RESULTS / f"{result['environment']['date'][:10]}-planning.json", result)
+            write(RESULTS / f"{result['environment']['date'][:10]}-latency.json", result)
 
 
 if __name__ == "__main__":
