@@ -376,7 +376,7 @@ KINDS = {
     "-extraction": extraction,
     "-layers": layers,
     "-budget": budget,
-    "-planning": planning,
+    "-latency": planning,
     "-layouts": layouts,
     "-layout-rules": layout_rules,
     "-placements": placements,
