@@ -22,13 +22,16 @@ from .egraph.frozen import FrozenGraph
 from .explain import Explanation, Why
 from .explain.whole import ProgramExplanation
 from .extract.targets import Target, load_target
+from .ir.sameness import same_program
 from .planning import Planned, Request, checked, rerun, run
+from .planning.copied import Copied
 from .ranges import Layouts, Range, layouts_of, program_layouts
 from .rewrites import Rule
-from .runtime.executable import Executable, leaves
+from .runtime.executable import Executable, leaves, transformed
 
 if TYPE_CHECKING:
     from .distributed import Across
+    from .frontends import Traced
     from .runtime.accuracy import AccuracyReport
     from .runtime.aot import StaticReport
     from .runtime.estimates import KernelEstimate
@@ -122,11 +125,14 @@ def optimize(
     return planned(checked(asked))  # type: ignore[return-value]
 
 
-def planned(request: Request) -> Compiled | Stepped:
-    """What ``optimize`` returns for a request that was checked."""
+def planned(request: Request, model: Any = None) -> Compiled | Stepped:
+    """What ``optimize`` returns for a request that was checked.  ``model``: what that was for another function, whose plan serves if the
+    program is the same."""
     from .frontends import Read, read
 
-    if request.strict or request.traced is not None:
+    if isinstance(model, Compiled) and request.fn is model.request.fn:
+        return Compiled(model.planned)
+    if request.traced is not None or (request.strict and model is None):
         return Compiled(run(request))
     found: Read = read(request.fn, request.args, request.kwargs, request.name, exact=request.exact)
     reason = found.error
@@ -136,10 +142,21 @@ def planned(request: Request) -> Compiled | Stepped:
         except errors.UnsupportedOpError as error:
             reason = error
     if reason is None or found.captured is None:
-        return Compiled(run(replace(request, traced=found.traced)))
+        known = _served(model.planned, request, found.traced) if isinstance(model, Compiled) and found.traced is not None else None
+        return Compiled(known or run(replace(request, traced=found.traced)))
+    if request.strict:
+        raise reason
     from .steps import Stepped
 
-    return Stepped(found.captured, request, reason, planned)
+    return Stepped(found.captured, request, reason, planned, model)
+
+
+def _served(model: Planned, request: Request, traced: Traced) -> Planned | None:
+    """The plan of a program, for what is the same program of another module; ``None`` if it is another."""
+    program = model.traced.program
+    if not same_program(program, traced.program, {}) or program.strides != traced.program.strides:
+        return None
+    return replace(model, request=request.without_data(), traced=replace(traced, program=program))
 
 
 def _across_devices(fn: Any, args: Any, kwargs: Any) -> bool:
@@ -161,8 +178,10 @@ def _across(asked: Request, out_placements: Sequence[Any] | None) -> Across:
     return Across(checked(asked), out_placements)
 
 
-class Compiled(Executable):
+class Compiled(Copied, Executable):
     """A compiled program.  Call it like the function it came from."""
+
+    _again = staticmethod(planned)
 
     def __init__(self, planned: Planned) -> None:
         super().__init__(planned.traced, planned.generated, planned.plan, planned.request.target)
@@ -170,6 +189,11 @@ class Compiled(Executable):
         self._range = Range(planned)
         self._variants: dict[object, Executable] = {}  # this program for arguments of other shapes and layouts
         self._layouts = program_layouts(self.program)
+
+    @property
+    def request(self) -> Request:  # type: ignore[override]  # the others have it themselves
+        """What was asked for."""
+        return self.planned.request
 
     @property
     def graph(self) -> FrozenGraph:
@@ -185,9 +209,12 @@ class Compiled(Executable):
         another way (which dimension has neighbours, which repeats its elements, what is aligned).  Where a gradient is wanted,
         the backward pass differentiates the original program in torch.  Where it is wanted of a tensor that the function has captured,
         the original program runs in either direction: kernels would know that tensor's value, and not that it is a variable.
+        Inside of ``torch.func.vmap``, ``grad``, ``jvp`` and the like the original program runs in torch, which knows how to transform it.
         """
         import torch
 
+        if not torch.compiler.is_compiling() and transformed():
+            return self.eager(*args, **kwargs)
         try:
             tensors = self.bind(args, kwargs)
         except (errors.ShapeError, errors.StaticArgumentError):  # another shape, type or baked number than was planned for

@@ -7,6 +7,7 @@ class has a tiny program in ``tests/errors/`` that raises it.
 
 from __future__ import annotations
 
+import pickle
 from typing import ClassVar
 
 
@@ -144,6 +145,10 @@ class CompileError(EqFuseError):
 
 class CacheError(EqFuseError):
     """A directory that was named for generated modules is not private to this user, or the system cannot load a library of kernels."""
+
+
+class PickleError(EqFuseError, pickle.PicklingError):
+    """What was optimized cannot be pickled: its function stands under no name that another process finds, as no lambda does."""
 
 
 class KernelBug(EqFuseError):

@@ -25,8 +25,10 @@ from .frontends.joint import Joint, trace_joint
 from .frontends.results import arranged
 from .frontends.spec import spec_of, value_key
 from .ir.program import Program
+from .ir.sameness import same_program
 from .planning import Request, equal_programs, run
-from .runtime.executable import Executable
+from .planning.copied import Copied
+from .runtime.executable import Executable, transformed
 from .runtime.training_module import TrainingModule
 from .runtime.writing import check_place, write_module
 
@@ -55,13 +57,14 @@ class _Plans:
         return self.forward.plan.estimated_us + self.backward.plan.estimated_us
 
 
-class Trained:
+class Trained(Copied):
     """A program with its backward pass.  Call it like the function it came from; what it returns has ``.backward()``.
 
     ``forward`` and ``backward`` are executables, each with a plan, a source and ``interpret``; ``saved`` is what lies between them.
+    ``model``: one of another function, whose plans serve if the program of both passes is the same.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, model: Any = None) -> None:
         for option in ("fusion", "accuracy_factor"):
             if getattr(request, option):
                 raise OptionError(f"{option} is about the kernels of one program, and training=True makes two", cure="leave it out")
@@ -71,10 +74,24 @@ class Trained:
         program = self.joint.traced.program
         slots = [_Slot(r.name) for r in program.results or program.outputs]
         self._where: dict[str, Any] = self.joint.traced.unflatten(slots)  # by its name there, the result that a value is stored as
-        plans = self._planned(request)
+        known = isinstance(model, Trained) and self._like(model)
+        plans = _Plans(model.passes, model.forward, model.backward) if known else self._planned(request)
         self.passes, self.forward, self.backward = plans.passes, plans.forward, plans.backward
-        self.request = request.without_data()
+        args, kwargs = pytree.tree_map(_on_no_device, (request.args, request.kwargs))
+        self.request = replace(request.without_data(), args=args, kwargs=kwargs)
         self._variants: dict[object, Trained] = {self._shape: self}
+
+    @staticmethod
+    def _again(request: Request, model: Any) -> Trained:
+        """As another one is made, for a copy of the function."""
+        return Trained(request, model)
+
+    def _like(self, model: Trained) -> bool:
+        """Whether both passes are the same program, and so are the names of what they take and give."""
+        ours, theirs = self.joint, model.joint
+        named = [(list(j.inputs), j.results, j.tangents, j.written, j.gradients) for j in (ours, theirs)]
+        one, other = (j.traced.program for j in (ours, theirs))
+        return named[0] == named[1] and self._where == model._where and one.strides == other.strides and same_program(other, one, {})
 
     def _planned(self, request: Request) -> _Plans:
         """The best plans that are found: for the program as written, and for the most promising equal one."""
@@ -165,6 +182,8 @@ class Trained:
 
         Arguments of other shapes and types, and others of which a gradient is wanted, are planned for once each.
         """
+        if not torch.compiler.is_compiling() and transformed():  # torch knows how to transform the function
+            return self.fn(*args, **kwargs)
         on_cpu = not any(isinstance(x, torch.Tensor) and x.is_cuda for x in pytree.tree_leaves((args, kwargs)))
         if on_cpu != self.request.target.on_cpu or self.missing:
             return self.fn(*args, **kwargs)
@@ -212,6 +231,13 @@ class Trained:
 def held(fn: Any) -> dict[str, torch.Tensor]:
     """The parameters and buffers of a module by name; a function holds none."""
     return {**dict(fn.named_parameters()), **dict(fn.named_buffers())} if isinstance(fn, torch.nn.Module) else {}
+
+
+def _on_no_device(x: Any) -> Any:
+    """A tensor without its data, and whether a gradient of it is wanted; anything else is itself."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta", requires_grad=x.requires_grad)
 
 
 def _kind(x: Any) -> object:

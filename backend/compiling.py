@@ -5,6 +5,7 @@ and saved values are arguments.  Each is read and planned here, and is from then
 that are symbols is planned for the sizes of every call, once each.
 
 Nothing here breaks a call: a graph that could not be read or planned, for reasons of ours, runs as AOTAutograd made it, with a warning.
+What the user's own code raises meanwhile (:mod:`.blame`) is none of these reasons, and is not caught.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ..ranges import Range
 from ..steps.plan import StepPlan
 from ..steps.running import Steps
 from . import kept
+from .blame import of_the_user
 from .inductor import Written
 from .kernels import TENSOR, Kernels, of_steps
 from .partitioning import WRITTEN_OUT, NotParted, partition
@@ -65,7 +67,7 @@ def compile_graph(
         return made()
     except Exception as error:
         parting = isinstance(error, NotParted)
-        if not parting and (not library or found.request.strict):
+        if not parting and (not library or found.request.strict or of_the_user(error)):
             raise
         saving[:] = [f"torch's partitioner chose what is saved for the backward pass: {error}"] if parting else []
         for n, target in library.items():  # what a user's function of scores does may mean something else for all of them at once
@@ -174,8 +176,8 @@ class _Runner:
             try:
                 name = kept.key("graph", self.settings.request, self.module, values, self.names)
                 self._made[sizes] = self._read(name, sizes, values) or self._planned(name, values)
-            except Exception as error:  # whatever it is, the user's call goes on
-                if self.settings.request.strict:
+            except Exception as error:  # whatever of ours it is, the user's call goes on
+                if self.settings.request.strict or of_the_user(error):
                     raise
                 self._left_to_torch(error)
                 self._made[sizes] = None
@@ -192,6 +194,8 @@ class _Runner:
                 try:
                     steps = self._steps(specs)
                 except Exception as error:
+                    if of_the_user(error):
+                        raise
                     self._left_to_torch(error)
                     self._made[sizes] = None
                     return None
@@ -236,11 +240,12 @@ class _Runner:
             try:
                 found = iter(made.run(given) if here else made.interpret(given))
             except Exception as error:
-                if self._ran or self.settings.request.strict:
+                if self._ran or self.settings.request.strict or of_the_user(error):
                     raise
+                in_torch = self.module(*args)  # where it fails, too, kernels are not the reason
                 self._left_to_torch(error)  # kernels are compiled when they run first; the graph writes nothing, so it may run again
                 self._made = dict.fromkeys(self._made)
-                return self.module(*args)
+                return in_torch
         self._ran = True
         self.graph.ran += 1
         return [next(found) if o is TENSOR else o for o in made.outputs]

@@ -31,6 +31,7 @@ from ..ir.program import Output
 from ..ir.terms import Term
 from ..planning import Request
 from . import kept
+from .blame import of_the_user
 
 aten = torch.ops.aten
 # What autograd differentiates whole is written out where a part of it, such as the statistics of rows, is worth saving by itself.
@@ -63,7 +64,9 @@ def partition(module: GraphModule, outputs: int, target: Target, asked: Request 
                 opaque = _opaque(module)
                 chosen = list(_saved(module, sides, _chosen(module, sides, opaque, target), opaque))
                 kept.write_saved(name, chosen, target)
-    except Exception as error:  # whatever it is, torch's partitioner can
+    except Exception as error:  # whatever of ours it is, torch's partitioner can
+        if of_the_user(error):
+            raise
         raise NotParted(f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}") from error
     chosen = _before_writes(module, chosen, outputs)
     held = sum(_bytes(n) for n in chosen if n.op != "placeholder" and n not in sides.returned)

@@ -70,6 +70,7 @@ class Graph:
             {
                 "pieces": len(p.pieces), "kernels": p.kernels, "us": p.estimated_us, "eager_us": p.baseline_us, "bytes": p.dram_bytes,
                 "eager_bytes": p.baseline_bytes, "library_bytes": p.library_bytes, "target": p.target,
+                "in_torch": asdict(p.share.torch), "operators": asdict(p.share.all),
             }
             for p in self.plans
         ]  # fmt: skip
@@ -145,7 +146,8 @@ class Report:
             p = g.plans[0]
             table.add_row(
                 g.name, str(g.calls), str(g.ran), str(len(g.plans)), str(len(p.pieces)), str(p.kernels), f"{p.estimated_us:.1f}",
-                f"{p.baseline_us:.1f}", bytes_text(p.dram_bytes), bytes_text(p.baseline_bytes), str(len(p.library)),
+                f"{p.baseline_us:.1f}", bytes_text(p.dram_bytes), bytes_text(p.baseline_bytes),
+                f"{p.share.torch.operators} of {p.share.all.operators}",
             )  # fmt: skip
         out = StringIO()
         Console(file=out, width=128, no_color=True).print(table)

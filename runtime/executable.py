@@ -187,6 +187,13 @@ class Executable:
             return self.traced.eager(*args, **kwargs)
         import torch
 
+        if transformed():
+            raise errors.TraceError(
+                "a program in terms runs in numpy, which torch.func does not transform",
+                where=self.program.name,
+                cure="optimize a function on torch tensors",
+            )
+
         tensors = self.traced.bind(*args, **kwargs)
         found = evaluate(self.program, {n: _array(t) for n, t in tensors.items()})
         return self.traced.unflatten([torch.from_numpy(found[o.name]).to(getattr(torch, o.dtype.name)) for o in self.program.outputs])
@@ -313,6 +320,14 @@ class _Slot:
     """The place of an output in the structure of a result."""
 
     position: int
+
+
+def transformed() -> bool:
+    """Whether a call is inside of a transform of ``torch.func`` or of forward-mode differentiation: what it is given may then be a batch or
+    a dual number, of which a kernel would read the wrong part."""
+    import torch
+
+    return torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0
 
 
 def leaves(value: Any) -> list[Any]:

@@ -89,9 +89,26 @@ def _register(
     op = torch.library.custom_op(qualified, on["cpu"], mutates_args=(), device_types="cpu", schema="(Tensor[] tensors) -> Tensor[]")
     op.register_kernel("cuda")(on["cuda"])
     op.register_fake(on_fake)
+    _register_vmap(op, on_fake)
     if differentiable:
         _register_backward(qualified, op, fallback, outputs)
     return RegisteredOp(qualified, op)
+
+
+def _register_vmap(op: Any, on_fake: Callable[..., list[torch.Tensor]]) -> None:
+    """``torch.vmap`` of an operator that takes lists of tensors: a call for each member of the batch, and their results stacked."""
+
+    def in_turn(info: Any, in_dims: Sequence[Any], *lists: list[torch.Tensor]) -> tuple[list[torch.Tensor], int]:
+        def members(of: Callable[[torch.Tensor, int], torch.Tensor]) -> list[list[torch.Tensor]]:
+            return [[t if d is None else of(t, d) for t, d in zip(*pair, strict=True)] for pair in zip(lists, in_dims, strict=True)]
+
+        each = [op(*members(lambda t, d, k=k: t.select(d, k))) for k in range(info.batch_size)]  # type: ignore[misc]
+        if each:
+            return [torch.stack(results) for results in zip(*each, strict=True)], 0
+        one = on_fake(*members(lambda t, d: t.new_empty((*t.shape[:d], *t.shape[d + 1 :]))))
+        return [r.new_empty((0, *r.shape)) for r in one], 0
+
+    op.register_vmap(in_turn)
 
 
 def _register_backward(qualified: str, op: Any, fallback: Fallback, outputs: tuple[OutputSpec, ...]) -> None:
@@ -116,6 +133,7 @@ def _register_backward(qualified: str, op: Any, fallback: Fallback, outputs: tup
     schema = "(Tensor[] tensors, Tensor[] cotangents) -> Tensor[]"
     backward = torch.library.custom_op(f"{qualified}_backward", pull_back, mutates_args=(), schema=schema)
     backward.register_fake(fake)
+    _register_vmap(backward, fake)
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[torch.Tensor]) -> None:
         ctx.save_for_backward(*inputs[0])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import torch
 from torch.fx import Node
 
 from ..extract.plan import Decision, Plan, decision_lines
@@ -14,6 +12,7 @@ from ..extract.quantities import bytes_text, plural
 from ..extract.targets import Target
 from .pieces import CALLED, Cut, effect
 from .planning import Piece
+from .share import Share, share_of, size_of
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,7 @@ class StepPlan:
     name: str
     device: Target = field(repr=False)
     steps: tuple[PieceStep | LibraryStep, ...]
+    share: Share  # of torch, of all operators
     temporary_bytes: int = 0  # that are held at a time beside arguments and results, what operators in torch hold for themselves left out
     decisions: tuple[Decision, ...] = ()  # verdicts about values of different steps
 
@@ -100,14 +100,14 @@ class StepPlan:
 
     @property
     def library_bytes(self) -> int:
-        """What operators that torch runs take and return."""
-        return sum(s.bytes for s in self.library)
+        """What operators that torch runs take and return, those of pieces without kernels, too."""
+        return self.share.torch.bytes
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:
-        count = f"{plural(len(self.pieces), 'piece')} of {plural(self.kernels, 'kernel')}, {plural(len(self.library), 'operator')} in torch"
+        count = f"{plural(len(self.pieces), 'piece')} of {plural(self.kernels, 'kernel')}, {self.share}"
         lines = [f"plan for {self.name} on {self.target}: {count}; {self.estimated_us:.1f} us estimated for the pieces"]
         for step in self.steps:
             lines += _piece_lines(step) if isinstance(step, PieceStep) else _library_lines(step)
@@ -167,12 +167,12 @@ def step_plan(
                 steps.append(PieceStep(n.target, reads, makes, piece.executable.plan, same))
         elif n in library:
             found = library[n]
-            size = _bytes(n.meta.get("val")) + sum(_bytes(a.meta.get("val")) for a in n.all_input_nodes)
+            size = size_of(n.meta.get("val")) + sum(size_of(a.meta.get("val")) for a in n.all_input_nodes)
             reads = tuple(map(called, n.all_input_nodes))
             steps.append(LibraryStep(n.name, target_name(n), reads, found.reason, found.where, size, effect(n)))
     own = {k: p.executable.plan.temporary_bytes for k, p in pieces.items() if p.executable is not None}
     most = max((n + own.get(step, 0) for step, n in crossing.items()), default=0)
-    return StepPlan(name, target, tuple(steps), most, decisions)
+    return StepPlan(name, target, tuple(steps), share_of(cut, pieces), most, decisions)
 
 
 def called(n: Node) -> str:
@@ -184,8 +184,3 @@ def called(n: Node) -> str:
 def target_name(n: Node) -> str:
     """An operator as people write it."""
     return str(n.target).removesuffix(".default") if not hasattr(n.target, "__name__") or "." in str(n.target) else n.target.__name__
-
-
-def _bytes(value: Any) -> int:
-    values: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
-    return sum(v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor) and all(isinstance(s, int) for s in v.shape))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ..frontends.capture import Captured
 from ..frontends.readable import readable
+from ..frontends.spec import spec_of
+from ..frontends.traced import known_number
 from ..planning import Request
 from ..ranges import Range
 from ..rewrites import verdicts
@@ -73,6 +77,27 @@ class Steps:
                 return call(pieces[target])(*args)
 
         return list(Calls(self._kernels).run(*self.taken(tensors)))
+
+
+def steps_like(known: Steps, captured: Captured) -> Steps | None:
+    """The same steps for the graph of another function; ``None`` where that is another, or has graphs inside, which are not compared."""
+    said = _said(captured)
+    if said is None or said != _said(known.captured):
+        return None
+    made = copy.copy(known)
+    made.captured = captured
+    return made
+
+
+def _said(captured: Captured) -> object | None:
+    """Equal for graphs of the same operators on the same values, called alike."""
+    nodes = list(captured.graph.nodes)
+    if any(n.op == "get_attr" for n in nodes):
+        return None
+    values = [[spec_of(v) if isinstance(v, torch.Tensor) else v for v in pytree.tree_leaves(n.meta.get("val"))] for n in nodes]
+    calls = [(n.name, n.op, str(n.target), str(n.args), str(n.kwargs)) for n in nodes]
+    sources = [(n.name, s, known_number(s, captured)) for n, s in captured.sources.items()]
+    return calls, str(values), str(sources), str(captured.outputs), str(captured.out_spec)
 
 
 class _Piece(torch.nn.Module):

@@ -19,13 +19,15 @@ from ..frontends.naming import function_name
 from ..frontends.traced import calling
 from ..pages import page, page_data
 from ..planning import Request
+from ..planning.copied import Copied
+from ..runtime.executable import transformed
 from ..runtime.writing import check_place, write_module
 from .accuracy import measure
 from .explanation import StepExplanation, explain, why
 from .module import source, standalone
 from .page import step_data
 from .plan import StepPlan
-from .running import Steps
+from .running import Steps, steps_like
 
 if TYPE_CHECKING:
     from ..explain.why import Why
@@ -38,18 +40,22 @@ if TYPE_CHECKING:
 MOST_VARIANTS = 64  # plans for other shapes that one Stepped keeps
 
 
-class Stepped:
+class Stepped(Copied):
     """A program in steps: pieces of generated kernels, and operators that torch runs between them.
 
     ``plan`` has the steps with their reasons, ``explain()`` why each piece is planned as it is.  ``optimize(..., strict=True)`` raises
-    ``reason`` instead, the first of them.  ``again`` plans it for other arguments.
+    ``reason`` instead, the first of them.  ``again`` plans it for other arguments.  ``model``: one of another function, whose
+    steps serve if the graph is the same.
     """
 
-    def __init__(self, captured: Captured, request: Request, reason: errors.EqFuseError, again: Callable[[Request], Any]) -> None:
+    def __init__(
+        self, captured: Captured, request: Request, reason: errors.EqFuseError, again: Callable[..., Any], model: Any = None
+    ) -> None:
         self.name = request.name or function_name(request.fn)
         self.reason, self._again = reason, again
         self._calling = calling(captured, request.fn, self.name)
-        self.steps = Steps(captured, request, self.name)
+        known = steps_like(model.steps, captured) if isinstance(model, Stepped) else None
+        self.steps: Steps = known or Steps(captured, request, self.name)
         self._variants: dict[object, Any] = {}
         self.request = request.without_data()
 
@@ -58,8 +64,11 @@ class Stepped:
         """Run on the device of the arguments: CUDA tensors the steps, CPU tensors the original program in torch; planned for
         ``target="cpu"``, it is the other way round.
 
-        Other shapes and types are planned for, once each.  Where a gradient is wanted the original program runs in torch.
+        Other shapes and types are planned for, once each.  Where a gradient is wanted, and inside of transforms of ``torch.func``, the
+        original program runs in torch.
         """
+        if not torch.compiler.is_compiling() and transformed():
+            return self.eager(*args, **kwargs)
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         on_cpu = not any(t.is_cuda for t in tensors)
         if on_cpu != self.request.target.on_cpu:
@@ -183,7 +192,8 @@ class Stepped:
 
     def __repr__(self) -> str:
         p = self.plan
-        return f"<Stepped {self.name}: {len(p.pieces)} pieces of {p.kernels} kernels, {len(p.library)} operators in torch, for {p.target}>"
+        counts = f"{len(p.pieces)} pieces of {p.kernels} kernels, {p.share.torch.operators} operators in torch"
+        return f"<Stepped {self.name}: {counts}, for {p.target}>"
 
     def __str__(self) -> str:
         return str(self.plan)

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...errors import UnknownTargetError, expect
-from .core import Core, core_of
+from .core import Core, Stated, core_of
 from .levels import Level, levels_of
 from .machine import calibrated
 
@@ -33,7 +33,7 @@ REPRESENTATIVES = {"sm_80": "a100", "sm_89": "rtx6000ada", "sm_90": "h200", "sm_
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Stated):
     """What the model knows about one device.  "SM" is AMD's compute unit, "CTA" its workgroup, "warp" its wave."""
 
     name: str
@@ -182,6 +182,8 @@ def load_target(name: str | Path | Target) -> Target:
         choices = [*known, *REPRESENTATIVES, "auto"]
         close = difflib.get_close_matches(text.lower(), choices, n=1)
         hint = f'did you mean "{close[0]}"? ' if close else ""
+        if text.lower() in ("cuda", "gpu", "hip", "rocm"):
+            hint = '"auto" is the GPU at hand, or the CPU where torch finds none; '
         raise UnknownTargetError(
             f'no target is called "{name}"',
             cure=f"{hint}known targets: {', '.join(choices)}; or the path of a .toml file like extract/targets/{_EXAMPLE}.toml",

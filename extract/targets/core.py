@@ -11,6 +11,17 @@ from types import MappingProxyType
 from typing import Any
 
 
+class Stated:
+    """A dataclass of which some fields are read-only views of dicts, which ``copy`` and ``pickle`` take as dicts."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        found = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]  # of dataclasses alone
+        return {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in found.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({name: MappingProxyType(v) if isinstance(v, dict) else v for name, v in state.items()})
+
+
 @dataclass(frozen=True)
 class Level:
     """A cache, or memory.  ``bytes``: what one core may hold in it."""
@@ -23,7 +34,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Core:
+class Core(Stated):
     """One core, as kernels in C use it."""
 
     rows: int  # of a result that the micro-kernel of products keeps in registers

@@ -7,6 +7,7 @@ import tomllib
 import warnings
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 import eqfuse
 from eqfuse import ranges
 from eqfuse.backend import compile_graph, compiling
+from eqfuse.backend.settings import REFINED, settings
 from eqfuse.errors import OptionError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -192,10 +194,7 @@ def test_on_a_cpu_torch_runs_the_graph():
 
 
 def test_what_cannot_be_planned_runs_in_torch_and_says_so(monkeypatch):
-    def fails(*_):
-        raise RuntimeError("no such plan")
-
-    monkeypatch.setattr(compiling, "Steps", fails)
+    monkeypatch.setattr(compiling, "Steps", Mock(side_effect=RuntimeError("no such plan")))  # no code of the user's takes part
     x, w = torch.randn(3, 7), torch.randn(7, 5)
     with pytest.warns(UserWarning, match=r"torch runs all of graph0_inference[\s\S]*no such plan"):
         assert torch.equal(compiled(f)(x, w), f(x, w))
@@ -213,8 +212,35 @@ def test_strict_and_options():
         with pytest.raises(Exception, match=text) as info:
             compiled(lambda x: x * 2, **options)(x)
         assert isinstance(info.value.__cause__ or info.value, OptionError) or "OptionError" in str(info.value)
-    with pytest.raises(Exception, match="time_budget"):
-        torch.compile(lambda x: x * 2, backend=compile_graph, mode="max-autotune")(x)
+
+
+def test_modes_and_options_of_inductor_mean_what_they_can():
+    h200 = {"target": "h200"}
+    assert settings(h200, None).request.refine == 0
+    for options, mode in (({}, "max-autotune-no-cudagraphs"), ({"max_autotune": True}, None), ({"coordinate_descent_tuning": True}, None)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            request = settings(h200 | options, mode).request
+        assert (request.refine, request.tune) == (REFINED, True)
+    assert settings(h200 | {"max_autotune": True, "refine": 3}, None).request.refine == 3
+    with pytest.warns(UserWarning, match=r"triton\.cudagraphs=True is left out; instead: torch\.cuda\.make_graphed_callables"):
+        assert settings(h200, "reduce-overhead").request.refine == 0
+    with pytest.warns(UserWarning, match="epilogue_fusion=False is left out; instead: fusion="):
+        settings({"epilogue_fusion": False}, None)
+    with pytest.warns(UserWarning, match="Inductor's option max_fusion_size=8 is left out; instead: the options are target"):
+        settings({"max_fusion_size": 8}, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settings({"target": "cpu", "triton.cudagraphs": True, "fallback-random": True}, "reduce-overhead")
+    with pytest.raises(OptionError, match="max-autotune-no-cudagraphs"):
+        settings({}, "fastest")
+
+
+def test_torch_hands_modes_over(monkeypatch):
+    monkeypatch.setenv("EQFUSE_TARGET", "h200")
+    x = torch.randn(3, 7)
+    with pytest.warns(UserWarning, match=r"triton\.cudagraphs"):
+        assert torch.equal(torch.compile(lambda x: x * 2, backend=compile_graph, mode="reduce-overhead")(x), x * 2)
 
 
 def test_breaks_writes_and_numbers():

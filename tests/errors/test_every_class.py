@@ -1,6 +1,7 @@
 """Every class of ``errors.py`` is raised by a tiny program: a new class without one fails here."""
 
 import inspect
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -125,6 +126,7 @@ RAISES = {
     errors.PlanError: fixed_sizes,
     errors.CompileError: no_kernel,
     errors.CacheError: public_cache,
+    errors.PickleError: lambda tmp_path: pickle.dumps(eqfuse.optimize(lambda x: x * 2, (X,), target="h200")),
     errors.KernelBug: out_of_bounds,
     errors.KernelError: no_method,
     errors.AccuracyError: inaccurate,

@@ -53,6 +53,8 @@ def test_unknown_names_are_refused_with_the_nearest():
         load_target("H20")
     with pytest.raises(UnknownTargetError, match="known targets"):
         load_target("zx81")
+    with pytest.raises(UnknownTargetError, match='"auto" is the GPU at hand'):  # the names of torch's devices
+        load_target("cuda")
 
 
 def test_a_file_of_the_user(tmp_path):
