@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..extract.plan import StepPlan
 from ..frontends.capture import Captured
 from ..frontends.readable import readable
 from ..planning import Request
@@ -18,7 +19,7 @@ from ..runtime.interpreter import interpret
 from ..runtime.modules import load_module
 from .memory import crossing
 from .pieces import cut, outer_module
-from .plan import StepPlan, step_plan
+from .plan import plan_of_steps
 from .planning import Piece, plan_pieces
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Steps:
     @cached_property
     def plan(self) -> StepPlan:
         """The steps, in words and numbers."""
-        return step_plan(self.cut, self.pieces, self.name, self.target, self._crossing, self._decisions)
+        return plan_of_steps(self.cut, self.pieces, self.name, self.target, self._crossing, self._decisions)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Pieces as kernels, on the GPU that the tensors are on."""
